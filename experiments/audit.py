@@ -10,7 +10,9 @@ import argparse
 import itertools
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,28 +27,28 @@ from experiments.common.criteria import CRITERIA
 from experiments.common.progress import progress
 
 
-def _without_criterion(make):
+def _ignore_criterion(make: Callable[..., Recipe]) -> Callable[..., Recipe]:
     """The recipe maker of an algorithm that scores no splits."""
     return lambda *, alpha, criterion, **settings: make(**settings)
 
 
-def _rules(*, depth, alpha, criterion, **settings) -> Recipe:
+def _lazybb_rules(*, depth, alpha, criterion, **settings) -> Recipe:
     del depth, alpha, criterion
     return recipes.lazybb_rules(**settings)
 
 
-def _top_down(*, depth, alpha, criterion, **settings) -> Recipe:
+def _lazybb_trees(*, depth, alpha, criterion, **settings) -> Recipe:
     del alpha, criterion  # the published calibration is for Gini
     return recipes.lazybb_trees(depth=depth, splits=min(3, 2**depth - 1), **settings)
 
 
 ALGORITHMS = {
     "bdpe": recipes.bdpe,
-    "lazybb": _rules,
-    "lazybb-trees": _top_down,
-    "random-forest": _without_criterion(recipes.random_forest),
-    "rf-l": _without_criterion(recipes.rf_l),
-    "rf-e": _without_criterion(recipes.rf_e),
+    "lazybb": _lazybb_rules,
+    "lazybb-trees": _lazybb_trees,
+    "random-forest": _ignore_criterion(recipes.random_forest),
+    "rf-l": _ignore_criterion(recipes.rf_l),
+    "rf-e": _ignore_criterion(recipes.rf_e),
 }
 GRID = {
     "epsilon": (0.1, 1.0, 10.0),
@@ -82,29 +84,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_shared(
         parser,
         out=results.results_folder("audit"),
-        about=" of --grid",
+        out_note=" of --grid",
         json="print one JSON object (with --grid, a list)",
     )
 
 
 def label_flips(table: dpbt.Table) -> audits.Neighbours:
     """The replacements of each present row by the same row with the opposite of two labels."""
-    here = np.flatnonzero(np.asarray(table.present))
-    candidates = np.asarray(table.bins)[here], ~np.asarray(table.target)[here]
-    pairs = [(int(i), j) for j, i in enumerate(here)]
+    rows = np.flatnonzero(np.asarray(table.present))
+    candidates = np.asarray(table.bins)[rows], ~np.asarray(table.target)[rows]
+    pairs = [(int(row), candidate) for candidate, row in enumerate(rows)]
     return audits.neighbours(table, REPLACE_ONE, candidates, pairs)
 
 
 def audit_setting(
-    dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, steps: bool
-) -> dict:
-    """Audit one setting; the result is the JSON object that the command prints."""
+    dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace
+) -> results.Line:
+    """Audit one setting; the line is the JSON object that the command prints."""
     table = dataset.table
     near = label_flips(table)
     if recipe.relation is ADD_REMOVE:
         near = audits.neighbours(table, ADD_REMOVE)
     key, start = jax.random.key(options.seed), time.perf_counter()
-    result = audits.audit(key, near, recipe, options.transcripts, steps=steps)
+    result = audits.audit(key, near, recipe, options.transcripts, steps=options.steps)
     by_mechanism: dict[str, float] = {}
     for line in dpbt.ledger(recipe).lines:
         sums = by_mechanism.get(line.mechanism, 0.0) + result.by_site[line.site]
@@ -127,18 +129,19 @@ def audit_setting(
     }
 
 
-def _recipe(options: argparse.Namespace, rows: int, **changes) -> Recipe:
-    chosen = {**vars(options), **changes}
+def _make_recipe(options: argparse.Namespace, rows: int, **changes: Any) -> Recipe:
+    """The recipe of the options, or of other values of some of them."""
+    setting = {**vars(options), **changes}
     with of_input():
-        return ALGORITHMS[chosen["algorithm"]](
-            epsilon=chosen["epsilon"],
-            delta=chosen["delta"],
+        return ALGORITHMS[setting["algorithm"]](
+            epsilon=setting["epsilon"],
+            delta=setting["delta"],
             rows=rows,
-            rounds=chosen["rounds"],
-            depth=chosen["depth"],
-            calibration=chosen["calibration"],
-            relation=as_relation(chosen["relation"]),
-            **CRITERIA[chosen["criterion"]],
+            rounds=setting["rounds"],
+            depth=setting["depth"],
+            calibration=setting["calibration"],
+            relation=as_relation(setting["relation"]),
+            **CRITERIA[setting["criterion"]],
         )
 
 
@@ -147,17 +150,17 @@ def run(options: argparse.Namespace) -> None:
     dataset = data.load(options.dataset)
     path = commands.out_folder(options) / f"{options.algorithm}.csv"
     rows = len(dataset.label)
-    chosen = _grid(options) if options.grid else [{}]
-    recipes_of = [_recipe(options, rows, **choice) for choice in chosen]
+    settings = _grid_settings(options) if options.grid else [{}]
+    recipes_to_audit = [_make_recipe(options, rows, **setting) for setting in settings]
 
     lines = []
     quiet = options.json or not options.grid
-    with progress(len(recipes_of), "setting", quiet=quiet) as shown:
-        for recipe in recipes_of:
-            lines.append(audit_setting(dataset, recipe, options, options.steps))
-            shown.update()
+    with progress(len(recipes_to_audit), "setting", quiet=quiet) as progress_bar:
+        for recipe in recipes_to_audit:
+            lines.append(audit_setting(dataset, recipe, options))
+            progress_bar.update()
             if options.grid:
-                _save(path, lines, options)
+                _save_lines(path, lines, options)
 
     if options.json:
         print(json.dumps(lines if options.grid else lines[0], indent=1))
@@ -170,7 +173,7 @@ def run(options: argparse.Namespace) -> None:
         print(f"\nwrote {path}")
 
 
-def _grid(options: argparse.Namespace) -> list[dict]:
+def _grid_settings(options: argparse.Namespace) -> list[dict[str, Any]]:
     """The settings of the grid; algorithms other than bdpe do not read the criterion."""
     criteria = CRITERIA if options.algorithm == "bdpe" else ("gini",)
     axes = {**GRID, "criterion": criteria}
@@ -179,7 +182,7 @@ def _grid(options: argparse.Namespace) -> list[dict]:
     return [dict(zip(order, point, strict=True)) for point in points]
 
 
-def _save(path: Path, lines: list[results.Line], options: argparse.Namespace) -> None:
+def _save_lines(path: Path, lines: list[results.Line], options: argparse.Namespace) -> None:
     flat = [{**line, "by_mechanism": json.dumps(line["by_mechanism"])} for line in lines]
     results.write_csv(path, flat, {"depth": options.depth, "seed": options.seed})
 

@@ -83,14 +83,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_shared(
         parser,
         out=results.results_folder("demo"),
-        about=", a CSV file and a figure",
+        out_note=", a CSV file and a figure",
         smoke=True,
         json="print the table as JSON",
     )
 
 
-class Sample(NamedTuple):
-    """Values of models, a mean and a standard deviation over folds and keys.
+class Scores(NamedTuple):
+    """Test errors and AUROCs of models, each a mean and a standard deviation over folds and keys.
 
     AUROC is NaN where no held-out fold has rows of both classes.
     """
@@ -116,97 +116,110 @@ class Evaluations(NamedTuple):
     keys: Array
     held_out: Array
 
-    def some(self, start: int, count: int) -> tuple[Array, Array, Array]:
-        """(keys, held-out folds, fold of each row) of some of the models."""
-        chosen = slice(start, start + count)
-        return self.keys[chosen], self.held_out[chosen], self.folds
+    def select(self, start: int, count: int) -> "Evaluations":
+        """Some of the models, from `start` on."""
+        models = slice(start, start + count)
+        return self._replace(keys=self.keys[models], held_out=self.held_out[models])
 
 
-class Found(NamedTuple):
-    """What was measured.
+class Measurements(NamedTuple):
+    """All curves that were measured.
 
     Attributes:
         lines: a line for each epsilon, calibration and criterion.
-        without: (calibration, criterion) -> the sample without privacy.
+        without: (calibration, criterion) -> the scores without privacy.
         compile_seconds: the seconds of the first call of each program.
     """
 
     lines: list[results.Line]
-    without: dict[tuple[str, str], Sample]
+    without: dict[tuple[str, str], Scores]
     compile_seconds: float
 
 
 @jax.jit
-def _scores(keys: Array, held_out: Array, folds: Array, table: Table, recipe: Recipe) -> Array:
+def _row_scores(models: Evaluations, recipe: Recipe) -> Array:
     """f32[B, N]: scores of B models, each trained with its own key outside its held-out fold."""
 
-    def one(key, fold):
-        present = table.present & (folds != fold)
-        return dpbt.boost(key, table._replace(present=present), recipe).scores
+    def train(key: Array, fold: Array) -> Array:
+        present = models.table.present & (models.folds != fold)
+        return dpbt.boost(key, models.table._replace(present=present), recipe).scores
 
-    return jax.vmap(one)(keys, held_out)
+    return jax.vmap(train)(models.keys, models.held_out)
 
 
 @jax.jit
-def _measured(scores: Array, held_out: Array, folds: Array, target: Array) -> tuple[Array, Array]:
+def _errors_and_aurocs(scores: Array, models: Evaluations) -> tuple[Array, Array]:
     """f32[B], f32[B]: test error and AUROC of each model on its held-out fold."""
+    target = models.table.target
 
-    def one(score, fold):
-        test = folds == fold
+    def evaluate_model(score: Array, fold: Array) -> tuple[Array, Array]:
+        test = models.folds == fold
         error = jnp.sum(((score > 0) != target) & test) / jnp.sum(test)
         return error, protocols.auroc(score, target, test)
 
-    return jax.vmap(one)(scores, held_out)
+    return jax.vmap(evaluate_model)(scores, models.held_out)
 
 
-def evaluations(dataset: data.Dataset, settings: Mapping[str, int]) -> Evaluations:
+def make_evaluations(dataset: data.Dataset, settings: Mapping[str, int]) -> Evaluations:
     """The models of a setting: every fold is held out once with every key."""
     folds = protocols.stratified_folds(dataset.label, settings["folds"], settings["seed"])
-    models = settings["folds"] * settings["keys"]
-    keys = jax.random.split(jax.random.key(settings["seed"]), models)
+    count = settings["folds"] * settings["keys"]
     return Evaluations(
-        dataset.table, jnp.asarray(folds), keys, jnp.arange(models) % settings["folds"]
+        table=dataset.table,
+        folds=jnp.asarray(folds),
+        keys=jax.random.split(jax.random.key(settings["seed"]), count),
+        held_out=jnp.arange(count) % settings["folds"],
     )
 
 
-def evaluate(models: Evaluations, recipe: Recipe, lanes: int, done: Callable[[int], Any]) -> Sample:
+def evaluate(
+    models: Evaluations, recipe: Recipe, lanes: int, report: Callable[[int], Any]
+) -> Scores:
     """Train and test all models of one setting.
 
     Args:
         models: the models.
         recipe: the setting.
         lanes: how many models are trained at a time.
-        done: called with the number of models, each time that some are done.
+        report: called with the number of models, each time that some have been evaluated.
     """
-    table, folds, parts = models.table, models.folds, []
+    errors, aurocs = [], []
     for start in range(0, len(models.held_out), lanes):
-        keys, held_out, _ = models.some(start, lanes)
-        scores = _scores(keys, held_out, folds, table, recipe)
-        parts.append(jax.device_get(_measured(scores, held_out, folds, table.target)))
-        done(len(held_out))
+        batch = models.select(start, lanes)
+        scores = _row_scores(batch, recipe)
+        batch_errors, batch_aurocs = jax.device_get(_errors_and_aurocs(scores, batch))
+        errors.append(batch_errors)
+        aurocs.append(batch_aurocs)
+        report(len(batch.held_out))
 
-    errors, aurocs = (np.concatenate(part).astype(np.float64) for part in zip(*parts, strict=True))
-    known = aurocs[~np.isnan(aurocs)]  # a fold of one class has no AUROC
-    ranking = (float(known.mean()), float(known.std())) if len(known) else (np.nan, np.nan)
-    return Sample(float(errors.mean()), float(errors.std()), *ranking)
+    error, auroc = (np.concatenate(batches).astype(np.float64) for batches in (errors, aurocs))
+    defined = auroc[~np.isnan(auroc)]  # a fold of one class has no AUROC
+    return Scores(
+        error=float(error.mean()),
+        error_sd=float(error.std()),
+        auroc=float(defined.mean()) if len(defined) else np.nan,
+        auroc_sd=float(defined.std()) if len(defined) else np.nan,
+    )
 
 
-def lanes_of(table: Table, recipe: Recipe, models: int) -> int:
+def choose_lanes(table: Table, recipe: Recipe, models: int) -> int:
     """How many models are trained at a time: a divisor of `models` that fits `MEMORY_MB`."""
     one_setting = jax.tree.map(lambda leaf: np.asarray(leaf)[None], recipe)
-    each = sweeps.lane_bytes(table, one_setting)
-    most = max(MEMORY_MB * 2**20 // each, 1)
-    return max(lanes for lanes in range(1, models + 1) if models % lanes == 0 and lanes <= most)
+    max_lanes = max(MEMORY_MB * 2**20 // sweeps.lane_bytes(table, one_setting), 1)
+    return max(
+        lanes for lanes in range(1, models + 1) if models % lanes == 0 and lanes <= max_lanes
+    )
 
 
 def measure(
     dataset: data.Dataset,
     settings: Mapping[str, int],
+    *,
     rows: int,
     relation: Relation,
     quiet: bool,
     save: Callable[[list[results.Line]], object],
-) -> Found:
+) -> Measurements:
     """Measure every curve at every epsilon, and without privacy.
 
     Args:
@@ -217,13 +230,13 @@ def measure(
         quiet: print no progress.
         save: called with all lines so far, after each setting.
     """
-    models = evaluations(dataset, settings)
+    models = make_evaluations(dataset, settings)
     count, lanes = len(models.held_out), None
     lines, without, compile_seconds = [], {}, 0.0
     total = len(curves()) * (len(EPSILONS) + 1) * count
-    with progress(total, "model", quiet=quiet) as shown:
+    with progress(total, "model", quiet=quiet) as progress_bar:
         for calibration, name in curves():
-            shown.set_description(f"{calibration}, {name}")
+            progress_bar.set_description(f"{calibration}, {name}")
             for epsilon in (np.inf, *EPSILONS):
                 recipe = recipe_of(
                     calibration,
@@ -234,23 +247,24 @@ def measure(
                     rows=rows,
                     relation=relation,
                 )
-                lanes = lanes or lanes_of(models.table, recipe, count)
+                lanes = lanes or choose_lanes(models.table, recipe, count)
                 start = time.perf_counter()
                 if (calibration, name) == AUTO and np.isfinite(epsilon):  # another program
-                    jax.block_until_ready(_scores(*models.some(0, lanes), models.table, recipe))
+                    jax.block_until_ready(_row_scores(models.select(0, lanes), recipe))
                     compile_seconds += time.perf_counter() - start
                     start = time.perf_counter()
-                sample = evaluate(models, recipe, lanes, shown.update)
+                scores = evaluate(models, recipe, lanes, progress_bar.update)
                 seconds = time.perf_counter() - start
 
                 if np.isinf(epsilon):  # the first call of a program, which compiles
                     compile_seconds += seconds
-                    without[calibration, name] = sample
+                    without[calibration, name] = scores
                     continue
-                chosen = {"epsilon": epsilon, "calibration": calibration, "setting": name}
-                lines.append({**chosen, **_line(sample, recipe, seconds, count)})
+                point = {"epsilon": epsilon, "calibration": calibration, "setting": name}
+                columns = _measured_columns(scores, recipe, seconds=seconds, models=count)
+                lines.append({**point, **columns})
                 save(lines)
-    return Found(lines, without, compile_seconds)
+    return Measurements(lines, without, compile_seconds)
 
 
 def curves() -> list[tuple[str, str]]:
@@ -277,14 +291,16 @@ def recipe_of(
     return recipes.bdpe(calibration=calibration, **shape, **public, **CRITERIA[name])
 
 
-def _line(sample: Sample, recipe: Recipe, seconds: float, models: int) -> results.Line:
+def _measured_columns(
+    scores: Scores, recipe: Recipe, *, seconds: float, models: int
+) -> results.Line:
     ledger = dpbt.ledger(recipe)
-    known = not np.isnan(sample.auroc)
+    has_auroc = not np.isnan(scores.auroc)
     return {
-        "test_error_mean": sample.error,
-        "test_error_sd": sample.error_sd,
-        "auroc_mean": sample.auroc if known else None,
-        "auroc_sd": sample.auroc_sd if known else None,
+        "test_error_mean": scores.error,
+        "test_error_sd": scores.error_sd,
+        "auroc_mean": scores.auroc if has_auroc else None,
+        "auroc_sd": scores.auroc_sd if has_auroc else None,
         "claimed_epsilon": ledger.epsilon,
         "relation": ledger.relation.value,
         "seconds": seconds,
@@ -315,7 +331,9 @@ def _format_lines(lines: list[results.Line]) -> str:
     return tables.format_table(texts, COLUMNS)
 
 
-def _draw(path: Path, title: str, found: Found, majority: float) -> None:
+def _draw_figure(
+    path: Path, measured: Measurements, *, title: str, larger_class_error: float
+) -> None:
     """Draw test error and AUROC by epsilon: the tight calibration large, the published small."""
     import matplotlib
 
@@ -326,20 +344,21 @@ def _draw(path: Path, title: str, found: Found, majority: float) -> None:
         2, 2, figsize=(9, 7.2), width_ratios=(2.2, 1), sharex=True, layout="constrained"
     )
     for column, calibration in enumerate(("tight", "published")):
-        for row, measured in enumerate(("test_error", "auroc")):
+        for row, measure in enumerate(("test_error", "auroc")):
             panel = panels[row, column]
             names = [name for where, name in curves() if where == calibration]
             for place, name in enumerate(names):
                 shift = 0.1 * (place - (len(names) - 1) / 2)
-                _curve(panel, shift, name, found, calibration, measured)
+                curve = Curve(calibration=calibration, setting=name, measure=measure)
+                _draw_curve(panel, curve, measured, shift)
             panel.spines[["top", "right"]].set_visible(False)
             panel.grid(axis="y", color="0.9", linewidth=0.6)
             panel.set_axisbelow(True)
         panels[0, column].set_title(f"{calibration} calibration")
         panels[1, column].set_xlabel("epsilon")
 
-    _reference(panels[0], majority, "predict the larger class")
-    _reference(panels[1], 0.5, "rank at random")
+    _draw_reference(panels[0], larger_class_error, "predict the larger class")
+    _draw_reference(panels[1], 0.5, "rank at random")
     error_ticks = (0.02, 0.05, 0.1, 0.2, 0.5)
     panels[0, 0].set_yscale("log")
     panels[0, 0].set_yticks(error_ticks, [f"{tick:g}" for tick in error_ticks])
@@ -359,48 +378,53 @@ def _draw(path: Path, title: str, found: Found, majority: float) -> None:
     plt.close(figure)
 
 
-def _curve(
-    panel: Any, shift: float, name: str, curves: Found, calibration: str, measured: str
-) -> None:
-    """Draw one criterion by epsilon, and its value without privacy as a hollow marker."""
-    chosen = [
-        line
-        for line in curves.lines
-        if line["calibration"] == calibration and line["setting"] == name
-    ]
+class Curve(NamedTuple):
+    """A curve of the figure; `setting` is a criterion or "auto"."""
+
+    calibration: str
+    setting: str
+    measure: str
+
+
+def _draw_curve(panel: Any, curve: Curve, measured: Measurements, shift: float) -> None:
+    """Draw one curve by epsilon, and its value without privacy as a hollow marker."""
+    lines = results.where(measured.lines, calibration=curve.calibration, setting=curve.setting)
     mean, sd = (
-        np.array([line[f"{measured}_{kind}"] for line in chosen], np.float64)
+        np.array([line[f"{curve.measure}_{kind}"] for line in lines], np.float64)
         for kind in ("mean", "sd")
     )
-    style = STYLES[name]
+    style = STYLES[curve.setting]
     bars = {"elinewidth": 0.9, "capsize": 2}
-    places = np.arange(len(chosen)) + shift
-    panel.errorbar(places, mean, sd, label=WORDS[name], **style, **bars)
+    places = np.arange(len(lines)) + shift
+    panel.errorbar(places, mean, sd, label=WORDS[curve.setting], **style, **bars)
 
-    without = curves.without[calibration, name]
-    value, spread = (
-        (without.error, without.error_sd)
-        if measured == "test_error"
-        else (without.auroc, without.auroc_sd)
-    )
+    without = measured.without[curve.calibration, curve.setting]
+    is_error = curve.measure == "test_error"
+    value = without.error if is_error else without.auroc
+    spread = without.error_sd if is_error else without.auroc_sd
     hollow = {**style, "linestyle": "", "markerfacecolor": "white"}
-    panel.errorbar([len(chosen) + shift], [value], [spread], **hollow, **bars)
+    panel.errorbar([len(lines) + shift], [value], [spread], **hollow, **bars)
 
 
-def _reference(panels: Any, value: float, words: str) -> None:
+def _draw_reference(panels: Any, value: float, words: str) -> None:
     """Draw a horizontal line in both panels of a row, with words in the first."""
     for panel in panels:
         panel.axhline(value, color="grey", linewidth=0.8, linestyle=":")
-    at = {"xytext": (-2, 3), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+    place = {"xytext": (-2, 3), "textcoords": "offset points", "ha": "right", "va": "bottom"}
     panels[0].annotate(
-        words, (1, value), xycoords=("axes fraction", "data"), color="grey", fontsize=8, **at
+        words, (1, value), xycoords=("axes fraction", "data"), color="grey", fontsize=8, **place
     )
 
 
-def public_size(options: argparse.Namespace, count: int) -> tuple[int, Relation]:
-    """The public `rows` and the relation.
+class PublicSize(NamedTuple):
+    """The public `rows` of recipes, and the neighbouring relation."""
 
-    They are a bound and add_remove, or the file's own number of rows and replace_one.
+    rows: int
+    relation: Relation
+
+
+def public_size(options: argparse.Namespace, count: int) -> PublicSize:
+    """A bound and add_remove, or the file's own number of rows and replace_one.
 
     Raises:
         InputError: if the bound is smaller than the file, whose size is not shown.
@@ -409,10 +433,10 @@ def public_size(options: argparse.Namespace, count: int) -> tuple[int, Relation]
     if bound is None and options.data is None:
         bound = BUNDLED_ROWS
     if bound is None:
-        return count, REPLACE_ONE
+        return PublicSize(count, REPLACE_ONE)
     if bound < count:
         raise InputError(f"--rows must be at least the number of rows in the file, got {bound}")
-    return bound, ADD_REMOVE
+    return PublicSize(bound, ADD_REMOVE)
 
 
 def check_folds(options: argparse.Namespace, dataset: data.Dataset, folds: int) -> None:
@@ -426,10 +450,10 @@ def check_folds(options: argparse.Namespace, dataset: data.Dataset, folds: int) 
         raise InputError(f"{options.data} {words}, one for each fold")
 
 
-def size_in_words(options: argparse.Namespace, count: int, rows: int, relation: Relation) -> str:
+def size_in_words(options: argparse.Namespace, count: int, size: PublicSize) -> str:
     """The number of rows if it is public, and else its public bound."""
-    private = options.data is not None and relation is ADD_REMOVE
-    return f"at most {rows} rows" if private else f"{count} rows"
+    private = options.data is not None and size.relation is ADD_REMOVE
+    return f"at most {size.rows} rows" if private else f"{count} rows"
 
 
 def run(options: argparse.Namespace) -> None:
@@ -440,45 +464,45 @@ def run(options: argparse.Namespace) -> None:
     settings = SMOKE if options.smoke else SETTINGS
     dataset = data.from_csv(options.data, options.domain) if options.data else data.breast_cancer()
     count = len(dataset.label) if dataset.lines is None else dataset.lines
-    rows, relation = public_size(options, count)
+    public = public_size(options, count)
     check_folds(options, dataset, settings["folds"])
-    majority = float(min(dataset.label.mean(), 1 - dataset.label.mean()))
+    larger_class_error = float(min(dataset.label.mean(), 1 - dataset.label.mean()))
     status = PRIVATE if options.data else PUBLIC
-    constants = {"status": status, "dataset": dataset.name, "rows": rows, **settings}
+    constants = {"status": status, "dataset": dataset.name, "rows": public.rows, **settings}
     out = commands.out_folder(options)
 
     start = time.perf_counter()
-    found = measure(
+    measured = measure(
         dataset,
         settings,
-        rows,
-        relation,
+        rows=public.rows,
+        relation=public.relation,
         quiet=options.json,
         save=lambda lines: results.write_csv(out / "demo.csv", lines, constants),
     )
     seconds = time.perf_counter() - start
 
-    size = size_in_words(options, count, rows, relation)
+    size = size_in_words(options, count, public)
     title = (
         f"{dataset.name}, {size}, {dataset.splits.shape[1]} splits; auto, and trees of "
         f"T = {settings['rounds']}, D = {settings['depth']}; {settings['folds']} folds x "
-        f"{settings['keys']} keys; {relation.value}"
+        f"{settings['keys']} keys; {public.relation.value}"
     )
     title = f"{PRIVATE}\n{title}" if options.data else title
-    _draw(out / "demo.png", title, found, majority)
+    _draw_figure(out / "demo.png", measured, title=title, larger_class_error=larger_class_error)
 
     if options.json:
-        lines = [{**line, "status": status} for line in found.lines]
+        lines = [{**line, "status": status} for line in measured.lines]
         print(json.dumps([{field: line[field] for field in FIELDS} for line in lines], indent=1))
         return
     print(f"{title}\n")
-    print(_format_lines(found.lines))
+    print(_format_lines(measured.lines))
     print(f"\n{PUBLISHED}")
     tight = [name for calibration, name in curves() if calibration == "tight"]
-    references = [f"{name} {found.without['tight', name].error:.3f}" for name in tight]
+    references = [f"{name} {measured.without['tight', name].error:.3f}" for name in tight]
     print(f"\ntest error without privacy: {', '.join(references)}")
-    print(f"test error of predicting the larger class: {majority:.3f}")
-    total = (len(found.lines) + len(found.without)) * found.lines[0]["models"]
-    words = f"{found.compile_seconds:.1f} s of it without privacy and to compile"
+    print(f"test error of predicting the larger class: {larger_class_error:.3f}")
+    total = (len(measured.lines) + len(measured.without)) * measured.lines[0]["models"]
+    words = f"{measured.compile_seconds:.1f} s of it without privacy and to compile"
     print(f"{total} models in {seconds:.1f} s, {words}")
     print(f"wrote {out / 'demo.csv'} and {out / 'demo.png'}")

@@ -44,7 +44,7 @@ DPI = 200
 FIGURES = "figures"
 """The folder of figures, below the working folder or beside the results of a run."""
 
-LEFT_OUT = 1
+LEFT_OUT_STATUS = 1
 """The exit status if a figure was left out."""
 
 
@@ -61,12 +61,12 @@ def main(arguments: list[str] | None = None) -> int:
     words = "also write small pictures of the papers' figures below this folder, and gallery.md; "
     words += "figures that are not named keep theirs"
     parser.add_argument("--gallery", metavar="FOLDER", help=words)
-    parser.set_defaults(program=_run)
+    parser.set_defaults(program=_draw_figures)
     return status_of(parser, arguments)
 
 
-def _run(options: argparse.Namespace) -> int:
-    chosen = [name for given in options.names for name in _figures_of(given)]
+def _draw_figures(options: argparse.Namespace) -> int:
+    names = [name for name_or_folder in options.names for name in _expand_name(name_or_folder)]
     folder, out = Path(options.results), Path(options.out or FIGURES)
     if folder != aggregated.FOLDER:
         if not folder.is_dir():
@@ -76,45 +76,47 @@ def _run(options: argparse.Namespace) -> int:
     use_compilation_cache()
     matplotlib.use("Agg")
     with aggregated.reading_from(folder):
-        return _draw_all(options, chosen, out)
+        return _draw_named(options, names, out)
 
 
-def _draw_all(options: argparse.Namespace, chosen: list[str], out: Path) -> int:
-    left_out, shown = 0, []
-    for name in chosen or NAMES:
+def _draw_named(options: argparse.Namespace, names: list[str], out: Path) -> int:
+    num_left_out, pictures = 0, []
+    for name in names or NAMES:
         try:
             figures = draw(name)
         except InputError as error:
             if name in options.names:
                 raise InputError(f"{name}: {error}") from error
             print(f"left out: {name}: {error}", file=sys.stderr)
-            left_out += 1
+            num_left_out += 1
             continue
         for title, figure in figures.items():
-            _settle(figure)
+            _fix_layout(figure)
             if options.gallery and "/" in name:
-                shown.append(gallery.add(figure, name, title, Path(options.gallery)))
+                pictures.append(gallery.add_picture(figure, name, title, Path(options.gallery)))
             save(figure, out / title)
     if options.gallery:
-        print(gallery.page(shown, chosen or NAMES, _titles(), Path(options.gallery)))
-    if left_out:
-        print(f"{left_out} of {len(chosen or NAMES)} figures were left out", file=sys.stderr)
-    return LEFT_OUT if left_out else 0
+        print(
+            gallery.write_page(pictures, names or NAMES, _gallery_titles(), Path(options.gallery))
+        )
+    if num_left_out:
+        print(f"{num_left_out} of {len(names or NAMES)} figures were left out", file=sys.stderr)
+    return LEFT_OUT_STATUS if num_left_out else 0
 
 
-def _figures_of(given: str) -> list[str]:
+def _expand_name(name_or_folder: str) -> list[str]:
     """The figure of that name, or the figures of that folder.
 
     Raises:
         InputError: if there is no such figure and no such folder.
     """
-    found = [name for name in NAMES if given in (name, name.split("/")[0])]
-    if not found:
-        raise InputError(f"no figure {given!r}; there are {', '.join(NAMES)}")
-    return found
+    names = [name for name in NAMES if name_or_folder in (name, name.split("/")[0])]
+    if not names:
+        raise InputError(f"no figure {name_or_folder!r}; there are {', '.join(NAMES)}")
+    return names
 
 
-def function_of(name: str) -> Callable[[], Figure | dict[str, Figure]]:
+def find_function(name: str) -> Callable[[], Figure | dict[str, Figure]]:
     """The function that draws a figure."""
     module, _, function = name.partition("/")
     return getattr(importlib.import_module(f"paper_figures.{module}"), function or "draw")
@@ -128,20 +130,20 @@ def draw(name: str) -> dict[str, Figure]:
     Raises:
         InputError: if the results that it reads have not been saved.
     """
-    of_a_paper = name.split("/")[0] in gallery.TITLES
-    with plt.rc_context(style.PRINT if of_a_paper else None):
-        drawn = function_of(name)()
-    if isinstance(drawn, Figure):
-        return {name: drawn}
-    return {f"{name}_{part}": figure for part, figure in drawn.items()}
+    is_of_paper = name.split("/")[0] in gallery.TITLES
+    with plt.rc_context(style.PRINT if is_of_paper else None):
+        figures = find_function(name)()
+    if isinstance(figures, Figure):
+        return {name: figures}
+    return {f"{name}_{suffix}": figure for suffix, figure in figures.items()}
 
 
-def _titles() -> dict[str, str]:
+def _gallery_titles() -> dict[str, str]:
     """Figure -> its title in the gallery."""
-    return {name: (function_of(name).__doc__ or "").splitlines()[0] for name in NAMES}
+    return {name: (find_function(name).__doc__ or "").splitlines()[0] for name in NAMES}
 
 
-def _settle(figure: Figure) -> None:
+def _fix_layout(figure: Figure) -> None:
     """Place the panels once; without this, every file that is written places them again."""
     if figure.get_layout_engine() is not None:
         figure.draw_without_rendering()
@@ -151,9 +153,9 @@ def _settle(figure: Figure) -> None:
 def save(figure: Figure, path: Path) -> None:
     """Write a figure as PATH.pdf and PATH.png, print their names, and close it."""
     for suffix in ("pdf", "png"):
-        whole = path.parent / f"{path.name}.{suffix}"
-        write_whole(whole, lambda part: figure.savefig(part, dpi=DPI))
-        print(whole)
+        full_path = path.parent / f"{path.name}.{suffix}"
+        write_whole(full_path, lambda partial_path: figure.savefig(partial_path, dpi=DPI))
+        print(full_path)
     plt.close(figure)
 
 

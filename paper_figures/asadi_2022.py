@@ -19,12 +19,12 @@ from paper_figures.style import (
     PURPLE,
     SKY,
     WITHOUT,
-    bars_of,
+    bar_style,
+    calibration_style,
     finish,
-    keys_of,
+    keys_in_words,
     legend_below,
-    line_of,
-    sheet,
+    make_sheet,
 )
 
 NAME = "asadi_2022"
@@ -42,20 +42,20 @@ LEVELS = {"boosting": ("boosted trees, no privacy", "--"), "one rule": ("one 1-r
 """Method without privacy -> words and dash."""
 
 
-def baselines(panel: Axes, dataset: str, protocol: str) -> None:
+def draw_baselines(panel: Axes, dataset: str, protocol: str) -> None:
     """Draw what stands beside LazyBB, where it has been measured."""
     try:
         lines = aggregated.read_result(NAME, "baselines")
     except InputError:
         return
-    own = where(lines, dataset=dataset, protocol=protocol)
+    of_protocol = where(lines, dataset=dataset, protocol=protocol)
     for method, (words, dash) in LEVELS.items():
-        for line in where(own, method=method):
+        for line in where(of_protocol, method=method):
             style = {"color": WITHOUT, "linestyle": dash, "linewidth": 1}
             panel.axhline(line["accuracy_mean"], label=words, **style)
 
 
-def rivals(panel: Axes, dataset: str) -> None:
+def draw_rivals(panel: Axes, dataset: str) -> None:
     """Draw the paper's private rivals, where they have been measured."""
     try:
         lines = where(aggregated.read_result(NAME, "rivals"), dataset=dataset)
@@ -63,25 +63,27 @@ def rivals(panel: Axes, dataset: str) -> None:
         return
     for method, (words, shade, marker) in RIVALS.items():
         style: dict[str, Any] = {"color": shade, "marker": marker, "linewidth": 1}
-        here = where(lines, method=method)
-        if here:
-            _accuracies(panel, here, label=words, linestyle="-.", **style)
+        of_method = where(lines, method=method)
+        if of_method:
+            _draw_accuracies(panel, of_method, label=words, linestyle="-.", **style)
         else:
             panel.plot([], [], label=words, linestyle="-.", **style)
 
 
-def by_epsilon(panel: Axes, lines: list[Line], calibration: str, words: str, **style) -> None:
+def draw_by_epsilon(panel: Axes, lines: list[Line], calibration: str, words: str, **style) -> None:
     """Draw the mean accuracy with its standard deviation over keys."""
-    own = where(lines, calibration=calibration)
-    _accuracies(panel, own, label=words, **{**line_of(calibration), **style})
+    of_calibration = where(lines, calibration=calibration)
+    _draw_accuracies(
+        panel, of_calibration, label=words, **{**calibration_style(calibration), **style}
+    )
 
 
-def _accuracies(panel: Axes, lines: list[Line], **style) -> None:
+def _draw_accuracies(panel: Axes, lines: list[Line], **style) -> None:
     x, mean, sd = columns(lines, "epsilon", "accuracy_mean", "accuracy_sd")
     panel.errorbar(x, mean, yerr=sd, **style)
 
 
-def epsilon_axis(panel: Axes, **properties) -> None:
+def set_epsilon_axis(panel: Axes, **properties) -> None:
     """Make the axis of epsilon logarithmic, with ticks at the paper's values."""
     finish(panel, xscale="log", xlabel="epsilon", **properties)
     panel.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
@@ -100,23 +102,23 @@ def fig1() -> Figure:
         aggregated.read_result(NAME, "advantages"),
         aggregated.read_result(NAME, "histogram"),
     )
-    about = advantages[0]
-    figure, (left, right) = sheet(1, 2, 3)
+    setting = advantages[0]
+    figure, (left, right) = make_sheet(1, 2, 3)
     for k, (name, shade) in enumerate(CALIBRATIONS.items()):
-        own = where(advantages, calibration=name)
-        rounds, mean, least, most = columns(own, "round", "mean", "least", "most")
+        of_calibration = where(advantages, calibration=name)
+        rounds, mean, smallest, most = columns(of_calibration, "round", "mean", "least", "most")
         left.plot(rounds, mean, color=shade, linestyle=DASHES[k], linewidth=0.9, label=name)
         shade_words = f"{name}, smallest to largest"
         left.fill_between(
-            rounds, least, most, color=shade, alpha=0.15, linewidth=0, label=shade_words
+            rounds, smallest, most, color=shade, alpha=0.15, linewidth=0, label=shade_words
         )
         bars = where(histogram, calibration=name)
         width = (bars[0]["high"] - bars[0]["low"]) / 2
         places = [line["low"] + k * width for line in bars]
         shares = [100 * line["share"] for line in bars]
-        right.bar(places, shares, width, align="edge", label=name, **bars_of(k))
-    most = max(abs(at[end]) for at in histogram if at["share"] for end in ("low", "high"))
-    gamma = about["gamma"]
+        right.bar(places, shares, width, align="edge", label=name, **bar_style(k))
+    most = max(abs(bar[end]) for bar in histogram if bar["share"] for end in ("low", "high"))
+    gamma = setting["gamma"]
     left.axhline(gamma, color="black", linewidth=0.8, label=f"gamma = {gamma:g}")
     left.axhline(0, color="0.7", linewidth=0.8)
     left.axvline(250, color="black", linewidth=0.8, linestyle=":", label="the text's 250 rounds")
@@ -126,9 +128,9 @@ def fig1() -> Figure:
     finish(left, xlabel="round", ylabel="advantage, mean over keys")
     finish(right, xlabel="margin y H / T of training rows", ylabel="% of rows", xlim=(-most, most))
     figure.suptitle(
-        f"LazyBB with 1-rules on Adult: epsilon = {about['epsilon']:g}, "
-        f"kappa = {about['density']:g}, "
-        f"lambda = gamma / 4, T = {about['rounds']}, {keys_of(advantages)}"
+        f"LazyBB with 1-rules on Adult: epsilon = {setting['epsilon']:g}, "
+        f"kappa = {setting['density']:g}, "
+        f"lambda = gamma / 4, T = {setting['rounds']}, {keys_in_words(advantages)}"
     )
     return figure
 
@@ -141,7 +143,7 @@ def fig2() -> Figure:
     Raises:
         InputError: if the series have not been saved.
     """
-    figure, panels = sheet(1, 2, 3.9)
+    figure, panels = make_sheet(1, 2, 3.9)
     titles = (
         "Figure 2: kappa = lambda = 1/4, T = 99",
         "Figure 3: settings of Table 8 (selected for delta = 0)",
@@ -149,19 +151,23 @@ def fig2() -> Figure:
     series = [aggregated.read_result(NAME, name) for name in ("fig2", "fig3")]
     for panel, lines, title in zip(panels, series, titles, strict=True):
         for delta, style in ((0.0, "-"), (1e-5, "--")):
-            own = where(lines, delta=delta)
+            of_delta = where(lines, delta=delta)
             for calibration in CALIBRATIONS:
-                by_epsilon(
-                    panel, own, calibration, f"{calibration}, delta = {delta:g}", linestyle=style
+                draw_by_epsilon(
+                    panel,
+                    of_delta,
+                    calibration,
+                    f"{calibration}, delta = {delta:g}",
+                    linestyle=style,
                 )
-        baselines(panel, lines[0]["dataset"], "folds")
-        epsilon_axis(panel, title=title)
+        draw_baselines(panel, lines[0]["dataset"], "folds")
+        set_epsilon_axis(panel, title=title)
     panels[0].set_ylabel("cross-validated accuracy, mean and sd over keys")
     legend_below(figure, panels[1], 3)
-    every = list(itertools.chain(*series))
-    names = " and ".join(distinct(every, "dataset"))
-    words = f"{names[0].upper()}{names[1:]}, training rows, LazyBB with 1-rules; {keys_of(every)}"
-    figure.suptitle(words)
+    all_lines = list(itertools.chain(*series))
+    names = " and ".join(distinct(all_lines, "dataset"))
+    words = f"{names[0].upper()}{names[1:]}, training rows, LazyBB with 1-rules"
+    figure.suptitle(f"{words}; {keys_in_words(all_lines)}")
     return figure
 
 
@@ -182,24 +188,25 @@ def sparsity() -> Figure:
     """
     lines = aggregated.read_result(NAME, "sparsity")
     names = distinct(lines, "dataset")
-    figure, panels = sheet(1, len(names), 2.9, squeeze=False)
+    figure, panels = make_sheet(1, len(names), 2.9, squeeze=False)
     for panel, name in zip(panels[0], names, strict=True):
-        own = where(lines, dataset=name)
+        of_data_set = where(lines, dataset=name)
         for (series, (colour, marker)), dash in zip(SERIES.items(), DASHES, strict=False):
-            epsilon, count = columns(own, "epsilon", series)
+            epsilon, count = columns(of_data_set, "epsilon", series)
             style: dict[str, Any] = {"marker": marker, "color": colour, "linestyle": dash}
             panel.plot(epsilon, count, label=WORDS.get(series, series), **style)
-        theirs = [
-            (at["epsilon"], number) for at, number in aggregated.printed_numbers(NAME, TABLES[name])
+        printed = [
+            (setting["epsilon"], number)
+            for setting, number in aggregated.printed_numbers(NAME, TABLES[name])
         ]
         style = {"color": PAPER, "marker": "*", "linestyle": "", "markersize": 7, "zorder": 5}
-        panel.plot(*zip(*theirs, strict=True), label="printed in the paper", **style)
-        epsilon_axis(panel, title=name, yscale="log")
+        panel.plot(*zip(*printed, strict=True), label="printed in the paper", **style)
+        set_epsilon_axis(panel, title=name, yscale="log")
         panel.set_yticks(COUNTS, [str(count) for count in COUNTS])
         panel.minorticks_off()
     panels[0][0].set_ylabel("features used, mean over keys")
     legend_below(figure, panels[0][0], 5)
-    figure.suptitle(f"LazyBB with 1-rules, settings of Tables 8-10; {keys_of(lines)}")
+    figure.suptitle(f"LazyBB with 1-rules, settings of Tables 8-10; {keys_in_words(lines)}")
     return figure
 
 
@@ -217,27 +224,31 @@ def table2() -> Figure:
     """
     lines = aggregated.read_result(NAME, "table2")
     names = distinct(lines, "dataset")
-    figure, panels = sheet(1, len(names), 3.4, squeeze=False)
+    figure, panels = make_sheet(1, len(names), 3.4, squeeze=False)
     for panel, name in zip(panels[0], names, strict=True):
-        own = where(lines, dataset=name)
+        of_data_set = where(lines, dataset=name)
         for calibration in CALIBRATIONS:
-            by_epsilon(panel, own, calibration, calibration)
-        rivals(panel, name)
-        baselines(panel, name, "test" if name == "adult" else "folds")
+            draw_by_epsilon(panel, of_data_set, calibration, calibration)
+        draw_rivals(panel, name)
+        draw_baselines(panel, name, "test" if name == "adult" else "folds")
         for row in ("table-4", "table-11"):
-            for at, number in aggregated.printed_numbers(NAME, row):
-                if at["dataset"] == name:
-                    panel.plot(at["epsilon"], number, "k*", markersize=8, zorder=5)
+            for setting, number in aggregated.printed_numbers(NAME, row):
+                if setting["dataset"] == name:
+                    panel.plot(setting["epsilon"], number, "k*", markersize=8, zorder=5)
         panel.plot([], [], "k*", markersize=8, label="printed in the paper")
-        epsilon_axis(panel, title=f"{name}, {PROTOCOL[name]}")
+        set_epsilon_axis(panel, title=f"{name}, {PROTOCOL[name]}")
     panels[0][0].set_ylabel("accuracy, mean and sd over keys")
     legend_below(figure, panels[0][-1], 3)
-    words = f"LazyBB with 1-rules, settings of Tables 8-10; {keys_of(lines)}, delta = 0"
+    words = f"LazyBB with 1-rules, settings of Tables 8-10; {keys_in_words(lines)}, delta = 0"
     try:
-        others = [at for at in aggregated.read_result(NAME, "rivals") if at["dataset"] in names]
+        rival_lines = [
+            setting
+            for setting in aggregated.read_result(NAME, "rivals")
+            if setting["dataset"] in names
+        ]
     except InputError:
-        others = []
-    if others:
-        words += f"; rivals: {keys_of(others)}, where they were run"
+        rival_lines = []
+    if rival_lines:
+        words += f"; rivals: {keys_in_words(rival_lines)}, where they were run"
     figure.suptitle(words)
     return figure

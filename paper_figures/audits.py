@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from experiments.common.results import Line, columns, distinct, where
-from paper_figures.comparisons import legend, lines_of
-from paper_figures.style import BLUE, GREEN, ORANGE, PRINT, PURPLE, finish, sheet
+from paper_figures.comparisons import add_legend, read_lines
+from paper_figures.style import BLUE, GREEN, ORANGE, PRINT, PURPLE, finish, make_sheet
 
 STYLES = {
     "exact": {"color": ORANGE, "marker": "o"},
@@ -26,23 +26,25 @@ def levels(folder: Path | None = None) -> Figure:
     """Lower bounds on epsilon as shares of what is spent, by runs, with standard errors.
 
     Args:
-        folder: as `comparisons.lines_of`.
+        folder: as `comparisons.read_lines`.
     """
-    lines = where(lines_of("audits", folder), part="levels")
+    lines = where(read_lines("audits", folder), part="levels")
     with plt.rc_context(PRINT):
-        return _drawn(lines)
+        return _draw_levels(lines)
 
 
-def _drawn(lines: Sequence[Line]) -> Figure:
+def _draw_levels(lines: Sequence[Line]) -> Figure:
     names = distinct(lines, "name")
-    drawn, panels = sheet(1, len(names), 2.3, sharey=True)
+    figure, panels = make_sheet(1, len(names), 2.3, sharey=True)
     for panel, name in zip(panels, names, strict=True):
         panel.axhline(1, color=PURPLE, linewidth=0.8)
         for level, style in STYLES.items():
-            own = where(lines, name=name, level=level)
-            x = [line["runs"] for line in own]
-            y, error = ([line[key] / line["truth"] for line in own] for key in ("epsilon", "error"))
-            if own:
+            of_level = where(lines, name=name, level=level)
+            x = [line["runs"] for line in of_level]
+            y, error = (
+                [line[key] / line["truth"] for line in of_level] for key in ("epsilon", "error")
+            )
+            if of_level:
                 panel.errorbar(x, y, error, label=level, capsize=2, **style)
         finish(panel, xscale="log", xlabel="runs", ylim=(-0.03, 1.08))
         ticks = distinct(sorted(lines, key=lambda line: line["runs"]), "runs")
@@ -50,8 +52,8 @@ def _drawn(lines: Sequence[Line]) -> Figure:
         panel.minorticks_off()
         panel.set_title(name)
     panels[0].set_ylabel("bound / truth")
-    legend(drawn, STYLES)
-    return drawn
+    add_legend(figure, STYLES)
+    return figure
 
 
 LEARNERS = {
@@ -67,7 +69,7 @@ GUESSES = {
 }
 """Rows that are guessed without a release -> their horizontal line."""
 
-MOST = 300.0
+INFINITE_EPSILON_PLACE = 300.0
 """Where an infinite epsilon is drawn."""
 
 
@@ -75,33 +77,35 @@ def reconstruction(folder: Path | None = None) -> Figure:
     """Wrong cells of reconstructed tables beside guesses, and what of them is memorised.
 
     Args:
-        folder: as `comparisons.lines_of`.
+        folder: as `comparisons.read_lines`.
     """
-    lines = lines_of("reconstruction", folder)
+    lines = read_lines("reconstruction", folder)
     with plt.rc_context(PRINT):
-        return _reconstructed(lines)
+        return _draw_reconstruction(lines)
 
 
-def _reconstructed(lines: Sequence[Line]) -> Figure:
+def _draw_reconstruction(lines: Sequence[Line]) -> Figure:
     names = distinct(lines, "dataset")
-    drawn, panels = sheet(2, len(names), 3.6, sharex=True, sharey="row")
+    figure, panels = make_sheet(2, len(names), 3.6, sharex=True, sharey="row")
     for name, above, below in zip(names, *panels, strict=True):
         guess = where(lines, dataset=name)[0]
         for key, style in GUESSES.items():
             above.axhline(guess[key], label=f"{key} rows", **style)
         below.axhline(0, color="0.4", linewidth=0.8)
         for learner, style in LEARNERS.items():
-            own = where(lines, dataset=name, learner=learner)
-            x = [min(line["epsilon"], MOST) for line in own]
+            of_learner = where(lines, dataset=name, learner=learner)
+            x = [min(line["epsilon"], INFINITE_EPSILON_PLACE) for line in of_learner]
             for panel, key in ((above, "most likely"), (below, "memorised, informed")):
-                y, error = columns(own, key, f"{key} +-")
+                y, error = columns(of_learner, key, f"{key} +-")
                 panel.errorbar(x, y, error, label=learner, capsize=2, **style)
         above.set_title(name)
         finish(above, xscale="log", ylim=(0, None))
         finish(below, xscale="log", xlabel="epsilon")
-        below.set_xticks([0.1, 1, 10, 100, MOST], ["0.1", "1", "10", "100", "none"])
+        below.set_xticks(
+            [0.1, 1, 10, 100, INFINITE_EPSILON_PLACE], ["0.1", "1", "10", "100", "none"]
+        )
         below.minorticks_off()
     panels[0][0].set_ylabel("wrong cells")
     panels[1][0].set_ylabel("memorised")
-    legend(drawn, [*LEARNERS, *(f"{key} rows" for key in GUESSES)])
-    return drawn
+    add_legend(figure, [*LEARNERS, *(f"{key} rows" for key in GUESSES)])
+    return figure

@@ -18,8 +18,8 @@ from paper_figures.style import (
     THREE,
     finish,
     legend_below,
-    ordered,
-    sheet,
+    make_sheet,
+    ordered_style,
 )
 
 NAME = "bojarski_2014"
@@ -70,12 +70,14 @@ def series() -> dict[str, Figure]:
     Raises:
         InputError: if there is no series.
     """
-    there = aggregated.result_names(NAME)
-    names = [name for name in NUMBERED if name in there]
+    saved = aggregated.result_names(NAME)
+    names = [name for name in NUMBERED if name in saved]
     if not names:
         raise InputError(f"there is no series; run: python -m experiments {NAME} aggregate")
     return {
-        name: figure(read(name), read(f"{name}_eta") if f"{name}_eta" in there else [])
+        name: draw_figure(
+            read_series(name), read_series(f"{name}_eta") if f"{name}_eta" in saved else []
+        )
         for name in names
     }
 
@@ -92,11 +94,11 @@ def fig1() -> Figure:
     Raises:
         InputError: if a series has not been aggregated.
     """
-    drawn, panels = sheet(4, 4, 8.2, sharey="row")
+    figure, panels = make_sheet(4, 4, 8.2, sharey="row")
     titles = ("a: by height", "b: majority, all k", "c: by number of trees", "d: majority, all h")
     for row, name in zip(panels, SELECTED, strict=True):
-        grid = read(name)
-        _panels(row, grid)
+        grid = read_series(name)
+        _draw_grid_panels(row, grid)
         for panel in row:
             panel.axhline(LARGER_CLASS[name], color="black", linewidth=0.8, zorder=1)
             panel.set_ylim(bottom=0)
@@ -107,16 +109,19 @@ def fig1() -> Figure:
         for panel in row:
             panel.set_xlabel("")
     first, second, third = (panel.get_legend_handles_labels() for panel in panels[0, :3])
-    parts = [dict(zip(words, handles, strict=True)) for handles, words in (first, third, second)]
-    found = {words: handle for part in parts for words, handle in part.items()}
+    handles_by_words = {}
+    for handles, words in (first, third, second):
+        handles_by_words |= dict(zip(words, handles, strict=True))
     for panel in panels.flat:
         panel.get_legend().remove()
-    drawn.legend(found.values(), found.keys(), loc="outside lower center", ncols=6)
-    drawn.suptitle(
+    figure.legend(
+        handles_by_words.values(), handles_by_words.keys(), loc="outside lower center", ncols=6
+    )
+    figure.suptitle(
         "private forests at eta = 1000 / n_train, mean of ten runs; a and c: rules by k or h; "
         "b and d:\nsmallest, mean and largest error of majority voting; black: the larger class"
     )
-    return drawn
+    return figure
 
 
 def fig2() -> Figure:
@@ -127,9 +132,9 @@ def fig2() -> Figure:
     Raises:
         InputError: if a series has not been aggregated.
     """
-    drawn, panels = sheet(4, 2, 8.4, sharey="row")
+    figure, panels = make_sheet(4, 2, 8.4, sharey="row")
     for row, name in zip(panels, SELECTED, strict=True):
-        _by_eta(row, read(f"{name}_eta"), 2)
+        _draw_eta_panels(row, read_series(f"{name}_eta"), 2)
         for panel in row:
             panel.axhline(LARGER_CLASS[name], color="black", linewidth=0.8, zorder=1)
             panel.set_ylim(bottom=0)
@@ -144,27 +149,27 @@ def fig2() -> Figure:
     places: Any = ("outside lower left", "outside lower right")
     for panel, place, wide in zip(panels[1], places, (2, 4), strict=True):
         handles, words = panel.get_legend_handles_labels()
-        drawn.legend(handles, words, loc=place, ncols=wide)
-    drawn.suptitle(
+        figure.legend(handles, words, loc=place, ncols=wide)
+    figure.suptitle(
         "mean of ten runs; colours of b: eta n_train; black line: the larger class; "
         "crosses: bounds below one half"
     )
-    return drawn
+    return figure
 
 
-def read(name: str) -> list[Line]:
+def read_series(name: str) -> list[Line]:
     """The lines of a series; `least_bound` is NaN where no bound is proved."""
     lines, nothing = aggregated.read_result(NAME, name), {"least_bound": float("nan")}
     return [line if line["least_bound"] is not None else line | nothing for line in lines]
 
 
-def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
+def draw_figure(grid: list[Line], by_eta: list[Line]) -> Figure:
     """The panels of one data set: its grid at eta = 1000 / n_train, and its series by eta."""
-    drawn, panels = sheet(3 if by_eta else 2, 2, 8.6 if by_eta else 5.6)
+    figure, panels = make_sheet(3 if by_eta else 2, 2, 8.6 if by_eta else 5.6)
     private = [line for line in grid if line["private"]]
-    about = grid[0]
-    first = 2 * NUMBERED.index(about["dataset"]) + 1
-    _panels(panels[:2].flat, grid)
+    setting = grid[0]
+    first = 2 * NUMBERED.index(setting["dataset"]) + 1
+    _draw_grid_panels(panels[:2].flat, grid)
     titles = (
         *("a: error by height", "b: majority voting, over all k"),
         *("c: error by number of trees", "d: majority voting, over all h"),
@@ -172,10 +177,10 @@ def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
     for panel, title in zip(panels[:2].flat, titles, strict=True):
         panel.set_title(f"{first}{title}")
     if by_eta:
-        _by_eta(panels[2], by_eta, first + 1)
-        legend_below(drawn, panels[2, 1], 4, title=f"{first + 1}b: eta n_train, rules, bounds")
+        _draw_eta_panels(panels[2], by_eta, first + 1)
+        legend_below(figure, panels[2, 1], 4, title=f"{first + 1}b: eta n_train, rules, bounds")
     top = max(line["test_error"] for line in grid + by_eta)
-    error = LARGER_CLASS.get(about["dataset"])
+    error = LARGER_CLASS.get(setting["dataset"])
     for panel in panels.flat:
         panel.set_ylim(0, 1.4 * top)  # with room for a legend
         if error is not None:
@@ -184,103 +189,112 @@ def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
         panel.set_ylabel("test error")
     for panel in panels[:2].flat:
         panel.xaxis.get_major_locator().set_params(integer=True)
-    drawn.suptitle("\n".join(_heading(about, private, grid + by_eta, first)))
-    return drawn
+    figure.suptitle("\n".join(_heading_lines(setting, private, grid + by_eta, first)))
+    return figure
 
 
-def _panels(panels: Iterable[Axes], grid: list[Line]) -> None:
+def _draw_grid_panels(panels: Iterable[Axes], grid: list[Line]) -> None:
     """Panels a to d of the first figure."""
     private = [line for line in grid if line["private"]]
-    heights, trees = values(private, "height"), values(private, "trees")
+    heights, trees = distinct_values(private, "height"), distinct_values(private, "trees")
     few = sorted({trees[0], trees[len(trees) // 4], trees[-1]})
     two = [height for height in HEIGHTS if height in heights] or heights[-1:]
     first, second, third, last = panels
-    by_rule(first, private, "height", "trees", few, "k")
-    spread(second, private, "height")
-    by_rule(third, private, "trees", "height", two, "h")
-    spread(last, private, "trees")
+    draw_by_rule(first, private, "height", "trees", few, "k")
+    draw_spread(second, private, "height")
+    draw_by_rule(third, private, "trees", "height", two, "h")
+    draw_spread(last, private, "trees")
     for panel in (first, second):
         finish(panel, xlabel="height h")
     for panel in (third, last):
         finish(panel, xlabel="trees k")
 
 
-def _heading(about: Line, private: list[Line], everything: list[Line], first: int) -> list[str]:
+def _heading_lines(
+    setting: Line, private: list[Line], all_lines: list[Line], first: int
+) -> list[str]:
     """What a figure shows, and what its curves and the theorems do not say."""
     words = [
-        f"{about['dataset']}: {about['rows']} rows, {about['attributes']} attributes, "
-        f"mean of {about['runs']} runs; {first}a to {first}d at eta = 1000 / n_train = "
+        f"{setting['dataset']}: {setting['rows']} rows, {setting['attributes']} attributes, "
+        f"mean of {setting['runs']} runs; {first}a to {first}d at eta = 1000 / n_train = "
         f"{private[0]['eta']:.3g}"
     ]
-    error = LARGER_CLASS.get(about["dataset"])
+    error = LARGER_CLASS.get(setting["dataset"])
     if error is not None:
         flat = [line["test_error"] for line in private if line["voting"] != "probabilistic"]
         words.append(f"black line: the larger class, {error:.3f}")
-        if max(abs(found - error) for found in flat) < NEAR:
+        if max(abs(test_error - error) for test_error in flat) < NEAR:
             words[-1] += f"; majority and threshold averaging stay within {NEAR} of it there"
-    return [*words, *what_bounds_say(everything)]
+    return [*words, *bound_lines(all_lines)]
 
 
-def _by_eta(panels: Sequence[Axes], by_eta: list[Line], number: int) -> None:
+def _draw_eta_panels(panels: Sequence[Axes], by_eta: list[Line], number: int) -> None:
     """Panels a and b of the second figure."""
-    by_budget(panels[0], by_eta)
+    draw_by_budget(panels[0], by_eta)
     title = f"{number}a: error by eta, k chosen on validation rows"
     finish(panels[0], title=title)
-    tall = values(by_eta, "height")[-1]
-    by_trees(panels[1], [line for line in by_eta if line["height"] == tall])
+    tall = distinct_values(by_eta, "height")[-1]
+    draw_by_trees(panels[1], [line for line in by_eta if line["height"] == tall])
     title = f"{number}b: error by number of trees, h = {tall:.0f}"
     finish(panels[1], title=title, xlabel="trees k")
 
 
-def values(lines: Iterable[Line], key: str) -> list[float]:
+def distinct_values(lines: Iterable[Line], key: str) -> list[float]:
     """The distinct values of a column, in increasing order."""
     return sorted({line[key] for line in lines})
 
 
-def curve(panel: Axes, lines: Iterable[Line], key: str, **style) -> None:
+def draw_curve(panel: Axes, lines: Iterable[Line], key: str, **style) -> None:
     """Test error by a column."""
     by_key = sorted(lines, key=lambda line: line[key])
     panel.plot(*columns(by_key, key, "test_error"), **style)
 
 
-def by_rule(
-    panel: Axes, lines: list[Line], key: str, other: str, chosen: Sequence[float], symbol: str
+def draw_by_rule(
+    panel: Axes,
+    lines: list[Line],
+    key: str,
+    other_key: str,
+    other_values: Sequence[float],
+    symbol: str,
 ) -> None:
-    """Panels a and c of the first figure: a curve for each voting rule and value of `other`."""
-    for value, dash in zip(chosen, DASHES, strict=False):
+    """Panels a and c of the first figure: a curve for each voting rule and value of `other_key`."""
+    for value, dash in zip(other_values, DASHES, strict=False):
         for voting, style in RULES.items():
-            here = where(lines, **{other: value}, voting=voting)
-            curve(panel, here, key, linestyle=dash, markersize=3, linewidth=1, **style)
+            of_curve = where(lines, **{other_key: value}, voting=voting)
+            draw_curve(panel, of_curve, key, linestyle=dash, markersize=3, linewidth=1, **style)
         panel.plot([], [], color="grey", linestyle=dash, label=f"{symbol} = {value:.0f}")
     for voting, style in RULES.items():
         panel.plot([], [], label=voting, **style)
-    _legend(panel)
+    _add_legend(panel)
 
 
-def spread(panel: Axes, lines: list[Line], key: str) -> None:
+def draw_spread(panel: Axes, lines: list[Line], key: str) -> None:
     """Panels b and d of the first figure: smallest, mean and largest error of majority voting."""
-    places = values(lines, key)
+    places = distinct_values(lines, key)
     majority = where(lines, voting="majority")
     errors = [[line["test_error"] for line in majority if line[key] == place] for place in places]
     measures: dict[str, Callable] = {"largest": np.max, "mean": np.mean, "smallest": np.min}
     for k, (words, measure) in enumerate(measures.items()):
         style: dict[str, Any] = {"color": THREE[0], "linestyle": DASHES[k]}
-        panel.plot(places, [measure(some) for some in errors], label=words, **style)
-    _legend(panel)
+        panel.plot(
+            places, [measure(errors_at_place) for errors_at_place in errors], label=words, **style
+        )
+    _add_legend(panel)
 
 
-def by_budget(panel: Axes, lines: list[Line]) -> None:
+def draw_by_budget(panel: Axes, lines: list[Line]) -> None:
     """Panel a of the second figure: the k of least validation error, by eta and without privacy."""
-    finite = [eta for eta in values(lines, "eta") if np.isfinite(eta)]
-    unit = scale_of(lines)
+    finite = [eta for eta in distinct_values(lines, "eta") if np.isfinite(eta)]
+    unit = num_train_of(lines)
     places = [eta * unit for eta in (*finite, 4 * finite[-1])]
-    for k, height in enumerate(values(lines, "height")):
+    for k, height in enumerate(distinct_values(lines, "height")):
         dash, fill = DASHES[k], "none" if k else "full"
         for voting, style in RULES.items():
-            own = where(lines, height=height, voting=voting)
+            of_curve = where(lines, height=height, voting=voting)
             best = {
-                eta: min(where(own, eta=eta), key=lambda line: line["validation_error"])
-                for eta in distinct(own, "eta")
+                eta: min(where(of_curve, eta=eta), key=lambda line: line["validation_error"])
+                for eta in distinct(of_curve, "eta")
             }
             errors = [best[eta]["test_error"] for eta in finite]
             panel.plot(places[:-1], errors, linestyle=dash, fillstyle=fill, **style)
@@ -290,28 +304,28 @@ def by_budget(panel: Axes, lines: list[Line]) -> None:
         panel.plot([], [], color="grey", linestyle=dash, marker="o", fillstyle=fill, label=words)
     for voting, style in RULES.items():
         panel.plot([], [], label=voting, **style)
-    _legend(panel)
+    _add_legend(panel)
     names = [f"{place:.0f}" for place in places[:-1]]
     finish(panel, xlabel="eta n_train", xscale="log")
     panel.set_xticks(places, [*names, "no\nprivacy"])
     panel.minorticks_off()
 
 
-def by_trees(panel: Axes, lines: list[Line]) -> None:
+def draw_by_trees(panel: Axes, lines: list[Line]) -> None:
     """Panel b of the second figure: majority (solid), threshold (dashed), bounds below one half."""
-    budgets, unit = values(lines, "eta"), scale_of(lines)
+    budgets, unit = distinct_values(lines, "eta"), num_train_of(lines)
     for k, eta in enumerate(budgets):
         words = f"{eta * unit:.0f}" if np.isfinite(eta) else "no privacy"
-        shade = ordered(k, len(budgets))["color"]
+        shade = ordered_style(k, len(budgets))["color"]
         for voting, dash in BOTH.items():
-            here = where(lines, eta=eta, voting=voting)
-            step = max(len(here) // 5, 1)
+            of_curve = where(lines, eta=eta, voting=voting)
+            step = max(len(of_curve) // 5, 1)
             style: dict[str, Any] = {"color": shade, "linestyle": dash, "linewidth": 0.8}
             if voting == "majority":
                 style |= {"marker": MARKERS[k % len(MARKERS)], "markevery": (k % step, step)}
                 style |= {"markeredgecolor": "black", "markeredgewidth": 0.5, "label": words}
-            curve(panel, here, "trees", **style)
-            proved = [line for line in here if line["least_bound"] < 0.5]
+            draw_curve(panel, of_curve, "trees", **style)
+            proved = [line for line in of_curve if line["least_bound"] < 0.5]
             style = {"linestyle": "", "color": "black"}
             style |= {"marker": {"majority": "+", "threshold": "x"}[voting]}
             style |= {"label": f"bound, {voting}" if proved else None}
@@ -320,17 +334,17 @@ def by_trees(panel: Axes, lines: list[Line]) -> None:
         panel.plot([], [], color="grey", linestyle=dash, label=voting)
 
 
-def _legend(panel: Axes) -> None:
+def _add_legend(panel: Axes) -> None:
     """A legend above the curves."""
     panel.legend(ncols=2, loc="upper right", columnspacing=1, labelspacing=0.3)
 
 
-def scale_of(lines: list[Line]) -> float:
+def num_train_of(lines: list[Line]) -> float:
     """n_train, nine tenths of the rows; figures show eta n_train."""
     return round(0.9 * lines[0]["rows"])
 
 
-def what_bounds_say(lines: list[Line]) -> list[str]:
+def bound_lines(lines: list[Line]) -> list[str]:
     """Two lines of words: of how many settings Theorems 5.4 to 5.6 and 5.8 say an error < 1/2."""
     sure = lines[0]["sure"]
     printed = [line for line in lines if line["bound"] is not None]
@@ -361,10 +375,10 @@ def table1() -> Figure:
     lines = aggregated.read_result(NAME, "table_1")
     names = distinct(lines, "dataset")
     turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-    figure, panels = sheet(2, 2, 4.6, sharex=True)
+    figure, panels = make_sheet(2, 2, 4.6, sharex=True)
     for row, private in zip(panels, TITLES, strict=True):
         for panel, rule in zip(row, BOTH, strict=True):
-            _errors(panel, where(lines, private=private, voting=rule), private)
+            _draw_errors(panel, where(lines, private=private, voting=rule), private)
             panel.set_xticks(range(len(names)), names, **turned)
             finish(panel, title=f"{rule}, {TITLES[private]}")
     for panel in panels[:, 0]:
@@ -375,14 +389,16 @@ def table1() -> Figure:
     return figure
 
 
-def _errors(panel: Axes, own: list[Line], private: bool) -> None:
+def _draw_errors(panel: Axes, lines: list[Line], private: bool) -> None:
     """Printed errors, ours with negative counts as 0, and ours as printed."""
-    error, half, theirs, width = columns(own, "error", "interval", "paper_error", "paper_interval")
-    places = np.arange(len(own))
+    error, half, paper_error, paper_half = columns(
+        lines, "error", "interval", "paper_error", "paper_interval"
+    )
+    places = np.arange(len(lines))
     style: dict[str, Any] = {"linestyle": "", "color": PAPER, "marker": "*", "markersize": 6}
-    panel.errorbar(places - 0.2, theirs, width, label="printed", **style)
+    panel.errorbar(places - 0.2, paper_error, paper_half, label="printed", **style)
     words = "ours, negative counts as 0" if private else "ours"
     panel.errorbar(places, error, half, color=TIGHT, marker="s", label=words, linestyle="")
     if private:
-        (letter,), words = columns(own, "as_printed"), "ours, Algorithm 2 as printed"
+        (letter,), words = columns(lines, "as_printed"), "ours, Algorithm 2 as printed"
         panel.plot(places + 0.2, letter, color=PUBLISHED, marker="o", label=words, linestyle="")

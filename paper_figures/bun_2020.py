@@ -16,10 +16,10 @@ from paper_figures.style import (
     MARKERS,
     PAPER,
     WITHOUT,
+    calibration_style,
     finish,
     legend_below,
-    line_of,
-    sheet,
+    make_sheet,
 )
 
 NAME = "bun_2020"
@@ -42,13 +42,17 @@ def halfspaces() -> Figure:
     """
     lines = aggregated.read_result(NAME, "errors")
     alpha = aggregated.read_result(NAME, "rounds")[0]["alpha"]
-    figure, panels = sheet(2, 2, 4.8, sharey=True)
+    figure, panels = make_sheet(2, 2, 4.8, sharey=True)
     for panel, (axis, words) in zip(panels.flat, AXES.items(), strict=True):
-        own = where(lines, axis=axis)
-        _curves(panel, own, axis, alpha)
+        of_axis = where(lines, axis=axis)
+        _draw_curves(panel, of_axis, axis, alpha)
         panel.axhline(alpha, color=PAPER, linewidth=0.7, label=f"alpha = {alpha}")
         finish(panel, xlabel=words)
-        _ticks(panel, sorted({_place(line, axis, alpha) for line in own} - {float("inf")}), axis)
+        _set_ticks(
+            panel,
+            sorted({_place_on_axis(line, axis, alpha) for line in of_axis} - {float("inf")}),
+            axis,
+        )
     top = max(line[MEAN] + line[SD] for line in lines)
     panels[0, 0].set_ylim(-0.01, 1.03 * top)
     for panel in panels[:, 0]:
@@ -63,23 +67,25 @@ def halfspaces() -> Figure:
     return figure
 
 
-def _curves(panel: Axes, lines: list[Line], axis: str, alpha: float) -> None:
+def _draw_curves(panel: Axes, lines: list[Line], axis: str, alpha: float) -> None:
     """Both calibrations, and learning without privacy."""
     for name in CALIBRATIONS:
-        own = [line for line in where(lines, calibration=name) if np.isfinite(line["epsilon"])]
-        place = [_place(line, axis, alpha) for line in own]
-        mean, sd = ([line[column] for line in own] for column in (MEAN, SD))
-        panel.errorbar(place, mean, yerr=sd, label=name, **line_of(name))
+        of_calibration = [
+            line for line in where(lines, calibration=name) if np.isfinite(line["epsilon"])
+        ]
+        place = [_place_on_axis(line, axis, alpha) for line in of_calibration]
+        mean, sd = ([line[column] for line in of_calibration] for column in (MEAN, SD))
+        panel.errorbar(place, mean, yerr=sd, label=name, **calibration_style(name))
     without = where(lines, calibration="tight", epsilon=np.inf)
     style: dict[str, Any] = {"color": WITHOUT, "linestyle": ":"}
     if axis == "epsilon":
         panel.axhline(without[0][MEAN], **style)
     else:
-        place = [_place(line, axis, alpha) for line in without]
+        place = [_place_on_axis(line, axis, alpha) for line in without]
         panel.plot(place, [line[MEAN] for line in without], label="without privacy", **style)
 
 
-def _ticks(panel: Axes, ticks: list[float], axis: str) -> None:
+def _set_ticks(panel: Axes, ticks: list[float], axis: str) -> None:
     """Scale an axis, with ticks where there are runs."""
     if axis == "noise":
         panel.set_xscale("symlog", linthresh=1 / 32, linscale=0.4)
@@ -92,7 +98,7 @@ def _ticks(panel: Axes, ticks: list[float], axis: str) -> None:
     panel.minorticks_off()
 
 
-def _place(line: Line, axis: str, alpha: float) -> float:
+def _place_on_axis(line: Line, axis: str, alpha: float) -> float:
     """The place of a line on an axis: its value; label noise is in units of alpha tau."""
     return line[axis] / (alpha * line["tau"]) if axis == "noise" else line[axis]
 
@@ -116,15 +122,21 @@ def theorems() -> Figure:
     """
     lines = where(aggregated.read_result(NAME, "rounds"), rate="tau / 8")
     slower = where(aggregated.read_result(NAME, "rounds"), rate="tau / 32")
-    figure, panels = sheet(1, 3, 3.6)
-    _rounds(panels[0], lines, slower)
-    curve(panels[1], lines, "claimed_advantage", "claimed, tau / 8", color=PAPER, marker="*")
+    figure, panels = make_sheet(1, 3, 3.6)
+    _draw_rounds(panels[0], lines, slower)
+    draw_curve(panels[1], lines, "claimed_advantage", "claimed, tau / 8", color=PAPER, marker="*")
     style: dict[str, Any] = {"color": FIVE[0], "marker": "o", "linestyle": "--"}
-    curve(panels[1], lines, "smallest_advantage", "smallest that was measured", **style)
+    draw_curve(panels[1], lines, "smallest_advantage", "smallest that was measured", **style)
     words = "formula without constants"
-    curve(panels[2], lines, "theorem_rows", words, color=PAPER, marker="*")
+    draw_curve(panels[2], lines, "theorem_rows", words, color=PAPER, marker="*")
     for name in CALIBRATIONS:
-        curve(panels[2], lines, f"rows_for_{name}", f"HS-StL's noise, {name}", **line_of(name))
+        draw_curve(
+            panels[2],
+            lines,
+            f"rows_for_{name}",
+            f"HS-StL's noise, {name}",
+            **calibration_style(name),
+        )
     titles = ("Theorem 24: rounds", "Theorem 27: advantage", "Theorem 30: rows, (1, 1e-6)-DP")
     tau = [line["tau"] for line in lines]
     for panel, title in zip(panels, titles, strict=True):
@@ -134,15 +146,15 @@ def theorems() -> Figure:
         if low_ticks := [0.01, 0.02, 0.05] if panel is panels[1] else []:
             panel.set_yticks(low_ticks, [f"{tick:g}" for tick in low_ticks])
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), handlelength=2.2)
-    about = lines[0]
+    setting = lines[0]
     figure.suptitle(
-        f"HS-StL at alpha = {about['alpha']:g}, beta = {about['beta']:g}, epsilon = 1, "
-        f"delta = {about['delta']:g}; run on {about['rows']} rows, worst of three samples"
+        f"HS-StL at alpha = {setting['alpha']:g}, beta = {setting['beta']:g}, epsilon = 1, "
+        f"delta = {setting['delta']:g}; run on {setting['rows']} rows, worst of three samples"
     )
     return figure
 
 
-def _rounds(panel: Axes, lines: list[Line], slower: list[Line]) -> None:
+def _draw_rounds(panel: Axes, lines: list[Line], slower: list[Line]) -> None:
     """What Theorem 24 asks for and what it took; an arrow where the rounds that were run ended.
 
     Args:
@@ -150,23 +162,23 @@ def _rounds(panel: Axes, lines: list[Line], slower: list[Line]) -> None:
         lines: with HS-StL's lambda, tau / 8.
         slower: with Theorem 24's, tau / 32.
     """
-    curve(panel, lines, "theorem_rounds", "HS-StL asks for", color=PAPER, marker="*")
-    drawn = [(column, words, lines) for column, words in ROUNDS.items()]
-    drawn.append(("rounds_to_margin", "the same, tau / 32", slower))
-    for k, (column, words, own) in enumerate(drawn):
+    draw_curve(panel, lines, "theorem_rounds", "HS-StL asks for", color=PAPER, marker="*")
+    curves = [(column, words, lines) for column, words in ROUNDS.items()]
+    curves.append(("rounds_to_margin", "the same, tau / 32", slower))
+    for k, (column, words, lines_of_curve) in enumerate(curves):
         style: dict[str, Any] = {"color": FIVE[k], "marker": MARKERS[k]}
-        curve(panel, own, column, words, linestyle=DASHES[k + 1], **style)
+        draw_curve(panel, lines_of_curve, column, words, linestyle=DASHES[k + 1], **style)
         if column not in COUNTED:
             continue
-        for line in (line for line in own if not line[column]):
-            place, most = line["tau"] * (1 + 0.03 * (k - 2)), line["rounds_run"]
-            panel.plot(place, most, fillstyle="none", linestyle="", **style)
+        for line in (line for line in lines_of_curve if not line[column]):
+            place, rounds_run = line["tau"] * (1 + 0.03 * (k - 2)), line["rounds_run"]
+            panel.plot(place, rounds_run, fillstyle="none", linestyle="", **style)
             arrow = {"arrowstyle": "->", "color": FIVE[k]}
-            panel.annotate("", (place, 6 * most), (place, 1.3 * most), arrowprops=arrow)
-        if open_ := [line for line in own if not line[column]]:
-            place, most = open_[-1]["tau"], open_[-1]["rounds_run"]
-            beside = {"xytext": (8, 0), "textcoords": "offset points", "va": "center"}
-            panel.annotate(f"not in {most:,}", (place, most), fontsize=7, **beside)
+            panel.annotate("", (place, 6 * rounds_run), (place, 1.3 * rounds_run), arrowprops=arrow)
+        if open_ := [line for line in lines_of_curve if not line[column]]:
+            place, rounds_run = open_[-1]["tau"], open_[-1]["rounds_run"]
+            label_style = {"xytext": (8, 0), "textcoords": "offset points", "va": "center"}
+            panel.annotate(f"not in {rounds_run:,}", (place, rounds_run), fontsize=7, **label_style)
 
 
 SIZES = {
@@ -187,27 +199,27 @@ def sizes() -> Figure:
         InputError: if the sizes have not been aggregated.
     """
     lines = aggregated.read_result(NAME, "sizes")
-    figure, panels = sheet(2, 2, 4.8, sharey=True)
-    for panel, (axis, (title, at)) in zip(panels.flat, SIZES.items(), strict=True):
-        own = where(lines, **{"axis": axis, **at})
+    figure, panels = make_sheet(2, 2, 4.8, sharey=True)
+    for panel, (axis, (title, point)) in zip(panels.flat, SIZES.items(), strict=True):
+        of_axis = where(lines, **{"axis": axis, **point})
         for name in CALIBRATIONS:
             private = [
-                line for line in where(own, calibration=name) if np.isfinite(line["epsilon"])
+                line for line in where(of_axis, calibration=name) if np.isfinite(line["epsilon"])
             ]
-            _sizes(panel, private, axis, name, **line_of(name))
+            _draw_sizes(panel, private, axis, name, **calibration_style(name))
         if axis == "dimension":
             style: dict[str, Any] = {"linestyle": "", "fillstyle": "none"}
             for name in CALIBRATIONS:
-                clipped = where(lines, axis="clipped", calibration=name, **at)
-                beside = [line | {axis: 1.3 * line[axis]} for line in clipped]
+                clipped = where(lines, axis="clipped", calibration=name, **point)
+                clipped_beside = [line | {axis: 1.3 * line[axis]} for line in clipped]
                 words = f"{name}, clipped (drawn beside)"
-                _sizes(panel, beside, axis, words, **line_of(name) | style)
+                _draw_sizes(panel, clipped_beside, axis, words, **calibration_style(name) | style)
         if axis != "epsilon":
-            without = where(own, calibration="tight", epsilon=np.inf)
+            without = where(of_axis, calibration="tight", epsilon=np.inf)
             style = {"color": WITHOUT, "linestyle": ":", "marker": "x"}
-            _sizes(panel, without, axis, "without privacy", **style)
+            _draw_sizes(panel, without, axis, "without privacy", **style)
         finish(panel, xlabel=title, xscale="log", yscale="log")
-        ticks = distinct(own, axis)
+        ticks = distinct(of_axis, axis)
         ticks = [tick for tick in ticks if np.isfinite(tick)]
         panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         panel.minorticks_off()
@@ -216,18 +228,18 @@ def sizes() -> Figure:
     for panel in panels[:, 0]:
         panel.set_ylabel("rows")
     legend_below(figure, panels[0, 0], 3)
-    about = lines[0]
+    setting = lines[0]
     figure.suptitle(
         "rows that an error of alpha needs; base: alpha = 0.1, d = 20, tau = 0.2, epsilon = 1, "
-        f"delta = {about['delta']:g},\nlambda = {about['learning_rate']}, "
-        f"kappa = {about['density']}, T = {about['rounds_times']} / tau^2; bars: min to max of "
+        f"delta = {setting['delta']:g},\nlambda = {setting['learning_rate']}, "
+        f"kappa = {setting['density']}, T = {setting['rounds_times']} / tau^2; bars: min to max of "
         f"{len(distinct(lines, 'sample'))} samples;\n"
         "128 rows are the fewest that were run at tau = 0.2"
     )
     return figure
 
 
-def _sizes(panel: Axes, lines: list[Line], axis: str, words: str, **style: Any) -> None:
+def _draw_sizes(panel: Axes, lines: list[Line], axis: str, words: str, **style: Any) -> None:
     """The rows of each place, where all samples have a number."""
     places, means, below, above = [], [], [], []
     for place in distinct(lines, axis):
@@ -242,7 +254,7 @@ def _sizes(panel: Axes, lines: list[Line], axis: str, words: str, **style: Any) 
     panel.errorbar(places, means, yerr=[below, above], label=words, **style)
 
 
-def curve(panel: Axes, lines: list[Line], column: str, words: str, **style) -> None:
+def draw_curve(panel: Axes, lines: list[Line], column: str, words: str, **style) -> None:
     """Draw a column by margin, where it is known."""
-    known = [(line["tau"], line[column]) for line in lines if line[column]]
-    panel.plot([tau for tau, _ in known], [value for _, value in known], label=words, **style)
+    points = [(line["tau"], line[column]) for line in lines if line[column]]
+    panel.plot([tau for tau, _ in points], [value for _, value in points], label=words, **style)

@@ -47,7 +47,11 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 """Private method -> its line."""
 
-PURE: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "white", "markeredgecolor": ORANGE}
+PURE_STYLE: dict[str, Any] = {
+    "linestyle": "--",
+    "markerfacecolor": "white",
+    "markeredgecolor": ORANGE,
+}
 """How the pure line of `auto` differs where its lines of all deltas share a panel."""
 
 LEVELS: dict[str, dict[str, Any]] = {
@@ -70,20 +74,20 @@ RANKS = {"auroc_mean": "mean rank by AUROC", "accuracy_mean": "mean rank by accu
 MEASURES = {"auroc": "AUROC", "accuracy": "test error"}
 """Measure -> the label of its axis."""
 
-LEAST, MOST = 5e-4, 0.6
+MIN_DISTANCE, MAX_DISTANCE = 5e-4, 0.6
 """The least distance from perfection that is told apart, and the largest that is shown."""
 
 TICKS = (0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 """The distances from perfection that have a tick, where there is room."""
 
-ROOM = 0.05
+MIN_TICK_DISTANCE = 0.05
 """The least part of an axis between two ticks."""
 
 EPSILONS = (0.08, 6.2)
 """The epsilons that are shown of several classes and of numbers."""
 
 
-def lines_of(command: str, folder: Path | None) -> list[Line]:
+def read_lines(command: str, folder: Path | None) -> list[Line]:
     """The saved lines of a command, or those of its summary in docs/.
 
     Args:
@@ -106,67 +110,77 @@ def curves(folder: Path | None = None) -> dict[str, Figure]:
     Raises:
         InputError: if nothing has been saved.
     """
-    lines = lines_of("frontier", folder)
+    lines = read_lines("frontier", folder)
     names = dict.fromkeys(line["dataset"] for line in lines)
-    return {name: _curves([at for at in lines if at["dataset"] == name]) for name in names}
+    return {
+        name: _draw_data_set([line for line in lines if line["dataset"] == name]) for name in names
+    }
 
 
-def _curves(lines: list[Line]) -> Figure:
+def _draw_data_set(lines: list[Line]) -> Figure:
     lines = [line for line in lines if line["method"] in STYLES or line["method"] in LEVELS]
     deltas = sorted({line["delta"] for line in lines if line["delta"] is not None})
-    drawn, panels = _panels(len(MEASURES), len(deltas), sharey="row")
+    figure, panels = _make_panels(len(MEASURES), len(deltas), sharey="row")
     for row, measure in zip(panels, MEASURES, strict=True):
-        shown = []
+        distances = []
         for panel, delta in zip(row, deltas, strict=True):
-            shown += _frontier(panel, lines, measure, delta)
-        _distance_axis(row[0], shown, measure)
-    _guarantees(panels, deltas)
+            distances += _draw_frontier(panel, lines, measure, delta)
+        _set_distance_axis(row[0], distances, measure)
+    _set_delta_titles(panels, deltas)
     for panel in panels.flat:
         panel.label_outer()
 
-    legend(drawn, [*STYLES, *WORDS.values()])
+    add_legend(figure, [*STYLES, *WORDS.values()])
     first = lines[0]
     words = f"{first['dataset']}: {first['rows']} training rows at most"
-    drawn.suptitle(f"{words}, mean of {_splits(lines)} splits", fontsize=10)
-    return drawn
+    figure.suptitle(f"{words}, mean of {_format_splits(lines)} splits", fontsize=10)
+    return figure
 
 
-def _frontier(panel: Axes, lines: list[Line], measure: str, delta: float) -> list[float]:
+def _draw_frontier(panel: Axes, lines: list[Line], measure: str, delta: float) -> list[float]:
     """Draw a measure against epsilon, a line for each method; the distances from perfection."""
-    chosen, shown = standings.methods_with_ranks(lines, delta), []
+    lines_at_delta, distances = standings.lines_that_hold(lines, delta), []
     for method, style in STYLES.items():
-        own = sorted((at for at in chosen if at["method"] == method), key=lambda at: at["epsilon"])
-        y = [max(1 - at[f"{measure}_mean"], LEAST) for at in own]
-        if own:
-            _curve(panel, [at["epsilon"] for at in own], y, label=method, **style)
-        shown += y
-    for line in (at for at in lines if at["epsilon"] is None):
-        y, words = max(1 - line[f"{measure}_mean"], LEAST), WORDS.get(line["method"])
+        of_method = sorted(
+            (one for one in lines_at_delta if one["method"] == method),
+            key=lambda one: one["epsilon"],
+        )
+        y = [max(1 - one[f"{measure}_mean"], MIN_DISTANCE) for one in of_method]
+        if of_method:
+            _draw_curve(panel, [one["epsilon"] for one in of_method], y, label=method, **style)
+        distances += y
+    for line in (one for one in lines if one["epsilon"] is None):
+        y, words = max(1 - line[f"{measure}_mean"], MIN_DISTANCE), WORDS.get(line["method"])
         panel.axhline(y, label=words or line["method"], zorder=1, **LEVELS[line["method"]])
-        shown.append(y)
-    _epsilon_axis(panel, [at["epsilon"] for at in chosen])
-    return shown
+        distances.append(y)
+    _set_epsilon_axis(panel, [one["epsilon"] for one in lines_at_delta])
+    return distances
 
 
-def _curve(panel: Axes, x: Sequence[Any], y: Sequence[float], **style: Any) -> None:
+def _draw_curve(panel: Axes, x: Sequence[Any], y: Sequence[float], **style: Any) -> None:
     """Draw the line of a private method."""
-    usual = {"linewidth": 1.2, "markersize": 5, "markeredgecolor": "white", "markeredgewidth": 0.4}
-    panel.plot(x, y, **{**usual, **style})
+    defaults = {
+        "linewidth": 1.2,
+        "markersize": 5,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.4,
+    }
+    panel.plot(x, y, **{**defaults, **style})
 
 
-def _epsilon_axis(panel: Axes, epsilons: Sequence[float]) -> None:
+def _set_epsilon_axis(panel: Axes, epsilons: Sequence[float]) -> None:
     """Make the horizontal axis logarithmic, with epsilons as ticks where there is room."""
     finish(panel, xscale="log", xlabel="epsilon")
     ticks = sorted(set(epsilons))
-    kept = _apart(ticks, ticks[0], ticks[-1])
-    panel.set_xticks(kept, [f"{tick:g}" for tick in kept])
+    shown_ticks = _ticks_with_room(ticks, ticks[0], ticks[-1])
+    panel.set_xticks(shown_ticks, [f"{tick:g}" for tick in shown_ticks])
     panel.minorticks_off()
 
 
-def _distance_axis(panel: Axes, distances: Sequence[float], measure: str) -> None:
+def _set_distance_axis(panel: Axes, distances: Sequence[float], measure: str) -> None:
     """Make the vertical axis logarithmic, with ticks in the measure's own numbers."""
-    low, high = 0.8 * min(distances), min(MOST, 1.1 * max(distances))
-    ticks = _apart([tick for tick in TICKS if low <= tick <= high], low, high)
+    low, high = 0.8 * min(distances), min(MAX_DISTANCE, 1.1 * max(distances))
+    ticks = _ticks_with_room([tick for tick in TICKS if low <= tick <= high], low, high)
     upwards = measure == "auroc"
     ends = (high, low) if upwards else (low, high)
     panel.set(yscale="log", ylabel=MEASURES[measure], ylim=ends)
@@ -174,13 +188,15 @@ def _distance_axis(panel: Axes, distances: Sequence[float], measure: str) -> Non
     panel.yaxis.set_minor_locator(NullLocator())
 
 
-def _apart(ticks: Sequence[float], low: float, high: float) -> list[float]:
+def _ticks_with_room(ticks: Sequence[float], low: float, high: float) -> list[float]:
     """The ticks that have room on a logarithmic axis, from the first on."""
-    kept: list[float] = []
+    shown_ticks: list[float] = []
     for tick in ticks:
-        if not kept or abs(math.log(kept[-1] / tick)) > ROOM * math.log(high / low):
-            kept.append(tick)
-    return kept
+        if not shown_ticks or abs(math.log(shown_ticks[-1] / tick)) > MIN_TICK_DISTANCE * math.log(
+            high / low
+        ):
+            shown_ticks.append(tick)
+    return shown_ticks
 
 
 def ranks(folder: Path | None = None) -> Figure:
@@ -192,32 +208,37 @@ def ranks(folder: Path | None = None) -> Figure:
     Raises:
         InputError: if nothing has been saved.
     """
-    lines = [line for line in lines_of("frontier", folder) if line["method"] in STYLES]
-    lines = standings.at_every_epsilon([line for line in lines if line["dataset"] not in FRESH])
+    lines = [line for line in read_lines("frontier", folder) if line["method"] in STYLES]
+    lines = standings.lines_at_every_epsilon(
+        [line for line in lines if line["dataset"] not in FRESH]
+    )
     deltas, epsilons = (sorted({line[name] for line in lines}) for name in ("delta", "epsilon"))
-    drawn, panels = _panels(len(RANKS), len(deltas), sharey=True)
+    figure, panels = _make_panels(len(RANKS), len(deltas), sharey=True)
     datasets = set()
     for row, (measure, words) in zip(panels, RANKS.items(), strict=True):
         for panel, delta in zip(row, deltas, strict=True):
-            found = {at: standings.mean_ranks(lines, at, delta, measure) for at in epsilons}
-            datasets |= {each.datasets for each in found.values()}
+            standings_at = {
+                epsilon: standings.mean_ranks(lines, epsilon=epsilon, delta=delta, measure=measure)
+                for epsilon in epsilons
+            }
+            datasets |= {standing.datasets for standing in standings_at.values()}
             for method in STYLES:
-                x = [at for at in epsilons if method in found[at].of]
+                x = [epsilon for epsilon in epsilons if method in standings_at[epsilon].by_method]
                 if x:
-                    y = [found[at].of[method].rank for at in x]
-                    _curve(panel, x, y, label=method, **STYLES[method])
-            _epsilon_axis(panel, epsilons)
+                    y = [standings_at[epsilon].by_method[method].rank for epsilon in x]
+                    _draw_curve(panel, x, y, label=method, **STYLES[method])
+            _set_epsilon_axis(panel, epsilons)
             panel.grid(axis="y", color="0.9", linewidth=0.8)
         row[0].set_ylabel(words)
     for panel in panels[0]:
         panel.set_xlabel("")
-    _guarantees(panels, deltas)
+    _set_delta_titles(panels, deltas)
     panels[0, 0].invert_yaxis()  # the axes are shared
 
-    legend(drawn, STYLES)
+    add_legend(figure, STYLES)
     count = "/".join(map(str, sorted(datasets)))
-    drawn.suptitle(f"private methods over {count} data sets; 1 is best", fontsize=10)
-    return drawn
+    figure.suptitle(f"private methods over {count} data sets; 1 is best", fontsize=10)
+    return figure
 
 
 def worth(folder: Path | None = None) -> Figure:
@@ -229,44 +250,46 @@ def worth(folder: Path | None = None) -> Figure:
     Raises:
         InputError: if nothing has been saved.
     """
-    found = pages.worth(list(lines_of("frontier", folder)))
-    deltas = sorted({each.delta for each in found})
-    drawn, panels = _panels(2, len(deltas), sharey="row")
-    names = list(dict.fromkeys(each.dataset for each in found))
+    worths = pages.worth_in_rows(list(read_lines("frontier", folder)))
+    deltas = sorted({one.delta for one in worths})
+    figure, panels = _make_panels(2, len(deltas), sharey="row")
+    names = list(dict.fromkeys(one.dataset for one in worths))
     colors = plt.get_cmap("tab20")(np.linspace(0, 1, len(names)))
     for column, delta in zip(panels.T, deltas, strict=True):
         for name, color, mark in zip(names, colors, itertools.cycle("osD^vP*"), strict=False):
-            own = [each for each in found if (each.dataset, each.delta) == (name, delta)]
-            own.sort(key=lambda each: each.signal)
+            of_line = [one for one in worths if (one.dataset, one.delta) == (name, delta)]
+            of_line.sort(key=lambda one: one.signal)
             style = {"color": color, "marker": mark, "label": name}
-            _curve(column[0], [e.signal for e in own], [100 * e.lost for e in own], **style)
-            own = [each for each in own if each.within]
-            _curve(column[1], [e.signal for e in own], [e.rows for e in own], **style)
+            _draw_curve(
+                column[0], [e.signal for e in of_line], [100 * e.lost for e in of_line], **style
+            )
+            of_line = [one for one in of_line if one.within]
+            _draw_curve(column[1], [e.signal for e in of_line], [e.rows for e in of_line], **style)
         for panel in column:
             finish(panel, xscale="log", xlabel="n mu" if delta else "n epsilon")
         column[0].axhline(0, color="0.6", linewidth=0.8, zorder=1)
     panels[0, 0].set_ylabel("AUROC below boosting\nwithout privacy, hundredths")
     panels[1, 0].set(yscale="log", ylabel="rows of which boosting without\nprivacy ranks as well")
-    _guarantees(panels, deltas)
-    legend(drawn, names)
-    drawn.suptitle("what an epsilon buys with auto", fontsize=10)
-    return drawn
+    _set_delta_titles(panels, deltas)
+    add_legend(figure, names)
+    figure.suptitle("what an epsilon buys with auto", fontsize=10)
+    return figure
 
 
-def _panels(rows: int, columns: int, **options: Any) -> tuple[Figure, Any]:
+def _make_panels(rows: int, columns: int, **options: Any) -> tuple[Figure, Any]:
     """Panels for measures and deltas."""
     size = (4.4 * columns, 6.4)
     options |= {"sharex": True, "squeeze": False, "layout": "constrained"}
     return plt.subplots(rows, columns, figsize=size, **options)
 
 
-def _guarantees(panels: Any, deltas: Sequence[float]) -> None:
+def _set_delta_titles(panels: Any, deltas: Sequence[float]) -> None:
     for panel, delta in zip(panels[0], deltas, strict=True):
         words = f"delta = {delta:g}" if delta else "pure (delta = 0)"
         panel.set_title(words, fontsize=10)
 
 
-def _splits(lines: Sequence[Line]) -> str:
+def _format_splits(lines: Sequence[Line]) -> str:
     return "/".join(map(str, sorted({line["splits"] for line in lines})))
 
 
@@ -307,10 +330,10 @@ def classes() -> Figure:
     Raises:
         InputError: if nothing has been saved.
     """
-    drawn = by_dataset("classes")
-    columns = len(drawn.axes) // 2
-    drawn.axes[columns].set_ylim(0, 1.5)  # hides what is far worse than the larger class
-    return drawn
+    figure = draw_by_dataset("classes")
+    columns = len(figure.axes) // 2
+    figure.axes[columns].set_ylim(0, 1.5)  # hides what is far worse than the larger class
+    return figure
 
 
 def regression() -> Figure:
@@ -321,13 +344,13 @@ def regression() -> Figure:
     Raises:
         InputError: if nothing has been saved.
     """
-    drawn = by_dataset("regression")
-    for panel in drawn.axes:
+    figure = draw_by_dataset("regression")
+    for panel in figure.axes:
         panel.set_ylim(0.5, 1.3)
-    return drawn
+    return figure
 
 
-def by_dataset(command: str, folder: Path | None = None) -> Figure:
+def draw_by_dataset(command: str, folder: Path | None = None) -> Figure:
     """A column for each data set, and a row for each measure.
 
     Other libraries hold at one delta alone, so all private methods share a panel, and `auto` has a
@@ -335,58 +358,62 @@ def by_dataset(command: str, folder: Path | None = None) -> Figure:
 
     Args:
         command: one of `BY_DATASET`.
-        folder: as `lines_of`.
+        folder: as `read_lines`.
     """
-    lines, (plain, values) = lines_of(command, folder), BY_DATASET[command]
+    lines, (plain, values) = read_lines(command, folder), BY_DATASET[command]
     names = list(dict.fromkeys(line["dataset"] for line in lines))
     size = (2.9 * len(names), 2.9 * len(values) + 0.6)
     options: dict[str, Any] = {"sharex": True, "sharey": "row", "squeeze": False}
-    drawn, panels = plt.subplots(
+    figure, panels = plt.subplots(
         len(values), len(names), figsize=size, layout="constrained", **options
     )
     for column, name in zip(panels.T, names, strict=True):
-        own = [line for line in lines if line["dataset"] == name]
-        base = next(line for line in own if line["method"] == plain)
+        of_data_set = [line for line in lines if line["dataset"] == name]
+        base = next(line for line in of_data_set if line["method"] == plain)
         for panel, value in zip(column, values.values(), strict=True):
-            _panel(panel, own, base, value)
+            _draw_panel(panel, of_data_set, base, value)
         column[0].set_title(f"{name}, {base['rows']} training rows", fontsize=9)
     for row, words in zip(panels, values, strict=True):
         row[0].set_ylabel(words)
     for panel in panels[:-1].flat:
         panel.set_xlabel("")
 
-    legend(drawn, ["auto, delta", "auto, pure", *STYLES, *WORDS.values(), *LEVELS])
-    drawn.suptitle(f"mean of {_splits(lines)} splits", fontsize=10)
-    return drawn
+    add_legend(figure, ["auto, delta", "auto, pure", *STYLES, *WORDS.values(), *LEVELS])
+    figure.suptitle(f"mean of {_format_splits(lines)} splits", fontsize=10)
+    return figure
 
 
-def _panel(panel: Axes, lines: Sequence[Line], base: Line, value: Value) -> None:
+def _draw_panel(panel: Axes, lines: Sequence[Line], base: Line, value: Value) -> None:
     for method in STYLES:
         for delta in sorted({line["delta"] for line in lines if line["method"] == method}):
-            own = [at for at in lines if (at["method"], at["delta"]) == (method, delta)]
-            points = [(at["epsilon"], value(at, base)) for at in own]
-            known = sorted((epsilon, y) for epsilon, y in points if y is not None)
-            if not known:
+            of_method = [
+                line for line in lines if (line["method"], line["delta"]) == (method, delta)
+            ]
+            points = [(line["epsilon"], value(line, base)) for line in of_method]
+            points = sorted((epsilon, y) for epsilon, y in points if y is not None)
+            if not points:
                 continue
-            x, y = map(list, zip(*known, strict=True))
+            x, y = map(list, zip(*points, strict=True))
             changes = {"label": f"auto, {'delta' if delta else 'pure'}"} if method == "auto" else {}
-            pure = PURE if changes and not delta else {}
-            _curve(panel, x, y, **{"label": method, **STYLES[method], **changes, **pure})
+            pure = PURE_STYLE if changes and not delta else {}
+            _draw_curve(panel, x, y, **{"label": method, **STYLES[method], **changes, **pure})
     for line in lines:
         level = value(line, base) if line["method"] in LEVELS else None
         if level is not None:
             words = WORDS.get(line["method"], line["method"])
             panel.axhline(level, label=words, zorder=1, **LEVELS[line["method"]])
-    epsilons = [float(at["epsilon"]) for at in lines if at["epsilon"] is not None]
-    _epsilon_axis(panel, epsilons)
+    epsilons = [float(line["epsilon"]) for line in lines if line["epsilon"] is not None]
+    _set_epsilon_axis(panel, epsilons)
     panel.set_xlim(*EPSILONS)
 
 
-def legend(drawn: Figure, order: Iterable[str]) -> None:
+def add_legend(figure: Figure, order: Iterable[str]) -> None:
     """A legend below the panels of all that they show, in an order."""
     handles: Mapping[str, Any] = {}
-    for panel in drawn.axes:
+    for panel in figure.axes:
         handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
     names = [name for name in order if name in handles]
-    shown = [handles[name] for name in names]
-    drawn.legend(shown, names, frameon=False, fontsize=8, ncols=4, loc="outside lower center")
+    shown_handles = [handles[name] for name in names]
+    figure.legend(
+        shown_handles, names, frameon=False, fontsize=8, ncols=4, loc="outside lower center"
+    )

@@ -32,7 +32,7 @@ Figures are seven inches wide in print. Their letters have seven points or more.
 """
 
 
-class Shown(NamedTuple):
+class Picture(NamedTuple):
     """A picture of the page.
 
     Attributes:
@@ -46,7 +46,7 @@ class Shown(NamedTuple):
     title: str
 
 
-def add(figure: Figure, name: str, title: str, folder: Path) -> Shown:
+def add_picture(figure: Figure, name: str, title: str, folder: Path) -> Picture:
     """Write a small picture of a figure.
 
     Args:
@@ -61,48 +61,59 @@ def add(figure: Figure, name: str, title: str, folder: Path) -> Shown:
     figure.savefig(raw, dpi=DPI, format="png")
     picture = Image.open(raw).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     file = f"{FOLDER}/{title.replace('/', '_')}.png"
-    write_whole(folder / file, lambda part: picture.save(part, format="png", optimize=True))
-    return Shown(name, file, title)
+    write_whole(
+        folder / file, lambda partial_path: picture.save(partial_path, format="png", optimize=True)
+    )
+    return Picture(name, file, title)
 
 
-def page(
-    shown: Sequence[Shown], tried: Sequence[str], titles: Mapping[str, str], folder: Path
+def write_page(
+    drawn_pictures: Sequence[Picture], names: Sequence[str], titles: Mapping[str, str], folder: Path
 ) -> Path:
     """Write gallery.md, and take away pictures that it does not show.
 
     Args:
-        shown: the pictures that were drawn.
-        tried: the figures that were to be drawn. All others keep the pictures that they have.
+        drawn_pictures: the pictures that were drawn.
+        names: the figures that were to be drawn. All others keep the pictures that they have.
         titles: all figures, in the order of the page, and what stands above each.
         folder: the folder of the page.
     """
-    kept = [one for one in pictures(folder) if one.name not in tried]
-    everything = [one for name in titles for one in (*shown, *kept) if one.name == name]
-    parts = [INTRODUCTION]
+    old_pictures = [picture for picture in read_pictures(folder) if picture.name not in names]
+    all_pictures = [
+        picture
+        for name in titles
+        for picture in (*drawn_pictures, *old_pictures)
+        if picture.name == name
+    ]
+    sections = [INTRODUCTION]
     for paper, words in TITLES.items():
-        own = [one for one in everything if one.name.split("/")[0] == paper]
-        if own:
-            parts.append(f"## {words}\n")
-        for name in dict.fromkeys(one.name for one in own):
-            parts.append(f"### {name}\n\n{titles[name]}\n")
-            parts += [f"![{one.title}]({one.file})\n" for one in own if one.name == name]
+        of_paper = [picture for picture in all_pictures if picture.name.split("/")[0] == paper]
+        if of_paper:
+            sections.append(f"## {words}\n")
+        for name in dict.fromkeys(picture.name for picture in of_paper):
+            sections.append(f"### {name}\n\n{titles[name]}\n")
+            sections += [
+                f"![{picture.title}]({picture.file})\n"
+                for picture in of_paper
+                if picture.name == name
+            ]
     path = folder / PAGE
-    text = "\n".join(parts)
-    write_whole(path, lambda part: part.write_text(text))
-    files = {one.file for one in everything}
-    for old in (folder / FOLDER).glob("*.png"):
-        if f"{FOLDER}/{old.name}" not in files:
-            old.unlink()
+    text = "\n".join(sections)
+    write_whole(path, lambda partial_path: partial_path.write_text(text))
+    files = {picture.file for picture in all_pictures}
+    for path_of_picture in (folder / FOLDER).glob("*.png"):
+        if f"{FOLDER}/{path_of_picture.name}" not in files:
+            path_of_picture.unlink()
     return path
 
 
-def pictures(folder: Path) -> list[Shown]:
+def read_pictures(folder: Path) -> list[Picture]:
     """The pictures that the page in a folder shows and that are there; none without a page."""
-    path, name, found = folder / PAGE, "", []
+    path, name, pictures = folder / PAGE, "", []
     for line in path.read_text().splitlines() if path.exists() else ():
         if line.startswith("### "):
             name = line.removeprefix("### ")
         match = re.fullmatch(r"!\[(.*)\]\((.*)\)", line)
         if match and (folder / match[2]).exists():
-            found.append(Shown(name, match[2], match[1]))
-    return found
+            pictures.append(Picture(name, match[2], match[1]))
+    return pictures

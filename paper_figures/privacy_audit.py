@@ -28,36 +28,36 @@ def draw(folder: Path = FOLDER) -> dict[str, Figure]:
     paths = sorted(folder.glob("*.csv"))
     if not paths:
         raise InputError(f"{folder} holds no audits; run: python -m experiments {COMMAND}")
-    return {path.stem: figure(results.read_csv(path, COMMAND)) for path in paths}
+    return {path.stem: draw_figure(results.read_csv(path, COMMAND)) for path in paths}
 
 
-def figure(lines: list[results.Line]) -> Figure:
+def draw_figure(lines: list[results.Line]) -> Figure:
     """Two panels, one for each relation.
 
     A filled marker is the largest loss of a transcript. A hollow one is the worst step's share of
     its line, times the claim.
     """
-    drawn, panels = plt.subplots(1, 2, figsize=(10, 5.2), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(10, 5.2), sharey=True, layout="constrained")
     markers = markers_of(lines)
     for panel, relation in zip(panels, ("add_remove", "replace_one"), strict=True):
         panel.plot([0.05, 20], [0.05, 20], color="grey", linewidth=0.8)
         panel.text(0.055, 0.085, "claim", color="grey", fontsize=8, rotation=32)
         for line in lines:
             if line["relation"] == relation:
-                _points(panel, line, markers)
+                _draw_points(panel, line, markers)
         axes = {"xscale": "log", "yscale": "log", "xlabel": "claimed epsilon", "xlim": (0.05, 20)}
         finish(panel, title=relation, **axes)
     panels[0].set_ylabel("exact privacy loss")
-    _legend(drawn, panels[1], markers)
+    _add_legend(figure, panels[1], markers)
 
     first = lines[0]
     words = f"{first['transcripts']} transcripts of {first['rounds']} trees of depth"
-    drawn.suptitle(
+    figure.suptitle(
         f"{first['algorithm']} on {first['dataset']}: {words} {first['depth']}, "
         f"{first['neighbours']} neighbours each",
         fontsize=10,
     )
-    return drawn
+    return figure
 
 
 def markers_of(lines: list[results.Line]) -> dict[str, str]:
@@ -68,7 +68,7 @@ def markers_of(lines: list[results.Line]) -> dict[str, str]:
     return {name: SPARE[k % len(SPARE)] for k, name in enumerate(names)}
 
 
-def _points(panel: Axes, line: results.Line, markers: dict[str, str]) -> None:
+def _draw_points(panel: Axes, line: results.Line, markers: dict[str, str]) -> None:
     claimed, loss = line["claimed_epsilon"], line["largest_loss"]
     style = {
         "marker": markers[line["criterion"]],
@@ -81,7 +81,7 @@ def _points(panel: Axes, line: results.Line, markers: dict[str, str]) -> None:
         panel.plot(claimed, worst, linestyle="", fillstyle="none", **style)
 
 
-def _legend(drawn: Figure, panel: Axes, markers: dict[str, str]) -> None:
+def _add_legend(figure: Figure, panel: Axes, markers: dict[str, str]) -> None:
     for calibration, colour in CALIBRATIONS.items():
         words = f"{calibration}: largest loss of a transcript"
         panel.plot([], [], "o", color=colour, label=words)
@@ -90,4 +90,4 @@ def _legend(drawn: Figure, panel: Axes, markers: dict[str, str]) -> None:
     for name, marker in markers.items():
         panel.plot([], [], marker, color="grey", linestyle="", label=WORDS.get(name, name))
     handles = panel.get_legend_handles_labels()
-    drawn.legend(*handles, frameon=False, fontsize=8, loc="outside lower center", ncols=3)
+    figure.legend(*handles, frameon=False, fontsize=8, loc="outside lower center", ncols=3)

@@ -56,7 +56,7 @@ PALE: dict[str, Any] = {"linewidth": 3.2, "alpha": 0.4, "solid_capstyle": "butt"
 """A wide pale line, on which a thin line of the same colour can be seen."""
 
 
-def sheet(rows: int, columns: int, height: float, **options: Any) -> tuple[Figure, Any]:
+def make_sheet(rows: int, columns: int, height: float, **options: Any) -> tuple[Figure, Any]:
     """A figure of the printed width and its panels.
 
     Args:
@@ -76,12 +76,12 @@ def finish(ax: Axes, **properties: Any) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def colour(alpha: float):
+def alpha_colour(alpha: float):
     """The colour of an alpha: dark at 0 (the 0/1 loss), bright at 1 (Matsushita's loss)."""
     return matplotlib.colormaps["plasma"](0.9 * alpha)
 
 
-def line_of(calibration: str) -> dict[str, Any]:
+def calibration_style(calibration: str) -> dict[str, Any]:
     """Colour, marker and dash of a calibration."""
     return {
         "color": CALIBRATIONS[calibration],
@@ -90,25 +90,29 @@ def line_of(calibration: str) -> dict[str, Any]:
     }
 
 
-def bars_of(k: int) -> dict[str, Any]:
+def bar_style(k: int) -> dict[str, Any]:
     """Colour and hatch of the k-th of at most three kinds of bars."""
     return {"color": THREE[k], "hatch": HATCHES[k], "edgecolor": "white", "linewidth": 0}
 
 
-def ordered(k: int, count: int) -> dict[str, Any]:
+def ordered_style(k: int, count: int) -> dict[str, Any]:
     """Colour and dash of the k-th of some ordered values, from dark to bright."""
     shade = matplotlib.colormaps["viridis"](0.88 * k / max(count - 1, 1))
     return {"color": shade, "linestyle": DASHES[k % len(DASHES)]}
 
 
-def keys_of(lines: Iterable[Mapping[str, Any]]) -> str:
+def keys_in_words(lines: Iterable[Mapping[str, Any]]) -> str:
     """Words for the number of keys that lines are means over, such as "2 to 5 keys"."""
     counts = sorted({line["keys"] for line in lines})
-    least, most = counts[0], counts[-1]
-    return counted(most, "key") if least == most else f"{least} to {most} keys"
+    min_keys, max_keys = counts[0], counts[-1]
+    return (
+        count_in_words(max_keys, "key")
+        if min_keys == max_keys
+        else f"{min_keys} to {max_keys} keys"
+    )
 
 
-def counted(number: int, noun: str) -> str:
+def count_in_words(number: int, noun: str) -> str:
     """Words such as "1 key" or "5 keys"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 

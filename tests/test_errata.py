@@ -307,7 +307,9 @@ def test_the_four_and_a_half_of_theorem_5_7_does_not_follow():
         x = error + 1 / 40
         derived = (2 * x - 2 * x**2) / 0.4
         assert derived == pytest.approx(39 / 320 + 19 / 4 * error - 5 * error**2)
-        printed = forest_bounds.at_best_trees("threshold", error, 1000, 1.0, 2).error
+        printed = forest_bounds.bound_at_best_trees(
+            "threshold", epsilon=error, rows=1000, eta=1.0, height=2
+        ).error
         assert float(printed) == pytest.approx(1 / 8 + 9 / 2 * error - 5 * error**2, rel=1e-5)
         assert derived > float(printed)
 

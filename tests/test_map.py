@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.architecture import ROOT
+from tests.support.architecture import ROOT
 
 PAGE = ROOT / "docs" / "map.md"
 FOLDERS = ("dpbt", "experiments", ".")

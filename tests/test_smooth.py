@@ -187,19 +187,22 @@ def test_halfspace_boost_refuses_invalid_settings():
 
 def test_bounds_on_rows_and_rounds_agree_with_their_formulas():
     about = int(np.ceil(16 * np.log(2) / 0.0025))  # "approximately 4,000"
-    assert smooth_bounds.rounds_needed(0.05, 0.5) == about
-    small, large = (smooth_bounds.halfspace_rows(0.1, 0.1, 0.2, e, 1e-6) for e in (1.0, 0.1))
-    assert large["privacy"] == pytest.approx(10 * small["privacy"])
-    assert large["accuracy"] == small["accuracy"]
-    assert small["total"] == small["privacy"] + small["accuracy"]
+    assert smooth_bounds.theorem_24_rounds(0.05, 0.5) == about
+    small, large = (
+        smooth_bounds.theorem_30_rows(alpha=0.1, beta=0.1, tau=0.2, epsilon=e, delta=1e-6)
+        for e in (1.0, 0.1)
+    )
+    assert large.privacy == pytest.approx(10 * small.privacy)
+    assert large.accuracy == small.accuracy
+    assert small.total == small.privacy + small.accuracy
     logs = np.log(10) * np.log(1e6) * np.log(np.log(10) / (0.1 * 0.2**2))  # alpha = beta = 1 / 10
-    assert small["privacy"] == pytest.approx(np.sqrt(logs) / (0.1 * 0.2**2))
+    assert small.privacy == pytest.approx(np.sqrt(logs) / (0.1 * 0.2**2))
     failure = np.log(10) / (0.1 / 4 * 0.2)
     expected = np.log(1 / 0.02) * np.log(10) / 0.02**2 + failure
-    assert small["accuracy"] == pytest.approx(expected)
+    assert small.accuracy == pytest.approx(expected)
     margins = np.concatenate([np.full(900, 0.5), np.full(100, -0.1)])
     slack = 3 * np.sqrt(np.log(2 * 100 / 0.05) / 2000)
     expected = 1 - (0.1 + 2 * 0.01 / 0.49 + slack)
     assert smooth_bounds.margin_accuracy(margins, 0.01) == pytest.approx(expected, abs=1e-9)
     with pytest.raises(ValueError, match="advantage"):
-        smooth_bounds.rounds_needed(0.6, 0.5)
+        smooth_bounds.theorem_24_rounds(0.6, 0.5)

@@ -1,8 +1,8 @@
 """Private learners of other libraries as black boxes; the extra `peers` must be installed.
 
-A fit is (table, seed) -> numbers that a model shows: predictions on four rows, and public
-attributes. A table is f64[N, A + 1], with the label last, of numbers in 0..1. A learner that raises
-an error shows one number alone, so that errors on private rows are found as well.
+An adapter is a function (table, seed) -> the numbers that a fitted model shows: predictions on four
+rows, and public attributes. A table is f64[N, A + 1], with the label last, of numbers in 0..1. A
+learner that raises an error shows one number alone, so that audits see errors on private rows, too.
 """
 
 import importlib
@@ -26,61 +26,71 @@ class Adapter(NamedTuple):
     Attributes:
         library: the key of `peers.LIBRARIES`.
         fit: (rows, seed) -> a fitted model.
-        shown: model -> numbers.
+        observe: model -> the numbers that it shows.
         runs: of the black box.
         claim: (epsilon, delta).
     """
 
     library: str
     fit: Callable[[peers.Rows, int], Any]
-    shown: Callable[[Any], Any]
+    observe: Callable[[Any], Any]
     runs: int
     claim: tuple[float, float] = CLAIM
 
     def __call__(self, table: np.ndarray, seed: int) -> np.ndarray:
-        """What a fit shows."""
+        """The numbers that a model fitted to a table shows."""
         numbers = np.asarray(table[:, :-1], float)
-        count = numbers.shape[1]
-        bounds, nominal = np.tile([0.0, 1.0], (count, 1)), np.zeros(count, bool)
-        rows = peers.Rows(numbers, bounds, nominal, numbers, table[:, -1].astype(int))
+        rows = peers.rows_of_unit_numbers(numbers, table[:, -1].astype(int))
         try:
-            with peers.quiet(), peers.on_one_core():
-                return np.ravel(self.shown(self.fit(rows, seed)))
+            with peers.without_warnings(), peers.on_one_core():
+                return np.ravel(self.observe(self.fit(rows, seed)))
         except ValueError:
             return np.full(1, -1.0)
 
 
-def _tree(rows: peers.Rows, seed: int) -> Any:
+def _fit_tree(rows: peers.Rows, seed: int) -> Any:
     module = importlib.import_module("diffprivlib.models.forest")  # where one tree is
     options = {"bounds": tuple(rows.bounds.T), "classes": [0, 1], "random_state": seed}
     tree = module.DecisionTreeClassifier(max_depth=2, epsilon=1.0, **options)
     return tree.fit(rows.numbers, rows.label)
 
 
-def _chances(model: Any) -> Any:
+def _canary_probabilities(model: Any) -> Any:
     return np.ravel(model.predict_proba(CANARIES))
 
 
-def _linear(rows: peers.Rows, seed: int) -> Any:
+def _fit_linear_regression(rows: peers.Rows, seed: int) -> Any:
     rows = rows._replace(unit=rows.numbers, label=rows.label.astype(float))
     return peers.diffprivlib_linear(rows, (0.0, 1.0), seed=seed)()
 
 
+def _fit_forest(rows: peers.Rows, seed: int) -> Any:
+    return peers.diffprivlib_forest(rows, trees=5, depth=2, seed=seed)()
+
+
+def _fit_logistic_regression(rows: peers.Rows, seed: int) -> Any:
+    return peers.diffprivlib_logistic(rows, seed=seed)()
+
+
+def _fit_ebm(rows: peers.Rows, seed: int) -> Any:
+    return peers.private_ebm(rows, seed=seed)()
+
+
 ADAPTERS = {
-    "forest": Adapter(
-        "diffprivlib", lambda r, s: peers.diffprivlib_forest(r, 5, 2, seed=s)(), _chances, 600
-    ),
-    "tree": Adapter("diffprivlib", _tree, _chances, 1000),
+    "forest": Adapter("diffprivlib", _fit_forest, _canary_probabilities, runs=600),
+    "tree": Adapter("diffprivlib", _fit_tree, _canary_probabilities, runs=1000),
     "logistic regression": Adapter(
-        "diffprivlib", lambda r, s: peers.diffprivlib_logistic(r, seed=s)(), _chances, 1000
+        "diffprivlib", _fit_logistic_regression, _canary_probabilities, runs=1000
     ),
-    "linear regression": Adapter("diffprivlib", _linear, lambda m: m.predict(CANARIES), 1000),
+    "linear regression": Adapter(
+        "diffprivlib", _fit_linear_regression, lambda model: model.predict(CANARIES), runs=1000
+    ),
     "DP-EBM": Adapter(
         "interpret-core",
-        lambda r, s: peers.private_ebm(r, seed=s)(),
-        lambda m: [*_chances(m), *np.ravel(m.bag_weights_)],
-        120,
-        (1.0, 1e-6),
+        _fit_ebm,
+        lambda model: [*_canary_probabilities(model), *np.ravel(model.bag_weights_)],
+        runs=120,
+        claim=(1.0, 1e-6),
     ),
 }
 """Name -> learner, each with its defaults but for the size of trees and the public domain."""

@@ -22,7 +22,7 @@ from dpbt.types import ADD_REMOVE, Recipe, Table
 
 EPSILON = 2.0
 DELTAS = {"pure": 0.0, "delta": 1e-4}
-ROWS, MOST_CANARIES = 10, 1024
+ROWS, MAX_CANARIES = 10, 1024
 
 
 class Level(NamedTuple):
@@ -33,7 +33,7 @@ class Level(NamedTuple):
         level: as `Bound.level`.
         delta: of the claim.
         truth: the epsilon that it spends at this delta.
-        bound: (runs, seed) -> what is found.
+        bound: (runs, seed) -> the lower bound on epsilon.
     """
 
     mechanism: str
@@ -46,12 +46,12 @@ class Level(NamedTuple):
 def levels() -> Iterator[Level]:
     """All levels of all mechanisms."""
     for words, delta in DELTAS.items():
-        yield from _of_sums(f"{'Gaussian' if delta else 'Laplace'} sum", delta)
-        yield from _of_trees(f"oblivious_boost, {words}", delta)
+        yield from _levels_of_sums(f"{'Gaussian' if delta else 'Laplace'} sum", delta)
+        yield from _levels_of_trees(f"oblivious_boost, {words}", delta)
 
 
-def _of_sums(name: str, delta: float) -> Iterator[Level]:
-    claim, seeds = (EPSILON, delta), 10**6
+def _levels_of_sums(name: str, delta: float) -> Iterator[Level]:
+    claim, seed_stride = (EPSILON, delta), 10**6
     scale = 1 / float(gdp_mu(EPSILON, delta)) if delta else 1 / EPSILON
 
     def learn(rows: np.ndarray, hooks: dpbt.audit.Hooks) -> Any:
@@ -60,29 +60,29 @@ def _of_sums(name: str, delta: float) -> Iterator[Level]:
     def fit(rows: np.ndarray, seed: int) -> Any:
         return learn(rows, dpbt.audit.Hooks(seed))
 
-    def canaries(coins: np.ndarray, seed: int) -> Any:
-        return learn(coins[None], dpbt.audit.Hooks(seed))  # a cell for each
+    def fit_canaries(coins: np.ndarray, seed: int) -> Any:
+        return learn(coins[None], dpbt.audit.Hooks(seed))  # each canary has a cell of its own
 
     tables = np.ones(ROWS), np.ones(ROWS - 1)
 
     def grey(runs: int, seed: int) -> Bound:
         return dpbt.audit.grey(
-            learn, *tables, runs=runs, seed=seeds * seed, claim=claim, fixed=True
+            learn, *tables, runs=runs, seed=seed_stride * seed, claim=claim, fixed=True
         )
 
     def black(runs: int, seed: int) -> Bound:
-        return dpbt.audit.black(fit, *tables, runs=runs, seed=seeds * seed, claim=claim)
+        return dpbt.audit.black(fit, *tables, runs=runs, seed=seed_stride * seed, claim=claim)
 
     def one_run(runs: int, seed: int) -> Bound:
-        return dpbt.audit.one_run(canaries, runs, seed=seed, claim=claim)
+        return dpbt.audit.one_run(fit_canaries, runs, seed=seed, claim=claim)
 
     for level, bound in {"grey box": grey, "black box": black, "one run": one_run}.items():
         yield Level(name, level, delta, EPSILON, bound)
 
 
-def _of_trees(name: str, delta: float) -> Iterator[Level]:
-    recipe = _recipe(2, ROWS, delta)
-    near = dpbt.audit.neighbours(_table(ROWS, 2), ADD_REMOVE)
+def _levels_of_trees(name: str, delta: float) -> Iterator[Level]:
+    recipe = _one_tree_recipe(depth=2, rows=ROWS, delta=delta)
+    near = dpbt.audit.neighbours(_binary_table(rows=ROWS, depth=2), ADD_REMOVE)
     key = jax.random.key(0)
     (ratio,) = dpbt.audit.audit(key, near, recipe, 20, steps=True).step_ratio.values()
     truth = EPSILON * ratio
@@ -95,21 +95,23 @@ def _of_trees(name: str, delta: float) -> Iterator[Level]:
 
     def black(runs: int, seed: int) -> Bound:
         keys = jax.random.split(jax.random.key(seed), (2, runs))
-        shown = [
-            np.asarray(_leaves(k, table, recipe)) for k, table in zip(keys, tables, strict=True)
+        releases = [
+            np.asarray(_release_leaves(run_keys, table, recipe))
+            for run_keys, table in zip(keys, tables, strict=True)
         ]
-        fit = lambda place, number: shown[place][number]  # noqa: E731
+        fit = lambda place, number: releases[place][number]  # noqa: E731
         return dpbt.audit.black(fit, 0, 1, claim=(EPSILON, delta), runs=runs)
 
     def one_run(runs: int, seed: int) -> Bound:
-        count = min(runs, MOST_CANARIES)
+        count = min(runs, MAX_CANARIES)
         depth = (count - 1).bit_length()
-        large, rows = _recipe(depth, count, delta), _table(count, depth)
+        large_recipe = _one_tree_recipe(depth=depth, rows=count, delta=delta)
+        table = _binary_table(rows=count, depth=depth)
 
         def fit(coins: np.ndarray, number: int) -> np.ndarray:
             present = jnp.asarray(coins)
             noise, public = pair(jax.random.key(number))
-            model = dpbt.boost(noise, rows._replace(present=present), large, public)
+            model = dpbt.boost(noise, table._replace(present=present), large_recipe, public)
             return np.asarray(model.scores)
 
         return dpbt.audit.one_run(fit, count, claim=(EPSILON, delta), seed=seed)
@@ -118,25 +120,31 @@ def _of_trees(name: str, delta: float) -> Iterator[Level]:
         yield Level(name, level, delta, truth, bound)
 
 
-def _recipe(depth: int, rows: int, delta: float) -> Recipe:
-    domain = {f"x{k}": Boolean() for k in range(depth)}
-    given = {"rounds": 1, "depth": depth, "attributes_per_tree": (depth,)}
-    return recipes.oblivious_boost(epsilon=EPSILON, delta=delta, rows=rows, domain=domain, **given)
+def _one_tree_recipe(*, depth: int, rows: int, delta: float) -> Recipe:
+    return recipes.oblivious_boost(
+        epsilon=EPSILON,
+        delta=delta,
+        rows=rows,
+        domain={f"x{k}": Boolean() for k in range(depth)},
+        rounds=1,
+        depth=depth,
+        attributes_per_tree=(depth,),
+    )
 
 
-def _table(rows: int, depth: int) -> Table:
+def _binary_table(*, rows: int, depth: int) -> Table:
     """Positive rows, each of which has other cells if there are at most 2^depth."""
     bits = (np.arange(rows)[:, None] >> np.arange(depth)) % 2 == 1
     return table_of_splits(bits, np.ones(rows, bool), np.ones(rows, bool))
 
 
 @jax.jit
-def _leaves(keys: jax.Array, table: Table, recipe: Recipe) -> jax.Array:
-    """What a run releases, under R keys."""
+def _release_leaves(keys: jax.Array, table: Table, recipe: Recipe) -> jax.Array:
+    """f[R, Q], all numbers that a run releases, under R keys."""
 
-    def one(key: jax.Array) -> jax.Array:
+    def release(key: jax.Array) -> jax.Array:
         noise, public = pair(key)
-        release = dpbt.boost(noise, table, recipe, public).transcript.rounds
-        return jnp.concatenate([jnp.ravel(each) for each in release.values()]).astype(float)
+        sites = dpbt.boost(noise, table, recipe, public).transcript.rounds
+        return jnp.concatenate([jnp.ravel(output) for output in sites.values()]).astype(float)
 
-    return jax.lax.map(one, keys)
+    return jax.lax.map(release, keys)

@@ -1,6 +1,6 @@
 """The museum: known kinds of mistakes of private learners, each re-created in a few lines.
 
-An exhibit is a learner (rows, hooks, wrong) -> what it releases, with the mistake or without it.
+An exhibit is a learner (rows, hooks, wrong) -> its release, with the mistake or without it.
 The grey box replays it by its hooks. For the black box the same code is a fit under `Hooks(seed)`.
 Exhibits are re-created from descriptions; no line of the named libraries is run here.
 """
@@ -22,7 +22,7 @@ class Exhibit(NamedTuple):
     Attributes:
         name: what is wrong.
         source: where it was seen.
-        learn: (rows, hooks, wrong) -> what is released.
+        learn: (rows, hooks, wrong) -> its release, with the mistake if `wrong`.
         table: the rows.
         neighbour: the rows of a neighbour.
         claim: (epsilon, delta).
@@ -41,12 +41,14 @@ class Exhibit(NamedTuple):
 
 
 EXHIBITS: dict[str, Exhibit] = {}
+"""Name of a learner -> its exhibit."""
+
 DELTA = 1e-6
 MU = float(gdp_mu(1.0, DELTA))
 """Of Gaussian noise of deviation 1 / MU on a sum of sensitivity 1, at epsilon 1."""
 
 
-def exhibit(
+def add_exhibit(
     name: str,
     source: str,
     table: Any,
@@ -56,11 +58,19 @@ def exhibit(
     why: str = "",
     runs: int = 200,
 ) -> Callable[[Callable], Callable]:
-    """Put a learner into the museum; the arguments are those of `Exhibit`."""
+    """A decorator that puts a learner into the museum; the arguments are those of `Exhibit`."""
 
     def add(learn: Callable) -> Callable:
-        rows = np.asarray(table), np.asarray(neighbour)
-        EXHIBITS[learn.__name__] = Exhibit(name, source, learn, *rows, claim, why, runs)
+        EXHIBITS[learn.__name__] = Exhibit(
+            name=name,
+            source=source,
+            learn=learn,
+            table=np.asarray(table),
+            neighbour=np.asarray(neighbour),
+            claim=claim,
+            why=why,
+            runs=runs,
+        )
         return learn
 
     return add
@@ -69,7 +79,7 @@ def exhibit(
 # Noise and sensitivity.
 
 
-@exhibit(
+@add_exhibit(
     "deviation mu in place of 1 / mu, and the releases of all rounds not composed",
     "amazon-science/boostedadassp f644481",
     [1] * 5,
@@ -82,7 +92,7 @@ def inverse_mu(rows, noise, wrong):
     return [noise.gaussian(np.sum(rows), 1.0, scale) for _ in range(5)]
 
 
-@exhibit(
+@add_exhibit(
     "the sensitivity of a sum of squares from the lower bound twice",
     "diffprivlib 105",
     [2.0, 3.0, 10.0],
@@ -95,7 +105,7 @@ def lower_bound_twice(rows, noise, wrong):
     return noise.laplace(np.sum(np.clip(rows, low, high) ** 2), sensitivity, sensitivity)
 
 
-@exhibit(
+@add_exhibit(
     "the width of the target's range as the sensitivity of its sum",
     "interpret 523, disputed there",
     [90.0, 95.0, 100.0],
@@ -107,7 +117,7 @@ def width_of_range(rows, noise, wrong):
     return noise.laplace(np.sum(rows), sensitivity, sensitivity)
 
 
-@exhibit(
+@add_exhibit(
     "a clip of each layer, counted as one clip of all",
     "arXiv 2202.12219 has another wrong factor of a clip",
     np.ones((3, 16)),
@@ -120,7 +130,7 @@ def clip_by_layer(rows, noise, wrong):
     return noise.gaussian(np.sum(np.clip(rows, -1, 1), axis=0), sensitivity, sensitivity / MU)
 
 
-@exhibit(
+@add_exhibit(
     "a sign of the analytic Gaussian",
     "smartnoise-core 316",
     [1] * 5,
@@ -134,7 +144,7 @@ def sign_of_analytic_gaussian(rows, noise, wrong):
     return noise.gaussian(np.sum(rows), 1.0, alpha / math.sqrt(2))
 
 
-@exhibit(
+@add_exhibit(
     "noise n times too small: the scale of shares, on counts",
     "PrivBayes in DataSynthesizer 34",
     [0, 0, 1, 1, 1, 2],
@@ -145,7 +155,7 @@ def noise_of_shares(rows, noise, wrong):
     return noise.laplace(np.bincount(rows, minlength=3), 1.0, 1 / 6 if wrong else 1.0)
 
 
-@exhibit(
+@add_exhibit(
     "a mean divided by the exact number of rows, with noise of that scale",
     "smartnoise-core 356",
     [1.0, 1.0],
@@ -158,7 +168,7 @@ def mean_by_exact_number(rows, noise, wrong):
     return noise.laplace(np.sum(rows), 1.0, 2.0) / max(noise.laplace(len(rows), 1.0, 2.0), 1)
 
 
-@exhibit(
+@add_exhibit(
     "rows go to trees by their position, so a removal moves others",
     "forests of disjoint rows",
     [[k, k in (0, 6)] for k in range(15)],
@@ -174,7 +184,7 @@ def trees_by_position(rows, noise, wrong):
 # Selections.
 
 
-@exhibit(
+@add_exhibit(
     "labels may flip, and a choice by them is taken as monotonic",
     "labels of leaves, under replace-one",
     [0] * 6 + [1] * 6,
@@ -186,7 +196,7 @@ def flipped_labels(rows, noise, wrong):
     return noise.choose(np.bincount(rows, minlength=2), sensitivity, 1.0)
 
 
-@exhibit(
+@add_exhibit(
     "a noisy maximum that costs four times the charged rho",
     "opendp 2911",
     [0] * 6 + [1] * 6,
@@ -205,7 +215,7 @@ def price_of_noisy_maximum(rows, noise, wrong):
     return np.sum(noise.custom(counts, lambda rng: rng.random(100) < chance, density))
 
 
-@exhibit(
+@add_exhibit(
     "randomized response whose lie may be the truth",
     "opendp 480",
     [1],
@@ -222,7 +232,7 @@ def lie_may_be_true(rows, noise, wrong):
 # What is released beside the noise.
 
 
-@exhibit(
+@add_exhibit(
     "the exact number of rows in the model",
     "DP-EBM's `bag_weights_`, [below](#other-libraries)",
     [1] * 5,
@@ -234,7 +244,7 @@ def exact_number(rows, noise, wrong):
     return [total, len(rows)] if wrong else [total]
 
 
-@exhibit(
+@add_exhibit(
     "a sum divided by the private size of its batch",
     "Opacus 571",
     [1.0, 1.0],
@@ -246,7 +256,7 @@ def private_batch_size(rows, noise, wrong):
     return noise.gaussian(np.sum(rows), 1.0, 1 / MU) / (len(rows) if wrong else 2)
 
 
-@exhibit(
+@add_exhibit(
     "weights of rounds from exact errors (beta_t, error counts)",
     "[papers of boosting](errata.md)",
     [0, 0, 0, 0, 1],
@@ -261,7 +271,7 @@ def exact_errors(rows, noise, wrong):
     return [rule, np.log(share / (1 - share))]
 
 
-@exhibit(
+@add_exhibit(
     "clips, then uses the raw rows",
     "smartnoise-sdk 622",
     [0.5, 0.5, 8.0],
@@ -273,7 +283,7 @@ def raw_rows(rows, noise, wrong):
     return noise.laplace(np.sum(rows if wrong else clipped), 1.0, 1.0)
 
 
-@exhibit(
+@add_exhibit(
     "a truncation that survives the redefinition of its groups",
     "opendp 2949",
     [[user, group] for user in (0, 1) for group in range(100)],
@@ -286,7 +296,7 @@ def redefined_groups(rows, noise, wrong):
     return noise.gaussian(np.bincount(groups, minlength=100), 10.0, 10 / MU)
 
 
-@exhibit(
+@add_exhibit(
     "a domain from the private maximum",
     "dpmm 18",
     [0, 1, 1, 2, 9],
@@ -298,7 +308,7 @@ def private_maximum(rows, noise, wrong):
     return noise.laplace(np.bincount(rows, minlength=bins), 1.0, 1.0)
 
 
-@exhibit(
+@add_exhibit(
     "a cell that is no number makes the sum no number",
     "diffprivlib 80",
     [1.0, 1.0, math.nan],
@@ -309,7 +319,7 @@ def no_number(rows, noise, wrong):
     return noise.laplace(np.sum(rows if wrong else np.nan_to_num(rows)), 1.0, 1.0)
 
 
-@exhibit(
+@add_exhibit(
     "the type of a column decides a cell",
     "readers that guess types",
     ["7"] * 9 + ["n/a"],
@@ -325,7 +335,7 @@ def type_of_column(rows, noise, wrong):
 # Sampling, accounts and budgets.
 
 
-@exhibit(
+@add_exhibit(
     "a sampler that takes more rows than its rate says",
     "Opacus 819 has the kind",
     [1],
@@ -345,7 +355,7 @@ def sampling_rate(rows, noise, wrong):
     return noise.custom(len(rows), draw, density)
 
 
-@exhibit(
+@add_exhibit(
     "a cost that the odometer forgets",
     "choices of splits, where leaves alone are charged",
     [0] * 3 + [1] * 5,
@@ -353,14 +363,14 @@ def sampling_rate(rows, noise, wrong):
 )
 def forgotten_cost(rows, noise, wrong):
     """Two rounds of a choice and a leaf."""
-    counts, found = np.bincount(rows, minlength=2), []
+    counts, releases = np.bincount(rows, minlength=2), []
     for _ in range(2):
         split = noise.choose(counts, 1.0, 2.0 if wrong else 0.25)
-        found += [split, noise.laplace(counts[split], 1.0, 2.0 if wrong else 4.0)]
-    return found
+        releases += [split, noise.laplace(counts[split], 1.0, 2.0 if wrong else 4.0)]
+    return releases
 
 
-@exhibit(
+@add_exhibit(
     "a logarithm that is missing in the odometer",
     "smartnoise-sdk 621",
     [1] * 5,
@@ -376,7 +386,7 @@ def missing_logarithm(rows, noise, wrong):
 # Randomness.
 
 
-@exhibit(
+@add_exhibit(
     "Laplace noise in floating point, whose values tell the sum",
     "Mironov 2012",
     [1],
@@ -400,7 +410,7 @@ def bits_of_noise(rows, noise, wrong):
     return noise.custom(count, draw, density)
 
 
-@exhibit(
+@add_exhibit(
     "sums in floating point move by more than a row",
     "arXiv 2207.10635",
     [2.0] * 1025 + [-0.51] * 1000,
@@ -416,7 +426,7 @@ def sums_in_floats(rows, noise, wrong):
     return noise.laplace(float(total), 2.0, 2.0)
 
 
-@exhibit(
+@add_exhibit(
     "one key on two recipes",
     "[keys](guarantees.md#keys)",
     [1] * 5,
@@ -434,7 +444,7 @@ def one_key(rows, noise, wrong):
     return [first, noise.custom(total, lambda rng: second, same)]
 
 
-@exhibit(
+@add_exhibit(
     "a seed of 32 bits",
     "[research keys](guarantees.md#keys)",
     [1] * 5,

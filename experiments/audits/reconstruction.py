@@ -37,12 +37,17 @@ from dpbt.types import Phase, Recipe, Transcript
 from experiments.common import commands, data, pages, peers, results, tables
 from experiments.common.results import Line, distinct, where
 
-ROWS, SEEDS, SWEEPS = 100, 5, 30
+ROWS = 100
+"""How many rows a learner reads."""
+
+SEEDS, SWEEPS = 5, 30
+"""How often each budget is attacked, and how often an attack replaces each row."""
+
 EPSILONS = (0.1, 1.0, 5.0, 10.0, 30.0, 100.0, np.inf)
 TREES, DEPTH = 10, 5
-"""The defaults of diffprivlib's forest, which dpbt's forest is given as well."""
+"""The defaults of diffprivlib's forest; dpbt's forest has them as well."""
 
-HEAT = (2.0, 0.1)
+TEMPERATURES = (2.0, 0.1)
 """The first and the last temperature, in units of what a row moves the log likelihood by."""
 
 DIFFPRIVLIB = "diffprivlib-forest"
@@ -67,36 +72,48 @@ YES: dict[str, Mapping[str, Any]] = {
 """Data set -> column -> where its bit is 1: at this word, or at this number and above."""
 
 
-def load_bits_and_labels(name: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """(bool[M, A], bool[M]): the rows of a data set and their labels."""
-    rows = data.load(name, folder=folder)
-    bits = [
-        rows.columns[column] == at if isinstance(at, str) else rows.columns[column] >= at
-        for column, at in YES[name].items()
-    ]
-    return np.stack(bits, axis=1), np.asarray(rows.label)
+class BinaryRows(NamedTuple):
+    """Rows of bits.
+
+    Attributes:
+        bits: bool[M, A].
+        labels: bool[M].
+    """
+
+    bits: np.ndarray
+    labels: np.ndarray
 
 
-def every_row(attributes: int) -> tuple[np.ndarray, np.ndarray]:
-    """(bool[P, A], bool[P]): all rows of the domain, with both labels."""
-    every = np.array([*itertools.product((False, True), repeat=attributes + 1)])
-    return every[:, :-1], every[:, -1]
+def load_binary_rows(name: str, folder: str | None = None) -> BinaryRows:
+    """The rows of a data set, with the columns of `YES` as bits."""
+    dataset = data.load(name, folder=folder)
+    bits = []
+    for column, value in YES[name].items():
+        cells = dataset.columns[column]
+        bits.append(cells == value if isinstance(value, str) else cells >= value)
+    return BinaryRows(np.stack(bits, axis=1), np.asarray(dataset.label))
+
+
+def all_rows_of_domain(attributes: int) -> BinaryRows:
+    """The P = 2^(A + 1) rows of all bits, with both labels."""
+    rows = np.array([*itertools.product((False, True), repeat=attributes + 1)])
+    return BinaryRows(rows[:, :-1], rows[:, -1])
 
 
 # What a release says of a table.
 
 
-Law = Callable[[Any, Any, Any], Any]
-"""(sums, what was released, scale) -> the log density of each, but for a constant."""
+LogDensity = Callable[[Any, Any, Any], Any]
+"""(sums, released numbers, scale) -> the log density of each, but for a constant."""
 
 
 def laplace_log_density(sums: Any, released: Any, scale: Any) -> Any:
-    """The law of integer or real Laplace noise."""
+    """The log density of integer or real Laplace noise."""
     return -abs(sums - released) / scale
 
 
-def label(sums: Any, released: Any, scale: Any) -> Any:
-    """The law of permute-and-flip between two labels, of the positive rows less the negative."""
+def label_log_probability(sums: Any, released: Any, scale: Any) -> Any:
+    """That of permute-and-flip between two labels; sums are positive rows less negative ones."""
     lead = jnp.where(released > 0, sums, -sums) / scale
     lie = -abs(lead) - jnp.log(2.0)
     return jnp.where(lead > 0, jnp.log1p(-jnp.exp(lie)), lie)
@@ -122,37 +139,60 @@ class Release(NamedTuple):
     right: float
 
 
-def release_of(recipe: Recipe, bits: np.ndarray, labels: np.ndarray, seed: int) -> Release:
-    """What a recipe releases of the first `recipe.rows` rows; the others are absent."""
-    count, attributes = int(recipe.rows), bits.shape[1]
-    table = table_of_splits(bits, labels, np.arange(len(bits)) < count)
-    noise, public = pair(jax.random.key(seed))
-    ran = jax.jit(dpbt.boost)(noise, table, recipe, public)
-    every = table_of_splits(*every_row(attributes), np.ones(2 ** (attributes + 1), bool))
-    one = every._replace(**{name: getattr(every, name)[:, None] for name in every._fields[:3]})
-    added = jax.tree.map(np.asarray, _added_statistics(ran.transcript, one, recipe))
+class AddedStatistics(NamedTuple):
+    """What each row adds to the numbers of one site.
 
-    parts, start = [], 0
-    for sites, outputs in zip(added, ran.transcript.releases.values(), strict=True):
+    Attributes:
+        cell: i32[P, E], the places of the numbers.
+        amount: f32[P, E], what a row adds to them.
+        scale: f32[P, ...], of the noise.
+    """
+
+    cell: Any
+    amount: Any
+    scale: Any
+
+
+def release_of_recipe(recipe: Recipe, rows: BinaryRows, seed: int) -> Release:
+    """What a recipe releases of the first `recipe.rows` rows; the others are absent."""
+    count, attributes = int(recipe.rows), rows.bits.shape[1]
+    table = table_of_splits(*rows, np.arange(len(rows.bits)) < count)
+    noise, public = pair(jax.random.key(seed))
+    run = jax.jit(dpbt.boost)(noise, table, recipe, public)
+    domain_rows = all_rows_of_domain(attributes)
+    all_rows = table_of_splits(*domain_rows, np.ones(len(domain_rows.labels), bool))
+    one_row_tables = all_rows._replace(
+        **{name: getattr(all_rows, name)[:, None] for name in all_rows._fields[:3]}
+    )
+    added = jax.tree.map(np.asarray, _added_statistics(run.transcript, one_row_tables, recipe))
+
+    cells, amounts, released, scales, start = [], [], [], [], 0
+    for sites, outputs in zip(added, run.transcript.releases.values(), strict=True):
         for site, (cell, amount, scale) in sites.items():
-            released = np.ravel(outputs[site])
-            spread = np.repeat(scale[0], released.size // scale[0].size)
-            used = np.any(amount != 0, axis=0)
-            parts.append((cell[:, used] + start, amount[:, used], released, spread))
-            start += released.size
-    cells, amounts, released, scales = zip(*parts, strict=True)
-    cell, amount = np.concatenate(cells, axis=1), np.concatenate(amounts, axis=1)
+            numbers = np.ravel(outputs[site])
+            is_added_to = np.any(amount != 0, axis=0)
+            cells.append(cell[:, is_added_to] + start)
+            amounts.append(amount[:, is_added_to])
+            released.append(numbers)
+            scales.append(np.repeat(scale[0], numbers.size // scale[0].size))
+            start += numbers.size
     scale = np.concatenate(scales)
-    reads = np.ones((count, cell.shape[1]), bool)
-    right = float(np.mean((np.asarray(ran.scores) > 0)[count:] == labels[count:]))
+    predicted = np.asarray(run.scores) > 0
     return Release(
-        cell, amount, np.concatenate(released), np.where(scale > 0, scale, 1.0), reads, right
+        cell=np.concatenate(cells, axis=1),
+        amount=np.concatenate(amounts, axis=1),
+        released=np.concatenate(released),
+        scale=np.where(scale > 0, scale, 1.0),
+        reads=np.ones((count, sum(cell.shape[1] for cell in cells)), bool),
+        right=float(np.mean(predicted[count:] == rows.labels[count:])),
     )
 
 
 @jax.jit
-def _added_statistics(transcript: Transcript, rows: Any, recipe: Recipe) -> Any:
-    """Part -> site -> (cell, amount, scale): what each row adds to each released number.
+def _added_statistics(
+    transcript: Transcript, rows: Any, recipe: Recipe
+) -> list[dict[str, AddedStatistics]]:
+    """For each phase, site -> what each row adds to each released number.
 
     Args:
         transcript: of the run.
@@ -160,7 +200,7 @@ def _added_statistics(transcript: Transcript, rows: Any, recipe: Recipe) -> Any:
         recipe: the recipe.
     """
 
-    def answer(phase: Phase, release: Any, views: Sequence[Any]) -> Answer:
+    def replay_specs(phase: Phase, release: Any, views: Sequence[Any]) -> Answer:
         specs = boundary.replay_draws(phase.program, release, views[0])
         statistics = {
             site: (jnp.ravel(spec.value), spec.scale)
@@ -169,115 +209,141 @@ def _added_statistics(transcript: Transcript, rows: Any, recipe: Recipe) -> Any:
         }
         return Answer(release, statistics)
 
-    def alone(*fields: Any) -> Any:
+    def statistics_of_row(fields: Any) -> Any:
         table = rows._replace(**dict(zip(rows._fields[:3], fields, strict=True)))
-        entries = PhaseValues(**transcript.releases)
-        kept = scan.run(recipe, [checks.prepare_table(table, recipe)], answer, entries).kept
+        prepared, entries = checks.prepare_table(table, recipe), PhaseValues(**transcript.releases)
+        specs_by_phase = scan.run(recipe, [prepared], replay_specs, entries).kept
         return [
             {
-                site: _sparse(value, scale, table.bins.shape[1])
-                for site, (value, scale) in part.items()
+                site: _entries_of_row(value, scale, table.bins.shape[1])
+                for site, (value, scale) in specs.items()
             }
-            for part in kept
+            for specs in specs_by_phase
         ]
 
-    return jax.lax.map(lambda row: alone(*row), rows[:3], batch_size=64)
+    return jax.lax.map(statistics_of_row, rows[:3], batch_size=64)
 
 
-def _sparse(value: jax.Array, scale: jax.Array, attributes: int) -> Any:
+def _entries_of_row(value: jax.Array, scale: jax.Array, attributes: int) -> AddedStatistics:
     """The entries that one row moves: one in a round, and one for each attribute of histograms."""
     size = value.shape[-1]
     amount, cell = jax.lax.top_k(abs(value), 1 if value.ndim > 1 else min(attributes, size))
     amount = jnp.take_along_axis(value, cell, axis=-1).astype(jnp.float32)
     if value.ndim > 1:
         cell = cell + size * jnp.arange(len(value))[:, None]
-    return jnp.ravel(cell), jnp.ravel(amount), jnp.ravel(scale)
+    return AddedStatistics(jnp.ravel(cell), jnp.ravel(amount), jnp.ravel(scale))
 
 
-def _random_forest(epsilon: float, *table: Any) -> Release:
+def _release_random_forest(rows: BinaryRows, epsilon: float, seed: int) -> Release:
     recipe = recipes.random_forest(epsilon=epsilon, rounds=TREES, depth=DEPTH, rows=ROWS)
-    return release_of(recipe, *table)
+    return release_of_recipe(recipe, rows, seed)
 
 
-def _auto(epsilon: float, bits: np.ndarray, labels: np.ndarray, seed: int) -> Release:
-    domain = {f"x{k}": Boolean() for k in range(bits.shape[1])}
+def _release_auto(rows: BinaryRows, epsilon: float, seed: int) -> Release:
+    domain = {f"x{k}": Boolean() for k in range(rows.bits.shape[1])}
     recipe = recipes.auto(epsilon=epsilon, rows=ROWS, domain=domain, seed=seed)
-    return release_of(recipe, bits, labels, seed)
+    return release_of_recipe(recipe, rows, seed)
 
 
-def _diffprivlib(epsilon: float, bits: np.ndarray, labels: np.ndarray, seed: int) -> Release:
+def _release_diffprivlib(rows: BinaryRows, epsilon: float, seed: int) -> Release:
     """Each row is in one tree, by its place, and a leaf states a label."""
-    count = bits.shape[1]
-    numbers, bounds = bits.astype(float), np.tile([0.0, 1.0], (count, 1))
-    rows = peers.Rows(numbers, bounds, np.zeros(count, bool), numbers, labels.astype(int))
-    train = rows.where(np.arange(ROWS))
-    with peers.quiet(), peers.on_one_core():
-        model = peers.diffprivlib_forest(train, TREES, DEPTH, epsilon, seed)()
-        right = float(np.mean(model.predict(numbers[ROWS:]) == labels[ROWS:]))
-        every, signs = every_row(count)
+    peer_rows = peers.rows_of_unit_numbers(rows.bits.astype(float), rows.labels.astype(int))
+    train = peer_rows.where(np.arange(ROWS))
+    with peers.without_warnings(), peers.on_one_core():
+        model = peers.diffprivlib_forest(
+            train, trees=TREES, depth=DEPTH, epsilon=epsilon, seed=seed
+        )()
+        predicted = model.predict(peer_rows.numbers[ROWS:])
+        all_bits, all_labels = all_rows_of_domain(rows.bits.shape[1])
         trees = [tree.tree_ for tree in model.estimators_]
-        leaves = [tree.apply(every.astype(np.float32)) for tree in trees]
+        leaves = [tree.apply(all_bits.astype(np.float32)) for tree in trees]
     starts = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
-    cell = np.stack(leaves, axis=1) + starts
     released = np.concatenate([tree.value[:, 0, 1] - tree.value[:, 0, 0] for tree in trees])
-    amount = np.repeat(np.where(signs, 1.0, -1.0)[:, None], len(trees), axis=1)
-    reads = np.arange(ROWS)[:, None] * TREES // ROWS == np.arange(TREES)
-    return Release(cell, amount, released, np.full(len(released), 1 / epsilon), reads, right)
+    return Release(
+        cell=np.stack(leaves, axis=1) + starts,
+        amount=np.repeat(np.where(all_labels, 1.0, -1.0)[:, None], len(trees), axis=1),
+        released=released,
+        scale=np.full(len(released), 1 / epsilon),
+        reads=np.arange(ROWS)[:, None] * TREES // ROWS == np.arange(TREES),
+        right=float(np.mean(predicted == rows.labels[ROWS:])),
+    )
 
 
-LEARNERS: dict[str, tuple[Callable[..., Release], Law]] = {
-    "random_forest": (_random_forest, laplace_log_density),
-    DIFFPRIVLIB: (_diffprivlib, label),
-    "auto": (_auto, laplace_log_density),
+class Learner(NamedTuple):
+    """A learner that is attacked.
+
+    Attributes:
+        release: (rows, epsilon, seed) -> what it releases.
+        log_density: of its noise.
+        max_epsilon: the largest epsilon that is attacked.
+    """
+
+    release: Callable[[BinaryRows, float, int], Release]
+    log_density: LogDensity
+    max_epsilon: float = np.inf
+
+
+LEARNERS = {
+    "random_forest": Learner(_release_random_forest, laplace_log_density),
+    # From 10 on a leaf of diffprivlib hardly ever lies, so a larger epsilon tells no more.
+    DIFFPRIVLIB: Learner(_release_diffprivlib, label_log_probability, max_epsilon=10.0),
+    # Above 30 `auto` has very many leaves.
+    "auto": Learner(_release_auto, laplace_log_density, max_epsilon=30.0),
 }
-"""Learner -> (what it releases, the law of the noise)."""
-
-MOST = {DIFFPRIVLIB: 10.0, "auto": 30.0}
-"""The largest epsilon of a learner. From 10 on a leaf of diffprivlib hardly ever lies, so a larger
-one tells no more. Above 30 `auto` has very many leaves."""
 
 
 # The attack.
 
 
-@functools.partial(jax.jit, static_argnames=("law", "sweeps"))
+@functools.partial(jax.jit, static_argnames=("log_density", "sweeps"))
 def anneal_rows(
-    key: jax.Array, release: Release, law: Law, prior: Any, coldest: float, sweeps: int = SWEEPS
+    key: jax.Array,
+    release: Release,
+    *,
+    log_density: LogDensity,
+    prior: Any,
+    min_temperature: float,
+    sweeps: int = SWEEPS,
 ) -> jax.Array:
-    """i32[N], the places in `every_row` of the rows of a table that explains a release.
+    """i32[N], the places in `all_rows_of_domain` of the rows of a table that explains a release.
 
     Args:
         key: of its choices.
         release: what was released.
-        law: of the noise.
+        log_density: of the noise.
         prior: f32[P], the log chance of each row of the domain.
-        coldest: the least temperature: 0 for a most likely table, 1 for a draw from the posterior.
+        min_temperature: 0 for a most likely table, 1 for a draw from the posterior.
         sweeps: how often each row is replaced.
     """
     cell, reads = jnp.asarray(release.cell), jnp.asarray(release.reads)
-    numbers = (release.amount, release.released, release.scale)
-    amount, released, scale = (jnp.asarray(each, jnp.float32) for each in numbers)
-    told, wide = released[cell], scale[cell]
-    start, chosen = jax.random.split(key)
-    rows = jax.random.randint(start, (len(reads),), 0, len(cell))
+    amount = jnp.asarray(release.amount, jnp.float32)
+    released = jnp.asarray(release.released, jnp.float32)
+    scale = jnp.asarray(release.scale, jnp.float32)
+    released_of_cell, scale_of_cell = released[cell], scale[cell]
+    start_key, steps_key = jax.random.split(key)
+    rows = jax.random.randint(start_key, (len(reads),), 0, len(cell))
     sums = jnp.zeros(released.shape, jnp.float32)
     sums = sums.at[cell[rows]].add(jnp.where(reads, amount[rows], 0))
 
-    def replace(state: Any, now: Any) -> Any:
-        (rows, sums), (place, heat, key) = state, now
-        own = reads[place].astype(jnp.float32)
-        sums = sums.at[cell[rows[place]]].add(-own * amount[rows[place]])
+    def log_likelihood(sums_of_cell: jax.Array) -> jax.Array:
+        return log_density(sums_of_cell, released_of_cell, scale_of_cell)
+
+    def replace_row(state: Any, inputs: Any) -> Any:
+        (rows, sums), (place, temperature, key) = state, inputs
+        is_read = reads[place].astype(jnp.float32)
+        sums = sums.at[cell[rows[place]]].add(-is_read * amount[rows[place]])
         without = sums[cell]
-        gain = (law(without + amount, told, wide) - law(without, told, wide)) @ own + prior
-        new = jnp.argmax(gain + heat * jax.random.gumbel(key, gain.shape))
-        sums = sums.at[cell[new]].add(own * amount[new])
-        return (rows.at[place].set(new), sums), None
+        gain = (log_likelihood(without + amount) - log_likelihood(without)) @ is_read + prior
+        new_row = jnp.argmax(gain + temperature * jax.random.gumbel(key, gain.shape))
+        sums = sums.at[cell[new_row]].add(is_read * amount[new_row])
+        return (rows.at[place].set(new_row), sums), None
 
     steps = sweeps * len(reads)
-    heat = jnp.mean(abs(amount) / wide) * jnp.geomspace(*HEAT, steps)
-    places, keys = jnp.arange(steps) % len(reads), jax.random.split(chosen, steps)
-    entries = places, jnp.maximum(heat, coldest), keys
-    return jax.lax.scan(replace, (rows, sums), entries)[0][0]
+    temperatures = jnp.mean(abs(amount) / scale_of_cell) * jnp.geomspace(*TEMPERATURES, steps)
+    places, keys = jnp.arange(steps) % len(reads), jax.random.split(steps_key, steps)
+    inputs = places, jnp.maximum(temperatures, min_temperature), keys
+    (rows, _), _ = jax.lax.scan(replace_row, (rows, sums), inputs)
+    return rows
 
 
 def solve_integer_program(release: Release, prior: Any) -> np.ndarray:
@@ -290,16 +356,25 @@ def solve_integer_program(release: Release, prior: Any) -> np.ndarray:
     rows, entries = release.cell.shape
     places = release.cell.ravel(), np.repeat(np.arange(rows), entries)
     sums = sparse.csr_array((release.amount.ravel(), places), (len(release.released), rows))
-    ours: Any = optimize.LinearConstraint  # its bounds may be arrays
-    count = len(release.reads)
-    exact = ours(sums, release.released, release.released), ours(np.ones((1, rows)), count, count)
+    equals: Any = lambda matrix, value: optimize.LinearConstraint(matrix, value, value)  # noqa: E731
+    constraints = (
+        equals(sums, release.released),
+        equals(np.ones((1, rows)), len(release.reads)),
+    )
     chances = np.broadcast_to(prior, rows)
-    solution = optimize.milp(-chances, integrality=np.ones(rows), constraints=exact)
+    solution = optimize.milp(-chances, integrality=np.ones(rows), constraints=constraints)
     return np.repeat(np.arange(rows), np.round(solution.x).astype(int))
 
 
-def matched_mistakes(guess: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
-    """(share of wrong cells, share of rows without one), of rows that are matched at best.
+class Mistakes(NamedTuple):
+    """The share of wrong cells, and the share of rows without a wrong one."""
+
+    cells: float
+    whole_rows: float
+
+
+def matched_mistakes(guess: np.ndarray, truth: np.ndarray) -> Mistakes:
+    """The mistakes of guessed rows that are matched to the true ones at best.
 
     Args:
         guess: bool[N, A].
@@ -309,52 +384,57 @@ def matched_mistakes(guess: np.ndarray, truth: np.ndarray) -> tuple[float, float
 
     wrong = np.mean(guess[:, None] != truth[None], axis=2)
     cells = wrong[linear_sum_assignment(wrong)]
-    return float(np.mean(cells)), float(np.mean(cells == 0))
+    return Mistakes(float(np.mean(cells)), float(np.mean(cells == 0)))
 
 
-def attack_line(
-    learner: str, epsilon: float, bits: np.ndarray, labels: np.ndarray, seed: int
-) -> dict[str, float]:
+def attack_line(learner: str, *, epsilon: float, rows: BinaryRows, seed: int) -> dict[str, float]:
     """The shares of cells that are wrong after attacks on `ROWS` rows, and after guesses.
 
     Args:
         learner: of `LEARNERS`.
         epsilon: its budget.
-        bits: bool[M, A], of which `ROWS` rows drawn at random are learned from.
-        labels: bool[M].
+        rows: of which `ROWS` rows drawn at random are learned from.
         seed: of everything random.
     """
-    # A learner learns. Rows beyond its own are tested on, and then are the known population.
-    draw = np.random.default_rng(seed)
-    order = draw.permutation(len(bits))
-    train, other, fresh = np.split(bits[order[: 3 * ROWS]], 3)
-    learn, law = LEARNERS[learner]
-    release = learn(epsilon, bits[order[: 3 * ROWS]], labels[order[: 3 * ROWS]], seed)
-    every, _ = every_row(bits.shape[1])
-    powers = 2 ** np.arange(bits.shape[1] + 1)[::-1]
-    multiset = np.column_stack([bits, labels])[order[3 * ROWS :]] @ powers
-    prior = np.log(np.bincount(multiset, minlength=len(every)) + 0.01).astype(np.float32)
+    # The rows that train, as many to test on, as many fresh ones; the rest is the population.
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(rows.bits))
+    used, population = order[: 3 * ROWS], order[3 * ROWS :]
+    train, other, fresh = np.split(rows.bits[used], 3)
+    used_rows = BinaryRows(rows.bits[used], rows.labels[used])
+    release = LEARNERS[learner].release(used_rows, epsilon, seed)
+    all_bits, _ = all_rows_of_domain(rows.bits.shape[1])
+    powers = 2 ** np.arange(rows.bits.shape[1] + 1)[::-1]
+    places = np.column_stack(rows)[population] @ powers
+    prior = np.log(np.bincount(places, minlength=len(all_bits)) + 0.01).astype(np.float32)
 
     # Attacks, and guesses.
-    def attack(prior: Any, coldest: float) -> np.ndarray:
-        if np.isinf(epsilon) and law is laplace_log_density:
-            return every[solve_integer_program(release, prior)]
-        return every[anneal_rows(jax.random.key(seed), release, law, prior, coldest)]
+    log_density = LEARNERS[learner].log_density
 
-    found, informed = attack(np.float32(0), 0.0), attack(prior, 1.0)
-    error, whole = matched_mistakes(found, train)
-    told, (near, near_whole) = matched_mistakes(informed, train)[0], matched_mistakes(fresh, train)
+    def attack(prior: Any, min_temperature: float) -> np.ndarray:
+        if np.isinf(epsilon) and log_density is laplace_log_density:
+            return all_bits[solve_integer_program(release, prior)]
+        key = jax.random.key(seed)
+        places = anneal_rows(
+            key, release, log_density=log_density, prior=prior, min_temperature=min_temperature
+        )
+        return all_bits[places]
+
+    most_likely, informed = attack(np.float32(0), 0.0), attack(prior, 1.0)
+    mistakes = matched_mistakes(most_likely, train)
+    informed_error = matched_mistakes(informed, train).cells
+    population_mistakes = matched_mistakes(fresh, train)
     return {
-        "most likely": error,
-        "shuffled": matched_mistakes(draw.permuted(found, axis=0), train)[0],
-        "informed": told,
-        "memorised": matched_mistakes(found, other)[0] - error,
-        "memorised, informed": matched_mistakes(informed, other)[0] - told,
-        "whole": whole,
+        "most likely": mistakes.cells,
+        "shuffled": matched_mistakes(rng.permuted(most_likely, axis=0), train).cells,
+        "informed": informed_error,
+        "memorised": matched_mistakes(most_likely, other).cells - mistakes.cells,
+        "memorised, informed": matched_mistakes(informed, other).cells - informed_error,
+        "whole": mistakes.whole_rows,
         "right": release.right,
-        "uniform": matched_mistakes(draw.random(train.shape) < 0.5, train)[0],
-        "population": near,
-        "whole, population": near_whole,
+        "uniform": matched_mistakes(rng.random(train.shape) < 0.5, train).cells,
+        "population": population_mistakes.cells,
+        "whole, population": population_mistakes.whole_rows,
     }
 
 
@@ -363,15 +443,15 @@ def attack_line(
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    ours = [learner for learner in LEARNERS if learner != DIFFPRIVLIB]
-    words = f"the learners that are attacked ({' '.join(ours)})"
-    parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=ours, help=words)
+    default = [learner for learner in LEARNERS if learner != DIFFPRIVLIB]
+    words = f"the learners that are attacked ({' '.join(default)})"
+    parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=default, help=words)
     out = results.results_folder("audits")
     commands.add_shared(parser, out=out, data=True, doc=True, smoke=True)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Attack the learners, and save it beside saved lines of others; or write a page."""
+    """Attack the learners, and save lines beside those of other learners; or write a page."""
     path = commands.out_folder(options) / PAGES.file
     if options.doc is not None:
         pages.write_page(PAGES, Path(options.doc), path)
@@ -380,26 +460,26 @@ def run(options: argparse.Namespace) -> None:
     lines = [line for line in old if line["learner"] not in options.learners]
     for learner in options.learners:
         if learner == DIFFPRIVLIB:
-            peers.check("diffprivlib")
-        lines += _lines(learner, options)
+            peers.check_installed("diffprivlib")
+        lines += _lines_of_learner(learner, options)
         results.write_csv(path, lines, {})
     print(tables.align_lines(lines, COLUMNS[:8]))
     print(f"wrote {path}")
 
 
-def _lines(learner: str, options: argparse.Namespace) -> Iterator[Line]:
+def _lines_of_learner(learner: str, options: argparse.Namespace) -> Iterator[Line]:
     """A line for each data set and budget: means over seeds, and their standard errors."""
-    budgets = [each for each in EPSILONS if each <= MOST.get(learner, np.inf)]
+    budgets = [epsilon for epsilon in EPSILONS if epsilon <= LEARNERS[learner].max_epsilon]
     names, seeds = [*YES], range(SEEDS)
     if options.smoke:
         names, budgets, seeds = names[:1], [10.0], range(2)
     for name, epsilon in itertools.product(names, budgets):
-        table, start = load_bits_and_labels(name, options.data), time.process_time()
-        runs = [attack_line(learner, epsilon, *table, seed) for seed in seeds]
+        rows, start = load_binary_rows(name, options.data), time.process_time()
+        runs = [attack_line(learner, epsilon=epsilon, rows=rows, seed=seed) for seed in seeds]
         seconds = (time.process_time() - start) / len(runs)
         line: Line = dict(zip(_KEYS, (name, learner, epsilon, len(runs), seconds), strict=True))
         for key in (*MEASURES, *GUESSES):
-            values = np.array([each[key] for each in runs])
+            values = np.array([line_of_run[key] for line_of_run in runs])
             line[key], line[f"{key} +-"] = values.mean(), values.std(ddof=1) / len(values) ** 0.5
         yield line
 
@@ -422,33 +502,35 @@ _KEYS = ("dataset", "learner", "epsilon", "seeds", "seconds")
 COLUMNS = (*_KEYS, *(f"{key}{end}" for key in (*MEASURES, *GUESSES) for end in ("", " +-")))
 
 
-def _mean(lines: Sequence[Line], key: str) -> str:
+def _format_mean(lines: Sequence[Line], key: str) -> str:
     """The mean over data sets and its standard error."""
     error = np.sqrt(sum(line[f"{key} +-"] ** 2 for line in lines)) / len(lines)
     return f"{np.mean([line[key] for line in lines]):.3f} ± {error:.3f}"
 
 
-def _table(lines: Sequence[Line]) -> str:
+def _measure_table(lines: Sequence[Line]) -> str:
     budgets, rows = sorted(distinct(lines, "epsilon")), []
     for learner in distinct(lines, "learner"):
         groups = [where(lines, learner=learner, epsilon=epsilon) for epsilon in budgets]
         for key, words in MEASURES.items():
-            rows.append((learner, words, *(_mean(each, key) if each else "" for each in groups)))
-    return tables.markdown_table(("learner", "share of", *(f"{each:g}" for each in budgets)), rows)
+            cells = (_format_mean(group, key) if group else "" for group in groups)
+            rows.append((learner, words, *cells))
+    head = ("learner", "share of", *(f"{epsilon:g}" for epsilon in budgets))
+    return tables.markdown_table(head, rows)
 
 
-def _guesses(lines: Sequence[Line]) -> str:
+def _guesses_in_words(lines: Sequence[Line]) -> str:
     first = where(lines, learner=lines[0]["learner"], epsilon=lines[0]["epsilon"])
-    uniform, population, whole = (_mean(first, key) for key in GUESSES)
+    uniform, population, whole = (_format_mean(first, key) for key in GUESSES)
     words = f"Of uniform rows {uniform} of the cells are wrong. Of other rows of the population "
     return words + f"{population} are, and {whole} of these rows have no wrong cell."
 
 
 PAGES = pages.Pages(
     "reconstruction",
-    {"table": _table, "guesses": _guesses},
-    COLUMNS,
-    "reconstruction.csv",
-    lambda line: ([*LEARNERS].index(line["learner"]), line["dataset"], line["epsilon"]),
+    {"table": _measure_table, "guesses": _guesses_in_words},
+    summary=COLUMNS,
+    file="reconstruction.csv",
+    order=lambda line: ([*LEARNERS].index(line["learner"]), line["dataset"], line["epsilon"]),
 )
 """What `--doc` writes."""

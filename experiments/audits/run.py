@@ -1,6 +1,7 @@
 """The command, and the tables that it writes into docs/audits.md."""
 
 import argparse
+import functools
 import json
 import math
 import time
@@ -38,14 +39,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Audit what was asked for, and save it beside saved lines of other parts; or write a page."""
+    """Audit the requested parts, and save lines beside those of other parts; or write a page."""
     path = commands.out_folder(options) / "audits.csv"
     if options.doc is not None:
         pages.write_page(PAGES, Path(options.doc), path)
         return
     lines = []
     for part in options.parts:
-        lines += list(_MEASURED[part](options))
+        lines += list(_AUDITS[part](options))
     old = results.read_csv(path, "audits") if path.exists() else []
     other_lines = [line for line in old if line["part"] not in options.parts]
     results.write_csv(path, [*other_lines, *lines], {})
@@ -56,54 +57,70 @@ def run(options: argparse.Namespace) -> None:
     print(f"wrote {path}")
 
 
-def _audit_line(audit: Callable[[], Bound], **about: Any) -> Line:
-    """The line of one audit; seconds are those of the processor."""
+def _audit_line(audit: Callable[[], Bound], **columns: Any) -> Line:
+    """The line of one audit, with these other columns; seconds are those of the processor."""
     start = time.process_time()
     bound = audit()
     seconds, (claim, delta) = time.process_time() - start, bound.claim
-    line = dict.fromkeys(COLUMNS[:-1]) | about
-    found = {"claim": claim, "delta": delta, "epsilon": bound.epsilon, "found": bound.broken}
-    more = {"level": bound.level, "runs": bound.runs, "seconds": seconds, "where": bound.where}
-    return line | found | more
+    return {
+        **dict.fromkeys(COLUMNS[:-1]),
+        **columns,
+        "claim": claim,
+        "delta": delta,
+        "epsilon": bound.epsilon,
+        "found": bound.broken,
+        "level": bound.level,
+        "runs": bound.runs,
+        "seconds": seconds,
+        "where": bound.where,
+    }
 
 
-def visited(shown: Exhibit, wrong: bool, runs: int = BLACK_RUNS) -> Iterator[Line]:
-    """What the grey box and the black box say of an exhibit, or of its twin."""
-    pair, claim = (shown.table, shown.neighbour), shown.claim
-    about = {"part": "museum", "name": shown.name, "source": shown.source, "why": shown.why}
-    about["twin"] = "wrong" if wrong else "mended"
+def audit_exhibit(exhibit: Exhibit, *, wrong: bool, black_runs: int = BLACK_RUNS) -> Iterator[Line]:
+    """The lines of the grey box and of the black box on an exhibit, or on its mended twin."""
+    tables, claim = (exhibit.table, exhibit.neighbour), exhibit.claim
+    columns = {
+        "part": "museum",
+        "name": exhibit.name,
+        "source": exhibit.source,
+        "why": exhibit.why,
+        "twin": "wrong" if wrong else "mended",
+    }
 
     def learn(rows: Any, hooks: dpbt.audit.Hooks) -> Any:
-        return shown.learn(rows, hooks, wrong)
+        return exhibit.learn(rows, hooks, wrong)
 
     def fit(rows: Any, seed: int) -> Any:
         return learn(rows, dpbt.audit.Hooks(seed))
 
     # No exhibit with a delta has a draw that follows earlier outputs.
-    common = {"claim": claim, "fixed": claim[1] > 0, "runs": shown.runs}
-    yield _audit_line(lambda: dpbt.audit.grey(learn, *pair, **common), **about)
-    yield _audit_line(lambda: dpbt.audit.black(fit, *pair, claim=claim, runs=runs), **about)
+    grey = {"claim": claim, "fixed": claim[1] > 0, "runs": exhibit.runs}
+    black = {"claim": claim, "runs": black_runs}
+    yield _audit_line(lambda: dpbt.audit.grey(learn, *tables, **grey), **columns)
+    yield _audit_line(lambda: dpbt.audit.black(fit, *tables, **black), **columns)
 
 
-def _museum(options: argparse.Namespace) -> Iterator[Line]:
-    chosen = list(EXHIBITS.values())[: 2 if options.smoke else None]
-    for shown in chosen:
+def _audit_museum(options: argparse.Namespace) -> Iterator[Line]:
+    for exhibit in list(EXHIBITS.values())[: 2 if options.smoke else None]:
         for wrong in (True, False):
-            yield from visited(shown, wrong, 200 if options.smoke else BLACK_RUNS)
+            black_runs = 200 if options.smoke else BLACK_RUNS
+            yield from audit_exhibit(exhibit, wrong=wrong, black_runs=black_runs)
 
 
-def _levels(options: argparse.Namespace) -> Iterator[Line]:
-    asked = {runs: RUNS[runs] for runs in RUNS if options.long or runs < max(RUNS)}
+def _audit_levels(options: argparse.Namespace) -> Iterator[Line]:
+    repeats_by_runs = {runs: RUNS[runs] for runs in RUNS if options.long or runs < max(RUNS)}
+    if options.smoke:
+        repeats_by_runs = {200: 2}
     for level in levels():
-        for runs, repeats in ({200: 2} if options.smoke else asked).items():
+        for runs, repeats in repeats_by_runs.items():
             yield _mean_of_repeats(level, runs, repeats)
 
 
 def _mean_of_repeats(level: Level, runs: int, repeats: int) -> Line:
     """The mean of several audits with other seeds, and its standard error."""
-    about = {"part": "levels", "name": level.mechanism, "truth": level.truth, "repeats": repeats}
+    columns = {"part": "levels", "name": level.mechanism, "truth": level.truth, "repeats": repeats}
     lines = [
-        _audit_line(lambda seed=seed: level.bound(runs, seed), **about) for seed in range(repeats)
+        _audit_line(lambda seed=seed: level.bound(runs, seed), **columns) for seed in range(repeats)
     ]
     epsilons = [line["epsilon"] for line in lines]
     seconds = sorted(line["seconds"] for line in lines)[repeats // 2]  # a first one compiles
@@ -112,27 +129,28 @@ def _mean_of_repeats(level: Level, runs: int, repeats: int) -> Line:
     return lines[0] | mean | {"found": any(line["found"] for line in lines)}
 
 
-def _peers(options: argparse.Namespace) -> Iterator[Line]:
+def _audit_peers(options: argparse.Namespace) -> Iterator[Line]:
     pairs = dpbt.audit.worst_pairs([0.0, 0.0], [1.0, 1.0])
     for name, learner in ADAPTERS.items():
-        peers.check(learner.library)
+        peers.check_installed(learner.library)
         runs = 80 if options.smoke else learner.runs
         for pair in PAIRS:
-            about = {"part": "peers", "name": name, "source": pair}
-            about["library"] = peers.version(learner.library)
-            audit = lambda of=learner, at=pairs[pair], runs=runs: dpbt.audit.black(  # noqa: E731
-                of, *at, claim=of.claim, runs=runs
+            audit = functools.partial(
+                dpbt.audit.black, learner, *pairs[pair], claim=learner.claim, runs=runs
             )
-            yield _audit_line(audit, **about)
+            library = peers.name_with_version(learner.library)
+            yield _audit_line(audit, part="peers", name=name, source=pair, library=library)
 
 
-_MEASURED = {"museum": _museum, "levels": _levels, "peers": _peers}
+_AUDITS = {"museum": _audit_museum, "levels": _audit_levels, "peers": _audit_peers}
+"""Part -> the lines of its audits."""
 
 
 # The tables.
 
 
-def _cell(line: Line) -> str:
+def _format_epsilon(line: Line) -> str:
+    """The lower bound on epsilon; bold if the claim is broken."""
     words = "any" if math.isinf(line["epsilon"]) else f"{line['epsilon']:.2f}"
     return f"**{words}**" if line["found"] else words
 
@@ -140,36 +158,39 @@ def _cell(line: Line) -> str:
 def _museum_table(lines: Sequence[Line]) -> str:
     lines, rows = where(lines, part="museum"), []
     for name in distinct(lines, "name"):
-        own_lines = where(lines, name=name)
-        cells = [_cell(line) for line in own_lines]
-        seconds = sum(line["seconds"] for line in own_lines)
-        first = own_lines[0]
-        rows.append((name, first["source"], _claim(first), *cells, f"{seconds:.1f}"))
+        of_exhibit = where(lines, name=name)
+        cells = [_format_epsilon(line) for line in of_exhibit]
+        seconds = sum(line["seconds"] for line in of_exhibit)
+        first = of_exhibit[0]
+        rows.append((name, first["source"], _format_claim(first), *cells, f"{seconds:.1f}"))
     head = ("mistake", "seen in", "claim", "grey", "black", "grey, mended", "black, mended", "s")
     return tables.markdown_table(head, rows)
 
 
-def _claim(line: Line) -> str:
+def _format_claim(line: Line) -> str:
     return f"{line['claim']:.3g}" + (f", {line['delta']:.0e}" if line["delta"] else "")
 
 
 def _missed_table(lines: Sequence[Line]) -> str:
     """What some level misses, and why."""
     wrong, rows = where(lines, part="museum", twin="wrong"), []
-    by = {level: where(wrong, level=level) for level in ("grey box", "black box")}
-    count = {level: sum(line["found"] for line in own) for level, own in by.items()}
-    pairs = list(zip(*by.values(), strict=True))
-    some = sum(grey["found"] or black["found"] for grey, black in pairs)
-    for both in pairs:
-        missed = [line["level"] for line in both if not line["found"]]
+    grey_lines, black_lines = where(wrong, level="grey box"), where(wrong, level="black box")
+    pairs = list(zip(grey_lines, black_lines, strict=True))
+    for pair in pairs:
+        missed = [line["level"] for line in pair if not line["found"]]
         if missed:
-            rows.append((both[0]["name"], " and ".join(missed), both[0]["why"] or LOW))
-    words = f"Of {len(pairs)} mistakes the grey box finds {count['grey box']}, the black box "
-    words += f"{count['black box']}, and one of them {some}."
+            rows.append((pair[0]["name"], " and ".join(missed), pair[0]["why"] or FEW_RUNS))
+    num_grey, num_black = (
+        sum(line["found"] for line in of_level) for of_level in (grey_lines, black_lines)
+    )
+    num_either = sum(grey["found"] or black["found"] for grey, black in pairs)
+    words = f"Of {len(pairs)} mistakes the grey box finds {num_grey}, the black box "
+    words += f"{num_black}, and one of them {num_either}."
     return words + "\n\n" + tables.markdown_table(("mistake", "missed by", "why"), rows)
 
 
-LOW = "a black box of so few runs says less than the claim"
+FEW_RUNS = "a black box of so few runs says less than the claim"
+"""Why the black box misses a mistake that has no reason of its own."""
 
 
 def _levels_table(lines: Sequence[Line]) -> str:
@@ -177,35 +198,43 @@ def _levels_table(lines: Sequence[Line]) -> str:
     counts = sorted(distinct(lines, "runs"))
     for name in distinct(lines, "name"):
         for level in distinct(where(lines, name=name), "level"):
-            own_lines = where(lines, name=name, level=level)
+            of_level = where(lines, name=name, level=level)
             cells = [
                 f"{line['epsilon'] / line['truth']:.2f} ± {line['error'] / line['truth']:.2f}"
-                for line in own_lines
+                for line in of_level
             ]
-            seconds = f"{own_lines[-1]['seconds']:.1f}"
-            rows.append((name, level, f"{own_lines[0]['truth']:.2f}", *cells, seconds))
+            seconds = f"{of_level[-1]['seconds']:.1f}"
+            rows.append((name, level, f"{of_level[0]['truth']:.2f}", *cells, seconds))
     head = ("mechanism", "level", "truth", *(f"{count:,} runs" for count in counts))
     return tables.markdown_table((*head, f"s of {max(counts):,}"), rows)
 
 
 def _peers_table(lines: Sequence[Line]) -> str:
     rows = [
-        (line["library"], line["name"], line["source"], _claim(line), _cell(line), line["where"],
-         str(line["runs"]), f"{line['seconds']:.0f}")
+        (
+            line["library"],
+            line["name"],
+            line["source"],
+            _format_claim(line),
+            _format_epsilon(line),
+            line["where"],
+            str(line["runs"]),
+            f"{line['seconds']:.0f}",
+        )
         for line in where(lines, part="peers")
-    ]  # fmt: skip
+    ]
     head = ("library", "learner", "pair", "claim", "found", "by", "runs", "s")
     return tables.markdown_table(head, rows)
 
 
-def _minutes(lines: Sequence[Line]) -> str:
-    """Minutes of the processor by part, without what is for `--long` alone."""
+def _minutes_in_words(lines: Sequence[Line]) -> str:
+    """Minutes of the processor by part, without those of `--long` alone."""
     fast = [line for line in lines if line["runs"] < max(RUNS)]
-    parts = {
+    minutes_by_part = {
         part: sum(line["seconds"] * (line["repeats"] or 1) for line in where(fast, part=part)) / 60
         for part in PARTS
     }
-    texts = (f"{part} {minutes:.1f}" for part, minutes in parts.items() if minutes)
+    texts = (f"{part} {minutes:.1f}" for part, minutes in minutes_by_part.items() if minutes)
     return f"Minutes of one core: {', '.join(texts)}."
 
 
@@ -216,7 +245,7 @@ PAGES = pages.Pages(
         "missed": _missed_table,
         "levels": _levels_table,
         "peers": _peers_table,
-        "minutes": _minutes,
+        "minutes": _minutes_in_words,
     },
     COLUMNS,
     "audits.csv",

@@ -2,8 +2,8 @@
 
 A result is `reproduction/PAPER/NAME.csv`, and `NAME.json` beside it says what made it. Figures and
 the page of the reproduction read these files alone. So both are made again without any data set.
-Programs write to `results/reproduction` unless they are told otherwise, so that a run of one's own
-leaves what is kept with the code as it is.
+By default programs write to `results/reproduction`, so that a run of one's own leaves the results
+that are kept with the code as they are.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import datetime
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpbt.common.storage import write_whole
 from dpbt.owners.cli.shared import InputError
@@ -22,25 +22,25 @@ from experiments.common import commands, results
 FOLDER = Path("reproduction")
 """The folder of all papers that is kept with the code, below the working folder."""
 
-OWN = results.results_folder("reproduction")
+DEFAULT_OUT = results.results_folder("reproduction")
 """Where programs write by default."""
 
-_READ_FROM = contextvars.ContextVar("folder of aggregated results", default=FOLDER)
+_CURRENT_FOLDER = contextvars.ContextVar("folder of aggregated results", default=FOLDER)
 
 CLAIMS = Path(__file__).parents[2] / FOLDER / "claims"
-"""The folder of what the papers print, which belongs to the code."""
+"""The folder of what the papers print, which is part of the code."""
 
-ORIGIN = ("dpbt", "commit", "jax", "device")
+ORIGIN_COLUMNS = ("dpbt", "commit", "jax", "device")
 """The columns that every saved line has about its run."""
 
-SEPARATOR = "; "
+COMMIT_SEPARATOR = "; "
 """What stands between the commits of a result of several runs."""
 
 DIGITS = 5
 """Significant digits of numbers that were measured."""
 
-WHOLE = 9
-"""Those that tell all numbers of single precision apart: fewer would make ties."""
+EXACT_DIGITS = 9
+"""Significant digits that tell all numbers of single precision apart: fewer would make ties."""
 
 Line = results.Line
 
@@ -56,30 +56,31 @@ def add_options(parser: argparse.ArgumentParser, name: str) -> None:
 def add_out(parser: argparse.ArgumentParser) -> None:
     """Declare where aggregated results are written."""
     words = f"the folder of aggregated results (%(default)s); {FOLDER} has those of the code"
-    parser.add_argument("--out", metavar="FOLDER", default=str(OWN), help=words)
+    parser.add_argument("--out", metavar="FOLDER", default=str(DEFAULT_OUT), help=words)
 
 
-def folder_read() -> Path:
+def current_folder() -> Path:
     """The folder that results are read from: FOLDER, or that of `reading_from`."""
-    return _READ_FROM.get()
+    return _CURRENT_FOLDER.get()
 
 
 @contextlib.contextmanager
 def reading_from(folder: Path) -> Iterator[None]:
     """Read results of another folder than FOLDER within the block."""
-    token = _READ_FROM.set(folder)
+    token = _CURRENT_FOLDER.set(folder)
     try:
         yield
     finally:
-        _READ_FROM.reset(token)
+        _CURRENT_FOLDER.reset(token)
 
 
 def write_result(
     options: argparse.Namespace,
     paper: str,
     name: str,
+    *,
     lines: Sequence[Mapping],
-    about: Mapping[str, Any],
+    origin: Mapping[str, Any],
     digits: int = DIGITS,
 ) -> None:
     """Write the lines of a result, and what made them.
@@ -89,16 +90,16 @@ def write_result(
         paper: the paper's folder.
         name: the result's name.
         lines: of equal keys.
-        about: the command, date, versions and constants.
+        origin: the command, date, versions and constants.
         digits: the significant digits that measured numbers keep.
     """
     path = Path(options.out) / paper / f"{name}.csv"
-    more = {"reduced": options.reduced} if options.reduced else {}
-    text = json.dumps({**about, **more}, indent=1, sort_keys=True, default=str) + "\n"
+    reduced = {"reduced": options.reduced} if options.reduced else {}
+    text = json.dumps({**origin, **reduced}, indent=1, sort_keys=True, default=str) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     short = [{key: _round_number(value, digits) for key, value in line.items()} for line in lines]
     results.write_columns(path, short)
-    write_whole(path.with_suffix(".json"), lambda part: part.write_text(text))
+    write_whole(path.with_suffix(".json"), lambda path: path.write_text(text))
     print(path)
 
 
@@ -110,10 +111,11 @@ def _round_number(value: object, digits: int) -> object:
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 
-def take_saved_file(
+def aggregate_saved_file(
     options: argparse.Namespace,
     paper: str,
     source: str,
+    *,
     command: str,
     keep: Sequence[str],
     name: str | None = None,
@@ -135,13 +137,13 @@ def take_saved_file(
     if not path.exists():
         return False
     lines = results.read_csv(path, command)
-    about = {"command": f"python -m experiments {command}", "date": date_written(path)}
+    origin = {"command": f"python -m experiments {command}", "date": date_written(path)}
     for column in lines[0]:
         values = {line[column] for line in lines}
         if column not in keep and len(values) == 1:
-            (about[column],) = values
+            (origin[column],) = values
     short = [{column: line[column] for column in keep if column in line} for line in lines]
-    write_result(options, paper, name or source, short, about)
+    write_result(options, paper, name or source, lines=short, origin=origin)
     return True
 
 
@@ -162,7 +164,7 @@ def read_result(paper: str, name: str, folder: Path | None = None) -> list[Line]
     Raises:
         InputError: naming the command that aggregates it, if it does not exist.
     """
-    folder = _READ_FROM.get() if folder is None else folder
+    folder = _CURRENT_FOLDER.get() if folder is None else folder
     path = folder / paper / f"{name}.csv"
     lines = results.read_csv(path, f"{paper} aggregate --out {folder}")
     constants = read_origin(paper, name, folder)
@@ -175,7 +177,7 @@ def read_origin(paper: str, name: str, folder: Path | None = None) -> dict[str, 
     Raises:
         InputError: if the file is missing.
     """
-    folder = _READ_FROM.get() if folder is None else folder
+    folder = _CURRENT_FOLDER.get() if folder is None else folder
     path = folder / paper / f"{name}.json"
     if not path.exists():
         command = f"python -m experiments {paper} aggregate --out {folder}"
@@ -185,7 +187,7 @@ def read_origin(paper: str, name: str, folder: Path | None = None) -> dict[str, 
 
 def result_names(paper: str, folder: Path | None = None) -> list[str]:
     """The results of a paper that are there."""
-    return sorted(path.stem for path in ((folder or _READ_FROM.get()) / paper).glob("*.csv"))
+    return sorted(path.stem for path in ((folder or _CURRENT_FOLDER.get()) / paper).glob("*.csv"))
 
 
 def read_claims(paper: str) -> list[dict[str, Any]]:
@@ -193,12 +195,31 @@ def read_claims(paper: str) -> list[dict[str, Any]]:
     return json.loads((CLAIMS / f"{paper}.json").read_text())
 
 
-def printed_numbers(paper: str, row: str) -> list[tuple[dict[str, Any], float]]:
-    """(the line that it stands for, the number) of each printed number of a row."""
-    return [(where, float(number)) for where, number in printed_words(paper, row)]
+class PrintedNumber(NamedTuple):
+    """A number that a paper prints.
+
+    Attributes:
+        setting: column -> the value of the setting that the number is of.
+        number: the number.
+    """
+
+    setting: dict[str, Any]
+    number: float
 
 
-def printed_words(paper: str, row: str) -> list[tuple[dict[str, Any], str]]:
-    """The same, as it is printed."""
-    (claim,) = (one for one in read_claims(paper) if one["id"] == row)
-    return [(where, text) for where, text, *_ in claim["cells"]]
+class PrintedText(NamedTuple):
+    """A cell of a paper's table, as it is printed; `setting` is as of `PrintedNumber`."""
+
+    setting: dict[str, Any]
+    text: str
+
+
+def printed_numbers(paper: str, row: str) -> list[PrintedNumber]:
+    """The printed numbers of a row."""
+    return [PrintedNumber(cell.setting, float(cell.text)) for cell in printed_texts(paper, row)]
+
+
+def printed_texts(paper: str, row: str) -> list[PrintedText]:
+    """The printed cells of a row."""
+    (claim,) = (claim for claim in read_claims(paper) if claim["id"] == row)
+    return [PrintedText(setting, text) for setting, text, *_ in claim["cells"]]

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 """The checkout."""
 
 VARIABLE = "JAX_COMPILATION_CACHE_DIR"
-LEAST = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
+MIN_SECONDS_VARIABLE = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 FOLDER = ROOT / ".cache" / "jax"
 NOTE = f"""Compiled programs are kept in .cache/jax of the checkout, or in the folder that
 {VARIABLE} names. Checkouts and machines can share it."""
@@ -25,5 +25,5 @@ def use_compilation_cache(min_seconds: float = 0.5) -> None:
         min_seconds: programs that compile faster than this are not kept; the environment's
             `JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS` goes first.
     """
-    least = float(os.environ.get(LEAST) or min_seconds)
-    programs.keep(Path(os.environ.get(VARIABLE) or FOLDER), least)
+    min_compile_seconds = float(os.environ.get(MIN_SECONDS_VARIABLE) or min_seconds)
+    programs.keep(Path(os.environ.get(VARIABLE) or FOLDER), min_compile_seconds)

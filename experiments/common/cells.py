@@ -1,6 +1,5 @@
 """Cells of a comparison: a data set, a method and a budget; and the file of those measured."""
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,22 +21,16 @@ class Cell(NamedTuple):
     delta: float | None
 
     @property
-    def budget(self) -> tuple[float, float]:
-        """(epsilon, delta) as methods take them."""
-        if self.epsilon is None or self.delta is None:
-            return math.inf, 0.0
-        return self.epsilon, self.delta
-
-    @property
-    def place(self) -> str:
+    def words(self) -> str:
         """The cell in words."""
         budget = "" if self.epsilon is None else f" {self.epsilon:g} {self.delta:g}"
         return f"{self.dataset} {self.method}{budget}"
 
 
-def cells_of(
+def cells_of_dataset(
     dataset: str,
     private: Mapping[str, bool],
+    *,
     epsilons: Sequence[float],
     deltas: Sequence[float],
 ) -> Iterator[Cell]:
@@ -76,33 +69,37 @@ class Store:
         """What has been measured so far, by other runs too; the file is read when it changes."""
         if not self.path.exists():
             return []
-        found = self.path.stat()
+        status = self.path.stat()
         # A file that replaced another is a new one, whatever the clock says.
-        state = found.st_ino, found.st_mtime_ns, found.st_size
+        state = status.st_ino, status.st_mtime_ns, status.st_size
         if state != self._state:
             self._read, self._state = results.read_csv(self.path, self._command), state
         return self._read
 
-    def find(self, wanted: results.Line) -> results.Line | None:
-        """The line that agrees with all that is wanted, if it has been measured."""
-        lines = self.lines()
-        agreeing = (line for line in lines if all(line[key] == wanted[key] for key in wanted))
+    def find(self, identity: results.Line) -> results.Line | None:
+        """The line whose columns agree with all of the identity, if it has been measured."""
+        agreeing = (
+            line
+            for line in self.lines()
+            if all(line[key] == value for key, value in identity.items())
+        )
         return next(agreeing, None)
 
     def add(self, line: results.Line) -> None:
         """Add a line, in place of one of the same cell."""
-        cell = Cell._fields
-        other_lines = [old for old in self.lines() if any(old[key] != line[key] for key in cell)]
+        other_lines = [
+            old for old in self.lines() if any(old[key] != line[key] for key in Cell._fields)
+        ]
         results.write_csv(self.path, [*other_lines, line], {})
 
 
-def lines_of(
+def measure_cells(
     cells: Mapping[str, Sequence[Cell]],
     store: Store,
     *,
-    studied: Callable[[str], Study],
-    about: Callable[[Cell, Study], results.Line | None],
-    measured: Callable[[Cell, Study], results.Line],
+    load: Callable[[str], Study],
+    identity: Callable[[Cell, Study], results.Line | None],
+    measure: Callable[[Cell, Study], results.Line],
     absent: Mapping[str, str],
     quiet: bool,
 ) -> Iterator[results.Line]:
@@ -113,29 +110,29 @@ def lines_of(
 
     Args:
         cells: data set -> its cells.
-        store: where lines are found and kept.
-        studied: from the name of a data set to what methods read.
-        about: what identifies a cell's line; None if there is nothing to measure.
-        measured: the rest of the line.
+        store: where lines are looked up and saved.
+        load: from the name of a data set to what methods read.
+        identity: what identifies a cell's line; None if there is nothing to measure.
+        measure: measures the rest of the line.
         absent: method -> why it cannot be run.
         quiet: show no progress.
     """
     skipped: dict[str, str] = {}
-    with progress(sum(map(len, cells.values())), "cell", quiet=quiet) as shown:
-        for name, of_dataset in cells.items():
-            study = studied(name)
-            for cell in of_dataset:
-                shown.set_description(cell.place)
-                wanted = about(cell, study)
-                line = None if wanted is None else store.find(wanted)
-                if wanted is not None and line is None:
+    with progress(sum(map(len, cells.values())), "cell", quiet=quiet) as progress_bar:
+        for name, cells_of_name in cells.items():
+            study = load(name)
+            for cell in cells_of_name:
+                progress_bar.set_description(cell.words)
+                cell_identity = identity(cell, study)
+                line = None if cell_identity is None else store.find(cell_identity)
+                if cell_identity is not None and line is None:
                     if cell.method in absent:
                         skipped[cell.method] = absent[cell.method]
                     else:
-                        line = {**wanted, **measured(cell, study)}
+                        line = {**cell_identity, **measure(cell, study)}
                         store.add(line)
                 if line is not None:
                     yield line
-                shown.update()
+                progress_bar.update()
     for method, reason in skipped.items():
         print(f"skipped: {method}: {reason}", file=sys.stderr)

@@ -37,8 +37,8 @@ def add_count(parser: argparse.ArgumentParser, name: str, default: int, words: s
 
 def add_seed(parser: argparse.ArgumentParser, words: str) -> None:
     """Add --seed, 0 by default; `words` name what it is the seed of."""
-    name, read = shared.option("--seed SEED", f"seed of {words} (%(default)s)", default=0)
-    parser.add_argument(name, **read)
+    name, settings = shared.option("--seed SEED", f"seed of {words} (%(default)s)", default=0)
+    parser.add_argument(name, **settings)
 
 
 def add_shared(
@@ -47,7 +47,7 @@ def add_shared(
     saved: Path | None = None,
     data: bool = False,
     out: Path | None = None,
-    about: str = "",
+    out_note: str = "",
     memory: bool = False,
     doc: bool = False,
     smoke: bool = False,
@@ -60,7 +60,7 @@ def add_shared(
         saved: the default of --results, the folder from which saved results are read.
         data: add --data, the folder of the papers' data sets.
         out: the default of --out, where results are written; `out_folder` reads it.
-        about: more for the help of --out, after "folder of the results".
+        out_note: added to the help of --out, after "folder of the results".
         memory: add --memory-mb, the working memory of a sweep's programs.
         doc: add --doc, the page into which the tables of saved results are written.
         smoke: add --smoke.
@@ -73,7 +73,7 @@ def add_shared(
         words = "folder of the data sets; see `python -m experiments data`"
         parser.add_argument("--data", metavar="FOLDER", help=words)
     if out is not None:
-        words = f"folder of the results{about} ({out})"
+        words = f"folder of the results{out_note} ({out})"
         parser.add_argument("--out", metavar="FOLDER", help=words)
         parser.set_defaults(default_out=out)
     if memory:

@@ -1,7 +1,7 @@
 """Diagnostics of boosted votes: advantages, margins, tables of votes, complexity.
 
-`advantages`, `margins` and `rademacher` are computed from private rows. They are for research: they
-are not private, and no ledger covers them. `votes` is computed from a model
+`advantages`, `margins` and `rademacher_complexity` are computed from private rows. They are for
+research: they are not private, and no ledger covers them. `count_votes` is computed from a model
 alone and is post-processing.
 """
 
@@ -36,6 +36,7 @@ from dpbt.types import (
     View,
     dtype_and_rank,
 )
+from experiments.common.estimates import Estimate
 
 
 def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
@@ -62,18 +63,18 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
         raise ValueError("edges are of two classes, and the table has another target")
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
-    def judge(phase: Phase, release: Release, views: Sequence[View]) -> Answer:
+    def measure_edge(phase: Phase, release: Release, views: Sequence[View]) -> Answer:
         if not phase.repeats:
             return Answer(release, None)
         rows, weights, _, public = views[0]
         hypothesis = learner.round.hypothesis(release, recipe.params, public)
-        answer = jnp.clip(learner.kind.predict_prepared(hypothesis, rows), -1, 1)
+        predicted = jnp.clip(learner.kind.predict_prepared(hypothesis, rows), -1, 1)
         measure = jnp.where(prepared.present, weights, 0)
-        edge = jnp.sum(measure * sign * answer) / jnp.maximum(jnp.sum(measure), 1)
+        edge = jnp.sum(measure * sign * predicted) / jnp.maximum(jnp.sum(measure), 1)
         return Answer(release, edge / 2)
 
     entries = PhaseValues(**transcript.releases)
-    return run(recipe, [prepared], judge, entries).kept.rounds
+    return run(recipe, [prepared], measure_edge, entries).kept.rounds
 
 
 def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
@@ -94,17 +95,22 @@ def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
     return scores * np.where(labels, 1, -1) / len(model.on_host()[0])
 
 
-def margin_histogram(values: np.ndarray, bins: int = 40) -> tuple[np.ndarray, np.ndarray]:
-    """The share of rows in each of equal bins of [-1, 1], f[bins], and the edges f[bins + 1].
+class Histogram(NamedTuple):
+    """The share of rows in each bin f[bins], and the edges f[bins + 1]."""
 
-    Values outside count in the end bins.
+    shares: np.ndarray
+    edges: np.ndarray
+
+
+def margin_histogram(values: np.ndarray, bins: int = 40) -> Histogram:
+    """The histogram of margins over equal bins of [-1, 1]; values outside count in the end bins.
 
     Raises:
         ValueError: if `bins` is not an integer of at least 1.
     """
     check_whole_number("bins", bins)
     counts, edges = np.histogram(np.clip(values, -1, 1), bins=bins, range=(-1, 1))
-    return counts / max(len(values), 1), edges
+    return Histogram(counts / max(len(values), 1), edges)
 
 
 class Vote(NamedTuple):
@@ -122,7 +128,7 @@ class Vote(NamedTuple):
     words: str
 
 
-def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
+def count_votes(model: Model, domain: Domain | None = None) -> list[Vote]:
     """The model as integer votes on splits, largest first (Asadi et al. (2022), Table 4).
 
     A 1-rule x votes +1 on x, and its negation votes -1. Votes on one split add up, and votes that
@@ -136,36 +142,38 @@ def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
     Raises:
         ValueError: if the model is no sum of 1-rules, or uses a split that is not in the domain.
     """
-    split, leaf = _heaps(model)
+    split, leaf = _tree_arrays(model)
     if split.shape[1] != 1 or not np.all(np.abs(leaf) == 1):
         raise ValueError("a table of votes needs trees of depth one with leaves +-1")
-    known = None if domain is None else predicates(domain)
-    if known is not None and split.max() >= len(known):
-        raise ValueError(f"the model uses split {split.max()}, the domain has {len(known)} splits")
+    questions = None if domain is None else predicates(domain)
+    if questions is not None and split.max() >= len(questions):
+        raise ValueError(
+            f"the model uses split {split.max()}, the domain has {len(questions)} splits"
+        )
 
-    net: collections.Counter[int] = collections.Counter()
+    net_votes: collections.Counter[int] = collections.Counter()
     for (s,), (no, yes) in zip(split, leaf, strict=True):
         if s == UNSPLIT:
-            net[UNSPLIT] += int(no)
+            net_votes[UNSPLIT] += int(no)
         else:
-            net[int(s)] += int(yes)
+            net_votes[int(s)] += int(yes)
 
-    def name(s: int) -> str:
+    def describe_split(s: int) -> str:
         if s == UNSPLIT:
             return "(always)"
-        return f"split {s}" if known is None else known[s].yes
+        return f"split {s}" if questions is None else questions[s].yes
 
-    lines = [Vote(count, s, name(s)) for s, count in net.items() if count != 0]
+    lines = [Vote(count, s, describe_split(s)) for s, count in net_votes.items() if count != 0]
     return sorted(lines, key=lambda vote: (-abs(vote.votes), vote.split))
 
 
-def votes_table(lines: list[Vote]) -> str:
+def format_votes(lines: list[Vote]) -> str:
     """Votes as aligned text."""
     bins = [(f"{vote.votes:+d}", vote.words) for vote in lines]
     return align_columns([("votes", "for a row with (against it without)"), *bins])
 
 
-def _heaps(model: Model) -> tuple[np.ndarray, np.ndarray]:
+def _tree_arrays(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """The splits i32[T, 2^D - 1] and leaves f32[T, 2^D] of a model of trees."""
     if model_of(model).about.kind.name != "trees":
         raise ValueError(f"this diagnostic is of trees, and {model.about.name} has none")
@@ -173,20 +181,20 @@ def _heaps(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _correlations(key: Array, splits: Array, draws: int) -> Array:
+def _max_correlations(key: Array, splits: Array, draws: int) -> Array:
     """f32[draws]: the largest |average of sign times rule| over all 1-rules, by random signs."""
 
-    def sums(key: Array) -> tuple[Array, Array]:
+    def signed_sums(key: Array) -> tuple[Array, Array]:
         sign = jax.random.rademacher(key, splits.shape[:1], jnp.int8)
         return trees.integer_product(sign, splits.T), jnp.sum(sign.astype(jnp.int32))
 
-    satisfied, total = jax.lax.map(sums, jax.random.split(key, draws), batch_size=16)
+    satisfied, total = jax.lax.map(signed_sums, jax.random.split(key, draws), batch_size=16)
     literals = jnp.abs(2 * satisfied - total[:, None])
     return jnp.maximum(jnp.max(literals, axis=1), jnp.abs(total)) / splits.shape[0]
 
 
-def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, float]:
-    """The empirical Rademacher complexity of 1-rules on the given rows, and its standard error.
+def rademacher_complexity(key: Array, splits: Array, draws: int = 200) -> Estimate:
+    """The empirical Rademacher complexity of 1-rules on rows.
 
     The complexity is the mean over random signs of the largest |average of sign times rule|, over
     literals and constants. It is estimated by `draws` draws, as behind Asadi et al. (2022),
@@ -209,6 +217,6 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
     if check_whole_number("draws", draws) < 2:
         raise ValueError(f"draws must be at least 2 for a standard error, got {draws}")
 
-    largest = _correlations(key, jnp.asarray(splits).astype(jnp.int8), draws)
+    largest = _max_correlations(key, jnp.asarray(splits).astype(jnp.int8), draws)
     largest = np.asarray(largest, np.float64)
-    return float(largest.mean()), float(largest.std(ddof=1) / np.sqrt(draws))
+    return Estimate(float(largest.mean()), float(largest.std(ddof=1) / np.sqrt(draws)))

@@ -40,7 +40,7 @@ class Bound(NamedTuple):
     probability: Array
 
 
-class Points(NamedTuple):
+class TreeAnswers(NamedTuple):
     """The answer of each tree for each row when the leaves hold exact counts.
 
     Attributes:
@@ -52,7 +52,7 @@ class Points(NamedTuple):
     right: Array
 
 
-def points(leaf: Array, label: Array, present: Array, leaves: int) -> Points:
+def answers_of_trees(leaf: Array, label: Array, present: Array, leaves: int) -> TreeAnswers:
     """Weights and correctness of every row in every tree.
 
     Args:
@@ -62,14 +62,14 @@ def points(leaf: Array, label: Array, present: Array, leaves: int) -> Points:
         leaves: 2**h.
     """
 
-    def points_of_tree(leaf: Array) -> Points:
+    def answers_of_tree(leaf: Array) -> TreeAnswers:
         segment = 2 * leaf + label.astype(jnp.int32)
         count = jax.ops.segment_sum(present.astype(jnp.int32), segment, num_segments=2 * leaves)
         same, opposite = count[segment], count[segment ^ 1]
         weight = same.astype(jnp.float32) / jnp.maximum(same + opposite, 1).astype(jnp.float32)
-        return Points(weight, jnp.where(label, same >= opposite, same > opposite))
+        return TreeAnswers(weight, jnp.where(label, same >= opposite, same > opposite))
 
-    return jax.vmap(points_of_tree)(leaf)
+    return jax.vmap(answers_of_tree)(leaf)
 
 
 def _mean_over_rows(values: Array, present: Array) -> Array:
@@ -78,46 +78,46 @@ def _mean_over_rows(values: Array, present: Array) -> Array:
     return jnp.sum(counted, axis=-1) / jnp.maximum(jnp.sum(present), 1).astype(jnp.float32)
 
 
-def goodness(stated: Points) -> Array:
+def goodness(answers: TreeAnswers) -> Array:
     """f32[N]: sigma(d), the fraction of trees that classify row d correctly.
 
     Theorem 5.1: its mean over rows is at least e (it equals e). The paper's words ask that *most*
     rows of a leaf have d's label. A tie fulfils this for neither class, and then the theorem fails.
     Its proof counts ties as positive, as this function does.
     """
-    return jnp.mean(stated.right.astype(jnp.float32), axis=0)
+    return jnp.mean(answers.right.astype(jnp.float32), axis=0)
 
 
-def weight(stated: Points) -> Array:
+def mean_weight(answers: TreeAnswers) -> Array:
     """f32[N]: w_d, the mean over trees of the row's weight.
 
     Theorem 5.2: its mean is at least e^2 + (1 - e)^2.
     """
-    return jnp.mean(stated.weight, axis=0)
+    return jnp.mean(answers.weight, axis=0)
 
 
-def accuracy(stated: Points, present: Array) -> Array:
+def tree_accuracy(answers: TreeAnswers, present: Array) -> Array:
     """f32[k]: e^i, the fraction of rows that each tree classifies correctly.
 
     Their mean is e, at least 1/2.
     """
-    return _mean_over_rows(stated.right, present)
+    return _mean_over_rows(answers.right, present)
 
 
-def _mix(x: Numbers) -> Numbers:
+def _missing_weight(x: Numbers) -> Numbers:
     """2x - 2x^2: one minus the mean weight that an average accuracy of 1 - x guarantees."""
     return 2 * x - 2 * x**2
 
 
-def _error(voting: str, x: Numbers, margin: Numbers, c: Numbers) -> Numbers:
+def _voting_error(voting: str, x: Numbers, *, margin: Numbers, c: Numbers) -> Numbers:
     """The error of a voting rule whose trees err on x of the rows on average."""
     match voting:
         case "majority":
             return x / (0.5 - margin)
         case "threshold":
-            return _mix(x) / (0.5 - margin)
+            return _missing_weight(x) / (0.5 - margin)
         case "probabilistic":
-            return _mix(x) + margin + c
+            return _missing_weight(x) + margin + c
         case _:
             raise ValueError(
                 'voting must be "majority", "threshold" or "probabilistic", got '
@@ -125,20 +125,20 @@ def _error(voting: str, x: Numbers, margin: Numbers, c: Numbers) -> Numbers:
             )
 
 
-def _coins(voting: str, rows: Numbers, c: Numbers) -> Array | float:
+def _coin_probability(voting: str, rows: Numbers, c: Numbers) -> Array | float:
     """The probability that the coins of a vote stay within c of their mean; 1 without coins."""
     if voting != "probabilistic":
         return 1.0
     return 1 - jnp.exp(-2 * rows * jnp.asarray(c, jnp.float32) ** 2)
 
 
-def by_accuracy(
+def bound_by_accuracy(
     voting: str,
+    *,
     epsilon: Numbers,
     rows: Numbers,
     delta: Numbers,
     big_c: Numbers,
-    *,
     c: Numbers = 0.0,
 ) -> Bound:
     """Theorems 5.4 (majority, threshold) and 5.5 (probabilistic; 8.1): by the accuracy alone.
@@ -160,17 +160,21 @@ def by_accuracy(
     n = jnp.asarray(rows, jnp.float32)
     trees = (1 + big_c) * jnp.log(n) / (2 * jnp.asarray(delta, jnp.float32) ** 2)
     sure = 1 - n ** (-jnp.asarray(big_c, jnp.float32))
-    return Bound(trees, _error(voting, epsilon, delta, c), sure * _coins(voting, rows, c))
+    return Bound(
+        trees,
+        _voting_error(voting, epsilon, margin=delta, c=c),
+        sure * _coin_probability(voting, rows, c),
+    )
 
 
-def private_by_accuracy(
+def private_bound_by_accuracy(
     voting: str,
+    *,
     epsilon: Numbers,
     rows: Numbers,
     trees: Numbers,
     eta: Numbers,
     delta: Numbers,
-    *,
     height: Numbers,
     big_k: Numbers,
     c: Numbers = 0.0,
@@ -200,25 +204,25 @@ def private_by_accuracy(
         big_k: K.
         c: the coins' margin (probabilistic).
     """
-    light = 1 / big_k
+    light_leaves = 1 / big_k
     if voting == "probabilistic":
-        error = _error(voting, epsilon + light, delta, c)
+        error = _voting_error(voting, epsilon + light_leaves, margin=delta, c=c)
     else:
-        margin = delta + light
-        error = jnp.where(
-            margin < 0.5, _error(voting, epsilon, jnp.minimum(margin, 0.499999), c), jnp.inf
-        )
+        margin = delta + light_leaves
+        below_half = jnp.minimum(margin, 0.499999)
+        finite_error = _voting_error(voting, epsilon, margin=below_half, c=c)
+        error = jnp.where(margin < 0.5, finite_error, jnp.inf)
     k, n = jnp.asarray(trees, jnp.float32), jnp.asarray(rows, jnp.float32)
     rate = delta / (24 * big_k * jnp.exp2(jnp.asarray(height, jnp.float32)))
-    noisy = jnp.exp(-k * delta**2 / 2) + jnp.exp(-k / 2) + k * jnp.exp(-rate * n * eta / k)
-    return Bound(k, jnp.asarray(error), (1 - n * noisy) * _coins(voting, rows, c))
+    failure = jnp.exp(-k * delta**2 / 2) + jnp.exp(-k / 2) + k * jnp.exp(-rate * n * eta / k)
+    return Bound(k, jnp.asarray(error), (1 - n * failure) * _coin_probability(voting, rows, c))
 
 
-_SLOW = 200.0
+_TREE_SCALE = 200.0
 """2 / delta^2 of Theorems 5.7 and 5.9, where delta = 1/10."""
 
 
-def _exponent(rows: Numbers, eta: Numbers, height: Numbers) -> Array:
+def _noise_exponent(rows: Numbers, eta: Numbers, height: Numbers) -> Array:
     """The exponent gamma sqrt(n) eta, gamma = 1 / (9600 * 2^h)."""
     scale = 9600 * jnp.exp2(jnp.asarray(height, jnp.float32))
     return jnp.sqrt(jnp.asarray(rows, jnp.float32)) * eta / scale
@@ -234,26 +238,26 @@ def best_trees(rows: Numbers, eta: Numbers, height: Numbers) -> Array:
     bisection finds the smallest k at which one more tree does not lower the sum. It compares the
     logarithms of the two differences, for k up to 2^24, beyond which float32 cannot count.
     """
-    g = _exponent(rows, eta, height)
-    drop = math.log(-math.expm1(-1 / _SLOW))
+    g = _noise_exponent(rows, eta, height)
+    drop = math.log(-math.expm1(-1 / _TREE_SCALE))
 
-    def enough(k: Array) -> Array:
+    def is_enough(k: Array) -> Array:
         x = g / (k * (k + 1))
         rise = math.log(2) - g / (k + 1) + jnp.log1p(-k * jnp.expm1(-x))
-        return rise >= drop - k / _SLOW
+        return rise >= drop - k / _TREE_SCALE
 
     def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
         middle = (low + high) // 2
-        good = enough(middle.astype(jnp.float32))
-        return jnp.where(good, low, middle + 1), jnp.where(good, middle, high)
+        is_good = is_enough(middle.astype(jnp.float32))
+        return jnp.where(is_good, low, middle + 1), jnp.where(is_good, middle, high)
 
     low = jnp.ones_like(g, jnp.int32)
     return jax.lax.fori_loop(0, 25, halve, (low, jnp.full_like(low, 2**24)))[1]
 
 
-def at_best_trees(
-    voting: str, epsilon: Numbers, rows: Numbers, eta: Numbers, height: Numbers
+def bound_at_best_trees(
+    voting: str, *, epsilon: Numbers, rows: Numbers, eta: Numbers, height: Numbers
 ) -> Bound:
     """Theorems 5.7 (threshold) and 5.9 (probabilistic; 8.3) as printed: the error of k_opt trees.
 
@@ -271,17 +275,19 @@ def at_best_trees(
     """
     trees = best_trees(rows, eta, height)
     k, n = trees.astype(jnp.float32), jnp.asarray(rows, jnp.float32)
-    lost = n * (
-        jnp.exp(-k / _SLOW) + 2 * k * jnp.exp(-_exponent(rows, eta, height) / k) + jnp.exp(-n / 2)
+    failure = n * (
+        jnp.exp(-k / _TREE_SCALE)
+        + 2 * k * jnp.exp(-_noise_exponent(rows, eta, height) / k)
+        + jnp.exp(-n / 2)
     )
     epsilon = jnp.asarray(epsilon, jnp.float32)
     match voting:
         case "threshold":
-            return Bound(trees, 1 / 8 + 9 / 2 * epsilon - 5 * epsilon**2, 1 - lost)
+            return Bound(trees, 1 / 8 + 9 / 2 * epsilon - 5 * epsilon**2, 1 - failure)
         case "probabilistic":
             # The paper prints 1 - n(...)(1 - e^(-n/200)); its proof multiplies two probabilities.
-            kept = (1 - lost) * (1 - jnp.exp(-n / np.float32(_SLOW)))
-            return Bound(trees, 1 / 5 + 19 / 10 * epsilon - 2 * epsilon**2, kept)
+            probability = (1 - failure) * (1 - jnp.exp(-n / np.float32(_TREE_SCALE)))
+            return Bound(trees, 1 / 5 + 19 / 10 * epsilon - 2 * epsilon**2, probability)
         case _:
             raise ValueError(
                 f'voting must be "threshold" or "probabilistic", got {show_value(voting)}'

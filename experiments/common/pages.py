@@ -26,9 +26,9 @@ class Pages(NamedTuple):
 
     Attributes:
         command: its name, which starts the marks.
-        tables: the name of a mark -> what stands there.
+        tables: the name of a mark -> the table between the marks of this name.
         summary: the columns of the lines in short.
-        file: where these stand, beside the page.
+        file: the name of the CSV file of these columns, beside the page.
         order: the key by which lines are sorted.
     """
 
@@ -39,7 +39,7 @@ class Pages(NamedTuple):
     order: Callable[[Line], tuple] = lambda line: ()
 
     @property
-    def end(self) -> str:
+    def end_mark(self) -> str:
         """The mark that ends a table."""
         return f"<!-- {self.command}: end -->"
 
@@ -64,7 +64,7 @@ def write_page(pages: Pages, page: Path, saved: Path) -> None:
     short = [{name: _round_number(line[name]) for name in pages.summary} for line in lines]
     text = fill_tables(pages, page.read_text(), short, str(page))
     results.write_columns(summary, short)
-    write_whole(page, lambda part: part.write_text(text))
+    write_whole(page, lambda path: path.write_text(text))
     print(f"wrote {page}\nwrote {summary}")
 
 
@@ -80,24 +80,31 @@ def fill_tables(pages: Pages, text: str, lines: Sequence[Line], name: str) -> st
         InputError: for a page without marks, and for a mark that names no table.
     """
     start = rf"(<!-- {pages.command}: (?!end )([\w-]+) -->\n)"
-    marked = re.compile(rf"{start}.*?(?={pages.end})", re.DOTALL)
-    marks = [found.group(2) for found in marked.finditer(text)]
+    marked = re.compile(rf"{start}.*?(?={pages.end_mark})", re.DOTALL)
+    marks = [mark.group(2) for mark in marked.finditer(text)]
     if not marks or set(marks) - set(pages.tables):
-        words = f"expected marks of {', '.join(pages.tables)}, each closed by {pages.end}"
+        words = f"expected marks of {', '.join(pages.tables)}, each closed by {pages.end_mark}"
         raise InputError(f"{name}: {words}; found {', '.join(marks) or 'none'}")
     return marked.sub(
-        lambda at: at.group(1) + "\n" + pages.tables[at.group(2)](lines) + "\n\n", text
+        lambda mark: mark.group(1) + "\n" + pages.tables[mark.group(2)](lines) + "\n\n", text
     )
 
 
-def budgets(lines: Sequence[Line]) -> tuple[list[float], list[float]]:
-    """(deltas, epsilons) that occur, increasing."""
+class Budgets(NamedTuple):
+    """The deltas and the epsilons of private lines, increasing."""
+
+    deltas: list[float]
+    epsilons: list[float]
+
+
+def budgets_of(lines: Sequence[Line]) -> Budgets:
+    """The budgets that occur."""
     private = [line for line in lines if line["epsilon"] is not None]
-    return sorted(distinct(private, "delta")), sorted(distinct(private, "epsilon"))
+    return Budgets(sorted(distinct(private, "delta")), sorted(distinct(private, "epsilon")))
 
 
-def delta_words(delta: float) -> str:
-    """The words of a delta."""
+def delta_in_words(delta: float) -> str:
+    """A delta in words; "pure" without one."""
     return f"delta = {delta:g}" if delta else "pure"
 
 
@@ -105,8 +112,8 @@ def sort_key(datasets: Sequence[str], methods: Sequence[str]) -> Callable[[Line]
     """The key that sorts by data set, method, delta and epsilon, as they are declared."""
 
     def key(line: Line) -> tuple:
-        known = line["dataset"] in datasets
-        place = datasets.index(line["dataset"]) if known else len(datasets)
+        is_declared = line["dataset"] in datasets
+        place = datasets.index(line["dataset"]) if is_declared else len(datasets)
         method = methods.index(line["method"]) if line["method"] in methods else len(methods)
         return place, line["dataset"], method, line["delta"] or 0.0, line["epsilon"] or 0.0
 
@@ -114,7 +121,7 @@ def sort_key(datasets: Sequence[str], methods: Sequence[str]) -> Callable[[Line]
 
 
 def origin_table(lines: Sequence[Line]) -> str:
-    """What made the lines."""
+    """The splits, commits, versions and devices of the saved lines."""
     names = {"splits": "splits", "commit": "commit", "jax": "JAX", "device": "device"}
     rows = [("lines", str(len(lines)))]
     for key, words in names.items():
@@ -127,9 +134,9 @@ def setting_table(lines: Sequence[Line]) -> str:
     rows = []
     for method in distinct(lines, "method"):
         words = distinct((line for line in lines if line["method"] == method), "setting")
-        shown = words[0] if len(words) == 1 else "set by its rule from public quantities"
+        setting = words[0] if len(words) == 1 else "set by its rule from public quantities"
         libraries = distinct((line for line in lines if line["method"] == method), "library")
-        rows.append((f"`{method}`", shown, ", ".join(at or "dpbt" for at in libraries)))
+        rows.append((f"`{method}`", setting, ", ".join(name or "dpbt" for name in libraries)))
     return table(("method", "setting", "library"), rows)
 
 
@@ -141,35 +148,39 @@ def rank_tables(lines: Sequence[Line], methods: Sequence[str], measures: Sequenc
         methods: the order of the rows.
         measures: the columns to rank by, of which more is better.
     """
-    lines = ranks.at_every_epsilon(lines)
-    deltas, epsilons = budgets(lines)
-    parts = []
+    lines = ranks.lines_at_every_epsilon(lines)
+    deltas, epsilons = budgets_of(lines)
+    blocks = []
     for delta in deltas:
-        by = {
-            measure: {e: ranks.mean_ranks(lines, e, delta, measure) for e in epsilons}
+        standings = {
+            (measure, epsilon): ranks.mean_ranks(
+                lines, epsilon=epsilon, delta=delta, measure=measure
+            )
             for measure in measures
+            for epsilon in epsilons
         }
-        first = by[measures[0]]
+        by_first_measure = [standings[measures[0], epsilon] for epsilon in epsilons]
         rows = []
         for method in methods:
-            if not any(method in at.of for at in first.values()):
+            if not any(method in at_epsilon.by_method for at_epsilon in by_first_measure):
                 continue
             cells = []
             for epsilon in epsilons:
-                each = [by[measure][epsilon].of.get(method) for measure in measures]
-                cells.append(" / ".join(f"{at.rank:.1f} ({at.wins})" for at in each if at))
+                of_method = [standings[name, epsilon].by_method.get(method) for name in measures]
+                cells.append(" / ".join(f"{one.rank:.1f} ({one.wins})" for one in of_method if one))
             rows.append((f"`{method}`", *cells))
-        most = max(first.values(), key=lambda at: len(at.of))
-        apart = ranks.critical_difference(len(most.of), most.datasets)
-        words = ", ".join(map(str, sorted({at.datasets for at in first.values()})))
+        largest = max(by_first_measure, key=lambda at_epsilon: len(at_epsilon.by_method))
+        count, datasets = len(largest.by_method), largest.datasets
+        difference = ranks.critical_difference(count, datasets)
+        counts = ", ".join(map(str, sorted({one.datasets for one in by_first_measure})))
         head = (
-            f"{delta_words(delta)}, {words} data sets",
+            f"{delta_in_words(delta)}, {counts} data sets",
             *(f"{epsilon:g}" for epsilon in epsilons),
         )
-        line = f"Mean ranks of {len(most.of)} methods over {most.datasets} data sets differ at the "
-        line += f"level of 5 % (Nemenyi) where they are {apart:.1f} apart."
-        parts += [table(head, rows), line]
-    return "\n\n".join(parts)
+        note = f"Mean ranks of {count} methods over {datasets} data sets differ at the "
+        note += f"level of 5 % (Nemenyi) where they are {difference:.1f} apart."
+        blocks += [table(head, rows), note]
+    return "\n\n".join(blocks)
 
 
 def seconds_table(lines: Sequence[Line]) -> str:
@@ -177,10 +188,10 @@ def seconds_table(lines: Sequence[Line]) -> str:
     names = distinct(lines, "dataset")
     rows = []
     for method in distinct(lines, "method"):
-        own = [line for line in lines if line["method"] == method]
+        lines_of_method = [line for line in lines if line["method"] == method]
         cells = []
         for name in names:
-            found = [line["seconds"] for line in own if line["dataset"] == name]
-            cells.append(f"{statistics.fmean(found):.2g}" if found else "")
+            seconds = [line["seconds"] for line in lines_of_method if line["dataset"] == name]
+            cells.append(f"{statistics.fmean(seconds):.2g}" if seconds else "")
         rows.append((f"`{method}`", *cells))
     return table(("method", *names), rows)

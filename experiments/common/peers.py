@@ -34,7 +34,7 @@ Fit = Callable[[], Any]
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def without_warnings() -> Iterator[None]:
     """Silence the peers' warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,7 +50,7 @@ def on_one_core() -> Iterator[None]:
         yield
 
 
-def check(*names: str) -> None:
+def check_installed(*names: str) -> None:
     """Check that peers can be imported.
 
     Args:
@@ -59,12 +59,12 @@ def check(*names: str) -> None:
     Raises:
         ImportError: if one is not installed, or does not work with the installed scikit-learn.
     """
-    with quiet():
+    with without_warnings():
         for name in names or LIBRARIES:
             importlib.import_module({**LIBRARIES, **REPOSITORIES}[name])
 
 
-def version(name: str) -> str:
+def name_with_version(name: str) -> str:
     """The name of a library, with the version of a distribution."""
     return name if name in REPOSITORIES else f"{name} {metadata.version(name)}"
 
@@ -95,12 +95,12 @@ class Rows(NamedTuple):
         )
 
 
-def rows_of(dataset: Dataset) -> Rows:
+def rows_of_dataset(dataset: Dataset) -> Rows:
     """The rows of a data set, without a look at which values occur."""
-    return rows_by(dataset.domain, dataset.columns, np.asarray(dataset.label).astype(int))
+    return rows_of_columns(dataset.domain, dataset.columns, np.asarray(dataset.label).astype(int))
 
 
-def rows_by(domain: Domain, columns: Columns, label: np.ndarray) -> Rows:
+def rows_of_columns(domain: Domain, columns: Columns, label: np.ndarray) -> Rows:
     """The rows of columns, without a look at which values occur.
 
     Args:
@@ -109,23 +109,31 @@ def rows_by(domain: Domain, columns: Columns, label: np.ndarray) -> Rows:
         label: i64[N], the places of the classes; or f64[N], numbers.
     """
     bins = encode(domain, columns)
-    found, bounds = [], []
+    numbers, bounds = [], []
     for place, (name, column) in enumerate(domain.items()):
         if isinstance(column, Numeric):
             low, high = column.low, column.high
             values = np.asarray(columns[name], np.float64)
-            found.append(np.clip(np.nan_to_num(values, nan=low), low, high))
+            numbers.append(np.clip(np.nan_to_num(values, nan=low), low, high))
         else:
             low, high = 0.0, float(max(column.n_bins - 1, 1))
-            found.append(bins[:, place].astype(np.float64))
+            numbers.append(bins[:, place].astype(np.float64))
         bounds.append((low, high))
     nominal = ~np.asarray([isinstance(column, Numeric) for column in domain.values()])
     unit = np.asarray(positions(domain, columns), np.float64)
-    return Rows(np.stack(found, axis=1), np.asarray(bounds), nominal, unit, label)
+    return Rows(np.stack(numbers, axis=1), np.asarray(bounds), nominal, unit, label)
+
+
+def rows_of_unit_numbers(numbers: np.ndarray, label: np.ndarray) -> Rows:
+    """Rows of numbers f64[N, F] whose public ranges are all [0, 1]."""
+    count = numbers.shape[1]
+    bounds, nominal = np.tile([0.0, 1.0], (count, 1)), np.zeros(count, bool)
+    return Rows(numbers=numbers, bounds=bounds, nominal=nominal, unit=numbers, label=label)
 
 
 def diffprivlib_forest(
     rows: Rows,
+    *,
     trees: int,
     depth: int,
     epsilon: float = EPSILON,
@@ -146,37 +154,40 @@ def diffprivlib_forest(
         shuffle: whether a tree's rows are drawn at random, and not in order.
         classes: how many there are.
     """
-    given = {"n_estimators": trees, "max_depth": depth, "shuffle": shuffle}
-    given |= {"bounds": tuple(rows.bounds.T), "classes": list(range(classes))}
-    return _theirs("RandomForestClassifier", rows.numbers, rows.label, epsilon, seed, **given)
+    make_model = _diffprivlib_model("RandomForestClassifier")
+    arguments = {"epsilon": epsilon, "random_state": seed, "shuffle": shuffle}
+    arguments |= {"n_estimators": trees, "max_depth": depth, "classes": list(range(classes))}
+    bounds = tuple(rows.bounds.T)
+    return lambda: make_model(**arguments, bounds=bounds).fit(rows.numbers, rows.label)
 
 
 def diffprivlib_logistic(
-    rows: Rows, epsilon: float = EPSILON, seed: int = 0, **options: Any
+    rows: Rows, *, epsilon: float = EPSILON, seed: int = 0, **options: Any
 ) -> Fit:
     """One fit of diffprivlib's logistic regression on `Rows.unit` (Chaudhuri et al., 2011).
 
     A column of the domain adds at most 1 to the squared norm of a row, so the norm is at most the
     root of their number. The classes are read from the labels; of more than two each is told from
-    the rest, with an equal part of epsilon. More arguments are given on.
+    the rest, with an equal part of epsilon. Other options are passed on to the library.
     """
     norm = float(np.sqrt(len(rows.nominal)))
-    return _theirs(
-        "LogisticRegression", rows.unit, rows.label, epsilon, seed, data_norm=norm, **options
-    )
+    make_model = _diffprivlib_model("LogisticRegression")
+    arguments = {"epsilon": epsilon, "random_state": seed, "data_norm": norm, **options}
+    return lambda: make_model(**arguments).fit(rows.unit, rows.label)
 
 
-def diffprivlib_bayes(rows: Rows, epsilon: float = EPSILON, seed: int = 0) -> Fit:
+def diffprivlib_bayes(rows: Rows, *, epsilon: float = EPSILON, seed: int = 0) -> Fit:
     """One fit of diffprivlib's Gaussian naive Bayes (Vaidya et al., 2013) on `Rows.numbers`.
 
     The classes and the number of rows are read from the labels.
     """
-    bounds = tuple(rows.bounds.T)
-    return _theirs("GaussianNB", rows.numbers, rows.label, epsilon, seed, bounds=bounds)
+    make_model = _diffprivlib_model("GaussianNB")
+    arguments = {"epsilon": epsilon, "random_state": seed, "bounds": tuple(rows.bounds.T)}
+    return lambda: make_model(**arguments).fit(rows.numbers, rows.label)
 
 
 def diffprivlib_linear(
-    rows: Rows, bounds: tuple[float, float], epsilon: float = EPSILON, seed: int = 0
+    rows: Rows, bounds: tuple[float, float], *, epsilon: float = EPSILON, seed: int = 0
 ) -> Fit:
     """One fit of diffprivlib's linear regression on `Rows.unit` (Zhang et al., 2012).
 
@@ -186,20 +197,20 @@ def diffprivlib_linear(
         epsilon: the budget.
         seed: of the noise.
     """
-    given = {"bounds_X": (0.0, 1.0), "bounds_y": bounds}
-    return _theirs("LinearRegression", rows.unit, rows.label, epsilon, seed, **given)
+    make_model = _diffprivlib_model("LinearRegression")
+    arguments = {"epsilon": epsilon, "random_state": seed}
+    ranges = {"bounds_X": (0.0, 1.0), "bounds_y": bounds}
+    return lambda: make_model(**arguments, **ranges).fit(rows.unit, rows.label)
 
 
-def _theirs(
-    name: str, bins: np.ndarray, label: np.ndarray, epsilon: float, seed: int, **options: Any
-) -> Fit:
-    """One fit of a model of diffprivlib."""
-    model = getattr(importlib.import_module(LIBRARIES["diffprivlib"]), name)
-    return lambda: model(epsilon=epsilon, random_state=seed, **options).fit(bins, label)
+def _diffprivlib_model(name: str) -> Callable[..., Any]:
+    """The class of a model of diffprivlib."""
+    return getattr(importlib.import_module(LIBRARIES["diffprivlib"]), name)
 
 
 def private_ebm(
     rows: Rows,
+    *,
     epsilon: float = EPSILON,
     delta: float = 1e-6,
     seed: int = 0,
@@ -218,17 +229,17 @@ def private_ebm(
         bounds: the public range of the target, if that is a number.
     """
     kinds = ["nominal" if nominal else "continuous" for nominal in rows.nominal]
-    given = {"epsilon": epsilon, "delta": delta, "feature_types": kinds, "random_state": seed}
-    given |= {"privacy_bounds": rows.bounds, "n_jobs": 1}
+    arguments: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "feature_types": kinds}
+    arguments |= {"random_state": seed, "privacy_bounds": rows.bounds, "n_jobs": 1}
     if bounds is not None:
-        given |= {"privacy_target_min": bounds[0], "privacy_target_max": bounds[1]}
+        arguments |= {"privacy_target_min": bounds[0], "privacy_target_max": bounds[1]}
     name = "Classifier" if bounds is None else "Regressor"
     module = importlib.import_module(LIBRARIES["interpret-core"])
-    model = getattr(module, f"DPExplainableBoosting{name}")
-    return lambda: model(**given).fit(rows.numbers, rows.label)
+    make_model = getattr(module, f"DPExplainableBoosting{name}")
+    return lambda: make_model(**arguments).fit(rows.numbers, rows.label)
 
 
-def seconds(fit: Fit, repeats: int) -> float:
+def fastest_seconds(fit: Fit, repeats: int) -> float:
     """The seconds of the fastest of `repeats` fits; one more fit comes first and is not counted."""
-    with quiet():
+    with without_warnings():
         return timing.time_calls(lambda _: fit(), repeats).fastest

@@ -6,12 +6,12 @@ from typing import Any, Protocol, Self
 
 from tqdm import tqdm
 
-SECONDS = 60.0
-"""The least time between two lines."""
+SECONDS_BETWEEN_LINES = 60.0
+"""The shortest time between two lines."""
 
 
 class Progress(Protocol):
-    """What counts work as it is done; a context that ends with the work."""
+    """A counter of units of work, which is a context that ends with the work."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: Any, error: Any, traceback: Any, /) -> Any: ...
@@ -20,7 +20,7 @@ class Progress(Protocol):
         """Count `n` more units."""
 
     def set_description(self, desc: str) -> Any:
-        """Say what is being done."""
+        """Set the words that name the current work."""
 
 
 class _Lines:
@@ -28,7 +28,7 @@ class _Lines:
 
     def __init__(self, total: int | None, unit: str, desc: str, quiet: bool):
         self.total, self.unit, self.desc, self.quiet = total, unit, desc, quiet
-        self.done, self.last = 0, time.monotonic()
+        self.count, self.last = 0, time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -37,14 +37,14 @@ class _Lines:
         pass
 
     def update(self, n: int = 1) -> None:
-        self.done += n
+        self.count += n
         now = time.monotonic()
-        if self.quiet or now - self.last < SECONDS:
+        if self.quiet or now - self.last < SECONDS_BETWEEN_LINES:
             return
         self.last = now
         of_total = "" if self.total is None else f" of {self.total}"
         name = f"{self.desc}: " if self.desc else ""
-        print(f"{name}{self.done}{of_total} {self.unit}s", file=sys.stderr, flush=True)
+        print(f"{name}{self.count}{of_total} {self.unit}s", file=sys.stderr, flush=True)
 
     def set_description(self, desc: str) -> None:
         self.desc = desc
@@ -58,7 +58,7 @@ def progress(
     Args:
         total: how many units there are, or None if that is not known.
         unit: the name of one of them.
-        desc: what is being done.
+        desc: the words that name the current work.
         quiet: print nothing.
         options: further options of tqdm, for a bar on a terminal.
     """

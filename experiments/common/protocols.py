@@ -28,6 +28,17 @@ class Folds(NamedTuple):
     train: np.ndarray
     test: np.ndarray
 
+    def splits(self) -> list["Split"]:
+        """The evaluations one by one."""
+        return [Split(train, test) for train, test in zip(self.train, self.test, strict=True)]
+
+
+class Split(NamedTuple):
+    """The rows that train and test in one evaluation, bool[N] each."""
+
+    train: np.ndarray
+    test: np.ndarray
+
 
 def stratified_folds(label: np.ndarray, folds: int, seed: int) -> np.ndarray:
     """i32[N]: the fold of each row; each class, and all rows together, are spread evenly.
@@ -72,14 +83,14 @@ def cross_validation(label: np.ndarray, folds: int, seeds: Sequence[int]) -> Fol
     """
     if not len(seeds):
         raise ValueError("cross-validation needs at least one seed")
-    parts = [fold_masks(stratified_folds(label, folds, seed), folds) for seed in seeds]
+    repeats = [fold_masks(stratified_folds(label, folds, seed), folds) for seed in seeds]
     return Folds(
-        np.concatenate([part.train for part in parts]),
-        np.concatenate([part.test for part in parts]),
+        np.concatenate([repeat.train for repeat in repeats]),
+        np.concatenate([repeat.test for repeat in repeats]),
     )
 
 
-def canonical(test: np.ndarray | None) -> Folds:
+def canonical_folds(test: np.ndarray | None) -> Folds:
     """One evaluation on a data set's own test rows, bool[N].
 
     Raises:
@@ -91,7 +102,7 @@ def canonical(test: np.ndarray | None) -> Folds:
     return Folds(~test, test)
 
 
-def paired_t(a: jax.Array, b: jax.Array) -> jax.Array:
+def paired_t_p_value(a: jax.Array, b: jax.Array) -> jax.Array:
     """f32[...]: two-sided p-value of Student's paired t-test that a and b have the same mean.
 
     If all differences are equal, it is 1 if they are zero and else 0. Errors of overlapping
@@ -119,10 +130,10 @@ def paired_t(a: jax.Array, b: jax.Array) -> jax.Array:
     return betainc(jnp.asarray(degrees / 2, x.dtype), jnp.asarray(0.5, x.dtype), x)
 
 
-def compare(a: jax.Array, b: jax.Array, level: float = LEVEL) -> jax.Array:
+def significant_sign(a: jax.Array, b: jax.Array, level: float = LEVEL) -> jax.Array:
     """i32[...]: -1 if a's mean is significantly smaller than b's, 1 if it is larger, else 0."""
     sign = jnp.sign(jnp.mean(jnp.asarray(a) - jnp.asarray(b), axis=-1)).astype(jnp.int32)
-    return jnp.where(paired_t(a, b) < level, sign, 0)
+    return jnp.where(paired_t_p_value(a, b) < level, sign, 0)
 
 
 def normal_half_width(errors: jax.Array, trials: jax.Array, level: float = 0.95) -> jax.Array:
@@ -155,10 +166,11 @@ def auroc(score: jax.Array, label: jax.Array, mask: jax.Array | None = None) -> 
     positive, negative = mask & label, mask & ~label
     order = jnp.argsort(score)
     ranked = score[order]
-    lower = jnp.concatenate(
+    negatives_before = jnp.concatenate(
         [jnp.zeros(1, jnp.int32), jnp.cumsum(negative[order].astype(jnp.int32))]
     )
-    below = lower[jnp.searchsorted(ranked, score, side="left")]
-    not_above = lower[jnp.searchsorted(ranked, score, side="right")]
-    beaten = (below + not_above).astype(jnp.float32) / (2 * lower[-1].astype(jnp.float32))
-    return jnp.sum(jnp.where(positive, beaten, 0.0)) / jnp.sum(positive).astype(jnp.float32)
+    below = negatives_before[jnp.searchsorted(ranked, score, side="left")]
+    not_above = negatives_before[jnp.searchsorted(ranked, score, side="right")]
+    num_negatives = negatives_before[-1].astype(jnp.float32)
+    share_below = (below + not_above).astype(jnp.float32) / (2 * num_negatives)
+    return jnp.sum(jnp.where(positive, share_below, 0.0)) / jnp.sum(positive).astype(jnp.float32)

@@ -26,16 +26,16 @@ class Standings(NamedTuple):
     """The methods that were measured at one budget on all data sets.
 
     Attributes:
-        of: method -> its standing.
+        by_method: method -> its standing.
         datasets: how many data sets there are.
     """
 
-    of: dict[str, Standing]
+    by_method: dict[str, Standing]
     datasets: int
 
 
-def methods_with_ranks(lines: Sequence[Line], delta: float) -> list[Line]:
-    """The private lines that hold at a delta: its own, and those of methods that are pure alone.
+def lines_that_hold(lines: Sequence[Line], delta: float) -> list[Line]:
+    """The private lines that hold at a delta: its lines, and those of methods that are pure alone.
 
     A pure guarantee is one at every delta.
 
@@ -43,31 +43,30 @@ def methods_with_ranks(lines: Sequence[Line], delta: float) -> list[Line]:
         lines: with columns method, epsilon and delta.
         delta: of the guarantee.
     """
-    private = without_delta_of_pure_methods(lines)
+    pure = methods_that_are_pure(lines)
     return [
         line
         for line in lines
-        if line["epsilon"] is not None
-        and line["delta"] == (0 if line["method"] in private else delta)
+        if line["epsilon"] is not None and line["delta"] == (0 if line["method"] in pure else delta)
     ]
 
 
-def without_delta_of_pure_methods(lines: Sequence[Line]) -> set[str]:
+def methods_that_are_pure(lines: Sequence[Line]) -> set[str]:
     """Methods that were measured at delta = 0 and at no other."""
     private = [line for line in lines if line["epsilon"] is not None]
     approximate = {line["method"] for line in private if line["delta"] > 0}
     return {line["method"] for line in private} - approximate
 
 
-def at_every_epsilon(lines: Sequence[Line]) -> list[Line]:
+def lines_at_every_epsilon(lines: Sequence[Line]) -> list[Line]:
     """The private lines of methods that were measured at all epsilons that occur.
 
     Others would shift the ranks of all where they take part, so columns could not be compared.
     """
     private = [line for line in lines if line["epsilon"] is not None]
-    found = {(line["method"], line["epsilon"]) for line in private}
-    every = {epsilon for _, epsilon in found}
-    return [line for line in private if all((line["method"], at) in found for at in every)]
+    measured = {(line["method"], line["epsilon"]) for line in private}
+    epsilons = {epsilon for _, epsilon in measured}
+    return [line for line in private if all((line["method"], e) in measured for e in epsilons)]
 
 
 def critical_difference(methods: int, datasets: int, level: float = 0.05) -> float:
@@ -82,10 +81,10 @@ def critical_difference(methods: int, datasets: int, level: float = 0.05) -> flo
     return float(quantile * np.sqrt(methods * (methods + 1) / (6 * datasets)))
 
 
-def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str) -> Standings:
+def mean_ranks(lines: Sequence[Line], *, epsilon: float, delta: float, measure: str) -> Standings:
     """Rank private methods at a budget by a measure of which more is better.
 
-    A method that lacks a data set is left out. `methods_with_ranks` says which lines count.
+    A method that lacks a data set is left out. `lines_that_hold` says which lines count.
 
     Args:
         lines: with columns dataset, method, epsilon, delta, and the measure.
@@ -93,13 +92,13 @@ def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str
         delta: the budget.
         measure: the column.
     """
-    private = without_delta_of_pure_methods(lines)
+    pure = methods_that_are_pure(lines)
     values = {
         (line["method"], line["dataset"]): line[measure]
-        for line in methods_with_ranks(lines, delta)
+        for line in lines_that_hold(lines, delta)
         if line["epsilon"] == epsilon
     }
-    datasets = sorted({name for method, name in values if method not in private})
+    datasets = sorted({name for method, name in values if method not in pure})
     methods = [
         method
         for method in dict.fromkeys(method for method, _ in values)
@@ -111,10 +110,10 @@ def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str
     for name in datasets:
         scores = {method: values[method, name] for method in methods}
         for method, score in scores.items():
-            above = sum(other > score for other in scores.values())
-            equal = sum(other == score for other in scores.values())
-            ranks[method].append(above + (equal + 1) / 2)
-            wins[method] += above == 0
+            num_better = sum(other > score for other in scores.values())
+            num_equal = sum(other == score for other in scores.values())
+            ranks[method].append(num_better + (num_equal + 1) / 2)
+            wins[method] += num_better == 0
     if not datasets:
         return Standings({}, 0)
     standings = {

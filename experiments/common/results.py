@@ -19,9 +19,9 @@ def results_folder(name: str) -> Path:
     return Path("results") / name
 
 
-def where(lines: Iterable[Line], **chosen: Any) -> list[Line]:
+def where(lines: Iterable[Line], **values: Any) -> list[Line]:
     """The lines that have these values in these columns."""
-    return [line for line in lines if all(line[name] == value for name, value in chosen.items())]
+    return [line for line in lines if all(line[name] == value for name, value in values.items())]
 
 
 def columns(lines: Sequence[Line], *names: str) -> tuple[list[Any], ...]:
@@ -37,8 +37,8 @@ def distinct(lines: Iterable[Line], name: str) -> list:
 def write_csv(path: Path, lines: Sequence[Mapping], constants: Mapping) -> None:
     """Write lines of equal keys as CSV, with constant columns for configuration and provenance.
 
-    A line that was read from an earlier file keeps its own. The file is replaced whole: a run that
-    is killed leaves the former file or the new one.
+    A line that was read from an earlier file keeps its own constants. The file is replaced whole: a
+    run that is killed leaves the former file or the new one.
     """
     origin = sweeps.provenance()
     write_columns(path, [{**row, **constants, **origin, **row} for row in lines])
@@ -70,7 +70,9 @@ def read_csv(path: Path, command: str) -> list[Line]:
     if not path.exists():
         raise InputError(f"{path} does not exist; run: python -m experiments {command}")
     with open(path, newline="") as file:
-        return [{name: _value(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+        return [
+            {name: _parse_cell(cell) for name, cell in row.items()} for row in csv.DictReader(file)
+        ]
 
 
 def read_with_constants(path: Path, command: str) -> list[Line]:
@@ -81,12 +83,12 @@ def read_with_constants(path: Path, command: str) -> list[Line]:
     Raises:
         InputError: as `read_csv`.
     """
-    lines, about = read_csv(path, command), path.with_suffix(".json")
-    constants = json.loads(about.read_text()) if about.exists() else {}
+    lines, constants_path = read_csv(path, command), path.with_suffix(".json")
+    constants = json.loads(constants_path.read_text()) if constants_path.exists() else {}
     return [{**constants, **line} for line in lines]
 
 
-def _value(cell: str) -> Any:
+def _parse_cell(cell: str) -> Any:
     named = {"": None, "True": True, "False": False}
     if cell in named:
         return named[cell]

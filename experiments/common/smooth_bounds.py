@@ -1,13 +1,14 @@
 """Calculators of the bounds of Asadi et al. (2022) and Bun et al. (2020), in natural logarithms."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from dpbt.common.validate import check_interval
 
 
-def rounds_needed(advantage: float, density: float) -> int:
+def theorem_24_rounds(advantage: float, density: float) -> int:
     """Bun et al. (2020), Theorem 24: T = 16 log(1 / kappa) / gamma^2, with lambda = gamma / 4.
 
     The rounds have weak hypotheses of advantage gamma over their measures. After that many rounds,
@@ -26,10 +27,28 @@ def rounds_needed(advantage: float, density: float) -> int:
     return math.ceil(16 * math.log(1 / density) / advantage**2)
 
 
-def halfspace_rows(
-    alpha: float, beta: float, tau: float, epsilon: float, delta: float, constant: float = 1.0
-) -> dict[str, float]:
-    """Bun et al. (2020), Theorem 30: the orders of the rows that HS-StL needs, and their sum.
+class RowOrders(NamedTuple):
+    """How many rows privacy needs and how many accuracy needs, but for constants."""
+
+    privacy: float
+    accuracy: float
+
+    @property
+    def total(self) -> float:
+        """Their sum."""
+        return self.privacy + self.accuracy
+
+
+def theorem_30_rows(
+    *,
+    alpha: float,
+    beta: float,
+    tau: float,
+    epsilon: float,
+    delta: float,
+    constant: float = 1.0,
+) -> RowOrders:
+    """Bun et al. (2020), Theorem 30: the orders of the rows that HS-StL needs.
 
     - privacy: sqrt(log(1/alpha) log(1/delta) log(log(1/alpha) / (beta tau^2))) / (epsilon alpha
       tau^2)
@@ -50,11 +69,7 @@ def halfspace_rows(
     privacy = math.sqrt(log_alpha * math.log(1 / delta) * inner) / (epsilon * alpha * tau**2)
     failure = 4 * math.log(1 / beta) / (alpha * tau)
     accuracy = math.log(1 / (tau * alpha)) * log_alpha / (alpha * tau) ** 2 + failure
-    return {
-        "privacy": constant * privacy,
-        "accuracy": constant * accuracy,
-        "total": constant * (privacy + accuracy),
-    }
+    return RowOrders(privacy=constant * privacy, accuracy=constant * accuracy)
 
 
 def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05) -> float:
@@ -71,7 +86,7 @@ def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05)
     Args:
         margins: f[N], normalised margins in [-1, 1] on the training rows.
         rademacher: R, the empirical Rademacher complexity of the base class
-            (`diagnostics.rademacher`).
+            (`diagnostics.rademacher_complexity`).
         delta: in (0, 1).
     """
     check_interval("delta", delta, "(0, 1)")

@@ -31,7 +31,19 @@ def draw_structure(key: Array, depth: int, attributes: int) -> Structure:
     )
 
 
-def weights_at_all_heights(tree: Structure, rows: random_tree.PositionRows) -> tuple[Array, Array]:
+class NodesAtAllHeights(NamedTuple):
+    """Nodes of one tree at every height 0..H; both arrays are private.
+
+    Attributes:
+        node: i32[H + 1, N], the heap index of each row's node at each height, for absent rows, too.
+        class_count: i32[2^(H + 1) - 1, 2], the present rows of each node and class.
+    """
+
+    node: Array
+    class_count: Array
+
+
+def count_at_all_heights(tree: Structure, rows: random_tree.PositionRows) -> NodesAtAllHeights:
     """Nodes and class counts of one tree at every height 0..H.
 
     They are in heap order: node i of level h is at 2^h - 1 + i. A random tree of height h is the
@@ -41,11 +53,6 @@ def weights_at_all_heights(tree: Structure, rows: random_tree.PositionRows) -> t
     Args:
         tree: the structure.
         rows: from `random_tree.prepare_position_rows`.
-
-    Returns:
-        i32[H + 1, N], the heap index of each row's node at each height, for absent rows, too.
-
-        i32[2^(H + 1) - 1, 2], the present rows of each node and class. Both arrays are private.
     """
     leaf = hypotheses.assign_leaves_by_position(tree.attribute, tree.threshold, rows.position)
     depth = hypotheses.tree_depth(tree.attribute.size + 1)
@@ -57,4 +64,5 @@ def weights_at_all_heights(tree: Structure, rows: random_tree.PositionRows) -> t
         levels.append(levels[-1].reshape(-1, 2, 2).sum(axis=1))
 
     height = jnp.arange(depth + 1, dtype=jnp.int32)[:, None]
-    return (leaf >> (depth - height)) + 2**height - 1, jnp.concatenate(levels[::-1])
+    node = (leaf >> (depth - height)) + 2**height - 1
+    return NodesAtAllHeights(node, jnp.concatenate(levels[::-1]))

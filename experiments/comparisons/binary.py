@@ -21,26 +21,32 @@ from dpbt.models.file import about_recipe, probability_of
 from dpbt.models.measures import log_loss_of_two
 from dpbt.privacy import keys
 from dpbt.recipes.oblivious import choose_numbers
-from dpbt.types import ADD_REMOVE, Recipe, Table
+from dpbt.types import ADD_REMOVE, Recipe
 from experiments.common import peers
+from experiments.common.training import boosted_scores
 from experiments.comparisons import challengers, repositories, synthetic
 from experiments.comparisons.methods import (
     FEWER,
     Fit,
-    Found,
     Method,
-    approximate,
-    boosting_of,
-    classifiers,
-    pure,
-    rival,
-    setting_of,
-    words,
+    Predictions,
+    Trial,
+    boosting_on_fewer_rows,
+    describe_recipe,
+    fit_of_peer,
+    peer_classifiers,
+    scores_and_probabilities,
+    setting_with_any_delta,
+    setting_with_delta,
+    setting_without_delta,
 )
 from experiments.comparisons.study import Study
 
-Make = Callable[[Study, int, float, float], Recipe]
-"""(study, split, epsilon, delta) -> the recipe."""
+MakeRecipe = Callable[[Trial], Recipe]
+"""The recipe of a trial."""
+
+SCORE_DIGITS = 5
+"""Decimal digits of a boosted score that count, in nats."""
 
 
 def program_rounds(rounds: int) -> int:
@@ -54,81 +60,76 @@ def program_rounds(rounds: int) -> int:
     return size
 
 
-DIGITS = 5
-"""Decimal digits of a boosted score that count, in nats."""
-
-
-@jax.jit
-def _scores(key: jax.Array, table: Table, recipe: Recipe) -> jax.Array:
-    """f32[N]: the scores of all rows, absent ones too, of a model of the present ones."""
-    return dpbt.boost(key, table, recipe).scores
-
-
-def _found(study: Study, split: int, recipe: Recipe, every: np.ndarray, seconds: float) -> Found:
-    """The predictions of a model of the recipe that gives all rows these scores.
+def _predictions_of_scores(
+    trial: Trial, recipe: Recipe, scores: np.ndarray, seconds: float
+) -> Predictions:
+    """The predictions of a model of the recipe that gives these scores to all rows.
 
     Sums of the same leaves in another order differ by rounding, and must be ties.
     """
-    score = np.round(every[: len(study.target)][study.tests[split]], DIGITS)
+    score = np.round(scores[: len(trial.test)][trial.test], SCORE_DIGITS)
     probability = None
     if recipe.weight_update.loss is not None:
         probability = np.asarray(probability_of(about_recipe(recipe), jnp.asarray(score)))
-    return Found(score, probability, seconds)
+    return Predictions(score, probability, seconds)
 
 
-def _fitted(study: Study, split: int, recipe: Recipe, capacity: int) -> Found:
+def _predict_boosted(trial: Trial, recipe: Recipe, capacity: int) -> Predictions:
     """The predictions of one boosted model, by a program for so many rounds."""
-    table, room = study.taught(split), dataclasses.replace(recipe, capacity=capacity)
+    table = trial.study.training_table(trial.split)
+    padded_recipe = dataclasses.replace(recipe, capacity=capacity)
     start = time.perf_counter()
-    every = np.asarray(_scores(jax.random.key(split), table, room))
-    return _found(study, split, recipe, every, time.perf_counter() - start)
+    scores = np.asarray(boosted_scores(jax.random.key(trial.split), table, padded_recipe))
+    return _predictions_of_scores(trial, recipe, scores, time.perf_counter() - start)
 
 
-def _boosted(make: Make) -> Fit:
-    def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
-        recipe = make(study, split, epsilon, delta)
-        return _fitted(study, split, recipe, program_rounds(recipe.capacity))
+def _fit_of_recipe(make: MakeRecipe) -> Fit:
+    """The fit of a boosted recipe."""
+
+    def fit(trial: Trial) -> Predictions:
+        recipe = make(trial)
+        return _predict_boosted(trial, recipe, program_rounds(recipe.capacity))
 
     return fit
 
 
-def _auto(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
-    domain = study.data.domain
-    return recipes.auto(epsilon=epsilon, delta=delta, rows=study.rows, domain=domain, seed=split)
+def _method_of_recipe(make: MakeRecipe, *, private: bool = True) -> Method:
+    """The method of a boosted recipe, whose setting is all of its numbers."""
+    return Method(_fit_of_recipe(make), lambda trial: describe_recipe(make(trial)), private)
 
 
-def _additive(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
-    del split
-    common = {"epsilon": epsilon, "delta": delta, "rows": study.rows}
-    return recipes.additive(domain=study.data.domain, **common)
+def _auto(trial: Trial) -> Recipe:
+    domain = trial.study.data.domain
+    return recipes.auto(domain=domain, seed=trial.split, **trial.recipe_arguments)
 
 
-def _stated(make: Make, private: bool = True) -> Method:
-    """A boosted recipe whose setting is all of its numbers."""
-    return Method(_boosted(make), lambda study, *at: setting_of(make(study, 0, *at)), private)
+def _additive(trial: Trial) -> Recipe:
+    return recipes.additive(domain=trial.study.data.domain, **trial.recipe_arguments)
 
 
-def _greedy(calibration: str) -> Method:
-    def make(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
-        del split
-        common = {"epsilon": epsilon, "delta": delta, "rows": study.rows}
-        return recipes.bdpe(criterion="gini", rounds=5, depth=3, calibration=calibration, **common)
+def _greedy_trees(calibration: str) -> Method:
+    def make(trial: Trial) -> Recipe:
+        return recipes.bdpe(
+            criterion="gini",
+            rounds=5,
+            depth=3,
+            calibration=calibration,
+            **trial.recipe_arguments,
+        )
 
-    text = f"bdpe: gini, 5 trees of depth 3, {calibration}"
-    return Method(_boosted(make), words(text) if calibration == "tight" else pure(text))
+    words = f"bdpe: gini, 5 trees of depth 3, {calibration}"
+    setting = setting_with_any_delta if calibration == "tight" else setting_without_delta
+    return Method(_fit_of_recipe(make), setting(words))
 
 
-def _rules(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
-    del split
-    return recipes.lazybb_rules(rounds=9, epsilon=epsilon, delta=delta, rows=study.rows)
+def _rules(trial: Trial) -> Recipe:
+    return recipes.lazybb_rules(rounds=9, **trial.recipe_arguments)
 
 
-def _forest(study: Study, split: int, epsilon: float, delta: float) -> Found:
-    table = study.taught(split)
-    recipe = recipes.random_forest(
-        epsilon=epsilon, delta=delta, rows=study.rows, rounds=21, depth=10
-    )
-    noise_key, public_key = keys.pair(jax.random.key(split))
+def _predict_forest(trial: Trial) -> Predictions:
+    table = trial.study.training_table(trial.split)
+    recipe = recipes.random_forest(rounds=21, depth=10, **trial.recipe_arguments)
+    noise_key, public_key = keys.pair(jax.random.key(trial.split))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", keys.ResearchKeyWarning)
@@ -136,51 +137,55 @@ def _forest(study: Study, split: int, epsilon: float, delta: float) -> Found:
         model = jax.block_until_ready(dpbt.fit(noise_key, table, recipe, public_key))
         seconds = time.perf_counter() - start
 
-    every = np.asarray(dpbt.predict_proba(model, table))[:, 1]
-    probability = every[: len(study.target)][study.tests[split]]
-    return Found(probability - 0.5, probability, seconds)
+    probability = np.asarray(dpbt.predict_proba(model, table))[:, 1]
+    return scores_and_probabilities(probability[: len(trial.test)][trial.test], seconds)
 
 
-def _positive(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _predict_positive_class(
+    study: Study, model: Any, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Scores and probabilities of the positive class, of a classifier of scikit-learn's kind."""
     del study
     probability = np.asarray(model.predict_proba(rows))[:, 1]
     return probability - 0.5, probability
 
 
-def _larger_class(study: Study, split: int, epsilon: float, delta: float) -> Found:
-    del epsilon, delta
-    test = study.tests[split]
-    share = float(np.mean(study.target[~test]))
-    probability = np.full(int(test.sum()), share)
-    return Found(probability - 0.5, probability, 0.0)
+def _predict_larger_class(trial: Trial) -> Predictions:
+    share = float(np.mean(trial.study.target[~trial.test]))
+    return scores_and_probabilities(np.full(int(trial.test.sum()), share), 0.0)
 
 
-_THEIRS = classifiers(_positive)
+def _private_ebm(trial: Trial, rows: peers.Rows) -> peers.Fit:
+    return peers.private_ebm(rows, epsilon=trial.epsilon, delta=trial.delta, seed=trial.split)
+
+
+_PEERS = peer_classifiers(_predict_positive_class)
 METHODS: dict[str, Method] = {
-    "auto": _stated(_auto),
-    "auto-without-noise": _stated(_auto, private=False),
-    "additive": _stated(_additive),
+    "auto": _method_of_recipe(_auto),
+    "auto-without-noise": _method_of_recipe(_auto, private=False),
+    "additive": _method_of_recipe(_additive),
     **challengers.METHODS,
     **synthetic.METHODS,
-    "bdpe-published": _greedy("published"),
-    "bdpe-tight": _greedy("tight"),
-    "lazybb": Method(_boosted(_rules), words("lazybb_rules: 9 rules")),
-    "forest": Method(_forest, words("random_forest: 21 trees of depth 10 on all rows, mean share")),
-    "diffprivlib-forest": _THEIRS["diffprivlib-forest"],
-    "diffprivlib-logistic": _THEIRS["diffprivlib-logistic"],
+    "bdpe-published": _greedy_trees("published"),
+    "bdpe-tight": _greedy_trees("tight"),
+    "lazybb": Method(_fit_of_recipe(_rules), setting_with_any_delta("lazybb_rules: 9 rules")),
+    "forest": Method(
+        _predict_forest,
+        setting_with_any_delta("random_forest: 21 trees of depth 10 on all rows, mean share"),
+    ),
+    "diffprivlib-forest": _PEERS["diffprivlib-forest"],
+    "diffprivlib-logistic": _PEERS["diffprivlib-logistic"],
     "dp-ebm": Method(
-        rival(
-            lambda study, rows, epsilon, delta, seed: peers.private_ebm(rows, epsilon, delta, seed),
-            _positive,
-        ),
-        approximate("DPExplainableBoostingClassifier: defaults"),
+        fit_of_peer(_private_ebm, _predict_positive_class),
+        setting_with_delta("DPExplainableBoostingClassifier: defaults"),
         library="interpret-core",
     ),
     **repositories.METHODS,
-    "boosting": _THEIRS["boosting"],
+    "boosting": _PEERS["boosting"],
     "larger-class": Method(
-        _larger_class, words("the shares of the classes in training"), private=False
+        _predict_larger_class,
+        setting_with_any_delta("the shares of the classes in training"),
+        private=False,
     ),
 }
 """Name -> method, in the order of tables."""
@@ -190,66 +195,78 @@ AROUND = {"rounds": (0.5, 1.0, 2.0), "step": (0.5, 1.0, 2.0), "clip": (0.3, 1.0)
 """Candidates around `auto`: multiples of its rounds and of its step, and clips."""
 
 
-def _near(
-    study: Study, selection: tuning.Selection, split: int, epsilon: float, delta: float
-) -> Sequence[Recipe]:
-    """The candidates around `auto`."""
-    rows, domain = study.rows, study.data.domain
+def _scaled_auto(
+    *, epsilon: float, delta: float, rows: int, rounds: float, step: float, **options: Any
+) -> Recipe:
+    """`auto` with multiples of its rounds and of its step.
 
-    def scaled(*, epsilon: float, rounds: float, step: float, **options: Any) -> Recipe:
-        """The step also falls with the root of the multiple of rounds, as that of `auto` does."""
-        chosen = choose_numbers(
-            epsilon=epsilon, rows=rows, num_columns=len(domain), delta=delta, relation=ADD_REMOVE
-        )
-        number = max(1, round(rounds * chosen.rounds))
-        factor = step * math.sqrt(chosen.rounds / number)
-        numbers = chosen.options | {"rounds": number, **options}
-        numbers |= {"step": factor * chosen.step, "limit": factor * chosen.limit}
-        return recipes.oblivious_boost(epsilon=epsilon, **numbers)
+    The step also falls with the root of the multiple of rounds, as that of `auto` does.
+    """
+    chosen = choose_numbers(
+        epsilon=epsilon,
+        rows=rows,
+        num_columns=len(options["domain"]),
+        delta=delta,
+        relation=ADD_REMOVE,
+    )
+    num_rounds = max(1, round(rounds * chosen.rounds))
+    factor = step * math.sqrt(chosen.rounds / num_rounds)
+    numbers = chosen.options | {"rows": rows, "delta": delta, "rounds": num_rounds, **options}
+    numbers |= {"step": factor * chosen.step, "limit": factor * chosen.limit}
+    return recipes.oblivious_boost(epsilon=epsilon, **numbers)
 
-    budget = {"rows": rows, "domain": domain, "seed": split, "epsilon": epsilon, "delta": delta}
-    return tuning.candidates(scaled, selection, grid=AROUND, **budget)
+
+def _candidates_around_auto(trial: Trial, selection: tuning.Selection) -> Sequence[Recipe]:
+    arguments = {"domain": trial.study.data.domain, "seed": trial.split, **trial.recipe_arguments}
+    return tuning.candidates(_scaled_auto, selection, grid=AROUND, **arguments)
 
 
-def _tuned(mean: float, eta: float) -> Method:
+def _tuned_auto(*, mean: float, eta: float) -> Method:
     """`dpbt.tune` among the candidates around `auto`, at the same total budget."""
 
-    def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
-        selection = tuning.selection(mean=mean, eta=eta, held_out=0.25, seed=split)
-        made = _near(study, selection, split, epsilon, delta)
-        table, start = study.taught(split), time.perf_counter()
-        model = tuning.tune(jax.random.key(split), table, made, selection).model
+    def fit(trial: Trial) -> Predictions:
+        selection = tuning.selection(mean=mean, eta=eta, held_out=0.25, seed=trial.split)
+        candidates = _candidates_around_auto(trial, selection)
+        table, start = trial.study.training_table(trial.split), time.perf_counter()
+        model = tuning.tune(jax.random.key(trial.split), table, candidates, selection).model
         jax.block_until_ready(model.hypotheses)
         seconds = time.perf_counter() - start
-        every = np.asarray(dpbt.decision_function(model, table))
+        scores = np.asarray(dpbt.decision_function(model, table))
         assert model.recipe is not None  # it was fitted
-        return _found(study, split, model.recipe, every, seconds)
+        return _predictions_of_scores(trial, model.recipe, scores, seconds)
 
-    about = {"mean": mean, "eta": eta, "held_out": 0.25, "score": "log_loss", "grid": AROUND}
-    return Method(fit, words(json.dumps(about)))
+    setting = {"mean": mean, "eta": eta, "held_out": 0.25, "score": "log_loss", "grid": AROUND}
+    return Method(fit, setting_with_any_delta(json.dumps(setting)))
 
 
-def _hindsight(study: Study, split: int, epsilon: float, delta: float) -> Found:
+def _predict_best_in_hindsight(trial: Trial) -> Predictions:
     """The candidate of the least log loss on test rows, at the whole budget: nothing pays for it.
 
     No private choice does better, so it says how much there is to gain.
     """
-    free = tuning.selection(mean=1, held_out=0.25)  # its fits have the whole budget
-    made = _near(study, free, split, epsilon, delta)
-    room = program_rounds(max(each.capacity for each in made))
-    target = study.target[study.tests[split]]
+    free_choice = tuning.selection(mean=1, held_out=0.25)  # its fits have the whole budget
+    candidates = _candidates_around_auto(trial, free_choice)
+    capacity = program_rounds(max(recipe.capacity for recipe in candidates))
+    target = trial.study.target[trial.test]
 
-    def loss(found: Found) -> float:
-        assert found.probability is not None
-        return log_loss_of_two(target, found.probability)
+    def test_loss(predictions: Predictions) -> float:
+        assert predictions.probability is not None
+        return log_loss_of_two(target, predictions.probability)
 
-    return min((_fitted(study, split, recipe, room) for recipe in made), key=loss)
+    fits = (_predict_boosted(trial, recipe, capacity) for recipe in candidates)
+    return min(fits, key=test_loss)
 
 
 TUNED: dict[str, Method] = {
-    "tuned": _tuned(5.0, -0.5),
-    "tuned-logarithmic": _tuned(10.0, 0.0),
-    "hindsight": Method(_hindsight, words("the best of all candidates by test rows; not private")),
+    "tuned": _tuned_auto(mean=5.0, eta=-0.5),
+    "tuned-logarithmic": _tuned_auto(mean=10.0, eta=0.0),
+    "hindsight": Method(
+        _predict_best_in_hindsight,
+        setting_with_any_delta("the best of all candidates by test rows; not private"),
+    ),
 }
-_FEWER = {f"boosting-{n}": boosting_of(n, _positive) for n in FEWER}
-EVERY = {**METHODS, **challengers.BEST, **_FEWER, **TUNED}
+_BOOSTING_ON_FEWER_ROWS = {
+    f"boosting-{n}": boosting_on_fewer_rows(n, _predict_positive_class) for n in FEWER
+}
+ALL_METHODS = {**METHODS, **challengers.BEST, **_BOOSTING_ON_FEWER_ROWS, **TUNED}
+"""Name -> method, of all that `frontier` can measure."""

@@ -9,7 +9,7 @@ measured again, so a run that is killed goes on where it was. Peers that are not
 and skipped. `--doc` measures nothing.
 """
 
-from experiments.comparisons.run import command
+from experiments.comparisons.run import command_of_task
 from experiments.comparisons.task import FRONTIER
 
-arguments, run = command(FRONTIER)
+arguments, run = command_of_task(FRONTIER)

@@ -3,6 +3,7 @@
 A method has one setting for all data, and states it in words or JSON.
 """
 
+import dataclasses
 import hashlib
 import json
 import time
@@ -17,7 +18,34 @@ from experiments.common import peers
 from experiments.comparisons.study import Study
 
 
-class Found(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One split of a study at one budget.
+
+    Attributes:
+        study: the data set and its splits.
+        split: the number of the split, which is the seed of everything random, too.
+        epsilon: the budget; infinite for methods without privacy.
+        delta: the budget; 0 for a pure guarantee.
+    """
+
+    study: Study
+    split: int
+    epsilon: float
+    delta: float
+
+    @property
+    def test(self) -> np.ndarray:
+        """bool[N], the test rows of the split; the others train."""
+        return self.study.tests[self.split]
+
+    @property
+    def recipe_arguments(self) -> dict[str, Any]:
+        """What every recipe gets: epsilon, delta, and the public bound on training rows."""
+        return {"epsilon": self.epsilon, "delta": self.delta, "rows": self.study.rows}
+
+
+class Predictions(NamedTuple):
     """The predictions of one fit on the test rows of its split.
 
     Attributes:
@@ -32,11 +60,17 @@ class Found(NamedTuple):
     seconds: float
 
 
-Fit = Callable[[Study, int, float, float], Found]
-"""(study, split, epsilon, delta) -> what was found."""
+Fit = Callable[[Trial], Predictions]
+"""The fit of a method on the training rows of a trial, and its predictions on the test rows."""
 
-Setting = Callable[[Study, float, float], str | None]
-"""(study, epsilon, delta) -> words or JSON; None where the method has nothing to measure there."""
+Setting = Callable[[Trial], str | None]
+"""The setting of a method in words or JSON; None where it has nothing to measure at the budget."""
+
+MakePeerFit = Callable[[Trial, peers.Rows], peers.Fit]
+"""From a trial and its training rows to one fit of another library."""
+
+Predict = Callable[[Study, Any, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
+"""From a study, a fitted model and test rows to `predicted` and `probability` of `Predictions`."""
 
 TREES, DEPTH = 21, 8
 """Of diffprivlib's forest. Of eight pairs these have the largest mean AUROC at epsilon = 0.1 on
@@ -52,7 +86,7 @@ class Method(NamedTuple):
         setting: see `Setting`.
         private: whether it has a budget. Other methods get an infinite epsilon and are measured
             once a data set.
-        library: the library that must be there, a name that `peers.check` knows.
+        library: the library that must be installed, a name that `peers.check_installed` knows.
     """
 
     fit: Fit
@@ -61,7 +95,7 @@ class Method(NamedTuple):
     library: str | None = None
 
 
-def setting_of(recipe: Recipe) -> str:
+def describe_recipe(recipe: Recipe) -> str:
     """All numbers of a recipe, as JSON, and the static parts of its learner as a fingerprint."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(recipe)
     numbers = {
@@ -71,58 +105,57 @@ def setting_of(recipe: Recipe) -> str:
     return json.dumps({"setting": recipe.setting, "learner": learner, **numbers})
 
 
-def words(text: str) -> Setting:
-    """The setting of a method with or without a delta."""
-    return lambda study, epsilon, delta: text
+def setting_with_any_delta(text: str) -> Setting:
+    """The setting of a method that runs with and without a delta."""
+    return lambda trial: text
 
 
-def pure(text: str) -> Setting:
+def setting_without_delta(text: str) -> Setting:
     """The setting of a method that has no delta."""
-    return lambda study, epsilon, delta: None if delta > 0 else text
+    return lambda trial: None if trial.delta > 0 else text
 
 
-def approximate(text: str) -> Setting:
-    """The setting of a method that has a delta."""
-    return lambda study, epsilon, delta: text if delta > 0 else None
+def setting_with_delta(text: str) -> Setting:
+    """The setting of a method that needs a delta."""
+    return lambda trial: text if trial.delta > 0 else None
 
 
-def rival(
-    make: Callable[[Study, peers.Rows, float, float, int], peers.Fit],
-    predict: Callable[[Study, Any, np.ndarray], tuple[np.ndarray, np.ndarray | None]],
-    field: str = "numbers",
-) -> Fit:
+def fit_of_peer(make: MakePeerFit, predict: Predict, field: str = "numbers") -> Fit:
     """The fit of a model of scikit-learn's kind.
 
     Args:
-        make: (study, training rows, epsilon, delta, split) -> the fit.
-        predict: (study, model, test rows) -> predictions and probabilities.
+        make: see `MakePeerFit`.
+        predict: see `Predict`.
         field: the arrays of `peers.Rows` that the model reads.
     """
 
-    def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
-        test = study.tests[split]
-        call = make(study, study.numbers.where(~test), epsilon, delta, split)
-        with peers.quiet(), peers.on_one_core():
+    def fit(trial: Trial) -> Predictions:
+        rows = trial.study.peer_rows
+        fit_model = make(trial, rows.where(~trial.test))
+        with peers.without_warnings(), peers.on_one_core():
             start = time.perf_counter()
-            model = call()
+            model = fit_model()
             seconds = time.perf_counter() - start
-            scores = predict(study, model, getattr(study.numbers, field)[test])
-        return Found(*scores, seconds)
+            test_rows = getattr(rows, field)[trial.test]
+            predicted, probability = predict(trial.study, model, test_rows)
+        return Predictions(predicted, probability, seconds)
 
     return fit
 
 
-def gradient_boosting(
-    study: Study, rows: peers.Rows, epsilon: float, delta: float, seed: int
-) -> peers.Fit:
+def scores_and_probabilities(probability: np.ndarray, seconds: float) -> Predictions:
+    """Predictions of two classes; the score is how far the probability is above one half."""
+    return Predictions(probability - 0.5, probability, seconds)
+
+
+def gradient_boosting(trial: Trial, rows: peers.Rows) -> peers.Fit:
     """Boosted trees of scikit-learn at their defaults, without privacy."""
     from sklearn import ensemble
 
-    del epsilon, delta
     kinds = ensemble.HistGradientBoostingRegressor, ensemble.HistGradientBoostingClassifier
-    model: Any = kinds[study.target.dtype.kind != "f"](
+    model: Any = kinds[trial.study.has_classes](
         categorical_features=rows.nominal,  # pyright: ignore[reportArgumentType]
-        random_state=seed,
+        random_state=trial.split,
     )
     return lambda: model.fit(rows.numbers, rows.label)
 
@@ -131,50 +164,56 @@ FEWER = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
 """Numbers of rows of which boosting without privacy learns, to tell what an epsilon is worth."""
 
 
-def boosting_of(count: int, predict: Callable[..., Any]) -> Method:
+def boosting_on_fewer_rows(count: int, predict: Predict) -> Method:
     """Boosting without privacy of so many training rows, drawn at random for each split."""
 
-    def make(study: Study, rows: peers.Rows, epsilon: float, delta: float, seed: int) -> peers.Fit:
-        chosen = np.random.default_rng(seed).permutation(len(rows.label)) < count
-        return gradient_boosting(study, rows.where(chosen), epsilon, delta, seed)
+    def make(trial: Trial, rows: peers.Rows) -> peers.Fit:
+        is_drawn = np.random.default_rng(trial.split).permutation(len(rows.label)) < count
+        return gradient_boosting(trial, rows.where(is_drawn))
 
-    def setting(study: Study, epsilon: float, delta: float) -> str | None:
-        del epsilon, delta
+    def setting(trial: Trial) -> str | None:
         words = f"HistGradientBoostingClassifier: defaults, {count} rows, no privacy"
-        return words if count < study.rows else None
+        return words if count < trial.study.rows else None
 
-    return Method(rival(make, predict), setting, private=False, library="scikit-learn")
+    return Method(fit_of_peer(make, predict), setting, private=False, library="scikit-learn")
 
 
-def classifiers(
-    predict: Callable[[Study, Any, np.ndarray], tuple[np.ndarray, np.ndarray | None]],
-) -> dict[str, Method]:
-    """The classifiers of other libraries that two and more classes have in common."""
+def _diffprivlib_forest(trial: Trial, rows: peers.Rows) -> peers.Fit:
+    return peers.diffprivlib_forest(
+        rows,
+        trees=TREES,
+        depth=DEPTH,
+        epsilon=trial.epsilon,
+        seed=trial.split,
+        shuffle=True,
+        classes=trial.study.num_classes,
+    )
+
+
+def _diffprivlib_logistic(trial: Trial, rows: peers.Rows) -> peers.Fit:
+    return peers.diffprivlib_logistic(rows, epsilon=trial.epsilon, seed=trial.split)
+
+
+def peer_classifiers(predict: Predict) -> dict[str, Method]:
+    """The classifiers of other libraries that learn two and more classes."""
     return {
         "diffprivlib-forest": Method(
-            rival(
-                lambda study, rows, epsilon, delta, seed: peers.diffprivlib_forest(
-                    rows, TREES, DEPTH, epsilon, seed, shuffle=True, classes=study.classes
-                ),
-                predict,
+            fit_of_peer(_diffprivlib_forest, predict),
+            setting_without_delta(
+                f"RandomForestClassifier: {TREES} trees of depth {DEPTH}, shuffled rows"
             ),
-            pure(f"RandomForestClassifier: {TREES} trees of depth {DEPTH}, shuffled rows"),
             library="diffprivlib",
         ),
         "diffprivlib-logistic": Method(
-            rival(
-                lambda study, rows, epsilon, delta, seed: peers.diffprivlib_logistic(
-                    rows, epsilon, seed
-                ),
-                predict,
-                "unit",
+            fit_of_peer(_diffprivlib_logistic, predict, "unit"),
+            setting_without_delta(
+                "LogisticRegression: defaults, the norm is the root of the number of columns"
             ),
-            pure("LogisticRegression: defaults, the norm is the root of the number of columns"),
             library="diffprivlib",
         ),
         "boosting": Method(
-            rival(gradient_boosting, predict),
-            words("HistGradientBoostingClassifier: defaults, no privacy"),
+            fit_of_peer(gradient_boosting, predict),
+            setting_with_any_delta("HistGradientBoostingClassifier: defaults, no privacy"),
             private=False,
             library="scikit-learn",
         ),

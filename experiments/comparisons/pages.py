@@ -7,20 +7,21 @@ import functools
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpbt.privacy.conversions import gdp_mu
 from experiments.common import pages, ranks, results
-from experiments.common.pages import budgets, delta_words
+from experiments.common.cells import Cell
+from experiments.common.pages import budgets_of, delta_in_words
 from experiments.common.results import Line, distinct
 from experiments.common.tables import markdown_table as table
 from experiments.comparisons import challengers
 from experiments.comparisons.task import FRESH, FRONTIER, TUNING, Task
 
-WITHOUT_FIT = ("larger-class", "mean", "median")
+METHODS_WITHOUT_FIT = ("larger-class", "mean", "median")
 """Methods whose seconds say nothing."""
 
 PRICE_EPSILONS = (0.1, 1.0, 5.0)
@@ -31,139 +32,170 @@ MEASURES = {"auroc_mean": (100, 1), "accuracy_mean": (100, 1), "log_loss_mean": 
 """Measure -> (factor, digits) in which its differences are shown."""
 
 NOTHING = "Not measured yet."
-Place = tuple[str, str, float | None, float | None]
-"""(data set, method, epsilon, delta) of a line."""
 
 
-def pages_of(task: Task) -> pages.Pages:
+def pages_of_task(task: Task) -> pages.Pages:
     """What the task's command writes."""
     page_tables: dict[str, pages.Table] = {"origin": pages.origin_table}
     if task is TUNING:
-        page_tables["datasets"] = functools.partial(_tuned_by_dataset, "auroc_mean")
-        page_tables["losses"] = functools.partial(_tuned_by_dataset, "log_loss_mean")
-        page_tables["summary"] = _summary
+        page_tables["datasets"] = functools.partial(_tuning_table, "auroc_mean")
+        page_tables["losses"] = functools.partial(_tuning_table, "log_loss_mean")
+        page_tables["summary"] = _tuning_summary_table
     else:
         page_tables |= {name: functools.partial(make, task) for name, make in _TABLES.items()}
     if task is FRONTIER:
-        of_fresh = {
-            f"fresh-{name}": _only(True, page_tables[name]) for name in ("ranks", "datasets")
+        tables_of_fresh = {
+            f"fresh-{name}": _table_of_data_sets(page_tables[name], fresh=True)
+            for name in ("ranks", "datasets")
         }
-        more = {"price": _price, "worth": _worth, "grids": _grids}
-        page_tables = {name: _only(False, make) for name, make in (page_tables | more).items()}
+        page_tables |= {"price": _price_table, "worth": _worth_table, "grids": _grid_gain_table}
+        page_tables = {
+            name: _table_of_data_sets(make, fresh=False) for name, make in page_tables.items()
+        }
         page_tables |= {
-            **of_fresh,
+            **tables_of_fresh,
             "origin": pages.origin_table,
-            "behind": _behind,
-            "unranked": _unranked,
+            "behind": _behind_table,
+            "unranked": _unranked_table,
         }
-    made_by = ("splits", "bins", "rows", "library", "commit", "jax", "device")
-    order = pages.sort_key(list(task.usual["dataset"]), list(task.methods))
-    return pages.Pages(task.name, page_tables, (*task.keys, *made_by), f"{task.name}.csv", order)
+    origin_columns = ("splits", "bins", "rows", "library", "commit", "jax", "device")
+    order = pages.sort_key(list(task.defaults["dataset"]), list(task.methods))
+    return pages.Pages(
+        task.name, page_tables, (*task.keys, *origin_columns), f"{task.name}.csv", order
+    )
 
 
-def _only(fresh: bool, make: pages.Table) -> pages.Table:
+def _table_of_data_sets(make: pages.Table, *, fresh: bool) -> pages.Table:
     """The table of fresh data sets alone, or of the others."""
     return lambda lines: make([line for line in lines if (line["dataset"] in FRESH) == fresh])
 
 
-def _plain(task: Task, lines: Sequence[Line]) -> list[Line]:
+def _lines_of_default_methods(task: Task, lines: Sequence[Line]) -> list[Line]:
     """The lines of the methods that are measured by default."""
-    return [line for line in lines if line["method"] in task.usual["methods"]]
+    return [line for line in lines if line["method"] in task.defaults["methods"]]
 
 
-def _settings(task: Task, lines: Sequence[Line]) -> str:
+def _setting_table(task: Task, lines: Sequence[Line]) -> str:
     """The settings of all methods, with the grids of those that have one."""
-    return pages.setting_table([*_plain(task, lines), *_best(lines)])
+    return pages.setting_table([*_lines_of_default_methods(task, lines), *_lines_of_best(lines)])
 
 
-def _best(lines: Sequence[Line]) -> list[Line]:
+def _lines_of_best(lines: Sequence[Line]) -> list[Line]:
     """The lines of the best of a grid, chosen on test rows; no owner can choose so."""
     return [line for line in lines if line["method"] in challengers.BEST]
 
 
-def _ranks(task: Task, lines: Sequence[Line]) -> str:
-    more = [f"{name}_mean" for name in task.more]
-    return pages.rank_tables(_plain(task, lines), task.usual["methods"], more)
+def _rank_tables(task: Task, lines: Sequence[Line]) -> str:
+    measures = [f"{name}_mean" for name in task.ranked]
+    default_lines = _lines_of_default_methods(task, lines)
+    return pages.rank_tables(default_lines, task.defaults["methods"], measures)
 
 
-def _seconds(task: Task, lines: Sequence[Line]) -> str:
-    own_lines = _plain(task, lines)
-    return pages.seconds_table([line for line in own_lines if line["method"] not in WITHOUT_FIT])
+def _seconds_table(task: Task, lines: Sequence[Line]) -> str:
+    default_lines = _lines_of_default_methods(task, lines)
+    return pages.seconds_table(
+        [line for line in default_lines if line["method"] not in METHODS_WITHOUT_FIT]
+    )
 
 
-def _by_dataset(task: Task, lines: Sequence[Line]) -> str:
+def _data_set_tables(task: Task, lines: Sequence[Line]) -> str:
     """A table for each data set: the measures by method, delta and epsilon.
 
     The best private method of a column by the most telling measure is bold.
     """
-    lines, grids = _plain(task, lines), _best(lines)
-    deltas, epsilons = budgets(lines)
-    first = f"{task.more[0]}_mean"
-    parts = []
+    grid_lines, lines = _lines_of_best(lines), _lines_of_default_methods(task, lines)
+    epsilons = budgets_of(lines).epsilons
+    head = ("method", "", *(f"{epsilon:g}" for epsilon in epsilons))
+    blocks = []
     for name in distinct(lines, "dataset"):
-        own_lines = [line for line in lines if line["dataset"] == name]
-        rows = []
-        for delta in deltas:
-            here = results.where([*own_lines, *results.where(grids, dataset=name)], delta=delta)
-            rivals = ranks.methods_with_ranks(own_lines, delta)
-            best = {
-                e: max((at[first] for at in rivals if at["epsilon"] == e), default=None)
-                for e in epsilons
-            }
-            for method in distinct(here, "method"):
-                cells = {line["epsilon"]: line for line in here if line["method"] == method}
-                shown = [
-                    _values(task, cells[e], cells[e] in rivals and cells[e][first] == best[e])
-                    if e in cells
-                    else ""
-                    for e in epsilons
-                ]
-                rows.append((f"`{method}`", delta_words(delta), *shown))
-        for line in own_lines:
-            if line["epsilon"] is None:
-                shown = [_values(task, line, False), *[""] * (len(epsilons) - 1)]
-                rows.append((f"`{line['method']}`", "no privacy", *shown))
-        head = ("method", "", *(f"{epsilon:g}" for epsilon in epsilons))
-        parts.append(f"### {name}\n\n{table(head, rows)}")
-    return "\n\n".join(parts)
+        lines_of_set = results.where(lines, dataset=name)
+        grid_lines_of_set = results.where(grid_lines, dataset=name)
+        rows = [
+            *_private_rows(task, lines_of_set, grid_lines_of_set, budgets_of(lines)),
+            *_rows_without_privacy(task, lines_of_set, len(epsilons)),
+        ]
+        blocks.append(f"### {name}\n\n{table(head, rows)}")
+    return "\n\n".join(blocks)
 
 
-def _values(task: Task, line: Line, best: bool) -> str:
-    shown = []
+def _private_rows(
+    task: Task, lines: Sequence[Line], grid_lines: Sequence[Line], budgets: pages.Budgets
+) -> Iterator[tuple[str, ...]]:
+    """The rows of the private methods of one data set.
+
+    Args:
+        task: the comparison.
+        lines: of the methods that are measured by default.
+        grid_lines: of the best of a grid, which are never bold.
+        budgets: those of all data sets.
+    """
+    measure = f"{task.ranked[0]}_mean"
+    for delta in budgets.deltas:
+        ranked = ranks.lines_that_hold(lines, delta)
+        best = {
+            epsilon: max(
+                (line[measure] for line in results.where(ranked, epsilon=epsilon)), default=None
+            )
+            for epsilon in budgets.epsilons
+        }
+        at_delta = results.where([*lines, *grid_lines], delta=delta)
+        for method in distinct(at_delta, "method"):
+            by_epsilon = {line["epsilon"]: line for line in results.where(at_delta, method=method)}
+            cells = []
+            for epsilon in budgets.epsilons:
+                line = by_epsilon.get(epsilon)
+                is_best = line in ranked and line[measure] == best[epsilon]
+                cells.append("" if line is None else _format_measures(task, line, bold=is_best))
+            yield f"`{method}`", delta_in_words(delta), *cells
+
+
+def _rows_without_privacy(
+    task: Task, lines: Sequence[Line], num_columns: int
+) -> Iterator[tuple[str, ...]]:
+    """The rows of methods without a budget, whose measures stand in the first column."""
+    for line in lines:
+        if line["epsilon"] is None:
+            cells = [_format_measures(task, line, bold=False), *[""] * (num_columns - 1)]
+            yield f"`{line['method']}`", "no privacy", *cells
+
+
+def _format_measures(task: Task, line: Line, *, bold: bool) -> str:
+    """The means of the measures of a line; in `frontier` with their standard errors."""
+    texts = []
     for column in task.columns:
-        name, part = column.rsplit("_", 1)
+        name, statistic = column.rsplit("_", 1)
         value = line[column]
-        if part == "sd" or value is None:
+        if statistic == "sd" or value is None:
             continue
         if task is FRONTIER:
-            shown.append(f"{value:.{2 if name == 'log_loss' else 3}f}".removeprefix("0"))
-            if error := _error(line, name):
-                shown[-1] += f"±{error:.3f}".replace("0.", ".")
+            texts.append(f"{value:.{2 if name == 'log_loss' else 3}f}".removeprefix("0"))
+            if error := _standard_error(line, name):
+                texts[-1] += f"±{error:.3f}".replace("0.", ".")
         else:
-            shown.append(_share(value) if name in task.more else _distance(value))
-    return f"**{' '.join(shown)}**" if best else " ".join(shown)
+            texts.append(_format_share(value) if name in task.ranked else _format_error(value))
+    return f"**{' '.join(texts)}**" if bold else " ".join(texts)
 
 
-def _error(line: Line, name: str) -> float:
+def _standard_error(line: Line, name: str) -> float:
     """The standard error of the mean of a measure; 0 where there is none."""
     return (line.get(f"{name}_sd") or 0.0) / math.sqrt(line["splits"])
 
 
-def _share(value: float) -> str:
+def _format_share(value: float) -> str:
     """Three digits after the point."""
     return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
 
 
-def _distance(value: float) -> str:
-    """Three digits at least."""
+def _format_error(value: float) -> str:
+    """Three digits at least, of an error in the units of the target."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 _TABLES = {
-    "settings": _settings,
-    "ranks": _ranks,
-    "datasets": _by_dataset,
-    "seconds": _seconds,
+    "settings": _setting_table,
+    "ranks": _rank_tables,
+    "datasets": _data_set_tables,
+    "seconds": _seconds_table,
 }
 """The tables of all tasks but tuning."""
 
@@ -171,115 +203,130 @@ _TABLES = {
 # The frontier.
 
 
-def _at(lines: Iterable[Line]) -> dict[Place, Line]:
-    """Each line by its place."""
-    places = ("dataset", "method", "epsilon", "delta")
-    return {tuple(line[name] for name in places): line for line in lines}  # type: ignore[misc]
+def _lines_by_cell(lines: Iterable[Line]) -> dict[Cell, Line]:
+    return {Cell(**{name: line[name] for name in Cell._fields}): line for line in lines}
 
 
-def _heads(deltas: Sequence[float], epsilons: Sequence[float]) -> list[str]:
-    return [f"{delta_words(delta)}, {epsilon:g}" for delta in deltas for epsilon in epsilons]
+def _budget_heads(deltas: Sequence[float], epsilons: Sequence[float]) -> list[str]:
+    return [f"{delta_in_words(delta)}, {epsilon:g}" for delta in deltas for epsilon in epsilons]
 
 
-def _behind(lines: Sequence[Line]) -> str:
+def _behind_table(lines: Sequence[Line]) -> str:
     """For each data set, at how many epsilons other private methods are clearly above `auto`.
 
     They are by more than .003 and two standard errors of the difference, by AUROC / by accuracy.
     The best of them are named.
     """
-    lines = _plain(FRONTIER, lines)
-    deltas, rows = budgets(lines)[0], []
-    totals = {delta: [0] * len(FRONTIER.more) for delta in deltas}
+    lines = _lines_of_default_methods(FRONTIER, lines)
+    deltas, epsilons = budgets_of(lines)
+    totals = {delta: [0] * len(FRONTIER.ranked) for delta in deltas}
+    rows = []
     for dataset in distinct(lines, "dataset"):
-        shown = []
+        cells = []
         for delta in deltas:
-            here = ranks.methods_with_ranks(results.where(lines, dataset=dataset), delta)
-            above = [_above(here, name) for name in FRONTIER.more]
-            totals[delta] = [a + len(b) for a, b in zip(totals[delta], above, strict=True)]
-            best = ", ".join(f"`{name}`" for name in dict.fromkeys(itertools.chain(*above)))
-            shown.append(f"{' / '.join(str(len(each)) for each in above)} {best}".strip())
-        rows.append((dataset, *shown))
-    cells = len(distinct(lines, "dataset")) * len(budgets(lines)[1])
-    rows.append((f"all, of {cells}", *(" / ".join(map(str, totals[delta])) for delta in deltas)))
-    return table(("", *map(delta_words, deltas)), rows)
+            ranked = ranks.lines_that_hold(results.where(lines, dataset=dataset), delta)
+            winners = [_methods_above_auto(ranked, name) for name in FRONTIER.ranked]
+            counts = [len(methods) for methods in winners]
+            totals[delta] = [total + n for total, n in zip(totals[delta], counts, strict=True)]
+            names = ", ".join(f"`{name}`" for name in dict.fromkeys(itertools.chain(*winners)))
+            cells.append(f"{' / '.join(map(str, counts))} {names}".strip())
+        rows.append((dataset, *cells))
+    num_cells = len(rows) * len(epsilons)
+    rows.append(
+        (f"all, of {num_cells}", *(" / ".join(map(str, totals[delta])) for delta in deltas))
+    )
+    return table(("", *map(delta_in_words, deltas)), rows)
 
 
-def _above(lines: Sequence[Line], name: str) -> list[str]:
+def _methods_above_auto(lines: Sequence[Line], name: str) -> list[str]:
     """For each epsilon at which others are clearly above `auto` by a measure, the best of them."""
-    found = []
+    winners = []
     for auto in results.where(lines, method="auto"):
-        clear = [
+        above = [
             (line[f"{name}_mean"], line["method"])
             for line in results.where(lines, epsilon=auto["epsilon"])
             if line[f"{name}_mean"] - auto[f"{name}_mean"]
-            > 0.003 + 2 * math.hypot(_error(line, name), _error(auto, name))
+            > 0.003 + 2 * math.hypot(_standard_error(line, name), _standard_error(auto, name))
         ]
-        found += [max(clear)[1]] if clear else []
-    return found
+        winners += [max(above)[1]] if above else []
+    return winners
 
 
-def _grids(lines: Sequence[Line]) -> str:
+def _grid_gain_table(lines: Sequence[Line]) -> str:
     """What the best of a grid gains over its one setting, and where it is clearly above `auto`."""
-    return _gains(_best(lines), lines, lambda method: method.removesuffix("-best"))
+    return _gain_table(_lines_of_best(lines), lines, lambda method: method.removesuffix("-best"))
 
 
-def _unranked(lines: Sequence[Line]) -> str:
+def _unranked_table(lines: Sequence[Line]) -> str:
     """The same of methods that lack an epsilon, beside `auto`."""
-    plain = [line for line in _plain(FRONTIER, lines) if line["epsilon"] is not None]
-    ranked = distinct(ranks.at_every_epsilon(plain), "method")
-    unranked = [line for line in plain if line["method"] not in ranked]
-    return _gains(unranked, lines, lambda method: "auto")
+    default_lines = _lines_of_default_methods(FRONTIER, lines)
+    private = [line for line in default_lines if line["epsilon"] is not None]
+    ranked = distinct(ranks.lines_at_every_epsilon(private), "method")
+    unranked = [line for line in private if line["method"] not in ranked]
+    return _gain_table(unranked, lines, lambda method: "auto")
 
 
-def _gains(own: Sequence[Line], lines: Sequence[Line], base: Callable[[str], str]) -> str:
+def _gain_table(
+    lines: Sequence[Line], all_lines: Sequence[Line], base_of: Callable[[str], str]
+) -> str:
     """Mean differences to another method over data sets, and where lines are clearly above `auto`.
 
     Args:
-        own: the lines.
-        lines: all lines.
-        base: from a method's name to that of the other.
+        lines: those that are compared.
+        all_lines: those of the other methods, too.
+        base_of: from a method's name to that of the method that it is compared with.
     """
-    known, epsilons, rows = _at(lines), budgets(own)[1], []
+    by_cell = _lines_by_cell(all_lines)
 
-    def beside(line: Line, method: str) -> Line:
-        return known[line["dataset"], method, line["epsilon"], line["delta"]]
+    def same_cell(line: Line, method: str) -> Line:
+        """The line of another method on the same data and at the same budget."""
+        return by_cell[Cell(line["dataset"], method, line["epsilon"], line["delta"])]
 
-    for method in distinct(own, "method"):
+    epsilons, rows = budgets_of(lines).epsilons, []
+    for method in distinct(lines, "method"):
         cells = []
         for epsilon in epsilons:
-            here = results.where(own, method=method, epsilon=epsilon)
-            pairs = [(line, beside(line, base(method))) for line in here]
+            of_method = results.where(lines, method=method, epsilon=epsilon)
+            bases = [same_cell(line, base_of(method)) for line in of_method]
             gains = [
-                [a[f"{name}_mean"] - b[f"{name}_mean"] for a, b in pairs] for name in FRONTIER.more
+                [
+                    a[f"{name}_mean"] - b[f"{name}_mean"]
+                    for a, b in zip(of_method, bases, strict=True)
+                ]
+                for name in FRONTIER.ranked
             ]
-            above = [
-                sum(bool(_above([line, beside(line, "auto")], name)) for line in here)
-                for name in FRONTIER.more
+            num_above = [
+                sum(
+                    bool(_methods_above_auto([line, same_cell(line, "auto")], name))
+                    for line in of_method
+                )
+                for name in FRONTIER.ranked
             ]
-            shown = " / ".join(f"{100 * statistics.fmean(each):+.1f}" for each in gains if each)
-            cells.append(f"{shown} ({' / '.join(map(str, above))} of {len(here)})" if here else "")
+            means = " / ".join(f"{100 * statistics.fmean(gain):+.1f}" for gain in gains if gain)
+            counts = f"({' / '.join(map(str, num_above))} of {len(of_method)})"
+            cells.append(f"{means} {counts}" if of_method else "")
         rows.append((f"`{method}`", *cells))
     return table(("", *(f"{epsilon:g}" for epsilon in epsilons)), rows) if rows else NOTHING
 
 
-def _price(lines: Sequence[Line]) -> str:
+def _price_table(lines: Sequence[Line]) -> str:
     """AUROC of boosting, of `auto` without noise, and what noise takes from it, in points."""
-    deltas, epsilons = budgets(lines)
-    chosen = [epsilon for epsilon in PRICE_EPSILONS if epsilon in epsilons]
-    auroc = {place: line["auroc_mean"] for place, line in _at(lines).items()}
+    deltas, all_epsilons = budgets_of(lines)
+    epsilons = [epsilon for epsilon in PRICE_EPSILONS if epsilon in all_epsilons]
+    auroc = {cell: line["auroc_mean"] for cell, line in _lines_by_cell(lines).items()}
     rows = []
     for name in distinct(lines, "dataset"):
-        ceiling = auroc.get((name, "auto-without-noise", None, None))
-        boosting = auroc.get((name, "boosting", None, None))
+        ceiling = auroc.get(Cell(name, "auto-without-noise", None, None))
+        boosting = auroc.get(Cell(name, "boosting", None, None))
         cells = [
-            _points(auroc.get((name, "auto", epsilon, delta)), ceiling)
+            _difference_in_points(auroc.get(Cell(name, "auto", epsilon, delta)), ceiling)
             for delta in deltas
-            for epsilon in chosen
+            for epsilon in epsilons
         ]
         levels = ("" if value is None else f"{value:.3f}" for value in (boosting, ceiling))
-        rows.append((name, *levels, _points(ceiling, boosting), *cells))
-    head = ("data", "boosting", "`auto`, no noise", "its difference", *_heads(deltas, chosen))
-    return table(head, rows)
+        rows.append((name, *levels, _difference_in_points(ceiling, boosting), *cells))
+    head = ("data", "boosting", "`auto`, no noise", "its difference")
+    return table((*head, *_budget_heads(deltas, epsilons)), rows)
 
 
 class Worth(NamedTuple):
@@ -303,50 +350,62 @@ class Worth(NamedTuple):
     within: bool
 
 
-def worth(lines: Sequence[Line]) -> list[Worth]:
+def worth_in_rows(lines: Sequence[Line]) -> list[Worth]:
     """What each epsilon of `auto` is worth in rows, where boosting of fewer rows was measured."""
-    found = []
+    worths = []
     for name in distinct(lines, "dataset"):
-        own = [line for line in lines if line["dataset"] == name]
+        lines_of_set = results.where(lines, dataset=name)
         curve = {
             int(line["method"].partition("-")[2] or line["rows"]): line["auroc_mean"]
-            for line in own
+            for line in lines_of_set
             if line["method"].partition("-")[0] == "boosting"
         }
         counts, best = sorted(curve), -math.inf
         if len(counts) < 2:
             continue
         levels = [best := max(best, curve[count]) for count in counts]
-        for line in own:
-            if line["method"] != "auto":
-                continue
-            reached, epsilon, delta = line["auroc_mean"], line["epsilon"], line["delta"]
+        for line in results.where(lines_of_set, method="auto"):
+            auroc, epsilon, delta = line["auroc_mean"], line["epsilon"], line["delta"]
             strength = float(gdp_mu(epsilon, delta)) if delta else epsilon
-            rows = math.exp(float(np.interp(reached, levels, np.log(counts))))
-            within = levels[0] < reached < levels[-1]
-            lost = curve[counts[-1]] - reached
-            found.append(Worth(name, epsilon, delta, line["rows"] * strength, lost, rows, within))
-    return found
+            worths.append(
+                Worth(
+                    dataset=name,
+                    epsilon=epsilon,
+                    delta=delta,
+                    signal=line["rows"] * strength,
+                    lost=curve[counts[-1]] - auroc,
+                    rows=math.exp(float(np.interp(auroc, levels, np.log(counts)))),
+                    within=levels[0] < auroc < levels[-1],
+                )
+            )
+    return worths
 
 
-def _worth(lines: Sequence[Line]) -> str:
+def _worth_table(lines: Sequence[Line]) -> str:
     """The rows of which boosting without privacy ranks as well, by data set, delta and epsilon."""
-    cells = {each[:3]: each for each in worth(lines)}
-    deltas, epsilons = budgets([line for line in lines if line["method"] == "auto"])
-    chosen = [epsilon for epsilon in PRICE_EPSILONS if epsilon in epsilons]
+    worths = {(w.dataset, w.delta, w.epsilon): w for w in worth_in_rows(lines)}
+    deltas, all_epsilons = budgets_of(results.where(lines, method="auto"))
+    epsilons = [epsilon for epsilon in PRICE_EPSILONS if epsilon in all_epsilons]
     rows = []
-    for name in dict.fromkeys(each.dataset for each in cells.values()):
-        count = next(line["rows"] for line in lines if line["dataset"] == name)
-        shown = []
-        for delta, epsilon in itertools.product(deltas, chosen):
-            each = cells.get((name, epsilon, delta))
-            mark = "" if each is None or each.within else "at most " if each.lost > 0 else "all "
-            shown.append("" if each is None else f"{mark}{float(f'{each.rows:.2g}'):,.0f}")
-        rows.append((name, f"{count:,}", *shown))
-    return table(("data", "rows", *_heads(deltas, chosen)), rows)
+    for name in dict.fromkeys(dataset for dataset, _, _ in worths):
+        count = results.where(lines, dataset=name)[0]["rows"]
+        cells = [
+            _format_worth(worths.get((name, delta, epsilon)))
+            for delta, epsilon in itertools.product(deltas, epsilons)
+        ]
+        rows.append((name, f"{count:,}", *cells))
+    return table(("data", "rows", *_budget_heads(deltas, epsilons)), rows)
 
 
-def _points(value: float | None, from_value: float | None) -> str:
+def _format_worth(worth: Worth | None) -> str:
+    """The number of rows in two digits, and whether it is an end of the curve."""
+    if worth is None:
+        return ""
+    mark = "" if worth.within else "at most " if worth.lost > 0 else "all "
+    return f"{mark}{float(f'{worth.rows:.2g}'):,.0f}"
+
+
+def _difference_in_points(value: float | None, from_value: float | None) -> str:
     """A difference in points of a hundredth."""
     if value is None or from_value is None:
         return ""
@@ -356,74 +415,76 @@ def _points(value: float | None, from_value: float | None) -> str:
 # Tuning.
 
 
-def _tuned_lines(lines: Sequence[Line]) -> list[Line]:
+def _lines_of_tuning(lines: Sequence[Line]) -> list[Line]:
     """The lines of auto and of the tuned methods, if any of these were measured."""
     tuned = [line for line in lines if line["method"] in ("auto", *TUNED)]
     return tuned if any(line["method"] in TUNED for line in tuned) else []
 
 
-def _tuned_by_dataset(measure: str, lines: Sequence[Line]) -> str:
+def _tuning_table(measure: str, lines: Sequence[Line]) -> str:
     """For each delta and data set: the measure of auto, and differences to it."""
-    tuned = _tuned_lines(lines)
+    tuned = _lines_of_tuning(lines)
     if not tuned:
         return NOTHING
     factor, digits = MEASURES[measure]
-    value, parts = {place: line[measure] for place, line in _at(tuned).items()}, []
-    deltas, epsilons = budgets(tuned)
+    values = {cell: line[measure] for cell, line in _lines_by_cell(tuned).items()}
+    deltas, epsilons = budgets_of(tuned)
+    blocks = []
     for delta in deltas:
         rows = []
         for name in distinct(tuned, "dataset"):
             cells = []
             for epsilon in epsilons:
-                auto = value.get((name, "auto", epsilon, delta))
+                auto = values.get(Cell(name, "auto", epsilon, delta))
                 if auto is None:
                     cells.append("")
                     continue
-                apart = [
-                    "-" if own is None else f"{factor * (own - auto):+.{digits}f}"
-                    for own in (value.get((name, method, epsilon, delta)) for method in TUNED)
+                tuned_values = (values.get(Cell(name, way, epsilon, delta)) for way in TUNED)
+                differences = [
+                    "-" if value is None else f"{factor * (value - auto):+.{digits}f}"
+                    for value in tuned_values
                 ]
-                cells.append(f"{auto:.3f}: {' / '.join(apart)}".removeprefix("0"))
+                cells.append(f"{auto:.3f}: {' / '.join(differences)}".removeprefix("0"))
             rows.append((name, *cells))
-        parts.append(table((delta_words(delta), *(f"epsilon {e:g}" for e in epsilons)), rows))
-    return "\n\n".join(parts)
+        head = (delta_in_words(delta), *(f"epsilon {epsilon:g}" for epsilon in epsilons))
+        blocks.append(table(head, rows))
+    return "\n\n".join(blocks)
 
 
-def _summary(lines: Sequence[Line]) -> str:
+def _tuning_summary_table(lines: Sequence[Line]) -> str:
     """Mean differences to `auto` over data sets, and on how many the tuned model is better."""
-    tuned = _tuned_lines(lines)
+    tuned = _lines_of_tuning(lines)
     if not tuned:
         return NOTHING
-    deltas, epsilons = budgets(tuned)
-    auto = {_cell(line): line for line in tuned if line["method"] == "auto"}
+    budgets = list(itertools.product(*budgets_of(tuned)))
+    auto = {_cell_and_splits(line): line for line in results.where(tuned, method="auto")}
     rows = []
     for method in TUNED:
-        own_lines = [line for line in tuned if line["method"] == method]
-        for measure in MEASURES if own_lines else ():
+        of_method = results.where(tuned, method=method)
+        for measure in MEASURES if of_method else ():
             cells = []
-            for delta in deltas:
-                for epsilon in epsilons:
-                    here = [
-                        line
-                        for line in own_lines
-                        if (line["epsilon"], line["delta"]) == (epsilon, delta)
-                    ]
-                    pairs = [(line, auto[_cell(line)]) for line in here if _cell(line) in auto]
-                    cells.append(_apart(measure, [a[measure] - b[measure] for a, b in pairs]))
+            for delta, epsilon in budgets:
+                at_budget = results.where(of_method, delta=delta, epsilon=epsilon)
+                differences = [
+                    line[measure] - auto[_cell_and_splits(line)][measure]
+                    for line in at_budget
+                    if _cell_and_splits(line) in auto
+                ]
+                cells.append(_format_mean_difference(measure, differences))
             rows.append((f"`{method}`", measure.removesuffix("_mean").replace("_", " "), *cells))
-    budget = [f"{f'{d:g}' if d else 'pure'}, {e:g}" for d in deltas for e in epsilons]
-    return table(("", "", *budget), rows)
+    heads = [f"{f'{delta:g}' if delta else 'pure'}, {epsilon:g}" for delta, epsilon in budgets]
+    return table(("", "", *heads), rows)
 
 
-def _apart(measure: str, differences: Sequence[float]) -> str:
+def _format_mean_difference(measure: str, differences: Sequence[float]) -> str:
     """The mean of differences, and how many are better than none."""
     if not differences:
         return ""
     factor, digits = MEASURES[measure]
-    better = sum((each < 0) == (measure == "log_loss_mean") for each in differences if each)
-    mean = statistics.fmean(factor * each for each in differences)
-    return f"{mean:+.{digits}f} ({better}/{len(differences)})"
+    num_better = sum((value < 0) == (measure == "log_loss_mean") for value in differences if value)
+    mean = statistics.fmean(factor * value for value in differences)
+    return f"{mean:+.{digits}f} ({num_better}/{len(differences)})"
 
 
-def _cell(line: Line) -> tuple:
+def _cell_and_splits(line: Line) -> tuple:
     return line["dataset"], line["epsilon"], line["delta"], line["splits"]

@@ -9,7 +9,7 @@ measured again, so a run that is killed goes on where it was. Methods that are n
 named and skipped. `--doc` measures nothing.
 """
 
-from experiments.comparisons.run import command
+from experiments.comparisons.run import command_of_task
 from experiments.comparisons.task import REGRESSION
 
-arguments, run = command(REGRESSION)
+arguments, run = command_of_task(REGRESSION)

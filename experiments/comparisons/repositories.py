@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from experiments.common import peers
-from experiments.comparisons.methods import Method, approximate, pure, rival
+from experiments.comparisons.methods import (
+    Method,
+    Trial,
+    fit_of_peer,
+    setting_with_delta,
+    setting_without_delta,
+)
 from experiments.comparisons.study import Study
 
 DEPTH = 4
@@ -65,64 +71,72 @@ SETTING: dict[str, Any] = {
 """Of S-BDT, whose constructor has none. Its delta, 5e-8, is compiled in, and its seed the time."""
 
 
-def _scaled(study: Study, rows: np.ndarray) -> np.ndarray:
+def _scale_numbers(study: Study, rows: np.ndarray) -> np.ndarray:
     """Rows as S-BDT reads them: numbers in [0, 1/2], and the places of other values."""
-    low, high = study.numbers.bounds.T
-    return np.where(study.numbers.nominal, rows, (rows - low) / (high - low) / 2)
+    low, high = study.peer_rows.bounds.T
+    return np.where(study.peer_rows.nominal, rows, (rows - low) / (high - low) / 2)
 
 
-def _s_bdt(study: Study, rows: peers.Rows, epsilon: float, delta: float, seed: int) -> peers.Fit:
+def _s_bdt(trial: Trial, rows: peers.Rows) -> peers.Fit:
     import sbdt  # pyright: ignore[reportMissingImports]
 
-    del delta, seed
-    places = zip(rows.nominal, rows.bounds[:, 1], strict=True)
-    values = [list(map(float, range(int(high) + 1))) if is_ else [] for is_, high in places]
-    given = {"cat_idx": np.flatnonzero(rows.nominal).tolist(), "cat_values": values}
-    given |= {"num_idx": np.flatnonzero(~rows.nominal).tolist(), "task": b"BinaryClassification"}
-    model = sbdt.S_BDT(**SETTING, **given, privacy_budget=epsilon)
-    taught, label = _scaled(study, rows.numbers), rows.label.astype(float)
+    columns = zip(rows.nominal, rows.bounds[:, 1], strict=True)
+    values = [
+        list(map(float, range(int(last) + 1))) if is_nominal else [] for is_nominal, last in columns
+    ]
+    model = sbdt.S_BDT(
+        **SETTING,
+        cat_idx=np.flatnonzero(rows.nominal).tolist(),
+        cat_values=values,
+        num_idx=np.flatnonzero(~rows.nominal).tolist(),
+        task=b"BinaryClassification",
+        privacy_budget=trial.epsilon,
+    )
+    scaled, label = _scale_numbers(trial.study, rows.numbers), rows.label.astype(float)
 
     def fit() -> Any:
-        model.train(taught, label, b"custom")
+        model.train(scaled, label, b"custom")
         return model
 
     return fit
 
 
-def _odds(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    score = np.asarray(model.predict(_scaled(study, rows)))
+def _predict_log_odds(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    score = np.asarray(model.predict(_scale_numbers(study, rows)))
     return score, 1 / (1 + np.exp(-score))
 
 
-def _privatree(
-    study: Study, rows: peers.Rows, epsilon: float, delta: float, seed: int
-) -> peers.Fit:
+def _privatree(trial: Trial, rows: peers.Rows) -> peers.Fit:
     from privatree.privatree import (  # pyright: ignore[reportMissingImports]
         PrivaTreeClassifier,
     )
 
-    del study, delta
-    given = {"feature_range": [*map(tuple, rows.bounds)], "random_state": seed}
-    given |= {"categorical_features": np.where(rows.nominal, rows.bounds[:, 1] + 1, 0).astype(int)}
-    model = PrivaTreeClassifier(max_depth=DEPTH, epsilon=epsilon, **given)
+    num_values = np.where(rows.nominal, rows.bounds[:, 1] + 1, 0).astype(int)
+    model = PrivaTreeClassifier(
+        max_depth=DEPTH,
+        epsilon=trial.epsilon,
+        feature_range=[*map(tuple, rows.bounds)],
+        random_state=trial.split,
+        categorical_features=num_values,
+    )
     return lambda: model.fit(rows.numbers, rows.label)
 
 
-def _leaves(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, None]:
-    """Its leaves have a class and no probability."""
+def _predict_leaf_classes(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, None]:
+    """Scores alone: leaves of PrivaTree have a class and no probability."""
     del study
     return np.asarray(model.predict_proba(rows))[:, -1] - 0.5, None
 
 
 METHODS = {
     "s-bdt": Method(
-        rival(_s_bdt, _odds),
-        approximate("S_BDT: 150 trees of depth 5 on tenths of the rows"),
+        fit_of_peer(_s_bdt, _predict_log_odds),
+        setting_with_delta("S_BDT: 150 trees of depth 5 on tenths of the rows"),
         library="S-BDT",
     ),
     "privatree": Method(
-        rival(_privatree, _leaves),
-        pure(f"PrivaTreeClassifier: defaults, depth {DEPTH}"),
+        fit_of_peer(_privatree, _predict_leaf_classes),
+        setting_without_delta(f"PrivaTreeClassifier: defaults, depth {DEPTH}"),
         library="PrivaTree",
     ),
 }

@@ -45,50 +45,55 @@ class Study:
         return np.asarray(self.data.label, bool)
 
     @cached_property
-    def numbers(self) -> peers.Rows:
+    def peer_rows(self) -> peers.Rows:
         """The rows as other libraries read them."""
         target = self.target.astype(int) if self.target.dtype.kind == "b" else self.target
-        return peers.rows_by(self.data.domain, self.data.columns, target)
+        return peers.rows_of_columns(self.data.domain, self.data.columns, target)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the target is classes, and no number."""
+        return self.target.dtype.kind != "f"
 
     @cached_property
-    def _padded(self) -> Table:
+    def _padded_table(self) -> Table:
         if not isinstance(self.data, data.Dataset):
             raise TypeError(f"{self.data.name} has a declared target")
         return tables.pad_to_bucket(self.data.table)
 
-    def taught(self, split: int) -> Table:
+    def training_table(self, split: int) -> Table:
         """The table of two classes, of the split's training rows; test rows are absent."""
-        present = np.asarray(self._padded.present).copy()
+        present = np.asarray(self._padded_table.present).copy()
         present[: len(self.target)] &= ~self.tests[split]
-        return self._padded._replace(present=jnp.asarray(present))
+        return self._padded_table._replace(present=jnp.asarray(present))
 
     @property
-    def kind(self) -> Nominal | Numeric:
+    def target_kind(self) -> Nominal | Numeric:
         """The declared classes, or the declared range.
 
         Raises:
-            TypeError: if nothing was declared.
+            TypeError: if no target was declared.
         """
         if not isinstance(self.data, targets.Targeted):
             raise TypeError(f"{self.data.name} has no declared target")
         return self.data.kind
 
     @property
-    def classes(self) -> int:
-        """How many classes are declared; 2 if nothing is."""
+    def num_classes(self) -> int:
+        """How many classes are declared; 2 if no target is."""
         if self.target.dtype.kind == "b":
             return 2
-        assert isinstance(self.kind, Nominal)
-        return len(self.kind.values)
+        assert isinstance(self.target_kind, Nominal)
+        return len(self.target_kind.values)
 
     @property
-    def bounds(self) -> tuple[float, float]:
+    def target_bounds(self) -> tuple[float, float]:
         """The declared range of the target."""
-        assert isinstance(self.kind, Numeric)
-        return float(self.kind.low), float(self.kind.high)
+        assert isinstance(self.target_kind, Numeric)
+        return float(self.target_kind.low), float(self.target_kind.high)
 
 
-def test_rows(target: np.ndarray, split: int) -> np.ndarray:
+def draw_test_rows(target: np.ndarray, split: int) -> np.ndarray:
     """bool[N]: a quarter of the rows; of each class, if the target is classes.
 
     A class of fewer than four rows has no test row.
@@ -105,7 +110,9 @@ def test_rows(target: np.ndarray, split: int) -> np.ndarray:
     return test
 
 
-def two_classes(name: str, splits: int, bound: float, folder: str | Path | None = None) -> Study:
+def load_two_classes(
+    name: str, *, splits: int, bound: float, folder: str | Path | None = None
+) -> Study:
     """Load a data set of two classes and split it.
 
     Args:
@@ -122,12 +129,14 @@ def two_classes(name: str, splits: int, bound: float, folder: str | Path | None 
         tests = np.stack([dataset.test] * splits)
     else:
         label = np.asarray(dataset.label)
-        tests = np.stack([test_rows(label, split) for split in range(splits)])
+        tests = np.stack([draw_test_rows(label, split) for split in range(splits)])
     return Study(dataset, tests, int(bound * np.sum(~tests[0])))
 
 
-def declared(name: str, splits: int, bound: float, folder: str | Path | None = None) -> Study:
-    """The same of a data set with a declared target."""
+def load_declared_target(
+    name: str, *, splits: int, bound: float, folder: str | Path | None = None
+) -> Study:
+    """Load a data set with a declared target and split it; arguments as of `load_two_classes`."""
     loaded = targets.load_target(name, BINS, folder)
-    tests = np.stack([test_rows(loaded.target, split) for split in range(splits)])
+    tests = np.stack([draw_test_rows(loaded.target, split) for split in range(splits)])
     return Study(loaded, tests, int(bound * np.sum(~tests[0])))

@@ -19,9 +19,15 @@ import numpy as np
 
 from dpbt.privacy import conversions
 from experiments.common import peers
-from experiments.comparisons.challengers import GROUPS, joined
-from experiments.comparisons.methods import Fit, Found, Method, approximate
-from experiments.comparisons.study import Study
+from experiments.comparisons.challengers import GROUPS, join_bins
+from experiments.comparisons.methods import (
+    Fit,
+    Method,
+    Predictions,
+    Trial,
+    scores_and_probabilities,
+    setting_with_delta,
+)
 
 RARE = 3.0
 """Values of a column that are counted below so many deviations of the noise are joined."""
@@ -29,8 +35,21 @@ RARE = 3.0
 SWEEPS = 20
 """Of proportional fitting, which makes a pair agree with its columns."""
 
-Table = tuple[np.ndarray, list[int], np.ndarray]
-"""(i[N, F] codes, the number of codes of each column, i[N] the groups of rows)."""
+
+class GroupedCodes(NamedTuple):
+    """Rows as codes, in groups.
+
+    Attributes:
+        codes: i[N, F], the code of each cell.
+        sizes: the number of codes of each column.
+        group: i[N], the group of each row.
+        num_groups: G.
+    """
+
+    codes: np.ndarray
+    sizes: list[int]
+    group: np.ndarray
+    num_groups: int
 
 
 class Tree(NamedTuple):
@@ -49,95 +68,112 @@ class Tree(NamedTuple):
     values: list[np.ndarray]
 
 
-def single(table: Table, groups: int) -> list[np.ndarray]:
+class SyntheticRows(NamedTuple):
+    """Rows that are drawn from a tree: i[rows, F] values, and i[rows] groups."""
+
+    values: np.ndarray
+    group: np.ndarray
+
+
+def count_columns(table: GroupedCodes) -> list[np.ndarray]:
     """f[G, C] of each column, the counts of its codes by group; a row moves one cell of each."""
-    codes, sizes, group = table
-    found = [np.zeros((groups, size)) for size in sizes]
-    for place, counts in enumerate(found):
-        np.add.at(counts, (group, codes[:, place]), 1)
-    return found
+    columns = [np.zeros((table.num_groups, size)) for size in table.sizes]
+    for place, counts in enumerate(columns):
+        np.add.at(counts, (table.group, table.codes[:, place]), 1)
+    return columns
 
 
-def double(table: Table, groups: int) -> np.ndarray:
+def count_pairs(table: GroupedCodes) -> np.ndarray:
     """f32[G, S, S]: counts of all pairs of the S codes of all columns."""
-    codes, sizes, group = table
-    values = np.zeros((len(codes), sum(sizes)), np.float32)
-    np.put_along_axis(values, codes + _starts(sizes), 1.0, axis=1)
-    return np.stack([values[group == g].T @ values[group == g] for g in range(groups)])
+    values = np.zeros((len(table.codes), sum(table.sizes)), np.float32)
+    np.put_along_axis(values, table.codes + _column_starts(table.sizes), 1.0, axis=1)
+    groups = [values[table.group == g] for g in range(table.num_groups)]
+    return np.stack([rows.T @ rows for rows in groups])
 
 
-def _starts(sizes: Sequence[int]) -> np.ndarray:
+def _column_starts(sizes: Sequence[int]) -> np.ndarray:
+    """i[F], the place of the first code of each column among all codes."""
     return np.cumsum([0, *sizes[:-1]])
 
 
-def scores(joint: np.ndarray, columns: Sequence[np.ndarray], totals: np.ndarray) -> np.ndarray:
+def score_pairs(
+    pair_counts: np.ndarray, columns: Sequence[np.ndarray], totals: np.ndarray
+) -> np.ndarray:
     """f[F, F]: how far pairs are from independent ones in L1; a row moves each by at most 1."""
-    share, at = np.concatenate(columns, axis=1), _starts([each.shape[1] for each in columns])
+    share = np.concatenate(columns, axis=1)
+    starts = _column_starts([column.shape[1] for column in columns])
     expected = totals[:, None, None] * share[:, :, None] * share[:, None, :]
-    apart = np.abs(joint - expected).sum(axis=0)
-    return np.add.reduceat(np.add.reduceat(apart, at, axis=0), at, axis=1)
+    distance = np.abs(pair_counts - expected).sum(axis=0)
+    return np.add.reduceat(np.add.reduceat(distance, starts, axis=0), starts, axis=1)
 
 
-def learned(rng: np.random.Generator, table: Table, groups: int, rho: float) -> Tree:
+def release_tree(rng: np.random.Generator, table: GroupedCodes, rho: float) -> Tree:
     """The private tree of a table, for rho of zCDP."""
-    codes, sizes, group = table
-    count = len(sizes)
+    count = len(table.sizes)
     noise = np.sqrt(3 * count / (2 * rho))
-    noisy = [each + noise * rng.normal(size=each.shape) for each in single(table, groups)]
-    weights = 1 / np.array(sizes)  # a sum of C counts has C times the variance
-    totals = sum(w * each.sum(axis=1) for w, each in zip(weights, noisy, strict=True))
+    noisy = [counts + noise * rng.normal(size=counts.shape) for counts in count_columns(table)]
+    weights = 1 / np.array(table.sizes)  # a sum of C counts has C times the variance
+    totals = sum(w * counts.sum(axis=1) for w, counts in zip(weights, noisy, strict=True))
     totals = np.maximum(totals / weights.sum(), 1)
-    values = [_kept(each.sum(axis=0) >= RARE * noise * groups**0.5) for each in noisy]
-    sizes = [int(each.max()) + 1 for each in values]
-    codes = np.stack([each[at] for each, at in zip(values, codes.T, strict=True)], axis=1)
-    joins = [np.eye(size)[each] for size, each in zip(sizes, values, strict=True)]
-    columns = [_shares(a @ b, totals) for a, b in zip(noisy, joins, strict=True)]
+    min_count = RARE * noise * table.num_groups**0.5
+    values = [_join_rare_values(counts.sum(axis=0) >= min_count) for counts in noisy]
+    sizes = [int(codes.max()) + 1 for codes in values]
+    codes = np.stack(
+        [new_codes[cells] for new_codes, cells in zip(values, table.codes.T, strict=True)], axis=1
+    )
+    joins = [np.eye(size)[new_codes] for size, new_codes in zip(sizes, values, strict=True)]
+    columns = [
+        _nearest_shares(counts @ join, totals) for counts, join in zip(noisy, joins, strict=True)
+    ]
 
-    joint, at = double((codes, sizes, group), groups), _starts(sizes)
-    each = np.sqrt(8 * rho / 3 / max(count - 1, 1))
-    error, pairs = np.sqrt(3 * (count - 1) / (2 * rho)), []
-    for a, b in _spanning(rng, scores(joint, columns, totals), each):
-        cells = joint[:, at[a] : at[a] + sizes[a], at[b] : at[b] + sizes[b]]
-        cells = _shares(cells + error * rng.normal(size=cells.shape), totals)
-        pairs.append(((a, b), _fitted(cells, columns[a], columns[b])))
+    pair_counts = count_pairs(table._replace(codes=codes, sizes=sizes))
+    starts = _column_starts(sizes)
+    epsilon = np.sqrt(8 * rho / 3 / max(count - 1, 1))
+    pair_noise, pairs = np.sqrt(3 * (count - 1) / (2 * rho)), []
+    for a, b in _draw_spanning_tree(rng, score_pairs(pair_counts, columns, totals), epsilon):
+        cells = pair_counts[:, starts[a] : starts[a] + sizes[a], starts[b] : starts[b] + sizes[b]]
+        shares = _nearest_shares(cells + pair_noise * rng.normal(size=cells.shape), totals)
+        pairs.append(((a, b), _fit_to_margins(shares, columns[a], columns[b])))
     return Tree(totals, columns, pairs, values)
 
 
-def _kept(often: np.ndarray) -> np.ndarray:
-    """i[V]: places of the values that occur often; the others share one after these."""
-    return np.where(often, np.cumsum(often) - 1, often.sum())
+def _join_rare_values(is_frequent: np.ndarray) -> np.ndarray:
+    """i[V], the new code of each value; rare values share the code after those of the others."""
+    return np.where(is_frequent, np.cumsum(is_frequent) - 1, is_frequent.sum())
 
 
-def _shares(table: np.ndarray, total: np.ndarray) -> np.ndarray:
+def _nearest_shares(counts: np.ndarray, total: np.ndarray) -> np.ndarray:
     """The nearest nonnegative numbers f[G, ...] that add up to the total of a group, as shares."""
-    flat = table.reshape(len(table), -1)
+    flat = counts.reshape(len(counts), -1)
     falling = -np.sort(-flat, axis=1)
     excess = (np.cumsum(falling, axis=1) - total[:, None]) / np.arange(1, flat.shape[1] + 1)
     last = np.sum(falling > excess, axis=1) - 1
     positive = np.maximum(flat - excess[np.arange(len(flat)), last][:, None], 0)
-    return (positive / total[:, None]).reshape(table.shape)
+    return (positive / total[:, None]).reshape(counts.shape)
 
 
-def _spanning(rng: np.random.Generator, score: np.ndarray, epsilon: float) -> list[tuple[int, int]]:
+def _draw_spanning_tree(
+    rng: np.random.Generator, score: np.ndarray, epsilon: float
+) -> list[tuple[int, int]]:
     """A tree of pairs by the exponential mechanism, one after the other, from column 0 on."""
-    part, chosen = np.arange(len(score)), []
+    component, edges = np.arange(len(score)), []
     for _ in range(len(score) - 1):
-        drawn = epsilon / 2 * score + rng.gumbel(size=score.shape)
-        drawn[(part[:, None] == part) | np.tri(len(score), dtype=bool)] = -np.inf
-        a, b = map(int, np.unravel_index(np.argmax(drawn), drawn.shape))
-        part[part == part[b]] = part[a]
-        chosen.append((a, b))
+        noisy = epsilon / 2 * score + rng.gumbel(size=score.shape)
+        noisy[(component[:, None] == component) | np.tri(len(score), dtype=bool)] = -np.inf
+        a, b = map(int, np.unravel_index(np.argmax(noisy), noisy.shape))
+        component[component == component[b]] = component[a]
+        edges.append((a, b))
 
     connected, ordered = {0}, []
-    while chosen:
-        a, b = pair = next(pair for pair in chosen if connected & {*pair})
-        chosen.remove(pair)
+    while edges:
+        a, b = edge = next(edge for edge in edges if connected & {*edge})
+        edges.remove(edge)
         ordered.append((a, b) if a in connected else (b, a))
         connected |= {a, b}
     return ordered
 
 
-def _fitted(pair: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def _fit_to_margins(pair: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """A pair whose margins are those of its columns, as far as its zeros allow."""
     for _ in range(SWEEPS):
         pair = pair * (first / np.maximum(pair.sum(axis=2), 1e-12))[:, :, None]
@@ -145,51 +181,54 @@ def _fitted(pair: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarr
     return pair
 
 
-def drawn(rng: np.random.Generator, tree: Tree, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """(i[rows, F] values, i[rows] groups) of synthetic rows; a rare code is any of its values."""
+def draw_rows(rng: np.random.Generator, tree: Tree, rows: int) -> SyntheticRows:
+    """So many synthetic rows; a rare code is any of its values."""
     group = rng.choice(len(tree.totals), rows, p=tree.totals / tree.totals.sum())
     codes = np.zeros((rows, len(tree.columns)), int)
-    codes[:, 0] = _places(rng, tree.columns[0][group])
+    codes[:, 0] = _draw_places(rng, tree.columns[0][group])
     for (a, b), pair in tree.pairs:
-        codes[:, b] = _places(rng, pair[group, codes[:, a]] + 1e-9 * tree.columns[b][group])
-    found = [
-        _places(rng, np.eye(each.max() + 1)[:, each][at])
-        for each, at in zip(tree.values, codes.T, strict=True)
+        weights = pair[group, codes[:, a]] + 1e-9 * tree.columns[b][group]
+        codes[:, b] = _draw_places(rng, weights)
+    values = [
+        _draw_places(rng, np.eye(codes_of_values.max() + 1)[:, codes_of_values][cells])
+        for codes_of_values, cells in zip(tree.values, codes.T, strict=True)
     ]
-    return np.stack(found, axis=1), group
+    return SyntheticRows(np.stack(values, axis=1), group)
 
 
-def _places(rng: np.random.Generator, weights: np.ndarray) -> np.ndarray:
+def _draw_places(rng: np.random.Generator, weights: np.ndarray) -> np.ndarray:
     """i[N]: a place of each row of weights, in proportion."""
     sums = np.cumsum(weights, axis=1)
     return np.sum(sums <= rng.random((len(sums), 1)) * sums[:, -1:], axis=1)
 
 
-def _boosted(by_class: bool) -> Fit:
-    def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
+def _boost_synthetic_rows(*, by_class: bool) -> Fit:
+    def fit(trial: Trial) -> Predictions:
         from sklearn.ensemble import HistGradientBoostingClassifier
 
-        test, target = study.tests[split], study.target.astype(int)
-        rng, rho = np.random.default_rng(split), float(conversions.zcdp_rho(epsilon, delta))
-        codes, sizes = joined(study)
-        codes = codes[: len(target)]
-        taught, label = codes[~test], target[~test]
+        study, test = trial.study, trial.test
+        rng = np.random.default_rng(trial.split)
+        rho = float(conversions.zcdp_rho(trial.epsilon, trial.delta))
+        codes, sizes = join_bins(study)
+        codes, label = codes[: len(test)], study.target.astype(int)[~test]
         with peers.on_one_core():
             start = time.perf_counter()
             if by_class:
-                made, own = drawn(rng, learned(rng, (taught, sizes, label), 2, rho), study.rows)
+                table = GroupedCodes(codes[~test], sizes, group=label, num_groups=2)
+                values, labels = draw_rows(rng, release_tree(rng, table, rho), study.rows)
             else:
-                one = np.zeros_like(label)
-                table = np.column_stack([label, taught]), [2, *sizes], one
-                made, _ = drawn(rng, learned(rng, table, 1, rho), study.rows)
-                own, made = made[:, 0], made[:, 1:]
+                cells = np.column_stack([label, codes[~test]])
+                group = np.zeros_like(label)
+                table = GroupedCodes(cells, [2, *sizes], group=group, num_groups=1)
+                drawn = draw_rows(rng, release_tree(rng, table, rho), study.rows).values
+                values, labels = drawn[:, 1:], drawn[:, 0]
             model = HistGradientBoostingClassifier(
-                categorical_features=study.numbers.nominal,  # pyright: ignore[reportArgumentType]
-                random_state=split,
-            ).fit(made, own)
+                categorical_features=study.peer_rows.nominal,  # pyright: ignore[reportArgumentType]
+                random_state=trial.split,
+            ).fit(values, labels)
             seconds = time.perf_counter() - start
             probability = np.asarray(model.predict_proba(codes[test]))[:, -1]
-        return Found(probability - 0.5, probability, seconds)
+        return scores_and_probabilities(probability, seconds)
 
     return fit
 
@@ -198,9 +237,13 @@ _WORDS = (
     f"HistGradientBoostingClassifier on synthetic rows of a tree of pairs, {GROUPS} joined bins"
 )
 METHODS = {
-    "mst": Method(_boosted(False), approximate(_WORDS), library="scikit-learn"),
+    "mst": Method(
+        _boost_synthetic_rows(by_class=False), setting_with_delta(_WORDS), library="scikit-learn"
+    ),
     "mst-by-class": Method(
-        _boosted(True), approximate(f"{_WORDS}, by class"), library="scikit-learn"
+        _boost_synthetic_rows(by_class=True),
+        setting_with_delta(f"{_WORDS}, by class"),
+        library="scikit-learn",
     ),
 }
 """Name -> method, in the order of tables."""

@@ -17,166 +17,182 @@ from experiments.common import peers
 from experiments.common.data.targets import Targeted
 from experiments.comparisons.methods import (
     Fit,
-    Found,
     Method,
-    approximate,
-    classifiers,
+    Predictions,
+    Trial,
+    describe_recipe,
+    fit_of_peer,
     gradient_boosting,
-    pure,
-    rival,
-    setting_of,
-    words,
+    peer_classifiers,
+    setting_with_any_delta,
+    setting_with_delta,
+    setting_without_delta,
 )
 from experiments.comparisons.study import Study
 
 
-def _table(study: Study, rows: np.ndarray) -> Table:
+def table_of_rows(study: Study, rows: np.ndarray) -> Table:
     """The table of some rows; `rows` is bool[N]."""
-    some = study.data.where(rows)
-    assert isinstance(some, Targeted)  # as methods of classes and of numbers are given
-    return dpbt.table(some.domain, some.columns, some.cells, target=some.kind)
+    dataset = study.data.where(rows)
+    assert isinstance(dataset, Targeted)  # as methods of classes and of numbers get it
+    return dpbt.table(dataset.domain, dataset.columns, dataset.cells, target=dataset.kind)
 
 
-def _recipe(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
+def _auto_recipe(trial: Trial) -> Recipe:
     """The untuned recipe of a split, whose number is the seed of its public splits."""
-    given: dict[str, Any] = {"domain": study.data.domain, "target": study.kind}
-    return recipes.auto(epsilon=epsilon, delta=delta, rows=study.rows, seed=split, **given)
+    study = trial.study
+    return recipes.auto(
+        domain=study.data.domain,
+        target=study.target_kind,
+        seed=trial.split,
+        **trial.recipe_arguments,
+    )
 
 
-def _auto(study: Study, split: int, epsilon: float, delta: float) -> Found:
-    test = study.tests[split]
-    table, recipe = _table(study, ~test), _recipe(study, split, epsilon, delta)
+def _predict_auto(trial: Trial) -> Predictions:
+    study = trial.study
+    table, recipe = table_of_rows(study, ~trial.test), _auto_recipe(trial)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", keys.ResearchKeyWarning)
         start = time.perf_counter()
-        model = jax.block_until_ready(dpbt.fit(jax.random.key(split), table, recipe))
+        model = jax.block_until_ready(dpbt.fit(jax.random.key(trial.split), table, recipe))
         seconds = time.perf_counter() - start
 
-    held = _table(study, test)
-    predicted = np.asarray(dpbt.predict(model, held))
-    if not isinstance(study.kind, Nominal):
-        return Found(predicted.astype(np.float64), None, seconds)
-    probability = np.asarray(dpbt.predict_proba(model, held))
-    return Found(predicted.astype(np.int64), probability, seconds)
+    test_table = table_of_rows(study, trial.test)
+    predicted = np.asarray(dpbt.predict(model, test_table))
+    if not isinstance(study.target_kind, Nominal):
+        return Predictions(predicted.astype(np.float64), None, seconds)
+    probability = np.asarray(dpbt.predict_proba(model, test_table))
+    return Predictions(predicted.astype(np.int64), probability, seconds)
 
 
-def _setting(study: Study, epsilon: float, delta: float) -> str:
-    return setting_of(_recipe(study, 0, epsilon, delta))
+def _describe_auto(trial: Trial) -> str:
+    return describe_recipe(_auto_recipe(trial))
 
 
-def _as_classes(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _predict_classes(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Classes and probabilities; a class that the model never saw has probability 0.
 
     Probabilities that are no numbers are even over the classes.
     """
-    probability = np.zeros((len(rows), study.classes))
+    probability = np.zeros((len(rows), study.num_classes))
     probability[:, np.asarray(model.classes_, int)] = model.predict_proba(rows)
-    broken = ~np.isfinite(probability).all(axis=1)
-    probability[broken] = 1 / study.classes
+    is_broken = ~np.isfinite(probability).all(axis=1)
+    probability[is_broken] = 1 / study.num_classes
     return np.asarray(model.predict(rows)).astype(np.int64), probability
 
 
-def _as_numbers(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, None]:
-    """Numbers, clipped to the declared range; none is the middle of the range."""
-    low, high = study.bounds
+def _predict_numbers(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, None]:
+    """Numbers, clipped to the declared range; the middle of the range replaces what is none."""
+    low, high = study.target_bounds
     predicted = np.nan_to_num(np.asarray(model.predict(rows), np.float64), nan=(low + high) / 2)
     return np.clip(predicted, low, high), None
 
 
-def _forest(study: Study, rows: peers.Rows, epsilon: float, delta: float, seed: int) -> peers.Fit:
+def _random_forest(trial: Trial, rows: peers.Rows) -> peers.Fit:
     from sklearn import ensemble
 
-    del epsilon, delta
     kinds = ensemble.RandomForestRegressor, ensemble.RandomForestClassifier
-    model: Any = kinds[study.target.dtype.kind != "f"](random_state=seed)
+    model: Any = kinds[trial.study.has_classes](random_state=trial.split)
     return lambda: model.fit(rows.numbers, rows.label)
 
 
-def _larger_class(study: Study, split: int, epsilon: float, delta: float) -> Found:
-    del epsilon, delta
-    test = study.tests[split]
-    counts = np.bincount(study.target[~test], minlength=study.classes)
-    probability = np.tile(counts / counts.sum(), (int(test.sum()), 1))
-    return Found(np.full(int(test.sum()), int(counts.argmax())), probability, 0.0)
+def _predict_larger_class(trial: Trial) -> Predictions:
+    study, num_tests = trial.study, int(trial.test.sum())
+    counts = np.bincount(study.target[~trial.test], minlength=study.num_classes)
+    probability = np.tile(counts / counts.sum(), (num_tests, 1))
+    return Predictions(np.full(num_tests, int(counts.argmax())), probability, 0.0)
 
 
-def _constant(statistic: Callable[[np.ndarray], Any]) -> Fit:
-    """The same number for all rows, of the targets in training."""
+def _predict_constant(statistic: Callable[[np.ndarray], Any]) -> Fit:
+    """The same number for all rows: a statistic of the targets in training."""
 
-    def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
-        del epsilon, delta
-        test = study.tests[split]
-        number = float(statistic(study.target[~test]))
-        return Found(np.full(int(test.sum()), number), None, 0.0)
+    def fit(trial: Trial) -> Predictions:
+        number = float(statistic(trial.study.target[~trial.test]))
+        return Predictions(np.full(int(trial.test.sum()), number), None, 0.0)
 
     return fit
 
 
-_OURS = {"auto": Method(_auto, _setting)}
-_OURS["auto-without-noise"] = _OURS["auto"]._replace(private=False)
-_THEIRS = classifiers(_as_classes)
+def _diffprivlib_bayes(trial: Trial, rows: peers.Rows) -> peers.Fit:
+    return peers.diffprivlib_bayes(rows, epsilon=trial.epsilon, seed=trial.split)
+
+
+def _diffprivlib_linear(trial: Trial, rows: peers.Rows) -> peers.Fit:
+    return peers.diffprivlib_linear(
+        rows, trial.study.target_bounds, epsilon=trial.epsilon, seed=trial.split
+    )
+
+
+def _private_ebm(trial: Trial, rows: peers.Rows) -> peers.Fit:
+    return peers.private_ebm(
+        rows,
+        epsilon=trial.epsilon,
+        delta=trial.delta,
+        seed=trial.split,
+        bounds=trial.study.target_bounds,
+    )
+
+
+_AUTO = {"auto": Method(_predict_auto, _describe_auto)}
+_AUTO["auto-without-noise"] = _AUTO["auto"]._replace(private=False)
+_PEERS = peer_classifiers(_predict_classes)
 
 CLASSES: Mapping[str, Method] = {
-    **_OURS,
-    "diffprivlib-forest": _THEIRS["diffprivlib-forest"],
-    "diffprivlib-logistic": _THEIRS["diffprivlib-logistic"],
+    **_AUTO,
+    "diffprivlib-forest": _PEERS["diffprivlib-forest"],
+    "diffprivlib-logistic": _PEERS["diffprivlib-logistic"],
     "diffprivlib-bayes": Method(
-        rival(
-            lambda study, rows, epsilon, delta, seed: peers.diffprivlib_bayes(rows, epsilon, seed),
-            _as_classes,
-        ),
-        pure("GaussianNB: defaults"),
+        fit_of_peer(_diffprivlib_bayes, _predict_classes),
+        setting_without_delta("GaussianNB: defaults"),
         library="diffprivlib",
     ),
-    "boosting": _THEIRS["boosting"],
+    "boosting": _PEERS["boosting"],
     "random-forest": Method(
-        rival(_forest, _as_classes),
-        words("RandomForestClassifier: defaults, no privacy"),
+        fit_of_peer(_random_forest, _predict_classes),
+        setting_with_any_delta("RandomForestClassifier: defaults, no privacy"),
         private=False,
         library="scikit-learn",
     ),
     "larger-class": Method(
-        _larger_class, words("the shares of the classes in training"), private=False
+        _predict_larger_class,
+        setting_with_any_delta("the shares of the classes in training"),
+        private=False,
     ),
 }
 """Name -> method for several classes, in the order of tables."""
 
 NUMBERS: Mapping[str, Method] = {
-    **_OURS,
+    **_AUTO,
     "diffprivlib-linear": Method(
-        rival(
-            lambda study, rows, epsilon, delta, seed: peers.diffprivlib_linear(
-                rows, study.bounds, epsilon, seed
-            ),
-            _as_numbers,
-            "unit",
-        ),
-        pure("LinearRegression"),
+        fit_of_peer(_diffprivlib_linear, _predict_numbers, "unit"),
+        setting_without_delta("LinearRegression"),
         library="diffprivlib",
     ),
     "dp-ebm": Method(
-        rival(
-            lambda study, rows, epsilon, delta, seed: peers.private_ebm(
-                rows, epsilon, delta, seed, study.bounds
-            ),
-            _as_numbers,
-        ),
-        approximate("DPExplainableBoostingRegressor: defaults"),
+        fit_of_peer(_private_ebm, _predict_numbers),
+        setting_with_delta("DPExplainableBoostingRegressor: defaults"),
         library="interpret-core",
     ),
     "boosting": Method(
-        rival(gradient_boosting, _as_numbers),
-        words("HistGradientBoostingRegressor: defaults, no privacy"),
+        fit_of_peer(gradient_boosting, _predict_numbers),
+        setting_with_any_delta("HistGradientBoostingRegressor: defaults, no privacy"),
         private=False,
         library="scikit-learn",
     ),
     "random-forest": Method(
-        rival(_forest, _as_numbers),
-        words("RandomForestRegressor: defaults, no privacy"),
+        fit_of_peer(_random_forest, _predict_numbers),
+        setting_with_any_delta("RandomForestRegressor: defaults, no privacy"),
         private=False,
         library="scikit-learn",
     ),
-    "mean": Method(_constant(np.mean), words("the mean in training"), private=False),
-    "median": Method(_constant(np.median), words("the median in training"), private=False),
+    "mean": Method(
+        _predict_constant(np.mean), setting_with_any_delta("the mean in training"), private=False
+    ),
+    "median": Method(
+        _predict_constant(np.median),
+        setting_with_any_delta("the median in training"),
+        private=False,
+    ),
 }
 """Name -> method for numbers, in the order of tables."""

@@ -1,5 +1,6 @@
 """The four comparisons: their data sets, methods and measures."""
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,10 +12,9 @@ from experiments.common import data, peers, results
 from experiments.common.cells import Cell
 from experiments.common.data import fresh, targets
 from experiments.comparisons import binary
-from experiments.comparisons import targets as declared
-from experiments.comparisons.methods import Method
-from experiments.comparisons.study import BINS, Study, two_classes
-from experiments.comparisons.study import declared as with_target
+from experiments.comparisons import targets as methods_of_targets
+from experiments.comparisons.methods import Method, Trial
+from experiments.comparisons.study import BINS, Study, load_declared_target, load_two_classes
 
 SETTLED = ("adult", "magic", "mushroom", "cod-rna", "banknote", "breast-wisc")
 """Data sets on which the rule of `auto` was settled."""
@@ -33,10 +33,10 @@ SETTLED_NUMBERS, UNTOUCHED_NUMBERS = (
     ("abalone", "wine-white", "wine-red"),
     ("credit-limit", "adult-age"),
 )
-"""The same for rules of several classes, and for rules of numbers."""
+"""Of rules of several classes, and of rules of numbers: data sets like those above."""
 
 DELTAS = (0.0, 5e-8)
-MANY = (0.1, 0.5, 1.0, 2.0, 5.0)
+TARGET_EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
 """The epsilons of several classes and of numbers."""
 
 
@@ -45,95 +45,110 @@ class Task(NamedTuple):
 
     Attributes:
         name: the command, which is the name of its results, too.
-        methods: name -> method, of all that can be asked for.
-        usual: the options by default: dataset, epsilon, delta, methods and splits.
+        methods: name -> method, of all that can be measured.
+        defaults: the options by default: dataset, epsilon, delta, methods and splits.
         smoke: those of the smallest run that differ.
-        columns: the columns of measures: a name of `measured`, "_" and "mean" or "sd" over splits.
-        more: the measures of which more is better; the first is the most telling.
-        measured: (target, predictions, probabilities) -> the measures.
-        load: (name, splits, bound, folder) -> the data set.
-        is_there: (name, folder) -> whether its files are.
+        columns: the columns of measures: a name of `measure`, "_" and "mean" or "sd" over splits.
+        ranked: the measures that rank methods, of which more is better; the first is the most
+            telling.
+        measure: (target, predictions, probabilities) -> the measures.
+        load: (name, *, splits, bound, folder) -> the data set.
+        is_available: (name, folder) -> whether its files are.
     """
 
     name: str
     methods: Mapping[str, Method]
-    usual: Mapping[str, Any]
+    defaults: Mapping[str, Any]
     smoke: Mapping[str, Any]
     columns: tuple[str, ...]
-    more: tuple[str, ...]
-    measured: Callable[[np.ndarray, np.ndarray, np.ndarray | None], measures.Measures]
+    ranked: tuple[str, ...]
+    measure: Callable[[np.ndarray, np.ndarray, np.ndarray | None], measures.Measures]
     load: Callable[..., Study]
-    is_there: Callable[[str, str | None], bool]
+    is_available: Callable[[str, str | None], bool]
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The columns of a line that are printed."""
         return ("dataset", "method", "epsilon", "delta", *self.columns, "seconds", "setting")
 
-    def about(self, cell: Cell, study: Study) -> results.Line | None:
+    def line_identity(self, cell: Cell, study: Study) -> results.Line | None:
         """What identifies the cell's line: it is measured again where any of this differs.
 
         None if the method has nothing to measure there.
         """
-        setting = self.methods[cell.method].setting(study, *cell.budget)
+        setting = self.methods[cell.method].setting(_trial(cell, study, split=0))
         if setting is None:
             return None
-        about = {"setting": setting, "splits": len(study.tests), "bins": BINS, "rows": study.rows}
-        return {**cell._asdict(), **about}
+        sizes = {"splits": len(study.tests), "bins": BINS, "rows": study.rows}
+        return {**cell._asdict(), "setting": setting, **sizes}
 
-    def line(self, cell: Cell, study: Study) -> results.Line:
+    def measure_line(self, cell: Cell, study: Study) -> results.Line:
         """The measures over the splits, seconds of a fit, and the library's version.
 
         The first fit may compile, so it does not count in the seconds unless it is the only one.
         """
-        method, found, seconds = self.methods[cell.method], [], []
+        method, measured, seconds = self.methods[cell.method], [], []
         for split, test in enumerate(study.tests):
-            fitted = method.fit(study, split, *cell.budget)
-            found.append(self.measured(study.target[test], *fitted[:2]))
-            seconds.append(fitted.seconds)
-        line = {column: _over_splits(found, *column.rsplit("_", 1)) for column in self.columns}
-        library = None if method.library is None else peers.version(method.library)
+            predictions = method.fit(_trial(cell, study, split))
+            predicted, probability = predictions.predicted, predictions.probability
+            measured.append(self.measure(study.target[test], predicted, probability))
+            seconds.append(predictions.seconds)
+        line = {column: _column_over_splits(measured, column) for column in self.columns}
+        library = None if method.library is None else peers.name_with_version(method.library)
         return {**line, "seconds": statistics.fmean(seconds[1:] or seconds), "library": library}
 
 
-def _over_splits(
-    measured: Sequence[Mapping[str, float | None]], name: str, part: str
+def _trial(cell: Cell, study: Study, split: int) -> Trial:
+    """A split of a cell; without privacy epsilon is infinite and delta 0."""
+    if cell.epsilon is None or cell.delta is None:
+        return Trial(study=study, split=split, epsilon=math.inf, delta=0.0)
+    return Trial(study=study, split=split, epsilon=cell.epsilon, delta=cell.delta)
+
+
+def _column_over_splits(
+    measured: Sequence[Mapping[str, float | None]], column: str
 ) -> float | None:
-    """The mean of a measure, or its standard deviation; None where a split lacks it."""
-    values = [value for each in measured if (value := each[name]) is not None]
-    if len(values) < len(measured) or (part == "sd" and len(values) < 2):
+    """The mean of a measure or its standard deviation, by the column's name.
+
+    It is None where a split lacks the measure.
+    """
+    name, statistic = column.rsplit("_", 1)
+    values = [
+        value for measures_of_split in measured if (value := measures_of_split[name]) is not None
+    ]
+    if len(values) < len(measured) or (statistic == "sd" and len(values) < 2):
         return None
-    return statistics.fmean(values) if part == "mean" else statistics.stdev(values)
+    return statistics.fmean(values) if statistic == "mean" else statistics.stdev(values)
 
 
-def _columns(*names: str) -> tuple[str, ...]:
-    return tuple(f"{name}_{part}" for name in names for part in ("mean", "sd"))
+def _mean_and_sd_columns(*names: str) -> tuple[str, ...]:
+    return tuple(f"{name}_{statistic}" for name in names for statistic in ("mean", "sd"))
 
 
-def _is_there(name: str, folder: str | None) -> bool:
+def _is_available(name: str, folder: str | None) -> bool:
     if name in FRESH:
-        return name == "breast-cancer" or fresh.is_there(name)
-    return name in data.ENTRIES and data.is_there(name, folder)
+        return name == "breast-cancer" or fresh.is_available(name)
+    return name in data.ENTRIES and data.is_available(name, folder)
 
 
 _BINARY: dict[str, Any] = {
-    "columns": (*_columns("accuracy", "auroc"), "log_loss_mean"),
-    "more": ("auroc", "accuracy"),
-    "measured": measures.measure_two_classes,
-    "load": two_classes,
-    "is_there": _is_there,
+    "columns": (*_mean_and_sd_columns("accuracy", "auroc"), "log_loss_mean"),
+    "ranked": ("auroc", "accuracy"),
+    "measure": measures.measure_two_classes,
+    "load": load_two_classes,
+    "is_available": _is_available,
 }
 FRONTIER = Task(
-    "frontier",
-    binary.EVERY,
-    {
+    name="frontier",
+    methods=binary.ALL_METHODS,
+    defaults={
         "dataset": (*SETTLED, *UNTOUCHED),
         "epsilon": (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
         "delta": DELTAS,
         "methods": tuple(binary.METHODS),
         "splits": 10,
     },
-    {
+    smoke={
         "dataset": ("breast-cancer",),
         "epsilon": (0.5, 2.0),
         "delta": (0.0,),
@@ -143,16 +158,16 @@ FRONTIER = Task(
     **_BINARY,
 )
 TUNING = Task(
-    "tuning",
-    {"auto": binary.METHODS["auto"], **binary.TUNED},
-    {
+    name="tuning",
+    methods={"auto": binary.METHODS["auto"], **binary.TUNED},
+    defaults={
         "dataset": (*SETTLED, "qsar", "page-blocks", "mammographic", "eeg"),
         "epsilon": (0.5, 1.0, 2.0, 5.0),
         "delta": DELTAS,
         "methods": ("auto", "tuned", "tuned-logarithmic", "hindsight"),
         "splits": 3,
     },
-    {
+    smoke={
         "dataset": ("breast-cancer",),
         "epsilon": (1.0,),
         "delta": (0.0,),
@@ -162,39 +177,46 @@ TUNING = Task(
     **_BINARY,
 )
 
-_SMALL: dict[str, Any] = {"epsilon": (0.5, 2.0), "delta": (0.0,), "splits": 1}
+_SMOKE_OF_TARGETS: dict[str, Any] = {"epsilon": (0.5, 2.0), "delta": (0.0,), "splits": 1}
 CLASSES = Task(
-    "classes",
-    declared.CLASSES,
-    {
+    name="classes",
+    methods=methods_of_targets.CLASSES,
+    defaults={
         "dataset": (*SETTLED_CLASSES, *UNTOUCHED_CLASSES),
-        "epsilon": MANY,
+        "epsilon": TARGET_EPSILONS,
         "delta": DELTAS,
-        "methods": tuple(declared.CLASSES),
+        "methods": tuple(methods_of_targets.CLASSES),
         "splits": 5,
     },
-    _SMALL | {"dataset": ("iris",), "methods": ("auto", "diffprivlib-forest", "larger-class")},
-    _columns("auroc", "accuracy", "log_loss"),
-    ("auroc", "accuracy"),
-    measures.measure_classes,
-    with_target,
-    targets.is_there,
+    smoke={
+        **_SMOKE_OF_TARGETS,
+        "dataset": ("iris",),
+        "methods": ("auto", "diffprivlib-forest", "larger-class"),
+    },
+    columns=_mean_and_sd_columns("auroc", "accuracy", "log_loss"),
+    ranked=("auroc", "accuracy"),
+    measure=measures.measure_classes,
+    load=load_declared_target,
+    is_available=targets.is_available,
 )
 REGRESSION = Task(
-    "regression",
-    declared.NUMBERS,
-    {
+    name="regression",
+    methods=methods_of_targets.NUMBERS,
+    defaults={
         "dataset": (*SETTLED_NUMBERS, *UNTOUCHED_NUMBERS),
-        "epsilon": MANY,
+        "epsilon": TARGET_EPSILONS,
         "delta": DELTAS,
-        "methods": tuple(declared.NUMBERS),
+        "methods": tuple(methods_of_targets.NUMBERS),
         "splits": 5,
     },
-    _SMALL
-    | {"dataset": ("diabetes",), "methods": ("auto", "diffprivlib-linear", "mean", "median")},
-    _columns("r2", "rmse", "mae"),
-    ("r2",),
-    measures.measure_numbers,
-    with_target,
-    targets.is_there,
+    smoke={
+        **_SMOKE_OF_TARGETS,
+        "dataset": ("diabetes",),
+        "methods": ("auto", "diffprivlib-linear", "mean", "median"),
+    },
+    columns=_mean_and_sd_columns("r2", "rmse", "mae"),
+    ranked=("r2",),
+    measure=measures.measure_numbers,
+    load=load_declared_target,
+    is_available=targets.is_available,
 )

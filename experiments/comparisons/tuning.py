@@ -8,7 +8,7 @@ Results are in `tuning.csv`. A cell that is there with the same setting, splits 
 measured again. `--doc` measures nothing.
 """
 
-from experiments.comparisons.run import command
+from experiments.comparisons.run import command_of_task
 from experiments.comparisons.task import TUNING
 
-arguments, run = command(TUNING)
+arguments, run = command_of_task(TUNING)

@@ -20,9 +20,9 @@ import numpy as np
 from scipy.stats import multinomial
 
 from experiments.reproduction import claims
-from experiments.reproduction.claims import AGREES, Cell, Ours
+from experiments.reproduction.claims import AGREES, Cell, Measurement
 
-ENOUGH = 2
+MIN_STANDARD_ERRORS = 2
 """By how many standard errors ours must score more than chance."""
 
 
@@ -39,9 +39,9 @@ class Chance(NamedTuple):
     agreeing: float
     error: float
 
-    def beaten(self, agreeing: int) -> bool:
+    def is_beaten_by(self, agreeing: int) -> bool:
         """Whether so many cells that agree are more than chance."""
-        return agreeing - self.agreeing > ENOUGH * self.error
+        return agreeing - self.agreeing > MIN_STANDARD_ERRORS * self.error
 
 
 def chance_of_row(row: Mapping[str, Any], cells: Sequence[Cell], name: str) -> Chance | None:
@@ -62,38 +62,38 @@ def chance_of_row(row: Mapping[str, Any], cells: Sequence[Cell], name: str) -> C
     }[kind](row, cells, name, axis)
 
 
-def _count_agreeing(ours: Ours, cell: Cell, row: Mapping[str, Any]) -> bool:
-    return claims.judge_agreement(ours, cell.told, row) == AGREES
+def _is_agreeing(measured: Measurement, cell: Cell, row: Mapping[str, Any]) -> bool:
+    return claims.judge_agreement(measured, cell.printed_texts, row) == AGREES
 
 
 def _groups_by_axis(cells: Sequence[Cell], axis: str) -> Iterator[tuple[Any, list[Cell]]]:
     """The values of an axis, each with its cells."""
-    for value in dict.fromkeys(cell.at[axis] for cell in cells):
-        yield value, [cell for cell in cells if cell.at[axis] == value]
+    for value in dict.fromkeys(cell.setting[axis] for cell in cells):
+        yield value, [cell for cell in cells if cell.setting[axis] == value]
 
 
 def _other_axes(cell: Cell, axis: str) -> tuple:
     """What a cell stands for but an axis."""
-    return tuple(pair for pair in cell.at.items() if pair[0] != axis)
+    return tuple(pair for pair in cell.setting.items() if pair[0] != axis)
 
 
 def _chance_of_coin(row: Mapping[str, Any], cells: Sequence[Cell], name: str, axis: str) -> Chance:
     """The trials of a line are tossed; lines are independent."""
     trials, ways = row["error"]["binomial"], len(list(_groups_by_axis(cells, axis)))
-    each = itertools.product(range(trials + 1), repeat=ways)
-    counts = np.asarray([own for own in each if sum(own) == trials])
+    all_counts = itertools.product(range(trials + 1), repeat=ways)
+    counts = np.asarray([tosses for tosses in all_counts if sum(tosses) == trials])
     chance = multinomial.pmf(counts, trials, [1 / ways] * ways)
     mean = square = 0.0
     for rest in dict.fromkeys(_other_axes(cell, axis) for cell in cells):
-        own = [cell for cell in cells if _other_axes(cell, axis) == rest]
-        agree = [
+        cells_of_line = [cell for cell in cells if _other_axes(cell, axis) == rest]
+        is_agreeing = [
             [
-                _count_agreeing(claims.value_in_line({}, row, name, float(n)), cell, row)
+                _is_agreeing(claims.measurement_in_line({}, row, name, float(n)), cell, row)
                 for n in range(trials + 1)
             ]
-            for cell in own
+            for cell in cells_of_line
         ]
-        score = sum(np.asarray(one)[counts[:, k]] for k, one in enumerate(agree))
+        score = sum(np.asarray(by_count)[counts[:, k]] for k, by_count in enumerate(is_agreeing))
         mean += float(chance @ score)
         square += float(chance @ score**2 - (chance @ score) ** 2)
     return Chance("coin", mean, math.sqrt(square))
@@ -103,27 +103,31 @@ def _chance_of_constant(
     row: Mapping[str, Any], cells: Sequence[Cell], name: str, axis: str
 ) -> Chance:
     """The best of the printed numbers in all cells that have one of ours."""
-    known = [cell for cell in cells if cell.agrees[name] is not None]
-    groups = [own for _, own in _groups_by_axis(known, axis)]
+    cells_with_results = [cell for cell in cells if cell.agrees[name] is not None]
+    groups = [group for _, group in _groups_by_axis(cells_with_results, axis)]
 
     def scores(text: str) -> np.ndarray:
         return np.asarray(
             [
                 sum(
-                    _count_agreeing(
-                        claims.value_in_line(cell.lines[name], row, name, float(text)), cell, row
+                    _is_agreeing(
+                        claims.measurement_in_line(cell.lines[name], row, name, float(text)),
+                        cell,
+                        row,
                     )
-                    for cell in own
+                    for cell in group
                 )
-                for own in groups
+                for group in groups
             ]
         )
 
-    best = max(sorted({cell.printed for cell in known}), key=lambda text: scores(text).sum())
-    ours = [sum(cell.agrees[name] == AGREES for cell in own) for own in groups]
-    more = np.asarray(ours) - scores(best)
-    spread = float(np.std(more, ddof=1)) if len(more) > 1 else 0.0
-    return Chance(f"constant {best}", float(scores(best).sum()), math.sqrt(len(more)) * spread)
+    best = max(
+        sorted({cell.printed for cell in cells_with_results}), key=lambda text: scores(text).sum()
+    )
+    num_agreeing = [sum(cell.agrees[name] == AGREES for cell in group) for group in groups]
+    gains = np.asarray(num_agreeing) - scores(best)
+    spread = float(np.std(gains, ddof=1)) if len(gains) > 1 else 0.0
+    return Chance(f"constant {best}", float(scores(best).sum()), math.sqrt(len(gains)) * spread)
 
 
 def _chance_of_shuffle(
@@ -131,19 +135,20 @@ def _chance_of_shuffle(
 ) -> Chance:
     """All permutations of the values of an axis, by the mean and variance of a random one."""
     groups = [
-        {_other_axes(cell, axis): cell for cell in own} for _, own in _groups_by_axis(cells, axis)
+        {_other_axes(cell, axis): cell for cell in group}
+        for _, group in _groups_by_axis(cells, axis)
     ]
     score = np.asarray(
         [
             [
                 sum(
-                    _count_agreeing(theirs[rest].ours[name], cell, row)
-                    for rest, cell in own.items()
-                    if rest in theirs
+                    _is_agreeing(source[rest].measured[name], cell, row)
+                    for rest, cell in group.items()
+                    if rest in source
                 )
-                for theirs in groups
+                for source in groups
             ]
-            for own in groups
+            for group in groups
         ],
         float,
     )

@@ -26,7 +26,7 @@ from experiments.common.results import Line
 PAPERS = ("nock_henecka_2020", "asadi_2022", "bun_2020", "bojarski_2014")
 CALIBRATIONS = ("published", "tight")
 AGREES, DIFFERS, UNDECIDED = "agrees", "differs", "undecided"
-ENOUGH = 0.9
+MIN_AGREEING_SHARE = 0.9
 """The share of cells that agree in a row that agrees."""
 
 KEYS = {
@@ -45,8 +45,8 @@ RELATIONS = {
 }
 
 
-class Ours(NamedTuple):
-    """Our value of a cell, and its standard error; both are None if there is none."""
+class Measurement(NamedTuple):
+    """Our value of a cell, and its standard error; both are None without a result."""
 
     value: float | str | None
     error: float | None
@@ -59,10 +59,10 @@ class Cell(NamedTuple):
         paper: the paper.
         row: the id of the row.
         place: the table, figure or section.
-        at: what it stands for; the line of our result has these values.
-        told: the number as it is printed; and its spread, if there is one.
+        setting: column -> value of what the number is of; the line of our result has these values.
+        printed_texts: the number as it is printed; and its spread, if there is one.
         lines: the line of our result by calibration, or None.
-        ours: by calibration.
+        measured: our value by calibration.
         agrees: AGREES, DIFFERS or UNDECIDED by calibration; None without a result.
         domains: on how many domains our value is, where the result says so.
     """
@@ -70,17 +70,17 @@ class Cell(NamedTuple):
     paper: str
     row: str
     place: str
-    at: Mapping[str, Any]
-    told: Sequence[str]
+    setting: Mapping[str, Any]
+    printed_texts: Sequence[str]
     lines: Mapping[str, Line | None]
-    ours: Mapping[str, Ours]
+    measured: Mapping[str, Measurement]
     agrees: Mapping[str, str | None]
     domains: int | None = None
 
     @property
     def printed(self) -> str:
         """The number as it is printed."""
-        return self.told[0]
+        return self.printed_texts[0]
 
 
 def rows_of_paper(paper: str) -> list[dict[str, Any]]:
@@ -104,51 +104,67 @@ def cells_of_row(paper: str, row: Mapping[str, Any], folder: Path | None = None)
         lines = aggregated.read_result(paper, row["result"], folder)
     except InputError:
         lines = []
-    for where, *printed in row["cells"]:
+    for setting, *printed in row["cells"]:
         texts = [str(text) for text in printed]
         if texts[0].startswith("="):
-            texts[0] = _evaluate_formula(lines, where, texts[0][1:])
-        own = {name: _line(lines, where, name) for name in CALIBRATIONS}
-        ours = {name: value_in_line(line, row, name) for name, line in own.items()}
-        agrees = {name: judge_agreement(ours[name], texts, row) for name in CALIBRATIONS}
-        counts = [line["domains"] for line in own.values() if line and line.get("domains")]
-        least = min(counts, default=None)
-        yield Cell(paper, row["id"], row["place"], where, texts, own, ours, agrees, least)
+            texts[0] = _evaluate_formula(lines, setting, texts[0][1:])
+        line_by_calibration = {name: _find_line(lines, setting, name) for name in CALIBRATIONS}
+        measured = {
+            name: measurement_in_line(line, row, name) for name, line in line_by_calibration.items()
+        }
+        agrees = {name: judge_agreement(measured[name], texts, row) for name in CALIBRATIONS}
+        counts = [
+            line["domains"] for line in line_by_calibration.values() if line and line.get("domains")
+        ]
+        min_domains = min(counts, default=None)
+        yield Cell(
+            paper=paper,
+            row=row["id"],
+            place=row["place"],
+            setting=setting,
+            printed_texts=texts,
+            lines=line_by_calibration,
+            measured=measured,
+            agrees=agrees,
+            domains=min_domains,
+        )
 
 
-def _evaluate_formula(lines: Sequence[Line], where: Mapping[str, Any], column: str) -> str:
+def _evaluate_formula(lines: Sequence[Line], setting: Mapping[str, Any], column: str) -> str:
     """A formula of the paper, evaluated in a column of the result."""
-    line = _line(lines, where, None)
+    line = _find_line(lines, setting, None)
     return "" if line is None or line.get(column) is None else f"{line[column]:g}"
 
 
-def _line(lines: Sequence[Line], where: Mapping[str, Any], calibration: str | None) -> Line | None:
+def _find_line(
+    lines: Sequence[Line], setting: Mapping[str, Any], calibration: str | None
+) -> Line | None:
     """The first line that has these values, and the calibration or none."""
     for line in lines:
         if calibration and line.get("calibration", calibration) not in (calibration, "none"):
             continue
-        if all(str(line.get(key)) == str(value) for key, value in where.items()):
+        if all(str(line.get(key)) == str(value) for key, value in setting.items()):
             return line
     return None
 
 
-def value_in_line(
+def measurement_in_line(
     line: Line | None, row: Mapping[str, Any], calibration: str, value: float | None = None
-) -> Ours:
+) -> Measurement:
     """Our value and its error in a line, or a given value and the error that it would have."""
     if line is None or calibration not in row.get("of", CALIBRATIONS):
-        return Ours(None, None)
+        return Measurement(None, None)
     if value is None:
         column = row.get("columns", {}).get(calibration) or row.get("column")
         value = line.get(column) if column else None
         if value is None and "column" in row:
             value = line.get(row["column"])
     if value is None or isinstance(value, str):
-        return Ours(value, None)
-    return Ours(float(value), _error(line, row, calibration, float(value)))
+        return Measurement(value, None)
+    return Measurement(float(value), _error_by_rule(line, row, calibration, float(value)))
 
 
-def _error(line: Line, row: Mapping[str, Any], calibration: str, value: float) -> float:
+def _error_by_rule(line: Line, row: Mapping[str, Any], calibration: str, value: float) -> float:
     """Our standard error, by the row's rule.
 
     A rule has one of these keys:
@@ -164,7 +180,7 @@ def _error(line: Line, row: Mapping[str, Any], calibration: str, value: float) -
         trials = rule["binomial"]
         if isinstance(trials, list):
             trials = sum(float(line[name]) for name in trials)
-        return _binomial(value, trials, rule.get("of", trials))
+        return _binomial_error(value, trials, rule.get("of", trials))
     if "of_sd" in rule:
         return _error_from_sd(value, float(line[rule["count"]]))
     spread = rule.get("column") or rule.get("half_width") or rule.get("sd")
@@ -184,7 +200,7 @@ def _error_from_sd(value: float, count: float) -> float:
     return value / math.sqrt(2 * (count - 1))
 
 
-def _binomial(value: float, trials: float, scale: float) -> float:
+def _binomial_error(value: float, trials: float, scale: float) -> float:
     """The standard error of a count in `trials`, printed as a number up to `scale`.
 
     Four imagined trials, of which two succeed, keep it above 0.
@@ -193,31 +209,31 @@ def _binomial(value: float, trials: float, scale: float) -> float:
     return scale * math.sqrt(share * (1 - share) / (trials + 4))
 
 
-def judge_agreement(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> str | None:
+def judge_agreement(measured: Measurement, printed: Sequence, row: Mapping[str, Any]) -> str | None:
     """Whether our value agrees with what is printed; None without a result.
 
     Args:
-        ours: our value.
+        measured: our value.
         printed: the number as it is printed; and its spread, if there is one.
         row: has the relation and the rules of the errors.
     """
-    if ours.value is None or not printed[0]:
+    if measured.value is None or not printed[0]:
         return None
-    if isinstance(ours.value, str):
-        return AGREES if ours.value == printed[0] else DIFFERS
+    if isinstance(measured.value, str):
+        return AGREES if measured.value == printed[0] else DIFFERS
     number, relation = float(printed[0]), row.get("relation", "=")
-    width = allowed_difference(ours, printed, row)
+    width = allowed_difference(measured, printed, row)
     if relation != "=":
-        if width and abs(ours.value - number) <= width:
+        if width and abs(measured.value - number) <= width:
             return UNDECIDED
-        return AGREES if RELATIONS[relation](ours.value, number) else DIFFERS
-    return AGREES if abs(ours.value - number) <= width + 1e-9 else DIFFERS
+        return AGREES if RELATIONS[relation](measured.value, number) else DIFFERS
+    return AGREES if abs(measured.value - number) <= width + 1e-9 else DIFFERS
 
 
-def allowed_difference(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> float:
+def allowed_difference(measured: Measurement, printed: Sequence, row: Mapping[str, Any]) -> float:
     """How far a number of ours may be from a printed one."""
-    own = _printed_error(float(printed[0]), printed, row)
-    width = 2 * math.hypot(ours.error or 0.0, own)
+    printed_error = _printed_error(float(printed[0]), printed, row)
+    width = 2 * math.hypot(measured.error or 0.0, printed_error)
     if row.get("relation", "=") != "=":
         return width
     return width + row.get("unit", unit_of_last_digit(str(printed[0]))) / 2
@@ -227,7 +243,7 @@ def _printed_error(number: float, printed: Sequence, row: Mapping[str, Any]) -> 
     """The standard error of a printed number, where it is known."""
     rule = row.get("printed_error", {})
     if "binomial" in rule:
-        return _binomial(number, rule["binomial"], rule.get("of", rule["binomial"]))
+        return _binomial_error(number, rule["binomial"], rule.get("of", rule["binomial"]))
     if "of_sd" in rule:
         return _error_from_sd(number, rule["count"])
     if len(printed) < 2 or not rule:
@@ -252,32 +268,40 @@ class Verdict(NamedTuple):
         undecided: how many are undecided.
         known: how many have a result.
         cells: how many there are.
-        enough: how many must agree.
-        beaten: whether more agree than by chance.
+        min_agreeing: how many must agree.
+        is_above_chance: whether more agree than by chance.
     """
 
     agreeing: int
     undecided: int
     known: int
     cells: int
-    enough: float
-    beaten: bool = True
+    min_agreeing: float
+    is_above_chance: bool = True
 
     @property
     def word(self) -> str:
         """agrees, undecided, differs, or not run."""
         if not self.known:
             return "not run"
-        if self.agreeing >= self.enough:
-            return AGREES if self.beaten else UNDECIDED
-        return UNDECIDED if self.agreeing + self.undecided >= self.enough else DIFFERS
+        if self.agreeing >= self.min_agreeing:
+            return AGREES if self.is_above_chance else UNDECIDED
+        return UNDECIDED if self.agreeing + self.undecided >= self.min_agreeing else DIFFERS
 
 
 def judge_row(row: Mapping[str, Any], cells: Sequence[Cell], calibration: str) -> Verdict:
-    """Count the cells that agree, and those that are undecided; chance is not looked at."""
+    """Count the cells that agree, and those that are undecided, without regard to chance."""
     marks = [cell.agrees[calibration] for cell in cells]
     agreeing, known = marks.count(AGREES), len(marks) - marks.count(None)
     if row.get("readings"):
         undecided = known - agreeing if agreeing else marks.count(UNDECIDED)
-        return Verdict(agreeing, undecided, known, len(marks), known)
-    return Verdict(agreeing, marks.count(UNDECIDED), known, len(marks), ENOUGH * known)
+        min_agreeing = float(known)
+    else:
+        undecided, min_agreeing = marks.count(UNDECIDED), MIN_AGREEING_SHARE * known
+    return Verdict(
+        agreeing=agreeing,
+        undecided=undecided,
+        known=known,
+        cells=len(marks),
+        min_agreeing=min_agreeing,
+    )

@@ -10,6 +10,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from experiments.common import aggregated, pages
 from experiments.common.results import Line, distinct, where
@@ -20,31 +21,37 @@ BUN, BOJARSKI = "bun_2020", "bojarski_2014"
 CALIBRATIONS = ("published", "tight")
 
 
-def _only_line(lines: Iterable[Line], **chosen) -> Line:
+def _only_line(lines: Iterable[Line], **values) -> Line:
     """The one line that has these values."""
-    (found,) = where(lines, **chosen)
-    return found
+    (line,) = where(lines, **values)
+    return line
 
 
-def _best_alphas(folder: Path | None) -> str:
+def _best_alpha_table(folder: Path | None) -> str:
     """Table 1 of Nock & Henecka: domains on which each alpha is best, and mean best errors."""
     lines = aggregated.read_result(NOCK_HENECKA, "table_1", folder)
     paper = aggregated.printed_numbers(NOCK_HENECKA, "table-1")
     rows = []
     for epsilon in distinct(lines, "epsilon"):
-        own = {name: where(lines, epsilon=epsilon, calibration=name) for name in CALIBRATIONS}
-        counts = (", ".join(str(line["count"]) for line in own[name]) for name in CALIBRATIONS)
+        by_calibration = {
+            name: where(lines, epsilon=epsilon, calibration=name) for name in CALIBRATIONS
+        }
+        counts = (
+            ", ".join(str(line["count"]) for line in by_calibration[name]) for name in CALIBRATIONS
+        )
         errors = (
-            ", ".join(f"{line['best_error_mean']:.3f}"[1:] for line in own[name])
+            ", ".join(f"{line['best_error_mean']:.3f}"[1:] for line in by_calibration[name])
             for name in CALIBRATIONS
         )
-        printed = ", ".join(f"{count:g}" for at, count in paper if at["epsilon"] == epsilon)
+        printed = ", ".join(
+            f"{count:g}" for setting, count in paper if setting["epsilon"] == epsilon
+        )
         rows.append((f"{epsilon:g}", printed, *counts, *errors))
     errors = (f"mean best error, {name}" for name in CALIBRATIONS)
     return table(("epsilon", "the paper's (O.C., 0.1, 1)", *CALIBRATIONS, *errors), rows)
 
 
-def _criterion(folder: Path | None) -> str:
+def _criterion_table(folder: Path | None) -> str:
     """Mean best errors with an alpha in the criterion alone, and in criterion and link."""
     lines = aggregated.read_result(NOCK_HENECKA, "criterion", folder)
     rows = []
@@ -59,7 +66,7 @@ GRIDS = tuple(itertools.product((10, 50), (1, 10, 100)))
 """(v_q, M) of the grids of Nock & Henecka."""
 
 
-def _settings(folder: Path | None) -> str:
+def _setting_table(folder: Path | None) -> str:
     """What v_q and M change: mean best published errors over domains, by epsilon."""
     rows, epsilons = [], []
     for bins, clip in GRIDS:
@@ -68,8 +75,8 @@ def _settings(folder: Path | None) -> str:
         for line in where(lines, calibration="published"):
             errors = [line[name] for name in line if re.fullmatch(r"d\d", name)]
             by_domain = best.setdefault(line["epsilon"], {})
-            least = min(error for error in errors if error is not None)
-            by_domain[line["domain"]] = min(by_domain.get(line["domain"], 1.0), least)
+            smallest = min(error for error in errors if error is not None)
+            by_domain[line["domain"]] = min(by_domain.get(line["domain"], 1.0), smallest)
         epsilons = sorted(best)
         domains = {len(by_domain) for by_domain in best.values()}
         means = (f"{statistics.fmean(best[epsilon].values()):.3f}"[1:] for epsilon in epsilons)
@@ -78,62 +85,73 @@ def _settings(folder: Path | None) -> str:
     return table(("v_q", "M", "domains", *heads), rows)
 
 
-def _accuracies(folder: Path | None) -> str:
+def _accuracy_table(folder: Path | None) -> str:
     """Accuracies of LazyBB beside all that the paper prints."""
     lines, rows = aggregated.read_result(ASADI, "table2", folder), []
-    for of, printed in (
+    for setting, printed in (
         cell for row in ACCURACIES for cell in aggregated.printed_numbers(ASADI, row)
     ):
-        own = [_only_line(lines, **of, calibration=name) for name in CALIBRATIONS]
-        cells = (f"{line['accuracy_mean']:.3f} ± {line['accuracy_sd']:.3f}" for line in own)
-        rows.append((of["dataset"], f"{of['epsilon']:g}", *cells, str(printed)))
+        of_calibrations = [_only_line(lines, **setting, calibration=name) for name in CALIBRATIONS]
+        cells = (
+            f"{line['accuracy_mean']:.3f} ± {line['accuracy_sd']:.3f}" for line in of_calibrations
+        )
+        rows.append((setting["dataset"], f"{setting['epsilon']:g}", *cells, str(printed)))
     return table(("data", "epsilon", *CALIBRATIONS, "paper"), rows)
 
 
 ACCURACIES = ("table-4", "table-11")
 """The rows of claims whose numbers are accuracies."""
 
-COUNTED = (
-    ("table-7", "all 13", (0, 5)),
-    ("table-6", "up to 0.5", (0, 0.5)),
-    ("table-6", "1, 3, 5", (1, 5)),
-    ("table-5", "all 13", (0, 5)),
+
+class FeatureCounts(NamedTuple):
+    """A row of claims whose numbers of features are compared over a range of epsilons."""
+
+    row: str
+    words: str
+    min_epsilon: float
+    max_epsilon: float
+
+
+COUNTED_ROWS = (
+    FeatureCounts("table-7", "all 13", 0, 5),
+    FeatureCounts("table-6", "up to 0.5", 0, 0.5),
+    FeatureCounts("table-6", "1, 3, 5", 1, 5),
+    FeatureCounts("table-5", "all 13", 0, 5),
 )
-"""(row of claims, words, least and most epsilon) at which numbers of features are compared."""
 
 DELTA = 1e-5
 
 
-def _exponents(folder: Path | None) -> str:
+def _exponent_table(folder: Path | None) -> str:
     """How far our numbers of features are from the printed ones, by exponent."""
     lines, rows = aggregated.read_result(ASADI, "sparsity", folder), []
-    for row, words, (least, most) in COUNTED:
+    for row, words, min_epsilon, max_epsilon in COUNTED_ROWS:
         printed = [
             cell
             for cell in aggregated.printed_numbers(ASADI, row)
-            if least <= cell[0]["epsilon"] <= most
+            if min_epsilon <= cell.setting["epsilon"] <= max_epsilon
         ]
         cells = []
         for exponent in ("published", "doubled"):
-            ratios = (_only_line(lines, **at)[exponent] / count for at, count in printed)
+            ratios = (_only_line(lines, **setting)[exponent] / count for setting, count in printed)
             cells.append(
                 f"{100 * statistics.fmean(abs(math.log(ratio)) for ratio in ratios):.0f} %"
             )
-        rows.append((printed[0][0]["dataset"], words, *cells))
+        rows.append((printed[0].setting["dataset"], words, *cells))
     return table(("data", "epsilons", "published exponent", "twice that exponent"), rows)
 
 
-def _deltas(folder: Path | None) -> str:
+def _delta_table(folder: Path | None) -> str:
     """Accuracies with and without a delta, at one setting for all epsilons."""
     lines, rows = aggregated.read_result(ASADI, "fig2", folder), []
     for epsilon in (1, 0.1):
         cells = []
         for name in CALIBRATIONS:
-            own = (
+            pure_and_delta = (
                 _only_line(lines, epsilon=epsilon, calibration=name, delta=delta)
                 for delta in (0, DELTA)
             )
-            cells.append(", ".join(f"{line['accuracy_mean']:.3f}" for line in own))
+            cells.append(", ".join(f"{line['accuracy_mean']:.3f}" for line in pure_and_delta))
         rows.append((f"{epsilon:g}", *cells))
     heads = (
         "published (advanced composition): pure, with delta",
@@ -152,22 +170,27 @@ HALFSPACES = (
 """(words, axis, values) of the rows of the table of halfspaces."""
 
 
-def _halfspaces(folder: Path | None) -> str:
+def _halfspace_table(folder: Path | None) -> str:
     """Test errors of private halfspaces along four axes."""
     lines, rows = aggregated.read_result(BUN, "errors", folder), []
     for words, axis, values in HALFSPACES:
         cells = []
         for name in (*CALIBRATIONS, None):
-            own = where(lines, axis=axis, calibration=name or CALIBRATIONS[0])
-            own = [line for line in own if math.isinf(line["epsilon"]) == (name is None)]
+            candidates = where(lines, axis=axis, calibration=name or CALIBRATIONS[0])
+            candidates = [
+                line for line in candidates if math.isinf(line["epsilon"]) == (name is None)
+            ]
             any_epsilon = axis == "epsilon" and name is None
-            found = (own[0] if any_epsilon else where(own, **{axis: value})[0] for value in values)
-            cells.append(", ".join(f"{line['test_error_mean']:.3f}" for line in found))
+            of_values = (
+                candidates[0] if any_epsilon else where(candidates, **{axis: value})[0]
+                for value in values
+            )
+            cells.append(", ".join(f"{line['test_error_mean']:.3f}" for line in of_values))
         rows.append((words, *cells))
     return table(("", *CALIBRATIONS, "no privacy"), rows)
 
 
-def _rounds(folder: Path | None) -> str:
+def _round_table(folder: Path | None) -> str:
     """The rounds and rows of HS-StL's theorems beside what was measured."""
     lines, rows = aggregated.read_result(BUN, "rounds", folder), []
     for line in where(lines, rate="tau / 8"):
@@ -177,7 +200,7 @@ def _rounds(folder: Path | None) -> str:
                 f"{line['tau']:g}",
                 f"{line['theorem_rounds']:,}",
                 f"{line['rounds_to_error']:,}",
-                *(_margins(own) for own in (line, slower)),
+                *(_format_margin_rounds(line_of_rate) for line_of_rate in (line, slower)),
                 f"{line['claimed_advantage']:.4f}, {line['smallest_advantage']:.4f}",
                 f"{line['theorem_rows']:,}",
                 ", ".join(f"{line[f'rows_for_{name}'] / 1e6:.0f} million" for name in CALIBRATIONS),
@@ -191,7 +214,7 @@ def _rounds(folder: Path | None) -> str:
     return table(heads, rows)
 
 
-def _margins(line: Line) -> str:
+def _format_margin_rounds(line: Line) -> str:
     """After how many rounds the margins of Theorem 24 held."""
     rounds = line["rounds_to_margin"]
     return f"not in {line['rounds_run']:,}" if rounds is None else f"{rounds:,}"
@@ -211,44 +234,46 @@ SIZES = (
 """(words, values) of the rows of the table of sizes."""
 
 
-def _sizes(folder: Path | None) -> str:
+def _size_table(folder: Path | None) -> str:
     """The rows that an error of 0.1 needs, as geometric means over samples."""
     lines, rows = aggregated.read_result(BUN, "sizes", folder), []
-    for words, at in SIZES:
+    for words, point in SIZES:
         cells = []
-        own = where(lines, alpha=0.1, **at)
+        of_point = where(lines, alpha=0.1, **point)
         for name in (*CALIBRATIONS, None):
-            chosen = [
+            of_calibration = [
                 line
-                for line in where(own, calibration=name or CALIBRATIONS[1])
+                for line in where(of_point, calibration=name or CALIBRATIONS[1])
                 if math.isinf(line["epsilon"]) == (name is None)
             ]
-            found = [line["rows"] for line in chosen]
-            known = found and None not in found
-            cells.append(f"{statistics.geometric_mean(found):,.0f}" if known else "-")
+            needed_rows = [line["rows"] for line in of_calibration]
+            is_known = needed_rows and None not in needed_rows
+            cells.append(f"{statistics.geometric_mean(needed_rows):,.0f}" if is_known else "-")
         rows.append((words, *cells))
     return table(("rows for an error of 0.1", *CALIBRATIONS, "no privacy"), rows)
 
 
-def _rivals(folder: Path | None) -> str:
+def _rival_table(folder: Path | None) -> str:
     """Accuracies of 1-rules beside the rivals of Table 2."""
     lines, rows = aggregated.read_result(ASADI, "rivals", folder), []
-    own = aggregated.read_result(ASADI, "table2", folder)
+    rules = aggregated.read_result(ASADI, "table2", folder)
     methods = ("dp-lr", "dp-boost", "dp-bag")
     for dataset in distinct(lines, "dataset"):
         for epsilon in sorted(set(distinct(where(lines, dataset=dataset), "epsilon"))):
-            at = {"dataset": dataset, "epsilon": epsilon}
-            ours = (_only_line(own, **at, calibration=name) for name in CALIBRATIONS)
-            cells = [f"{line['accuracy_mean']:.3f}" for line in ours]
+            setting = {"dataset": dataset, "epsilon": epsilon}
+            of_calibrations = (
+                _only_line(rules, **setting, calibration=name) for name in CALIBRATIONS
+            )
+            cells = [f"{line['accuracy_mean']:.3f}" for line in of_calibrations]
             for method in methods:
-                found = where(lines, **at, method=method)
-                cells.append(f"{found[0]['accuracy_mean']:.3f}" if found else "")
+                of_method = where(lines, **setting, method=method)
+                cells.append(f"{of_method[0]['accuracy_mean']:.3f}" if of_method else "")
             rows.append((dataset, f"{epsilon:g}", *cells))
     heads = (f"1-rules, {name}" for name in CALIBRATIONS)
     return table(("data", "epsilon", *heads, "DP-LR, tuned", "DP-Boost", "DP-Bag"), rows)
 
 
-def _rates(folder: Path | None) -> str:
+def _rate_table(folder: Path | None) -> str:
     """Test errors of private halfspaces at small margins, by rate."""
     lines, rows = aggregated.read_result(BUN, "rates", folder), []
     margins = distinct(lines, "tau")
@@ -256,16 +281,18 @@ def _rates(folder: Path | None) -> str:
         for rate in distinct(where(lines, normalized=normalized), "learning_rate"):
             cells = []
             for name in CALIBRATIONS:
-                at = {"normalized": normalized, "learning_rate": rate, "calibration": name}
-                own = (_only_line(lines, tau=tau, **at)["test_error_mean"] for tau in margins)
-                cells.append(", ".join(f"{error:.3f}" for error in own))
+                setting = {"normalized": normalized, "learning_rate": rate, "calibration": name}
+                errors = (
+                    _only_line(lines, tau=tau, **setting)["test_error_mean"] for tau in margins
+                )
+                cells.append(", ".join(f"{error:.3f}" for error in errors))
             words = "normalized" if normalized else "as printed"
             rows.append((words, f"{rate:g}", *cells))
     heads = (f"{name}, tau = {', '.join(map(str, margins))}" for name in CALIBRATIONS)
     return table(("centre", "rate", *heads), rows)
 
 
-def _forests(folder: Path | None) -> str:
+def _forest_table(folder: Path | None) -> str:
     """Table 1 of Bojarski et al. beside the paper's."""
     lines, rows = aggregated.read_result(BOJARSKI, "table_1", folder), []
     for dataset in distinct(lines, "dataset"):
@@ -273,28 +300,28 @@ def _forests(folder: Path | None) -> str:
         for private in (False, True):
             for voting in ("majority", "threshold"):
                 line = _only_line(lines, dataset=dataset, private=private, voting=voting)
-                cells.append(_with_interval(line["error"], line["interval"]))
-                cells.append(_with_interval(line["paper_error"], line["paper_interval"]))
+                cells.append(_format_with_interval(line["error"], line["interval"]))
+                cells.append(_format_with_interval(line["paper_error"], line["paper_interval"]))
         cart = _only_line(lines, dataset=dataset, private=False, voting="cart")
         rows.append((dataset, *cells, f"{cart['error']:.2f}", f"{cart['paper_error']:.2f}"))
-    ours = [name for name in ("MV", "TA", "private MV", "private TA") for name in (name, "paper")]
-    return table(("data", *ours, "CART", "rpart"), rows)
+    heads = [name for name in ("MV", "TA", "private MV", "private TA") for name in (name, "paper")]
+    return table(("data", *heads, "CART", "rpart"), rows)
 
 
-def _with_interval(error: float, interval: float) -> str:
+def _format_with_interval(error: float, interval: float) -> str:
     return f"{error:.2f} ± {interval:.2f}"
 
 
-def _negative_counts(folder: Path | None) -> str:
+def _negative_count_table(folder: Path | None) -> str:
     """Private errors with leaves as printed, and with negative counts as 0."""
     lines, rows = aggregated.read_result(BOJARSKI, "table_1", folder), []
     for dataset in distinct(lines, "dataset"):
-        own = [
+        by_voting = [
             _only_line(lines, dataset=dataset, private=True, voting=voting)
             for voting in ("majority", "threshold")
         ]
         cells = (
-            " / ".join(f"{line[column]:.2f}" for line in own)
+            " / ".join(f"{line[column]:.2f}" for line in by_voting)
             for column in ("as_printed", "error", "paper_error")
         )
         rows.append((dataset, *cells))
@@ -303,23 +330,23 @@ def _negative_counts(folder: Path | None) -> str:
 
 TABLES: dict[str, dict[str, Callable[[Path | None], str]]] = {
     "nock_henecka.md": {
-        "best-alphas": _best_alphas,
-        "criterion": _criterion,
-        "settings": _settings,
+        "best-alphas": _best_alpha_table,
+        "criterion": _criterion_table,
+        "settings": _setting_table,
     },
     "smooth_boosting.md": {
-        "accuracies": _accuracies,
-        "exponents": _exponents,
-        "deltas": _deltas,
-        "halfspaces": _halfspaces,
-        "rates": _rates,
-        "rounds": _rounds,
-        "sizes": _sizes,
-        "rivals": _rivals,
+        "accuracies": _accuracy_table,
+        "exponents": _exponent_table,
+        "deltas": _delta_table,
+        "halfspaces": _halfspace_table,
+        "rates": _rate_table,
+        "rounds": _round_table,
+        "sizes": _size_table,
+        "rivals": _rival_table,
     },
-    "random_forests.md": {"forests": _forests, "negative-counts": _negative_counts},
+    "random_forests.md": {"forests": _forest_table, "negative-counts": _negative_count_table},
 }
-"""Page -> the name of a mark -> what stands there."""
+"""Page -> the name of a mark -> its table."""
 
 
 def fill_page(page: str, text: str, folder: Path | None = None) -> str:
@@ -328,12 +355,15 @@ def fill_page(page: str, text: str, folder: Path | None = None) -> str:
     Raises:
         InputError: if a result or a mark is missing, or a mark names no table.
     """
-    made = {
-        name: functools.partial(_make_table, make, folder) for name, make in TABLES[page].items()
+    page_tables = {
+        name: functools.partial(_make_table_of_folder, make, folder)
+        for name, make in TABLES[page].items()
     }
-    written = pages.Pages("reproduction page", made)
-    return pages.fill_tables(written, text, [], page)
+    page_marks = pages.Pages("reproduction page", page_tables)
+    return pages.fill_tables(page_marks, text, [], page)
 
 
-def _make_table(make: Callable[[Path | None], str], folder: Path | None, _: Sequence[Line]) -> str:
+def _make_table_of_folder(
+    make: Callable[[Path | None], str], folder: Path | None, _: Sequence[Line]
+) -> str:
     return make(folder)

@@ -27,7 +27,7 @@ TITLES = {
 COLUMNS = {"bojarski_2014": ("as printed", "negative counts as 0")}
 """Paper -> its two columns, where they are not the calibrations."""
 
-WORDS = (
+VERDICT_WORDS = (
     *("agrees", "undecided", "differs", "drawn", "input", "cannot be run", "not counted"),
     "not run",
 )
@@ -35,10 +35,10 @@ SUMMARY = """\
 How many rows have each verdict (first / second column, where they differ). Below a paper stands
 what the verdicts would be without chance, by the share of numbers that agree, where they differ:
 """
-VERDICT = 5
+VERDICT_PLACE = 5
 """The place of the verdict in a row."""
 
-SAME = "the same"
+SAME_NUMBERS = "the same"
 """What stands in the second column for the numbers of the first one."""
 
 INTRODUCTION = """\
@@ -81,18 +81,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the page and its numbers, and the tables of the papers' pages that are there."""
-    written = page_texts()
+    texts = page_texts()
     for name in doc_tables.TABLES:
         path = Path(options.out) / name
         if path.exists():
-            written[name] = doc_tables.fill_page(name, path.read_text())
-    for name, text in written.items():
+            texts[name] = doc_tables.fill_page(name, path.read_text())
+    for name, text in texts.items():
         path = Path(options.out) / name
         write_whole(path, lambda part, text=text: part.write_text(text))
         print(path)
 
 
-class Judged(NamedTuple):
+class JudgedRow(NamedTuple):
     """A row of claims beside our results.
 
     Attributes:
@@ -108,7 +108,7 @@ class Judged(NamedTuple):
     verdicts: dict[str, claims.Verdict]
 
 
-def judge_claim(paper: str, row: dict[str, Any], folder: Path | None = None) -> Judged:
+def judge_claim(paper: str, row: dict[str, Any], folder: Path | None = None) -> JudgedRow:
     """A row with its numbers, its baseline and its verdicts, of the calibrations that it is of."""
     cells = list(claims.cells_of_row(paper, row, folder))
     calibrations = row.get("of", claims.CALIBRATIONS) if cells else ()
@@ -116,44 +116,59 @@ def judge_claim(paper: str, row: dict[str, Any], folder: Path | None = None) -> 
     verdicts = {name: claims.judge_row(row, cells, name) for name in calibrations}
     for name, baseline in baselines.items():
         if baseline is not None:
-            beaten = baseline.beaten(verdicts[name].agreeing)
-            verdicts[name] = verdicts[name]._replace(beaten=beaten)
-    return Judged(row, cells, baselines, verdicts)
+            is_beaten = baseline.is_beaten_by(verdicts[name].agreeing)
+            verdicts[name] = verdicts[name]._replace(is_above_chance=is_beaten)
+    return JudgedRow(row, cells, baselines, verdicts)
 
 
 def page_texts(folder: Path | None = None) -> dict[str, str]:
     """The files that the command writes: name -> text."""
-    parts, lines, tallies = [], [], []
+    sections, lines, tallies = [], [], []
     for paper in claims.PAPERS:
         rows = [judge_claim(paper, row, folder) for row in claims.rows_of_paper(paper)]
-        found, tally, alone = [], Counter(), Counter()
-        for one in rows:
-            lines += [_csv_line(cell) for cell in one.cells]
-            shown = _page_row(one, aggregated.result_names(paper, folder))
-            tally.update(_verdict_words(one, shown[VERDICT]))
-            share = {name: own._replace(beaten=True) for name, own in one.verdicts.items()}
-            alone.update(_verdict_words(one._replace(verdicts=share), shown[VERDICT]))
-            found.append(shown)
+        page_rows, tally, tally_by_share = [], Counter(), Counter()
+        for judged in rows:
+            lines += [_csv_line(cell) for cell in judged.cells]
+            page_row = _page_row(judged, aggregated.result_names(paper, folder))
+            tally.update(_verdict_words(judged, page_row[VERDICT_PLACE]))
+            verdicts_by_share = {
+                name: verdict._replace(is_above_chance=True)
+                for name, verdict in judged.verdicts.items()
+            }
+            tally_by_share.update(
+                _verdict_words(judged._replace(verdicts=verdicts_by_share), page_row[VERDICT_PLACE])
+            )
+            page_rows.append(page_row)
         columns = COLUMNS.get(paper, claims.CALIBRATIONS)
         head = ("place", "what it says", "paper", *columns, "verdict", "why")
         tallies.append(
-            (TITLES[paper], str(len(found)), *(_join_columns(tally, word) for word in WORDS))
-        )
-        if alone != tally:
-            tallies.append(
-                ("by the share alone", "", *(_join_columns(alone, word) for word in WORDS))
+            (
+                TITLES[paper],
+                str(len(page_rows)),
+                *(_join_columns(tally, word) for word in VERDICT_WORDS),
             )
-        beside = _chance_table([one for one in rows if "chance" in one.row], columns)
-        parts.append(
-            f"## {TITLES[paper]}\n\n{tables.markdown_table(head, found)}\n\n"
-            f"{beside}{_origin_table(paper, folder)}"
         )
-    summary = f"{SUMMARY}\n{tables.markdown_table(('paper', 'rows', *WORDS), tallies)}\n"
-    page = "\n".join((INTRODUCTION, summary, *parts))
+        if tally_by_share != tally:
+            tallies.append(
+                (
+                    "by the share alone",
+                    "",
+                    *(_join_columns(tally_by_share, word) for word in VERDICT_WORDS),
+                )
+            )
+        chance_section = _chance_table(
+            [judged for judged in rows if "chance" in judged.row], columns
+        )
+        sections.append(
+            f"## {TITLES[paper]}\n\n{tables.markdown_table(head, page_rows)}\n\n"
+            f"{chance_section}{_origin_table(paper, folder)}"
+        )
+    summary = f"{SUMMARY}\n{tables.markdown_table(('paper', 'rows', *VERDICT_WORDS), tallies)}\n"
+    page = "\n".join((INTRODUCTION, summary, *sections))
     return {"reproduction.md": page, "reproduction.csv": _csv_text(lines)}
 
 
-BESIDE = """\
+CHANCE_INTRODUCTION = """\
 Rows of many numbers beside chance. *chance* is how many would agree with a coin, with the best
 single number in all cells, or with our numbers shuffled; twice the standard error of the
 difference stands with it. The last columns are in the unit of the row: the mean and the standard
@@ -162,45 +177,64 @@ number is that agrees.
 """
 
 
-def _chance_table(rows: Sequence[Judged], columns: Sequence[str]) -> str:
+def _chance_table(rows: Sequence[JudgedRow], columns: Sequence[str]) -> str:
     """The table of rows that have a baseline; empty without one."""
     lines = []
-    for one in rows:
-        names = {name: own for name, own in one.chance.items() if own is not None}
-        shared = len(names) > 1 and _is_shared(one.cells)
-        for name, own in list(names.items())[: 1 if shared else None]:
-            count = one.verdicts[name]
-            score = f"{own.agreeing:.1f} ± {2 * own.error:.1f}"
-            column = "both" if shared else columns[claims.CALIBRATIONS.index(name)]
-            line = (one.row["place"], column, f"{count.agreeing} of {count.known}", own.words)
-            lines.append((*line, score, "yes" if count.beaten else "no", *_spread_words(one, name)))
+    for judged in rows:
+        baselines = {
+            name: baseline for name, baseline in judged.chance.items() if baseline is not None
+        }
+        is_shared = len(baselines) > 1 and _is_shared(judged.cells)
+        for name, baseline in list(baselines.items())[: 1 if is_shared else None]:
+            verdict = judged.verdicts[name]
+            score = f"{baseline.agreeing:.1f} ± {2 * baseline.error:.1f}"
+            column = "both" if is_shared else columns[claims.CALIBRATIONS.index(name)]
+            line = (
+                judged.row["place"],
+                column,
+                f"{verdict.agreeing} of {verdict.known}",
+                baseline.words,
+            )
+            lines.append(
+                (
+                    *line,
+                    score,
+                    "yes" if verdict.is_above_chance else "no",
+                    *_spread_words(judged, name),
+                )
+            )
     if not lines:
         return ""
     head = ("place", "column", "agree", "baseline", "chance", "more than chance")
     head = (*head, "ours less the print", "allowed, farthest")
-    return f"{BESIDE}\n{tables.markdown_table(head, lines)}\n\n"
+    return f"{CHANCE_INTRODUCTION}\n{tables.markdown_table(head, lines)}\n\n"
 
 
-def _spread_words(one: Judged, name: str) -> tuple[str, str]:
+def _spread_words(judged: JudgedRow, name: str) -> tuple[str, str]:
     """Mean and deviation of ours less the print; the allowance, and the farthest that agrees."""
-    known = [cell for cell in one.cells if isinstance(cell.ours[name].value, float)]
-    if not known:
+    cells_with_numbers = [
+        cell for cell in judged.cells if isinstance(cell.measured[name].value, float)
+    ]
+    if not cells_with_numbers:
         return "", ""
-    gaps = [float(cell.ours[name].value or 0.0) - float(cell.printed) for cell in known]
-    agree = [cell.agrees[name] == claims.AGREES for cell in known]
+    gaps = [
+        float(cell.measured[name].value or 0.0) - float(cell.printed) for cell in cells_with_numbers
+    ]
+    agree = [cell.agrees[name] == claims.AGREES for cell in cells_with_numbers]
     farthest = max((abs(gap) for gap, same in zip(gaps, agree, strict=True) if same), default=0)
     allowed = statistics.median(
-        claims.allowed_difference(cell.ours[name], cell.told, one.row) for cell in known
+        claims.allowed_difference(cell.measured[name], cell.printed_texts, judged.row)
+        for cell in cells_with_numbers
     )
     spread = f"{statistics.fmean(gaps):.3g}, {statistics.stdev(gaps):.2g}"
     return spread, f"{allowed:.2g}, {farthest:.2g}"
 
 
-def _verdict_words(one: Judged, shown: str) -> Iterator[tuple[str, str]]:
+def _verdict_words(judged: JudgedRow, page_verdict: str) -> Iterator[tuple[str, str]]:
     """(calibration, verdict) of a row."""
     for name in claims.CALIBRATIONS:
-        own = one.verdicts.get(name) or next(iter(one.verdicts.values()), None)
-        yield name, own.word if own else shown
+        verdict = judged.verdicts.get(name) or next(iter(judged.verdicts.values()), None)
+        yield name, verdict.word if verdict else page_verdict
 
 
 def _join_columns(tally: Counter, word: str) -> str:
@@ -209,35 +243,38 @@ def _join_columns(tally: Counter, word: str) -> str:
     return str(counts[0]) if counts[0] == counts[1] else " / ".join(map(str, counts))
 
 
-def _page_row(one: Judged, there: Sequence[str]) -> tuple[str, ...]:
-    """The cells of the page for one row; `there` are the paper's results."""
-    row, cells, counts = one.row, one.cells, one.verdicts
+def _page_row(judged: JudgedRow, results_of_paper: Sequence[str]) -> tuple[str, ...]:
+    """The cells of the page for one row; `results_of_paper` are the paper's results."""
+    row, cells, verdicts = judged.row, judged.cells, judged.verdicts
     why = row.get("cannot") or row.get("uncounted") or row.get("why", "")
     place = f"[{row['place']}](gallery.md)" if "figure" in row else row["place"]
     head = (place, row["words"])
     kinds = {"cannot": "cannot be run", "uncounted": "not counted", "input": "input"}
     word = next((word for key, word in kinds.items() if row.get(key)), "")
     if not word and not cells:
-        drawn = "figure" in row and ("result" not in row or row["result"] in there)
-        word = "drawn" if drawn else "not run"
+        is_drawn = "figure" in row and ("result" not in row or row["result"] in results_of_paper)
+        word = "drawn" if is_drawn else "not run"
     if word:
         return (*head, "", "", "", word, why)
-    own = claims.CALIBRATIONS
-    ours = [_our_cell(cells, name, counts[name]) if name in counts else "" for name in own]
-    if ours[0] and _is_shared(cells):
-        ours[1] = SAME
-    words = list(dict.fromkeys(count.word for count in counts.values()))
+    calibrations = claims.CALIBRATIONS
+    measured_cells = [
+        _measured_cell(cells, name, verdicts[name]) if name in verdicts else ""
+        for name in calibrations
+    ]
+    if measured_cells[0] and _is_shared(cells):
+        measured_cells[1] = SAME_NUMBERS
+    words = list(dict.fromkeys(count.word for count in verdicts.values()))
     verdict = words[0] if len(words) == 1 else ", ".join(words)
     if "not run" in words and "run" in row:
         why = f"`python -m experiments {row['run']}` {why}".strip()
-    if any(0 < count.known < count.cells for count in counts.values()):
+    if any(0 < count.known < count.cells for count in verdicts.values()):
         verdict += " in part"
     domains = min((cell.domains for cell in cells if cell.domains), default=None)
     if "domains" in row and domains and domains < row["domains"]:
         verdict += f", on {domains} of {row['domains']} domains"
     if row.get("reading"):
         verdict += " (reading)"
-    return (*head, _paper_cell(row, cells), *ours, verdict, why)
+    return (*head, _paper_cell(row, cells), *measured_cells, verdict, why)
 
 
 def _paper_cell(row: dict[str, Any], cells: Sequence[claims.Cell]) -> str:
@@ -250,40 +287,42 @@ def _paper_cell(row: dict[str, Any], cells: Sequence[claims.Cell]) -> str:
     return ", ".join(f"{sign}{number}" for number in numbers)
 
 
-def _our_cell(cells: Sequence[claims.Cell], name: str, count: claims.Verdict) -> str:
+def _measured_cell(cells: Sequence[claims.Cell], name: str, verdict: claims.Verdict) -> str:
     """Our numbers: up to four, or how many agree."""
-    if not count.known:
+    if not verdict.known:
         return ""
-    if count.cells <= 4:
-        return ", ".join(_format_number(cell.ours[name]) for cell in cells)
-    open_ = f", {count.undecided} undecided" if count.undecided else ""
-    more = "" if count.known == count.cells else f" ({count.cells - count.known} without ours)"
-    return f"{count.agreeing} of {count.known} agree{open_}{more}"
+    if verdict.cells <= 4:
+        return ", ".join(_format_number(cell.measured[name]) for cell in cells)
+    undecided_words = f", {verdict.undecided} undecided" if verdict.undecided else ""
+    missing_words = (
+        "" if verdict.known == verdict.cells else f" ({verdict.cells - verdict.known} without ours)"
+    )
+    return f"{verdict.agreeing} of {verdict.known} agree{undecided_words}{missing_words}"
 
 
 def _is_shared(cells: Sequence[claims.Cell]) -> bool:
     """Whether both columns have the same numbers."""
     first, second = claims.CALIBRATIONS
-    return all(cell.ours[first] == cell.ours[second] for cell in cells)
+    return all(cell.measured[first] == cell.measured[second] for cell in cells)
 
 
-def _format_number(ours: claims.Ours) -> str:
-    if ours.value is None:
+def _format_number(measured: claims.Measurement) -> str:
+    if measured.value is None:
         return "-"
-    if isinstance(ours.value, str):
-        return ours.value
-    error = f" ± {2 * ours.error:.2g}" if ours.error else ""
-    whole = float(ours.value).is_integer()
-    return f"{ours.value:.0f}{error}" if whole else f"{ours.value:.4g}{error}"
+    if isinstance(measured.value, str):
+        return measured.value
+    error = f" ± {2 * measured.error:.2g}" if measured.error else ""
+    is_whole = float(measured.value).is_integer()
+    return f"{measured.value:.0f}{error}" if is_whole else f"{measured.value:.4g}{error}"
 
 
 def _csv_line(cell: claims.Cell) -> results.Line:
     """A line of the file of all numbers."""
     line: results.Line = {"paper": cell.paper, "row": cell.row, "place": cell.place}
-    where = " ".join(f"{key}={value}" for key, value in cell.at.items())
+    where = " ".join(f"{key}={value}" for key, value in cell.setting.items())
     line |= {"where": where, "printed": cell.printed}
     for name in claims.CALIBRATIONS:
-        value, error = cell.ours[name]
+        value, error = cell.measured[name]
         line[name] = f"{value:.4g}" if isinstance(value, float) else value
         line[f"{name} standard error"] = f"{error:.2g}" if error else None
         line[f"{name} verdict"] = cell.agrees[name]
@@ -299,21 +338,21 @@ def _csv_text(lines: Sequence[results.Line]) -> str:
     return text.getvalue()
 
 
-def _shorten(commits: str) -> str:
+def _shorten_commits(commits: str) -> str:
     """The first ten digits of each commit."""
-    return ", ".join(commit[:10] for commit in commits.split(aggregated.SEPARATOR))
+    return ", ".join(commit[:10] for commit in commits.split(aggregated.COMMIT_SEPARATOR))
 
 
 def _origin_table(paper: str, folder: Path | None) -> str:
     """What made the results of a paper."""
-    found = {}
+    names_by_origin = {}
     for name in aggregated.result_names(paper, folder):
-        about = aggregated.read_origin(paper, name, folder)
-        key = tuple(str(about.get(key, "")) for key in ("command", "commit", "date", "reduced"))
-        found.setdefault(key, []).append(f"`{name}`")
+        origin = aggregated.read_origin(paper, name, folder)
+        key = tuple(str(origin.get(key, "")) for key in ("command", "commit", "date", "reduced"))
+        names_by_origin.setdefault(key, []).append(f"`{name}`")
     rows = [
-        (", ".join(names), f"`{command}`", _shorten(commit), date, reduced)
-        for (command, commit, date, reduced), names in found.items()
+        (", ".join(names), f"`{command}`", _shorten_commits(commit), date, reduced)
+        for (command, commit, date, reduced), names in names_by_origin.items()
     ]
     if not rows:
         return ""

@@ -2,9 +2,9 @@
 
 Without --all this is meant to take at most four hours on two cores. Results lie in `results/`, and
 runs that were stopped resume there. Aggregated results replace those of `reproduction/`, which are
-kept with the code. Every step is a command that can be run alone. --list prints
-them with the seconds that each took on a machine of two cores that did other work, too. Data sets
-that are missing end the run with the name of the first.
+kept with the code. Every step is a command that can be run alone. --list prints them with the
+seconds that each took on a machine of two cores that did other work, too. Data sets that are
+missing end the run with the name of the first.
 """
 
 import argparse
@@ -29,7 +29,7 @@ class Step(NamedTuple):
         words: the program and its options.
         smoke: the options of its smallest setting; None if there is none.
         long: whether only --all runs it.
-        seconds: what it took; None if it was not measured as a whole.
+        seconds: its measured seconds; None if it was not measured as a whole.
     """
 
     paper: str
@@ -87,17 +87,24 @@ def run(options: argparse.Namespace) -> None:
         InputError: naming the first command that failed.
     """
     for words, seconds in command_lines(options):
-        timing = () if seconds is None else (f" # {seconds} s",)
-        print("python -m experiments", *words, *timing, flush=True)
+        note = () if seconds is None else (f" # {seconds} s",)
+        print("python -m experiments", *words, *note, flush=True)
         if options.list:
             continue
-        done = subprocess.run([sys.executable, "-m", "experiments", *words], check=False)
-        if done.returncode:
+        completed = subprocess.run([sys.executable, "-m", "experiments", *words], check=False)
+        if completed.returncode:
             raise InputError(f"python -m experiments {' '.join(words)} ended with an error")
 
 
-def command_lines(options: argparse.Namespace) -> Iterator[tuple[list[str], int | None]]:
-    """The arguments of each command, and of the aggregation of each paper; and seconds it took."""
+class Command(NamedTuple):
+    """The arguments of `python -m experiments`, and the measured seconds of a step."""
+
+    words: list[str]
+    seconds: int | None = None
+
+
+def command_lines(options: argparse.Namespace) -> Iterator[Command]:
+    """Each step, and then the aggregation of each paper."""
     papers = options.paper or PAPERS
     for step in STEPS:
         left_out = step.paper not in papers or (step.long and not options.all)
@@ -105,13 +112,13 @@ def command_lines(options: argparse.Namespace) -> Iterator[tuple[list[str], int 
             continue
         words = [step.paper, *step.words.split()]
         if options.smoke and step.smoke is not None:
-            own = {"forests": "_forests", "criterion": "_criterion"}
-            folder = step.paper + own.get(step.words, "")
+            folder_suffixes = {"forests": "_forests", "criterion": "_criterion"}
+            folder = step.paper + folder_suffixes.get(step.words, "")
             words += [*step.smoke.split(), "--out", os.path.join(SMOKE_FOLDER, folder)]
-        yield words, None if options.smoke else step.seconds
+        yield Command(words, None if options.smoke else step.seconds)
     for paper in papers:
-        kept = ["--out", str(aggregated.FOLDER)]
-        words = [paper, "aggregate", *([] if options.smoke else kept)]
+        out_words = ["--out", str(aggregated.FOLDER)]
+        words = [paper, "aggregate", *([] if options.smoke else out_words)]
         if options.smoke:
             words += ["--results", os.path.join(SMOKE_FOLDER, paper)]
             words += ["--out", os.path.join(SMOKE_FOLDER, "reproduction"), "--reduced", "smoke"]
@@ -119,8 +126,8 @@ def command_lines(options: argparse.Namespace) -> Iterator[tuple[list[str], int 
             base = SMOKE_FOLDER if options.smoke else "results"
             for kind in ("forests", "criterion"):
                 words += [f"--{kind}", os.path.join(base, f"{paper}_{kind}")]
-            more = ["results/nock_henecka_2020_M", "results/nock_henecka_2020_50"]
-            words += ["--more", *more] if options.all and not options.smoke else []
-        yield words, None
+            other_grids = ["results/nock_henecka_2020_M", "results/nock_henecka_2020_50"]
+            words += ["--more", *other_grids] if options.all and not options.smoke else []
+        yield Command(words)
         if paper == "nock_henecka_2020" and options.all and not options.smoke:
-            yield [paper, "claims", *kept], None
+            yield Command([paper, "claims", *out_words])

@@ -1,7 +1,7 @@
 """The museum of mistakes: the wrong learners are found, and the mended ones are not."""
 
 from experiments.audits.museum import EXHIBITS
-from experiments.audits.run import PAGES, visited
+from experiments.audits.run import PAGES, audit_exhibit
 from experiments.common import pages, results
 from tests.support import ROOT
 
@@ -14,14 +14,17 @@ SLOW = {"price_of_noisy_maximum"}
 def test_mistakes_are_found_and_mended_twins_are_not():
     for place, name in enumerate(sorted(EXHIBITS.keys() - SLOW)):
         few = EXHIBITS[name]._replace(runs=20)
-        assert next(visited(few, wrong=True))["found"] == (name not in MISSED)
+        assert next(audit_exhibit(few, wrong=True))["found"] == (name not in MISSED)
         if place % 4 == 0:  # the page has them all
-            assert not next(visited(few, wrong=False))["found"], name
+            assert not next(audit_exhibit(few, wrong=False))["found"], name
 
 
 def test_a_black_box_finds_an_exact_number():
     few = EXHIBITS["exact_number"]._replace(runs=8)
-    assert [line["found"] for line in visited(few, wrong=True, runs=200)] == [True, True]
+    assert [line["found"] for line in audit_exhibit(few, wrong=True, black_runs=200)] == [
+        True,
+        True,
+    ]
 
 
 def test_the_page_shows_what_was_measured():

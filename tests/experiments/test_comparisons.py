@@ -17,7 +17,7 @@ from experiments.common.cells import Cell, Store
 from experiments.common.data import fresh, targets
 from experiments.comparisons import challengers, study, synthetic
 from experiments.comparisons import targets as methods_of_targets
-from experiments.comparisons.pages import pages_of
+from experiments.comparisons.pages import pages_of_task
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
 from tests.support import ROOT
 
@@ -37,13 +37,13 @@ def ours(kind=None, rows=400):
         cells = columns["age"] if isinstance(kind, Numeric) else rng.choice(kind.values[:-1], rows)
         given = targets.Targeted("two columns", DOMAIN, columns, kind, cells)
     target = study.Study(given, np.zeros((1, rows), bool), rows).target
-    return study.Study(given, np.stack([study.test_rows(target, k) for k in range(2)]), rows)
+    return study.Study(given, np.stack([study.draw_test_rows(target, k) for k in range(2)]), rows)
 
 
 def line(task, dataset, method, epsilon, delta, first, **more):
     """A line of results whose most telling measure is given."""
     found = {column: 0.01 if column.endswith("_sd") else 0.5 for column in task.columns}
-    found[f"{task.more[0]}_mean"] = first
+    found[f"{task.ranked[0]}_mean"] = first
     origin = {"splits": 2, "bins": 64, "rows": 90, "library": None, "setting": "words"}
     origin |= {"commit": "c", "jax": "j", "device": "d", "seconds": 0.2}
     cell = {"dataset": dataset, "method": method, "epsilon": epsilon, "delta": delta}
@@ -68,8 +68,8 @@ def test_the_smallest_run_of_auto_is_resumed_and_shown(name, tmp_path, capsys, m
     assert {line["method"] for line in lines} == (
         {"auto", "tuned"} if name == "tuning" else {"auto"}
     )
-    assert all(math.isfinite(line[f"{TASKS[name].more[0]}_mean"]) for line in lines)
-    monkeypatch.setattr("experiments.comparisons.task.Task.line", fail)
+    assert all(math.isfinite(line[f"{TASKS[name].ranked[0]}_mean"]) for line in lines)
+    monkeypatch.setattr("experiments.comparisons.task.Task.measure_line", fail)
     assert run(name, *words) == 0
     assert json.loads(capsys.readouterr().out) == lines
 
@@ -77,15 +77,15 @@ def test_the_smallest_run_of_auto_is_resumed_and_shown(name, tmp_path, capsys, m
 def test_a_line_is_found_only_where_everything_agrees(tmp_path):
     store, given = Store(tmp_path / "x.csv", "frontier"), ours()
     cell = Cell("two columns", "larger-class", None, None)
-    wanted = FRONTIER.about(cell, given)
+    wanted = FRONTIER.line_identity(cell, given)
     assert wanted is not None
     assert store.find(wanted) is None
-    store.add({**wanted, **FRONTIER.line(cell, given)})
+    store.add({**wanted, **FRONTIER.measure_line(cell, given)})
     assert store.find(wanted) is not None
     for name, other in (("setting", "other words"), ("splits", 3), ("rows", 401), ("bins", 10)):
         assert store.find({**wanted, name: other}) is None
 
-    store.add({**wanted, **FRONTIER.line(cell, given), "setting": "other words"})
+    store.add({**wanted, **FRONTIER.measure_line(cell, given), "setting": "other words"})
     (only,) = store.lines()
     assert only["setting"] == "other words"
 
@@ -93,7 +93,7 @@ def test_a_line_is_found_only_where_everything_agrees(tmp_path):
 @pytest.mark.parametrize("task", [FRONTIER, CLASSES], ids=lambda task: task.name)
 def test_the_larger_class_states_the_shares_of_the_training_rows(task):
     given = ours(None if task is FRONTIER else Nominal(("x", "y", "z", "never")))
-    found = task.line(Cell("two columns", "larger-class", None, None), given)
+    found = task.measure_line(Cell("two columns", "larger-class", None, None), given)
     accuracies, losses = [], []
     for test in given.tests:
         taught, held = (given.target[rows].astype(int) for rows in (~test, test))
@@ -111,7 +111,10 @@ def test_the_larger_class_states_the_shares_of_the_training_rows(task):
 )
 def test_methods_of_other_targets_read_the_rows_that_they_are_given(kind):
     given = ours(kind)
-    assert methods_of_targets._table(given, given.tests[0]).present.sum() == given.tests[0].sum()
+    assert (
+        methods_of_targets.table_of_rows(given, given.tests[0]).present.sum()
+        == given.tests[0].sum()
+    )
 
 
 def test_measures_of_predictions():
@@ -145,12 +148,13 @@ def test_ranks_share_ties_and_take_pure_methods_at_every_delta():
         *(at(name, "pure", 0.0, 0.6) for name in "ab"),
         at("a", "x", 0.0, 0.1),
     ]
-    found = ranks.mean_ranks(lines, 1.0, 1e-6, "auroc_mean")
+    found = ranks.mean_ranks(lines, epsilon=1.0, delta=1e-6, measure="auroc_mean")
     assert found.datasets == 2
-    assert found.of == {"x": (2.0, 1), "y": (1.75, 1), "z": (3.25, 0), "pure": (3.0, 0)}
-    assert ranks.mean_ranks(lines, 9.0, 1e-6, "auroc_mean") == ({}, 0)
+    assert found.by_method == {"x": (2.0, 1), "y": (1.75, 1), "z": (3.25, 0), "pure": (3.0, 0)}
+    nothing = ranks.mean_ranks(lines, epsilon=9.0, delta=1e-6, measure="auroc_mean")
+    assert nothing == ({}, 0)
     more = line(FRONTIER, "a", "x", 2.0, 1e-6, 0.9)
-    assert {at["method"] for at in ranks.at_every_epsilon([*lines, more])} == {"x"}
+    assert {at["method"] for at in ranks.lines_at_every_epsilon([*lines, more])} == {"x"}
 
 
 def test_ranks_that_differ_and_cells_where_auto_is_behind():
@@ -162,7 +166,7 @@ def test_ranks_that_differ_and_cells_where_auto_is_behind():
         for name, above in (("a", 0.0031), ("b", 0.0029))
         for method, value in (("auto", 0.7), ("forest", 0.7 + above + error), ("lazybb", 0.7001))
     ]
-    found = pages_of(FRONTIER).tables["behind"](lines).splitlines()
+    found = pages_of_task(FRONTIER).tables["behind"](lines).splitlines()
     assert found[2:] == ["| a | 1 / 0 `forest` |", "| b | 0 / 0 |", "| all, of 2 | 1 / 0 |"]
 
 
@@ -173,7 +177,7 @@ def apart(statistic, position):
     """How far the two columns' statistic moves without one row, whose number is at an end."""
     given = ours()
     given.data.columns["age"][position] = 100.0
-    rows, everyone = challengers.features(given), np.ones(400, np.float32)
+    rows, everyone = challengers.encode_features(given), np.ones(400, np.float32)
     without = everyone.copy()
     without[position] = 0
     both = (jax.tree.leaves(statistic(rows, jnp.asarray(each))) for each in (everyone, without))
@@ -182,7 +186,7 @@ def apart(statistic, position):
 
 @pytest.mark.parametrize("row", [0, 7])
 def test_one_row_moves_what_challengers_release_by_the_sensitivity_that_they_state(row):
-    moved = apart(challengers.histograms, row)
+    moved = apart(challengers.class_histograms, row)
     assert np.abs(moved).sum() == 2  # columns
     assert np.square(moved).sum() == 2
 
@@ -190,7 +194,7 @@ def test_one_row_moves_what_challengers_release_by_the_sensitivity_that_they_sta
         return jnp.triu((rows.wide * present[:, None]).T @ rows.wide)
 
     assert 0.5 < np.linalg.norm(apart(second_moments, row)) <= 1
-    none = jnp.zeros(challengers.features(ours()).wide.shape[1])
+    none = jnp.zeros(challengers.encode_features(ours()).wide.shape[1])
     for steep, statistic, most in (
         (0, challengers.logistic_gradient, 0.5),
         (0, challengers.residual_sum, 1.0),
@@ -201,7 +205,7 @@ def test_one_row_moves_what_challengers_release_by_the_sensitivity_that_they_sta
         assert np.linalg.norm(moved) <= most + 1e-4
         assert steep or np.linalg.norm(moved) == pytest.approx(most, abs=1e-4)
 
-    width = challengers.features(ours()).narrow.shape[1]
+    width = challengers.encode_features(ours()).narrow.shape[1]
     for size, attained in ((5.0, False), (1e-3, True)):
         net = jnp.full((width, challengers.UNITS), 1.0), jnp.full(challengers.UNITS, size), 0.0
         moved = apart(lambda rows, at, net=net: challengers.net_gradient(rows, at, net), row)
@@ -211,33 +215,38 @@ def test_one_row_moves_what_challengers_release_by_the_sensitivity_that_they_sta
 
 def test_one_row_moves_the_tables_of_synthetic_rows_by_the_sensitivity_that_they_state():
     given = ours()
-    codes, sizes = challengers.joined(given)
-    tables = [(codes[at:400], sizes, given.target[at:].astype(int)) for at in (0, 1)]
-    whole, without = (synthetic.single(table, 2) for table in tables)
+    codes, sizes = challengers.join_bins(given)
+    tables = [
+        synthetic.GroupedCodes(codes[at:400], sizes, given.target[at:].astype(int), num_groups=2)
+        for at in (0, 1)
+    ]
+    whole, without = (synthetic.count_columns(table) for table in tables)
     assert [np.abs(a - b).sum() for a, b in zip(whole, without, strict=True)] == [1, 1]
     totals, shares = np.array([150.0, 100.0]), [np.full((2, size), 1 / size) for size in sizes]
-    whole, without = (synthetic.scores(synthetic.double(t, 2), shares, totals) for t in tables)
+    whole, without = (
+        synthetic.score_pairs(synthetic.count_pairs(table), shares, totals) for table in tables
+    )
     assert np.abs(whole - without).max() == pytest.approx(1, abs=1e-3)
-    whole, without = (synthetic.double(table, 2)[:, :5, 5:] for table in tables)
+    whole, without = (synthetic.count_pairs(table)[:, :5, 5:] for table in tables)
     assert np.abs(whole - without).sum() == 1
 
 
 @pytest.mark.parametrize("name", [*challengers.METHODS, *synthetic.METHODS])
 def test_challengers_learn_without_noise_and_know_nothing_under_much(name):
     for epsilon, low, high in ((1e3, 0.85, 1.0), (1e-5, 0.2, 0.8)):
-        found = FRONTIER.line(Cell("two columns", name, epsilon, 1e-6), ours(rows=2000))
+        found = FRONTIER.measure_line(Cell("two columns", name, epsilon, 1e-6), ours(rows=2000))
         assert low <= found["auroc_mean"] <= high, found
 
 
 def test_fresh_tables_have_the_domains_of_their_descriptions():
-    names = [name for name in fresh.NAMES if fresh.is_there(name)]
+    names = [name for name in fresh.NAMES if fresh.is_available(name)]
     assert {"digits", "wine", "diabetes"} <= set(names)
     for name in names:
         given = fresh.load(name, 64)
         assert 0.1 < given.label.mean() < 0.9
         assert {len(column) for column in given.columns.values()} == {len(given.label)}
         assert len(np.unique(np.asarray(given.table.bins))) > 2
-    if not fresh.is_there("fair"):
+    if not fresh.is_available("fair"):
         with pytest.raises(InputError, match="ships with statsmodels, which is not installed"):
             fresh.load("fair", 64)
 
@@ -249,7 +258,7 @@ def test_fresh_tables_have_the_domains_of_their_descriptions():
 def test_the_page_is_made_of_its_summary(name):
     page, lines = DOCS / f"{PAGES.get(name, name)}.md", results.read_csv(DOCS / f"{name}.csv", name)
     assert (
-        pages.fill_tables(pages_of(TASKS[name]), page.read_text(), lines, "page")
+        pages.fill_tables(pages_of_task(TASKS[name]), page.read_text(), lines, "page")
         == page.read_text()
     )
 

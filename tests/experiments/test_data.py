@@ -11,9 +11,9 @@ from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric, predicates
 from experiments.common import data
 from experiments.common.data import registry
-from experiments.common.data.command import status
+from experiments.common.data.command import file_status
 from experiments.common.data.entry import Entry
-from experiments.common.data.reading import read
+from experiments.common.data.reading import read_rows
 
 # m and n of Nock & Henecka (2020), Table 2, in its order; yeast has 8 features, the table says 7.
 TABLE_2 = (
@@ -74,7 +74,7 @@ def test_reads_its_own_layout_and_names_a_broken_line(tmp_path, entry):
     path, domain, layout = tmp_path / entry.files[0].name, entry.domain(10), entry.layout
     content = rows(entry)
     first = write(path, entry, content)
-    found = read(path, layout, domain)
+    found = read_rows(path, layout, domain)
     assert list(found.columns) == list(domain)
     place = {name: layout.names.index(name) for name in (*domain, layout.label)}
     label = [layout.classes[cells[place[layout.label]]] for cells in content]
@@ -94,7 +94,7 @@ def test_reads_its_own_layout_and_names_a_broken_line(tmp_path, entry):
         write(path, entry, content)
         expected = re.escape(f"{path}, line {first + 3}, column {column!r}: {words}")
         with pytest.raises(ValueError, match=f"{expected}.*, got 'bad'$"):
-            read(path, layout, domain)
+            read_rows(path, layout, domain)
 
     write(path, entry, rows(entry))
     packed = path.suffix == ".gz"
@@ -105,7 +105,7 @@ def test_reads_its_own_layout_and_names_a_broken_line(tmp_path, entry):
     text = "\n".join(lines).encode()
     path.write_bytes(gzip.compress(text) if packed else text)
     with pytest.raises(ValueError, match=re.escape(f"{path}, line {last}: ") + r".*expected"):
-        read(path, layout, domain)
+        read_rows(path, layout, domain)
 
 
 def test_the_registry_is_complete():
@@ -149,7 +149,7 @@ def test_data_sets_are_looked_for_in_order(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_real_files(data_folder, entry):
     """Rows, classes, splits and bytes of each data set that is there."""
-    words, where = status(entry, str(data_folder))
+    words, where = file_status(entry, str(data_folder))
     if words == "absent":
         pytest.skip(f"{entry.name} is not in {data_folder}; the test of its files is skipped")
     assert words == "ok", f"{entry.name} in {where}: {words}"

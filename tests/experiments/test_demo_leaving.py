@@ -52,13 +52,13 @@ def demo(tmp_path, monkeypatch, watch):
     clock = itertools.count()
     # A clock of its own, as the models in a second may be N.
     monkeypatch.setattr(demos.time, "perf_counter", lambda: float(next(clock)))
-    drawn, draw = [], demos._draw
+    drawn, draw = [], demos._draw_figure
 
-    def noted(path, title, *more):
+    def noted(path, measured, *, title, **more):
         drawn.append(title)
-        draw(path, title, *more)
+        draw(path, measured, title=title, **more)
 
-    monkeypatch.setattr(demos, "_draw", noted)
+    monkeypatch.setattr(demos, "_draw_figure", noted)
     files = {"--data": "mine.csv", "--domain": "domain.json", "--out": "out"}
     files = {option: tmp_path / name for option, name in files.items()}
     files["--domain"].write_text(json.dumps(DOMAIN))

@@ -42,7 +42,9 @@ def test_rademacher_is_the_mean_over_all_signs():
     exact = np.mean(
         [np.abs(np.array(sign) @ rules).max() / 9 for sign in itertools.product([-1, 1], repeat=9)]
     )
-    estimate, error = diagnostics.rademacher(jax.random.key(0), jnp.asarray(splits), draws=4000)
+    estimate, error = diagnostics.rademacher_complexity(
+        jax.random.key(0), jnp.asarray(splits), draws=4000
+    )
     assert (
         abs(estimate - exact) < 5 * error < 0.02
     )  # five standard errors: a false alarm once in 1.7 million

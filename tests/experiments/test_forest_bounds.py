@@ -32,7 +32,7 @@ def by_loop(leaf, label, present):
     return weight, right, correct / len(here)
 
 
-points = jax.jit(forest_bounds.points, static_argnums=3)
+points = jax.jit(forest_bounds.answers_of_trees, static_argnums=3)
 
 
 @settings(max_examples=25, deadline=None)
@@ -57,17 +57,17 @@ def test_theorems_5_1_and_5_2_hold_of_any_leaves(seed, rows, trees, share):
         accuracies.append(accuracy)
     found = jax.tree.map(lambda x: x[:trees], found)
     np.testing.assert_allclose(
-        forest_bounds.accuracy(found, jnp.asarray(present)), accuracies, atol=1e-6
+        forest_bounds.tree_accuracy(found, jnp.asarray(present)), accuracies, atol=1e-6
     )
     e = np.mean(accuracies)
     assert np.mean(forest_bounds.goodness(found)[:rows]) == pytest.approx(e, abs=1e-6)
-    assert np.mean(forest_bounds.weight(found)[:rows]) >= e**2 + (1 - e) ** 2 - 1e-6
+    assert np.mean(forest_bounds.mean_weight(found)[:rows]) >= e**2 + (1 - e) ** 2 - 1e-6
     assert e >= 0.5
 
 
 def test_a_tie_breaks_theorem_5_1_read_by_the_word():
     leaf, label = jnp.zeros((1, 2), jnp.int32), jnp.array([True, False])
-    found = forest_bounds.points(leaf, label, jnp.ones(2, bool), 1)
+    found = forest_bounds.answers_of_trees(leaf, label, jnp.ones(2, bool), 1)
     assert np.mean(found.weight > 0.5) == 0 < 0.5 == np.mean(forest_bounds.goodness(found))
 
 
@@ -82,12 +82,14 @@ def test_the_bounds_of_forests_agree_with_their_formulas():
         ("threshold", 2 * eps * (1 - eps) / 0.3, 2 * eps * (1 - eps) / margin, 1.0),
         ("probabilistic", *(2 * y * (1 - y) + delta + c for y in (eps, x)), coins),
     ):
-        found = forest_bounds.by_accuracy(voting, eps, n, delta, big_c, c=c)
+        found = forest_bounds.bound_by_accuracy(
+            voting, epsilon=eps, rows=n, delta=delta, big_c=big_c, c=c
+        )
         np.testing.assert_allclose(found, (trees, error, (1 - n**-0.5) * luck), rtol=1e-5)
-        more = {"height": h, "big_k": big_k, "c": c}
-        found = forest_bounds.private_by_accuracy(voting, eps, n, k, eta, delta, **more)
+        more = {"epsilon": eps, "rows": n, "trees": k, "eta": eta, "height": h, "big_k": big_k}
+        found = forest_bounds.private_bound_by_accuracy(voting, delta=delta, c=c, **more)
         np.testing.assert_allclose(found, (k, private, printed * luck), rtol=1e-5)
-    narrow = forest_bounds.private_by_accuracy("majority", eps, n, k, eta, 0.49, **more)
+    narrow = forest_bounds.private_bound_by_accuracy("majority", delta=0.49, c=c, **more)
     assert np.isinf(narrow.error)
 
 
@@ -116,15 +118,16 @@ def test_theorem_5_7_and_5_9_at_their_best():
     assert k > 100
     g = math.sqrt(n) * eta / (9600 * 2**h)
     lost = n * (math.exp(-k / 200) + 2 * k * math.exp(-g / k))
-    threshold = forest_bounds.at_best_trees("threshold", eps, n, eta, h)
+    numbers = {"epsilon": eps, "rows": n, "eta": eta, "height": h}
+    threshold = forest_bounds.bound_at_best_trees("threshold", **numbers)
     np.testing.assert_allclose(threshold.error, 0.125 + 4.5 * eps - 5 * eps**2, rtol=1e-6)
     np.testing.assert_allclose(threshold.probability, 1 - lost, rtol=1e-3)
-    chance = forest_bounds.at_best_trees("probabilistic", eps, n, eta, h)
+    chance = forest_bounds.bound_at_best_trees("probabilistic", **numbers)
     np.testing.assert_allclose(chance.error, 0.2 + 1.9 * eps - 2 * eps**2, rtol=1e-6)
     # Theorem 5.9 follows from 5.8 (K = 40, delta = 1/10, c = 1/20), rounded up; 5.7 does not follow
     # from 5.6's proof.
-    general = forest_bounds.private_by_accuracy(
-        "probabilistic", eps, n, k, eta, 0.1, height=h, big_k=40, c=0.05
+    general = forest_bounds.private_bound_by_accuracy(
+        "probabilistic", trees=k, delta=0.1, big_k=40, c=0.05, **numbers
     )
     assert 0 <= float(chance.error) - float(general.error) < 0.002
     x = eps + 1 / 40

@@ -16,7 +16,7 @@ from paper_figures import __main__ as figures
 
 
 def test_rows_have_their_margin_on_the_unit_ball():
-    table, target = errors.draw_sample((0, 1), 300, 0.2, 0.0, tests=50)
+    table, target = errors.draw_sample((0, 1), rows=300, tau=0.2, noise=0.0, tests=50)
     rows, sign = np.asarray(table.bins, np.float64), np.where(table.target, 1, -1)
     assert table.bins.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
@@ -30,7 +30,7 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
     rows[:, 0] = tau * sign
     table = dpbt.Table(jnp.asarray(rows), jnp.asarray(sign > 0), jnp.ones(40, bool))
     recipe = recipes.halfspace_boost(rows=40, epsilon=np.inf, rounds=1, normalized=False)
-    advantage = rounds.round_curves(jax.random.key(0), table, recipe, tau / 8)[2]
+    advantage = rounds.measure_curves(jax.random.key(0), table, recipe, tau / 8).advantage
     assert float(advantage[0]) == pytest.approx(tau**2 / 2, rel=1e-3)  # rows: multiples of 2^-14
     assert tau**2 / 2 < tau / 4
 

@@ -94,15 +94,15 @@ def test_figures_of_ones_own_results_lie_beside_them(own, tmp_path, capsys):
     assert f"asadi_2022 aggregate --out {own}" in capsys.readouterr().err
     assert figures.main(["asadi_2022/fig2", "--results", "nowhere"]) == 2
     assert "nowhere: no such folder" in capsys.readouterr().err
-    assert aggregated.folder_read() == aggregated.FOLDER
+    assert aggregated.current_folder() == aggregated.FOLDER
 
 
 def test_a_title_counts_the_keys_of_all_panels(own):
     with aggregated.reading_from(own):
         (figure,) = figures.draw("asadi_2022/fig2").values()
     assert figure.get_suptitle().endswith("; 2 to 5 keys")
-    assert style.keys_of([{"keys": 1}]) == "1 key"
-    assert style.keys_of([{"keys": 5}, {"keys": 5}]) == "5 keys"
+    assert style.keys_in_words([{"keys": 1}]) == "1 key"
+    assert style.keys_in_words([{"keys": 5}, {"keys": 5}]) == "5 keys"
 
 
 @pytest.mark.parametrize("paper", ["asadi_2022", "bun_2020", "bojarski_2014", "nock_henecka_2020"])
@@ -141,8 +141,8 @@ def _smoke_grid(bins=10, clip=10):
 def test_legends_and_labels_of_figure_2_do_not_overlap_on_few_depths(monkeypatch):
     from paper_figures import nock_henecka_2020
 
-    monkeypatch.setattr(nock_henecka_2020, "lines", _smoke_grid)
-    monkeypatch.setattr(nock_henecka_2020, "larger_class", lambda domain: 0.44)
+    monkeypatch.setattr(nock_henecka_2020, "read_grid", _smoke_grid)
+    monkeypatch.setattr(nock_henecka_2020, "larger_class_error", lambda domain: 0.44)
     (figure,) = figures.draw("nock_henecka_2020/fig2").values()
     assert_apart(figure)
 

@@ -44,12 +44,12 @@ def test_paired_t_is_scipys(n):
     a = RNG.normal(0.2, 0.05, (40, n)).astype(np.float32)
     b = (a + RNG.normal(np.linspace(0, 0.05, 40)[:, None], 0.05, (40, n))).astype(np.float32)
     expected = stats.ttest_rel(a.astype(np.float64), b.astype(np.float64), axis=-1).pvalue
-    found = jax.jit(jax.vmap(protocols.paired_t))(a, b)
+    found = jax.jit(jax.vmap(protocols.paired_t_p_value))(a, b)
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-6)
-    np.testing.assert_allclose(protocols.paired_t(a, b), found, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(protocols.paired_t_p_value(a, b), found, rtol=1e-5, atol=1e-7)
     clear = np.abs(expected - protocols.LEVEL) > 1e-4
     sign = np.where(expected < protocols.LEVEL, np.sign(a.mean(axis=-1) - b.mean(axis=-1)), 0)
-    np.testing.assert_array_equal(np.asarray(protocols.compare(a, b))[clear], sign[clear])
+    np.testing.assert_array_equal(np.asarray(protocols.significant_sign(a, b))[clear], sign[clear])
 
 
 @pytest.mark.parametrize("distinct", [3, 10**6])

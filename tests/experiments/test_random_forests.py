@@ -46,7 +46,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
     def grid(keys, scales):
         def one(key):
             return grids.grid_errors(
-                key, table, held, masks, scales, heights=(4,), sizes=(3,)
+                key, table, held_out=held, masks=masks, scales=scales, heights=(4,), sizes=(3,)
             ).test[..., 0, 0]
 
         return jax.lax.map(one, keys, batch_size=50)
@@ -90,7 +90,7 @@ def test_splits_are_disjoint_and_whole():
     runs = grids.split_runs(label, 10, 0)
     tested = np.zeros(237, int)
     for run in runs:
-        test, validation = run.held[run.test], run.held[run.validation]
+        test, validation = run.held_out[run.test], run.held_out[run.validation]
         tested[test] += 1
         assert len(set(test) & set(validation)) == 0
         assert not run.train[test].any()

@@ -17,13 +17,16 @@ def small(monkeypatch):
     """12 rows of 3 attributes to learn from, and others."""
     monkeypatch.setattr(reconstruction, "ROWS", 12)
     drawn = np.random.default_rng(0).random((200, 4)) < 0.5
-    return drawn[:, :3], drawn[:, 3]
+    return reconstruction.BinaryRows(drawn[:, :3], drawn[:, 3])
 
 
 def test_without_noise_every_row_comes_back_and_with_much_noise_none_is_known(small):
-    exact = reconstruction.attack_line("random_forest", np.inf, *small, 0)
+    exact = reconstruction.attack_line("random_forest", epsilon=np.inf, rows=small, seed=0)
     assert (exact["most likely"], exact["whole"]) == (0.0, 1.0)
-    noisy = [reconstruction.attack_line("random_forest", 0.1, *small, seed) for seed in range(12)]
+    noisy = [
+        reconstruction.attack_line("random_forest", epsilon=0.1, rows=small, seed=seed)
+        for seed in range(12)
+    ]
     mean = {key: np.mean([each[key] for each in noisy]) for key in noisy[0]}
     assert mean["most likely"] > mean["shuffled"] - 0.03
     assert abs(mean["memorised"]) < 0.08
@@ -35,7 +38,9 @@ def test_released_sums_of_boosted_trees_are_linear_in_the_rows(small):
     domain = {f"x{k}": Boolean() for k in range(3)}
     given = {"rounds": 3, "depth": 3, "marginals_fraction": 0.1, "scores_fraction": 0.1}
     recipe = recipes.oblivious_boost(epsilon=np.inf, rows=12, domain=domain, **given)
-    found = reconstruction.release_of(recipe, bits[:36], labels[:36], 0)
+    found = reconstruction.release_of_recipe(
+        recipe, reconstruction.BinaryRows(bits[:36], labels[:36]), seed=0
+    )
     places = np.column_stack([bits, labels])[:12] @ [8, 4, 2, 1]
     sums = np.zeros(len(found.released))
     np.add.at(sums, found.cell[places], found.amount[places])

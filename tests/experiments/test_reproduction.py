@@ -54,7 +54,9 @@ def test_every_printed_number_has_its_line_and_no_reason_has_a_number_of_ours(mo
             if row.get("cells") and row["result"] in aggregated.result_names(paper):
                 found = list(claims.cells_of_row(paper, row))
                 known = [
-                    cell for cell in found if any(cell.ours[c].value is not None for c in cell.ours)
+                    cell
+                    for cell in found
+                    if any(cell.measured[c].value is not None for c in cell.measured)
                 ]
                 lines = aggregated.read_result(paper, row["result"])
                 columns = {row.get("column"), *row.get("columns", {}).values()} - {None}
@@ -68,7 +70,8 @@ def test_the_rule_of_agreement():
 
     def says(value, printed, row=None, error=0.0):
         return (
-            claims.judge_agreement(claims.Ours(value, error), printed, row or {}) == claims.AGREES
+            claims.judge_agreement(claims.Measurement(value, error), printed, row or {})
+            == claims.AGREES
         )
 
     assert says(0.834, ["0.83"])
@@ -82,7 +85,7 @@ def test_the_rule_of_agreement():
     assert not says(80.0, ["80"], {"relation": ">"})
     assert says("big d", ["big d"])
     assert not says("small d", ["big d"])
-    assert claims.judge_agreement(claims.Ours(None, None), ["1"], {}) is None
+    assert claims.judge_agreement(claims.Measurement(None, None), ["1"], {}) is None
     assert says(1.0, ["15"], {"unit": 30.0})
     row = {"printed_error": {"binomial": 19}}
     assert says(11.0, ["14"], row)
@@ -98,24 +101,24 @@ def test_more_or_less_is_undecided_within_twice_the_standard_error(relation):
     )
 
     def says(value, error):
-        return claims.judge_agreement(claims.Ours(value, error), ["10"], row)
+        return claims.judge_agreement(claims.Measurement(value, error), ["10"], row)
 
     assert [says(value, 1.0) for value in (8.1, 10.0, 11.9)] == [claims.UNDECIDED] * 3
     assert (says(7.9, 1.0), says(12.1, 1.0)) == (below, above)
     assert (says(9.9, 0.0), says(10.1, None)) == (below, above)
     both = row | {"printed_error": {"binomial": 20}}
-    assert claims.judge_agreement(claims.Ours(12.0, 0.0), ["10"], both) == claims.UNDECIDED
+    assert claims.judge_agreement(claims.Measurement(12.0, 0.0), ["10"], both) == claims.UNDECIDED
 
 
 def cells_of(ours, printed):
     """Cells of a row, whose axis is called k."""
     agrees = [
-        claims.judge_agreement(claims.Ours(x, 0.0), [y], {})
+        claims.judge_agreement(claims.Measurement(x, 0.0), [y], {})
         for x, y in zip(ours, printed, strict=True)
     ]
     return [
         claims.Cell(
-            "", "", "", {"k": k}, [y], {"tight": {"x": x}}, {"tight": claims.Ours(x, 0.0)}, a
+            "", "", "", {"k": k}, [y], {"tight": {"x": x}}, {"tight": claims.Measurement(x, 0.0)}, a
         )
         for k, (x, y, a) in enumerate(
             zip(ours, printed, ({"tight": a} for a in agrees), strict=True)
@@ -131,8 +134,8 @@ def test_a_row_agrees_only_if_it_beats_chance_by_two_standard_errors():
         for x in ([1, 2, 3, 4], [1, 2, 3])
     )
     assert four == chance.Chance("shuffled ks", 1, pytest.approx(1))
-    assert four.beaten(4)
-    assert not three.beaten(3)
+    assert four.is_beaten_by(4)
+    assert not three.is_beaten_by(3)
     same = chance.chance_of_row(
         row | {"chance": {"constant": "k"}}, cells_of([1, 1, 1, 2], list("1112")), "tight"
     )
@@ -141,7 +144,7 @@ def test_a_row_agrees_only_if_it_beats_chance_by_two_standard_errors():
     assert table_1.chance["tight"].agreeing == pytest.approx(12.183, abs=1e-3)
     agreeing = claims.Verdict(9, 0, 9, 9, 8.1)
     assert agreeing.word == claims.AGREES
-    assert agreeing._replace(beaten=False).word == claims.UNDECIDED
+    assert agreeing._replace(is_above_chance=False).word == claims.UNDECIDED
 
 
 @pytest.mark.parametrize(
@@ -150,7 +153,9 @@ def test_a_row_agrees_only_if_it_beats_chance_by_two_standard_errors():
 def test_readings_that_disagree_leave_a_claim_undecided(printed, word):
     row = {"relation": ">", "readings": True}
     found = [
-        cell._replace(agrees={"tight": claims.judge_agreement(cell.ours["tight"], [printed], row)})
+        cell._replace(
+            agrees={"tight": claims.judge_agreement(cell.measured["tight"], [printed], row)}
+        )
         for cell in cells_of([1.0, 3.0], "13")
     ]
     assert claims.judge_row(row, found, "tight").word == word
@@ -200,7 +205,7 @@ def test_claims_in_words_are_those_of_known_errors():
     own = {name: {"tight": fits(known_errors(change))} for name, change in own.items()}
     fine = {name: {"tight": fits(known_errors(0.04))} for name in own}
     count = len(known_errors())
-    grids = [saved.Grid(each, {}, (count, 0)) for each in (own, fine)]
+    grids = [saved.Grid(each, {}, saved.NumSettings(count, 0)) for each in (own, fine)]
     found = {line["name"]: line for line in grid_tables.claim_lines(*grids)}
     ahead = "domains of O.C. less those of the better constant, "
     assert found[ahead + "epsilon 0.1"]["value"] == -1
@@ -240,7 +245,7 @@ SMALLEST = {
 @pytest.mark.parametrize("paper", SMALLEST)
 def test_the_smallest_steps_run(paper, tmp_path, monkeypatch):
     dataset, made = SMALLEST[paper]
-    if dataset is not None and not data.is_there(dataset):
+    if dataset is not None and not data.is_available(dataset):
         pytest.skip(f"{dataset} is not there")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -66,7 +66,7 @@ def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
 
 def test_what_dp_boost_states_of_a_row_holds():
     """Its parts share no row; a gain moves by at most 3, and a leaf by 1 / (1 + lambda)."""
-    order, starts = dp_boost._parts(1000)
+    order, starts = dp_boost.divide_rows(1000)
     parts = np.split(order[:1000], starts[1:-1])
     assert sorted(np.concatenate(parts)) == list(range(1000))
     shares = np.diff(starts) / 1000
@@ -77,5 +77,5 @@ def test_what_dp_boost_states_of_a_row_holds():
     for new in (-1, 0, 1):
         gains = (total + new) ** 2 / (count + 1 + lam) - total**2 / (count + lam)
         leaves = (total + new) / (count + 1 + lam) - total / (count + lam)
-        assert np.abs(gains).max() <= dp_boost.GAIN
+        assert np.abs(gains).max() <= dp_boost.GAIN_SENSITIVITY
         assert np.abs(leaves).max() <= 1 / (1 + lam) + 1e-9

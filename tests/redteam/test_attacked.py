@@ -206,13 +206,7 @@ def test_a_hypothesis_or_a_bound_of_another_kind_makes_another_key():
         hostile_recipe(),
         hostile_recipe(kind=kind),
         hostile_recipe(hypothesis=lambda *read: tree_of_count(*read)._replace(leaf=jnp.ones(2))),
-        hostile_recipe(
-            weigh=weighting.WeightUpdate(
-                identity="uniform",
-                coupled=False,
-                weigh=lambda *read: weighting.uniform.weigh(*read),
-            )
-        ),
+        hostile_recipe(weigh=same_as_uniform),
     ]
     assert len({own_key(recipe) for recipe in recipes_of_one_name}) == 3  # the last is the first
 

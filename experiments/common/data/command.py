@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from typing import NamedTuple
 
 from dpbt.data.domains import Boolean, Column, Nominal, Numeric, predicates
 from dpbt.privacy.accounting import align_columns
@@ -16,8 +17,6 @@ from experiments.common.data.registry import (
     find_file,
     search_folders,
 )
-
-FIELDS = ("name", "rows", "columns", "splits", "status", "where", "licence")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,24 +47,33 @@ def run(options: argparse.Namespace) -> None:
     """
     match options.action:
         case "check":
-            _check(options)
+            _print_list(options)
         case "show":
-            _show(find_entry(options.dataset), options)
+            _print_entry(find_entry(options.dataset), options)
         case "fetch":
-            _fetch(options)
+            _fetch_files(options)
         case _:
             raise AssertionError(options.action)
 
 
-def status(entry: Entry, folder: str | None) -> tuple[str, str]:
-    """The status of a data set's files, and the folders that hold them.
+class FileStatus(NamedTuple):
+    """How the files of a data set compare with the registry.
 
-    "ok" means that all files have the known sha256. "other copy" means that one differs from the
-    registry's copy, which may not be the source's own. "CHANGED" means that one is not the source's
-    file. "absent" means that one is missing.
+    Attributes:
+        status: "ok" means that all files have the known sha256. "other copy" means that one differs
+            from the registry's copy, which may not be the source's own. "CHANGED" means that one is
+            not the source's file. "absent" means that one is missing.
+        folders: the folders that hold the files.
     """
+
+    status: str
+    folders: str
+
+
+def file_status(entry: Entry, folder: str | None) -> FileStatus:
+    """The worst status of a data set's files, and where they are."""
     paths = [(file, find_file(entry, file, folder)) for file in entry.files]
-    where = {str(path.parent) for _, path in paths if path is not None}
+    folders = {str(path.parent) for _, path in paths if path is not None}
     words = []
     for file, path in paths:
         if path is None:
@@ -73,35 +81,43 @@ def status(entry: Entry, folder: str | None) -> tuple[str, str]:
         elif sha256(path) != file.hashes[path.name]:
             words.append("CHANGED" if file.exact else "other copy")
     worst = next((word for word in ("absent", "CHANGED", "other copy") if word in words), "ok")
-    return worst, ", ".join(sorted(where))
+    return FileStatus(worst, ", ".join(sorted(folders)))
 
 
-def _check(options: argparse.Namespace) -> None:
+def _print_list(options: argparse.Namespace) -> None:
     lines = []
     for entry in ENTRIES.values():
         domain = entry.domain(10)
-        words, where = status(entry, options.data)
-        sizes = (entry.rows, len(domain), len(predicates(domain)))
-        values = (entry.name, *sizes, words, where, entry.licence)
-        lines.append(dict(zip(FIELDS, values, strict=True)))
+        status, folders = file_status(entry, options.data)
+        lines.append(
+            {
+                "name": entry.name,
+                "rows": entry.rows,
+                "columns": len(domain),
+                "splits": len(predicates(domain)),
+                "status": status,
+                "where": folders,
+                "licence": entry.licence,
+            }
+        )
     if options.json:
         print(json.dumps(lines, indent=1))
         return
-    head = ["splits at 10 bins" if name == "splits" else name for name in FIELDS]
+    head = ["splits at 10 bins" if name == "splits" else name for name in lines[0]]
     print(tables.align_table(head, ([str(cell) for cell in line.values()] for line in lines)))
     absent = [line["name"] for line in lines if line["status"] == "absent"]
-    there = f"{len(lines) - len(absent)} of {len(lines)} are there"
-    print(f"\nsearched {', '.join(map(str, search_folders(options.data)))}; {there}")
+    count = f"{len(lines) - len(absent)} of {len(lines)} are there"
+    print(f"\nsearched {', '.join(map(str, search_folders(options.data)))}; {count}")
     if absent:
         advice = "`python -m experiments data fetch NAME` downloads one, and `... show NAME` prints"
         print(f"absent: {', '.join(absent)}; {advice} its source")
 
 
-def _show(entry: Entry, options: argparse.Namespace) -> None:
-    more = ", the last file's rows are the canonical test set" if len(entry.files) > 1 else ""
+def _print_entry(entry: Entry, options: argparse.Namespace) -> None:
+    test_note = ", the last file's rows are the canonical test set" if len(entry.files) > 1 else ""
     pairs = {
         "title": entry.title,
-        "rows": f"{entry.rows}{more}",
+        "rows": f"{entry.rows}{test_note}",
         "rule": entry.rule,
         "missing": entry.missing,
         "note": entry.note,
@@ -109,20 +125,20 @@ def _show(entry: Entry, options: argparse.Namespace) -> None:
         "cite": entry.citation,
         "page": entry.page,
         "licence": entry.licence,
-        "here": " ".join(status(entry, options.data)).strip(),
+        "here": " ".join(file_status(entry, options.data)).strip(),
         "not fetched": entry.unavailable,
     }
     files = [
         (file.name, file.url or "no download", file.sha256 or "sha256 not known")
         for file in entry.files
     ]
-    columns = [(name, _words(column)) for name, column in entry.domain(10).items()]
+    columns = [(name, _describe_column(column)) for name, column in entry.domain(10).items()]
     print(f"{entry.name}\n")
     print(align_columns([(name, text) for name, text in pairs.items() if text]))
     print(f"\nfiles:\n{align_columns(files)}\n\npublic domain:\n{align_columns(columns)}")
 
 
-def _words(column: Column) -> str:
+def _describe_column(column: Column) -> str:
     match column:
         case Numeric():
             missing = ", may be missing" if column.missing else ""
@@ -133,25 +149,25 @@ def _words(column: Column) -> str:
             return "yes or no"
 
 
-def _fetch(options: argparse.Namespace) -> None:
-    everything = options.dataset == "all"
-    wanted = list(ENTRIES.values()) if everything else [find_entry(options.dataset)]
+def _fetch_files(options: argparse.Namespace) -> None:
+    is_all = options.dataset == "all"
+    entries = list(ENTRIES.values()) if is_all else [find_entry(options.dataset)]
     failed = []
-    for entry in wanted:
-        if everything and entry.unavailable and not options.mirror:
+    for entry in entries:
+        if is_all and entry.unavailable and not options.mirror:
             print(f"{entry.name}: left out: {entry.unavailable} ({entry.page})", file=sys.stderr)
             continue
         try:
-            done = fetch(entry, options.data, options.mirror)
+            files = fetch(entry, options.data, options.mirror)
         except (ValueError, OSError) as error:
-            if not everything:
+            if not is_all:
                 raise
             print(f"{entry.name}: {error}", file=sys.stderr)
             failed.append(entry.name)
             continue
-        for path, fresh in done:
-            print(f"{entry.name}: {'fetched' if fresh else 'already there:'} {path}")
+        for path, is_new in files:
+            print(f"{entry.name}: {'fetched' if is_new else 'already there:'} {path}")
     if failed:
         raise OSError(
-            f"{len(failed)} of {len(wanted)} data sets were not fetched: {', '.join(failed)}"
+            f"{len(failed)} of {len(entries)} data sets were not fetched: {', '.join(failed)}"
         )

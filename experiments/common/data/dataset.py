@@ -12,10 +12,8 @@ import numpy as np
 
 from dpbt.data.cells import read_truths
 from dpbt.data.domains import (
-    Columns,
     Domain,
     Label,
-    Nominal,
     Numeric,
     encode,
     read_domain,
@@ -52,9 +50,9 @@ class Dataset:
     def table(self) -> Table:
         """All rows, present, with the test rows (`experiments.common.protocols` makes masks)."""
         cells = jnp.asarray(encode(self.domain, self.columns))
-        everyone = jnp.ones(len(self.label), bool)
-        asked = jax.tree.map(jnp.asarray, splits(self.domain))
-        return Table(cells, jnp.asarray(self.label), everyone, asked)
+        present = jnp.ones(len(self.label), bool)
+        public_splits = jax.tree.map(jnp.asarray, splits(self.domain))
+        return Table(cells, jnp.asarray(self.label), present, public_splits)
 
     @property
     def splits(self) -> np.ndarray:
@@ -102,60 +100,6 @@ def breast_cancer(bins: int = 10) -> Dataset:
     return Dataset("breast cancer", domain, columns, np.asarray(bunch.target == 0))
 
 
-def iris(bins: int) -> tuple[Domain, Columns, Nominal, np.ndarray]:
-    """Iris, 150 x 4, of three classes.
-
-    Args:
-        bins: intervals of each column, from 0 to 10 cm.
-
-    Returns:
-        The domain, its columns, the declared classes, and the words of the rows' classes.
-    """
-    from sklearn.datasets import load_iris
-
-    bunch: Any = load_iris()
-    names = [str(name) for name in bunch.feature_names]
-    domain = {name: Numeric(0.0, 10.0, bins=bins) for name in names}
-    columns = {name: bunch.data[:, k] for k, name in enumerate(names)}
-    kind = Nominal(("setosa", "versicolor", "virginica"))
-    return domain, columns, kind, np.asarray(bunch.target_names)[bunch.target].astype(str)
-
-
-# Measurements in their own units: years, kg/m^2, mm Hg, and blood serum.
-_DIABETES_BOUNDS = {
-    "age": (15, 85),
-    "sex": (1, 2),
-    "bmi": (15, 45),
-    "bp": (50, 150),
-    "s1": (50, 350),
-    "s2": (20, 280),
-    "s3": (10, 110),
-    "s4": (1, 10),
-    "s5": (3, 7),
-    "s6": (50, 150),
-}
-
-
-def diabetes(bins: int) -> tuple[Domain, Columns, Numeric, np.ndarray]:
-    """Diabetes, 442 x 10, with a score of the illness after a year.
-
-    Args:
-        bins: intervals of each column, within round bounds.
-
-    Returns:
-        The domain, its columns, the declared range of the score, and the scores.
-    """
-    from sklearn.datasets import load_diabetes
-
-    bunch: Any = load_diabetes(scaled=False)
-    domain = {
-        name: Numeric(float(low), float(high), bins=bins)
-        for name, (low, high) in _DIABETES_BOUNDS.items()
-    }
-    columns = {name: bunch.data[:, k] for k, name in enumerate(_DIABETES_BOUNDS)}
-    return domain, columns, Numeric(0, 400), np.asarray(bunch.target, np.float64)
-
-
 def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
     """A person's own data: a CSV file with a header, and a JSON file with its public domain.
 
@@ -167,17 +111,17 @@ def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
             CSV file is empty, or if its header lacks one of the columns.
         OSError: if a file cannot be read.
     """
-    domain, label = declared(domain_file)
+    domain, label = read_declaration(domain_file)
     with of_input(data):
         columns = read_columns(data, (*domain, label.column))
-    negative, positive = label.classes or ("", "")  # two, as `declared` says
+    negative, positive = label.classes or ("", "")  # `read_declaration` refuses other numbers
     classes = read_truths(columns.pop(label.column), positive, negative)
-    here = classes != -1
-    columns = {name: _object_array(column)[here] for name, column in columns.items()}
-    return Dataset(Path(data).stem, domain, columns, classes[here] == 1, lines=len(classes))
+    has_class = classes != -1
+    columns = {name: _object_array(column)[has_class] for name, column in columns.items()}
+    return Dataset(Path(data).stem, domain, columns, classes[has_class] == 1, lines=len(classes))
 
 
-def declared(domain_file: str | Path) -> tuple[Domain, Label]:
+def read_declaration(domain_file: str | Path) -> tuple[Domain, Label]:
     """The public domain and the label that a JSON file declares.
 
     Raises:

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from dpbt.data.domains import Boolean, Column, Domain, Nominal, Numeric
 from experiments.common.data import unpack
-from experiments.common.data.reading import Layout, libsvm, separated
+from experiments.common.data.reading import Layout, libsvm_line_reader, separated_line_reader
 
 UCI = "https://archive.ics.uci.edu"
 
@@ -97,39 +97,47 @@ class Entry:
     unavailable: str = ""
 
 
-def entries() -> dict[str, Entry]:
+def read_entries() -> dict[str, Entry]:
     """Name -> entry, in the order of `datasets.toml`."""
-    declared = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text())
+    tables = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text())
     return {
-        name: _entry(name, {**declared.get(declared_entry.pop("like", ""), {}), **declared_entry})
-        for name, declared_entry in declared.items()
+        name: _read_entry(name, {**tables.get(table.pop("like", ""), {}), **table})
+        for name, table in tables.items()
     }
 
 
-def _entry(name: str, declared: dict[str, Any]) -> Entry:
-    columns = {one: kind for names, kind in declared["columns"].items() for one in names_of(names)}
-    layout = _layout(columns, declared)
+def _read_entry(name: str, declared: dict[str, Any]) -> Entry:
+    """The entry that a table of the file declares."""
+    columns = {
+        column: kind
+        for pattern, kind in declared["columns"].items()
+        for column in expand_pattern(pattern)
+    }
+    layout = _read_layout(columns, declared)
     if isinstance(declared["page"], int):
         declared["page"] = f"{UCI}/dataset/{declared['page']}"
-    known = [field.name for field in dataclasses.fields(Entry)]
-    words = {key: declared[key] for key in known if key in declared}
-    words |= {"name": name, "folder": declared.get("folder", name)}
-    words["files"] = tuple(_file(file, layout.names) for file in declared["files"])
-    return Entry(**words, domain=partial(_domain, columns), layout=layout)
+    fields = [field.name for field in dataclasses.fields(Entry)]
+    values = {key: declared[key] for key in fields if key in declared}
+    values |= {"name": name, "folder": declared.get("folder", name)}
+    values["files"] = tuple(_read_file(file, layout.names) for file in declared["files"])
+    return Entry(**values, domain=partial(_domain_of_columns, columns), layout=layout)
 
 
-def _layout(columns: Mapping[str, Any], declared: Mapping[str, Any]) -> Layout:
+def _read_layout(columns: Mapping[str, Any], declared: Mapping[str, Any]) -> Layout:
     """How the files hold the columns; lines have commas, a separator, or LIBSVM's form."""
     (label,) = (name for name, kind in columns.items() if _is_label(kind))
     kind = columns[label]
-    classes = dict.fromkeys(_words(kind["positive"]), True)
-    classes |= dict.fromkeys(_words(kind["negative"]), False)
-    split = separated(declared.get("separator", ",").strip() or None, declared.get("remark", ""))
+    classes = dict.fromkeys(_expand_words(kind["positive"]), True)
+    classes |= dict.fromkeys(_expand_words(kind["negative"]), False)
+    separator, remark = declared.get("separator", ",").strip(), declared.get("remark", "")
+    is_libsvm = declared.get("libsvm")
     return Layout(
         tuple(columns),
         label,
         classes,
-        libsvm(len(columns) - 1) if declared.get("libsvm") else split,
+        libsvm_line_reader(len(columns) - 1)
+        if is_libsvm
+        else separated_line_reader(separator or None, remark),
         header=declared.get("header", False),
         comments=tuple(declared.get("comments", ())),
         missing=declared.get("missing_cell", "?"),
@@ -137,22 +145,25 @@ def _layout(columns: Mapping[str, Any], declared: Mapping[str, Any]) -> Layout:
     )
 
 
-def _file(declared: Mapping[str, Any], names: Sequence[str]) -> File:
-    words = {key: value for key, value in declared.items() if key not in ("uci", "unpack")}
+def _read_file(declared: Mapping[str, Any], names: Sequence[str]) -> File:
+    """The file that a table declares; `names` are the columns of the layout."""
+    values = {key: value for key, value in declared.items() if key not in ("uci", "unpack")}
     if "uci" in declared:
-        words.setdefault("name", declared["uci"].rpartition("/")[2])
-        words["url"] = f"{UCI}/ml/machine-learning-databases/{quote(declared['uci'])}"
+        values.setdefault("name", declared["uci"].rpartition("/")[2])
+        values["url"] = f"{UCI}/ml/machine-learning-databases/{quote(declared['uci'])}"
     if "unpack" in declared:
         options = dict(declared["unpack"])
         by = options.pop("by")
         if by == "workbook":
             options["names"] = names
-        words["unpack"] = partial(getattr(unpack, by), **options)
-    return File(**words)
+        values["unpack"] = partial(getattr(unpack, by), **options)
+    return File(**values)
 
 
-def _domain(columns: Mapping[str, Any], bins: int) -> Domain:
-    domain = {name: _column(kind, bins) for name, kind in columns.items() if not _is_label(kind)}
+def _domain_of_columns(columns: Mapping[str, Any], bins: int) -> Domain:
+    domain = {
+        name: _read_column(kind, bins) for name, kind in columns.items() if not _is_label(kind)
+    }
     return {name: column for name, column in domain.items() if column is not None}
 
 
@@ -160,7 +171,7 @@ def _is_label(kind: Any) -> bool:
     return isinstance(kind, dict) and "positive" in kind
 
 
-def _column(kind: Any, bins: int) -> Column | None:
+def _read_column(kind: Any, bins: int) -> Column | None:
     """The column of the domain that a kind declares, or None if it is not read."""
     match kind:
         case bool():
@@ -168,24 +179,25 @@ def _column(kind: Any, bins: int) -> Column | None:
         case [low, high, *missing]:
             return Numeric(float(low), float(high), bins, bool(missing))
         case {"values": values, "other": other}:
-            return Nominal(_words(values), other=other)
+            return Nominal(_expand_words(values), other=other)
         case _:
-            return Nominal(_words(kind))
+            return Nominal(_expand_words(kind))
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word for part in text.split() for word in names_of(part))
+def _expand_words(text: str) -> tuple[str, ...]:
+    return tuple(word for pattern in text.split() for word in expand_pattern(pattern))
 
 
-def names_of(pattern: str) -> list[str]:
+def expand_pattern(pattern: str) -> list[str]:
     """The names that a pattern stands for, such as "band {1..60}" or "{left,right} ear"."""
     choices: list[Iterable[str]] = []
-    for part in re.split(r"(\{.*?\})", pattern):
-        words, (first, dots, last) = part.strip("{}"), part.strip("{}").partition("..")
-        if not part.startswith("{"):
-            choices.append([part])
+    for piece in re.split(r"(\{.*?\})", pattern):
+        words = piece.strip("{}")
+        first, dots, last = words.partition("..")
+        if not piece.startswith("{"):
+            choices.append([piece])
         elif dots:
             choices.append(map(str, range(int(first), int(last) + 1)))
         else:
             choices.append(words.split(","))
-    return ["".join(chosen) for chosen in itertools.product(*choices)]
+    return ["".join(pieces) for pieces in itertools.product(*choices)]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
@@ -15,7 +16,7 @@ from urllib.request import Request, urlopen
 from dpbt.common.storage import write_whole
 from dpbt.owners.cli.shared import InputError, of_input
 from experiments.common.data.entry import Entry, File
-from experiments.common.data.reading import read
+from experiments.common.data.reading import read_rows
 from experiments.common.data.registry import find_file, search_folders
 from experiments.common.progress import progress
 
@@ -24,7 +25,7 @@ Accept = Callable[[Path, str, str], None]
 
 CHUNK = 1 << 16
 TIMEOUT = 30
-"""Most seconds without a byte."""
+"""The most seconds without a byte."""
 
 
 def sha256(path: Path) -> str:
@@ -33,19 +34,23 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+class FetchedFile(NamedTuple):
+    """The path of a file, and whether it was downloaded now."""
+
+    path: Path
+    is_new: bool
+
+
 def fetch(
     entry: Entry, folder: str | Path | None = None, mirror: str | None = None
-) -> list[tuple[Path, bool]]:
+) -> list[FetchedFile]:
     """Download the missing files of a data set into the first of `registry.search_folders`.
 
     Args:
         entry: an entry of the registry.
-        folder: the first place, if given.
+        folder: searched first; see `registry.search_folders`.
         mirror: the address of a folder to download from instead of the source. Its files are at
             MIRROR/FOLDER/FILE.
-
-    Returns:
-        The path of each file, and whether it was downloaded.
 
     Raises:
         InputError: if the data set cannot be downloaded from its source, if a file is not the one
@@ -53,42 +58,42 @@ def fetch(
         OSError: naming the address, if the connection fails or is cut. Nothing of such a file is
             left behind.
     """
-    done = []
+    files = []
     for file in entry.files:
         path = find_file(entry, file, folder)
         if path is not None and (not file.exact or sha256(path) == file.hashes[path.name]):
-            done.append((path, False))
+            files.append(FetchedFile(path, is_new=False))
             continue
         target = search_folders(folder)[0] / entry.folder
         if mirror is not None:
-            done.append(
-                (_from_mirror(file, target, f"{mirror.rstrip('/')}/{quote(entry.folder)}"), True)
-            )
+            address = f"{mirror.rstrip('/')}/{quote(entry.folder)}"
+            path = _download_from_mirror(file, target, address)
         elif file.url:
-            done.append((_from_source(entry, file, target), True))
+            path = _download_from_source(entry, file, target)
         else:
             raise InputError(f"{entry.name}: {entry.unavailable} ({entry.page})")
-    return done
+        files.append(FetchedFile(path, is_new=True))
+    return files
 
 
-def _from_mirror(file: File, target: Path, address: str) -> Path:
+def _download_from_mirror(file: File, target: Path, address: str) -> Path:
     """Download the first form of the file that the mirror has; its sha256 must be the known one."""
-    *others, last = file.hashes.items()
-    for name, expected in others:
+    *preferred, (last_name, last_hash) = file.hashes.items()
+    for name, expected in preferred:
         try:
-            return _download(f"{address}/{quote(name)}", target / name, _expect(expected))
+            return _download(f"{address}/{quote(name)}", target / name, _accept_hash(expected))
         except FileNotFoundError:
             continue
-    return _download(f"{address}/{quote(last[0])}", target / last[0], _expect(last[1]))
+    return _download(f"{address}/{quote(last_name)}", target / last_name, _accept_hash(last_hash))
 
 
-def _from_source(entry: Entry, file: File, target: Path) -> Path:
+def _download_from_source(entry: Entry, file: File, target: Path) -> Path:
     """Download the source's file, and unpack it if it is packed.
 
     An archive that is already in the folder, downloaded by hand, is used instead.
     """
     path = target / file.name
-    accept = _expect(file.sha256) if file.exact else partial(_accept_table, entry, file)
+    accept = _accept_hash(file.sha256) if file.exact else partial(_accept_table, entry, file)
     if file.unpack is None:
         return _download(file.url, path, accept)
     unpack, name = file.unpack, unquote(file.url.rpartition("/")[2])
@@ -100,11 +105,11 @@ def _from_source(entry: Entry, file: File, target: Path) -> Path:
     with tempfile.TemporaryDirectory() as scratch:
         packed = target / name
         if not packed.is_file():
-            packed = _download(file.url, Path(scratch) / name, _expect(file.download_sha256))
-        return _place(path, write)
+            packed = _download(file.url, Path(scratch) / name, _accept_hash(file.download_sha256))
+        return _write_or_remove_folders(path, write)
 
 
-def _expect(expected: str) -> Accept:
+def _accept_hash(expected: str) -> Accept:
     """Accept a file whose sha256 is `expected`; accept any file if that is ""."""
 
     def accept(part: Path, actual_hash: str, url: str) -> None:
@@ -125,7 +130,7 @@ def _accept_table(entry: Entry, file: File, part: Path, actual_hash: str, url: s
     if actual_hash == file.sha256:
         return
     try:
-        read(part, entry.layout, entry.domain(2))
+        read_rows(part, entry.layout, entry.domain(2))
     except ValueError as error:
         raise InputError(
             f"{url}: {str(error).replace(str(part), file.name)}; nothing was kept"
@@ -145,10 +150,12 @@ def _download(url: str, path: Path, accept: Accept) -> Path:
         OSError: if the server cannot be reached, or the connection is cut.
         InputError: if the file is not accepted.
     """
-    return _place(path, lambda part: accept(part, _stream(url, part, path.name), url))
+    return _write_or_remove_folders(
+        path, lambda part: accept(part, _stream_to_file(url, part, path.name), url)
+    )
 
 
-def _place(path: Path, write: Callable[[Path], object]) -> Path:
+def _write_or_remove_folders(path: Path, write: Callable[[Path], object]) -> Path:
     """Write the file as `write_whole` does; if that fails, remove the folders that it made."""
     new_folders = [folder for folder in path.parents if not folder.exists()]
     try:
@@ -161,7 +168,7 @@ def _place(path: Path, write: Callable[[Path], object]) -> Path:
     return path
 
 
-def _stream(url: str, part: Path, name: str) -> str:
+def _stream_to_file(url: str, part: Path, name: str) -> str:
     """Write what the address holds to `part`, and return its sha256."""
     digest = hashlib.sha256()
     with of_input():
@@ -174,12 +181,12 @@ def _stream(url: str, part: Path, name: str) -> str:
             length = response.headers.get("Content-Length")
             size = int(length) if length else None
             received = 0
-            with progress(size, "byte", name, unit_scale=True, leave=False) as shown:
+            with progress(size, "byte", name, unit_scale=True, leave=False) as progress_bar:
                 while chunk := response.read(CHUNK):
                     out.write(chunk)
                     digest.update(chunk)
                     received += len(chunk)
-                    shown.update(len(chunk))
+                    progress_bar.update(len(chunk))
     except HTTPError as error:
         kind: Callable[[str], OSError] = FileNotFoundError if error.code == 404 else OSError
         raise kind(f"{url}: {error.code} {error.reason}") from None

@@ -14,13 +14,15 @@ import numpy as np
 from dpbt.data.domains import Boolean, Column, Nominal, Numeric
 from dpbt.owners.cli.shared import InputError
 from experiments.common.data.dataset import Dataset
-from experiments.common.data.entry import names_of
+from experiments.common.data.entry import expand_pattern
 
 DECLARED = tomllib.loads(Path(__file__).with_name("fresh.toml").read_text())
+"""Name of a table -> its declaration."""
+
 NAMES = tuple(DECLARED)
 
 
-def is_there(name: str) -> bool:
+def is_available(name: str) -> bool:
     """Whether the library of a table is installed."""
     library = DECLARED[name]["from"].replace("scikit-learn", "sklearn")
     return importlib.util.find_spec(library) is not None
@@ -37,16 +39,19 @@ def load(name: str, bins: int) -> Dataset:
         InputError: if its library is not installed.
     """
     declared = DECLARED[name]
-    if not is_there(name):
+    if not is_available(name):
         raise InputError(f"{name} ships with {declared['from']}, which is not installed")
-    cells = _read_shipped(name, declared)
-    kinds = {each: kind for names, kind in declared["columns"].items() for each in names_of(names)}
-    domain = {each: _column(kind, bins) for each, kind in kinds.items()}
-    columns = {each: _read(domain[each], cells[each]) for each in domain}
+    cells = _read_shipped_cells(name, declared)
+    domain = {
+        column: _read_column(kind, bins)
+        for pattern, kind in declared["columns"].items()
+        for column in expand_pattern(pattern)
+    }
+    columns = {column: _convert_cells(kind, cells[column]) for column, kind in domain.items()}
     return Dataset(name, domain, columns, _positive_labels(declared, cells))
 
 
-def _read_shipped(name: str, declared: dict[str, Any]) -> dict[str, np.ndarray]:
+def _read_shipped_cells(name: str, declared: dict[str, Any]) -> dict[str, np.ndarray]:
     """The cells of each column, and of the target."""
     if declared["from"] == "scikit-learn":
         from sklearn import datasets
@@ -62,7 +67,8 @@ def _read_shipped(name: str, declared: dict[str, Any]) -> dict[str, np.ndarray]:
     return dict(zip(names, map(np.array, zip(*lines[1:], strict=True)), strict=True))
 
 
-def _column(kind: Any, bins: int) -> Column:
+def _read_column(kind: Any, bins: int) -> Column:
+    """The column that a kind of the file declares."""
     match kind:
         case True:
             return Boolean()
@@ -71,11 +77,11 @@ def _column(kind: Any, bins: int) -> Column:
         case {"log": [low, high]}:
             return Numeric(low, high, bins, scale="log")
         case _:
-            low, high, *own = kind
-            return Numeric(low, high, *(own or [bins]))
+            low, high, *declared_bins = kind
+            return Numeric(low, high, *(declared_bins or [bins]))
 
 
-def _read(column: Column, cells: np.ndarray) -> np.ndarray:
+def _convert_cells(column: Column, cells: np.ndarray) -> np.ndarray:
     if isinstance(column, Nominal):
         return cells
     numbers = cells.astype(np.float64)

@@ -19,7 +19,7 @@ LineReader = Callable[[str], list[str]]
 """From a line of a file to its cells."""
 
 
-def separated(separator: str | None = ",", remark: str = "") -> LineReader:
+def separated_line_reader(separator: str | None = ",", remark: str = "") -> LineReader:
     """The reader of cells between separators (None: runs of blanks).
 
     It drops the blanks and quotes around a cell, and a remark at the end of a line.
@@ -32,7 +32,7 @@ def separated(separator: str | None = ",", remark: str = "") -> LineReader:
     return split
 
 
-def libsvm(features: int) -> LineReader:
+def libsvm_line_reader(features: int) -> LineReader:
     """The reader of a dense LIBSVM line, `label 1:value 2:value ...`; the label is first."""
     indices = [str(k) for k in range(1, features + 1)]
 
@@ -79,29 +79,29 @@ class Rows(NamedTuple):
     label: np.ndarray
 
 
-def read(path: Path, layout: Layout, domain: Domain, rows: int | None = None) -> Rows:
+def read_rows(path: Path, layout: Layout, domain: Domain, max_rows: int | None = None) -> Rows:
     """The columns that the domain names, and the label.
 
     Args:
         path: a text file, compressed if its name ends in .gz.
         layout: how the file holds the table.
         domain: the public domain; its columns must be among the layout's.
-        rows: read only this many rows, or all.
+        max_rows: read only the first rows, this many; None for all.
 
     Raises:
         InputError: naming the file, the line and the column. The header or the length of a line
             differs from the layout. A cell is neither a finite number nor a declared missing one. A
-            value or a label is not listed. The file has no rows, or fewer than `rows`.
+            value or a label is not listed. The file has no rows, or fewer than `max_rows`.
     """
     numbers: list[int] = []
     lines: list[list[str]] = []
-    for number, cells in _cells(path, layout):
+    for number, cells_of_line in _row_lines(path, layout):
         numbers.append(number)
-        lines.append(cells)
-        if len(lines) == rows:
+        lines.append(cells_of_line)
+        if len(lines) == max_rows:
             break
-    if len(lines) < (rows or 1):
-        raise InputError(f"{path}: {len(lines)} rows, expected {rows or 'at least one'}")
+    if len(lines) < (max_rows or 1):
+        raise InputError(f"{path}: {len(lines)} rows, expected {max_rows or 'at least one'}")
     cells = dict(zip(layout.names, zip(*lines, strict=True), strict=True))
 
     def refuse(name: str, row: int, reason: str) -> InputError:
@@ -111,22 +111,23 @@ def read(path: Path, layout: Layout, domain: Domain, rows: int | None = None) ->
 
     columns = {}
     for name, column in domain.items():
-        columns[name], bad, reason = _convert(column, cells[name], layout)
-        if bad is not None:
-            raise refuse(name, bad, reason)
+        converted = _convert_cells(column, cells[name], layout)
+        if converted.bad_row is not None:
+            raise refuse(name, converted.bad_row, converted.reason)
+        columns[name] = converted.values
     unknown = [row for row, cell in enumerate(cells[layout.label]) if cell not in layout.classes]
     if unknown:
         raise refuse(layout.label, unknown[0], f"the label must be one of {list(layout.classes)}")
     return Rows(columns, np.array([layout.classes[cell] for cell in cells[layout.label]]))
 
 
-def _cells(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
-    """(line number, cells) of each line that is a row."""
+def _row_lines(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
+    """The number and the cells of each line that is a row."""
     expected = len(layout.names)
-    opened = gzip.open if path.suffix == ".gz" else open
-    header = layout.header
+    open_text = gzip.open if path.suffix == ".gz" else open
+    is_header = layout.header
     try:
-        with opened(path, "rt", encoding="utf-8-sig") as file:
+        with open_text(path, "rt", encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
                 if not line.strip() or line.startswith(layout.comments):
                     continue
@@ -134,51 +135,55 @@ def _cells(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
                     cells = layout.split(line.rstrip("\r\n"))
                     if len(cells) != expected:
                         raise ValueError(f"{len(cells)} cells, expected {expected}")
-                    if header and tuple(cells) != layout.names:
+                    if is_header and tuple(cells) != layout.names:
                         wrong = next(k for k in range(expected) if cells[k] != layout.names[k])
                         raise ValueError(
                             f"the header has {cells[wrong]!r}, expected {layout.names[wrong]!r}"
                         )
                 except ValueError as error:
                     raise InputError(f"{path}, line {number}: {error}") from None
-                if not header:
+                if not is_header:
                     yield number, cells
-                header = False
+                is_header = False
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a UTF-8 text file: {error.reason}") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}: a broken gzip file: {error}") from None
 
 
-def _convert(
-    column: Column, cells: Sequence[str], layout: Layout
-) -> tuple[np.ndarray, int | None, str]:
-    """The column's values, the first bad row or None, and the reason why it is bad."""
+class _Converted(NamedTuple):
+    """The values of a column, and the first bad row (None without one) with its reason."""
+
+    values: np.ndarray
+    bad_row: int | None
+    reason: str
+
+
+def _convert_cells(column: Column, cells: Sequence[str], layout: Layout) -> _Converted:
+    """The values of a column of cells."""
     text = np.array(cells)
     match column:
         case Numeric():
-            absent = (text == layout.missing) & column.missing
+            is_missing = (text == layout.missing) & column.missing
             try:
-                values = np.where(absent, "nan", text).astype(np.float64)
+                values = np.where(is_missing, "nan", text).astype(np.float64)
             except ValueError:
-                return (
-                    text,
-                    _first_bad_number(cells, layout.missing if column.missing else None),
-                    "not a number",
-                )
-            bad, reason = ~(np.isfinite(values) | absent), "not a finite number"
+                missing_cell = layout.missing if column.missing else None
+                return _Converted(text, _first_bad_number(cells, missing_cell), "not a number")
+            is_bad, reason = ~(np.isfinite(values) | is_missing), "not a finite number"
             if column.missing:
                 values[np.isin(values, layout.missing_numbers)] = np.nan
         case Nominal():
             values, reason = text, f"not one of {list(column.values)}"
-            bad = ~np.isin(text, column.values) & (column.other is None)
+            is_bad = ~np.isin(text, column.values) & (column.other is None)
         case Boolean():
             values, reason = text == "1", "neither 0 nor 1"
-            bad = ~np.isin(text, ("0", "1"))
-    return values, int(np.argmax(bad)) if bad.any() else None, reason
+            is_bad = ~np.isin(text, ("0", "1"))
+    return _Converted(values, int(np.argmax(is_bad)) if is_bad.any() else None, reason)
 
 
 def _first_bad_number(cells: Sequence[str], missing: str | None) -> int:
+    """The row of the first cell that is neither a number nor the one of missing numbers."""
     for row, cell in enumerate(cells):
         try:
             float("nan" if cell == missing else cell)

@@ -8,10 +8,11 @@ import numpy as np
 from dpbt.data.domains import Domain
 from dpbt.owners.cli.shared import InputError
 from experiments.common.data.dataset import Dataset, breast_cancer
-from experiments.common.data.entry import Entry, File, entries
-from experiments.common.data.reading import Layout, Rows, read
+from experiments.common.data.entry import Entry, File, read_entries
+from experiments.common.data.reading import Layout, Rows, read_rows
 
-ENTRIES = entries()
+ENTRIES = read_entries()
+"""Name -> data set, of all that the papers use."""
 
 NOCK_HENECKA = (
     *("transfusion", "banknote", "breast-wisc", "ionosphere", "sonar", "yeast", "wine-red"),
@@ -36,7 +37,7 @@ def find_entry(name: str) -> Entry:
 
 
 def search_folders(folder: str | Path | None = None) -> list[Path]:
-    """The folders that are searched, in order: the given one, $DPBT_DATA, the user's cache."""
+    """The folders that are searched, in order: `folder`, $DPBT_DATA, the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dpbt" / "data"
     folders = (folder, os.environ.get("DPBT_DATA"), cache)
     return [Path(place).expanduser() for place in folders if place]
@@ -50,8 +51,8 @@ def find_file(entry: Entry, file: File, folder: str | Path | None = None) -> Pat
     return next((path for path in candidates if path.is_file()), None)
 
 
-def is_there(name: str, folder: str | Path | None = None) -> bool:
-    """Whether all files of a data set of the registry are in one of the places.
+def is_available(name: str, folder: str | Path | None = None) -> bool:
+    """Whether all files of a data set of the registry are in the searched folders.
 
     Raises:
         InputError: for an unknown name.
@@ -69,25 +70,27 @@ def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset
         folder: searched first; see `search_folders`.
 
     Raises:
-        InputError: for an unknown name, for a data set that is in none of the places, and for a
+        InputError: for an unknown name, for a data set that is in no searched folder, and for a
             file that cannot be read; it names the line and the reason.
     """
     if name == "breast-cancer":
         return breast_cancer(bins)
     entry = find_entry(name)
     domain = entry.domain(bins)
-    paths, parts = read_files(entry, domain, folder)
-    columns, label = join_rows(parts)
+    rows_by_path = read_files(entry, domain, folder)
+    first_path, first_rows = next(iter(rows_by_path.items()))
+    columns, label = join_rows(list(rows_by_path.values()))
     if label.all() or not label.any():
-        raise InputError(f"{paths[0]}: all {len(label)} rows have one class; {entry.rule}")
-    test = np.arange(len(label)) >= len(parts[0].label) if len(parts) > 1 else None
+        raise InputError(f"{first_path}: all {len(label)} rows have one class; {entry.rule}")
+    is_second_file = np.arange(len(label)) >= len(first_rows.label)
+    test = is_second_file if len(rows_by_path) > 1 else None
     return Dataset(name, domain, columns, label, test)
 
 
 def read_files(
     entry: Entry, domain: Domain, folder: str | Path | None = None, layout: Layout | None = None
-) -> tuple[list[Path], list[Rows]]:
-    """The files of a data set: where they are, and the rows of each.
+) -> dict[Path, Rows]:
+    """The rows of each file of a data set, in the order of the entry.
 
     Args:
         entry: the data set's entry.
@@ -96,7 +99,7 @@ def read_files(
         layout: how the files hold the table, if not as the entry says.
 
     Raises:
-        InputError: for files that are in none of the places, that cannot be read, or that have
+        InputError: for files that are in no searched folder, that cannot be read, or that have
             another number of rows than the entry says.
     """
     paths = []
@@ -105,29 +108,31 @@ def read_files(
         if path is None:
             raise InputError(_missing_file_message(entry, file, folder))
         paths.append(path)
-    held, most = layout or entry.layout, entry.rows if entry.first else None
-    parts = [read(path, held, domain, most) for path in paths]
-    rows = sum(len(part.label) for part in parts)
-    if rows != entry.rows:
+    max_rows = entry.rows if entry.first else None
+    rows_by_path = {
+        path: read_rows(path, layout or entry.layout, domain, max_rows) for path in paths
+    }
+    count = sum(len(rows.label) for rows in rows_by_path.values())
+    if count != entry.rows:
         raise InputError(
-            f"{paths[0]}: {rows} rows, the data set has {entry.rows}; the file may be cut "
+            f"{paths[0]}: {count} rows, the data set has {entry.rows}; the file may be cut "
             f"short or of another version"
         )
-    return paths, parts
+    return rows_by_path
 
 
-def join_rows(parts: list[Rows]) -> Rows:
+def join_rows(files: list[Rows]) -> Rows:
     """The rows of all files, in order."""
-    names = parts[0].columns
-    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in names}
-    return Rows(columns, np.concatenate([part.label for part in parts]))
+    names = files[0].columns
+    columns = {name: np.concatenate([rows.columns[name] for rows in files]) for name in names}
+    return Rows(columns, np.concatenate([rows.label for rows in files]))
 
 
 def _missing_file_message(entry: Entry, file: File, folder: str | Path | None) -> str:
-    looked = ", ".join(str(place / entry.folder) for place in search_folders(folder))
+    folders = ", ".join(str(place / entry.folder) for place in search_folders(folder))
     command = (
         f"fetch it with `python -m experiments data fetch {entry.name}`, or set DPBT_DATA to "
         f"the folder that holds "
     )
     advice = entry.unavailable or f"{command}{entry.folder}/"
-    return f"{entry.name}: no {file.name} in {looked}; {advice}"
+    return f"{entry.name}: no {file.name} in {folders}; {advice}"

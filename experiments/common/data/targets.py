@@ -9,13 +9,13 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dpbt.data.domains import Columns, Domain, Nominal, Numeric
 from dpbt.owners.cli.shared import InputError
 from experiments.common.data import registry
-from experiments.common.data.dataset import diabetes, iris
 from experiments.common.data.reading import Layout
 
 Kind = Nominal | Numeric
@@ -54,8 +54,58 @@ class Targeted:
         return dataclasses.replace(self, columns=columns, cells=self.cells[rows])
 
 
+def iris(bins: int) -> Targeted:
+    """Iris, 150 x 4, of three classes.
+
+    Args:
+        bins: intervals of each column, from 0 to 10 cm.
+    """
+    from sklearn.datasets import load_iris
+
+    bunch: Any = load_iris()
+    names = [str(name) for name in bunch.feature_names]
+    domain = {name: Numeric(0.0, 10.0, bins=bins) for name in names}
+    columns = {name: bunch.data[:, k] for k, name in enumerate(names)}
+    classes = Nominal(("setosa", "versicolor", "virginica"))
+    cells = np.asarray(bunch.target_names)[bunch.target].astype(str)
+    return Targeted("iris", domain, columns, classes, cells)
+
+
+# Measurements in their own units: years, kg/m^2, mm Hg, and blood serum.
+_DIABETES_BOUNDS = {
+    "age": (15, 85),
+    "sex": (1, 2),
+    "bmi": (15, 45),
+    "bp": (50, 150),
+    "s1": (50, 350),
+    "s2": (20, 280),
+    "s3": (10, 110),
+    "s4": (1, 10),
+    "s5": (3, 7),
+    "s6": (50, 150),
+}
+
+
+def diabetes(bins: int) -> Targeted:
+    """Diabetes, 442 x 10, with a score of the illness after a year.
+
+    Args:
+        bins: intervals of each column, within round bounds.
+    """
+    from sklearn.datasets import load_diabetes
+
+    bunch: Any = load_diabetes(scaled=False)
+    domain = {
+        name: Numeric(float(low), float(high), bins=bins)
+        for name, (low, high) in _DIABETES_BOUNDS.items()
+    }
+    columns = {name: bunch.data[:, k] for k, name in enumerate(_DIABETES_BOUNDS)}
+    scores = np.asarray(bunch.target, np.float64)
+    return Targeted("diabetes", domain, columns, Numeric(0, 400), scores)
+
+
 @dataclasses.dataclass(frozen=True)
-class Declared:
+class TargetDeclaration:
     """What is declared of a target.
 
     Attributes:
@@ -86,18 +136,18 @@ def _clave_cells(line: str) -> list[str]:
 
 
 def _clave_layout() -> Layout:
-    held = registry.find_entry("firmteacher").layout
-    names = (*held.names[:16], held.label, "direction")
-    return dataclasses.replace(held, names=names, split=_clave_cells)
+    layout = registry.find_entry("firmteacher").layout
+    names = (*layout.names[:16], layout.label, "direction")
+    return dataclasses.replace(layout, names=names, split=_clave_cells)
 
 
 _SITES = ("CYT", "NUC", "MIT", "ME3", "ME2", "ME1", "EXC", "VAC", "POX", "ERL")
 CLASSES = {
-    "yeast": Declared("yeast", "site", Nominal(_SITES)),
-    "cardiotocography": Declared("cardiotocography", "NSP", Nominal(tuple("123"))),
-    "page-blocks": Declared("page-blocks", "class", Nominal(tuple("12345"))),
-    "covertype": Declared("covertype", "type", Nominal(tuple("1234567"))),
-    "firmteacher": Declared(
+    "yeast": TargetDeclaration("yeast", "site", Nominal(_SITES)),
+    "cardiotocography": TargetDeclaration("cardiotocography", "NSP", Nominal(tuple("123"))),
+    "page-blocks": TargetDeclaration("page-blocks", "class", Nominal(tuple("12345"))),
+    "covertype": TargetDeclaration("covertype", "type", Nominal(tuple("1234567"))),
+    "firmteacher": TargetDeclaration(
         "firmteacher", "direction", Nominal(_CLAVE), _clave_layout(), _NO_CLAVE
     ),
 }
@@ -105,33 +155,30 @@ CLASSES = {
 
 _SCORE = Numeric(0, 10)  # the scale of the tasters
 NUMBERS = {
-    "abalone": Declared("abalone", "rings", Numeric(0, 30)),
-    "wine-white": Declared("wine-white", "quality", _SCORE),
-    "wine-red": Declared("wine-red", "quality", _SCORE),
-    "credit-limit": Declared("creditcard", "LIMIT_BAL", Numeric(0, 1_000_000)),
-    "adult-age": Declared("adult", "age", Numeric(15, 90)),
+    "abalone": TargetDeclaration("abalone", "rings", Numeric(0, 30)),
+    "wine-white": TargetDeclaration("wine-white", "quality", _SCORE),
+    "wine-red": TargetDeclaration("wine-red", "quality", _SCORE),
+    "credit-limit": TargetDeclaration("creditcard", "LIMIT_BAL", Numeric(0, 1_000_000)),
+    "adult-age": TargetDeclaration("adult", "age", Numeric(15, 90)),
 }
 """Data set -> the range of its number: rings, scores, New Taiwan dollars, and years."""
 
-BUNDLED: Mapping[str, Callable[[int], tuple[Domain, Columns, Kind, np.ndarray]]] = {
-    "iris": iris,
-    "diabetes": diabetes,
-}
+BUNDLED: Mapping[str, Callable[[int], Targeted]] = {"iris": iris, "diabetes": diabetes}
 """Small data sets that ship with scikit-learn."""
 
 
-def declared(name: str) -> Declared:
+def find_declaration(name: str) -> TargetDeclaration:
     """What is declared of a data set's target.
 
     Raises:
         InputError: for a name that is not declared.
     """
-    every_target = {**CLASSES, **NUMBERS}
-    if name not in every_target:
+    declarations = {**CLASSES, **NUMBERS}
+    if name not in declarations:
         raise InputError(
-            f"no target of {name!r} is declared; there are {', '.join((*BUNDLED, *every_target))}"
+            f"no target of {name!r} is declared; there are {', '.join((*BUNDLED, *declarations))}"
         )
-    return every_target[name]
+    return declarations[name]
 
 
 def load_target(name: str, bins: int, folder: str | Path | None = None) -> Targeted:
@@ -143,28 +190,32 @@ def load_target(name: str, bins: int, folder: str | Path | None = None) -> Targe
         folder: searched first; see `registry.search_folders`.
 
     Raises:
-        InputError: as `declared` and `registry.load`.
+        InputError: as `find_declaration` and `registry.load`.
     """
     if name in BUNDLED:
-        return Targeted(name, *BUNDLED[name](bins))
-    target = declared(name)
+        return BUNDLED[name](bins)
+    target = find_declaration(name)
     entry = registry.find_entry(target.entry)
-    domain = {each: kind for each, kind in entry.domain(bins).items() if each != target.column}
+    domain = {
+        column: kind for column, kind in entry.domain(bins).items() if column != target.column
+    }
     read_as = target.kind
     if target.absent is not None and isinstance(read_as, Nominal):
         read_as = Nominal((*read_as.values, target.absent))
 
-    _, parts = registry.read_files(entry, {**domain, target.column: read_as}, folder, target.layout)
-    columns = registry.join_rows(parts).columns
+    rows_by_path = registry.read_files(
+        entry, {**domain, target.column: read_as}, folder, target.layout
+    )
+    columns = registry.join_rows(list(rows_by_path.values())).columns
     cells = columns.pop(target.column)
-    every = Targeted(name, domain, columns, target.kind, cells)
-    return every if target.absent is None else every.where(cells != target.absent)
+    dataset = Targeted(name, domain, columns, target.kind, cells)
+    return dataset if target.absent is None else dataset.where(cells != target.absent)
 
 
-def is_there(name: str, folder: str | Path | None = None) -> bool:
+def is_available(name: str, folder: str | Path | None = None) -> bool:
     """Whether all files of a data set with a declared target are in one of the places.
 
     Raises:
         InputError: for an unknown name.
     """
-    return name in BUNDLED or registry.is_there(declared(name).entry, folder)
+    return name in BUNDLED or registry.is_available(find_declaration(name).entry, folder)

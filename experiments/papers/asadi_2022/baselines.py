@@ -18,12 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import dpbt
 from dpbt import recipes
 from dpbt.data.splits import splits_of
 from dpbt.data.tables import take
-from dpbt.types import Array, Table
 from experiments.common import commands, data, peers, protocols, results
+from experiments.common.training import boosted_scores
 from experiments.papers.asadi_2022 import tables
 from experiments.papers.asadi_2022.features import load_features
 from experiments.papers.asadi_2022.jobs import (
@@ -65,18 +64,20 @@ def run(options: argparse.Namespace) -> None:
     for name in options.dataset:
         lines += baseline_lines(name, options)
         results.write_csv(commands.out_folder(options) / "baselines.csv", lines, config)
-    tables.print_table(commands.out_folder(options), "baselines", options.json)
+    tables.print_table(commands.out_folder(options), "baselines", as_json=options.json)
 
 
 def baseline_lines(name: str, options: argparse.Namespace) -> Iterator[results.Line]:
     """A line for each method and epsilon of a data set, under each protocol that it has."""
     for protocol in PROTOCOLS if name == "adult" else PROTOCOLS[1:]:
-        rows = _Rows(name, protocol, options)
+        rows = _EvaluatedRows(name, protocol, options)
         epsilons = EPSILONS[10:11] if options.smoke else EPSILONS
-        for method, fit in (("one rule", one_rule_accuracy), ("boosting", boosted_trees_accuracy)):
-            yield rows.line(
-                method, None, [fit(rows.features, rows.label, *split) for split in rows.splits]
-            )
+        for method, measure in (
+            ("one rule", one_rule_accuracy),
+            ("boosting", boosted_trees_accuracy),
+        ):
+            accuracies = [measure(rows.features, rows.label, split) for split in rows.splits]
+            yield rows.line(method, None, accuracies)
         for epsilon in epsilons:
             yield rows.line("auto", epsilon, rows.auto(epsilon))
             if importlib.util.find_spec("diffprivlib"):
@@ -84,8 +85,16 @@ def baseline_lines(name: str, options: argparse.Namespace) -> Iterator[results.L
                 yield rows.line("dp-rf", epsilon, rows.forest(epsilon))
 
 
-class _Rows:
-    """A data set and its evaluations."""
+class _EvaluatedRows:
+    """A data set and its evaluations.
+
+    Attributes:
+        splits: the rows that train and test, of each evaluation.
+        features: bool[N, A], the paper's Boolean features.
+        label: bool[N].
+        bins: the rows as `auto` reads them.
+        peer_rows: the rows as other libraries read them.
+    """
 
     def __init__(self, name: str, protocol: str, options: argparse.Namespace):
         features, test, _ = load_features(name, "intervals", options.data)
@@ -95,25 +104,24 @@ class _Rows:
         if dataset.test is not None and (name == "cod-rna" or protocol == "folds"):
             is_row_used = ~np.asarray(dataset.test)
         self.domain, self.bins = dataset.domain, take(dataset.table, is_row_used)
-        self.unit = peers.rows_of(dataset).where(is_row_used)
+        self.peer_rows = peers.rows_of_dataset(dataset).where(is_row_used)
         if test is not None and protocol == "folds":
             features, test = take(features, ~test), None
         self.features = np.asarray(splits_of(features))
         self.label = np.asarray(features.target)
         if test is None:
-            split = protocols.cross_validation(self.label, options.folds, [options.seed])
-            self.splits = list(zip(split.train, split.test, strict=True))
+            folds = protocols.cross_validation(self.label, options.folds, [options.seed])
         else:
-            split = protocols.canonical(test)
-            self.splits = [(split.train[0], split.test[0])]
+            folds = protocols.canonical_folds(test)
+        self.splits = folds.splits()
         self.splits = self.splits[:1] if options.smoke else self.splits
 
-    def runs(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """(seed, train, test): several keys on canonical test rows, one for each fold."""
+    def runs(self) -> Iterator[tuple[int, protocols.Split]]:
+        """A seed and a split: several keys on canonical test rows, one for each fold."""
         keys = self.options.keys if len(self.splits) == 1 and not self.options.smoke else 1
         for key in range(keys):
-            for number, (train, test) in enumerate(self.splits):
-                yield self.options.seed + key * len(self.splits) + number, train, test
+            for number, split in enumerate(self.splits):
+                yield self.options.seed + key * len(self.splits) + number, split
 
     def line(self, method: str, epsilon: float | None, accuracy: list[float]) -> results.Line:
         """The mean and deviation of some accuracies, over folds or keys."""
@@ -127,67 +135,68 @@ class _Rows:
 
     def auto(self, epsilon: float) -> list[float]:
         """Accuracies of `recipes.auto`."""
-        most = max(int(train.sum()) for train, _ in self.splits)
-        recipe = recipes.auto(epsilon=epsilon, rows=most, domain=self.domain, relation=RELATION)
+        max_rows = max(int(split.train.sum()) for split in self.splits)
+        recipe = recipes.auto(epsilon=epsilon, rows=max_rows, domain=self.domain, relation=RELATION)
         accuracies = []
-        for seed, train, test in self.runs():
-            table = self.bins._replace(present=jnp.asarray(train))
-            score = np.asarray(_boosted_scores(jax.random.key(seed), table, recipe))
-            accuracies.append(float(np.mean((score > 0)[test] == self.label[test])))
+        for seed, split in self.runs():
+            table = self.bins._replace(present=jnp.asarray(split.train))
+            score = np.asarray(boosted_scores(jax.random.key(seed), table, recipe))
+            accuracies.append(float(np.mean((score > 0)[split.test] == self.label[split.test])))
         return accuracies
 
     def logistic(self, epsilon: float) -> list[float]:
         """Accuracies of diffprivlib's logistic regression."""
         return [
-            self._peer(
-                peers.diffprivlib_logistic(self.unit.where(train), epsilon, seed), "unit", test
+            self._peer_accuracy(
+                peers.diffprivlib_logistic(
+                    self.peer_rows.where(split.train), epsilon=epsilon, seed=seed
+                ),
+                "unit",
+                split.test,
             )
-            for seed, train, test in self.runs()
+            for seed, split in self.runs()
         ]
 
     def forest(self, epsilon: float) -> list[float]:
         """Accuracies of diffprivlib's random forest, whose trees see rows in a random order."""
         return [
-            self._peer(
+            self._peer_accuracy(
                 peers.diffprivlib_forest(
-                    self.unit.where(train), **FOREST, epsilon=epsilon, seed=seed, shuffle=True
+                    self.peer_rows.where(split.train),
+                    **FOREST,
+                    epsilon=epsilon,
+                    seed=seed,
+                    shuffle=True,
                 ),
                 "numbers",
-                test,
+                split.test,
             )
-            for seed, train, test in self.runs()
+            for seed, split in self.runs()
         ]
 
-    def _peer(self, fit: peers.Fit, inputs: str, test: np.ndarray) -> float:
-        """The accuracy of one fit of a peer; `inputs` are the arrays of `peers.Rows` it reads."""
-        with peers.quiet():
-            stated = fit().predict(getattr(self.unit, inputs)[test])
-        return float(np.mean((stated > 0) == self.label[test]))
+    def _peer_accuracy(self, fit: peers.Fit, field: str, test: np.ndarray) -> float:
+        """The accuracy of one fit of a peer; `field` names the arrays of `peers.Rows` it reads."""
+        with peers.without_warnings():
+            predicted = fit().predict(getattr(self.peer_rows, field)[test])
+        return float(np.mean((predicted > 0) == self.label[test]))
 
 
-@jax.jit
-def _boosted_scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
-    return dpbt.boost(key, table, recipe).scores
-
-
-def one_rule_accuracy(
-    features: np.ndarray, label: np.ndarray, train: np.ndarray, test: np.ndarray
-) -> float:
+def one_rule_accuracy(features: np.ndarray, label: np.ndarray, split: protocols.Split) -> float:
     """The test accuracy of the literal or constant of least training error."""
-    sign = np.where(label[train], 1.0, -1.0)
+    sign = np.where(label[split.train], 1.0, -1.0)
     features = np.column_stack([features, np.ones(len(label), bool)])
-    edge = sign @ np.where(features[train], 1.0, -1.0)
+    edge = sign @ np.where(features[split.train], 1.0, -1.0)
     best = int(np.argmax(np.abs(edge)))
-    stated = features[test, best] == (edge[best] > 0)
-    return float(np.mean(stated == label[test]))
+    predicted = features[split.test, best] == (edge[best] > 0)
+    return float(np.mean(predicted == label[split.test]))
 
 
 def boosted_trees_accuracy(
-    features: np.ndarray, label: np.ndarray, train: np.ndarray, test: np.ndarray
+    features: np.ndarray, label: np.ndarray, split: protocols.Split
 ) -> float:
     """The test accuracy of scikit-learn's boosted trees, at their defaults."""
     from sklearn.ensemble import GradientBoostingClassifier
 
     model = GradientBoostingClassifier(random_state=0)
-    model.fit(features[train], label[train])
-    return float(np.mean(model.predict(features[test]) == label[test]))
+    model.fit(features[split.train], label[split.train])
+    return float(np.mean(model.predict(features[split.test]) == label[split.test]))

@@ -2,11 +2,13 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from dpbt.data.splits import splits_of
 from experiments.common import data, smooth_bounds
+from experiments.common.estimates import Estimate
 from experiments.common.results import Line, distinct, where
 from experiments.papers.asadi_2022.features import load_features
 from experiments.papers.asadi_2022.settings import (
@@ -21,18 +23,18 @@ from experiments.papers.asadi_2022.settings import (
 HIGH_PRIVACY = 0.5
 """The largest epsilon of high privacy; the paper names none."""
 
-Values = dict[str, tuple[float, float | None]]
-"""Name -> (value, its standard error or None)."""
+Results = Mapping[str, Sequence[Line]]
+"""Name of a saved result -> its lines."""
 
-Measures = dict[tuple[str, str], tuple[float, float | None]]
-"""The same by (name, calibration)."""
+Values = dict[str, Estimate]
+"""Name of a claim -> its value."""
 
 
 def data_set_lines() -> list[Line]:
-    """Rows and features of the data sets that are there."""
+    """Rows and features of the data sets whose files are there."""
     lines = []
     for name in DATASETS:
-        if data.is_there(name):
+        if data.is_available(name):
             table, test, words = load_features(name)
             tests = 0 if test is None else int(test.sum())
             rows = len(np.asarray(table.target)) - tests
@@ -40,22 +42,22 @@ def data_set_lines() -> list[Line]:
     return lines
 
 
-def claim_lines(results: Mapping[str, Sequence[Line]]) -> list[Line]:
+def claim_lines(results: Results) -> list[Line]:
     """Lines of name, calibration, value and its standard error (or None).
 
     A claim is left out without the results that it needs.
 
     Args:
-        results: name of a saved result -> its lines.
+        results: those that were saved, and the lines of `data_set_lines` as "datasets".
     """
-    bound = smooth_bounds.rounds_needed(FIGURE_1["gamma"], FIGURE_1["density"])
-    values: Measures = {("rounds of Theorem 3.1", "none"): (float(bound), None)}
-    failures = [_max_failure_probability(name) for name in DATASETS if data.is_there(name)]
+    bound = smooth_bounds.theorem_24_rounds(FIGURE_1["gamma"], FIGURE_1["density"])
+    values = {("rounds of Theorem 3.1", "none"): Estimate(float(bound))}
+    failures = [_max_failure_probability(name) for name in DATASETS if data.is_available(name)]
     if failures:
-        values["largest failure probability of Theorem 4.3", "none"] = max(failures), None
+        values["largest failure probability of Theorem 4.3", "none"] = Estimate(max(failures))
     for calibration in CALIBRATIONS:
-        for part in PARTS:
-            for name, value in part(results, calibration).items():
+        for make_claims in CLAIM_MAKERS:
+            for name, value in make_claims(results, calibration).items():
                 values[name, calibration] = value
     return [
         {"name": name, "calibration": calibration, "value": value, "error": error}
@@ -70,23 +72,23 @@ def percent_lines(counts: Sequence[Line], features: Sequence[Line]) -> list[Line
         counts: the lines of `sparsity`.
         features: those of `data_set_lines`.
     """
-    whole = {line["dataset"]: line["features"] for line in features}
-    columns = [name for each in CALIBRATIONS for name in (each, f"{each}_sd")]
+    num_features = {line["dataset"]: line["features"] for line in features}
+    columns = [name for calibration in CALIBRATIONS for name in (calibration, f"{calibration}_sd")]
     return [
         {"dataset": line["dataset"], "epsilon": line["epsilon"], "keys": line["keys"]}
-        | {name: 100 * line[name] / whole[line["dataset"]] for name in columns}
+        | {name: 100 * line[name] / num_features[line["dataset"]] for name in columns}
         for line in counts
-        if line["dataset"] in whole
+        if line["dataset"] in num_features
     ]
 
 
-def _advantage_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _advantage_claims(results: Results, calibration: str) -> Values:
     """When the advantage fails, if it was measured."""
     if "advantages" not in results:
         return {}
     advantages = where(results["advantages"], calibration=calibration)
     below = [line["round"] for line in advantages if line["mean"] < FIGURE_1["gamma"]]
-    return {"first round without the advantage": (min(below, default=np.inf), None)}
+    return {"first round without the advantage": Estimate(min(below, default=np.inf))}
 
 
 BETA = 0.05
@@ -99,84 +101,84 @@ def _max_failure_probability(name: str) -> float:
     Literals are those of the first round, at the settings of Tables 8 to 10 and each epsilon.
     """
     table, test, _ = load_features(name)
-    here = np.ones(len(np.asarray(table.target)), bool) if test is None else ~test
-    features = np.asarray(splits_of(table))[here]
-    sign = np.where(np.asarray(table.target)[here], 1.0, -1.0)
+    train = np.ones(len(np.asarray(table.target)), bool) if test is None else ~test
+    features = np.asarray(splits_of(table))[train]
+    sign = np.where(np.asarray(table.target)[train], 1.0, -1.0)
     edge = sign @ np.where(features, 1.0, -1.0) / len(sign)
     advantage = np.concatenate([edge, -edge, [sign.mean(), -sign.mean()]]) / 2
     worst = 0.0
     for epsilon in EPSILONS:
-        chosen = printed_settings(name, epsilon)
-        eta = epsilon * chosen["density"] * len(sign) / (4 * chosen["rounds"])
+        settings = printed_settings(name, epsilon)
+        eta = epsilon * settings["density"] * len(sign) / (4 * settings["rounds"])
         mass = np.exp(eta * (advantage - advantage.max()))
-        far = advantage < advantage.max() - np.log(len(advantage) / BETA) / eta
-        worst = max(worst, float(mass[far].sum() / mass.sum()))
+        is_far = advantage < advantage.max() - np.log(len(advantage) / BETA) / eta
+        worst = max(worst, float(mass[is_far].sum() / mass.sum()))
     return worst
 
 
-def _round_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _round_claims(results: Results, calibration: str) -> Values:
     """How much more a delta gains with more rounds."""
-    own_lines = where(results.get("rounds", []), calibration=calibration)
-    gains = {}
-    for rounds in distinct(own_lines, "rounds"):
-        pairs = _pairs_by_delta(where(own_lines, rounds=rounds))
-        gains[rounds] = _mean_in_points(
-            [_accuracy_difference(delta, pure) for delta, pure in pairs]
-        )
+    lines = where(results.get("rounds", []), calibration=calibration)
+    gains = {
+        rounds: _mean_in_points(_gains_by_delta(where(lines, rounds=rounds)))
+        for rounds in distinct(lines, "rounds")
+    }
     if len(gains) < 2:
         return {}
-    (many, spread), (few, other) = gains[max(gains)], gains[min(gains)]
+    many, few = gains[max(gains)], gains[min(gains)]
     name = f"gain by delta at {max(gains)} rounds less that at {min(gains)}, points"
-    return {name: (many - few, float(np.hypot(spread, other)))}
+    return {
+        name: Estimate(
+            many.value - few.value, float(np.hypot(many.standard_error, few.standard_error))
+        )
+    }
 
 
-def _delta_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _delta_claims(results: Results, calibration: str) -> Values:
     """What a delta gains in Figures 2 and 3."""
     values: Values = {}
     for name in ("fig2", "fig3"):
-        pairs = _pairs_by_delta(where(results.get(name, []), calibration=calibration))
-        if not pairs:
+        lines = where(results.get(name, []), calibration=calibration)
+        gains = _gains_by_delta(lines)
+        if not gains:
             continue
-        gains = [_accuracy_difference(delta, pure) for delta, pure in pairs]
-        spreads = [pure["accuracy_sd"] for _, pure in pairs]
-        within = sum(gain <= sd for (gain, _), sd in zip(gains, spreads, strict=True))
+        spreads = [pair.pure["accuracy_sd"] for pair in _pairs_by_delta(lines)]
+        num_within = sum(gain.value <= sd for gain, sd in zip(gains, spreads, strict=True))
         values[f"{name} mean gain by delta, points"] = _mean_in_points(gains)
-        values[f"{name} epsilons of a gain within one sd"] = within, None
-        values[f"{name} epsilons of a gain above one sd"] = len(gains) - within, None
+        values[f"{name} epsilons of a gain within one sd"] = Estimate(num_within)
+        values[f"{name} epsilons of a gain above one sd"] = Estimate(len(gains) - num_within)
     return values
 
 
-def _logistic_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _logistic_claims(results: Results, calibration: str) -> Values:
     """How LazyBB compares with DP-LR at high privacy."""
     values: Values = {}
     if "table2" not in results or "baselines" not in results:
         return values
-    ahead = 0
+    num_ahead = 0
     for dataset in DATASETS:
         gaps = _differences_to_logistic(results, dataset, calibration)
         if gaps:
-            values[f"{dataset} above DP-LR, points"] = _mean_in_points(gaps)
-            ahead += _is_better_or_sparser(results, dataset, calibration, _mean_in_points(gaps)[0])
+            gain = _mean_in_points(gaps)
+            values[f"{dataset} above DP-LR, points"] = gain
+            num_ahead += gain.value > 0 or _is_sparser(results, dataset, calibration)
     if len(values) == len(DATASETS) and "sparsity" in results:
-        values["data sets of better accuracy or sparsity than DP-LR"] = ahead, None
+        values["data sets of better accuracy or sparsity than DP-LR"] = Estimate(num_ahead)
     return values
 
 
-def _is_better_or_sparser(
-    results: Mapping[str, Sequence[Line]], dataset: str, calibration: str, gain: float
-) -> bool:
-    """Whether LazyBB is more accurate than DP-LR at high privacy, or leaves features out."""
+def _is_sparser(results: Results, dataset: str, calibration: str) -> bool:
+    """Whether LazyBB leaves features out at high privacy."""
     counts = [
         line[calibration]
         for line in results.get("sparsity", [])
         if line["dataset"] == dataset and line["epsilon"] <= HIGH_PRIVACY
     ]
-    whole = {line["dataset"]: line["features"] for line in results.get("datasets", [])}
-    fewer = bool(counts) and dataset in whole and max(counts) < whole[dataset]
-    return gain > 0 or fewer
+    num_features = {line["dataset"]: line["features"] for line in results.get("datasets", [])}
+    return bool(counts) and dataset in num_features and max(counts) < num_features[dataset]
 
 
-def _tree_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _tree_claims(results: Results, calibration: str) -> Values:
     """How 1-rules and DP-LR compare with top-down trees on Adult."""
     if "table2" not in results or "trees" not in results:
         return {}
@@ -198,11 +200,11 @@ def _tree_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Val
             for line in rules
             if line["epsilon"] in logistic
         ]
-        values["adult epsilons at which 1-rules or DP-LR beat trees"] = sum(better), None
+        values["adult epsilons at which 1-rules or DP-LR beat trees"] = Estimate(sum(better))
     return values
 
 
-def _bound_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _bound_claims(results: Results, calibration: str) -> Values:
     """On how many data sets the proved accuracy is below the measured one, at epsilon 1."""
     if "bounds" not in results or "table2" not in results:
         return {}
@@ -215,15 +217,15 @@ def _bound_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Va
         for line in where(results["table2"], calibration=calibration)
         if line["epsilon"] == 1 and line["dataset"] in proved
     ]
-    return {"data sets whose bound is below the accuracy": (sum(below), None)}
+    return {"data sets whose bound is below the accuracy": Estimate(sum(below))}
 
 
-def _rival_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _rival_claims(results: Results, calibration: str) -> Values:
     """How 1-rules compare with tuned DP-LR, DP-Boost and DP-Bag, and how often they are best."""
     values: Values = {}
     if "table2" not in results or "rivals" not in results:
         return values
-    ours = {
+    rules = {
         (line["dataset"], line["epsilon"]): line
         for line in where(results["table2"], calibration=calibration)
     }
@@ -234,7 +236,7 @@ def _rival_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Va
         for dataset in DATASETS:
             gaps = [
                 _accuracy_difference(line, rivals[method, dataset, epsilon])
-                for (name, epsilon), line in ours.items()
+                for (name, epsilon), line in rules.items()
                 if name == dataset
                 and (method, dataset, epsilon) in rivals
                 and (method != "dp-lr" or epsilon <= HIGH_PRIVACY)
@@ -245,46 +247,46 @@ def _rival_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Va
 
     # At how many of the epsilons that all methods have 1-rules or DP-LR are the best of all.
     trees = where(results.get("trees", []), calibration=calibration)
-    best = compared = 0
-    for (name, epsilon), line in ours.items():
-        others = [
+    num_best = num_compared = 0
+    for (name, epsilon), line in rules.items():
+        rival_accuracies = [
             rivals[method, name, epsilon]["accuracy_mean"]
             for method in METHODS
             if (method, name, epsilon) in rivals
         ]
-        if not others or ("dp-lr", name, epsilon) not in rivals:
+        if not rival_accuracies or ("dp-lr", name, epsilon) not in rivals:
             continue
         if name == "adult":
-            others += [tree["accuracy_mean"] for tree in trees if tree["epsilon"] == epsilon]
+            rival_accuracies += [
+                tree["accuracy_mean"] for tree in trees if tree["epsilon"] == epsilon
+            ]
         candidates = line["accuracy_mean"], rivals["dp-lr", name, epsilon]["accuracy_mean"]
-        best += max(candidates) > max(others)
-        compared += 1
-    if compared:
-        values["percent of the settings at which 1-rules or DP-LR are best of all"] = (
-            100 * best / compared,
-            None,
-        )
+        num_best += max(candidates) > max(rival_accuracies)
+        num_compared += 1
+    if num_compared:
+        name = "percent of the settings at which 1-rules or DP-LR are best of all"
+        values[name] = Estimate(100 * num_best / num_compared)
     return values
 
 
-def _printed_tree_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _printed_tree_claims(results: Results, calibration: str) -> Values:
     """How 1-rules compare with the best trees of Table 1's grid, and how many rounds these have."""
     values: Values = {}
     trees = where(results.get("selected", []), calibration=calibration, dataset="adult")
     for tree in trees if "table2" in results else []:
-        at = {"calibration": calibration, "dataset": "adult", "epsilon": tree["epsilon"]}
-        (line,) = where(results["table2"], **at)
+        setting = {"calibration": calibration, "dataset": "adult", "epsilon": tree["epsilon"]}
+        (line,) = where(results["table2"], **setting)
         values["adult 1-rules above the best trees of Table 1, points"] = _mean_in_points(
             [_accuracy_difference(line, tree)]
         )
-        values["rounds of the best trees of Table 1"] = float(tree["rounds"]), None
+        values["rounds of the best trees of Table 1"] = Estimate(float(tree["rounds"]))
     return values
 
 
 METHODS = {"dp-boost": "DP-Boost", "dp-bag": "DP-Bag"}
 """The rivals beside DP-LR, in words."""
 
-PARTS = (
+CLAIM_MAKERS = (
     _advantage_claims,
     _delta_claims,
     _round_claims,
@@ -294,29 +296,43 @@ PARTS = (
     _rival_claims,
     _printed_tree_claims,
 )
-"""What the claims in words are made of."""
+"""The functions (results, calibration) -> claims."""
 
 
-def _accuracy_difference(one: Line, other: Line) -> tuple[float, float]:
-    """One mean accuracy less another, and the standard error over keys."""
-    errors = [line["accuracy_sd"] / np.sqrt(line["keys"]) for line in (one, other)]
-    return one["accuracy_mean"] - other["accuracy_mean"], float(np.hypot(*errors))
+def _accuracy_difference(line: Line, base: Line) -> Estimate:
+    """A mean accuracy less that of another line, and the standard error over keys."""
+    errors = [one["accuracy_sd"] / np.sqrt(one["keys"]) for one in (line, base)]
+    return Estimate(line["accuracy_mean"] - base["accuracy_mean"], float(np.hypot(*errors)))
 
 
-def _mean_in_points(gains: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def _mean_in_points(gains: Sequence[Estimate]) -> Estimate:
     """The mean of differences in points, and its standard error."""
-    mean = statistics.fmean(gain for gain, _ in gains)
-    error = float(np.linalg.norm([error for _, error in gains])) / len(gains)
-    return 100 * mean, 100 * error
+    mean = statistics.fmean(gain.value for gain in gains)
+    error = float(np.linalg.norm([gain.standard_error for gain in gains])) / len(gains)
+    return Estimate(100 * mean, 100 * error)
 
 
-def _pairs_by_delta(lines: Sequence[Line]) -> list[tuple[Line, Line]]:
-    """(the line with a delta, that without one) by epsilon."""
+class DeltaPair(NamedTuple):
+    """Two lines at one epsilon, with a delta and without one."""
+
+    with_delta: Line
+    pure: Line
+
+
+def _pairs_by_delta(lines: Sequence[Line]) -> list[DeltaPair]:
+    """The pair of each epsilon."""
     pure = {line["epsilon"]: line for line in lines if line["delta"] == 0}
-    return [(line, pure[line["epsilon"]]) for line in lines if line["delta"] == SERIES_DELTA]
+    return [
+        DeltaPair(line, pure[line["epsilon"]]) for line in lines if line["delta"] == SERIES_DELTA
+    ]
 
 
-def _logistic_lines(results: Mapping[str, Sequence[Line]], dataset: str) -> dict[float, Line]:
+def _gains_by_delta(lines: Sequence[Line]) -> list[Estimate]:
+    """What a delta gains at each epsilon."""
+    return [_accuracy_difference(pair.with_delta, pair.pure) for pair in _pairs_by_delta(lines)]
+
+
+def _logistic_lines(results: Results, dataset: str) -> dict[float, Line]:
     """Epsilon -> the line of DP-LR, by the paper's protocol for the data set."""
     protocol = "test" if dataset == "adult" else "folds"
     return {
@@ -326,9 +342,7 @@ def _logistic_lines(results: Mapping[str, Sequence[Line]], dataset: str) -> dict
     }
 
 
-def _differences_to_logistic(
-    results: Mapping[str, Sequence[Line]], dataset: str, calibration: str
-) -> list[tuple[float, float]]:
+def _differences_to_logistic(results: Results, dataset: str, calibration: str) -> list[Estimate]:
     """Accuracies of LazyBB less those of DP-LR, at the epsilons of high privacy."""
     logistic = _logistic_lines(results, dataset)
     return [

@@ -13,96 +13,120 @@ depends on the rows, and no ledger of this library can state it. It is NumPy, fo
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from experiments.common.protocols import Split
+
 TEACHERS = 250
-VOTE = 2.0
+VOTE_RATE = 2.0
 """The lambda of the votes, times the number of teachers, as in the script."""
 
 MOMENTS = np.arange(1, 81)
-LABELLED = 2000
+MAX_LABELLED = 2000
 """At most so many public rows are labelled."""
 
 
-def bagging_accuracies(
+class Student(NamedTuple):
+    """What a student reaches: its test accuracy, and from how many labels it learned."""
+
+    accuracy: float
+    num_labels: int
+
+
+def student_accuracies(
     features: np.ndarray,
     label: np.ndarray,
-    train: np.ndarray,
-    test: np.ndarray,
+    split: Split,
+    *,
     epsilons: Sequence[float],
     delta: float,
     partitions: int,
     seed: int,
-) -> list[tuple[float, int]]:
-    """For each epsilon, the student's test accuracy and the number of labels that it learned from.
+) -> list[Student]:
+    """The student of each epsilon.
 
     Args:
         features: f[N, A], in [0, 1].
         label: bool[N].
-        train: bool[N], the rows that are halved.
-        test: bool[N].
+        split: the rows that are halved, and those that test.
         epsilons: increasing budgets.
         delta: of all of them.
         partitions: how many times the private half is divided into teachers.
         seed: of all draws.
     """
     rng = np.random.default_rng(seed)
-    rows = rng.permutation(np.flatnonzero(train))
-    private, public = rows[: len(rows) // 2], rows[len(rows) // 2 :][:LABELLED]
-    counts, largest = _partition_votes(features, label, private, public, partitions, rng)
+    rows = rng.permutation(np.flatnonzero(split.train))
+    private, public = rows[: len(rows) // 2], rows[len(rows) // 2 :][:MAX_LABELLED]
+    votes = _partition_votes(
+        features, label, private=private, public=public, partitions=partitions, rng=rng
+    )
 
-    scale = TEACHERS / VOTE
-    noisy = counts + rng.laplace(scale=scale, size=counts.shape)
-    stated = noisy[1] > noisy[0]
-    per_row = 2 * (largest / scale) ** 2
-    spent = np.cumsum(per_row, axis=1).max(axis=0)
-    costs = MOMENTS[:, None] * (MOMENTS[:, None] + 1) * spent[None]
-    paid = ((costs + math.log(1 / delta)) / MOMENTS[:, None]).min(axis=0)
+    scale = TEACHERS / VOTE_RATE
+    noisy = votes.counts + rng.laplace(scale=scale, size=votes.counts.shape)
+    winners = noisy[1] > noisy[0]
+    costs_by_row = 2 * (votes.largest_shares / scale) ** 2
+    largest_costs = np.cumsum(costs_by_row, axis=1).max(axis=0)
+    moments = MOMENTS[:, None] * (MOMENTS[:, None] + 1) * largest_costs[None]
+    spent_epsilon = ((moments + math.log(1 / delta)) / MOMENTS[:, None]).min(axis=0)
 
-    accuracies = []
+    test, students = split.test, []
     for epsilon in epsilons:
-        count = int(np.sum(paid < epsilon))
-        if len(np.unique(stated[:count])) < 2:
-            accuracies.append(
-                (float(np.mean(label[test] == np.mean(stated[:count] or [0]))), count)
-            )
+        count = int(np.sum(spent_epsilon < epsilon))
+        labels = winners[:count]
+        if len(np.unique(labels)) < 2:
+            constant = bool(count) and bool(labels[0])
+            students.append(Student(float(np.mean(label[test] == constant)), count))
             continue
-        student = _fit_logistic(features[public[:count]], stated[:count])
-        accuracies.append((float(np.mean(student.predict(features[test]) == label[test])), count))
-    return accuracies
+        student = _fit_logistic(features[public[:count]], labels)
+        accuracy = float(np.mean(student.predict(features[test]) == label[test]))
+        students.append(Student(accuracy, count))
+    return students
+
+
+class Votes(NamedTuple):
+    """The votes of all teachers, and how far one private row can move them.
+
+    Attributes:
+        counts: f[2, public], the votes for each label over the number of partitions.
+        largest_shares: f[private, public], the largest share of a private row's teachers that
+            agree.
+    """
+
+    counts: np.ndarray
+    largest_shares: np.ndarray
 
 
 def _partition_votes(
     features: np.ndarray,
     label: np.ndarray,
+    *,
     private: np.ndarray,
     public: np.ndarray,
     partitions: int,
     rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The votes of all teachers, and how far one private row can move them.
-
-    Returns:
-        f[2, public], the votes for each label over the number of partitions; and
-        f[private, public], the largest share of a private row's teachers that agree.
-    """
+) -> Votes:
+    """The votes of the teachers of all partitions of the private rows."""
     positive = np.zeros(len(public))
-    of_row = np.zeros((len(private), len(public)), np.float32)
+    positive_of_row = np.zeros((len(private), len(public)), np.float32)
     size = len(private) // TEACHERS
     for _ in range(partitions):
         order = rng.permutation(len(private))
         for k in range(TEACHERS):
             partition = order[k * size : (k + 1) * size]
             if len(np.unique(label[private[partition]])) < 2:
-                stated = np.full(len(public), float(label[private[partition[0]]]))
+                vote = np.full(len(public), float(label[private[partition[0]]]))
             else:
                 teacher = _fit_logistic(features[private[partition]], label[private[partition]])
-                stated = teacher.predict(features[public]).astype(float)
-            positive += stated
-            of_row[partition] += stated.astype(np.float32)
-    positive, of_row = positive / partitions, of_row / partitions
-    return np.stack([TEACHERS - positive, positive]), np.maximum(of_row, 1 - of_row)
+                vote = teacher.predict(features[public]).astype(float)
+            positive += vote
+            positive_of_row[partition] += vote.astype(np.float32)
+    positive, positive_of_row = positive / partitions, positive_of_row / partitions
+    return Votes(
+        counts=np.stack([TEACHERS - positive, positive]),
+        largest_shares=np.maximum(positive_of_row, 1 - positive_of_row),
+    )
 
 
 def _fit_logistic(features: np.ndarray, label: np.ndarray):

@@ -18,7 +18,7 @@ half of the levels' budget unspent. Parts are drawn once for all keys.
 """
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,14 +30,14 @@ from dpbt.learners.hypotheses import move_to_children
 from dpbt.learners.trees import TreeRows
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
-from dpbt.types import GRID, Array, Public, Recipe, Release, Tree
+from dpbt.types import GRID, Array, Public, Recipe, Release, Tree, WeakLearner
 from dpbt.weighting import MirrorNumbers, mirror
 
 ROUNDS, DEPTH, RATE, LAMBDA = 50, 5, 0.1, 0.1
-GAIN = 3.0
+GAIN_SENSITIVITY = 3.0
 """How far a row moves a gain, for gradients of at most 1."""
 
-STEP = 2.0**-12
+LEAF_STEP = 2.0**-12
 """The grid of leaves."""
 
 
@@ -64,7 +64,7 @@ def recipe(*, epsilon: float, rows: int) -> Recipe:
 
 
 @functools.cache
-def learner():
+def learner() -> WeakLearner:
     """The weak learner; see the module."""
     return boundary.weak_learner(
         name="dp_boost",
@@ -76,49 +76,65 @@ def learner():
     )
 
 
+class Parts(NamedTuple):
+    """The disjoint parts of the rows.
+
+    Attributes:
+        order: i32[N + L], the rows in a random order, padded.
+        starts: i32[51], where each part starts, and the end of the last one.
+    """
+
+    order: np.ndarray
+    starts: np.ndarray
+
+
 @functools.cache
-def _parts(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """i32[N + L], the rows in a random order, padded; and i32[51], where each part starts."""
+def divide_rows(rows: int) -> Parts:
+    """The parts of so many rows."""
     ends = (1 - (1 - RATE) ** np.arange(ROUNDS + 1)) / (1 - (1 - RATE) ** ROUNDS)
     starts = np.floor(ends * rows).astype(np.int32)
     order = np.random.default_rng(0).permutation(rows).astype(np.int32)
-    return np.pad(order, (0, np.diff(starts).max())), starts
+    return Parts(np.pad(order, (0, np.diff(starts).max())), starts)
 
 
 def program(draw: Draw, table: TreeRows, weights: Array, params: Any, public: Public) -> None:
     """Draw the splits of each level, and the leaves, from the part of this round."""
-    order, starts = _parts(table.target.shape[0])
-    most = int(np.diff(starts).max())
+    order, starts = divide_rows(table.target.shape[0])
+    capacity = int(np.diff(starts).max())
     start = jnp.asarray(starts)[public.round]
-    own = jax.lax.dynamic_slice(jnp.asarray(order), (start,), (most,))
-    here = start + jnp.arange(most) < jnp.asarray(starts)[public.round + 1]
+    rows = jax.lax.dynamic_slice(jnp.asarray(order), (start,), (capacity,))
+    is_of_part = start + jnp.arange(capacity) < jnp.asarray(starts)[public.round + 1]
     asked = jnp.asarray(table.asked)
-    part = TreeRows(asked[:, own], table.target[own], table.present[own] & here)
-    by_class = trees.weights_by_class(part, weights[own])
-    ones = trees.weights_by_class(part, jnp.ones(most, jnp.int8))
+    part = TreeRows(asked[:, rows], table.target[rows], table.present[rows] & is_of_part)
+    by_class = trees.weights_by_class(part, weights[rows])
+    ones = trees.weights_by_class(part, jnp.ones(capacity, jnp.int8))
 
-    node = jnp.zeros(most, jnp.int32)
+    node = jnp.zeros(capacity, jnp.int32)
     for level in range(DEPTH):
-        sums = [trees.node_products(part, rows, node, 2**level, None) for rows in (by_class, ones)]
-        totals = [trees.class_weights_of_nodes(rows, node, 2**level) for rows in (by_class, ones)]
+        sums = [
+            trees.node_products(part, by_row, node, 2**level, None) for by_row in (by_class, ones)
+        ]
+        totals = [
+            trees.class_weights_of_nodes(by_row, node, 2**level) for by_row in (by_class, ones)
+        ]
         split = draw(
             f"split_{level}",
             mechanisms.exponential,
             _gains(sums, totals, public.cap),
-            sensitivity=2 * GAIN,
+            sensitivity=2 * GAIN_SENSITIVITY,
             moves=1,
             theorem="Li et al. (2020), code",
         )
         node = move_to_children(part.asked, node, split)
-    totals = [trees.class_weights_of_nodes(rows, node, 2**DEPTH) for rows in (by_class, ones)]
+    totals = [trees.class_weights_of_nodes(by_row, node, 2**DEPTH) for by_row in (by_class, ones)]
     value = _gradients(totals[0], public.cap) / (totals[1].sum(axis=1) + LAMBDA)
     clip = (1 - RATE) ** public.round.astype(jnp.float32)
     draw(
         "leaf",
         mechanisms.discrete_laplace,
-        jnp.round(jnp.clip(value, -clip, clip) / STEP).astype(jnp.int32),
-        sensitivity=jnp.minimum(1 / (1 + LAMBDA), 2 * clip) / STEP + 1,
-        at_most=1 / (1 + LAMBDA) / STEP + 1,
+        jnp.round(jnp.clip(value, -clip, clip) / LEAF_STEP).astype(jnp.int32),
+        sensitivity=jnp.minimum(1 / (1 + LAMBDA), 2 * clip) / LEAF_STEP + 1,
+        at_most=1 / (1 + LAMBDA) / LEAF_STEP + 1,
         moves=1,
         theorem="Li et al. (2020), code",
     )
@@ -131,19 +147,18 @@ def _gradients(totals: Array, cap: Array) -> Array:
 
 def _gains(sums: list[Array], totals: list[Array], cap: Array) -> mechanisms.Scores:
     """The gains of all splits [nodes, S], up to what all splits of a node share."""
-    found = jnp.float32(0)
-    for right in (True, False):
-        inside = [
-            products if right else total[:, :, None] - products
+    gains = jnp.float32(0)
+    for is_right in (True, False):
+        weights, counts = (
+            products if is_right else total[:, :, None] - products
             for products, total in zip(sums, totals, strict=True)
-        ]
-        gradient = _gradients(inside[0], cap)
-        found = found + gradient**2 / (inside[1].sum(axis=1) + LAMBDA)
+        )
+        gains = gains + _gradients(weights, cap) ** 2 / (counts.sum(axis=1) + LAMBDA)
     with variates.double_precision():
-        return mechanisms.behind_best(variates.double(found))
+        return mechanisms.behind_best(variates.double(gains))
 
 
 def hypothesis(release: Release, params: Any, public: Public) -> Tree:
     """The tree, on the scale of our logistic link, which has base 2."""
-    leaf = RATE * STEP * release["leaf"].astype(jnp.float32) / np.float32(np.log(2))
+    leaf = RATE * LEAF_STEP * release["leaf"].astype(jnp.float32) / np.float32(np.log(2))
     return Tree(trees.splits_in_heap_order(release, DEPTH), leaf)

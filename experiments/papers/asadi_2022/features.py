@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,16 +28,15 @@ def one_hot_intervals(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, l
         thresholds = splits[:, start : start + count]
         if isinstance(column, Numeric):
             cuts = thresholds[:, : column.bins - 1]
-            missing = thresholds[:, column.bins - 1 :].any(
-                axis=1, keepdims=True
-            )  # exceeds no threshold
+            # A missing number exceeds no threshold.
+            is_missing = thresholds[:, column.bins - 1 :].any(axis=1, keepdims=True)
             ends = np.concatenate([np.ones((len(thresholds), 1), bool), cuts], axis=1)
             next_ends = np.concatenate([cuts, np.zeros((len(thresholds), 1), bool)], axis=1)
-            inside = ends & ~next_ends & ~missing
+            is_inside = ends & ~next_ends & ~is_missing
             edges = [column.low, *column.thresholds, column.high]
             names += [f"{a:.6g} < {name} <= {b:.6g}" for a, b in itertools.pairwise(edges)]
             names += [f"{name} is missing"] * (count - column.bins + 1)
-            blocks += [inside, thresholds[:, column.bins - 1 :]]
+            blocks += [is_inside, thresholds[:, column.bins - 1 :]]
         else:
             names += [word.yes for word in words[start : start + count]]
             blocks.append(thresholds)
@@ -44,10 +44,24 @@ def one_hot_intervals(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, l
     return np.concatenate(blocks, axis=1), names
 
 
+class FeatureTable(NamedTuple):
+    """The Boolean features of a data set.
+
+    Attributes:
+        table: all rows.
+        test: bool[N], the canonical test rows, or None.
+        words: the features in words.
+    """
+
+    table: Table
+    test: np.ndarray | None
+    words: list[str]
+
+
 def load_features(
     name: str, features: str = "intervals", folder: str | None = None
-) -> tuple[Table, np.ndarray | None, list]:
-    """(table of all rows, canonical test rows or None, the features in words).
+) -> FeatureTable:
+    """The Boolean features of a data set by name.
 
     Args:
         name: one of DATASETS.
@@ -64,13 +78,15 @@ def load_features(
     if features != "thresholds":
         splits, words = one_hot_intervals(dataset.domain, splits)
     if features == "observed":
-        seen = np.asarray(splits.any(axis=0))
-        splits, words = splits[:, seen], list(itertools.compress(words, seen.tolist()))
+        is_observed = np.asarray(splits.any(axis=0))
+        words = list(itertools.compress(words, is_observed.tolist()))
+        splits = splits[:, is_observed]
 
     label, test = dataset.label, dataset.test
     if name == "cod-rna" and test is not None:  # the paper cross-validates the training file
         splits, label, test = splits[~test], label[~test], None
-    return table_of_splits(splits, label, np.ones(len(label), bool)), test, words
+    table = table_of_splits(splits, label, np.ones(len(label), bool))
+    return FeatureTable(table, test, words)
 
 
 def quantile_intervals(dataset: data.Dataset) -> data.Dataset:

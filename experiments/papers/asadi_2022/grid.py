@@ -31,22 +31,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Select and measure; write all lines and the selected ones, and print the selected ones."""
-    tried, selected = [], []
+    all_lines, selected = [], []
     for dataset in options.dataset:
         for epsilon in options.epsilon:
             lines = _search_grid(dataset, epsilon, options)
-            tried += lines
+            all_lines += lines
             for calibration in CALIBRATIONS:
-                candidates = [line for line in lines if line["calibration"] == calibration]
-                selected.append(_measure_best(dataset, epsilon, calibration, candidates, options))
+                candidates = results.where(lines, calibration=calibration)
+                selected.append(_measure_best(candidates, options))
 
-    out, config = (
-        commands.out_folder(options),
-        {"features": options.features, "folds": options.folds},
-    )
-    results.write_csv(out / "grid.csv", tried, config)
+    out = commands.out_folder(options)
+    config = {"features": options.features, "folds": options.folds}
+    results.write_csv(out / "grid.csv", all_lines, config)
     results.write_csv(out / "selected.csv", selected, config)
-    tables.print_table(out, "selected", options.json)
+    tables.print_table(out, "selected", as_json=options.json)
 
 
 def _search_grid(dataset: str, epsilon: float, options: argparse.Namespace) -> list[results.Line]:
@@ -55,30 +53,29 @@ def _search_grid(dataset: str, epsilon: float, options: argparse.Namespace) -> l
     blocks = [
         {
             **axes,
-            **searched_axes(options.learner, calibration, options.printed),
+            **searched_axes(options.learner, calibration, printed=options.printed),
             "calibration": (calibration,),
         }
         for calibration in CALIBRATIONS
     ]
     seed = options.seed + SELECTION_SEED
-    work = make_job(dataset, blocks, options, cross_validated=True, keys=1, seed=seed)
-    return accuracy_lines(work, fit_job(work, options.json)[0], comparable=False)
+    job = make_job(dataset, blocks, options, cross_validated=True, keys=1, seed=seed)
+    accuracy = fit_job(job, quiet=options.json).accuracy
+    return accuracy_lines(job, accuracy, comparable=False)
 
 
-def _measure_best(
-    dataset: str,
-    epsilon: float,
-    calibration: str,
-    tried: list[results.Line],
-    options: argparse.Namespace,
-) -> results.Line:
-    """The best of the lines, measured with all keys."""
-    best = max(tried, key=lambda line: line["accuracy_mean"])
-    chosen = {
-        axis: best[axis] for axis in searched_axes(options.learner, calibration, options.printed)
-    }
-    blocks = [single_setting_block(epsilon, options.delta, options.learner, calibration, chosen)]
-    work = make_job(dataset, blocks, options)
-    comparable = options.features == "intervals"
-    line = accuracy_lines(work, fit_job(work, options.json)[0], comparable)[0]
-    return {**line, "selected_by": best["accuracy_mean"], "of": len(tried)}
+def _measure_best(candidates: list[results.Line], options: argparse.Namespace) -> results.Line:
+    """The setting of the best of the lines of one data set and calibration, with all keys."""
+    best = max(candidates, key=lambda line: line["accuracy_mean"])
+    axes = searched_axes(options.learner, best["calibration"], printed=options.printed)
+    block = single_setting_block(
+        epsilon=best["epsilon"],
+        delta=options.delta,
+        learner=options.learner,
+        calibration=best["calibration"],
+        **{axis: best[axis] for axis in axes},
+    )
+    job = make_job(best["dataset"], [block], options)
+    accuracy = fit_job(job, quiet=options.json).accuracy
+    (line,) = accuracy_lines(job, accuracy, comparable=options.features == "intervals")
+    return {**line, "selected_by": best["accuracy_mean"], "of": len(candidates)}

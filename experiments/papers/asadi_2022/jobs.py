@@ -58,8 +58,8 @@ def add_shared_options(parser: argparse.ArgumentParser, datasets: Sequence[str] 
     """
     words = "data sets (for table2 all, else adult)" if datasets is None else " ".join(datasets)
     words = words if datasets is None else f"data sets ({words})"
-    chosen = {"nargs": "+", "choices": DATASETS, "metavar": "NAME", "default": datasets}
-    parser.add_argument("--dataset", **chosen, help=words)
+    names = {"nargs": "+", "choices": DATASETS, "metavar": "NAME", "default": datasets}
+    parser.add_argument("--dataset", **names, help=words)
     words = "Boolean features: the paper's intervals, this library's thresholds, the intervals that"
     words += " some row is in, or intervals between quantiles (%(default)s)"
     parser.add_argument("--features", choices=FEATURES, default="intervals", help=words)
@@ -69,7 +69,7 @@ def add_shared_options(parser: argparse.ArgumentParser, datasets: Sequence[str] 
         parser,
         data=True,
         out=results.results_folder(NAME),
-        about="; a run resumes there",
+        out_note="; a run resumes there",
         json="print a JSON list",
     )
 
@@ -113,6 +113,7 @@ def make_job(
     dataset: str,
     blocks: Sequence[sweeps.Block],
     options: argparse.Namespace,
+    *,
     cross_validated: bool = False,
     keys: int | None = None,
     seed: int | None = None,
@@ -129,19 +130,19 @@ def make_job(
     """
     keys = keys or int(options.keys)
     seed = int(options.seed) if seed is None else seed
-    rows, test, words = load_features(dataset, options.features, options.data)
+    table, test, words = load_features(dataset, options.features, options.data)
     if cross_validated:
-        rows, test = take_training_rows(rows, test), None
+        table, test = take_training_rows(table, test), None
 
     if test is None:
-        label, seeds = np.asarray(rows.target), range(seed, seed + keys)
+        label, seeds = np.asarray(table.target), range(seed, seed + keys)
         folds, repeats = options.folds, 1
         split = protocols.cross_validation(label, folds, seeds)
     else:
-        folds, repeats, split = 1, keys, protocols.canonical(test)
+        folds, repeats, split = 1, keys, protocols.canonical_folds(test)
 
     public = {"rows": int(split.train.sum(axis=1).max())}
-    task = sweeps.Task(dataset, rows, split.train, split.test, public)
+    task = sweeps.Task(dataset, table, split.train, split.test, public)
     name = f"smooth_boosting_{dataset}"
     with of_input():
         sweep = sweeps.Sweep(name, lazybb_recipe, tuple(blocks), repeats, seed)
@@ -155,51 +156,59 @@ def make_job(
 
 
 def single_setting_block(
-    epsilon: float, delta: float, learner: str, calibration: str, chosen: dict
+    *, epsilon: float, delta: float, learner: str, calibration: str, **settings: Any
 ) -> dict[str, tuple]:
-    """A block of one setting."""
-    budget = {"epsilon": epsilon, "delta": delta}
-    single = {**budget, "learner": learner, "calibration": calibration, **chosen}
-    return {axis: (value,) for axis, value in single.items()}
+    """A block of one setting; `settings` are the other axes of `lazybb_recipe`."""
+    setting = {"epsilon": epsilon, "delta": delta, "learner": learner, "calibration": calibration}
+    return {axis: (value,) for axis, value in (setting | settings).items()}
 
 
-def fit_job(work: Job, quiet: bool) -> tuple[np.ndarray, sweeps.Report]:
-    """f64[settings, keys]: accuracy on test rows, averaged over the folds of a key.
+class JobFits(NamedTuple):
+    """The fits of a job.
 
-    Saved fits are not run again.
+    Attributes:
+        accuracy: f64[settings, keys], accuracy on test rows, averaged over the folds of a key.
+        report: how many fits were run now; saved ones are not run again.
     """
-    total = len(work.sweep.settings) * len(work.task.train) * work.sweep.repeats
-    bar = progress(total, "fit", work.task.name, quiet=quiet, smoothing=0.1)
-    with bar as shown, of_input(work.folder):
-        report = sweeps.run(work.sweep, [work.task], work.folder, progress=shown.update)
-    columns, _ = sweeps.load_columns(work.folder / f"{work.task.name}.jsonl")
+
+    accuracy: np.ndarray
+    report: sweeps.Report
+
+
+def fit_job(job: Job, *, quiet: bool) -> JobFits:
+    """Fit the settings of a job that are not saved yet."""
+    total = len(job.sweep.settings) * len(job.task.train) * job.sweep.repeats
+    bar = progress(total, "fit", job.task.name, quiet=quiet, smoothing=0.1)
+    with bar as progress_bar, of_input(job.folder):
+        report = sweeps.run(job.sweep, [job.task], job.folder, progress=progress_bar.update)
+    columns, _ = sweeps.load_columns(job.folder / f"{job.task.name}.jsonl")
     accuracy = 1 - columns["test_error"].astype(np.float64)
-    shape = (len(work.sweep.settings), -1, work.folds, work.sweep.repeats)
-    return accuracy.reshape(shape).mean(axis=2).reshape(shape[0], -1), report
+    shape = (len(job.sweep.settings), -1, job.folds, job.sweep.repeats)
+    return JobFits(accuracy.reshape(shape).mean(axis=2).reshape(shape[0], -1), report)
 
 
-def accuracy_lines(work: Job, accuracy: np.ndarray, comparable: bool) -> list[results.Line]:
+def accuracy_lines(job: Job, accuracy: np.ndarray, *, comparable: bool) -> list[results.Line]:
     """A line for each setting; the axes of the setting are its last entries.
 
     Args:
-        work: the sweep that was fitted.
+        job: the sweep that was fitted.
         accuracy: f64[settings, keys].
         comparable: whether settings and features are the paper's. If so, its printed accuracies
             stand beside those of pure 1-rules.
     """
     printed = {
-        (at["dataset"], float(at["epsilon"])): number
+        (setting["dataset"], float(setting["epsilon"])): number
         for row in ("table-4", "table-11")
-        for at, number in aggregated.printed_numbers(NAME, row)
+        for setting, number in aggregated.printed_numbers(NAME, row)
     }
     lines = []
-    for setting, accuracies in zip(work.sweep.settings, accuracy, strict=True):
-        pure_rules = setting["learner"] == "one_rule" and setting["delta"] == 0
-        place = work.task.name, float(setting["epsilon"])
+    for setting, accuracies in zip(job.sweep.settings, accuracy, strict=True):
+        is_pure_rules = setting["learner"] == "one_rule" and setting["delta"] == 0
+        place = job.task.name, float(setting["epsilon"])
         axes = ("epsilon", "calibration", "learner")
         line = {"dataset": place[0], **{axis: setting[axis] for axis in axes}}
         line |= mean_and_sd_columns("accuracy", accuracies)
-        line["paper"] = printed.get(place) if comparable and pure_rules else None
+        line["paper"] = printed.get(place) if comparable and is_pure_rules else None
         lines.append(line | setting)
     return lines
 
@@ -210,6 +219,13 @@ def mean_and_sd_columns(name: str, values: Sequence[float] | np.ndarray) -> resu
     return {f"{name}_mean": float(np.mean(values)), f"{name}_sd": spread, "keys": len(values)}
 
 
+class MeasuredJobs(NamedTuple):
+    """Jobs of data sets, and the lines of all their settings."""
+
+    jobs: list[Job]
+    lines: list[results.Line]
+
+
 def measure_accuracies(
     blocks: Mapping[str, Sequence[sweeps.Block]],
     options: argparse.Namespace,
@@ -217,7 +233,7 @@ def measure_accuracies(
     *,
     cross_validated: bool = False,
     comparable: bool = False,
-) -> tuple[list[Job], list[results.Line]]:
+) -> MeasuredJobs:
     """Fit the settings that are not saved yet; write the lines, and print them.
 
     Args:
@@ -228,17 +244,18 @@ def measure_accuracies(
         comparable: whether the settings are the paper's, as `accuracy_lines`.
     """
     lines, jobs, words = [], [], []
-    for dataset, its_blocks in blocks.items():
-        work = make_job(dataset, its_blocks, options, cross_validated)
-        accuracy, report = fit_job(work, options.json)
-        jobs.append(work)
-        lines += accuracy_lines(work, accuracy, comparable and options.features == "intervals")
-        rows = work.task.arguments["rows"]
-        words.append(f"{dataset}: {rows} rows, {len(work.words)} features; {report.fits} fits")
+    comparable = comparable and options.features == "intervals"
+    for dataset, blocks_of_set in blocks.items():
+        job = make_job(dataset, blocks_of_set, options, cross_validated=cross_validated)
+        accuracy, report = fit_job(job, quiet=options.json)
+        jobs.append(job)
+        lines += accuracy_lines(job, accuracy, comparable=comparable)
+        rows = job.task.arguments["rows"]
+        words.append(f"{dataset}: {rows} rows, {len(job.words)} features; {report.fits} fits")
     config = {"features": options.features, "folds": options.folds, "seed": options.seed}
     out = commands.out_folder(options)
     results.write_csv(out / f"{saved}.csv", lines, config)
     if not options.json:
         print("\n".join([*words, ""]))
-    tables.print_table(out, saved, options.json)
-    return jobs, lines
+    tables.print_table(out, saved, as_json=options.json)
+    return MeasuredJobs(jobs, lines)

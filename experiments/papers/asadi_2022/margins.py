@@ -9,6 +9,7 @@ Table 11 has the accuracy that margins and Rademacher complexity prove, at the s
 """
 
 import argparse
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -29,7 +30,7 @@ from experiments.papers.asadi_2022.settings import (
     printed_settings,
 )
 
-BOUND_KEYS, DRAWS, HISTOGRAM_BINS = 5, 32, 40
+BOUND_KEYS, COMPLEXITY_DRAWS, HISTOGRAM_BINS = 5, 32, 40
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,22 +50,36 @@ def run(options: argparse.Namespace) -> None:
     results.write_csv(out / "histogram.csv", histogram, {**config, **setting})
     bounds = [line for name in options.dataset for line in bound_lines(name, options)]
     results.write_csv(out / "bounds.csv", bounds, {**config, "epsilon": 1.0})
-    tables.print_table(out, "bounds", options.json)
+    tables.print_table(out, "bounds", as_json=options.json)
 
 
 def _num_rounds(options: argparse.Namespace) -> int:
     return 20 if options.smoke else FIGURE_1["rounds"]
 
 
+class BoostedRun(NamedTuple):
+    """One run: the advantage of each round f32[T], and the scores f32[N]."""
+
+    advantages: Array
+    scores: Array
+
+
 @jax.jit
-def _advantages_and_scores(key: Array, table: Table, recipe: dpbt.Recipe) -> tuple[Array, Array]:
-    """The advantage of each round f32[T], and the scores f32[N]."""
+def _measure_run(key: Array, table: Table, recipe: dpbt.Recipe) -> BoostedRun:
     boosted = dpbt.boost(key, table, recipe)
-    return diagnostics.advantages(boosted.transcript, table, recipe), boosted.scores
+    advantages = diagnostics.advantages(boosted.transcript, table, recipe)
+    return BoostedRun(advantages, boosted.scores)
 
 
-def figure_1_lines(options: argparse.Namespace) -> tuple[list[results.Line], list[results.Line]]:
-    """(lines of advantages by round, lines of the histogram of margins), in both calibrations."""
+class Figure1Lines(NamedTuple):
+    """The lines of advantages by round, and those of the histogram of margins."""
+
+    advantages: list[results.Line]
+    histogram: list[results.Line]
+
+
+def figure_1_lines(options: argparse.Namespace) -> Figure1Lines:
+    """The lines of Figure 1 in both calibrations."""
     table, test, _ = load_features("adult", options.features, options.data)
     table = take_training_rows(table, test)
     sign = np.where(np.asarray(table.target), 1.0, -1.0)
@@ -75,18 +90,15 @@ def figure_1_lines(options: argparse.Namespace) -> tuple[list[results.Line], lis
         setting |= {"rows": len(sign), "relation": RELATION, "learning_rate": gamma / 4}
         recipe = recipes.lazybb_rules(**setting)
         keys = jax.random.split(jax.random.key(options.seed), options.keys)
-        runs = [
-            [np.asarray(part) for part in _advantages_and_scores(key, table, recipe)]
-            for key in keys
-        ]
-        curves = np.stack([curve for curve, _ in runs])
+        runs = [jax.tree.map(np.asarray, _measure_run(key, table, recipe)) for key in keys]
+        curves = np.stack([run.advantages for run in runs])
         shape = {"mean": curves.mean(0), "least": curves.min(0), "most": curves.max(0)}
         advantages += [
             {"calibration": calibration, "round": k + 1}
             | {name: float(values[k]) for name, values in shape.items()}
             for k in range(rounds)
         ]
-        margins = np.concatenate([sign * scores / rounds for _, scores in runs])
+        margins = np.concatenate([sign * run.scores / rounds for run in runs])
         share, edges = diagnostics.margin_histogram(margins, HISTOGRAM_BINS)
         histogram += [
             {
@@ -97,7 +109,7 @@ def figure_1_lines(options: argparse.Namespace) -> tuple[list[results.Line], lis
             }
             for k in range(len(share))
         ]
-    return advantages, histogram
+    return Figure1Lines(advantages, histogram)
 
 
 def bound_lines(name: str, options: argparse.Namespace) -> list[results.Line]:
@@ -105,12 +117,13 @@ def bound_lines(name: str, options: argparse.Namespace) -> list[results.Line]:
     table, test, _ = load_features(name, options.features, options.data)
     table = take_training_rows(table, test)
     key = jax.random.key(options.seed)
-    complexity, _ = diagnostics.rademacher(key, splits_of(table), DRAWS)
-    keys, lines = jax.random.split(key, 2 if options.smoke else BOUND_KEYS), []
+    complexity, _ = diagnostics.rademacher_complexity(key, splits_of(table), COMPLEXITY_DRAWS)
+    num_keys = 2 if options.smoke else BOUND_KEYS
+    keys, lines = jax.random.split(key, num_keys), []
     for calibration in CALIBRATIONS:
         setting = {**printed_settings(name, 1.0), "calibration": calibration, "relation": RELATION}
         recipe = recipes.lazybb_rules(epsilon=1.0, rows=len(table.target), **setting)
-        models = [dpbt.fit(one, table, recipe) for one in keys]
+        models = [dpbt.fit(key, table, recipe) for key in keys]
         bounds = [
             smooth_bounds.margin_accuracy(
                 diagnostics.margins(model, table, table.target), complexity

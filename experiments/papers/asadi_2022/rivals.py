@@ -4,7 +4,7 @@
   numbers scaled to [0, 1] by their declared ranges and on indicators of all other values. Its C is
   chosen for each epsilon by cross-validation of the training rows. As in the paper, no ledger
   covers that choice.
-- *DP-Boost* is `dp_boost.recipe` on Adult and Cod-RNA, and *DP-Bag* is `dp_bag.bagging_accuracies`
+- *DP-Boost* is `dp_boost.recipe` on Adult and Cod-RNA, and *DP-Bag* is `dp_bag.student_accuracies`
   on Adult, at epsilons from 1 on. The paper has them there alone.
 
 Adult is tested on its own test rows, and the others are cross-validated. The folds of the choice
@@ -13,10 +13,9 @@ differ from those of the measurement.
 
 import argparse
 import importlib.util
-import itertools
 from collections.abc import Iterator
 from importlib import metadata
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +23,9 @@ import numpy as np
 
 import dpbt
 from dpbt.owners.cli.shared import InputError
-from dpbt.types import Array, Table
+from dpbt.types import Table
 from experiments.common import commands, data, peers, protocols, results
+from experiments.common.training import boosted_scores
 from experiments.papers.asadi_2022 import dp_bag, dp_boost, tables
 from experiments.papers.asadi_2022.features import load_features
 from experiments.papers.asadi_2022.jobs import (
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     """Measure all rivals; write the lines, and print them.
 
     Raises:
-        InputError: if there is nothing to measure, since only DP-LR has the data sets.
+        InputError: if only DP-LR has the data sets, and diffprivlib is not installed.
     """
     lines: list[results.Line] = []
     config: dict[str, Any] = {"folds": options.folds, "seed": options.seed}
@@ -68,98 +68,130 @@ def run(options: argparse.Namespace) -> None:
             results.write_csv(commands.out_folder(options) / "rivals.csv", lines, config)
     if not lines:
         raise InputError("nothing was measured: DP-LR needs diffprivlib")
-    tables.print_table(commands.out_folder(options), "rivals", options.json)
+    tables.print_table(commands.out_folder(options), "rivals", as_json=options.json)
 
 
-def _rival_lines(name: str, options: argparse.Namespace) -> Iterator[results.Line]:
-    """A line for each rival and epsilon of a data set."""
+class _EvaluatedRows(NamedTuple):
+    """A data set and its evaluations.
+
+    Attributes:
+        name: the data set's name.
+        table: the rows with the splits of the library.
+        test: the canonical test rows, or None.
+        peer_rows: the rows as other libraries read them.
+        splits: the rows that train and test, of each evaluation.
+    """
+
+    name: str
+    table: Table
+    test: np.ndarray | None
+    peer_rows: peers.Rows
+    splits: list[protocols.Split]
+
+    def line(
+        self, method: str, epsilon: float, accuracies: list[float], chosen: float | None = None
+    ) -> results.Line:
+        """The mean and deviation of accuracies; `chosen` is what the method chose."""
+        setting = {"dataset": self.name, "method": method, "epsilon": epsilon, "chosen": chosen}
+        return {**setting, **mean_and_sd_columns("accuracy", accuracies)}
+
+
+def _load_rows(name: str, options: argparse.Namespace) -> _EvaluatedRows:
     table, test, _ = load_features(name, "thresholds", options.data)
     dataset = data.load(name, folder=options.data)
     is_row_used = np.ones(len(dataset.label), bool)
     if name == "cod-rna" and dataset.test is not None:
         is_row_used = ~np.asarray(dataset.test)
-    rows = peers.rows_of(dataset).where(is_row_used)
-    label = np.asarray(table.target)
-    few = options.smoke
-
-    def line(method: str, epsilon: float, accuracy: list[float], chosen: float | None = None):
-        about = {"dataset": name, "method": method, "epsilon": epsilon, "chosen": chosen}
-        return {**about, **mean_and_sd_columns("accuracy", accuracy)}
-
-    splits = list(_train_and_test_rows(label, test, options, options.seed))
-    splits = splits[:1] if few else splits
-    if name != "mushroom":
-        for epsilon in RIVALS.low_privacy[: 1 if few else None]:
-            recipe = dp_boost.recipe(epsilon=epsilon, rows=int(splits[0][0].sum()))
-            found = [
-                _dp_boost_accuracy(key, table, recipe, *split) for key, split in enumerate(splits)
-            ]
-            yield line("dp-boost", epsilon, found)
-    if name == "adult":
-        assert test is not None
-        train, features = ~test, rows.unit
-        runs = [
-            dp_bag.bagging_accuracies(
-                *(features, label, train, test, RIVALS.low_privacy, SERIES_DELTA),
-                partitions=RIVALS.partitions,
-                seed=options.seed + key,
-            )
-            for key in range(1 if few else RIVALS.bags)
-        ]
-        for k, epsilon in enumerate(RIVALS.low_privacy):
-            labels = float(np.mean([found[k][1] for found in runs]))
-            yield line("dp-bag", epsilon, [found[k][0] for found in runs], labels)
-    if importlib.util.find_spec("diffprivlib"):
-        inside = label if test is None else label[~test]
-        choice = protocols.cross_validation(inside, options.folds, [options.seed + SELECTION_SEED])
-        for epsilon in RIVALS.epsilons[: 1 if few else None]:
-            trained = rows if test is None else rows.where(~test)
-            tried = {
-                penalty: np.mean(
-                    [
-                        _logistic_accuracy(trained, *one, epsilon, penalty, key)
-                        for key, one in enumerate(zip(choice.train, choice.test, strict=True))
-                    ]
-                )
-                for penalty in RIVALS.penalties
-            }
-            best = max(tried, key=lambda penalty: tried[penalty])
-            found = [
-                _logistic_accuracy(rows, *split, epsilon, best, key)
-                for key, split in enumerate(splits)
-            ]
-            yield line("dp-lr", epsilon, found, best)
-
-
-def _train_and_test_rows(
-    label: np.ndarray, test: np.ndarray | None, options: argparse.Namespace, seed: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(train, test): the canonical test rows once for each key, or the folds."""
+    peer_rows = peers.rows_of_dataset(dataset).where(is_row_used)
     if test is not None:
-        yield from itertools.repeat((~test, test), options.keys)
-        return
-    split = protocols.cross_validation(label, options.folds, [seed])
-    yield from zip(split.train, split.test, strict=True)
+        splits = protocols.canonical_folds(test).splits() * options.keys
+    else:
+        label = np.asarray(table.target)
+        splits = protocols.cross_validation(label, options.folds, [options.seed]).splits()
+    return _EvaluatedRows(name, table, test, peer_rows, splits[: 1 if options.smoke else None])
+
+
+def _rival_lines(name: str, options: argparse.Namespace) -> Iterator[results.Line]:
+    """A line for each rival and epsilon of a data set."""
+    rows = _load_rows(name, options)
+    if name != "mushroom":
+        yield from _dp_boost_lines(rows, options)
+    if name == "adult":
+        yield from _dp_bag_lines(rows, options)
+    if importlib.util.find_spec("diffprivlib"):
+        yield from _logistic_lines(rows, options)
+
+
+def _dp_boost_lines(rows: _EvaluatedRows, options: argparse.Namespace) -> Iterator[results.Line]:
+    for epsilon in RIVALS.low_privacy[: 1 if options.smoke else None]:
+        recipe = dp_boost.recipe(epsilon=epsilon, rows=int(rows.splits[0].train.sum()))
+        accuracies = [
+            _dp_boost_accuracy(key, rows.table, recipe, split)
+            for key, split in enumerate(rows.splits)
+        ]
+        yield rows.line("dp-boost", epsilon, accuracies)
+
+
+def _dp_bag_lines(rows: _EvaluatedRows, options: argparse.Namespace) -> Iterator[results.Line]:
+    students = [
+        dp_bag.student_accuracies(
+            rows.peer_rows.unit,
+            np.asarray(rows.table.target),
+            rows.splits[0],
+            epsilons=RIVALS.low_privacy,
+            delta=SERIES_DELTA,
+            partitions=RIVALS.partitions,
+            seed=options.seed + key,
+        )
+        for key in range(1 if options.smoke else RIVALS.bags)
+    ]
+    for epsilon, of_epsilon in zip(RIVALS.low_privacy, zip(*students, strict=True), strict=True):
+        num_labels = float(np.mean([student.num_labels for student in of_epsilon]))
+        accuracies = [student.accuracy for student in of_epsilon]
+        yield rows.line("dp-bag", epsilon, accuracies, num_labels)
+
+
+def _logistic_lines(rows: _EvaluatedRows, options: argparse.Namespace) -> Iterator[results.Line]:
+    """DP-LR, whose penalty is chosen by cross-validation of the training rows."""
+    train = np.ones(len(rows.peer_rows.label), bool) if rows.test is None else ~rows.test
+    train_rows, label = rows.peer_rows.where(train), np.asarray(rows.table.target)[train]
+    seeds = [options.seed + SELECTION_SEED]
+    selection_splits = protocols.cross_validation(label, options.folds, seeds).splits()
+
+    def accuracies(
+        of_rows: peers.Rows, splits: list[protocols.Split], epsilon: float, penalty: float
+    ) -> list[float]:
+        return [
+            _logistic_accuracy(of_rows, split, epsilon=epsilon, penalty=penalty, seed=key)
+            for key, split in enumerate(splits)
+        ]
+
+    for epsilon in RIVALS.epsilons[: 1 if options.smoke else None]:
+        by_penalty = {
+            penalty: np.mean(accuracies(train_rows, selection_splits, epsilon, penalty))
+            for penalty in RIVALS.penalties
+        }
+        best = max(by_penalty, key=lambda penalty: by_penalty[penalty])
+        yield rows.line(
+            "dp-lr", epsilon, accuracies(rows.peer_rows, rows.splits, epsilon, best), best
+        )
 
 
 def _dp_boost_accuracy(
-    key: int, table: Table, recipe: dpbt.Recipe, train: np.ndarray, test: np.ndarray
+    key: int, table: Table, recipe: dpbt.Recipe, split: protocols.Split
 ) -> float:
     """The test accuracy of one fit of DP-Boost."""
-    training_table = table._replace(present=jnp.asarray(train))
-    score = np.asarray(_boosted_scores(jax.random.key(key), training_table, recipe))
-    return float(np.mean(((score > 0) == np.asarray(table.target))[test]))
-
-
-@jax.jit
-def _boosted_scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
-    return dpbt.boost(key, table, recipe).scores
+    training_table = table._replace(present=jnp.asarray(split.train))
+    score = np.asarray(boosted_scores(jax.random.key(key), training_table, recipe))
+    return float(np.mean(((score > 0) == np.asarray(table.target))[split.test]))
 
 
 def _logistic_accuracy(
-    rows: peers.Rows, train: np.ndarray, test: np.ndarray, epsilon: float, penalty: float, key: int
+    rows: peers.Rows, split: protocols.Split, *, epsilon: float, penalty: float, seed: int
 ) -> float:
     """The test accuracy of one fit of DP-LR."""
-    with peers.quiet():
-        model = peers.diffprivlib_logistic(rows.where(train), epsilon, key, C=penalty)()
-        return float(np.mean(model.predict(rows.unit[test]) == rows.label[test]))
+    with peers.without_warnings():
+        model = peers.diffprivlib_logistic(
+            rows.where(split.train), epsilon=epsilon, seed=seed, C=penalty
+        )()
+        return float(np.mean(model.predict(rows.unit[split.test]) == rows.label[split.test]))

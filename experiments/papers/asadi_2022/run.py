@@ -50,32 +50,39 @@ def run(options: argparse.Namespace) -> None:
 def _setting_blocks(dataset: str, options: argparse.Namespace) -> list[dict[str, tuple]]:
     blocks = []
     for epsilon, calibration in itertools.product(options.epsilon, CALIBRATIONS):
-        chosen = printed_settings(dataset, options.settings_at or epsilon)
+        settings = printed_settings(dataset, options.settings_at or epsilon)
         if options.learner == "top_down":
-            chosen = TREES[calibration]
+            settings = TREES[calibration]
         blocks.append(
-            single_setting_block(epsilon, options.delta, options.learner, calibration, chosen)
+            single_setting_block(
+                epsilon=epsilon,
+                delta=options.delta,
+                learner=options.learner,
+                calibration=calibration,
+                **settings,
+            )
         )
     return blocks
 
 
-def _print_model(work: Job, line: dict, seed: int) -> None:
+def _print_model(job: Job, line: dict, seed: int) -> None:
     """Print one model as a table of votes, and the accuracy that its margins guarantee."""
-    key, here = jax.random.key(seed), work.task.train[0]
-    taught = take(work.task.table, here)
-    setting = {axis: line[axis] for axis in work.sweep.settings[0]}
-    arguments = {**work.task.arguments, **setting, "rows": len(taught.target)}
-    model = dpbt.fit(key, taught, lazybb_recipe(**arguments))
+    key, table = jax.random.key(seed), take(job.task.table, job.task.train[0])
+    setting = {axis: line[axis] for axis in job.sweep.settings[0]}
+    arguments = {**job.task.arguments, **setting, "rows": len(table.target)}
+    model = dpbt.fit(key, table, lazybb_recipe(**arguments))
 
-    votes = diagnostics.votes(model, dict.fromkeys(work.words, Boolean()))
-    words = diagnostics.votes_table(votes)
+    votes = diagnostics.count_votes(model, dict.fromkeys(job.words, Boolean()))
+    words = diagnostics.format_votes(votes)
     print(f"\none model ({line['calibration']}), {len(votes)} features:\n{words}")
 
-    complexity, _ = diagnostics.rademacher(key, splits_of(taught), 32)
-    margins = diagnostics.margins(model, taught, taught.target)
+    complexity, _ = diagnostics.rademacher_complexity(key, splits_of(table), 32)
+    margins = diagnostics.margins(model, table, table.target)
     bound = smooth_bounds.margin_accuracy(margins, complexity)
     words = f"accuracy proved by its margins and Rademacher complexity {complexity:.4f}"
     print(f"\n{words}: at least {bound:.2f}")
     printed = aggregated.printed_numbers(NAME, "table-11-bound")
-    (printed_bound,) = (number for at, number in printed if at["dataset"] == work.task.name)
+    (printed_bound,) = (
+        number for setting, number in printed if setting["dataset"] == job.task.name
+    )
     print(f"(Table 11, at epsilon 1: {printed_bound})")

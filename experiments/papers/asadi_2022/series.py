@@ -2,8 +2,8 @@
 
 Table 2 has all data sets under the protocol of `run`. Figures 2 and 3 cross-validate Adult's
 training rows, with and without a delta; Figure 2 fixes one setting for all epsilons. The series
-`rounds` has Figure 2's setting with other numbers of rounds, and
-`trees` has top-down trees at one setting on Adult, under the protocol of Table 2.
+`rounds` has Figure 2's setting with other numbers of rounds, and `trees` has top-down trees at one
+setting on Adult, under the protocol of Table 2.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from experiments.papers.asadi_2022.settings import (
     printed_settings,
 )
 
-WITH_DELTA = ("fig2", "fig3", "rounds")
+SERIES_WITH_DELTA = ("fig2", "fig3", "rounds")
 """The series with and without a delta."""
 
 
@@ -44,30 +44,47 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Fit the settings that are not saved yet; write the lines, and print them."""
-    everything = DATASETS if options.series == "table2" else ("adult",)
+    default_datasets = DATASETS if options.series == "table2" else ("adult",)
     learner = "top_down" if options.series == "trees" else options.learner
     blocks = {
         dataset: _setting_blocks(dataset, options.series, learner)
-        for dataset in options.dataset or everything
+        for dataset in options.dataset or default_datasets
     }
-    cross_validated, comparable = options.series in WITH_DELTA, options.series == "table2"
-    more = {"cross_validated": cross_validated, "comparable": comparable}
-    measure_accuracies(blocks, options, options.series, **more)
+    measure_accuracies(
+        blocks,
+        options,
+        options.series,
+        cross_validated=options.series in SERIES_WITH_DELTA,
+        comparable=options.series == "table2",
+    )
 
 
 def _setting_blocks(dataset: str, series: str, learner: str) -> list[dict[str, tuple]]:
-    deltas = (0.0, SERIES_DELTA) if series in WITH_DELTA else (0.0,)
+    """One block for each setting of a series."""
+    deltas = (0.0, SERIES_DELTA) if series in SERIES_WITH_DELTA else (0.0,)
     if series == "rounds":
         product: Any = itertools.product(*ROUNDS_SERIES.values(), deltas, CALIBRATIONS)
         return [
             single_setting_block(
-                epsilon, delta, learner, calibration, {**FIGURE_2, "rounds": rounds}
+                epsilon=epsilon,
+                delta=delta,
+                learner=learner,
+                calibration=calibration,
+                **{**FIGURE_2, "rounds": rounds},
             )
             for rounds, epsilon, delta, calibration in product
         ]
     blocks = []
     for epsilon, delta, calibration in itertools.product(EPSILONS, deltas, CALIBRATIONS):
-        chosen = FIGURE_2 if series == "fig2" else printed_settings(dataset, epsilon)
-        chosen = TREES[calibration] if learner == "top_down" else chosen
-        blocks.append(single_setting_block(epsilon, delta, learner, calibration, chosen))
+        settings = FIGURE_2 if series == "fig2" else printed_settings(dataset, epsilon)
+        settings = TREES[calibration] if learner == "top_down" else settings
+        blocks.append(
+            single_setting_block(
+                epsilon=epsilon,
+                delta=delta,
+                learner=learner,
+                calibration=calibration,
+                **settings,
+            )
+        )
     return blocks

@@ -11,12 +11,12 @@ CALIBRATIONS = ("published", "tight")
 LEARNERS = ("one_rule", "top_down")
 DATASETS = ("adult", "cod-rna", "mushroom")
 EPSILONS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 1.0, 3.0, 5.0)
-DENSITY = {
+DENSITIES = {
     "adult": (0.5, 0.45, 0.5, 0.5, 0.35, 0.4, 0.3, 0.35, 0.4, 0.35, 0.35, 0.35, 0.35),
     "cod-rna": (0.5, 0.5, 0.5, 0.4, 0.5, 0.5, 0.45, 0.45, 0.5, 0.45, 0.4, 0.3, 0.35),
     "mushroom": (0.45, 0.5, 0.5, 0.5, 0.3, 0.35, 0.4, 0.45, 0.35, 0.45, 0.25, 0.2, 0.2),
 }
-RATE = {
+LEARNING_RATES = {
     "adult": (0.5, 0.5, 0.4, 0.3, 0.5, 0.4, 0.45, 0.5, 0.45, 0.5, 0.45, 0.45, 0.45),
     "cod-rna": (0.5, 0.35, 0.5, 0.5, 0.45, 0.45, 0.35, 0.45, 0.4, 0.5, 0.5, 0.4, 0.4),
     "mushroom": (0.5, 0.4, 0.45, 0.4, 0.4, 0.5, 0.35, 0.4, 0.2, 0.25, 0.3, 0.2, 0.5),
@@ -65,7 +65,7 @@ rows of Adult at epsilon 1."""
 
 
 class Rivals(NamedTuple):
-    """What the rivals of Table 2 are measured with; the paper has all 13 epsilons.
+    """The settings with which the rivals of Table 2 are measured; the paper has all 13 epsilons.
 
     Attributes:
         keys: of Adult's test rows.
@@ -101,13 +101,13 @@ def printed_settings(dataset: str, epsilon: float) -> dict:
     """The settings of Tables 8-10 for the nearest epsilon listed there."""
     k = int(np.argmin(np.abs(np.log(np.array(EPSILONS) / epsilon))))
     return {
-        "density": DENSITY[dataset][k],
-        "learning_rate": RATE[dataset][k],
+        "density": DENSITIES[dataset][k],
+        "learning_rate": LEARNING_RATES[dataset][k],
         "rounds": ROUNDS[dataset][k],
     }
 
 
-def searched_axes(learner: str, calibration: str, printed: bool = False) -> dict[str, tuple]:
+def searched_axes(learner: str, calibration: str, *, printed: bool = False) -> dict[str, tuple]:
     """The axes of the grid; `printed` has Table 1 for trees, too.
 
     Only the tight calibration varies the share of a round's budget that labels get.

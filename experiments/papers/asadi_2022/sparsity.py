@@ -7,6 +7,7 @@ measures weights in units of a public cap.
 
 import argparse
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -27,13 +28,21 @@ from experiments.papers.asadi_2022.settings import (
     printed_settings,
 )
 
+
+class Series(NamedTuple):
+    """A column of counts: its name, the multiple of epsilon, and the calibration."""
+
+    name: str
+    epsilon_factor: float
+    calibration: str
+
+
 SERIES = (
-    ("published", 1, "published"),
-    ("doubled", 2, "published"),
-    ("tight", 1, "tight"),
-    ("no_privacy", np.inf, "tight"),
+    Series("published", 1, "published"),
+    Series("doubled", 2, "published"),
+    Series("tight", 1, "tight"),
+    Series("no_privacy", np.inf, "tight"),
 )
-"""(name, factor of epsilon, calibration)."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     lines = [line for dataset in options.dataset for line in sparsity_lines(dataset, options)]
     config = {"features": options.features, "keys": options.keys, "seed": options.seed}
     results.write_csv(commands.out_folder(options) / "sparsity.csv", lines, config)
-    tables.print_table(commands.out_folder(options), "sparsity", options.json)
+    tables.print_table(commands.out_folder(options), "sparsity", as_json=options.json)
 
 
 @jax.jit
@@ -69,16 +78,16 @@ def sparsity_lines(dataset: str, options: argparse.Namespace) -> list[results.Li
     (row,) = [
         aggregated.printed_numbers(NAME, row)
         for row in ("table-5", "table-6", "table-7")
-        if aggregated.printed_numbers(NAME, row)[0][0]["dataset"] == dataset
+        if aggregated.printed_numbers(NAME, row)[0].setting["dataset"] == dataset
     ]
     lines = []
-    for epsilon, (_, printed) in zip(EPSILONS, row, strict=True):
-        chosen = printed_settings(dataset, epsilon)
-        rounds = chosen["rounds"]
-        line = {"dataset": dataset, "epsilon": epsilon, "rounds": rounds, "paper": printed}
+    for epsilon, printed in zip(EPSILONS, row, strict=True):
+        settings = printed_settings(dataset, epsilon)
+        rounds = settings["rounds"]
+        line = {"dataset": dataset, "epsilon": epsilon, "rounds": rounds, "paper": printed.number}
         for name, factor, calibration in SERIES:
             budget = {"epsilon": factor * epsilon, "rows": rows, "calibration": calibration}
-            recipe = recipes.lazybb_rules(**budget, **chosen, relation=RELATION)
+            recipe = recipes.lazybb_rules(**budget, **settings, relation=RELATION)
             recipe = dataclasses.replace(recipe, capacity=capacity)  # one program for all rounds
             splits = np.asarray(chosen_splits(keys, table, recipe))[:, :rounds]
             counts = mean_and_sd_columns(

@@ -1,4 +1,4 @@
-"""Print saved results: accuracies, series, settings, features or speed."""
+"""Print saved results: accuracies, series, settings or features."""
 
 import argparse
 import json
@@ -16,15 +16,14 @@ SAVED_BY = {
     "baselines": "baselines",
     "rivals": "rivals",
     "bounds": "margins",
-    "speed": "speed",
 }
 """Name of the saved results -> the program that saves them."""
 
-SHOWN = (
+ACCURACY_COLUMNS = (
     *("dataset", "epsilon", "calibration", "learner"),
     *("accuracy_mean", "accuracy_sd", "keys", "paper"),
 )
-COUNTS = {
+OTHER_COLUMNS = {
     "sparsity": (
         *("dataset", "epsilon", "rounds", "paper"),
         *("published", "doubled", "tight", "no_privacy"),
@@ -35,14 +34,10 @@ COUNTS = {
     ),
     "rivals": ("dataset", "method", "epsilon", "accuracy_mean", "accuracy_sd", "keys", "chosen"),
     "bounds": ("dataset", "calibration", "bound_mean", "bound_sd", "complexity", "keys"),
-    "speed": (
-        *("dataset", "rows", "features", "rounds", "one_fit_seconds", "fits", "programs"),
-        *("seconds_per_fit", "compile_seconds", "memory_mb"),
-    ),
 }
 """The columns of results that are not accuracies."""
 
-CONSTANT = (
+ORIGIN_COLUMNS = (
     *("features", "folds", "seed", "dpbt", "commit", "jax", "device"),
     *("command", "date", "reduced"),
 )
@@ -58,10 +53,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print what was saved."""
-    print_table(Path(options.results), options.saved, options.json)
+    print_table(Path(options.results), options.saved, as_json=options.json)
 
 
-def print_table(folder: Path, saved: str, as_json: bool) -> None:
+def print_table(folder: Path, saved: str, *, as_json: bool) -> None:
     """Print the lines of one file; columns that aggregated results lack are left out.
 
     Args:
@@ -75,18 +70,18 @@ def print_table(folder: Path, saved: str, as_json: bool) -> None:
     command = f"{NAME} {SAVED_BY[saved]}"
     lines = results.read_with_constants(folder / f"{saved}.csv", command)
     if as_json:
-        everything = [name for name in lines[0] if name not in CONSTANT]
-        fields = everything if saved == "selected" else COUNTS.get(saved, SHOWN)
+        all_columns = [name for name in lines[0] if name not in ORIGIN_COLUMNS]
+        fields = all_columns if saved == "selected" else OTHER_COLUMNS.get(saved, ACCURACY_COLUMNS)
         fields = [name for name in fields if name in lines[0]]
         print(json.dumps([{name: line[name] for name in fields} for line in lines], indent=1))
         return
-    chosen = COUNTS.get(saved) or _accuracy_columns(lines, saved)
-    print(tables.align_lines(lines, [name for name in chosen if name in lines[0]], ".4f"))
+    columns = OTHER_COLUMNS.get(saved) or _accuracy_columns(lines, saved)
+    print(tables.align_lines(lines, [name for name in columns if name in lines[0]], ".4f"))
 
 
 def _accuracy_columns(lines: Sequence[results.Line], saved: str) -> list[str]:
     """The columns of a table of accuracies, with the settings, and with delta if it is not 0."""
-    names = [*SHOWN, *searched_axes(lines[0]["learner"], "tight")]
+    names = [*ACCURACY_COLUMNS, *searched_axes(lines[0]["learner"], "tight")]
     if saved == "selected":
         names += ["selected_by", "of"]
     elif max(line["delta"] for line in lines) > 0:

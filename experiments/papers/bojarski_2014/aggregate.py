@@ -11,13 +11,13 @@ from dpbt.owners.cli.shared import InputError
 from experiments.common import aggregated, results
 from experiments.papers.bojarski_2014 import points
 from experiments.papers.bojarski_2014.claims import claim_lines
-from experiments.papers.bojarski_2014.settings import EVERY_DATASET, NAME, PAPER_ROWS
+from experiments.papers.bojarski_2014.settings import ALL_DATASETS, NAME, PAPER_ROWS
 
-SERIES = (
+SERIES_COLUMNS = (
     *("private", "eta", "negative", "voting", "trees", "height"),
     *("test_error", "validation_error", "bound", "least_bound"),
 )
-TABLE = (
+TABLE_COLUMNS = (
     *("dataset", "private", "voting", "trees", "height", "error", "interval", "paper_error"),
     *("paper_interval", "lowest_test_error", "papers_forest", "as_printed", "rows", "attributes"),
 )
@@ -31,67 +31,74 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write what was saved in short.
+    """Write the results that were saved, in short.
 
     Raises:
         InputError: if nothing was saved.
     """
     folder = Path(options.results)
-    columns_of = {"points": points.KEPT, "best_trees": points.PROVED, "adult_123": points.ADULT}
     is_aggregated = [
-        aggregated.take_saved_file(options, NAME, name, f"{NAME} points", columns)
-        for name, columns in columns_of.items()
+        aggregated.aggregate_saved_file(options, NAME, name, command=f"{NAME} points", keep=columns)
+        for name, columns in points.COLUMNS_OF_FILES.items()
     ]
-    there = [name for name in EVERY_DATASET if (folder / f"{name}_table.csv").exists()]
-    if not there and any(is_aggregated):
+    saved = [name for name in ALL_DATASETS if (folder / f"{name}_table.csv").exists()]
+    if not saved and any(is_aggregated):
         return
-    if not there:
+    if not saved:
         raise InputError(f"{folder} holds no results; run: python -m experiments {NAME} run")
-    _write_table_1(options, there)
-    series = {name: _write_series(options, name, name) for name in there}
-    by_eta = {name: _write_series(options, name, f"{name}_eta") for name in there}
+    _write_table_1(options, saved)
+    series = {name: _write_series(options, name, name) for name in saved}
+    by_eta = {name: _write_series(options, name, f"{name}_eta") for name in saved}
     by_eta = {name: lines for name, lines in by_eta.items() if lines}
-    about = aggregated.read_origin(NAME, "table_1", Path(options.out))
+    origin = aggregated.read_origin(NAME, "table_1", Path(options.out))
     table = aggregated.read_result(NAME, "table_1", Path(options.out))
     rows = {line["dataset"]: int(line["rows"]) for line in table}
-    aggregated.write_result(options, NAME, "measures", claim_lines(series, by_eta, rows), about)
+    lines = claim_lines(series, by_eta, rows)
+    aggregated.write_result(options, NAME, "measures", lines=lines, origin=origin)
 
 
-def _write_table_1(options: argparse.Namespace, there: list[str]) -> None:
-    """One file of Table 1's lines of all data sets."""
-    lines, about, commits = [], {}, []
-    for name in there:
+def _write_table_1(options: argparse.Namespace, names: list[str]) -> None:
+    """Write one file of Table 1's lines of all these data sets."""
+    lines, origin, commits = [], {}, []
+    for name in names:
         path = Path(options.results) / f"{name}_table.csv"
-        own_lines = results.read_csv(path, f"{NAME} run --dataset {name}")
-        lines += [{column: line.get(column) for column in TABLE} for line in own_lines]
-        about |= {column: own_lines[0][column] for column in (*aggregated.ORIGIN, "runs", "seed")}
-        about["date"] = aggregated.date_written(path)
-        commits.append(own_lines[0]["commit"])
-    about["commit"] = aggregated.SEPARATOR.join(dict.fromkeys(commits))
-    about["command"] = f"python -m experiments {NAME} run --eta"
-    aggregated.write_result(options, NAME, "table_1", lines, about)
+        saved = results.read_csv(path, f"{NAME} run --dataset {name}")
+        lines += [{column: line.get(column) for column in TABLE_COLUMNS} for line in saved]
+        run_columns = (*aggregated.ORIGIN_COLUMNS, "runs", "seed")
+        origin |= {column: saved[0][column] for column in run_columns}
+        origin["date"] = aggregated.date_written(path)
+        commits.append(saved[0]["commit"])
+    origin["commit"] = aggregated.COMMIT_SEPARATOR.join(dict.fromkeys(commits))
+    origin["command"] = f"python -m experiments {NAME} run --eta"
+    aggregated.write_result(options, NAME, "table_1", lines=lines, origin=origin)
 
 
 def _write_series(options: argparse.Namespace, name: str, source: str) -> list[results.Line]:
-    """Write one series of a data set, and return it; a bound that says nothing is left out."""
+    """Write one series of a data set, and return it; a bound that says nothing is left out.
+
+    It is empty if it was not saved.
+    """
     path = Path(options.results) / f"{source}.csv"
     if not path.exists():
         return []
     command = f"{NAME} run --eta --dataset {name}"
     saved = results.read_csv(path, command)
     lines = [
-        {column: line[column] for column in SERIES} | {"bound": _informative_bound(line)}
+        {column: line[column] for column in SERIES_COLUMNS} | {"bound": _informative_bound(line)}
         for line in saved
         if line["negative"] != "uniform"
     ]
     first = saved[0]
-    about = {column: value for column, value in first.items() if column not in SERIES}
+    origin = {column: value for column, value in first.items() if column not in SERIES_COLUMNS}
     for column in ("best_trees", "test_error_sd", "tree_accuracy", "bound_probability"):
-        about.pop(column, None)
-    about |= {"command": f"python -m experiments {command}", "date": aggregated.date_written(path)}
+        origin.pop(column, None)
+    origin |= {"command": f"python -m experiments {command}"}
+    origin |= {"date": aggregated.date_written(path)}
     if first["rows"] < PAPER_ROWS.get(name, 0):
-        about["reduced"] = f"{first['rows']} of {PAPER_ROWS[name]} rows"
-    aggregated.write_result(options, NAME, source, lines, about, aggregated.WHOLE)
+        origin["reduced"] = f"{first['rows']} of {PAPER_ROWS[name]} rows"
+    aggregated.write_result(
+        options, NAME, source, lines=lines, origin=origin, digits=aggregated.EXACT_DIGITS
+    )
     return lines
 
 

@@ -26,13 +26,13 @@ class Run(NamedTuple):
 
     Attributes:
         train: bool[N], the rows that train.
-        held: i64[M], the indices of validation and test rows, padded.
-        validation: bool[M], which of `held` are validation rows.
-        test: bool[M], which of `held` are test rows.
+        held_out: i64[M], the indices of validation and test rows, padded.
+        validation: bool[M], which of `held_out` are validation rows.
+        test: bool[M], which of `held_out` are test rows.
     """
 
     train: np.ndarray
-    held: np.ndarray
+    held_out: np.ndarray
     validation: np.ndarray
     test: np.ndarray
 
@@ -61,14 +61,14 @@ def split_runs(label: np.ndarray, runs: int, seed: int) -> list[Run]:
         validation = np.zeros(len(label), bool)
         validation[rest[: round(len(rest) / 10)]] = True
         masks.append((~test & ~validation, validation, test))
-    most = max(int((validation | test).sum()) for _, validation, test in masks)
-    out = []
+    capacity = max(int((validation | test).sum()) for _, validation, test in masks)
+    padded_runs = []
     for train, validation, test in masks:
-        held = np.flatnonzero(validation | test)
-        filled = np.pad(held, (0, most - len(held)))
-        real = np.arange(most) < len(held)
-        out.append(Run(train, filled, validation[filled] & real, test[filled] & real))
-    return out
+        held_out = np.flatnonzero(validation | test)
+        padded = np.pad(held_out, (0, capacity - len(held_out)))
+        is_row = np.arange(capacity) < len(held_out)
+        padded_runs.append(Run(train, padded, validation[padded] & is_row, test[padded] & is_row))
+    return padded_runs
 
 
 def noise_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
@@ -98,18 +98,18 @@ def _add_laplace_noise(key: Array, value: Array, scale: Array) -> Array:
     return value + scale * noise
 
 
-@functools.partial(jax.jit, static_argnames=("heights", "sizes", "readings", "own"))
+@functools.partial(jax.jit, static_argnames=("heights", "sizes", "readings", "separate"))
 def grid_errors(
     key: Array,
     table: Table,
-    held: Array,
+    *,
+    held_out: Array,
     masks: Array,
     scales: Array,
-    *,
     heights: tuple[int, ...],
     sizes: tuple[int, ...],
     readings: tuple[str, ...] = NEGATIVE,
-    own: bool = False,
+    separate: bool = False,
 ) -> Errors:
     """Errors of forests of every height and number of trees, by every voting rule.
 
@@ -126,42 +126,42 @@ def grid_errors(
     Args:
         key: the key of the run.
         table: all rows; the training rows are present.
-        held: i32[M], the indices of validation and test rows.
-        masks: bool[2, M], which of `held` are validation rows, and which are test rows.
+        held_out: i32[M], the indices of validation and test rows.
+        masks: bool[2, M], which of `held_out` are validation rows, and which are test rows.
         scales: f32[sizes], the noise scale in rows.
         heights: increasing heights, at least 1.
         sizes: increasing numbers of trees.
         readings: a subset of READINGS.
-        own: grow another forest for each number of trees. Otherwise the first k trees of one forest
-            serve k.
+        separate: grow another forest for each number of trees. Otherwise the first k trees of one
+            forest serve k.
     """
     structure_key, noise_key, coin_key = jax.random.split(key, 3)
     rows = random_tree.prepare_position_rows(table)
     slices = [slice(2**h - 1, 2 ** (h + 1) - 1) for h in heights]
-    # Offset of each height's nodes among those that are kept.
+    # Offset of each height's nodes among the nodes of these heights.
     offset = np.cumsum([0, *(2**h for h in heights)])[:-1]
     shift = jnp.asarray([o - (2**h - 1) for o, h in zip(offset, heights, strict=True)], jnp.int32)
 
-    def grow(tree_key):
+    def grow_tree(tree_key):
         tree = structures.draw_structure(tree_key, max(heights), rows.position.shape[1])
-        heap, count = structures.weights_at_all_heights(tree, rows)
+        heap, count = structures.count_at_all_heights(tree, rows)
         counts = jnp.concatenate([count[s] for s in slices])
-        return heap[np.array(heights)][:, held] + shift[:, None], counts
+        return heap[np.array(heights)][:, held_out] + shift[:, None], counts
 
     pairs = np.array([(s, j) for s, k in enumerate(sizes) for j in range(k)], np.int32)
-    if own:
+    if separate:
         pairs[:, 1] = np.arange(len(pairs))
     node, count = jax.lax.map(
-        grow, jax.random.split(structure_key, pairs[:, 1].max() + 1), batch_size=3
+        grow_tree, jax.random.split(structure_key, pairs[:, 1].max() + 1), batch_size=3
     )
-    right = [
+    num_right = [
         jnp.sum(jnp.max(count[:, o : o + 2**h], axis=-1), axis=-1)
         for o, h in zip(offset, heights, strict=True)
     ]
-    trained = jnp.sum(rows.present).astype(jnp.float32)
-    accuracy = jnp.stack([jnp.mean(r.astype(jnp.float32)) for r in right]) / trained
+    num_train = jnp.sum(rows.present).astype(jnp.float32)
+    accuracy = jnp.stack([jnp.mean(count.astype(jnp.float32)) for count in num_right]) / num_train
 
-    def add(totals, pair):
+    def add_tree(totals, pair):
         size, tree, pair_key = pair
         laplace_key, fallback_key = jax.random.split(pair_key)
         noisy = _add_laplace_noise(laplace_key, count[tree].astype(jnp.float32), scales[size])
@@ -172,52 +172,58 @@ def grid_errors(
         votes, sums = totals
         return (votes.at[size].add((theta > 0.5).astype(jnp.int32)), sums.at[size].add(theta)), None
 
-    shape = (len(sizes), len(readings), len(heights), held.shape[0])
+    shape = (len(sizes), len(readings), len(heights), held_out.shape[0])
     start = jnp.zeros(shape, jnp.int32), jnp.zeros(shape, jnp.float32)
     (votes, sums), _ = jax.lax.scan(
-        add, start, (*jnp.asarray(pairs).T, jax.random.split(noise_key, len(pairs)))
+        add_tree, start, (*jnp.asarray(pairs).T, jax.random.split(noise_key, len(pairs)))
     )
     trees = jnp.asarray(sizes, jnp.int32)[:, None, None, None]
     mean = sums / trees.astype(jnp.float32)
     coins = jax.random.uniform(coin_key, shape, jnp.float32)
     answers = jnp.stack([2 * votes > trees, mean > 0.5, coins < mean])
-    wrong = jnp.moveaxis(answers != rows.target[held][None, None, None, None], 2, 0)
+    wrong = jnp.moveaxis(answers != rows.target[held_out][None, None, None, None], 2, 0)
 
-    def error(mask):
-        counted = jnp.sum(wrong & mask[None, None, None, None], axis=-1).astype(jnp.float32)
-        return counted / jnp.sum(mask).astype(jnp.float32)
+    def error_on(mask):
+        num_wrong = jnp.sum(wrong & mask[None, None, None, None], axis=-1).astype(jnp.float32)
+        return num_wrong / jnp.sum(mask).astype(jnp.float32)
 
-    return Errors(error(masks[0]), error(masks[1]), accuracy)
+    return Errors(error_on(masks[0]), error_on(masks[1]), accuracy)
 
 
 def measure_errors(
     table: Table,
     runs: list[Run],
+    *,
     scales: np.ndarray,
     heights: tuple[int, ...],
     sizes: tuple[int, ...],
     seed: int,
-    shown: Progress,
+    progress_bar: Progress,
     readings: tuple[str, ...] = NEGATIVE,
-    own: bool = False,
+    separate: bool = False,
 ) -> Errors:
-    """Errors of all runs, stacked; see `grid_errors`. With `own`, heights do not share forests."""
+    """Errors of all runs, stacked; see `grid_errors`.
+
+    With `separate`, heights do not share forests either.
+    """
     by_run = []
     for r, run in enumerate(runs):
         key = jax.random.fold_in(jax.random.key(seed), r)
-        masks = np.stack([run.validation, run.test])
-        arrays = (
-            table._replace(present=jnp.asarray(run.train)),
-            jnp.asarray(run.held),
-            masks,
-            scales,
-        )
-        more = {"sizes": sizes, "readings": readings, "own": own}
-        groups = [(height,) for height in heights] if own else [heights]
-        parts = [
-            grid_errors(jax.random.fold_in(key, h) if own else key, *arrays, heights=group, **more)
-            for h, group in enumerate(groups)
+        groups = [(height,) for height in heights] if separate else [heights]
+        by_group = [
+            grid_errors(
+                jax.random.fold_in(key, number) if separate else key,
+                table._replace(present=jnp.asarray(run.train)),
+                held_out=jnp.asarray(run.held_out),
+                masks=np.stack([run.validation, run.test]),
+                scales=scales,
+                heights=group,
+                sizes=sizes,
+                readings=readings,
+                separate=separate,
+            )
+            for number, group in enumerate(groups)
         ]
-        by_run.append(jax.tree.map(lambda *part: np.concatenate(part, axis=-1), *parts))
-        shown.update()
-    return Errors(*(np.stack(parts) for parts in zip(*by_run, strict=True)))
+        by_run.append(jax.tree.map(lambda *groups: np.concatenate(groups, axis=-1), *by_group))
+        progress_bar.update()
+    return jax.tree.map(lambda *runs: np.stack(runs), *by_run)

@@ -1,5 +1,6 @@
 """Lines of results: series of errors, the bounds that theorems prove, and Table 1."""
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 
@@ -10,14 +11,15 @@ import numpy as np
 from dpbt.models.scoring import VOTINGS
 from dpbt.types import AnyArray
 from experiments.common import forest_bounds, protocols
-from experiments.common.results import Line
+from experiments.common.results import Line, where
 from experiments.papers.bojarski_2014.grid import NEGATIVE, Errors, Run
 from experiments.papers.bojarski_2014.settings import (
     ANALYSIS,
-    PAPER,
+    MIN_PROBABILITY,
+    PAPER_ERRORS,
     PAPER_FORESTS,
     PAPER_ROWS,
-    SURE,
+    PRINTED_VOTINGS,
 )
 
 
@@ -36,7 +38,7 @@ def cart_test_error(position: np.ndarray, label: np.ndarray, runs: list[Run]) ->
 
     errors = []
     for run in runs:
-        test = run.held[run.test]
+        test = run.held_out[run.test]
         rest = np.setdiff1d(np.arange(len(label)), test)
         share = label[rest].mean()
         prune = 0.01 * 2 * share * (1 - share)
@@ -53,58 +55,69 @@ def half_interval(error: float, rows: int) -> float:
     return float(protocols.normal_half_width(jnp.float32(error * rows), jnp.float32(rows)))
 
 
-def series_lines(
-    errors: Errors,
-    private: bool,
-    eta: float,
-    trained: int,
-    heights: Sequence[int],
-    sizes: Sequence[int],
-) -> list[Line]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ForestGrid:
+    """The forests of a grid, of one budget.
+
+    Attributes:
+        eta: the budget; infinite without privacy.
+        num_train: n_train.
+        heights: the heights of the trees.
+        sizes: the numbers of trees.
+    """
+
+    eta: float
+    num_train: int
+    heights: Sequence[int]
+    sizes: Sequence[int]
+
+    @property
+    def private(self) -> bool:
+        """Whether eta is finite."""
+        return bool(self.eta < np.inf)
+
+
+def series_lines(errors: Errors, grid: ForestGrid) -> list[Line]:
     """One line for each reading of leaves, voting rule, number of trees and height, with bounds.
 
     Args:
         errors: the errors of all runs, stacked.
-        private: whether eta is finite.
-        eta: the budget.
-        trained: n_train.
-        heights: the heights of the trees.
-        sizes: numbers of trees.
+        grid: the forests that the errors are of.
     """
     accuracy = errors.accuracy.mean(axis=0)
     test, spread = errors.test.mean(axis=0), errors.test.std(axis=0)
     validation = errors.validation.mean(axis=0)
 
-    arguments = (private, 1 - accuracy, trained, eta, heights, sizes)
-    bound = {voting: theorem_bounds(voting, *arguments) for voting in VOTINGS}
-    least = {voting: smallest_proved_errors(voting, *arguments) for voting in VOTINGS}
+    bounds = {voting: theorem_bounds(voting, 1 - accuracy, grid) for voting in VOTINGS}
+    smallest = {voting: smallest_proved_errors(voting, 1 - accuracy, grid) for voting in VOTINGS}
     best_trees = None
-    if private:
-        best_trees = forest_bounds.best_trees(trained, eta, jnp.asarray(heights, jnp.float32))
+    if grid.private:
+        heights = jnp.asarray(grid.heights, jnp.float32)
+        best_trees = forest_bounds.best_trees(grid.num_train, grid.eta, heights)
 
     lines = []
-    readings = NEGATIVE if private else NEGATIVE[:1]
-    counts = (len(readings), len(VOTINGS), len(sizes), len(heights))
-    for at in itertools.product(*map(range, counts)):
-        negative, voting = readings[at[0]], VOTINGS[at[1]]
-        trees, height = sizes[at[2]], heights[at[3]]
-        proved = least[voting][at[2:]]
+    readings = NEGATIVE if grid.private else NEGATIVE[:1]
+    counts = (len(readings), len(VOTINGS), len(grid.sizes), len(grid.heights))
+    for place in itertools.product(*map(range, counts)):
+        n, v, k, h = place
+        voting = VOTINGS[v]
+        proved = smallest[voting][k, h]
         lines.append(
             {
-                "private": private,
-                "eta": eta,
-                "negative": negative if private else "",
+                "private": grid.private,
+                "eta": grid.eta,
+                "negative": readings[n] if grid.private else "",
                 "voting": voting,
-                "trees": trees,
-                "height": height,
-                "test_error": float(test[at]),
-                "test_error_sd": float(spread[at]),
-                "validation_error": float(validation[at]),
-                "tree_accuracy": float(accuracy[at[3]]),
-                "bound": float(bound[voting].error[at[2:]]),
-                "bound_probability": float(bound[voting].probability[at[2:]]),
+                "trees": grid.sizes[k],
+                "height": grid.heights[h],
+                "test_error": float(test[place]),
+                "test_error_sd": float(spread[place]),
+                "validation_error": float(validation[place]),
+                "tree_accuracy": float(accuracy[h]),
+                "bound": float(bounds[voting].error[k, h]),
+                "bound_probability": float(bounds[voting].probability[k, h]),
                 "least_bound": "" if np.isnan(proved) else float(proved),
-                "best_trees": "" if best_trees is None else int(best_trees[at[3]]),
+                "best_trees": "" if best_trees is None else int(best_trees[h]),
             }
         )
     return lines
@@ -123,45 +136,67 @@ def table_1_lines(name: str, lines: list[Line], rows: int) -> list[Line]:
         lines: from `series_lines`, without and with privacy.
         rows: N.
     """
-    rules = itertools.product((False, True), enumerate(VOTINGS))
     return [
-        _line_of_chosen_forest(name, lines, rows, private, v, voting)
-        for private, (v, voting) in rules
+        _line_of_chosen_forest(
+            name, where(lines, private=private, voting=voting), rows, private=private, voting=voting
+        )
+        for private, voting in itertools.product((False, True), VOTINGS)
     ]
 
 
 def _line_of_chosen_forest(
-    name: str, lines: list[Line], rows: int, private: bool, v: int, voting: str
+    name: str, lines: list[Line], rows: int, *, private: bool, voting: str
 ) -> Line:
-    here = [line for line in lines if line["private"] is private and line["voting"] == voting]
-    read = [line for line in here if line["negative"] in ("", "zero")]
-    to_the_letter = [line for line in here if line["negative"] == "uniform"]
+    """The line of Table 1 of one voting rule, of the lines of its forests."""
+    negative_as_zero = [line for line in lines if line["negative"] in ("", "zero")]
+    as_printed = [line for line in lines if line["negative"] == "uniform"]
 
-    best, lowest = (
-        line_of_least_error(read, "validation_error"),
-        line_of_least_error(read, "test_error"),
+    best = line_of_least_error(negative_as_zero, "validation_error")
+    lowest = line_of_least_error(negative_as_zero, "test_error")
+    place = PRINTED_VOTINGS.index(voting) + 2 * private if voting in PRINTED_VOTINGS else None
+    paper_error = None if place is None else PAPER_ERRORS[name][1 + place]
+    line = table_1_line(
+        name,
+        private=private,
+        voting=voting,
+        error=best["test_error"],
+        paper_error=paper_error,
+        rows=rows,
     )
-    paper = PAPER[name][1 + v + 2 * private] if v < 2 else None
-    line = table_1_line(name, private, voting, best["test_error"], paper, rows)
     line |= {"trees": best["trees"], "height": best["height"]}
     line |= {"lowest_test_error": 100 * lowest["test_error"]}
-    if v < 2:
-        papers_forest = PAPER_FORESTS[name][v + 2 * private]
-        same = [one["test_error"] for one in read if (one["trees"], one["height"]) == papers_forest]
-        line["papers_forest"] = 100 * same[0] if same else None
-    if to_the_letter:
-        printed = line_of_least_error(to_the_letter, "validation_error")
-        line["as_printed"] = 100 * printed["test_error"]
+    if place is not None:
+        trees, height = PAPER_FORESTS[name][place]
+        same_forest = where(negative_as_zero, trees=trees, height=height)
+        line["papers_forest"] = 100 * same_forest[0]["test_error"] if same_forest else None
+    if as_printed:
+        chosen = line_of_least_error(as_printed, "validation_error")
+        line["as_printed"] = 100 * chosen["test_error"]
     return line
 
 
 def table_1_line(
-    name: str, private: bool, voting: str, error: float, paper: float | None, rows: int
+    name: str,
+    *,
+    private: bool,
+    voting: str,
+    error: float,
+    paper_error: float | None,
+    rows: int,
 ) -> Line:
-    """An error beside the paper's, in percent, each with half the width of its interval."""
+    """An error beside the paper's, in percent, each with half the width of its interval.
+
+    Args:
+        name: the data set's name.
+        private: whether the forest is private.
+        voting: the voting rule, or "cart".
+        error: the error, as a share.
+        paper_error: the paper's error in percent, or None if it prints none.
+        rows: N.
+    """
     width = None
-    if paper is not None:
-        width = 100 * half_interval(paper / 100, PAPER_ROWS.get(name, rows))
+    if paper_error is not None:
+        width = 100 * half_interval(paper_error / 100, PAPER_ROWS.get(name, rows))
     return {
         "dataset": name,
         "private": private,
@@ -170,7 +205,7 @@ def table_1_line(
         "height": None,
         "error": 100 * error,
         "interval": 100 * half_interval(error, rows),
-        "paper_error": paper,
+        "paper_error": paper_error,
         "paper_interval": width,
         "lowest_test_error": None,
         "papers_forest": None,
@@ -178,65 +213,78 @@ def table_1_line(
     }
 
 
-def theorem_bounds(
-    voting: str,
-    private: bool,
-    epsilon: AnyArray,
-    rows: int,
-    eta: float,
-    heights: Sequence[int],
-    sizes: Sequence[int],
-) -> forest_bounds.Bound:
+def theorem_bounds(voting: str, epsilon: AnyArray, grid: ForestGrid) -> forest_bounds.Bound:
     """f32[trees, heights]: the empirical error's bound (Theorems 5.4 to 5.6 and 5.8).
 
     Args:
         voting: the voting rule.
-        private: whether the forest is private.
         epsilon: f32[heights], one minus the average accuracy.
-        rows: the number of training rows.
-        eta: the budget.
-        heights: the heights of the trees.
-        sizes: the numbers of trees.
+        grid: the forests.
     """
-    trees = jnp.asarray(sizes, jnp.float32)[:, None]
-    height, epsilon = jnp.asarray(heights, jnp.float32)[None], jnp.asarray(epsilon)[None]
-    constants = (ANALYSIS["delta"], ANALYSIS["big_k"], ANALYSIS["c"])
-    bound = _theorem_bound(voting, private, epsilon, rows, eta, height, trees, *constants)
-    return jax.tree.map(lambda x: np.broadcast_to(x, (len(sizes), len(heights))), bound)
+    bound = _theorem_bound(
+        voting,
+        grid,
+        epsilon=jnp.asarray(epsilon)[None],
+        trees=jnp.asarray(grid.sizes, jnp.float32)[:, None],
+        height=jnp.asarray(grid.heights, jnp.float32)[None],
+        **ANALYSIS,
+    )
+    shape = (len(grid.sizes), len(grid.heights))
+    return jax.tree.map(lambda x: np.broadcast_to(x, shape), bound)
 
 
 def _theorem_bound(
-    voting, private, epsilon, rows, eta, height, trees, delta, big_k, c
+    voting: str,
+    grid: ForestGrid,
+    *,
+    epsilon: AnyArray,
+    trees: AnyArray,
+    height: AnyArray,
+    delta: AnyArray | float,
+    big_k: AnyArray | float,
+    c: float,
 ) -> forest_bounds.Bound:
-    if private:
-        more = {"height": height, "big_k": big_k, "c": c}
-        return forest_bounds.private_by_accuracy(voting, epsilon, rows, trees, eta, delta, **more)
+    """The bound on the error of forests of one budget, for arrays that broadcast."""
+    rows = grid.num_train
+    if grid.private:
+        return forest_bounds.private_bound_by_accuracy(
+            voting,
+            epsilon=epsilon,
+            rows=rows,
+            trees=trees,
+            eta=grid.eta,
+            delta=delta,
+            height=height,
+            big_k=big_k,
+            c=c,
+        )
     # The theorem has k = (1 + C) ln n / (2 delta^2) trees; solve for the C of its probability.
     big_c = 2 * trees * delta**2 / np.log(rows) - 1
-    return forest_bounds.by_accuracy(voting, epsilon, rows, delta, big_c, c=c)
+    return forest_bounds.bound_by_accuracy(
+        voting, epsilon=epsilon, rows=rows, delta=delta, big_c=big_c, c=c
+    )
 
 
-def smallest_proved_errors(
-    voting: str,
-    private: bool,
-    epsilon: AnyArray,
-    rows: int,
-    eta: float,
-    heights: Sequence[int],
-    sizes: Sequence[int],
-) -> np.ndarray:
-    """f32[trees, heights]: the smallest error proved with probability SURE for any constants.
+def smallest_proved_errors(voting: str, epsilon: AnyArray, grid: ForestGrid) -> np.ndarray:
+    """f32[trees, heights]: the smallest error proved with MIN_PROBABILITY for any constants.
 
     It is NaN where no error is proved. The constants are 97 values of delta, 24 of K (if private),
     and the c at which the coins fail with probability 1 %. Arguments are those of `theorem_bounds`.
     """
-    c = float(np.sqrt(np.log(100) / (2 * rows)))
-    many = np.geomspace(3, 3000, 24) if private else [1.0]
-    axes = [
-        jnp.asarray(x, jnp.float32) for x in (np.linspace(0.01, 0.49, 97), many, sizes, heights)
-    ]
+    deltas = np.linspace(0.01, 0.49, 97)
+    big_ks = np.geomspace(3, 3000, 24) if grid.private else [1.0]
+    axes = [jnp.asarray(x, jnp.float32) for x in (deltas, big_ks, grid.sizes, grid.heights)]
     delta, big_k, trees, height = jnp.meshgrid(*axes, indexing="ij", sparse=True)
-    epsilon = jnp.asarray(epsilon, jnp.float32)[None, None, None]
-    proved = _theorem_bound(voting, private, epsilon, rows, eta, height, trees, delta, big_k, c)
-    best = np.min(np.where(proved.probability >= SURE, proved.error, np.inf), axis=(0, 1))
-    return np.where(np.isfinite(best), best, np.nan)
+    bound = _theorem_bound(
+        voting,
+        grid,
+        epsilon=jnp.asarray(epsilon, jnp.float32)[None, None, None],
+        trees=trees,
+        height=height,
+        delta=delta,
+        big_k=big_k,
+        c=float(np.sqrt(np.log(100) / (2 * grid.num_train))),
+    )
+    is_proved = bound.probability >= MIN_PROBABILITY
+    smallest = np.min(np.where(is_proved, bound.error, np.inf), axis=(0, 1))
+    return np.where(np.isfinite(smallest), smallest, np.nan)

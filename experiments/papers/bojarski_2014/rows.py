@@ -14,18 +14,18 @@ from dpbt.types import Table
 from experiments.common import commands, data
 from experiments.papers.bojarski_2014.grid import Run, split_runs
 from experiments.papers.bojarski_2014.settings import (
-    EVERY_DATASET,
+    ALL_DATASETS,
+    BOOLEAN_NOMINALS,
     MAX_RUNS,
     SETTINGS,
     SMOKE,
-    VALUES,
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options that all programs have: data set, rows, attributes and runs."""
-    words = f"one data set of {', '.join(EVERY_DATASET)} (all but quantum)"
-    parser.add_argument("--dataset", choices=EVERY_DATASET, metavar="NAME", help=words)
+    words = f"one data set of {', '.join(ALL_DATASETS)} (all but quantum)"
+    parser.add_argument("--dataset", choices=ALL_DATASETS, metavar="NAME", help=words)
     words = f"number of runs, each with its own fold, 1 to {MAX_RUNS} (%(default)s)"
     kind = commands.whole(1, MAX_RUNS)
     parser.add_argument("--runs", type=kind, default=MAX_RUNS, metavar="COUNT", help=words)
@@ -50,18 +50,18 @@ def load_rows(name: str, sample: int | None = None) -> data.Dataset:
         InputError: if the sample is smaller than 100 rows or not smaller than the data set.
     """
     dataset = data.load(name)
-    here = np.arange(len(dataset.label)) if dataset.test is None else np.flatnonzero(~dataset.test)
+    rows = np.arange(len(dataset.label)) if dataset.test is None else np.flatnonzero(~dataset.test)
     if sample is not None:
-        if not 100 <= sample < len(here):
-            raise InputError(f"--rows of {name} must be in 100..{len(here) - 1}, got {sample}")
-        here = np.sort(np.random.default_rng(0).permutation(here)[:sample])
-    columns = {column: np.asarray(values)[here] for column, values in dataset.columns.items()}
+        if not 100 <= sample < len(rows):
+            raise InputError(f"--rows of {name} must be in 100..{len(rows) - 1}, got {sample}")
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:sample])
+    columns = {column: np.asarray(values)[rows] for column, values in dataset.columns.items()}
     return dataclasses.replace(
-        dataset, columns=columns, label=np.asarray(dataset.label)[here], test=None
+        dataset, columns=columns, label=np.asarray(dataset.label)[rows], test=None
     )
 
 
-def attribute_positions(dataset: data.Dataset, codes: bool) -> np.ndarray:
+def attribute_positions(dataset: data.Dataset, *, codes: bool) -> np.ndarray:
     """f32[N, A]: positions in the public ranges.
 
     A missing number is at the low end, and no attribute marks it as missing.
@@ -102,20 +102,21 @@ class Study(NamedTuple):
         dataset: its rows.
         table: the same rows as exact positions, all present.
         runs: which rows train, validate and test.
-        trained: n_train, nine tenths of the rows.
+        num_train: n_train, nine tenths of the rows.
     """
 
     name: str
     dataset: data.Dataset
     table: Table
     runs: list[Run]
-    trained: int
+    num_train: int
 
 
 def prepare_study(
     name: str,
     runs: int,
     seed: int,
+    *,
     nominal: str | None = None,
     quintiles: bool = False,
     sample: int | None = None,
@@ -127,27 +128,34 @@ def prepare_study(
         runs: the number of runs.
         seed: the seed of the runs.
         nominal: "codes" or "values"; None for the choice that gives the paper's number of
-        attributes.
+            attributes.
         quintiles: see `quintile_positions`.
         sample: see `load_rows`.
     """
     dataset = load_rows(name, sample)
     if nominal is None:
-        nominal = "values" if name in VALUES else "codes"
+        nominal = "values" if name in BOOLEAN_NOMINALS else "codes"
     position = (
         quintile_positions(dataset)
         if quintiles
-        else attribute_positions(dataset, nominal == "codes")
+        else attribute_positions(dataset, codes=nominal == "codes")
     )
     label = np.asarray(dataset.label)
     table = Table(jnp.asarray(position), jnp.asarray(label), jnp.ones(len(label), bool))
     return Study(name, dataset, table, split_runs(label, runs, seed), round(0.9 * len(label)))
 
 
-def study_of(name: str, options: argparse.Namespace) -> Study:
+def study_of_options(name: str, options: argparse.Namespace) -> Study:
     """A data set with the rows, attributes and runs of the options."""
     runs = min(options.runs, (SMOKE if options.smoke else SETTINGS)["runs"])
-    return prepare_study(name, runs, options.seed, options.nominal, options.quintiles, options.rows)
+    return prepare_study(
+        name,
+        runs,
+        options.seed,
+        nominal=options.nominal,
+        quintiles=options.quintiles,
+        sample=options.rows,
+    )
 
 
 def configuration(study: Study, options: argparse.Namespace) -> dict:
@@ -159,6 +167,6 @@ def configuration(study: Study, options: argparse.Namespace) -> dict:
         "attributes": attributes,
         "runs": len(study.runs),
         "seed": options.seed,
-        "nominal": options.nominal or ("values" if study.name in VALUES else "codes"),
+        "nominal": options.nominal or ("values" if study.name in BOOLEAN_NOMINALS else "codes"),
         "quintiles": options.quintiles,
     }

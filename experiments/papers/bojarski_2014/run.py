@@ -14,6 +14,7 @@ negative. The paper's private numbers are those of "zero".
 import argparse
 import sys
 import time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,12 @@ from experiments.common import commands, results
 from experiments.common.progress import progress
 from experiments.papers.bojarski_2014 import lines, settings, tables
 from experiments.papers.bojarski_2014.grid import measure_errors, noise_scales
-from experiments.papers.bojarski_2014.rows import Study, add_options, configuration, study_of
+from experiments.papers.bojarski_2014.rows import (
+    Study,
+    add_options,
+    configuration,
+    study_of_options,
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     for name in names:
         _save_data_set(name, options)
     out = commands.out_folder(options)
-    tables.print_table_1(out, names, options.json)
+    tables.print_table_1(out, names, as_json=options.json)
     if options.json:
         return
     if not options.dataset:
@@ -53,62 +59,91 @@ def run(options: argparse.Namespace) -> None:
 
 def _save_data_set(name: str, options: argparse.Namespace) -> None:
     """Measure one data set, and write its series and its lines of Table 1 (CART last)."""
-    study = study_of(name, options)
+    study = study_of_options(name, options)
     rows, attributes = study.table.bins.shape
-    grid, by_eta, seconds = _measure_series(study, options)
+    series = _measure_series(study, options)
 
-    numbers, target = np.asarray(study.table.bins), np.asarray(study.table.target)
-    cart = lines.cart_test_error(numbers, target, study.runs)
-    best = lines.table_1_lines(name, grid, rows)
-    best.append(lines.table_1_line(name, False, "cart", cart, settings.PAPER[name][0], rows))
+    positions, target = np.asarray(study.table.bins), np.asarray(study.table.target)
+    cart = lines.cart_test_error(positions, target, study.runs)
+    table = lines.table_1_lines(name, series.grid, rows)
+    table.append(
+        lines.table_1_line(
+            name,
+            private=False,
+            voting="cart",
+            error=cart,
+            paper_error=settings.PAPER_ERRORS[name][0],
+            rows=rows,
+        )
+    )
 
     config = {
         **configuration(study, options),
         **settings.ANALYSIS,
-        "sure": settings.SURE,
-        "seconds": round(seconds, 2),
+        "sure": settings.MIN_PROBABILITY,
+        "seconds": round(series.seconds, 2),
     }
-    for suffix, part in (("", grid), ("_eta", by_eta), ("_table", best)):
-        if part:
-            results.write_csv(commands.out_folder(options) / f"{name}{suffix}.csv", part, config)
+    files = {name: series.grid, f"{name}_eta": series.by_eta, f"{name}_table": table}
+    for file, file_lines in files.items():
+        if file_lines:
+            results.write_csv(commands.out_folder(options) / f"{file}.csv", file_lines, config)
     if not options.json:
-        eta = f"eta = {settings.BUDGET / study.trained:.4g}"
-        words = f"{rows} rows, {attributes} attributes, {eta}, {seconds:.1f} s"
+        eta = f"eta = {settings.ETA_TIMES_TRAINING_ROWS / study.num_train:.4g}"
+        words = f"{rows} rows, {attributes} attributes, {eta}, {series.seconds:.1f} s"
         print(f"{name}: {words}", file=sys.stderr)
 
 
-def _measure_series(
-    study: Study, options: argparse.Namespace
-) -> tuple[list[results.Line], list[results.Line], float]:
-    """The series of the grid, the series by eta (with --eta), and the seconds of the grid."""
-    rows, unit = len(study.table.target), settings.BUDGET / study.trained
+class Series(NamedTuple):
+    """The measured series of a data set.
+
+    Attributes:
+        grid: the lines of the grid.
+        by_eta: those of the series by eta; empty without --eta.
+        seconds: of the grid.
+    """
+
+    grid: list[results.Line]
+    by_eta: list[results.Line]
+    seconds: float
+
+
+def _measure_series(study: Study, options: argparse.Namespace) -> Series:
+    """Measure the series of a data set."""
+    rows, unit = len(study.table.target), settings.ETA_TIMES_TRAINING_ROWS / study.num_train
     main = settings.SMOKE if options.smoke else settings.SETTINGS
     grids = [(eta, main) for eta in (np.inf, unit)]
     if options.eta:
-        extra = _eta_grid(rows, options.smoke)
+        extra = _eta_grid(rows, smoke=options.smoke)
         grids += [(factor * unit, extra) for factor in extra["factors"]]
 
     grid, by_eta, start, seconds = [], [], time.perf_counter(), 0.0
     total = len(study.runs) * len(grids)
-    with progress(total, "run", study.name, quiet=options.json) as shown:
+    with progress(total, "run", study.name, quiet=options.json) as progress_bar:
         for eta, axes in grids:
             heights, sizes = axes["heights"], axes["trees"]
-            scales = noise_scales(eta, sizes, rows)
             errors = measure_errors(
-                study.table, study.runs, scales, heights, sizes, options.seed, shown
+                study.table,
+                study.runs,
+                scales=noise_scales(eta, sizes, rows),
+                heights=heights,
+                sizes=sizes,
+                seed=options.seed,
+                progress_bar=progress_bar,
             )
-            private = bool(eta < np.inf)
-            new = lines.series_lines(errors, private, eta, study.trained, heights, sizes)
+            forests = lines.ForestGrid(
+                eta=eta, num_train=study.num_train, heights=heights, sizes=sizes
+            )
+            new_lines = lines.series_lines(errors, forests)
             if axes is main:
-                grid += new
+                grid += new_lines
                 seconds = time.perf_counter() - start
             else:
-                by_eta += new
-    return grid, by_eta, seconds
+                by_eta += new_lines
+    return Series(grid, by_eta, seconds)
 
 
-def _eta_grid(rows: int, smoke: bool) -> dict:
+def _eta_grid(rows: int, *, smoke: bool) -> dict:
     if smoke:
         return settings.ETA_SMOKE
-    thin = {"trees": settings.THIN} if rows > settings.LARGE else {}
-    return {**settings.ETA_SERIES, **thin}
+    fewer_trees = {"trees": settings.FEWER_TREES} if rows > settings.LARGE else {}
+    return {**settings.ETA_SERIES, **fewer_trees}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpbt.models.scoring import VOTINGS
 from experiments.common import commands, results, tables
-from experiments.papers.bojarski_2014.settings import DATASETS, EVERY_DATASET, NAME
+from experiments.papers.bojarski_2014.settings import ALL_DATASETS, DATASETS, NAME
 
 FIELDS = (
     *("dataset", "private", "voting", "trees", "height"),
@@ -18,7 +18,7 @@ FIELDS = (
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "data sets (all that have been run)"
-    names = {"nargs": "+", "choices": EVERY_DATASET, "metavar": "NAME"}
+    names = {"nargs": "+", "choices": ALL_DATASETS, "metavar": "NAME"}
     parser.add_argument("--dataset", **names, help=words)
     commands.add_shared(
         parser, saved=results.results_folder(NAME), json="print a JSON list, without CART"
@@ -28,11 +28,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print what was saved."""
     folder = Path(options.results)
-    there = [name for name in EVERY_DATASET if _lines(folder, name)]
-    print_table_1(folder, options.dataset or there or DATASETS[:1], options.json)
+    saved = [name for name in ALL_DATASETS if _read_lines(folder, name)]
+    print_table_1(folder, options.dataset or saved or DATASETS[:1], as_json=options.json)
 
 
-def print_table_1(folder: Path, names: Sequence[str], as_json: bool) -> None:
+def print_table_1(folder: Path, names: Sequence[str], *, as_json: bool) -> None:
     """Print Table 1 of some data sets.
 
     Raises:
@@ -41,7 +41,7 @@ def print_table_1(folder: Path, names: Sequence[str], as_json: bool) -> None:
     lines = []
     for name in names:
         path, command = folder / f"{name}_table.csv", f"{NAME} run --dataset {name}"
-        lines += _lines(folder, name) or results.read_csv(path, command)
+        lines += _read_lines(folder, name) or results.read_csv(path, command)
     if as_json:
         forests = [line for line in lines if line["voting"] in VOTINGS]
         print(json.dumps([{field: line[field] for field in FIELDS} for line in forests], indent=1))
@@ -51,8 +51,8 @@ def print_table_1(folder: Path, names: Sequence[str], as_json: bool) -> None:
     print(f"{words}; as printed: theta is uniform where a count is negative")
 
 
-def _lines(folder: Path, name: str) -> list[results.Line]:
-    """The lines of a data set: what a run saved of it, or what was aggregated of all."""
+def _read_lines(folder: Path, name: str) -> list[results.Line]:
+    """The lines of a data set that a run saved, or the aggregated ones; none without either."""
     path, aggregated = folder / f"{name}_table.csv", folder / "table_1.csv"
     if path.exists():
         return results.read_csv(path, f"{NAME} run")

@@ -5,7 +5,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import chi
@@ -33,53 +33,62 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write what was saved in short.
+    """Write the results that were saved, in short.
 
     Raises:
         InputError: if nothing was saved.
     """
-    sources = {"errors": ("run", ERRORS), "rounds": ("run", ROUNDS)}
-    sources |= {"rates": ("rates", rates.COLUMNS), "sizes": ("sizes", sizes.KEPT)}
-    is_saved = [
-        aggregated.take_saved_file(options, NAME, name, f"{NAME} {program}", columns)
-        for name, (program, columns) in sources.items()
-    ]
-    if is_saved[1]:
-        out = Path(options.out)
-        needed = aggregated.read_result(NAME, "sizes", out) if is_saved[3] else []
-        lines = claim_lines(aggregated.read_result(NAME, "rounds", out), needed)
-        aggregated.write_result(
-            options, NAME, "measures", lines, aggregated.read_origin(NAME, "rounds", out)
+    columns_of_files = {
+        ("run", "errors"): ERRORS,
+        ("run", "rounds"): ROUNDS,
+        ("rates", "rates"): rates.COLUMNS,
+        ("sizes", "sizes"): sizes.COLUMNS,
+    }
+    saved = {
+        name
+        for (program, name), columns in columns_of_files.items()
+        if aggregated.aggregate_saved_file(
+            options, NAME, name, command=f"{NAME} {program}", keep=columns
         )
-    if not any(is_saved):
+    }
+    if "rounds" in saved:
+        out = Path(options.out)
+        size_lines = aggregated.read_result(NAME, "sizes", out) if "sizes" in saved else []
+        lines = claim_lines(aggregated.read_result(NAME, "rounds", out), size_lines)
+        origin = aggregated.read_origin(NAME, "rounds", out)
+        aggregated.write_result(options, NAME, "measures", lines=lines, origin=origin)
+    if not saved:
         raise InputError(
             f"{options.results} holds no results; run: python -m experiments {NAME} run"
         )
 
 
-def claim_lines(rounds: Sequence[Line], needed: Sequence[Line]) -> list[Line]:
+def claim_lines(rounds: Sequence[Line], size_lines: Sequence[Line]) -> list[Line]:
     """The claims with numbers, each beside the paper's formula.
 
     They are the length of HS-StL's noise at each margin, and how the rows that an error of alpha
     needs grow along each axis.
+
+    Args:
+        rounds: the lines of `rounds`.
+        size_lines: the lines of `sizes`; none if they were not saved.
     """
     lines = []
     for tau in distinct(rounds, "tau"):
         name = f"length of the noise, tau = {tau:g}"
         lines.append(_claim_line(name, "none", [max_noise_length(tau)], tau / 8))
     for calibration in CALIBRATIONS:
-        own_lines = where(needed, calibration=calibration)
-        for name, (low, high, formula) in GROWTHS.items():
-            ratios = _row_ratios(own_lines, low, high)
+        of_calibration = where(size_lines, calibration=calibration)
+        for name, growth in GROWTHS.items():
+            ratios = _row_ratios(of_calibration, growth)
             if ratios:
-                lines.append(_claim_line(name, calibration, ratios, formula))
-        at = {"axis": "tau", "tau": 0.1, **_AT}
-        rows = [line["rows"] for line in where(own_lines, **at)]
+                lines.append(_claim_line(name, calibration, ratios, growth.formula))
+        rows = [line["rows"] for line in where(of_calibration, axis="tau", tau=0.1, **_BASE)]
         if rows and None not in rows:
             words = "rows that an error of 0.1 needs at tau = 0.1"
             lines.append(_claim_line(words, calibration, rows, _rows_of_theorem_30(0.1)))
         exponents = _dimension_exponents(
-            where(own_lines, axis="dimension", alpha=ALPHA, epsilon=EPSILON)
+            where(of_calibration, axis="dimension", alpha=ALPHA, epsilon=EPSILON)
         )
         if exponents:
             words = "exponent of the dimension in the rows"
@@ -95,7 +104,9 @@ def _claim_line(name: str, calibration: str, values: Sequence[float], formula: f
 
 
 def _rows_of_theorem_30(tau: float) -> float:
-    return smooth_bounds.halfspace_rows(ALPHA, BETA, tau, EPSILON, DELTA)["total"]
+    return smooth_bounds.theorem_30_rows(
+        alpha=ALPHA, beta=BETA, tau=tau, epsilon=EPSILON, delta=DELTA
+    ).total
 
 
 def _rows_of_theorem_33(tau: float) -> float:
@@ -103,65 +114,79 @@ def _rows_of_theorem_33(tau: float) -> float:
     return sum(terms)
 
 
-_AT, _WIDE = {"alpha": ALPHA, "epsilon": EPSILON}, {"axis": "clipped", "alpha": ALPHA}
+class Growth(NamedTuple):
+    """How the rows grow from one point to another.
+
+    Attributes:
+        low: column -> value, of the point of fewer rows.
+        high: of the point of more rows.
+        formula: the growth by the paper's formula.
+    """
+
+    low: Mapping[str, Any]
+    high: Mapping[str, Any]
+    formula: float
+
+
+_BASE = {"alpha": ALPHA, "epsilon": EPSILON}
 GROWTHS = {
-    "growth of rows from tau = 0.3 to 0.1": (
-        {"axis": "tau", "tau": 0.3, **_AT},
-        {"axis": "tau", "tau": 0.1, **_AT},
+    "growth of rows from tau = 0.3 to 0.1": Growth(
+        {"axis": "tau", "tau": 0.3, **_BASE},
+        {"axis": "tau", "tau": 0.1, **_BASE},
         _rows_of_theorem_30(0.1) / _rows_of_theorem_30(0.3),
     ),
-    "growth of rows from tau = 0.3 to 0.1, Theorem 33": (
-        {"axis": "tau", "tau": 0.3, **_AT},
-        {"axis": "tau", "tau": 0.1, **_AT},
+    "growth of rows from tau = 0.3 to 0.1, Theorem 33": Growth(
+        {"axis": "tau", "tau": 0.3, **_BASE},
+        {"axis": "tau", "tau": 0.1, **_BASE},
         _rows_of_theorem_33(0.1) / _rows_of_theorem_33(0.3),
     ),
-    "growth of rows from epsilon = 3 to 0.3": (
+    "growth of rows from epsilon = 3 to 0.3": Growth(
         {"axis": "epsilon", "epsilon": 3, "alpha": ALPHA},
         {"axis": "epsilon", "epsilon": 0.3, "alpha": ALPHA},
         10.0,
     ),
-    "growth of rows from alpha = 0.1 to 0.025": (
-        {"axis": "tau", "tau": 0.2, **_AT},
-        {"axis": "tau", "tau": 0.2, **_AT, "alpha": 0.025},
+    "growth of rows from alpha = 0.1 to 0.025": Growth(
+        {"axis": "tau", "tau": 0.2, **_BASE},
+        {"axis": "tau", "tau": 0.2, **_BASE, "alpha": 0.025},
         16.0,
     ),
-    "growth of rows from 20 to 2,000 dimensions": (
-        {"axis": "dimension", "dimension": 20, **_AT},
-        {"axis": "dimension", "dimension": 2000, **_AT},
+    "growth of rows from 20 to 2,000 dimensions": Growth(
+        {"axis": "dimension", "dimension": 20, **_BASE},
+        {"axis": "dimension", "dimension": 2000, **_BASE},
         1.0,
     ),
-    "growth of rows from 200 to 2,000 dimensions": (
-        {"axis": "dimension", "dimension": 200, **_AT},
-        {"axis": "dimension", "dimension": 2000, **_AT},
+    "growth of rows from 200 to 2,000 dimensions": Growth(
+        {"axis": "dimension", "dimension": 200, **_BASE},
+        {"axis": "dimension", "dimension": 2000, **_BASE},
         1.0,
     ),
-    "rows with clipped hypotheses over those without, d = 20": (
-        {"axis": "dimension", "dimension": 20, **_AT},
-        {**_WIDE, "dimension": 20},
+    "rows with clipped hypotheses over those without, d = 20": Growth(
+        {"axis": "dimension", "dimension": 20, **_BASE},
+        {"axis": "clipped", "alpha": ALPHA, "dimension": 20},
         1.0,
     ),
 }
-"""Name -> the points of fewer and of more rows, and the growth by the paper's formula."""
+"""Name of a claim -> the growth that it is of."""
 
 
-def _row_ratios(
-    lines: Sequence[Line], low: Mapping[str, Any], high: Mapping[str, Any]
-) -> list[float]:
+def _row_ratios(lines: Sequence[Line], growth: Growth) -> list[float]:
     """On each sample, the rows at one point over those at another; empty if one is not known."""
-    first, second = ([line["rows"] for line in where(lines, **at)] for at in (low, high))
-    if not first or len(first) != len(second) or None in (*first, *second):
+    low_rows, high_rows = (
+        [line["rows"] for line in where(lines, **point)] for point in (growth.low, growth.high)
+    )
+    if not low_rows or len(low_rows) != len(high_rows) or None in (*low_rows, *high_rows):
         return []
-    return [more / less for less, more in zip(first, second, strict=True)]
+    return [high / low for low, high in zip(low_rows, high_rows, strict=True)]
 
 
 def _dimension_exponents(lines: Sequence[Line]) -> list[float]:
     """On each sample, the slope of log rows over log d."""
     exponents = []
     for sample in distinct(lines, "sample"):
-        own_lines = where(lines, sample=sample)
-        if len(own_lines) < 2 or None in [line["rows"] for line in own_lines]:
+        of_sample = where(lines, sample=sample)
+        if len(of_sample) < 2 or None in [line["rows"] for line in of_sample]:
             return []
-        x, y = ([math.log(line[name]) for line in own_lines] for name in ("dimension", "rows"))
+        x, y = ([math.log(line[name]) for line in of_sample] for name in ("dimension", "rows"))
         exponents.append(float(np.polyfit(x, y, 1)[0]))
     return exponents
 
@@ -171,5 +196,5 @@ def max_noise_length(tau: float) -> float:
 
     A round exceeds it with probability beta / (3 T), in the dimension of our samples.
     """
-    chosen = halfspace_settings(ALPHA, BETA, tau)
-    return chosen.noise * float(chi.isf(BETA / (3 * chosen.rounds), DIMENSION))
+    settings = halfspace_settings(ALPHA, BETA, tau)
+    return settings.noise * float(chi.isf(BETA / (3 * settings.rounds), DIMENSION))

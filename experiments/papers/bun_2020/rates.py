@@ -54,25 +54,26 @@ def rate_sweep(keys: int, seed: int) -> sweeps.Sweep:
 
 
 def measure_rates(margins: tuple[float, ...], options: argparse.Namespace) -> list[Line]:
-    """A line for each margin, way, rate and calibration.
+    """A line for each margin, kind of centre, rate and calibration.
 
     Args:
         margins: the margins of the samples.
         options: `keys`, `samples` and `seed` are read.
     """
-    work = [
+    tasks = [
         sample_task(f"{m}-{s}", (options.seed, s, m), **{**BASE, "tau": tau})
         for m, tau in enumerate(margins)
         for s in range(options.samples)
     ]
     lines = []
-    every = fit_columns_by_point(rate_sweep(options.keys, options.seed), work, options.samples)
-    for tau, columns in zip(margins, every, strict=True):
+    sweep = rate_sweep(options.keys, options.seed)
+    by_margin = fit_columns_by_point(sweep, tasks, options.samples)
+    for tau, columns in zip(margins, by_margin, strict=True):
         for normalized, rates in RATES.items():
             for rate, calibration in itertools.product(rates, CALIBRATIONS):
-                wanted = {"normalized": normalized, "learning_rate": rate}
-                wanted |= {"calibration": calibration}
-                errors = mean_test_error(columns, **wanted)
+                setting = {"normalized": normalized, "learning_rate": rate}
+                setting |= {"calibration": calibration}
+                errors = mean_test_error(columns, **setting)
                 del errors["train_error_mean"]
-                lines.append({"tau": tau, **wanted, **errors})
+                lines.append({"tau": tau, **setting, **errors})
     return lines

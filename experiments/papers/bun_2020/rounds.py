@@ -1,6 +1,7 @@
 """Rounds of HS-StL at its own constants: those of its theorem, and those that are needed."""
 
 import argparse
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.learners.halfspace import PUBLISHED_L2
 from dpbt.privacy import conversions, sensitivity
-from dpbt.types import Array, Table
+from dpbt.types import Array, Recipe, Table
 from experiments.common import diagnostics, smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020.errors import draw_sample
@@ -31,39 +32,50 @@ from experiments.papers.bun_2020.settings import (
 _SENSITIVITIES = (PUBLISHED_L2, sensitivity.CENTER_L2)
 
 
-@jax.jit
-def round_curves(
-    key: Array, table: Table, recipe, gamma: float
-) -> tuple[Array, Array, Array, Array]:
-    """Each round's training error, share of rows with small margin, advantage, and bound; f32[T].
+class RoundCurves(NamedTuple):
+    """Measures of each round, f32[T].
 
-    The margin is y H / t, and a small one is at most gamma. The bound is the length of the round's
-    z, which is the largest |h(x)| on the unit ball.
+    Attributes:
+        error: the training error.
+        small_margins: the share of rows whose margin y H / t is at most gamma.
+        advantage: of the round's hypothesis.
+        bound: the length of the round's z, which is the largest |h(x)| on the unit ball.
     """
+
+    error: Array
+    small_margins: Array
+    advantage: Array
+    bound: Array
+
+
+@jax.jit
+def measure_curves(key: Array, table: Table, recipe: Recipe, gamma: float) -> RoundCurves:
+    """The measures of each round of one run."""
     kind, training = recipe.learner.kind, recipe.learner.training
     transcript, hypotheses_of_rounds, _ = dpbt.boost(key, table, recipe)
     prepared = training.prepare(table)
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
-    def after(total, counted):
-        t, hypothesis = counted
+    def add_round(total, round_and_hypothesis):
+        t, hypothesis = round_and_hypothesis
         total = total + kind.predict_prepared(hypothesis, prepared)
         margin = sign * total
-        small = margin <= gamma * t
-        return total, (jnp.mean((total > 0) != prepared.target), jnp.mean(small))
+        is_small = margin <= gamma * t
+        return total, (jnp.mean((total > 0) != prepared.target), jnp.mean(is_small))
 
     counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)
     start = jnp.zeros(prepared.target.shape[0], jnp.float32)
-    _, (error, small) = jax.lax.scan(after, start, (counts, hypotheses_of_rounds))
+    _, (error, small_margins) = jax.lax.scan(add_round, start, (counts, hypotheses_of_rounds))
     bound = jax.vmap(training.bound)(hypotheses_of_rounds)
-    return error, small, diagnostics.advantages(transcript, table, recipe), bound
+    advantage = diagnostics.advantages(transcript, table, recipe)
+    return RoundCurves(error, small_margins, advantage, bound)
 
 
-def first_lasting_round(reached: np.ndarray) -> int | None:
-    """The first round from which `reached` holds in every later round, or None."""
-    broken = np.flatnonzero(~reached)
-    since = int(broken[-1]) + 1 if len(broken) else 0
-    return since + 1 if since < len(reached) else None
+def first_lasting_round(is_reached: np.ndarray) -> int | None:
+    """The first round from which `is_reached` holds in every later round, or None."""
+    failing = np.flatnonzero(~is_reached)
+    start = int(failing[-1]) + 1 if len(failing) else 0
+    return start + 1 if start < len(is_reached) else None
 
 
 def measure_rounds(options: argparse.Namespace) -> list[Line]:
@@ -77,52 +89,54 @@ def measure_rounds(options: argparse.Namespace) -> list[Line]:
     Args:
         options: `smoke`, `samples` and `seed` are read.
     """
-    planned = SMOKE_ROUNDS if options.smoke else ROUNDS_RUN
+    rounds_by_tau = SMOKE_ROUNDS if options.smoke else ROUNDS_RUN
     return [
         _round_line(tau, count, rate, options)
-        for tau, count in planned.items()
+        for tau, count in rounds_by_tau.items()
         for rate in RATES_RUN
     ]
 
 
 def _round_line(tau: float, count: int, rate: str, options: argparse.Namespace) -> Line:
-    chosen = halfspace_settings(ALPHA, BETA, tau)
+    settings = halfspace_settings(ALPHA, BETA, tau)
     recipe = recipes.halfspace_boost(
         rows=BASE["rows"],
-        noise_scale=chosen.noise,
+        noise_scale=settings.noise,
         rounds=count,
-        density=chosen.density,
+        density=settings.density,
         learning_rate=tau / RATES_RUN[rate],
         delta=DELTA,
         relation=RELATION,
     )
     curves = []
     for s in range(min(options.samples, 3)):
-        table, _ = draw_sample((options.seed, s), BASE["rows"], tau, 0.0, 0)
-        curve = round_curves(jax.random.key(options.seed + s), table, recipe, tau / 8)
-        curves.append([np.asarray(part) for part in curve])
+        sample = draw_sample((options.seed, s), rows=BASE["rows"], tau=tau, noise=0.0, tests=0)
+        key = jax.random.key(options.seed + s)
+        curves.append(jax.tree.map(np.asarray, measure_curves(key, sample.table, recipe, tau / 8)))
 
-    advantage = min(float(curve[2].min()) for curve in curves)
+    advantage = min(float(curve.advantage.min()) for curve in curves)
     by_advantage = None
     if advantage > 0:
-        by_advantage = smooth_bounds.rounds_needed(advantage, chosen.density)
+        by_advantage = smooth_bounds.theorem_24_rounds(advantage, settings.density)
     rho = float(conversions.zcdp_rho(EPSILON, DELTA))
-    rows = [halfspace_rows_for(chosen, rho, moved) for moved in _SENSITIVITIES]
-    total = smooth_bounds.halfspace_rows(ALPHA, BETA, tau, EPSILON, DELTA)["total"]
+    rows = [halfspace_rows_for(settings, rho, sensitivity_l2) for sensitivity_l2 in _SENSITIVITIES]
+    total = smooth_bounds.theorem_30_rows(
+        alpha=ALPHA, beta=BETA, tau=tau, epsilon=EPSILON, delta=DELTA
+    ).total
     return {
         "tau": tau,
         "rate": rate,
-        "theorem_rounds": chosen.rounds,
+        "theorem_rounds": settings.rounds,
         "rounds_by_advantage": by_advantage,
         "claimed_advantage": tau / 8,
         "smallest_advantage": advantage,
-        "largest_bound": max(float(curve[3].max()) for curve in curves),
+        "largest_bound": max(float(curve.bound.max()) for curve in curves),
         "rounds_run": int(recipe.rounds),
         "rounds_to_error": _max_if_all_known(
-            [first_lasting_round(curve[0] <= ALPHA) for curve in curves]
+            [first_lasting_round(curve.error <= ALPHA) for curve in curves]
         ),
         "rounds_to_margin": _max_if_all_known(
-            [first_lasting_round(curve[1] <= chosen.density) for curve in curves]
+            [first_lasting_round(curve.small_margins <= settings.density) for curve in curves]
         ),
         "theorem_rows": round(total),
         "rows_for_published": rows[0],
@@ -131,5 +145,5 @@ def _round_line(tau: float, count: int, rate: str, options: argparse.Namespace) 
 
 
 def _max_if_all_known(rounds: list[int | None]) -> int | None:
-    known = [value for value in rounds if value is not None]
-    return max(known) if len(known) == len(rounds) else None
+    """The largest number, or None if one is None."""
+    return None if None in rounds else max(count for count in rounds if count is not None)

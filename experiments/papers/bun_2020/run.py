@@ -23,8 +23,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure errors and rounds; write and print both."""
-    measured = errors.measure_errors(settings.SMOKE if options.smoke else settings.AXES, options)
-    needed = rounds.measure_rounds(options)
+    axes = settings.SMOKE if options.smoke else settings.AXES
+    error_lines = errors.measure_errors(axes, options)
+    round_lines = rounds.measure_rounds(options)
 
     out = commands.out_folder(options)
     config = {name: values[0] for name, values in settings.BOOSTING.items()}
@@ -33,8 +34,8 @@ def run(options: argparse.Namespace) -> None:
         "test_rows": settings.TEST_ROWS,
         "seed": options.seed,
     }
-    results.write_csv(out / "errors.csv", measured, config)
+    results.write_csv(out / "errors.csv", error_lines, config)
     target = {"alpha": settings.ALPHA, "beta": settings.BETA, "delta": settings.DELTA}
-    results.write_csv(out / "rounds.csv", needed, {"rows": settings.BASE["rows"], **target})
+    results.write_csv(out / "rounds.csv", round_lines, {"rows": settings.BASE["rows"], **target})
 
-    tables.print_tables(out, options.json)
+    tables.print_tables(out, as_json=options.json)

@@ -33,12 +33,12 @@ AXES = {
 }
 SMOKE = {"rows": (500, 1000), "tau": (0.2,), "noise": (0.0,), "epsilon": (1.0, float("inf"))}
 
-SLOW = {"density": (0.25,), "learning_rate": (0.9,), "delta": (DELTA,)}
+SLOW_BOOSTING = {"density": (0.25,), "learning_rate": (0.9,), "delta": (DELTA,)}
 """Algorithm 4 has lambda in (0, 1), and BOOSTING has not. These settings have."""
 
-ROUNDS_TIMES = 2.4
-"""Rounds of SLOW in units of 1 / tau^2, the order of Theorem 24. Chosen with SLOW at tau = 0.1 and
-0.2, on other samples (seed 5), among rates of 0.5 and 0.9 and 30 to 400 rounds."""
+ROUNDS_TIMES_TAU_SQUARED = 2.4
+"""Rounds of SLOW_BOOSTING in units of 1 / tau^2, the order of Theorem 24. Chosen with SLOW_BOOSTING
+at tau = 0.1 and 0.2, on other samples (seed 5), among rates of 0.5 and 0.9 and 30 to 400 rounds."""
 
 SIZES_BASE = {"dimension": DIMENSION, "tau": 0.2, "epsilon": EPSILON}
 SIZES_AXES = {
@@ -55,7 +55,7 @@ SIZES_ROWS = (128, 256, 512, 1024, 2048)
 """Training rows at the base. At a margin tau there are (0.2 / tau)^2 times as many, and at an
 epsilon below 1 they are 1 / epsilon times as many."""
 
-SIZES_TESTS = 500
+SIZES_TEST_ROWS = 500
 ALPHAS = (0.1, 0.05, 0.025)
 """Errors to which the rows are counted."""
 
@@ -66,7 +66,7 @@ ROUNDS_RUN = {0.1: 32_768, 0.2: 8192, 0.3: 4096}
 """tau -> rounds of HS-StL that are run; the theorem asks for 10 to 12 times as many."""
 
 SMOKE_ROUNDS = {0.3: 128}
-"""The same for the smallest setting."""
+"""Those of the smallest setting."""
 
 
 class HalfspaceSettings(NamedTuple):
@@ -101,15 +101,15 @@ def halfspace_settings(alpha: float, beta: float, tau: float) -> HalfspaceSettin
     return HalfspaceSettings(noise, rounds, density, learning_rate=tau / 8)
 
 
-def halfspace_rows_for(settings: HalfspaceSettings, rho: float, moved: float) -> int:
+def halfspace_rows_for(settings: HalfspaceSettings, rho: float, l2_times_kappa_n: float) -> int:
     """The rows at which T rounds of noise sigma cost rho-zCDP.
 
-    n = moved sqrt(T / (2 rho)) / (kappa sigma).
+    n = c sqrt(T / (2 rho)) / (kappa sigma), where c / (kappa n) is the L2 sensitivity.
 
     Args:
         settings: from `halfspace_settings`.
         rho: the total; `conversions.zcdp_rho(epsilon, delta)`.
-        moved: L2 sensitivity times kappa n: 2 (`sensitivity.CENTER_L2`), or 4 as published.
+        l2_times_kappa_n: c: 2 (`sensitivity.CENTER_L2`), or 4 as published.
     """
     noise = settings.density * settings.noise
-    return math.ceil(moved * math.sqrt(settings.rounds / (2 * rho)) / noise)
+    return math.ceil(l2_times_kappa_n * math.sqrt(settings.rounds / (2 * rho)) / noise)

@@ -2,7 +2,8 @@
 
 These are runs of the sample sizes of Theorems 1, 2, 30 and 33. HS-StL's own constants ask for
 millions of rows and tens of thousands of rounds. So lambda, kappa and the number of rounds are
-those of `settings.SLOW`: lambda is in (0, 1), and rounds grow as 1 / tau^2, as the theorem's do.
+those of `settings.SLOW_BOOSTING`: lambda is in (0, 1), and rounds grow as 1 / tau^2, as the
+theorem's do.
 
 A point has the smallest number of rows at which the test error, its mean over keys, falls to alpha.
 It is interpolated in the logarithms between the numbers that were run.
@@ -29,16 +30,26 @@ from experiments.papers.bun_2020.settings import (
     ALPHAS,
     CALIBRATIONS,
     RELATION,
-    ROUNDS_TIMES,
+    ROUNDS_TIMES_TAU_SQUARED,
     SIZES_AXES,
     SIZES_BASE,
     SIZES_ROWS,
     SIZES_SMOKE,
-    SIZES_TESTS,
-    SLOW,
+    SIZES_TEST_ROWS,
+    SLOW_BOOSTING,
 )
 
-KEPT = ("axis", "dimension", "tau", "epsilon", "clipped", "calibration", "alpha", "sample", "rows")
+COLUMNS = (
+    "axis",
+    "dimension",
+    "tau",
+    "epsilon",
+    "clipped",
+    "calibration",
+    "alpha",
+    "sample",
+    "rows",
+)
 """The columns of `sizes.csv`; `rows` is empty if no number of rows that was run suffices."""
 
 
@@ -50,10 +61,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Measure all points; write and print the lines."""
     lines = measure_sizes(SIZES_SMOKE if options.smoke else SIZES_AXES, options)
-    config = {name: values[0] for name, values in SLOW.items()}
-    config |= {"rounds_times": ROUNDS_TIMES, "test_rows": SIZES_TESTS, "seed": options.seed}
+    config = {name: values[0] for name, values in SLOW_BOOSTING.items()}
+    config |= {
+        "rounds_times": ROUNDS_TIMES_TAU_SQUARED,
+        "test_rows": SIZES_TEST_ROWS,
+        "seed": options.seed,
+    }
     results.write_csv(commands.out_folder(options) / "sizes.csv", lines, config)
-    print(json.dumps(lines, indent=1) if options.json else tables.align_lines(lines, KEPT))
+    print(json.dumps(lines, indent=1) if options.json else tables.align_lines(lines, COLUMNS))
 
 
 def clipped_boost(**arguments: Any) -> Recipe:
@@ -62,10 +77,10 @@ def clipped_boost(**arguments: Any) -> Recipe:
     The sum of the rounds is then no halfspace.
     """
     recipe = recipes.halfspace_boost(**arguments)
-    unclipped = recipe.learner.kind
+    halfspaces = recipe.learner.kind
     clipped = dataclasses.replace(
-        unclipped.with_training(bound=lambda _: jnp.float32(1)),
-        predict=lambda halfspace, rows: jnp.clip(unclipped.predict(halfspace, rows), -1, 1),
+        halfspaces.with_training(bound=lambda _: jnp.float32(1)),
+        predict=lambda halfspace, rows: jnp.clip(halfspaces.predict(halfspace, rows), -1, 1),
     )
     learner = dataclasses.replace(recipe.learner, name="clipped halfspace", kind=clipped)
     return dataclasses.replace(recipe, learner=learner)
@@ -79,17 +94,17 @@ def measure_sizes(axes: Mapping[str, Sequence[float]], options: argparse.Namespa
         options: `keys`, `samples`, `seed`, `smoke` and `json` are read.
     """
     lines: list[Line] = []
-    measured: dict[tuple, list[Line]] = {}  # the base is on all axes
-    with progress(sum(map(len, axes.values())), "point", quiet=options.json) as shown:
+    lines_of_points: dict[tuple, list[Line]] = {}  # the base is on all axes
+    with progress(sum(map(len, axes.values())), "point", quiet=options.json) as progress_bar:
         for axis, values in axes.items():
             for value in values:
-                moved = "dimension" if axis == "clipped" else axis
-                point = {**SIZES_BASE, moved: value, "clipped": axis == "clipped"}
-                at = tuple(point.values())
-                if at not in measured:
-                    measured[at] = _size_lines(point, options)
-                lines += [{"axis": axis, **line} for line in measured[at]]
-                shown.update(1)
+                name = "dimension" if axis == "clipped" else axis
+                point = {**SIZES_BASE, name: value, "clipped": axis == "clipped"}
+                place = tuple(point.values())
+                if place not in lines_of_points:
+                    lines_of_points[place] = _size_lines(point, options)
+                lines += [{"axis": axis, **line} for line in lines_of_points[place]]
+                progress_bar.update(1)
     return lines
 
 
@@ -100,45 +115,53 @@ def _size_lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line
     rows = [round(count * times) for count in SIZES_ROWS]
     rows = rows[2:4] if options.smoke else rows
     epsilons = (point["epsilon"],) if point["clipped"] else (point["epsilon"], math.inf)
-    grid = {**SLOW, "rounds": (math.ceil(ROUNDS_TIMES / tau**2),), "epsilon": epsilons}
+    grid = {
+        **SLOW_BOOSTING,
+        "rounds": (math.ceil(ROUNDS_TIMES_TAU_SQUARED / tau**2),),
+        "epsilon": epsilons,
+    }
     grid |= {"calibration": CALIBRATIONS, "features": (dimension,)}
     make = clipped_boost if point["clipped"] else recipes.halfspace_boost
     sweep = sweeps.Sweep("halfspaces_sizes", make, (grid,), options.keys, options.seed)
-    work = [
-        _sized_task((options.seed, s), count, rows[-1], tau, dimension)
+    tasks = [
+        _sized_task((options.seed, s), rows=count, capacity=rows[-1], tau=tau, dimension=dimension)
         for s in range(options.samples)
         for count in rows
     ]
-    by_task = fit_columns_by_point(sweep, work, 1)
+    by_task = fit_columns_by_point(sweep, tasks, 1)
     lines: list[Line] = []
     for s, epsilon, calibration in itertools.product(
         range(options.samples), epsilons, CALIBRATIONS
     ):
         errors = [
-            _mean_test_error(columns, epsilon, calibration)
+            _mean_test_error(columns, epsilon=epsilon, calibration=calibration)
             for columns in by_task[s * len(rows) : (s + 1) * len(rows)]
         ]
-        about = {**point, "epsilon": epsilon, "calibration": calibration}
+        setting = {**point, "epsilon": epsilon, "calibration": calibration}
         for alpha in ALPHAS:
-            needed = rows_for_error(rows, errors, alpha)
-            lines.append({**about, "alpha": alpha, "sample": s, "rows": needed})
+            rows_of_alpha = rows_for_error(rows, errors, alpha)
+            lines.append({**setting, "alpha": alpha, "sample": s, "rows": rows_of_alpha})
     return lines
 
 
 def _sized_task(
-    seed: Sequence[int], count: int, capacity: int, tau: float, dimension: int
+    seed: Sequence[int], *, rows: int, capacity: int, tau: float, dimension: int
 ) -> sweeps.Task:
     """A task that trains on the first rows of a sample; those of a point have one shape."""
-    table, _ = draw_sample(seed, capacity, tau, 0.0, SIZES_TESTS, dimension)
-    place = np.arange(capacity + SIZES_TESTS)[None]
-    public = {"rows": count, "relation": RELATION}
-    return sweeps.Task(f"{seed[1]}-{count}", table, place < count, place >= capacity, public)
+    table, _ = draw_sample(
+        seed, rows=capacity, tau=tau, noise=0.0, tests=SIZES_TEST_ROWS, dimension=dimension
+    )
+    place = np.arange(capacity + SIZES_TEST_ROWS)[None]
+    public = {"rows": rows, "relation": RELATION}
+    return sweeps.Task(f"{seed[1]}-{rows}", table, place < rows, place >= capacity, public)
 
 
-def _mean_test_error(columns: Mapping[str, np.ndarray], epsilon: float, calibration: str) -> float:
+def _mean_test_error(
+    columns: Mapping[str, np.ndarray], *, epsilon: float, calibration: str
+) -> float:
     """The mean test error over keys."""
-    chosen = (columns["epsilon"] == epsilon) & (columns["calibration"] == calibration)
-    return float(columns["test_error"][chosen].astype(float).mean())
+    is_of_setting = (columns["epsilon"] == epsilon) & (columns["calibration"] == calibration)
+    return float(columns["test_error"][is_of_setting].astype(float).mean())
 
 
 def rows_for_error(rows: Sequence[int], errors: Sequence[float], alpha: float) -> float | None:

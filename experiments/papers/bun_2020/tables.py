@@ -30,10 +30,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print what was saved."""
-    print_tables(Path(options.results), options.json)
+    print_tables(Path(options.results), as_json=options.json)
 
 
-def print_tables(folder: Path, as_json: bool) -> None:
+def print_tables(folder: Path, *, as_json: bool) -> None:
     """Print errors and rounds, of a run or aggregated.
 
     Raises:
@@ -42,11 +42,11 @@ def print_tables(folder: Path, as_json: bool) -> None:
     errors = results.read_with_constants(folder / "errors.csv", f"{NAME} run")
     rounds = results.read_with_constants(folder / "rounds.csv", f"{NAME} run")
     if as_json:
-        both = {
+        report = {
             "errors": _select_columns(errors, ERRORS),
             "rounds": _select_columns(rounds, ROUNDS),
         }
-        print(json.dumps(both, indent=1))
+        print(json.dumps(report, indent=1))
         return
 
     constants = {name: errors[0][name] for name in CONSTANT}

@@ -6,7 +6,9 @@ domains that are complete. Tables 1, 3 and 4 and the claims in words are compute
 """
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the grids that there are, and what is computed from them.
+    """Write the grids that were saved, and the tables that are computed from them.
 
     Raises:
         InputError: if no folder holds fits.
@@ -56,19 +58,34 @@ def run(options: argparse.Namespace) -> None:
                 grids[key] = saved.join_grids(grids[key], grid) if key in grids else grid
     for (bins, clip), grid in sorted(grids.items()):
         name = f"grid_{bins}_{clip:g}"
-        grid.about.update(clip=clip, **_missing_note(grid))
         aggregated.write_result(
-            options, NAME, name, saved.grid_lines(grid), grid.about, aggregated.WHOLE
+            options,
+            NAME,
+            name,
+            lines=saved.grid_lines(grid),
+            origin=_origin_of_grid(grid, clip),
+            digits=aggregated.EXACT_DIGITS,
         )
     auto_options = argparse.Namespace(
         **{**vars(options), "results": options.auto or options.results}
     )
-    keep = ("domain", "epsilon", "error_mean", "error_sd")
-    aggregated.take_saved_file(auto_options, NAME, "auto", f"{NAME} auto", keep)
+    aggregated.aggregate_saved_file(
+        auto_options,
+        NAME,
+        "auto",
+        command=f"{NAME} auto",
+        keep=("domain", "epsilon", "error_mean", "error_sd"),
+    )
     main = grids.get((10, 10.0))
     if main is None:
         return
-    _write_tables(options, main, grids.get((50, 10.0)))
+    fine = grids.get((50, 10.0))
+    _write_tables(options, main, fine, _origin_of_grid(main, 10.0))
+
+
+def _origin_of_grid(grid: saved.Grid, clip: float) -> dict[str, Any]:
+    """What made a grid, with a note of the domains that it lacks."""
+    return {**grid.origin, "clip": clip, **_missing_note(grid)}
 
 
 def _missing_note(grid: saved.Grid) -> dict[str, str]:
@@ -80,9 +97,21 @@ def _missing_note(grid: saved.Grid) -> dict[str, str]:
     return {"reduced": f"complete domains of {len(data.NOCK_HENECKA)}: {words}"}
 
 
-def _write_tables(options: argparse.Namespace, main: saved.Grid, fine: saved.Grid | None) -> None:
-    """Write the tables and the claims in words."""
-    about, commits, forests = dict(main.about), {}, None
+def _write_tables(
+    options: argparse.Namespace,
+    main: saved.Grid,
+    fine: saved.Grid | None,
+    origin: Mapping[str, Any],
+) -> None:
+    """Write the tables and the claims in words.
+
+    Args:
+        options: the folders of the other programs.
+        main: the grid of v_q = 10 and M = 10.
+        fine: that of v_q = 50, or None if it was not run.
+        origin: what made the main grid.
+    """
+    commits, forests = {}, None
     if saved.fit_files(Path(options.forests)):
         forests = saved.read_forests(Path(options.forests))
         commits["forests_commit"] = saved.fit_commit(Path(options.forests))
@@ -98,20 +127,24 @@ def _write_tables(options: argparse.Namespace, main: saved.Grid, fine: saved.Gri
     if fine is not None:
         tables["bins"] = grid_tables.bin_lines(main, fine)
     if saved.fit_files(Path(options.criterion)):
-        alone = saved.read_criterion(Path(options.criterion))
-        tables["criterion"] = grid_tables.criterion_lines(main, alone, str(ALPHA))
+        criterion_fits = saved.read_criterion(Path(options.criterion))
+        tables["criterion"] = grid_tables.criterion_lines(main, criterion_fits, str(ALPHA))
         commits["criterion_commit"] = saved.fit_commit(Path(options.criterion))
     for name, lines in tables.items():
         if lines:
-            more = {key: commits[key] for key in OTHER_COMMITS.get(name, ()) if key in commits}
-            aggregated.write_result(options, NAME, name, lines, about | more)
+            other_commits = {
+                key: commits[key] for key in OTHER_COMMITS.get(name, ()) if key in commits
+            }
+            aggregated.write_result(
+                options, NAME, name, lines=lines, origin={**origin, **other_commits}
+            )
 
 
 def _domain_lines() -> list[aggregated.Line]:
-    """The size of each domain and the error of its larger class; data sets that are there."""
+    """The size of each domain whose files are there, and the error of its larger class."""
     lines = []
     for name in data.NOCK_HENECKA:
-        if not data.is_there(name):
+        if not data.is_available(name):
             continue
         dataset = data.load(name, 10)
         label = np.asarray(dataset.label)

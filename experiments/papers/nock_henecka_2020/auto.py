@@ -10,11 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import dpbt
 from dpbt import recipes
-from dpbt.types import Array, Table
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress
+from experiments.common.training import boosted_scores
 from experiments.papers.nock_henecka_2020.run import add_dataset_option
 from experiments.papers.nock_henecka_2020.settings import EPSILONS, FOLDS, NAME, SEED
 
@@ -51,11 +50,6 @@ def run(options: argparse.Namespace) -> None:
     print(f"wrote {path}")
 
 
-@jax.jit
-def _boosted_scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
-    return dpbt.boost(key, table, recipe).scores
-
-
 def error_line(name: str, epsilon: float, folder: str | None) -> results.Line:
     """The mean test error over folds, and its deviation."""
     dataset = data.load(name, BINS, folder)
@@ -65,7 +59,7 @@ def error_line(name: str, epsilon: float, folder: str | None) -> results.Line:
     errors = []
     for fold, (train, test) in enumerate(zip(split.train, split.test, strict=True)):
         table = dataset.table._replace(present=jnp.asarray(train))
-        score = np.asarray(_boosted_scores(jax.random.key(SEED + fold), table, recipe))
+        score = np.asarray(boosted_scores(jax.random.key(SEED + fold), table, recipe))
         errors.append(float(np.mean((score > 0)[test] != label[test])))
     spread = {"error_mean": float(np.mean(errors)), "error_sd": float(np.std(errors, ddof=1))}
     return {"domain": name, "epsilon": epsilon, **spread}

@@ -14,9 +14,9 @@ import numpy as np
 
 from dpbt import sweeps
 from experiments.common import aggregated, results
+from experiments.common.estimates import mean_with_error
 from experiments.common.results import Line, distinct, where
 from experiments.papers.nock_henecka_2020 import reading_tables, theorems
-from experiments.papers.nock_henecka_2020.grid_tables import mean_and_error
 from experiments.papers.nock_henecka_2020.options import READINGS
 from experiments.papers.nock_henecka_2020.reading_tables import CLAIMED_ERROR
 from experiments.papers.nock_henecka_2020.saved import DEPTHS, NONE
@@ -58,15 +58,15 @@ def run(options: argparse.Namespace) -> None:
         "steps_table_1": list(_table_1_lines(steps)),
         "steps_table_4": list(_table_4_lines(steps)),
     }
-    about = {**sweeps.provenance(), "command": f"python -m experiments {NAME} claims"}
-    about["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
+    origin = {**sweeps.provenance(), "command": f"python -m experiments {NAME} claims"}
+    origin["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
     for name, lines in claims.items():
-        aggregated.write_result(options, NAME, name, lines, about)
+        aggregated.write_result(options, NAME, name, lines=lines, origin=origin)
 
 
 def _mean_line(name: str, values: Sequence[float] | np.ndarray, **head: str) -> Line:
     """The mean of values over domains or settings, and its standard error."""
-    value, error = mean_and_error(values)
+    value, error = mean_with_error(values)
     return {"name": name, **head, "value": value, "error": error}
 
 
@@ -82,11 +82,12 @@ def _compromise_lines(out: Path) -> Iterator[Line]:
         grid = where(
             aggregated.read_result(NAME, f"grid_{bins}_{clip:g}", out), calibration=CALIBRATIONS[0]
         )
-        least: dict[tuple, float] = {}
+        smallest: dict[tuple, float] = {}
         for line in grid:
-            at = line["domain"], line["epsilon"]
-            least[at] = min(least.get(at, 1.0), *_depth_errors(line))
-        best[bins, clip] = np.array([least[at] for at in sorted(least)]).reshape(-1, len(EPSILONS))
+            place = line["domain"], line["epsilon"]
+            smallest[place] = min(smallest.get(place, 1.0), *_depth_errors(line))
+        errors = np.array([smallest[place] for place in sorted(smallest)])
+        best[bins, clip] = errors.reshape(-1, len(EPSILONS))
     winner = min(best.values(), key=np.mean)
     lost = 100 * (best[10, 10.0] - winner).mean(1)
     name = "best error at v_q = 10 and M = 10 above that of the best of six, points"
@@ -99,33 +100,29 @@ def _banknote_lines(out: Path) -> Iterator[Line]:
     for calibration in distinct(grid, "calibration"):
         if calibration == NONE:
             continue
-        own_lines = where(grid, calibration=calibration)
         sizes = ("epsilon", "beta_tree", "rounds")
+        lines = sorted(
+            where(grid, calibration=calibration), key=lambda line: [line[name] for name in sizes]
+        )
         by_way = [
-            np.array(
-                [
-                    _depth_errors(line)
-                    for line in sorted(own_lines, key=lambda line: [line[name] for name in sizes])
-                    if str(line["alpha"]) == way
-                ]
-            )
+            np.array([_depth_errors(line) for line in lines if str(line["alpha"]) == way])
             for way in ALPHA_NAMES
         ]
-        objective, small, one = by_way
-        better = min((small, one), key=np.mean)
+        objective, alpha_tenth, alpha_1 = by_way
+        better = min((alpha_tenth, alpha_1), key=np.mean)
         head = {"calibration": calibration}
         name = "banknote, private runs: alpha 1 less 0.1, points"
-        yield _mean_line(name, 100 * (one - small).ravel(), **head)
+        yield _mean_line(name, 100 * (alpha_1 - alpha_tenth).ravel(), **head)
         name = "banknote, private runs: O.C. less the better constant, points"
         yield _mean_line(name, 100 * (objective - better).ravel(), **head)
-        every = np.stack(by_way)
-        deep = np.broadcast_to(np.array(DEPTHS) > MAX_SHALLOW, every.shape)
-        tenth = np.argsort(every, axis=None, kind="stable")[: every.size // 10]
+        errors = np.stack(by_way)
+        is_deep = np.broadcast_to(np.array(DEPTHS) > MAX_SHALLOW, errors.shape)
+        best_tenth = np.argsort(errors, axis=None, kind="stable")[: errors.size // 10]
         name = "banknote, best tenth of private runs: deep trees, percent"
         yield {
             "name": name,
             **head,
-            "value": 100 * float(deep.ravel()[tenth].mean()),
+            "value": 100 * float(is_deep.ravel()[best_tenth].mean()),
             "error": None,
         }
 
@@ -133,27 +130,27 @@ def _banknote_lines(out: Path) -> Iterator[Line]:
 def _step_claim_lines(steps: Sequence[Line]) -> Iterator[Line]:
     """The claims in words under each reading of the step."""
     for reading in distinct(steps, "reading"):
-        own_lines, head = where(steps, reading=reading), {"reading": reading}
-        errors = reading_tables.mean_errors(own_lines)
-        objective, small, one = np.moveaxis(errors, 3, 0)
-        least = [each.min((1, 2, 3)) for each in (objective, small, one)]
-        above = 100 * (least[0] - np.minimum(least[1], least[2]))
+        lines, head = where(steps, reading=reading), {"reading": reading}
+        errors = reading_tables.mean_errors(lines)
+        objective, alpha_tenth, alpha_1 = np.moveaxis(errors, 3, 0)
+        smallest = [of_way.min((1, 2, 3)) for of_way in (objective, alpha_tenth, alpha_1)]
+        above = 100 * (smallest[0] - np.minimum(smallest[1], smallest[2]))
         yield _mean_line("best O.C. above the better constant, points", above, **head)
-        share = reading_tables.win_shares(one, small)
+        share = reading_tables.win_shares(alpha_1, alpha_tenth)
         yield _mean_line("alpha 1 beats 0.1, percent of settings", share, **head)
-        banknote = errors[distinct(own_lines, "domain").index("banknote")]
+        banknote = errors[distinct(lines, "domain").index("banknote")]
         for k, way in enumerate(ALPHA_NAMES):
             within = 100 * float(np.mean(banknote[..., k, :] <= CLAIMED_ERROR))
             name = f"banknote runs of at most 20 %, {way}, percent"
             yield {"name": name, **head, "value": within, "error": None}
         if not READINGS[reading].has_noise:
             continue
-        signs = reading_tables.win_signs(own_lines)
+        signs = reading_tables.win_signs(lines)
         percent = np.nan_to_num(reading_tables.win_percentages(signs, (0, 1, 2)))
         few, many = percent[..., 0], percent[:, [0, 2], 1]  # of [forest, alpha, T]
-        for name, part in (("T = 2", few), ("T = 20, O.C. and 1", many)):
+        for name, percentages in (("T = 2", few), ("T = 20, O.C. and 1", many)):
             words = f"wins against forests, {name}, percent at least"
-            yield {"name": words, **head, "value": float(part.min()), "error": None}
+            yield {"name": words, **head, "value": float(percentages.min()), "error": None}
 
 
 def _table_1_lines(steps: Sequence[Line]) -> Iterator[Line]:
@@ -171,10 +168,10 @@ def _table_1_lines(steps: Sequence[Line]) -> Iterator[Line]:
 def _table_4_lines(steps: Sequence[Line]) -> Iterator[Line]:
     """Table 4 at depth 2 under the readings of SHOWN_READINGS."""
     for reading in SHOWN_READINGS:
-        own_lines = where(steps, reading=reading)
-        signs = reading_tables.win_signs(own_lines)[:, :, distinct(own_lines, "depth").index(2)]
+        lines = where(steps, reading=reading)
+        signs = reading_tables.win_signs(lines)[:, :, distinct(lines, "depth").index(2)]
         wins, losses = (np.sum(signs == sign, axis=1) for sign in (-1, 1))
-        axes = distinct(own_lines, "domain"), FORESTS.values(), ALPHA_NAMES, reading_tables.ROUNDS
+        axes = distinct(lines, "domain"), FORESTS.values(), ALPHA_NAMES, reading_tables.ROUNDS
         for place, (domain, forest, way, rounds) in zip(
             np.ndindex(wins.shape), itertools.product(*axes), strict=True
         ):

@@ -2,11 +2,13 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from experiments.common import data, protocols
+from experiments.common.estimates import Estimate, mean_with_error
 from experiments.common.results import Line
 from experiments.papers.nock_henecka_2020.saved import NONE, Fits, Grid, Setting
 from experiments.papers.nock_henecka_2020.settings import (
@@ -24,39 +26,45 @@ from experiments.papers.nock_henecka_2020.settings import (
 
 BEST = "best"
 TIE = 1e-9
-SIZES = {"depth": 3, "rounds": 5}
+MAX_SMALL = {"depth": 3, "rounds": 5}
 """A depth or a number of trees up to this is small in Table 3; the paper does not say."""
 
 TABLE_4_ROUNDS = (2, 20)
 QUARTILE = 75
 
 
-def find_best(fits: Fits, **chosen) -> tuple[float, Setting | None]:
-    """(the smallest mean error of the chosen settings, the first such setting)."""
-    places = fits.find_settings(**chosen)
+class Best(NamedTuple):
+    """The best of some settings.
+
+    Attributes:
+        error: the smallest mean error; infinite without a setting.
+        setting: the first setting of this error, or None.
+    """
+
+    error: float
+    setting: Setting | None
+
+
+def find_best(fits: Fits, **values: Any) -> Best:
+    """The best of the settings that have these values of these axes."""
+    places = fits.find_settings(**values)
     if not len(places):
-        return float("inf"), None
+        return Best(float("inf"), None)
     errors = fits.mean[places]
     first = places[np.flatnonzero(errors <= errors.min() + TIE)[0]]
-    return float(fits.mean[first]), fits.settings[first]
+    return Best(float(fits.mean[first]), fits.settings[first])
 
 
-def best_fold_errors(fits: Fits, **chosen) -> np.ndarray:
-    """f64[fold], the test errors of the best of the chosen settings.
+def best_fold_errors(fits: Fits, **values: Any) -> np.ndarray:
+    """f64[fold], the test errors of the best of the settings with these values of these axes.
 
     Raises:
         ValueError: if there is no such setting.
     """
-    _, at = find_best(fits, **chosen)
-    if at is None:
-        raise ValueError(f"no setting has {chosen}")
-    return fits.folds[fits.settings.index(at)]
-
-
-def mean_and_error(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """The mean and its standard error, which is NaN for one value."""
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return float(np.mean(values)), float(error)
+    best = find_best(fits, **values)
+    if best.setting is None:
+        raise ValueError(f"no setting has {values}")
+    return fits.folds[fits.settings.index(best.setting)]
 
 
 def table_1_lines(grid: Grid) -> list[Line]:
@@ -68,7 +76,7 @@ def table_1_lines(grid: Grid) -> list[Line]:
             continue
         errors = {
             name: [
-                find_best(grid.fits[name][calibration], epsilon=epsilon, alpha=way)[0]
+                find_best(grid.fits[name][calibration], epsilon=epsilon, alpha=way).error
                 for way in ALPHA_NAMES
             ]
             for name in names
@@ -95,25 +103,39 @@ def table_3_lines(grid: Grid) -> list[Line]:
     lines = []
     for calibration in grid.calibrations:
         for name in grid.complete_domains(calibration):
-            error, at = find_best(grid.fits[name][calibration])
-            if at is None:
+            error, best = find_best(grid.fits[name][calibration])
+            if best is None:
                 continue
             sizes = {
-                axis: "small" if getattr(at, axis) <= most else "big"
-                for axis, most in SIZES.items()
+                axis: "small" if getattr(best, axis) <= max_small else "big"
+                for axis, max_small in MAX_SMALL.items()
             }
             lines.append(
                 {
                     "calibration": calibration,
                     "domain": name,
-                    "depth": at.depth,
-                    "rounds": at.rounds,
-                    "epsilon": at.epsilon,
+                    "depth": best.depth,
+                    "rounds": best.rounds,
+                    "epsilon": best.epsilon,
                     "error": error,
                     "place": f"{sizes['depth']} d, {sizes['rounds']} T",
                 }
             )
     return lines
+
+
+class Runs(NamedTuple):
+    """Test errors by fold of runs of boosted trees, and of a forest at their budgets.
+
+    Attributes:
+        epsilon: f64[run].
+        boosted: f64[run, fold].
+        forest: f64[run, fold].
+    """
+
+    epsilon: np.ndarray
+    boosted: np.ndarray
+    forest: np.ndarray
 
 
 def table_4_lines(grid: Grid, forests: Mapping[str, Mapping[tuple, np.ndarray]]) -> list[Line]:
@@ -127,39 +149,34 @@ def table_4_lines(grid: Grid, forests: Mapping[str, Mapping[tuple, np.ndarray]])
             fits, forest_errors = grid.fits[name][calibration], forests.get(name, {})
             cells = itertools.product(FOREST_DEPTHS, TABLE_4_ROUNDS, ALPHA_NAMES, FORESTS.values())
             for depth, rounds, way, kind in cells:
-                pairs = [
-                    (at.epsilon, folds, forest_errors[kind, at.epsilon, depth, calibration])
-                    for at, folds in _settings_and_folds(
-                        fits, depth=depth, rounds=rounds, alpha=way
-                    )
-                    if (kind, at.epsilon, depth, calibration) in forest_errors
+                places = [
+                    place
+                    for place in fits.find_settings(depth=depth, rounds=rounds, alpha=way)
+                    if (kind, fits.settings[place].epsilon, depth, calibration) in forest_errors
                 ]
-                if pairs:
+                if places:
+                    epsilons = [fits.settings[place].epsilon for place in places]
+                    rivals = [
+                        forest_errors[kind, epsilon, depth, calibration] for epsilon in epsilons
+                    ]
+                    runs = Runs(np.asarray(epsilons), fits.folds[places], np.stack(rivals))
                     head = {"calibration": calibration, "domain": name, "depth": depth}
                     head |= {"rounds": rounds, "alpha": way, "forest": kind}
-                    lines.append(head | _count_wins(pairs))
+                    lines.append(head | _count_wins(runs))
     return lines
 
 
-def _settings_and_folds(fits: Fits, **chosen) -> list[tuple[Setting, np.ndarray]]:
-    """(setting, its errors by fold), of the chosen settings."""
-    return [(fits.settings[k], fits.folds[k]) for k in fits.find_settings(**chosen)]
-
-
-def _count_wins(pairs: Sequence[tuple[float, np.ndarray, np.ndarray]]) -> Line:
+def _count_wins(runs: Runs) -> Line:
     """Wins, losses and the percentage of wins; those at the smallest and largest epsilon, too."""
-    ours, rival_errors = (
-        jnp.asarray(np.stack([pair[k] for pair in pairs]), jnp.float32) for k in (1, 2)
-    )
-    sign = np.asarray(protocols.compare(ours, rival_errors))
-    epsilon = np.asarray([pair[0] for pair in pairs])
+    boosted, forest = (jnp.asarray(errors, jnp.float32) for errors in (runs.boosted, runs.forest))
+    sign = np.asarray(protocols.significant_sign(boosted, forest))
     wins, losses = int((sign < 0).sum()), int((sign > 0).sum())
     ends = {}
-    for words, at in (("low", EPSILONS[0]), ("high", EPSILONS[-1])):
-        ends[f"wins_{words}"] = int((sign[epsilon == at] < 0).sum())
-        ends[f"losses_{words}"] = int((sign[epsilon == at] > 0).sum())
+    for words, epsilon in (("low", EPSILONS[0]), ("high", EPSILONS[-1])):
+        ends[f"wins_{words}"] = int((sign[runs.epsilon == epsilon] < 0).sum())
+        ends[f"losses_{words}"] = int((sign[runs.epsilon == epsilon] > 0).sum())
     return {
-        "runs": len(pairs),
+        "runs": len(sign),
         "wins": wins,
         "losses": losses,
         "percent": 100 * wins / (wins + losses) if wins + losses else None,
@@ -172,13 +189,13 @@ def table_4_totals(lines: Sequence[Line]) -> list[Line]:
     totals = []
     axes = ("calibration", "rounds", "alpha", "forest")
     for key in dict.fromkeys(tuple(line[axis] for axis in axes) for line in lines):
-        own_lines = [line for line in lines if tuple(line[axis] for axis in axes) == key]
-        total = {name: sum(line[name] for line in own_lines) for name in ("runs", "wins", "losses")}
+        of_key = [line for line in lines if tuple(line[axis] for axis in axes) == key]
+        total = {name: sum(line[name] for line in of_key) for name in ("runs", "wins", "losses")}
         decided = total["wins"] + total["losses"]
         ends, errors = {}, []
         for words in ("low", "high"):
             wins, losses = (
-                sum(line[f"{kind}_{words}"] for line in own_lines) for kind in ("wins", "losses")
+                sum(line[f"{kind}_{words}"] for line in of_key) for kind in ("wins", "losses")
             )
             ends[f"percent_{words}"] = 100 * wins / (wins + losses) if wins + losses else None
             errors.append(_percent_error(wins, losses))
@@ -188,7 +205,7 @@ def table_4_totals(lines: Sequence[Line]) -> list[Line]:
         totals.append(
             {
                 **dict(zip(axes, key, strict=True)),
-                "domains": len({line["domain"] for line in own_lines}),
+                "domains": len({line["domain"] for line in of_key}),
                 **total,
                 "percent": 100 * total["wins"] / decided if decided else None,
                 "undecided": 100 * (total["runs"] - decided) / total["runs"],
@@ -231,25 +248,22 @@ def _bin_lines_of_domain(few: Fits, many: Fits) -> list[Line]:
     """The lines of one domain."""
     lines = []
     for way in (*ALPHA_NAMES, BEST):
-        chosen = {} if way == BEST else {"alpha": way}
-        errors = [best_fold_errors(fits, **chosen) for fits in (few, many)]
-        line: Line = {"alpha": way, "error_10": errors[0].mean(), "error_50": errors[1].mean()}
-        line |= _mean_in_points("gain", errors[0] - errors[1])
+        values = {} if way == BEST else {"alpha": way}
+        few_errors, many_errors = (best_fold_errors(fits, **values) for fits in (few, many))
+        line: Line = {"alpha": way, "error_10": few_errors.mean(), "error_50": many_errors.mean()}
+        line |= _mean_in_points("gain", few_errors - many_errors)
         line |= dict.fromkeys(("favour", "favour_error", "above", "above_error"))
         if way != BEST:
-            others = [
-                [best_fold_errors(fits, alpha=other) for fits in (few, many)]
-                for other in ALPHA_NAMES
-                if other != way
-            ]
-            gains = [one - other for one, other in others]
-            most = max(gains, key=np.mean)
-            line |= _mean_in_points("favour", errors[0] - errors[1] - most)
-            line |= _mean_in_points(
-                "above", errors[1] - min((many_errors for _, many_errors in others), key=np.mean)
+            other_ways = [name for name in ALPHA_NAMES if name != way]
+            other_few, other_many = (
+                [best_fold_errors(fits, alpha=name) for name in other_ways] for fits in (few, many)
             )
-        runs = [fits.folds[fits.find_settings(**chosen)] for fits in (few, many)]
-        lines.append(line | _quartile_gain(*runs))
+            gains = [a - b for a, b in zip(other_few, other_many, strict=True)]
+            largest_gain = max(gains, key=np.mean)
+            line |= _mean_in_points("favour", few_errors - many_errors - largest_gain)
+            line |= _mean_in_points("above", many_errors - min(other_many, key=np.mean))
+        few_runs, many_runs = (fits.folds[fits.find_settings(**values)] for fits in (few, many))
+        lines.append(line | _quartile_gain(few_runs, many_runs))
     return lines
 
 
@@ -261,37 +275,39 @@ def _quartile_gain(few: np.ndarray, many: np.ndarray) -> Line:
         many: the same at 50.
     """
 
-    def gain(kept: np.ndarray) -> float:
-        one, other = (np.percentile(folds[:, kept].mean(axis=1), QUARTILE) for folds in (few, many))
-        return 100 * float(one - other)
+    def gain(used_folds: np.ndarray) -> float:
+        few_quartile, many_quartile = (
+            np.percentile(errors[:, used_folds].mean(axis=1), QUARTILE) for errors in (few, many)
+        )
+        return 100 * float(few_quartile - many_quartile)
 
     count = few.shape[1]
-    every = np.arange(count)
-    left = [gain(every[every != fold]) for fold in every]
-    error = float(np.sqrt(count - 1) * np.std(left))
-    return {"quartile_gain": gain(every), "quartile_gain_error": error}
+    folds = np.arange(count)
+    gains_without_a_fold = [gain(folds[folds != fold]) for fold in folds]
+    error = float(np.sqrt(count - 1) * np.std(gains_without_a_fold))
+    return {"quartile_gain": gain(folds), "quartile_gain_error": error}
 
 
 def _mean_in_points(name: str, folds: np.ndarray) -> Line:
     """A mean over folds in points, and its standard error."""
-    mean, error = mean_and_error(100 * folds)
+    mean, error = mean_with_error(100 * folds)
     return {name: mean, f"{name}_error": error}
 
 
-def criterion_lines(grid: Grid, alone: Mapping[str, Fits], way: str) -> list[Line]:
+def criterion_lines(grid: Grid, criterion_fits: Mapping[str, Fits], way: str) -> list[Line]:
     """Mean best errors with alpha in the criterion alone, and in the criterion and the link.
 
     Args:
         grid: has the tight calibration, where a number for alpha sets both.
-        alone: domain -> its fits with alpha in the criterion alone.
-        way: alpha.
+        criterion_fits: domain -> its fits with alpha in the criterion alone.
+        way: how alpha is set.
     """
-    names, lines = [name for name in grid.complete_domains("tight") if name in alone], []
+    names, lines = [name for name in grid.complete_domains("tight") if name in criterion_fits], []
     for epsilon in EPSILONS if names else ():
         both = [
-            find_best(grid.fits[name]["tight"], epsilon=epsilon, alpha=way)[0] for name in names
+            find_best(grid.fits[name]["tight"], epsilon=epsilon, alpha=way).error for name in names
         ]
-        criterion_alone = [find_best(alone[name], epsilon=epsilon)[0] for name in names]
+        criterion_alone = [find_best(criterion_fits[name], epsilon=epsilon).error for name in names]
         line: Line = {"calibration": "tight", "epsilon": epsilon, "alpha": way}
         line |= {"domains": len(names), "criterion_alone": float(np.mean(criterion_alone))}
         lines.append(line | {"criterion_and_link": float(np.mean(both))})
@@ -299,8 +315,8 @@ def criterion_lines(grid: Grid, alone: Mapping[str, Fits], way: str) -> list[Lin
 
 
 BANKNOTE_ERROR = 0.2
-Measures = dict[str, tuple[float, float | None]]
-"""Name -> (the number, its standard error or None)."""
+Measures = dict[str, Estimate]
+"""Name of a claim -> its number."""
 
 
 def claim_lines(grid: Grid, fine: Grid | None = None) -> list[Line]:
@@ -319,23 +335,25 @@ def claim_lines(grid: Grid, fine: Grid | None = None) -> list[Line]:
             continue
         fits = {name: grid.fits[name][calibration] for name in names}
         by_name = _noise_free_measures(fits) if calibration == NONE else _private_measures(fits)
-        lines += _claim_lines_of(calibration, len(names), by_name)
+        lines += _claim_lines_of_measures(calibration, len(names), by_name)
         both = (
             []
             if fine is None
             else [name for name in fine.complete_domains(calibration) if name in fits]
         )
         if fine is not None and both and calibration != NONE:
-            more = {name: fine.fits[name][calibration] for name in both}
-            gains = [100 * (find_best(fits[name])[0] - find_best(more[name])[0]) for name in both]
+            gains = [
+                100 * (find_best(fits[name]).error - find_best(fine.fits[name][calibration]).error)
+                for name in both
+            ]
             measures: Measures = {
-                "gain of the best error by v_q = 50, points": mean_and_error(gains)
+                "gain of the best error by v_q = 50, points": mean_with_error(gains)
             }
-            lines += _claim_lines_of(calibration, len(both), measures)
+            lines += _claim_lines_of_measures(calibration, len(both), measures)
     return lines
 
 
-def _claim_lines_of(calibration: str, domains: int, measures: Measures) -> list[Line]:
+def _claim_lines_of_measures(calibration: str, domains: int, measures: Measures) -> list[Line]:
     head: Line = {"calibration": calibration, "domains": domains}
     return [
         {"name": name, **head, "value": value}
@@ -357,27 +375,32 @@ def _noise_free_measures(fits: Mapping[str, Fits]) -> Measures:
     for domain_fits in fits.values():
         better = []
         for rounds, depth in itertools.product(GRID["rounds"], GRID["depth"]):
-            here = {"rounds": rounds, "depth": depth}
-            one, tenth = (find_best(domain_fits, alpha=way, **here)[0] for way in ("1.0", "0.1"))
-            better += [one < tenth - TIE] if abs(one - tenth) > TIE else []
+            error_of_1, error_of_tenth = (
+                find_best(domain_fits, alpha=way, rounds=rounds, depth=depth).error
+                for way in ("1.0", "0.1")
+            )
+            if abs(error_of_1 - error_of_tenth) > TIE:
+                better.append(error_of_1 < error_of_tenth - TIE)
         wins.append(100 * sum(better))
         differing.append(len(better))
         gaps.append(_objective_above_constants(domain_fits))
     measures: Measures = {
-        "alpha 1 beats 0.1, percent of settings": _ratio_and_error(wins, differing),
-        "best O.C. above the better constant, points": mean_and_error(gaps),
-        "models of the grid, runs without noise for each M": (count_models(len(PAPER_CLIPS)), None),
-        "models of the grid, runs without noise once": (count_models(1), None),
+        "alpha 1 beats 0.1, percent of settings": _ratio_with_error(wins, differing),
+        "best O.C. above the better constant, points": mean_with_error(gaps),
+        "models of the grid, runs without noise for each M": Estimate(
+            count_models(len(PAPER_CLIPS))
+        ),
+        "models of the grid, runs without noise once": Estimate(count_models(1)),
     }
     for way in ALPHA_NAMES if "banknote" in fits else ():
         name = f"banknote noise-free runs of at most 20 %, {way}, percent"
-        measures[name] = _percent_accurate(fits["banknote"], way), None
+        measures[name] = Estimate(_percent_accurate(fits["banknote"], way))
     return measures
 
 
 def _objective_above_constants(fits: Fits) -> float:
     """The best error of objective calibration less that of the better constant, in points."""
-    errors = [find_best(fits, alpha=way)[0] for way in ALPHA_NAMES]
+    errors = [find_best(fits, alpha=way).error for way in ALPHA_NAMES]
     return 100 * (errors[0] - min(errors[1:]))
 
 
@@ -386,25 +409,25 @@ def _percent_accurate(fits: Fits, way: str) -> float:
     return 100 * float(np.mean(fits.mean[fits.find_settings(alpha=way)] <= BANKNOTE_ERROR))
 
 
-def _ratio_and_error(tops: Sequence[float], bottoms: Sequence[float]) -> tuple[float, float]:
+def _ratio_with_error(tops: Sequence[float], bottoms: Sequence[float]) -> Estimate:
     """The ratio of two sums over domains, and its standard error; NaN over 0."""
     top, bottom = np.asarray(tops, float), np.asarray(bottoms, float)
     if not bottom.sum():
-        return float("nan"), float("nan")
+        return Estimate(float("nan"), float("nan"))
     ratio = top.sum() / bottom.sum()
-    _, error = mean_and_error((top - ratio * bottom) / bottom.mean())
-    return float(ratio), error
+    _, error = mean_with_error((top - ratio * bottom) / bottom.mean())
+    return Estimate(float(ratio), error)
 
 
-def _objective_wins_ahead(wins: np.ndarray) -> tuple[float, float]:
+def _objective_wins_ahead(wins: np.ndarray) -> Estimate:
     """Wins of objective calibration less those of the better constant, and the standard error.
 
     Args:
         wins: f64[domain, way].
     """
-    other = 1 + int(np.argmax(wins[:, 1:].sum(axis=0)))
-    mean, error = mean_and_error(wins[:, 0] - wins[:, other])
-    return round(mean * len(wins)), error * len(wins)
+    better_constant = 1 + int(np.argmax(wins[:, 1:].sum(axis=0)))
+    mean = mean_with_error(wins[:, 0] - wins[:, better_constant])
+    return Estimate(round(mean.value * len(wins)), mean.standard_error * len(wins))
 
 
 def _private_measures(fits: Mapping[str, Fits]) -> Measures:
@@ -412,7 +435,7 @@ def _private_measures(fits: Mapping[str, Fits]) -> Measures:
     measures: Measures = {}
     if "banknote" in fits:
         share = _percent_accurate(fits["banknote"], ALPHA_NAMES[0])
-        measures["banknote O.C. runs of at most 20 %, percent"] = share, None
+        measures["banknote O.C. runs of at most 20 %, percent"] = Estimate(share)
     wins = np.asarray(
         [
             [_is_alpha_best(domain_fits, epsilon) for domain_fits in fits.values()]
@@ -426,7 +449,7 @@ def _private_measures(fits: Mapping[str, Fits]) -> Measures:
     name = "domains of O.C. less those of the better constant, all epsilons"
     measures[name] = _objective_wins_ahead(wins.sum(axis=0))
     gaps = [_objective_above_constants(domain_fits) for domain_fits in fits.values()]
-    measures["best private O.C. above the better constant, points"] = mean_and_error(gaps)
+    measures["best private O.C. above the better constant, points"] = mean_with_error(gaps)
     spreads = {"beta_tree": [], "size": []}
     for domain_fits in fits.values():
         betas = [{"beta_tree": beta} for beta in np.unique(domain_fits.axes["beta_tree"])]
@@ -436,20 +459,20 @@ def _private_measures(fits: Mapping[str, Fits]) -> Measures:
             _spread_of_best(domain_fits, [{"rounds": t, "depth": d} for t, d in sizes])
         )
     for axis, values in spreads.items():
-        measures[f"spread of the best error over {axis}, points"] = mean_and_error(values)
+        measures[f"spread of the best error over {axis}, points"] = mean_with_error(values)
     name = "spread over beta_tree as part of that over size"
-    measures[name] = _ratio_and_error(spreads["beta_tree"], spreads["size"])
+    measures[name] = _ratio_with_error(spreads["beta_tree"], spreads["size"])
     return measures
 
 
 def _is_alpha_best(fits: Fits, epsilon: float) -> list[bool]:
     """Which ways to set alpha are best at an epsilon; ties count for all."""
-    errors = [find_best(fits, epsilon=epsilon, alpha=way)[0] for way in ALPHA_NAMES]
+    errors = [find_best(fits, epsilon=epsilon, alpha=way).error for way in ALPHA_NAMES]
     return [error <= min(errors) + TIE for error in errors]
 
 
 def _spread_of_best(fits: Fits, groups: Sequence[Mapping]) -> float:
     """The largest less the smallest best error of groups of settings, in points."""
-    errors = [find_best(fits, **group)[0] for group in groups]
+    errors = [find_best(fits, **group).error for group in groups]
     errors = [error for error in errors if np.isfinite(error)]
     return 100 * (max(errors) - min(errors))

@@ -16,16 +16,16 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt import sweeps
 from experiments.common import aggregated, data, pages, protocols, results, tables
+from experiments.common.estimates import mean_with_error
 from experiments.common.results import Line, distinct, where
 from experiments.common.tables import markdown_table
-from experiments.papers.nock_henecka_2020.grid_tables import mean_and_error
 from experiments.papers.nock_henecka_2020.neighbours import NEIGHBOURS
 from experiments.papers.nock_henecka_2020.options import (
     NOISE_READINGS,
@@ -73,8 +73,15 @@ NORMAL_LIMIT = 2.5758
 MAX_UNBALANCED = 0.35
 """A domain whose smaller class has at most this share is called unbalanced."""
 
-Cell = tuple[str, int, int, str, str]
-"""(domain, depth, T, forest, alpha) of a number of Table 4."""
+
+class Cell(NamedTuple):
+    """A number of Table 4; `rounds` is T, and `forest` a key of `FORESTS`."""
+
+    domain: str
+    depth: int
+    rounds: int
+    forest: str
+    alpha: str
 
 
 # The lines of noise.
@@ -93,15 +100,19 @@ def noise_lines(fits: FitsByDomain, labels: Mapping[str, np.ndarray]) -> list[Li
     larger_class = {name: min(share, 1 - share) for name, share in shares.items()}
     lines: list[Line] = []
     for reading in NOISE_READINGS:
-        fitted = {name: one for name, one in fits.items() if reading in one.errors}
-        if not fitted:
+        of_reading = {
+            name: domain_fits for name, domain_fits in fits.items() if reading in domain_fits.errors
+        }
+        if not of_reading:
             continue
-        lines += _accuracy_lines(reading, fitted)
+        lines += _accuracy_lines(reading, of_reading)
         if NOISE_READINGS[reading].has_noise:
-            lines += [*_table_1_lines(reading, fitted), *_flatness_lines(reading, fitted)]
-            lines += [_table_3_line(reading, fitted), *_table_4_lines(reading, fitted)]
-            lines += _banknote_lines(reading, fitted)
-            lines += _larger_class_lines(reading, fitted, larger_class)
+            lines += _table_1_lines(reading, of_reading)
+            lines += _flatness_lines(reading, of_reading)
+            lines.append(_table_3_line(reading, of_reading))
+            lines += _table_4_lines(reading, of_reading)
+            lines += _banknote_lines(reading, of_reading)
+            lines += _larger_class_lines(reading, of_reading, larger_class)
     lines += _forest_lines(fits, larger_class)
     rows = {name: len(label) for name, label in labels.items()}
     return [*lines, *counted_table_4_lines(fits, rows)]
@@ -131,7 +142,10 @@ def _table_1_lines(reading: str, fits: FitsByDomain) -> Iterator[Line]:
     first = next(iter(fits.values()))
     for e, epsilon in enumerate(first.axes["epsilon"]):
         best = np.stack(
-            [one.errors[reading].mean(-1)[:, e].min((1, 2, 3)) for one in fits.values()]
+            [
+                domain_fits.errors[reading].mean(-1)[:, e].min((1, 2, 3))
+                for domain_fits in fits.values()
+            ]
         )
         counts = np.sum(best <= best.min(1, keepdims=True) + 1e-9, axis=0)
         line: Line = {"kind": "table 1", "reading": reading, "epsilon": float(epsilon)}
@@ -149,8 +163,8 @@ def _flatness_lines(reading: str, fits: FitsByDomain) -> Iterator[Line]:
     """
     for axis, place in FLAT_AXES.items():
         spreads, last = [], []
-        for one in fits.values():
-            best = np.moveaxis(one.errors[reading].mean(-1), place, -1).min((2, 3))
+        for domain_fits in fits.values():
+            best = np.moveaxis(domain_fits.errors[reading].mean(-1), place, -1).min((2, 3))
             spreads.append(np.mean(best.max(-1) - best.min(-1)))
             last.append(np.mean(best[..., -1] - best[..., 0]))
         yield {
@@ -166,16 +180,16 @@ def _flatness_lines(reading: str, fits: FitsByDomain) -> Iterator[Line]:
 def _table_3_line(reading: str, fits: FitsByDomain) -> Line:
     """On how many domains the best private setting is where Table 3 has it."""
     agreeing = []
-    for at, place in aggregated.printed_words(NAME, "table-3"):
-        if at["domain"] not in fits:
+    for setting, text in aggregated.printed_texts(NAME, "table-3"):
+        if setting["domain"] not in fits:
             continue
-        one = fits[at["domain"]]
-        mean = one.errors[reading].mean(-1).min((0, 1, 2))
+        domain_fits = fits[setting["domain"]]
+        mean = domain_fits.errors[reading].mean(-1).min((0, 1, 2))
         t, d = np.unravel_index(np.argmin(mean), mean.shape)
-        printed_depth, printed_rounds = place.split(", ")
-        our_depth = f"{_size_word(one.axes['depth'][d], LARGE_DEPTH)} d"
-        our_rounds = f"{_size_word(one.axes['rounds'][t], LARGE_ROUNDS)} T"
-        agreeing.append((our_depth == printed_depth, our_rounds == printed_rounds))
+        printed_depth, printed_rounds = text.split(", ")
+        depth = f"{_size_word(domain_fits.axes['depth'][d], LARGE_DEPTH)} d"
+        rounds = f"{_size_word(domain_fits.axes['rounds'][t], LARGE_ROUNDS)} T"
+        agreeing.append((depth == printed_depth, rounds == printed_rounds))
     return {
         "kind": "table 3",
         "reading": reading,
@@ -195,10 +209,10 @@ def _printed_percentages(
 ) -> dict[tuple, dict[str, int]]:
     """Place -> alpha -> the printed percentage of wins, of a row of the paper's claims."""
     by_place: dict[tuple, dict[str, int]] = {}
-    for at, number in aggregated.printed_numbers(NAME, row):
-        if domain is None or at["domain"] == domain:
-            place = tuple(_forest_name(at[axis]) for axis in axes)
-            by_place.setdefault(place, {})[str(at["alpha"])] = int(number)
+    for setting, number in aggregated.printed_numbers(NAME, row):
+        if domain is None or setting["domain"] == domain:
+            place = tuple(_forest_name(setting[axis]) for axis in axes)
+            by_place.setdefault(place, {})[str(setting["alpha"])] = int(number)
     return by_place
 
 
@@ -209,14 +223,14 @@ def _forest_name(word: Any) -> Any:
 
 def _table_4_lines(reading: str, fits: FitsByDomain) -> Iterator[Line]:
     """Wins over forests of 21 trees, in percent of what is significant, over all runs."""
-    fits = {name: one for name, one in fits.items() if one.forests}
+    fits = {name: domain_fits for name, domain_fits in fits.items() if domain_fits.forests}
     printed = _printed_percentages("table-4-overall", ("rounds", "forest")) if fits else {}
     for (rounds, forest), paper in printed.items():
-        every = [
-            _signs_against_forest(one, reading, rounds=rounds, forest=forest)
-            for one in fits.values()
+        by_domain = [
+            _signs_against_forest(domain_fits, reading, rounds=rounds, forest=forest)
+            for domain_fits in fits.values()
         ]
-        signs = np.concatenate(every, axis=1)
+        signs = np.concatenate(by_domain, axis=1)
         line: Line = {"kind": "table 4", "reading": reading, "trees": rounds, "forest": forest}
         line |= {"domains": len(fits), **_win_columns(signs, paper)}
         yield line | {"significant": float(np.sum(signs != 0) / max(signs.size, 1))}
@@ -264,17 +278,18 @@ def _signs_against_forest(
     errors = boosting_and_forest_errors(fits, reading, rounds=rounds, forest=forest, depths=depths)
     if errors is None:
         return np.zeros((len(ALPHA_NAMES), 0))
-    boosted, rival = map(jnp.asarray, errors)
-    return np.asarray(protocols.compare(boosted, rival)).reshape(len(ALPHA_NAMES), -1)
+    boosted, forest_errors = map(jnp.asarray, errors)
+    signs = protocols.significant_sign(boosted, forest_errors)
+    return np.asarray(signs).reshape(len(ALPHA_NAMES), -1)
 
 
 def _forest_lines(fits: FitsByDomain, larger_class: Mapping[str, float]) -> Iterator[Line]:
     """The mean errors of the forests, by domain, depth and epsilon."""
-    for name, one in fits.items():
-        for forest in FORESTS if one.forests else ():
-            for d, depth in enumerate(one.forest_depths):
-                mean = one.forests[forest][:, d].mean(-1)
-                by_epsilon = zip(one.axes["epsilon"], mean, strict=True)
+    for name, domain_fits in fits.items():
+        for forest in FORESTS if domain_fits.forests else ():
+            for d, depth in enumerate(domain_fits.forest_depths):
+                mean = domain_fits.forests[forest][:, d].mean(-1)
+                by_epsilon = zip(domain_fits.axes["epsilon"], mean, strict=True)
                 yield {
                     "kind": "forests",
                     "domain": name,
@@ -289,8 +304,8 @@ def _larger_class_lines(
     reading: str, fits: FitsByDomain, larger_class: Mapping[str, float]
 ) -> Iterator[Line]:
     """How often the error is that of stating the larger class, within a point, and below it."""
-    for name, one in fits.items():
-        mean = one.errors[reading].mean(-1)
+    for name, domain_fits in fits.items():
+        mean = domain_fits.errors[reading].mean(-1)
         constant = larger_class[name]
         yield {
             "kind": "larger class",
@@ -312,26 +327,36 @@ def counted_table_4_lines(fits: FitsByDomain, rows: Mapping[str, int]) -> Iterat
         rows: domain -> its number of rows.
     """
     printed = {
-        _table_4_cell(at): number for at, number in aggregated.printed_numbers(NAME, "table-4")
+        _table_4_cell(setting): number
+        for setting, number in aggregated.printed_numbers(NAME, "table-4")
     }
     for reading, test in itertools.product(COUNTED_READINGS, TESTS):
-        fitted = {name: one for name, one in fits.items() if reading in one.errors and one.forests}
-        if not fitted:
+        of_reading = {
+            name: domain_fits
+            for name, domain_fits in fits.items()
+            if reading in domain_fits.errors and domain_fits.forests
+        }
+        if not of_reading:
             continue
-        signs = _signs_by_cell(fitted, rows, reading=reading, test=test)
-        epsilons = next(iter(fitted.values())).axes["epsilon"]
+        signs = _signs_by_cell(of_reading, rows, reading=reading, test=test)
+        epsilons = next(iter(of_reading.values())).axes["epsilon"]
         for left_out in (None, *epsilons.tolist()):
             remaining = epsilons != left_out
             by_cell = {cell: sign[remaining] for cell, sign in signs.items()}
             line: Line = {"kind": "table 4 counted", "reading": reading, "test": test}
-            line |= {"left_out": left_out, "domains": len(fitted)}
+            line |= {"left_out": left_out, "domains": len(of_reading)}
             yield line | _agreement_columns(by_cell, printed)
 
 
-def _table_4_cell(at: Mapping[str, Any]) -> Cell:
+def _table_4_cell(setting: Mapping[str, Any]) -> Cell:
     """The cell of a printed number."""
-    forest = _forest_name(at["forest"])
-    return at["domain"], at["depth"], at["rounds"], forest, str(at["alpha"])
+    return Cell(
+        domain=setting["domain"],
+        depth=setting["depth"],
+        rounds=setting["rounds"],
+        forest=_forest_name(setting["forest"]),
+        alpha=str(setting["alpha"]),
+    )
 
 
 def _signs_by_cell(
@@ -339,16 +364,16 @@ def _signs_by_cell(
 ) -> dict[Cell, np.ndarray]:
     """Cell -> i64[epsilon, beta_tree]: -1 where boosting is significantly better, 1 where worse."""
     signs = {}
-    for name, one in fits.items():
+    for name, domain_fits in fits.items():
         for rounds, depth, forest in itertools.product(ROUNDS, FOREST_DEPTHS, FORESTS):
             errors = boosting_and_forest_errors(
-                one, reading, rounds=rounds, forest=forest, depths=[depth]
+                domain_fits, reading, rounds=rounds, forest=forest, depths=[depth]
             )
             if errors is None:
                 continue
             sign = compare_errors(*errors, test=test, rows=rows[name])
             for k, alpha in enumerate(ALPHA_NAMES):
-                signs[name, depth, rounds, forest, alpha] = sign[k, ..., 0]
+                signs[Cell(name, depth, rounds, forest, alpha)] = sign[k, ..., 0]
     return signs
 
 
@@ -362,7 +387,7 @@ def compare_errors(a: np.ndarray, b: np.ndarray, *, test: str, rows: int) -> np.
         rows: the number of rows, each of which is a test row of one fold.
     """
     if test == BY_FOLDS:
-        return np.asarray(protocols.compare(jnp.asarray(a), jnp.asarray(b)))
+        return np.asarray(protocols.significant_sign(jnp.asarray(a), jnp.asarray(b)))
     a_mean, b_mean = a.mean(-1), b.mean(-1)
     variance = (a_mean * (1 - a_mean) + b_mean * (1 - b_mean)) / rows
     is_significant = np.abs(a_mean - b_mean) > NORMAL_LIMIT * np.sqrt(variance)
@@ -376,12 +401,12 @@ def _agreement_columns(signs: Mapping[Cell, np.ndarray], printed: Mapping[Cell, 
         wins, losses = np.sum(sign < 0), np.sum(sign > 0)
         if cell in printed and wins + losses:
             differences.append(abs(100 * wins / (wins + losses) - printed[cell]))
-    every = np.concatenate([sign.ravel() for sign in signs.values()])
+    all_signs = np.concatenate([sign.ravel() for sign in signs.values()])
     return {
         "cells": len(differences),
         "difference": float(np.mean(differences)) if differences else None,
         "near": float(np.mean(np.asarray(differences) <= NEAR)) if differences else None,
-        "significant": float(np.mean(every != 0)),
+        "significant": float(np.mean(all_signs != 0)),
     }
 
 
@@ -445,7 +470,7 @@ def _table_1_table(lines: Sequence[Line]) -> str:
     readings, rows, differences = distinct(counted, "reading"), [], Counter()
     printed = aggregated.printed_numbers(NAME, "table-1")
     for epsilon in distinct(counted, "epsilon"):
-        paper_counts = [int(number) for at, number in printed if at["epsilon"] == epsilon]
+        paper_counts = [int(cell.number) for cell in printed if cell.setting["epsilon"] == epsilon]
         cells = []
         for reading in readings:
             (line,) = where(counted, reading=reading, epsilon=epsilon)
@@ -456,8 +481,10 @@ def _table_1_table(lines: Sequence[Line]) -> str:
             cells.append(", ".join(map(str, counts)))
         rows.append((f"{epsilon:g}", ", ".join(map(str, paper_counts)), *cells))
     num_domains = {line["reading"]: line["domains"] for line in counted}
-    most = max(num_domains.values(), default=0)
-    cells = (str(differences[name]) if num_domains[name] == most else "-" for name in readings)
+    max_domains = max(num_domains.values(), default=0)
+    cells = (
+        str(differences[name]) if num_domains[name] == max_domains else "-" for name in readings
+    )
     rows.append(("all differences, absolute", "0", *cells))
     head = [f"{reading} ({num_domains[reading]})" for reading in readings]
     return markdown_table(("epsilon", "the paper's (19)", *head), rows)
@@ -492,10 +519,10 @@ def _table_4_table(lines: Sequence[Line]) -> str:
     printed = [_format_alphas(line, "paper") for line in first]
     rows: list[tuple[str, ...]] = [("the paper's", "19", *printed, "96 % and more")]
     for reading in distinct(compared, "reading"):
-        ours = where(compared, reading=reading)
-        cells = [_format_alphas(line, "wins") for line in ours]
-        significant = sum(line["significant"] for line in ours) / len(ours)
-        rows.append((reading, str(ours[0]["domains"]), *cells, _format_share(significant)))
+        of_reading = where(compared, reading=reading)
+        cells = [_format_alphas(line, "wins") for line in of_reading]
+        significant = sum(line["significant"] for line in of_reading) / len(of_reading)
+        rows.append((reading, str(of_reading[0]["domains"]), *cells, _format_share(significant)))
     heads = [f"T = {trees}, {forest}" for trees, forest in pairs]
     return markdown_table(("reading", "domains", *heads, "significant"), rows)
 
@@ -609,9 +636,9 @@ NOISE_PAGE = pages.Pages(
         "larger-class": _larger_class_table,
         "told-apart": _told_apart_table,
     },
-    NOISE_COLUMNS,
-    "nock_readings.csv",
-    _noise_order,
+    summary=NOISE_COLUMNS,
+    file="nock_readings.csv",
+    order=_noise_order,
 )
 
 
@@ -633,37 +660,37 @@ def mean_error_lines(folder: Path, noise_summary: Path) -> list[Line]:
     forests = where(results.read_csv(noise_summary, command), kind="forests")
     lines, domains = [], Counter()
     for name in data.NOCK_HENECKA:
-        own_lines = [
+        of_domain = [
             line
             for path in reading_files(folder, name)
             for line in _mean_error_lines_of_file(path, name, forests)
         ]
-        domains.update({(line["reading"], line["depth"]) for line in own_lines})
-        lines += sorted(own_lines, key=lambda line: (line["depth"], line["epsilon"]))
-    whole = len(data.NOCK_HENECKA)
-    complete = [line for line in lines if domains[line["reading"], line["depth"]] == whole]
+        domains.update({(line["reading"], line["depth"]) for line in of_domain})
+        lines += sorted(of_domain, key=lambda line: (line["depth"], line["epsilon"]))
+    num_domains = len(data.NOCK_HENECKA)
+    complete = [line for line in lines if domains[line["reading"], line["depth"]] == num_domains]
     return sorted(complete, key=lambda line: line["reading"])
 
 
 def _mean_error_lines_of_file(path: Path, domain: str, forests: Sequence[Line]) -> Iterator[Line]:
     """A line for each reading, epsilon and depth of a file of fits."""
-    columns, about = sweeps.load_columns(path)
+    columns, header = sweeps.load_columns(path)
     alphas, errors = columns["alpha"].astype(str), columns["test_error"]
     axes = [columns[name].tolist() for name in ("reading", "epsilon", "depth")]
     for reading, epsilon, depth in dict.fromkeys(zip(*axes, strict=True)):
-        line: Line = {"reading": reading, "domain": domain, "rows": about["shape"][0]}
+        line: Line = {"reading": reading, "domain": domain, "rows": header["shape"][0]}
         line |= {"epsilon": float(epsilon), "depth": int(depth)}
-        here = (columns["reading"] == reading) & (columns["epsilon"] == epsilon)
-        here &= columns["depth"] == depth
+        is_of_line = (columns["reading"] == reading) & (columns["epsilon"] == epsilon)
+        is_of_line &= columns["depth"] == depth
         for column, (alpha, rounds) in ERROR_COLUMNS.items():
-            chosen = here & (alphas == alpha) & (columns["rounds"] == rounds)
-            line[column] = round(MILLION * float(errors[chosen].mean()))
+            is_of_cell = is_of_line & (alphas == alpha) & (columns["rounds"] == rounds)
+            line[column] = round(MILLION * float(errors[is_of_cell].mean()))
         for forest in where(forests, domain=domain, depth=int(depth)):
             line[forest["forest"]] = round(MILLION * forest[f"error {float(epsilon):g}"])
-        yield {**line, "fitted": about["about"]["commit"][:10]}
+        yield {**line, "fitted": header["about"]["commit"][:10]}
 
 
-def _errors_in(lines: Sequence[Line], columns: Sequence[str]) -> np.ndarray:
+def _errors_of_columns(lines: Sequence[Line], columns: Sequence[str]) -> np.ndarray:
     """f64[domain, epsilon, depth, column], errors of the lines of a reading."""
     axes = [len(distinct(lines, axis)) for axis in ("domain", "epsilon", "depth")]
     values = [[line[name] / MILLION for name in columns] for line in lines]
@@ -672,14 +699,14 @@ def _errors_in(lines: Sequence[Line], columns: Sequence[str]) -> np.ndarray:
 
 def mean_errors(lines: Sequence[Line]) -> np.ndarray:
     """f64[domain, epsilon, depth, alpha, T], of the lines of a reading."""
-    errors = _errors_in(lines, list(ERROR_COLUMNS))
+    errors = _errors_of_columns(lines, list(ERROR_COLUMNS))
     return errors.reshape(*errors.shape[:-1], len(ALPHA_NAMES), len(ROUNDS))
 
 
 def win_signs(lines: Sequence[Line]) -> np.ndarray:
     """i64[domain, epsilon, depth, forest, alpha, T], -1 where boosting wins, 1 where it loses."""
     boosted = mean_errors(lines)[:, :, :, None, ..., None]
-    rivals = _errors_in(lines, list(FORESTS))[..., None, None, None]
+    rivals = _errors_of_columns(lines, list(FORESTS))[..., None, None, None]
     rows = [where(lines, domain=name)[0]["rows"] for name in distinct(lines, "domain")]
     domains = zip(boosted, rivals, rows, strict=True)
     return np.stack([compare_errors(a, b, test=BY_ROWS, rows=m) for a, b, m in domains])
@@ -701,11 +728,12 @@ def _printed_table_4(lines: Sequence[Line]) -> np.ndarray:
     domains, depths = distinct(lines, "domain"), distinct(lines, "depth")
     axes: list[list] = [*map(list, (domains, depths, FORESTS, ALPHA_NAMES, ROUNDS))]
     cells = np.full([len(axis) for axis in axes], np.nan)
-    for at, number in aggregated.printed_numbers(NAME, "table-4"):
-        domain, depth, rounds, forest, alpha = _table_4_cell(at)
-        place = domain, depth, forest, alpha, rounds
-        if all(one in axis for one, axis in zip(place, axes, strict=True)):
-            cells[tuple(axis.index(one) for one, axis in zip(place, axes, strict=True))] = number
+    for setting, number in aggregated.printed_numbers(NAME, "table-4"):
+        cell = _table_4_cell(setting)
+        values = cell.domain, cell.depth, cell.forest, cell.alpha, cell.rounds
+        if all(value in axis for value, axis in zip(values, axes, strict=True)):
+            place = tuple(axis.index(value) for value, axis in zip(values, axes, strict=True))
+            cells[place] = number
     return cells
 
 
@@ -720,7 +748,7 @@ def count_best_alphas(best: np.ndarray) -> np.ndarray:
 def _format_gains(cells: np.ndarray) -> str:
     """What T = 20 gains over T = 2 by alpha, as a mean over domains of their cells."""
     gain = np.mean(cells[..., 1] - cells[..., 0], axis=(1, 2))  # NaN where a number is missing
-    return "; ".join(_format_mean(each[~np.isnan(each)]) for each in gain.T)
+    return "; ".join(_format_mean(of_alpha[~np.isnan(of_alpha)]) for of_alpha in gain.T)
 
 
 def _private_table(lines: Sequence[Line]) -> str:
@@ -728,22 +756,24 @@ def _private_table(lines: Sequence[Line]) -> str:
     rng, rows = np.random.default_rng(0), []
     private = [line for line in lines if READINGS[line["reading"]].has_noise]
     printed = _printed_table_4(where(private, reading=private[0]["reading"]))
-    numbers = [int(number) for _, number in aggregated.printed_numbers(NAME, "table-1")]
+    numbers = [int(cell.number) for cell in aggregated.printed_numbers(NAME, "table-1")]
     table_1 = np.array(numbers).reshape(len(EPSILONS), -1)
     coins = rng.random((DRAWS, len(printed), *table_1.shape))
-    coin = [np.abs(count_best_alphas(each) - table_1).sum() for each in coins]
+    coin_distances = [np.abs(count_best_alphas(errors) - table_1).sum() for errors in coins]
     constant = np.nanmean(np.abs(printed - np.nanmedian(printed)), axis=(1, 2, 3, 4))
     rows.append(("*the paper's*", "0", "0", "", _format_gains(printed), "67 and more", ""))
     distance = _format_mean(constant, 1)
-    rows.append(("*coin; constant*", _format_spread(coin), distance, "", "0; 0; 0", "", ""))
+    rows.append(
+        ("*coin; constant*", _format_spread(coin_distances), distance, "", "0; 0; 0", "", "")
+    )
     for reading in distinct(private, "reading"):
-        own_lines = where(private, reading=reading)
-        errors, printed = mean_errors(own_lines), _printed_table_4(own_lines)
-        cells = np.where(np.isnan(printed), np.nan, _table_4_cells(own_lines))
+        of_reading = where(private, reading=reading)
+        errors, printed = mean_errors(of_reading), _printed_table_4(of_reading)
+        cells = np.where(np.isnan(printed), np.nan, _table_4_cells(of_reading))
         distance = np.nanmean(np.abs(cells - printed), axis=(1, 2, 3, 4))
         orders = (rng.permutation(len(cells)) for _ in range(DRAWS))
         shuffled = [np.nanmean(np.abs(cells - printed[order])) for order in orders]
-        banknote = errors[distinct(own_lines, "domain").index("banknote")][..., 0, :]
+        banknote = errors[distinct(of_reading, "domain").index("banknote")][..., 0, :]
         rows.append(
             (
                 reading,
@@ -767,7 +797,7 @@ def _private_table(lines: Sequence[Line]) -> str:
 
 def _format_mean(values: Sequence[float] | np.ndarray, digits: int = 0) -> str:
     """A mean and its standard error."""
-    mean, error = mean_and_error(values)
+    mean, error = mean_with_error(values)
     return f"{mean:.{digits}f} ± {error:.{digits}f}"
 
 
@@ -785,18 +815,18 @@ def _noiseless_table(lines: Sequence[Line]) -> str:
     rows = []
     noiseless = [line for line in lines if not READINGS[line["reading"]].has_noise]
     for reading in distinct(noiseless, "reading"):
-        own_lines = where(noiseless, reading=reading)
-        errors = mean_errors(own_lines)[:, 0]
-        objective, small, one = np.moveaxis(errors, 2, 0)
-        ahead = objective.min((1, 2)) - np.minimum(small, one).min((1, 2))
+        of_reading = where(noiseless, reading=reading)
+        errors = mean_errors(of_reading)[:, 0]
+        objective, alpha_tenth, alpha_1 = np.moveaxis(errors, 2, 0)
+        above = objective.min((1, 2)) - np.minimum(alpha_tenth, alpha_1).min((1, 2))
         gains = 100 * (errors[..., 0] - errors[..., 1]).mean(1).T
-        banknote = errors[distinct(own_lines, "domain").index("banknote")]
+        banknote = errors[distinct(of_reading, "domain").index("banknote")]
         rows.append(
             (
                 reading,
-                _format_mean(win_shares(one, small)),
-                _format_mean(100 * ahead, 1),
-                ", ".join(_format_mean(each, 1) for each in gains),
+                _format_mean(win_shares(alpha_1, alpha_tenth)),
+                _format_mean(100 * above, 1),
+                ", ".join(_format_mean(of_alpha, 1) for of_alpha in gains),
                 f"{100 * banknote.max():.1f}",
                 _format_percentages(errors.min((1, 3)).mean(0)),
             )
@@ -831,6 +861,9 @@ def mean_error_page(study: str) -> pages.Pages:
             "private": _private_table,
             "noiseless": _noiseless_table,
         },
-        ("reading", "domain", "rows", "epsilon", "depth", *ERROR_COLUMNS, *FORESTS, "fitted"),
-        f"nock_{study}.csv",
+        summary=(
+            *("reading", "domain", "rows", "epsilon", "depth"),
+            *(*ERROR_COLUMNS, *FORESTS, "fitted"),
+        ),
+        file=f"nock_{study}.csv",
     )

@@ -132,7 +132,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         doc=True,
         data=True,
         out=results.results_folder(settings.NAME) / "readings",
-        about="; each study has a folder there, and resumes in it",
+        out_note="; each study has a folder there, and resumes in it",
         memory=True,
         smoke=True,
         json="print the lines as JSON",
@@ -152,10 +152,10 @@ def run(options: argparse.Namespace) -> None:
         return
 
     with of_input():
-        readings, depths = _wanted_readings(study, options), _wanted_depths(study, options)
+        readings, depths = _readings_to_fit(study, options), _depths_to_fit(study, options)
     for name in dict.fromkeys(options.datasets):
-        wanted = Wanted(domain=name, folder=folder, readings=readings, depths=depths)
-        _fit_domain(study, wanted, options)
+        request = FitRequest(domain=name, folder=folder, readings=readings, depths=depths)
+        _fit_domain(study, request, options)
     if options.study == "noise":
         lines = _noise_lines(folder, options)
         print(json.dumps(lines, indent=1) if options.json else reading_tables.format_lines(lines))
@@ -163,16 +163,16 @@ def run(options: argparse.Namespace) -> None:
         print(f"\n{time.perf_counter() - start:.0f} s. Wrote {folder}")
 
 
-def _wanted_readings(study: Study, options: argparse.Namespace) -> list[str]:
+def _readings_to_fit(study: Study, options: argparse.Namespace) -> list[str]:
     """The readings to fit, which are all by default."""
-    fitted = [name for name in study.readings if name != PRINTED]
+    choices = [name for name in study.readings if name != PRINTED]
     for name in options.readings or ():
-        if name not in fitted:
-            raise InputError(f"--readings: {name!r} is none of {', '.join(map(repr, fitted))}")
-    return list(dict.fromkeys(options.readings or fitted))
+        if name not in choices:
+            raise InputError(f"--readings: {name!r} is none of {', '.join(map(repr, choices))}")
+    return list(dict.fromkeys(options.readings or choices))
 
 
-def _wanted_depths(study: Study, options: argparse.Namespace) -> list[int]:
+def _depths_to_fit(study: Study, options: argparse.Namespace) -> list[int]:
     """The depths to fit, which are all of the grid by default."""
     depths = study.depths(smoke=options.smoke)
     for depth in options.depths or ():
@@ -182,7 +182,7 @@ def _wanted_depths(study: Study, options: argparse.Namespace) -> list[int]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Wanted:
+class FitRequest:
     """The fits that a domain shall have, and the folder of the study."""
 
     domain: str
@@ -191,27 +191,27 @@ class Wanted:
     depths: Sequence[int]
 
 
-def _fit_domain(study: Study, wanted: Wanted, options: argparse.Namespace) -> None:
+def _fit_domain(study: Study, request: FitRequest, options: argparse.Namespace) -> None:
     """Fit what is missing of one domain; each sweep has a folder of its own."""
-    for cuts, blocks in _missing_blocks(study, wanted, smoke=options.smoke):
+    for cuts, blocks in _missing_blocks(study, request, smoke=options.smoke):
         name = f"nock_henecka_readings_{options.study}"
         sweep = sweeps.Sweep(name, boosted, blocks, seed=settings.SEED)
-        tasks = cross_validation_tasks([wanted.domain], BINS, options.data, cuts)
-        fit_missing(sweep, tasks, _unfinished_folder(wanted.folder, wanted.domain), options)
+        tasks = cross_validation_tasks([request.domain], BINS, options.data, cuts)
+        fit_missing(sweep, tasks, _unfinished_folder(request.folder, request.domain), options)
 
 
 def _missing_blocks(
-    study: Study, wanted: Wanted, *, smoke: bool
+    study: Study, request: FitRequest, *, smoke: bool
 ) -> Iterator[tuple[Cuts, tuple[sweeps.Block, ...]]]:
     """The settings that a domain lacks, as one tuple of blocks for each way to cut columns.
 
     Settings of one depth or several are together where the same readings lack them.
     """
-    with of_input(wanted.folder):
-        fitted = _fitted_pairs(wanted.folder, wanted.domain)
+    with of_input(request.folder):
+        fitted_pairs = _fitted_pairs(request.folder, request.domain)
     by_readings: dict[tuple[str, ...], list[int]] = {}
-    for depth in wanted.depths:
-        missing = tuple(name for name in wanted.readings if (name, depth) not in fitted)
+    for depth in request.depths:
+        missing = tuple(name for name in request.readings if (name, depth) not in fitted_pairs)
         by_readings.setdefault(missing, []).append(depth)
     for missing, depths in by_readings.items():
         by_cuts: dict[Cuts, dict[bool, list[str]]] = {}
@@ -229,18 +229,18 @@ def _fitted_pairs(folder: Path, domain: str) -> set[tuple[str, int]]:
     Raises:
         ValueError: for a file that is not one of fits.
     """
-    every = (sweeps.load_columns(path)[0] for path in saved.reading_files(folder, domain))
+    files = (sweeps.load_columns(path)[0] for path in saved.reading_files(folder, domain))
     return {
         pair
-        for columns in every
+        for columns in files
         for pair in zip(columns["reading"].tolist(), columns["depth"].tolist(), strict=True)
     }
 
 
 def _unfinished_folder(folder: Path, domain: str) -> Path:
     """The folder where the next readings of a domain are fitted."""
-    every = (folder / f"boosted{number or ''}" / domain for number in itertools.count())
-    return next(one for one in every if not (one / f"{domain}.jsonl").exists())
+    candidates = (folder / f"boosted{number or ''}" / domain for number in itertools.count())
+    return next(path for path in candidates if not (path / f"{domain}.jsonl").exists())
 
 
 def _noise_lines(folder: Path, options: argparse.Namespace) -> list[results.Line]:
@@ -251,7 +251,7 @@ def _noise_lines(folder: Path, options: argparse.Namespace) -> list[results.Line
     lines = reading_tables.noise_lines(fits, labels)
     banknote = data.load(neighbours.DATASET, BINS, options.data)
     lines += neighbours.tell_apart_lines(banknote, smoke=options.smoke)
-    commits = sorted({commit for one in fits.values() for commit in one.commits})
+    commits = sorted({commit for of_domain in fits.values() for commit in of_domain.commits})
     config = {"v_q": BINS, "clip": CLIP, "folds": settings.FOLDS, "seed": settings.SEED}
     config["fitted"] = "; ".join(commits)
     results.write_csv(folder / "lines.csv", lines, config)

@@ -43,7 +43,9 @@ def add_fit_options(parser: argparse.ArgumentParser, folder: str, json: str) -> 
     """
     add_dataset_option(parser)
     out, words = results.results_folder(folder), "; a run resumes there"
-    commands.add_shared(parser, data=True, out=out, about=words, memory=True, smoke=True, json=json)
+    commands.add_shared(
+        parser, data=True, out=out, out_note=words, memory=True, smoke=True, json=json
+    )
 
 
 def add_dataset_option(parser: argparse.ArgumentParser) -> None:

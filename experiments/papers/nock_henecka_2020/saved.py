@@ -5,7 +5,7 @@ A run that is not finished is read, too.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -16,8 +16,8 @@ from dpbt import sweeps
 from dpbt.owners.cli.shared import InputError
 from experiments.common import aggregated
 from experiments.common.data import NOCK_HENECKA
-from experiments.papers.nock_henecka_2020 import criterion as of_criterion
-from experiments.papers.nock_henecka_2020 import forests as of_forests
+from experiments.papers.nock_henecka_2020 import criterion as criterion_program
+from experiments.papers.nock_henecka_2020 import forests as forests_program
 from experiments.papers.nock_henecka_2020.options import PRINTED
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHA_NAMES,
@@ -62,8 +62,8 @@ class Fits:
     @classmethod
     def from_errors(cls, by_setting: Mapping[Setting, np.ndarray]) -> Self:
         """The fits of a mapping from settings to test errors by fold."""
-        settings = sorted(by_setting, key=lambda at: at[::-1])
-        return cls(settings, np.asarray([by_setting[at] for at in settings]))
+        settings = sorted(by_setting, key=lambda setting: setting[::-1])
+        return cls(settings, np.asarray([by_setting[setting] for setting in settings]))
 
     @functools.cached_property
     def mean(self) -> np.ndarray:
@@ -84,23 +84,30 @@ class Fits:
         return np.flatnonzero(np.all([np.full(len(self.settings), True), *same], axis=0))
 
 
+class NumSettings(NamedTuple):
+    """The number of private settings of a calibration, and of settings without privacy."""
+
+    private: int
+    without: int
+
+
 class Grid(NamedTuple):
     """The fits of one v_q and M.
 
     Attributes:
         fits: domain -> calibration -> its fits; there are no empty ones.
-        about: what made them.
-        num_settings: the number of private settings of a calibration, and of those without
-            privacy.
+        origin: what made them.
+        num_settings: how many settings there are if all are fitted.
     """
 
     fits: dict[str, dict[str, Fits]]
-    about: dict[str, Any]
-    num_settings: tuple[int, int]
+    origin: dict[str, Any]
+    num_settings: NumSettings
 
     def complete_domains(self, calibration: str) -> list[str]:
         """The domains that have all fits of the calibration."""
-        num_settings = self.num_settings[calibration == NONE]
+        is_private = calibration != NONE
+        num_settings = self.num_settings.private if is_private else self.num_settings.without
         return [
             name
             for name, by_calibration in self.fits.items()
@@ -111,26 +118,26 @@ class Grid(NamedTuple):
     @property
     def calibrations(self) -> list[str]:
         """The calibrations that there are private fits of."""
-        fitted = set().union(*self.fits.values())
-        return [name for name in CALIBRATIONS if name in fitted]
+        names = set().union(*self.fits.values())
+        return [name for name in CALIBRATIONS if name in names]
 
 
-def join_grids(one: Grid, other: Grid) -> Grid:
+def join_grids(first: Grid, second: Grid) -> Grid:
     """Both grids of one v_q and M; the second wins where both have a fit."""
-    fits: dict[str, dict[str, Fits]] = {}
-    for part in (one, other):
-        for name, by_calibration in part.fits.items():
-            joined = fits.setdefault(name, {})
-            for calibration, more in by_calibration.items():
-                before = joined.get(calibration)
-                joined[calibration] = more if before is None else _join_fits(before, more)
-    return Grid(fits, one.about, one.num_settings)
+    joined: dict[str, dict[str, Fits]] = {}
+    for source in (first, second):
+        for name, by_calibration in source.fits.items():
+            of_domain = joined.setdefault(name, {})
+            for calibration, fits in by_calibration.items():
+                earlier = of_domain.get(calibration)
+                of_domain[calibration] = fits if earlier is None else _join_fits(earlier, fits)
+    return Grid(joined, first.origin, first.num_settings)
 
 
-def _join_fits(one: Fits, other: Fits) -> Fits:
-    """All settings of two; the second wins where both have one."""
-    every = dict(zip(one.settings, one.folds, strict=True))
-    return Fits.from_errors(every | dict(zip(other.settings, other.folds, strict=True)))
+def _join_fits(first: Fits, second: Fits) -> Fits:
+    """All settings of both; the second wins where both have one."""
+    errors = dict(zip(first.settings, first.folds, strict=True))
+    return Fits.from_errors(errors | dict(zip(second.settings, second.folds, strict=True)))
 
 
 def fit_files(folder: Path) -> dict[str, Path]:
@@ -141,8 +148,8 @@ def fit_files(folder: Path) -> dict[str, Path]:
     return {name: path for name, path in paths if path.exists()}
 
 
-def read_about(folder: Path) -> dict[str, Any]:
-    """What a folder of fits is of, and what made it.
+def read_header(folder: Path) -> dict[str, Any]:
+    """The header of a folder of fits: its sweep, and what made it.
 
     Raises:
         ValueError: if it has none.
@@ -165,9 +172,9 @@ def errors_by_setting(folder: Path, sweep: sweeps.Sweep) -> dict[str, dict[int, 
     place = {sweeps.setting_id(setting): k for k, setting in enumerate(sweep.settings)}
     errors: dict[str, dict[int, np.ndarray]] = {}
     for name, path in fit_files(folder).items():
-        columns, about = sweeps.load_columns(path)
-        if any(about[key] != sweep.definition()[key] for key in ("name", "blocks")):
-            raise ValueError(f"{path} is of another sweep, {about['name']}")
+        columns, header = sweeps.load_columns(path)
+        if any(header[key] != sweep.definition()[key] for key in ("name", "blocks")):
+            raise ValueError(f"{path} is of another sweep, {header['name']}")
         names, inverse = np.unique(columns["setting"], return_inverse=True)
         ids = np.asarray([place[setting] for setting in names.tolist()])[inverse]
         errors[name] = _complete_settings(ids, columns["evaluation"], columns["test_error"])
@@ -181,8 +188,8 @@ def _complete_settings(
     order = np.lexsort((folds, ids))
     settings, first, count = np.unique(ids[order], return_index=True, return_counts=True)
     return {
-        int(at): errors[order][start : start + FOLDS]
-        for at, start, num_folds in zip(settings, first, count, strict=True)
+        int(number): errors[order][start : start + FOLDS]
+        for number, start, num_folds in zip(settings, first, count, strict=True)
         if num_folds == FOLDS
     }
 
@@ -193,8 +200,8 @@ def read_grids(folder: Path) -> dict[tuple[int, float], Grid]:
     Raises:
         ValueError: if the folder is of another sweep.
     """
-    about = read_about(folder)
-    bins, block = int(about["name"].rsplit("_", 1)[-1]), about["blocks"][0]
+    header = read_header(folder)
+    bins, block = int(header["name"].rsplit("_", 1)[-1]), header["blocks"][0]
     clips = tuple(block["clip"])
     smoke = len(block["rounds"]) < len(GRID["rounds"])
     sweep = grid(tuple(block["calibration"]), bins, clips, smoke)
@@ -202,16 +209,16 @@ def read_grids(folder: Path) -> dict[tuple[int, float], Grid]:
 
     words = " ".join(f"{clip:g}" for clip in clips)
     origin = {
-        **about["about"],
+        **header["about"],
         "command": f"python -m experiments {NAME} run --bins {bins} --clip {words}",
         "date": aggregated.date_written(next(iter(fit_files(folder).values()))),
-        "seed": about["seed"],
+        "seed": header["seed"],
         "folds": FOLDS,
         "bins": bins,
     }
     without = sum(setting["epsilon"] == float("inf") for setting in sweep.settings)
     private = len(sweep.settings) - without
-    num_settings = private // (len(clips) * len(block["calibration"])), without
+    num_settings = NumSettings(private // (len(clips) * len(block["calibration"])), without)
     grids = {}
     for clip in clips:
         fits = {name: _fits_of_clip(by_setting, sweep, clip) for name, by_setting in errors.items()}
@@ -226,14 +233,20 @@ def _fits_of_clip(
     """Calibration -> the fits of one M; settings without privacy count for each M."""
     by_calibration: dict[str, dict[Setting, np.ndarray]] = {}
     settings: Any = sweep.settings
-    for at, folds in by_setting.items():
-        setting = settings[at]
-        private = bool(np.isfinite(setting["epsilon"]))
-        if private and setting["clip"] != clip:
+    for number, folds in by_setting.items():
+        setting = settings[number]
+        is_private = bool(np.isfinite(setting["epsilon"]))
+        if is_private and setting["clip"] != clip:
             continue
-        calibration = setting["calibration"] if private else NONE
-        numbers = setting["epsilon"], str(setting["alpha"]), setting["beta_tree"]
-        key = Setting(calibration, *numbers, setting["rounds"], setting["depth"])
+        calibration = setting["calibration"] if is_private else NONE
+        key = Setting(
+            calibration=calibration,
+            epsilon=setting["epsilon"],
+            alpha=str(setting["alpha"]),
+            beta_tree=setting["beta_tree"],
+            rounds=setting["rounds"],
+            depth=setting["depth"],
+        )
         by_calibration.setdefault(calibration, {})[key] = folds
     return {name: Fits.from_errors(errors) for name, errors in by_calibration.items()}
 
@@ -242,36 +255,52 @@ def grid_lines(grid: Grid) -> list[aggregated.Line]:
     """A line for each domain, budget, alpha, beta_tree and T, with the mean error of each depth."""
     lines = []
     for domain, by_calibration in grid.fits.items():
-        mean = {at: error for fits in by_calibration.values() for at, error in _mean_errors(fits)}
+        mean: dict[Setting, float] = {}
+        for fits in by_calibration.values():
+            mean |= dict(zip(fits.settings, fits.mean.tolist(), strict=True))
         rows: dict[tuple, aggregated.Line] = {}
-        for at in sorted(mean):
-            head = {"domain": domain, **at._asdict()}
+        for setting in sorted(mean):
+            head = {"domain": domain, **setting._asdict()}
             depth = head.pop("depth")
-            row = rows.setdefault(at[:-1], head | {f"d{d}": None for d in DEPTHS})
-            row[f"d{depth}"] = mean[at]
+            row = rows.setdefault(setting[:-1], head | {f"d{d}": None for d in DEPTHS})
+            row[f"d{depth}"] = mean[setting]
         lines += rows.values()
     return lines
 
 
-def _mean_errors(fits: Fits) -> Iterator[tuple[Setting, float]]:
-    return zip(fits.settings, fits.mean.tolist(), strict=True)
+class ProgramFits(NamedTuple):
+    """The fits of one domain by another program than `run`.
+
+    Attributes:
+        settings: those with all folds.
+        folds: the test errors by fold of each setting.
+        num_settings: how many settings there are if all are fitted.
+    """
+
+    settings: list[Any]
+    folds: list[np.ndarray]
+    num_settings: int
 
 
 def _read_program(
-    folder: Path, sweep: Callable[[bool], sweeps.Sweep]
-) -> Iterator[tuple[str, list[tuple[Any, np.ndarray]], int]]:
-    """The fits of another program: domain, (setting, test errors by fold), number of all settings.
+    folder: Path, make_sweep: Callable[[bool], sweeps.Sweep]
+) -> dict[str, ProgramFits]:
+    """Domain -> its fits by another program.
 
     Args:
         folder: its results.
-        sweep: from whether it is the smallest one to what it runs.
+        make_sweep: from whether it is the smallest run to the program's sweep.
     """
-    block = read_about(folder)["blocks"][0]
-    smoke = len(block["depth"]) < len(sweep(False).blocks[0]["depth"])
-    settings: Any = sweep(smoke).settings
-    for name, by_setting in errors_by_setting(folder, sweep(smoke)).items():
-        pairs = [(settings[at], folds) for at, folds in by_setting.items()]
-        yield name, pairs, len(settings)
+    block = read_header(folder)["blocks"][0]
+    smoke = len(block["depth"]) < len(make_sweep(False).blocks[0]["depth"])
+    sweep = make_sweep(smoke)
+    settings: Any = sweep.settings
+    return {
+        name: ProgramFits(
+            [settings[number] for number in by_setting], [*by_setting.values()], len(settings)
+        )
+        for name, by_setting in errors_by_setting(folder, sweep).items()
+    }
 
 
 def read_forests(folder: Path) -> dict[str, dict[tuple, np.ndarray]]:
@@ -282,8 +311,11 @@ def read_forests(folder: Path) -> dict[str, dict[tuple, np.ndarray]]:
     """
     axes = ("kind", "epsilon", "depth", "calibration")
     return {
-        name: {tuple(at[axis] for axis in axes): folds for at, folds in pairs}
-        for name, pairs, _ in _read_program(folder, of_forests.sweep)
+        name: {
+            tuple(setting[axis] for axis in axes): folds
+            for setting, folds in zip(fits.settings, fits.folds, strict=True)
+        }
+        for name, fits in _read_program(folder, forests_program.sweep).items()
     }
 
 
@@ -293,22 +325,27 @@ def read_criterion(folder: Path) -> dict[str, Fits]:
     Raises:
         ValueError: if the folder is of another sweep.
     """
-    alpha, fits = str(of_criterion.ALPHA), {}
-    for name, pairs, num_settings in _read_program(folder, of_criterion.sweep):
+    by_domain = {}
+    for name, fits in _read_program(folder, criterion_program.sweep).items():
         by_setting = {
             Setting(
-                "tight", at["epsilon"], alpha, at["beta_tree"], at["rounds"], at["depth"]
+                calibration="tight",
+                epsilon=setting["epsilon"],
+                alpha=str(criterion_program.ALPHA),
+                beta_tree=setting["beta_tree"],
+                rounds=setting["rounds"],
+                depth=setting["depth"],
             ): folds
-            for at, folds in pairs
+            for setting, folds in zip(fits.settings, fits.folds, strict=True)
         }
-        if len(pairs) == num_settings:
-            fits[name] = Fits.from_errors(by_setting)
-    return fits
+        if len(by_setting) == fits.num_settings:
+            by_domain[name] = Fits.from_errors(by_setting)
+    return by_domain
 
 
 def fit_commit(folder: Path) -> str:
-    """The commit of the code that fitted what a folder has."""
-    return read_about(folder)["about"]["commit"]
+    """The commit of the code that fitted a folder."""
+    return read_header(folder)["about"]["commit"]
 
 
 # The fits of the readings.
@@ -337,24 +374,30 @@ class ReadingFits(NamedTuple):
     commits: tuple[str, ...]
 
 
+class RivalErrors(NamedTuple):
+    """Test errors f64[alpha, epsilon, beta_tree, depth, fold] of boosting and of forests."""
+
+    boosted: np.ndarray
+    forest: np.ndarray
+
+
 def boosting_and_forest_errors(
     fits: ReadingFits, reading: str, *, rounds: int, forest: str, depths: ArrayLike
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Test errors of boosting and of forests of its depths.
+) -> RivalErrors | None:
+    """The errors of boosting and of forests of its depths.
 
-    Both are f64[alpha, epsilon, beta_tree, depth, fold]. None if one of them lacks a depth, or
-    boosting the number of trees.
+    None if one of them lacks a depth, or boosting the number of trees.
     """
     t = np.flatnonzero(fits.axes["rounds"] == rounds)
     boosted_places, forest_places = (
-        np.flatnonzero(np.isin(fitted, np.asarray(depths)))
-        for fitted in (fits.axes["depth"], fits.forest_depths)
+        np.flatnonzero(np.isin(fitted_depths, np.asarray(depths)))
+        for fitted_depths in (fits.axes["depth"], fits.forest_depths)
     )
     if not len(t) or not len(forest_places) or len(boosted_places) != len(forest_places):
         return None
     boosted = fits.errors[reading][:, :, :, t[0]][:, :, :, boosted_places]
-    rival = fits.forests[forest][:, forest_places]
-    return boosted, np.broadcast_to(rival[None, :, None], boosted.shape)
+    forest_errors = fits.forests[forest][:, forest_places]
+    return RivalErrors(boosted, np.broadcast_to(forest_errors[None, :, None], boosted.shape))
 
 
 def read_reading_fits(folder: Path, grid: Path, forests: Path) -> dict[str, ReadingFits]:
@@ -372,15 +415,15 @@ def read_reading_fits(folder: Path, grid: Path, forests: Path) -> dict[str, Read
     printed, forest_errors = _read_printed(grid), _read_forest_errors(forests)
     fits = {}
     for name in NOCK_HENECKA:
-        parts = [_read_reading_file(path) for path in reading_files(folder, name)]
-        parts += [printed[name]] if name in printed else []
-        if not parts:
+        by_file = [_read_reading_file(path) for path in reading_files(folder, name)]
+        by_file += [printed[name]] if name in printed else []
+        if not by_file:
             continue
-        joined = _join_reading_fits(parts)
-        errors, commit = forest_errors.get(name, ({}, ""))
-        commits = (*joined.commits, *((commit,) if commit else ()))
-        fits[name] = joined._replace(
-            forests=errors,
+        of_domain = _join_reading_fits(by_file)
+        forest = forest_errors.get(name)
+        commits = (*of_domain.commits, *((forest.commit,) if forest else ()))
+        fits[name] = of_domain._replace(
+            forests=forest.errors if forest else {},
             forest_depths=np.asarray(FOREST_DEPTHS),
             commits=tuple(dict.fromkeys(commits)),
         )
@@ -394,26 +437,28 @@ def reading_files(folder: Path, name: str) -> list[Path]:
     return sorted(folder.glob(f"boosted*/{name}/{name}.jsonl"))
 
 
-def _join_reading_fits(parts: Sequence[ReadingFits]) -> ReadingFits:
-    """The fits of one domain under the readings of all parts; the last part wins."""
-    first = parts[0]
-    for other in parts[1:]:
-        if any(not np.array_equal(other.axes[axis], first.axes[axis]) for axis in AXES):
+def _join_reading_fits(files: Sequence[ReadingFits]) -> ReadingFits:
+    """The fits of one domain under the readings of all files; the last file wins."""
+    joined = files[0]
+    for fits in files[1:]:
+        if any(not np.array_equal(fits.axes[axis], joined.axes[axis]) for axis in AXES):
             raise ValueError("the readings and the grid have different axes")
-        commits = tuple(dict.fromkeys((*first.commits, *other.commits)))
-        first = first._replace(errors=first.errors | other.errors, commits=commits)
-    return first
+        commits = tuple(dict.fromkeys((*joined.commits, *fits.commits)))
+        joined = joined._replace(errors=joined.errors | fits.errors, commits=commits)
+    return joined
 
 
 def _read_reading_file(path: Path) -> ReadingFits:
     """The fits of one file of a study of readings."""
-    columns, about = sweeps.load_columns(path)
+    columns, header = sweeps.load_columns(path)
     errors = {}
     for reading in dict.fromkeys(columns["reading"].tolist()):
-        here = columns["reading"] == reading
-        errors[reading] = _error_cube({name: column[here] for name, column in columns.items()})
+        is_of_reading = columns["reading"] == reading
+        errors[reading] = _error_cube(
+            {name: column[is_of_reading] for name, column in columns.items()}
+        )
     axes = {name: np.unique(columns[name]) for name in AXES}
-    return ReadingFits(errors, axes, {}, np.array([]), (about["about"]["commit"],))
+    return ReadingFits(errors, axes, {}, np.array([]), (header["about"]["commit"],))
 
 
 def _read_printed(folder: Path) -> dict[str, ReadingFits]:
@@ -429,18 +474,27 @@ def _read_printed(folder: Path) -> dict[str, ReadingFits]:
         columns["evaluation"] = np.tile(np.arange(num_folds), num_settings)
         columns["test_error"] = fits.folds.ravel()
         axes = {axis: np.unique(columns[axis]) for axis in AXES}
-        errors, commits = {PRINTED: _error_cube(columns)}, (grid.about["commit"],)
+        errors, commits = {PRINTED: _error_cube(columns)}, (grid.origin["commit"],)
         by_domain[name] = ReadingFits(errors, axes, {}, np.array([]), commits)
     return by_domain
 
 
-def _read_forest_errors(folder: Path) -> dict[str, tuple[dict[str, np.ndarray], str]]:
-    """Domain -> (the errors of its forests, the commit), of the domains that are finished."""
+class ForestErrors(NamedTuple):
+    """The errors of the forests of a domain, as `ReadingFits.forests`, and their commit."""
+
+    errors: dict[str, np.ndarray]
+    commit: str
+
+
+def _read_forest_errors(folder: Path) -> dict[str, ForestErrors]:
+    """Domain -> the errors of its forests, of the domains that are finished."""
     if not fit_files(folder):
         return {}
     by_domain = {}
     for name, fits in read_forests(folder).items():
-        epsilons = sorted({epsilon for _, epsilon, _, named in fits if named == CALIBRATION})
+        epsilons = sorted(
+            {epsilon for _, epsilon, _, calibration in fits if calibration == CALIBRATION}
+        )
         try:
             errors = {
                 forest: np.asarray(
@@ -451,7 +505,7 @@ def _read_forest_errors(folder: Path) -> dict[str, tuple[dict[str, np.ndarray], 
         except KeyError:  # a run that goes on
             continue
         if epsilons:
-            by_domain[name] = errors, fit_commit(folder)
+            by_domain[name] = ForestErrors(errors, fit_commit(folder))
     return by_domain
 
 

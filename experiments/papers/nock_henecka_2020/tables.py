@@ -73,16 +73,16 @@ def best_errors(folder: Path, *, calibration: str, epsilon: float) -> dict[str, 
     """
     by_domain = {}
     for name, columns in read_fits(folder).items():
-        chosen = (columns["calibration"] == calibration) & (columns["epsilon"] == epsilon)
-        settings, place = np.unique(columns["setting"][chosen], return_inverse=True)
+        is_read = (columns["calibration"] == calibration) & (columns["epsilon"] == epsilon)
+        settings, place = np.unique(columns["setting"][is_read], return_inverse=True)
         if not len(settings):
             setting = f"{calibration}, epsilon = {epsilon:g}"
             raise InputError(f"{folder}: no results of {name} for {setting}")
 
-        errors = columns["test_error"][chosen].astype(np.float64)
+        errors = columns["test_error"][is_read].astype(np.float64)
         mean = np.bincount(place, errors) / np.bincount(place)
         alpha = np.empty(len(settings), columns["alpha"].dtype)
-        alpha[place] = columns["alpha"][chosen]
+        alpha[place] = columns["alpha"][is_read]
         by_domain[name] = {a: float(mean[alpha == a].min()) for a in ALPHA_NAMES}
     return by_domain
 
@@ -99,12 +99,14 @@ def table_1_lines(folder: Path, calibrations: Sequence[str]) -> list[results.Lin
 def _table_1_line(folder: Path, *, calibration: str, epsilon: float) -> results.Line:
     """The number of domains on which each alpha has the smallest error; ties count for each."""
     errors = best_errors(folder, calibration=calibration, epsilon=epsilon)
-    least = {name: min(by_alpha.values()) + 1e-9 for name, by_alpha in errors.items()}
+    max_tied = {name: min(by_alpha.values()) + 1e-9 for name, by_alpha in errors.items()}
     return {
         "calibration": calibration,
         "epsilon": epsilon,
         "domains": len(errors),
-        "counts": {a: sum(errors[name][a] <= least[name] for name in errors) for a in ALPHA_NAMES},
+        "counts": {
+            a: sum(errors[name][a] <= max_tied[name] for name in errors) for a in ALPHA_NAMES
+        },
         "best_error_mean": {
             a: float(np.mean([e[a] for e in errors.values()])) for a in ALPHA_NAMES
         },
@@ -114,12 +116,15 @@ def _table_1_line(folder: Path, *, calibration: str, epsilon: float) -> results.
 
 def _printed_counts(epsilon: float) -> dict[str, int]:
     """The paper's counts, by alpha."""
-    cells = aggregated.printed_numbers(NAME, "table-1")
-    return {str(at["alpha"]): int(number) for at, number in cells if at["epsilon"] == epsilon}
+    return {
+        str(setting["alpha"]): int(number)
+        for setting, number in aggregated.printed_numbers(NAME, "table-1")
+        if setting["epsilon"] == epsilon
+    }
 
 
 def _aggregated_lines(folder: Path, names: Sequence[str] | None) -> list[results.Line]:
-    """The same lines, from what was aggregated of the fits.
+    """The same lines, from the aggregated results.
 
     Raises:
         InputError: if there is none of these calibrations.
@@ -127,14 +132,14 @@ def _aggregated_lines(folder: Path, names: Sequence[str] | None) -> list[results
     rows = results.read_csv(folder / "table_1.csv", f"{NAME} aggregate")
     lines: dict[tuple, results.Line] = {}
     for row in rows:
-        at = row["calibration"], row["epsilon"]
-        if names is not None and at[0] not in names:
+        calibration, epsilon = row["calibration"], float(row["epsilon"])
+        if names is not None and calibration not in names:
             continue
-        one = {"calibration": at[0], "epsilon": float(at[1]), "domains": row["domains"]}
-        one = lines.setdefault(at, {**one, "counts": {}, "best_error_mean": {}})
-        one["counts"][str(row["alpha"])] = row["count"]
-        one["best_error_mean"][str(row["alpha"])] = row["best_error_mean"]
-        one["paper"] = _printed_counts(one["epsilon"])
+        head = {"calibration": calibration, "epsilon": epsilon, "domains": row["domains"]}
+        new_line = {**head, "counts": {}, "best_error_mean": {}, "paper": _printed_counts(epsilon)}
+        line = lines.setdefault((calibration, epsilon), new_line)
+        line["counts"][str(row["alpha"])] = row["count"]
+        line["best_error_mean"][str(row["alpha"])] = row["best_error_mean"]
     if not lines:
         raise InputError(f"{folder}: no results of {names}")
     return list(lines.values())
@@ -158,7 +163,8 @@ def _format_value(value: Any) -> str:
     """A number, or those of the alphas."""
     if isinstance(value, dict):
         return ", ".join(
-            f"{each:.3f}" if isinstance(each, float) else str(each) for each in value.values()
+            f"{number:.3f}" if isinstance(number, float) else str(number)
+            for number in value.values()
         )
     return f"{value:g}" if isinstance(value, float) else str(value)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpbt import recipes, sweeps
 from experiments.common import aggregated, commands
-from experiments.papers.nock_henecka_2020.grid_tables import mean_and_error
+from experiments.common.estimates import mean_with_error
 from experiments.papers.nock_henecka_2020.run import cross_validation_tasks
 from experiments.papers.nock_henecka_2020.settings import FOLDS, NAME, PAPER_BINS
 
@@ -33,26 +33,26 @@ def run(options: argparse.Namespace) -> None:
     """Write the seconds more for 1,000 fits by domain, and their standard error."""
     lines = []
     for name in DOMAINS:
-        work = {bins: cross_validation_tasks([name], bins, options.data) for bins in PAPER_BINS}
+        tasks = {bins: cross_validation_tasks([name], bins, options.data) for bins in PAPER_BINS}
         for bins in PAPER_BINS:
             for budgets in (1, BUDGETS):
-                _processor_seconds(work[bins], budgets)
-        more = []
+                _processor_seconds(tasks[bins], budgets)
+        more_seconds = []
         for _ in range(REPEATS):
             few, many = (
-                _processor_seconds(work[bins], BUDGETS) - _processor_seconds(work[bins], 1)
+                _processor_seconds(tasks[bins], BUDGETS) - _processor_seconds(tasks[bins], 1)
                 for bins in PAPER_BINS
             )
-            more.append(1000 * (many - few) / ((BUDGETS - 1) * FOLDS))
+            more_seconds.append(1000 * (many - few) / ((BUDGETS - 1) * FOLDS))
             print(f"{name}: {few:.2f} s, {many:.2f} s", flush=True)
-        seconds, error = mean_and_error(more)
+        seconds, error = mean_with_error(more_seconds)
         lines.append({"domain": name, "seconds": seconds, "error": error})
-    about = {**sweeps.provenance(), "command": f"python -m experiments {NAME} times"}
-    about["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
-    aggregated.write_result(options, NAME, "times", lines, about)
+    origin = {**sweeps.provenance(), "command": f"python -m experiments {NAME} times"}
+    origin["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
+    aggregated.write_result(options, NAME, "times", lines=lines, origin=origin)
 
 
-def _processor_seconds(work: list[sweeps.Task], budgets: int) -> float:
+def _processor_seconds(tasks: list[sweeps.Task], budgets: int) -> float:
     """Processor time of the ten folds of so many budgets."""
     axes = {
         "epsilon": tuple(np.geomspace(1.0, 25.0, budgets).tolist()),
@@ -62,5 +62,5 @@ def _processor_seconds(work: list[sweeps.Task], budgets: int) -> float:
     sweep = sweeps.Sweep("nock_henecka_times", recipes.bdpe, (axes,), seed=0)
     start = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        sweeps.run(sweep, work, folder)
+        sweeps.run(sweep, tasks, folder)
     return time.process_time() - start

@@ -40,8 +40,8 @@ import numpy as np
 from jax.stages import Compiled, Wrapped
 
 import dpbt
-from dpbt.common.storage import lock_folder, name_in_errors, remove_leftovers, write_whole
-from dpbt.common.validate import as_path, check_interval, check_whole_number, show_value
+from dpbt.common.storage import lock_folder, name_path_in_errors, remove_leftovers, write_atomically
+from dpbt.common.validate import as_path, check_interval, check_positive_integer, show_value
 from dpbt.data import domains
 from dpbt.privacy.flags import check_flags
 from dpbt.privacy.keys import pair, research_key
@@ -183,9 +183,9 @@ class Sweep:
             raise ValueError(
                 f"make must be a function that makes recipes, got {show_value(self.make)}"
             )
-        seed = check_interval("seed", self.seed, f"[0, {2**32 - 1}]", whole=True)
+        seed = check_interval("seed", self.seed, f"[0, {2**32 - 1}]", whole_numbers=True)
         object.__setattr__(self, "seed", int(seed))
-        object.__setattr__(self, "repeats", check_whole_number("repeats", self.repeats))
+        object.__setattr__(self, "repeats", check_positive_integer("repeats", self.repeats))
         object.__setattr__(self, "blocks", _checked_blocks(self.blocks))
 
         if len(set(map(setting_id, self.settings))) < len(self.settings):
@@ -425,7 +425,7 @@ class Results:
     def _write(self, path: Path) -> None:
         """Write all lines, whole; equal batches give equal bytes."""
         content = b"".join([self._first, *sorted(self._lines)])
-        write_whole(path, lambda name: name.write_bytes(content), durable=True)
+        write_atomically(path, lambda name: name.write_bytes(content), durable=True)
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
         """Add the columns of a batch, those of `FIT` among them; one thread at a time.
@@ -434,7 +434,7 @@ class Results:
             OSError: naming the file, if the disk does not take it.
         """
         line = _parse_line({name: np.asarray(column).tolist() for name, column in columns.items()})
-        with name_in_errors(self._part), open(self._part, "ab") as file:
+        with name_path_in_errors(self._part), open(self._part, "ab") as file:
             file.write(line)
         self._lines.append(line)
 

@@ -23,9 +23,9 @@ import numpy as np
 from msgspec import structs
 
 from dpbt import types
-from dpbt.common import programs
+from dpbt.common import compilation
+from dpbt.common.progress import show_progress
 from dpbt.common.validate import check_interval
-from dpbt.common.watching import show_progress
 from dpbt.data import tables
 from dpbt.models import file
 from dpbt.models.model import Model
@@ -244,7 +244,7 @@ def selection(
         count=conversions.run_count_law(mean, eta),
         held_out=held_out,
         score_fraction=float(check_interval("score_fraction", score_fraction, "(0, 1)")),
-        seed=int(check_interval("seed", seed, f"[0, {2**32 - 1}]", whole=True)),
+        seed=int(check_interval("seed", seed, f"[0, {2**32 - 1}]", whole_numbers=True)),
     )
 
 
@@ -621,7 +621,7 @@ def fit_and_score(
     return learned, boundary.sample(program, score_key, None, view)[SITE]
 
 
-_fit_and_score = programs.keep_compiled(static_argnames=("program",))(fit_and_score)
+_fit_and_score = compilation.jit_with_bounded_cache(static_argnames=("program",))(fit_and_score)
 
 
 # The rows that are held out: a rule on the row alone, under a public seed.

@@ -25,7 +25,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, sweeps
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.data.domains import Domain
 from dpbt.owners.cli.shared import InputError
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table
@@ -355,7 +355,7 @@ def _draw(path: Path, title: str, found: Found, majority: float) -> None:
     place = {"loc": "outside lower center", "ncols": 4}
     figure.legend(handles, labels, frameon=False, title=note, title_fontsize=9, **place)
     figure.suptitle(title, fontsize=10)
-    write_whole(path, lambda name: figure.savefig(name, dpi=150))
+    write_atomically(path, lambda name: figure.savefig(name, dpi=150))
     plt.close(figure)
 
 

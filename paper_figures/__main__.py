@@ -19,7 +19,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.owners.cli.shared import InputError, status_of
 from experiments.common import aggregated
 from experiments.common.cache import use_compilation_cache
@@ -152,7 +152,7 @@ def save(figure: Figure, path: Path) -> None:
     """Write a figure as PATH.pdf and PATH.png, print their names, and close it."""
     for suffix in ("pdf", "png"):
         whole = path.parent / f"{path.name}.{suffix}"
-        write_whole(whole, lambda part: figure.savefig(part, dpi=DPI))
+        write_atomically(whole, lambda part: figure.savefig(part, dpi=DPI))
         print(whole)
     plt.close(figure)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 
 FOLDER, PAGE = "gallery", "gallery.md"
 DPI, COLOURS = 130, 128
@@ -61,7 +61,7 @@ def add(figure: Figure, name: str, title: str, folder: Path) -> Shown:
     figure.savefig(raw, dpi=DPI, format="png")
     picture = Image.open(raw).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     file = f"{FOLDER}/{title.replace('/', '_')}.png"
-    write_whole(folder / file, lambda part: picture.save(part, format="png", optimize=True))
+    write_atomically(folder / file, lambda part: picture.save(part, format="png", optimize=True))
     return Shown(name, file, title)
 
 
@@ -88,7 +88,7 @@ def page(
             parts += [f"![{one.title}]({one.file})\n" for one in own if one.name == name]
     path = folder / PAGE
     text = "\n".join(parts)
-    write_whole(path, lambda part: part.write_text(text))
+    write_atomically(path, lambda part: part.write_text(text))
     files = {one.file for one in everything}
     for old in (folder / FOLDER).glob("*.png"):
         if f"{FOLDER}/{old.name}" not in files:

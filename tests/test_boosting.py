@@ -108,14 +108,14 @@ def test_one_program_serves_every_traced_value(small_table):
         dpbt.fit(jax.random.key(1), table, recipes.bdpe(**settings))
 
     go()
-    before = training_fit._compiled.compiled
+    before = training_fit._compiled.num_compiled
     go(epsilon=np.inf, beta_tree=0.3, clip=2.0, zeta=0.01, pi=0.5)
     go(epsilon=0.2, smoothing=0.0, error_fraction=0.5, rows=100, step_clip=1e-6)
     go(small_table._replace(present=small_table.present.at[:9].set(False)))
-    assert training_fit._compiled.compiled == before
+    assert training_fit._compiled.num_compiled == before
     for alpha in (0.2, 0.9, optax.linear_schedule(1.0, 0.1, 2)):
         go(alpha=alpha)
-    assert training_fit._compiled.compiled == before + 1
+    assert training_fit._compiled.num_compiled == before + 1
 
 
 def test_releases_depend_on_no_order_of_rows_and_on_no_absent_rows(small_table):
@@ -170,7 +170,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
     several = recipes.bdpe(rounds=[2, 5], **settings)
     assert several.capacity == 5
     expected = dpbt.fit(jax.random.key(0), small_table, alone)
-    programs = training_fit._compiled.compiled
+    programs = training_fit._compiled.num_compiled
     for index, rounds in enumerate((2, 5)):
         recipe = recipes.setting(several, index)
         model = dpbt.fit(jax.random.key(0), small_table, recipe)
@@ -183,7 +183,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
         for value in REPLAY(model.transcript, small_table, recipe)[0].values():
             assert not np.any(value[rounds:])
             assert np.all(value[:rounds] < 0)
-    assert training_fit._compiled.compiled <= programs + 1
+    assert training_fit._compiled.num_compiled <= programs + 1
 
 
 def test_splits_that_are_not_allowed_are_never_chosen(small_table):

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import types
-from dpbt.common import programs
-from dpbt.common.validate import check_whole_number
+from dpbt.common import compilation
+from dpbt.common.validate import check_positive_integer
 from dpbt.data import domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target, response_of
@@ -233,7 +233,7 @@ def exact(
     Raises:
         ValueError: as `audit`.
     """
-    half = max(check_whole_number("runs", runs) // 2, 4)
+    half = max(check_positive_integer("runs", runs) // 2, 4)
     first, here, there = jax.random.split(key, 3)
     few = _record_transcripts(first, near.table, recipe, max(half // 20, 2), near.present)
     loss, _ = _losses_on_host(few, near.table, near.table, near.present, recipe, {})
@@ -310,7 +310,7 @@ def _record_transcripts(
     """
     keys.check(key)
     check_run(table, recipe)
-    check_whole_number("transcripts", transcripts)
+    check_positive_integer("transcripts", transcripts)
     if max(int(np.sum(mask)) for mask in (table.present, *masks)) > float(recipe.rows):
         raise ValueError(
             f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
@@ -319,7 +319,7 @@ def _record_transcripts(
     return _releases(jax.random.split(key, transcripts), *bare)
 
 
-@programs.keep_compiled()
+@compilation.jit_with_bounded_cache()
 def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
     """The transcripts of runs under R keys."""
     return jax.lax.map(lambda key: _release(key, table, recipe), keys)
@@ -344,7 +344,7 @@ def _losses_on_host(
     return _as_numpy(_compared(transcripts, table, other, masks, recipe, claims))
 
 
-@programs.keep_compiled()
+@compilation.jit_with_bounded_cache()
 def _compared(
     transcripts: Transcript,
     table: Table,
@@ -471,7 +471,7 @@ def search(
     claims = _claims_by_site(recipe, sites)
     sizes = {"rows": rows, "splits": splits, "restarts": restarts, "sweeps": sweeps}
     for name, value in sizes.items():
-        check_whole_number(name, value)
+        check_positive_integer(name, value)
     least = 1 if recipe.relation is types.ADD_REMOVE else 2
     if not least <= rows <= float(recipe.rows):
         raise ValueError(f"rows must be in {least}..{float(recipe.rows):g}, got {rows}")
@@ -507,7 +507,7 @@ def search(
     return float(best_score[winner]), table_of_splits(*(array[winner] for array in best))
 
 
-@programs.keep_compiled()
+@compilation.jit_with_bounded_cache()
 def _worst_steps(
     key: Array,
     splits: Any,

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.watching import show_progress
+from dpbt.common.progress import show_progress
 from dpbt.data import declarations, domains, tables
 from dpbt.data.cells import eager_advice
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of

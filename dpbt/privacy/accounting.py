@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replace_words
+from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replace_entries
 from dpbt.common.validate import check_choice, check_interval
 from dpbt.privacy import conversions
 from dpbt.privacy.conversions import Choice, Cost, NonNegative, SamplerCost
@@ -544,7 +544,7 @@ def to_json(ledger: Ledger) -> dict[str, Any]:
     The content also has three totals that `from_json` does not read, for whoever reads a file.
     """
     totals = {name: getattr(ledger, name) for name in ("epsilon", "sampler_delta", "exact")}
-    return replace_words({**totals, **msgspec.to_builtins(ledger)}, math.inf, "inf")
+    return replace_entries({**totals, **msgspec.to_builtins(ledger)}, math.inf, "inf")
 
 
 def from_json(content: Mapping[str, Any]) -> Ledger:
@@ -553,7 +553,7 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
     Raises:
         ValueError: for content that is no ledger, with the place and without the value.
     """
-    return decode(Ledger, replace_words(content, "inf", math.inf), "the ledger")
+    return decode(Ledger, replace_entries(content, "inf", math.inf), "the ledger")
 
 
 # Print.

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import programs
+from dpbt.common import compilation
 from dpbt.privacy import variates
 from dpbt.privacy.boundary import DrawSpec, site_key
 from dpbt.privacy.mechanism import Mechanism
@@ -70,7 +70,7 @@ def draw_from_sums(
     return release
 
 
-@programs.keep_compiled(static_argnames=("mechanism", "after"))
+@compilation.jit_with_bounded_cache(static_argnames=("mechanism", "after"))
 def _sample_total(
     key: Array,
     total: Any,

@@ -31,9 +31,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import programs
-from dpbt.common.validate import as_path, check_interval, check_whole_number
-from dpbt.common.watching import Progress, Report
+from dpbt.common import compilation
+from dpbt.common.progress import Progress, ReportProgress
+from dpbt.common.validate import as_path, check_interval, check_positive_integer
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
@@ -236,9 +236,9 @@ def _sums_of_slice(
 
 
 # The new scores take the place of the old ones.
-_summed = programs.keep_compiled(donate_argnames=("scores",), static_argnames=("part", "wanted"))(
-    _sums_of_slice
-)
+_summed = compilation.jit_with_bounded_cache(
+    donate_argnames=("scores",), static_argnames=("part", "wanted")
+)(_sums_of_slice)
 
 
 class Passes:
@@ -380,7 +380,7 @@ def fit_in_blocks(
     checkpoint: str | Path | Checkpoint | None = None,
     memory: float,
     threads: int | None = None,
-    progress: Report | None = None,
+    progress: ReportProgress | None = None,
 ) -> FittedParts:
     """`fit.fit_unwarned` of a table in blocks.
 
@@ -392,7 +392,7 @@ def fit_in_blocks(
     """
     capacity, first, public_key = check_fit_in_blocks(key, table, recipe, public_key)
     recipe = step.without_domain(recipe)  # so that domains share programs
-    workers = os.cpu_count() or 1 if threads is None else check_whole_number("threads", threads)
+    workers = os.cpu_count() or 1 if threads is None else check_positive_integer("threads", threads)
     plan = plan_for(table, recipe, float(check_interval("memory", memory, "(0, inf)")), workers)
     report = progress or (lambda state: None)
 
@@ -469,17 +469,17 @@ def check_fit_in_blocks(
 
 
 # The steps, each of which is compiled once for a recipe.
-_specs = programs.keep_compiled(static_argnames=("part",))(step.draw_specs)
-_public_draws = programs.keep_compiled(static_argnames=("part",))(step.public_draws)
+_specs = compilation.jit_with_bounded_cache(static_argnames=("part",))(step.draw_specs)
+_public_draws = compilation.jit_with_bounded_cache(static_argnames=("part",))(step.public_draws)
 _begun, _opened = (
-    programs.keep_compiled()(step.round_context),
-    programs.keep_compiled()(step.after_prologue),
+    compilation.jit_with_bounded_cache()(step.round_context),
+    compilation.jit_with_bounded_cache()(step.after_prologue),
 )
 _learned, _line_of = (
-    programs.keep_compiled()(step.hypothesis_and_bound_of_round),
-    programs.keep_compiled()(step.score_line),
+    compilation.jit_with_bounded_cache()(step.hypothesis_and_bound_of_round),
+    compilation.jit_with_bounded_cache()(step.score_line),
 )
-_finished = programs.keep_compiled()(step.model_hypotheses)
+_finished = compilation.jit_with_bounded_cache()(step.model_hypotheses)
 
 
 @dataclasses.dataclass
@@ -497,7 +497,7 @@ class _Run:
 
     __repr__ = redacted_repr
 
-    def learn(self, at_once: int, report: Report) -> FittedParts:
+    def learn(self, at_once: int, report: ReportProgress) -> FittedParts:
         """What is learned, in passes that serve some rounds at once."""
         recipe, rounds = self._recipe, int(self._recipe.rounds)
         before = Context(recipe.public(), jnp.float32(0))
@@ -537,7 +537,7 @@ class _Run:
         epilogue = self._once("epilogue", Context(last, bound), report)
         return self._learned(prologue, released, learned, epilogue)
 
-    def _once(self, part: str, context: Context, report: Report) -> Releases:
+    def _once(self, part: str, context: Context, report: ReportProgress) -> Releases:
         """The release of a prologue or of an epilogue; empty where there is none."""
         if part not in self._recipe.learner.parts:
             return {}

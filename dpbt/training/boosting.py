@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpbt.common import programs
+from dpbt.common import compilation
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.public_types import redacted_repr
@@ -274,13 +274,13 @@ def _check_and_strip(
 
 
 # Always compiled: op by op, the classes of an author would be handed the values of rows.
-@programs.keep_compiled()
+@compilation.jit_with_bounded_cache()
 def _replayed(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     ran = _run_with_recorded_draws(transcript, [table], recipe, boundary.log_prob)
     return Replayed(_values_by_site(ran.kept), ran.hypotheses)
 
 
-@programs.keep_compiled()
+@compilation.jit_with_bounded_cache()
 def _compared(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[str, tuple[Array, StepLoss]]:
@@ -307,7 +307,7 @@ def _run_with_recorded_draws(
     return run(recipe, prepared, answer, transcript)
 
 
-@programs.keep_compiled()
+@compilation.jit_with_bounded_cache()
 def redraw_hypotheses(
     keys: Array, transcript: tuple[Release, Release, Release], recipe: Recipe, dummy: Table
 ) -> Hypotheses:

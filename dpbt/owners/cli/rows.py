@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpbt
-from dpbt.common.watching import show_progress
+from dpbt.common.progress import show_progress
 from dpbt.data import files
 from dpbt.data.convert import raw_rows
 from dpbt.data.domains import Domain, Label, check_same

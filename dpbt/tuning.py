@@ -151,7 +151,7 @@ def draw_run_count(key: Array, run_count: RunCount) -> int:
         key: one typed key, used for nothing else.
         run_count: the law of K.
     """
-    words = np.asarray(keys.key_words(key, _COUNT_WORDS, ()), ">u4").tobytes()
+    words = np.asarray(keys.random_words(key, _COUNT_WORDS, ()), ">u4").tobytes()
     return quantile_of_run_count(
         run_count, position=int.from_bytes(words, "big"), num_bits=32 * _COUNT_WORDS
     )
@@ -305,7 +305,11 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
     fit_ledgers = [ledger(candidate) for candidate in candidates]
     disjoint = selection.has_disjoint_parts(first.relation)
     choice = conversions.choice_among_fits(
-        fit_ledgers, selection.count, score.name, candidates=len(candidates), disjoint=disjoint
+        fit_ledgers,
+        selection.count,
+        score=score.name,
+        num_candidates=len(candidates),
+        disjoint=disjoint,
     )
     noise = mechanisms.rounded_gaussian if first.delta > 0 else mechanisms.discrete_laplace
 
@@ -485,7 +489,7 @@ def tune(
     for recipe in {types.program_of_numbers(recipe): recipe for recipe in alike}.values():
         step.check_fit(key, recipe, public_key)
 
-    choice_key = keys.fold_words(
+    choice_key = keys.fold_in_words(
         key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
     )
     with show_progress(f"choosing among {len(singles)} candidates", verbose, clock=False):
@@ -494,7 +498,7 @@ def tune(
         )
     learned = jax.tree.map(jnp.asarray, best.learned)
     model = Model.of(learned, singles[best.candidate], table, keys.kind_of_key(key))
-    keys.warn_of_research(key)
+    keys.warn_of_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
         candidate=best.candidate,

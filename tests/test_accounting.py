@@ -39,8 +39,8 @@ RECORDS = {
     "a choice": conversions.choice_among_fits(
         [book(line(0.5))],
         conversions.run_count_law(2.0),
-        "log_loss",
-        candidates=1,
+        score="log_loss",
+        num_candidates=1,
         disjoint=True,
     ),
     "a cost": book(line(0.5)).run_cost(),

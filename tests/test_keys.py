@@ -47,7 +47,7 @@ def test_block_gives_the_test_vectors_of_rfc_8439(name):
     key, counter, nonce, stream = VECTORS[name]
     key, nonce, expected = (little_endian(text) for text in (key, nonce, stream))
     np.testing.assert_array_equal(reference_block(key, counter, nonce), expected)
-    found = keys.block(jnp.asarray(key), jnp.uint32(counter), jnp.asarray(nonce))
+    found = keys.chacha20_blocks(jnp.asarray(key), jnp.uint32(counter), jnp.asarray(nonce))
     assert found.dtype == jnp.uint32
     np.testing.assert_array_equal(found, expected)
 
@@ -61,7 +61,7 @@ def test_bits_children_and_folds_are_the_blocks_that_their_nonces_name():
     }
     stream = np.concatenate(expected[1])[:40]
     same(jax.random.bits(key, (40,), jnp.uint32), stream)
-    same(keys.key_words(key, 4, (2, 5)), stream.reshape(4, 2, 5))
+    same(keys.random_words(key, 4, (2, 5)), stream.reshape(4, 2, 5))
     same(data(jax.random.split(key, 5)), np.concatenate(expected[2])[:40].reshape(5, 8))
     for number in range(3):
         same(data(jax.random.fold_in(key, number)), expected[3][number][:8])
@@ -73,7 +73,7 @@ def test_bits_children_and_folds_are_the_blocks_that_their_nonces_name():
 def test_words_of_a_research_key_are_those_of_jax(shape):
     key, size = jax.random.key(3), 3 * int(np.prod(shape))
     expected = threefry_2x32(data(key), np.arange(size + 1, dtype=np.uint32))[:size]
-    same(keys.key_words(key, 3, shape), expected.reshape(3, *shape))
+    same(keys.random_words(key, 3, shape), expected.reshape(3, *shape))
 
 
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
@@ -92,8 +92,8 @@ DRAWS = {
     "bits": lambda key: jax.random.bits(key, (5, 7), jnp.uint32),
     "split": lambda key: jax.random.split(key, (3, 2)),
     "fold_in": lambda key: jax.random.fold_in(key, 17),
-    "words": lambda key: keys.key_words(key, 3, (2, 5)),
-    "fold_words": lambda key: keys.fold_words(key, jnp.arange(4, dtype=jnp.uint32)),
+    "words": lambda key: keys.random_words(key, 3, (2, 5)),
+    "fold_words": lambda key: keys.fold_in_words(key, jnp.arange(4, dtype=jnp.uint32)),
 }
 
 
@@ -143,15 +143,15 @@ def test_fresh_keys_differ_in_256_bits():
 def test_kind_of_keys_traced_or_not(kind):
     several, found = jax.random.split(key_of(kind), 2), []
     jax.jit(
-        jax.vmap(lambda key: found.append(keys.kind_of_key(key)) or keys.key_words(key, 1, ()))
+        jax.vmap(lambda key: found.append(keys.kind_of_key(key)) or keys.random_words(key, 1, ()))
     )(several)
     assert found[0] == keys.kind_of_key(several) == kind
-    for function in (keys.check, lambda key: keys.key_words(key, 1, ())):
+    for function in (keys.check_single_key, lambda key: keys.random_words(key, 1, ())):
         with pytest.raises(ValueError, match="one key of shape"):
             function(several)
 
 
-@pytest.mark.parametrize("function", [keys.kind_of_key, keys.check])
+@pytest.mark.parametrize("function", [keys.kind_of_key, keys.check_single_key])
 def test_what_is_no_key_is_refused_and_not_shown(function):
     secret = 123456789
     for wrong, words in (
@@ -172,9 +172,9 @@ def test_fold_words_is_a_chain_of_folds_from_the_length(kind):
     expected = jax.random.fold_in(key, 3)
     for word in sequence:
         expected = jax.random.fold_in(expected, word)
-    same(keys.fold_words(key, sequence), expected)
-    same(jax.jit(keys.fold_words)(key, jnp.asarray(sequence)), expected)
-    same(keys.fold_words(key, sequence[:0]), jax.random.fold_in(key, 0))
+    same(keys.fold_in_words(key, sequence), expected)
+    same(jax.jit(keys.fold_in_words)(key, jnp.asarray(sequence)), expected)
+    same(keys.fold_in_words(key, sequence[:0]), jax.random.fold_in(key, 0))
 
 
 def test_the_words_of_a_text_are_its_sha_256_before_the_others():
@@ -182,5 +182,5 @@ def test_the_words_of_a_text_are_its_sha_256_before_the_others():
     words = np.frombuffer(bytes.fromhex(digest), np.uint32)
     more = np.array([5, 0], np.uint32)
     key = jax.random.key(3)
-    expected = keys.fold_words(key, np.concatenate([words, more]))
-    same(keys.fold_words(key, more, "abc"), expected)
+    expected = keys.fold_in_words(key, np.concatenate([words, more]))
+    same(keys.fold_in_words(key, more, "abc"), expected)

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from dpbt.privacy import keys, mechanisms
 from dpbt.privacy.conversions import Cost
-from dpbt.privacy.mechanism import ROUNDING, Allowance, gdp_mu_of_pure
+from dpbt.privacy.mechanism import ROUNDING, Allowance, gdp_mu_of_pure_epsilon
 
 DRAWS = 20_000
 INTEGERS = (mechanisms.discrete_laplace, mechanisms.rounded_gaussian)
@@ -73,7 +73,9 @@ def test_candidates_far_behind_keep_a_chance():
     mechanism, scale = mechanisms.exponential, jnp.float32(1)
     scores = jnp.float32([0.0, -20.0, -100.0, -1e30])
     found = np.log(pmf(mechanism, scores, scale))
-    np.testing.assert_allclose(found, [0, -20, -mechanisms.FLOOR, -mechanisms.FLOOR], atol=1e-5)
+    np.testing.assert_allclose(
+        found, [0, -20, -mechanisms.MAX_SCALES_BEHIND, -mechanisms.MAX_SCALES_BEHIND], atol=1e-5
+    )
     assert divergence(mechanism, scores, scale, scores.at[2].set(-1e5), scale) == 0
 
 
@@ -139,7 +141,7 @@ def test_divergence_is_the_worst_log_ratio():
 def test_uniform_integers_are_random_bits_modulo_the_scale(scale):
     """64 bits up to 2^16 values, whatever the remainders; 32 bits beyond."""
     key, shape = jax.random.key(scale), (500,)
-    high, low = np.asarray(keys.key_words(key, 2, shape)).astype(np.uint64)
+    high, low = np.asarray(keys.random_words(key, 2, shape)).astype(np.uint64)
     whole = (high << np.uint64(32)) + low if scale <= 2**16 else low
     found = sample(mechanisms.uniform, key, jnp.zeros(shape, jnp.int32), jnp.int32(scale))
     np.testing.assert_array_equal(found, whole % np.uint64(scale))
@@ -163,7 +165,7 @@ def test_costs_are_those_of_theory(mechanism):
         np.testing.assert_allclose(cost.mu, ratio)
     else:
         np.testing.assert_allclose(cost.epsilon, ratio)
-        np.testing.assert_allclose(cost.mu, gdp_mu_of_pure(ratio))
+        np.testing.assert_allclose(cost.mu, gdp_mu_of_pure_epsilon(ratio))
     divisor = 8 if mechanism is mechanisms.exponential else 2
     np.testing.assert_allclose(cost.rho, ratio**2 / divisor)
     assert mechanism.cost(1.0, 0.0) == Cost(epsilon=np.inf, rho=np.inf, mu=np.inf)
@@ -214,13 +216,13 @@ def test_mu_of_a_pure_epsilon_is_the_least(epsilon):
     def gaussian(mu):
         return stats.norm.cdf(stats.norm.isf(first) - mu)
 
-    mu = float(gdp_mu_of_pure(epsilon))
+    mu = float(gdp_mu_of_pure_epsilon(epsilon))
     assert np.all(gaussian(mu) <= lines + 1e-12)
     assert np.any(gaussian(mu * 0.999) > lines * (1 + 1e-9) + 1e-15)
-    assert gdp_mu_of_pure(0.0) == 0
+    assert gdp_mu_of_pure_epsilon(0.0) == 0
     tiny = np.array([1e-18, 9e-7, 1.1e-6, 1e-4])
-    np.testing.assert_allclose(gdp_mu_of_pure(tiny) / tiny, np.sqrt(np.pi / 2), rtol=1e-8)
-    assert gdp_mu_of_pure(np.inf) == np.inf
+    np.testing.assert_allclose(gdp_mu_of_pure_epsilon(tiny) / tiny, np.sqrt(np.pi / 2), rtol=1e-8)
+    assert gdp_mu_of_pure_epsilon(np.inf) == np.inf
 
 
 def renyi(p, q, order):

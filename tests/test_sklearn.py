@@ -413,7 +413,7 @@ def test_weights_need_a_public_bound_whatever_they_are(targets):
 @pytest.fixture
 def one_noise(monkeypatch):
     """One seed has one noise, whatever the rows, so that fits can be compared."""
-    monkeypatch.setattr(dpbt.keys, "noise_key", lambda key, blocks: key)
+    monkeypatch.setattr(dpbt.keys, "derive_noise_key", lambda key, blocks: key)
 
 
 def test_what_weighs_nothing_is_absent(targets, one_noise):

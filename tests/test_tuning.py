@@ -230,7 +230,7 @@ def test_a_choice_is_float_if_any_candidate_is():
     some = [books[0], structs.replace(books[1], lines=(inexact,)), *books[2:]]
     for given, exact in ((books, True), (some, False)):
         choice = conversions.choice_among_fits(
-            given, selection.count, "log_loss", candidates=4, disjoint=True
+            given, selection.count, score="log_loss", num_candidates=4, disjoint=True
         )
         book = structs.replace(books[0], lines=(*books[0].lines, score), choice=choice)
         assert book.exact is exact

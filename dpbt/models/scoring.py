@@ -19,7 +19,7 @@ from dpbt.learners.hypotheses import EncodedRows, Hypotheses, Kind
 from dpbt.public_types import Splits, have_same_splits, splits_of_bits
 
 if TYPE_CHECKING:
-    pass
+    from dpbt.common.compilation import BoundedJit
 
 BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""
@@ -203,5 +203,5 @@ def answers_of_votes(stated: Array, voting: str, key: Any = None) -> Array:
 
     from dpbt.privacy import keys
 
-    keys.check(key)
+    keys.check_single_key(key)
     return jax.random.uniform(key, mean.shape, mean.dtype) < mean

@@ -192,7 +192,7 @@ class PrivateEstimator(BaseEstimator):
         with show_progress("making the table", verbose):
             private, report = read(reading, given, labels, answers, weights, room)
         key, public_key = keys_of(self.random_state)
-        key = keys.noise_key(key, [private])
+        key = keys.derive_noise_key(key, [private])
         with show_progress("learning", verbose) as progress:
             model = fit(key, private, recipe, public_key, progress=progress)
         self._warn()

@@ -510,7 +510,7 @@ class Filter:
             OSError: if the file cannot be written. Then nothing is handed out.
         """
         if key is not None:
-            keys.check(key)
+            keys.check_single_key(key)
         ledger = pricing.ledger(recipe, key)
         self._pay(recipe.name, self.terms.charge(ledger), ledger, key, run)
         return recipe

@@ -8,7 +8,7 @@ import msgspec
 
 from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy.accounting import Line
-from dpbt.privacy.mechanism import gdp_mu_of_pure
+from dpbt.privacy.mechanism import gdp_mu_of_pure_epsilon
 
 MAX_LINES = 1000
 """How many distinct events one release may have."""
@@ -47,7 +47,7 @@ def ledger_lines_of_event(
             repeated.event, num_changed_rows=num_changed_rows, filter_epsilon=filter_epsilon
         )
         counts[line] = check_positive_integer(
-            "the number of events", counts.get(line, 0) + repeated.count, 2**62
+            "the number of events", counts.get(line, 0) + repeated.repeats, 2**62
         )
     if not 0 < len(counts) <= MAX_LINES:
         raise ValueError(f"an outside release must cost something, by at most {MAX_LINES} events")
@@ -62,26 +62,26 @@ class _RepeatedEvent(NamedTuple):
 
     Attributes:
         event: of dp_accounting.
-        count: how often it takes place.
+        repeats: how often it takes place.
     """
 
     event: Any
-    count: int
+    repeats: int
 
 
-def _flatten_event(event: Any, count: int = 1) -> Iterator[_RepeatedEvent]:
-    """Each event that a composed event consists of, if the latter takes place `count` times."""
+def _flatten_event(event: Any, repeats: int = 1) -> Iterator[_RepeatedEvent]:
+    """Each event that a composed event consists of, if the latter takes place `repeats` times."""
     match type(event).__name__:
         case "NoOpDpEvent":
             return
         case "ComposedDpEvent":
             for component in event.events:
-                yield from _flatten_event(component, count)
+                yield from _flatten_event(component, repeats)
         case "SelfComposedDpEvent":
-            repeats = check_positive_integer("count", event.count)
-            yield from _flatten_event(event.event, count * repeats)
+            count = check_positive_integer("count", event.count)
+            yield from _flatten_event(event.event, repeats * count)
         case _:
-            yield _RepeatedEvent(event=event, count=count)
+            yield _RepeatedEvent(event=event, repeats=repeats)
 
 
 def _checked_number(event: Any, name: str, interval: str = "[1e-50, 1e50]") -> float:
@@ -117,7 +117,7 @@ def _line_of_single_event(event: Any, *, num_changed_rows: int, filter_epsilon: 
                 "Gaussian, Laplace, discrete Laplace, zCDP and EpsilonDelta events, also composed"
             )
     if math.isfinite(epsilon):
-        rho, mu = epsilon**2 / 2, float(gdp_mu_of_pure(epsilon))
+        rho, mu = epsilon**2 / 2, float(gdp_mu_of_pure_epsilon(epsilon))
     return Line(
         site="outside_1",
         mechanism=kind,

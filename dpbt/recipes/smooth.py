@@ -303,11 +303,13 @@ def published_allowance(
         return better_of_pure_and_zcdp_allowance(request)
 
     def total_epsilon(epsilon: float, delta: float, rounds: int) -> float:
-        counts_and_weights = [(int(rounds) * draws_per_round, 1.0)]
+        groups = [conversions.DrawGroup(num_draws=int(rounds) * draws_per_round, multiple=1.0)]
         if has_labels:
-            counts_and_weights.append((int(rounds), float(draws_per_round)))
+            groups.append(
+                conversions.DrawGroup(num_draws=int(rounds), multiple=float(draws_per_round))
+            )
         of_draw = conversions.max_epsilon_per_draw(
-            float(epsilon), float(delta), tuple(counts_and_weights)
+            total_epsilon=float(epsilon), delta=float(delta), groups=tuple(groups)
         )
         return of_draw * draws_per_round * (1 + has_labels) * int(rounds)
 

@@ -502,7 +502,7 @@ class _Run:
         recipe, rounds = self._recipe, int(self._recipe.rounds)
         before = Context(recipe.public(), jnp.float32(0))
         prologue = self._once("prologue", before, report)
-        public, start, state = _opened(recipe, totals.narrow_release(prologue))
+        public, start, state = _opened(recipe, totals.release_as_float32(prologue))
         bound = jnp.max(jnp.abs(start))
         if not recipe.independent:
             self._passes.start(start)
@@ -524,7 +524,7 @@ class _Run:
             for context, release in zip(contexts, releases, strict=True):
                 told = context.public._replace(cap=cap)
                 hypothesis, more, state = _learned(
-                    recipe, totals.narrow_release(release), told, state
+                    recipe, totals.release_as_float32(release), told, state
                 )
                 bound = bound + more
                 released.append(release)
@@ -571,13 +571,13 @@ class _Run:
         public = first.public._replace(round=numbers, structure=structures)
         pending = self._pending(part, first)
         for stage in pricing.pass_stages(recipe, part):
-            sites = _stack_on_host([totals.narrow_release(release) for release in released])
+            sites = _stack_on_host([totals.release_as_float32(release) for release in released])
             batch = Batch(Context(public, first.bound), sites, pending)
             sums, cap = self._passes.sums(part, batch, jnp.stack(noise), stage)
             pending = None  # the scores have it now
             for place, (release, context) in enumerate(zip(released, contexts, strict=True)):
                 for site in stage:
-                    known = {**zeros, **totals.narrow_release(release)}
+                    known = {**zeros, **totals.release_as_float32(release)}
                     asked = _specs(part, recipe, self._dummy, context, known)
                     own = jax.tree.map(lambda array, place=place: array[place], sums[site])
                     release |= totals.draw_from_sums(
@@ -643,7 +643,7 @@ class _Run:
             return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
 
         slope, intercept = _line_of(
-            recipe, totals.narrow_release(prologue), totals.narrow_release(epilogue)
+            recipe, totals.release_as_float32(prologue), totals.release_as_float32(epilogue)
         )
         hypotheses = jax.tree.map(lambda array: jnp.asarray(padded(array)), _stack_on_host(learned))
         rounds = jax.tree.map(padded, _stack_on_host(released))
@@ -652,7 +652,7 @@ class _Run:
             lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
             (prologue, rounds, epilogue),
         )
-        public = _opened(recipe, totals.narrow_release(prologue))[0]
+        public = _opened(recipe, totals.release_as_float32(prologue))[0]
         hypotheses = _finished(recipe, public, hypotheses, slope)
         return step.fitted_parts(transcript, hypotheses, intercept, recipe)
 

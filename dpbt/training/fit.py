@@ -188,12 +188,12 @@ def fit(
                 "recipe with the key, and call dpbt.fit without a filter in all"
             )
         step.check_run(step.absent_row(table) if isinstance(table, BlockTable) else table, recipe)
-        keys.check(key)
+        keys.check_single_key(key)
         filter.check(recipe, None if checkpoint is None else key)
         pay = filter.payment_callback(recipe.on(table), key)
     more: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
     model = fit_unwarned(key, table, recipe, public_key, pay=pay, memory=memory, **more)
-    keys.warn_of_research(key)
+    keys.warn_of_research_key(key)
     return model
 
 

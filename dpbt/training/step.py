@@ -283,9 +283,9 @@ def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> Array | 
     Raises:
         ValueError: if one of these does not hold, and for a site that is withheld and not drawn.
     """
-    keys.check(key)
+    keys.check_single_key(key)
     if public_key is not None:
-        keys.check(public_key, "public_key")
+        keys.check_single_key(public_key, "public_key")
         same_kind = keys.kind_of_key(key) == keys.kind_of_key(public_key)
         if (
             same_kind
@@ -354,7 +354,7 @@ def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
         jax.lax.bitcast_convert_type(jnp.concatenate([*of_one_type]), jnp.uint32)
         for _, of_one_type in itertools.groupby(leaves, lambda leaf: leaf.dtype)
     ]
-    return keys.fold_words(key, jnp.concatenate(bits), " | ".join([*recipe.tags, *target]))
+    return keys.fold_in_words(key, jnp.concatenate(bits), " | ".join([*recipe.tags, *target]))
 
 
 def _is_of_library(part: Any) -> bool:

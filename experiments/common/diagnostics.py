@@ -197,7 +197,7 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
     Raises:
         ValueError: for anything else; no number of rows is shown.
     """
-    keys.check(key)
+    keys.check_single_key(key)
     splits = as_device_array("splits", splits)
     if splits.ndim != 2 or splits.dtype != bool or 0 in splits.shape:
         raise ValueError(

@@ -136,7 +136,7 @@ def _gains(sums: list[Array], totals: list[Array], cap: Array) -> mechanisms.Sco
         gradient = _gradients(inside[0], cap)
         found = found + gradient**2 / (inside[1].sum(axis=1) + LAMBDA)
     with variates.double_precision():
-        return mechanisms.behind_best(variates.double(found))
+        return mechanisms.behind_best(variates.to_float64(found))
 
 
 def hypothesis(release: Release, params: Any, public: Public) -> Tree:

@@ -110,7 +110,7 @@ def layout_of(table: Table, recipe: Recipe, memory_mb: float) -> tuple[int, int]
     many at a time as the memory holds, in equal batches.
     """
     settings = np.shape(recipe.rows)[0]
-    held = memory_mb * 2**20 // sweeps.lane_bytes(table, recipe)
+    held = memory_mb * 2**20 // sweeps.estimate_lane_bytes(table, recipe)
     several = settings > max(held, 1) or settings >= sweeps.THREADS * sweeps.MIN_LANES
     threads = sweeps.THREADS if several and settings % sweeps.THREADS == 0 else 1
     models = settings // threads

@@ -194,7 +194,7 @@ def evaluate(models: Evaluations, recipe: Recipe, lanes: int, done: Callable[[in
 def lanes_of(table: Table, recipe: Recipe, models: int) -> int:
     """How many models are trained at a time: a divisor of `models` that fits `MEMORY_MB`."""
     one_setting = jax.tree.map(lambda leaf: np.asarray(leaf)[None], recipe)
-    each = sweeps.lane_bytes(table, one_setting)
+    each = sweeps.estimate_lane_bytes(table, one_setting)
     most = max(MEMORY_MB * 2**20 // each, 1)
     return max(lanes for lanes in range(1, models + 1) if models % lanes == 0 and lanes <= most)
 

@@ -17,7 +17,7 @@ from tests import shapes
 shapes.watch()  # before the library is imported
 
 import dpbt
-from dpbt import sweeps
+from dpbt.sweeps import batches
 from dpbt.training.fit import Boosted
 from dpbt.types import Transcript
 from experiments.common import data
@@ -115,8 +115,8 @@ def idle(monkeypatch):
         score = jax.random.normal(key, table.target.shape) * jnp.float32(recipe.rounds)
         return Boosted(Transcript({}, {}, {}), (jnp.zeros((recipe.capacity, 2)),), score)
 
-    monkeypatch.setattr(sweeps, "boost", boost)
-    monkeypatch.setattr(sweeps, "lane_bytes", lambda table, recipe: 2500)
+    monkeypatch.setattr(batches, "boost", boost)
+    monkeypatch.setattr(batches, "estimate_lane_bytes", lambda table, recipe: 2500)
 
 
 SLOW = set(Path(__file__).with_name("slow.txt").read_text().splitlines())

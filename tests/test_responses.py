@@ -490,7 +490,7 @@ def test_a_table_and_a_recipe_of_another_target_are_refused_everywhere():
     everyone = np.ones((1, ROWS), bool)
     for table in (read["number"], weighted):
         with pytest.raises(ValueError, match="two classes, and no weights"):
-            sweeps.checked_tasks(sweeps.Task("t", table, everyone, everyone, {}))
+            sweeps.list_tasks(sweeps.Task("t", table, everyone, everyone, {}))
 
 
 def test_a_table_of_another_declared_target_is_refused_before_a_fit():

@@ -292,7 +292,7 @@ def exact(
 def _losses_of_runs(
     key: Array, table: Table, other: Table, recipe: Recipe, runs: int
 ) -> dict[str, np.ndarray]:
-    """Site -> f64[R]: the log ratios of fresh runs on a table, over their ratios on another."""
+    """Site -> f32[R]: the log ratios of the densities of fresh runs on a table and on another."""
     recorded = _record_transcripts(key, table, recipe, runs, [other.present])
     mask = np.asarray(other.present)[None]
     losses = _losses_as_numpy(recorded, table, other, mask, recipe, {})
@@ -342,7 +342,7 @@ def _record_transcripts(
         table: the runs are on this table.
         recipe: one setting.
         transcripts: R.
-        masks: bool[N] each, the present rows of tables that the transcripts are compared on.
+        masks: of each table that the transcripts are compared on, which rows are present.
 
     Raises:
         ValueError: if an argument is of another kind, or the table or one of the masks has more

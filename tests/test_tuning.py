@@ -363,11 +363,11 @@ def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
             flipped[0], moved[0] = ~target[0], rng.normal(0, 6)
             other = statistic(flipped, present, moved)
         found.append(abs(whole - other))
-    assert max(found) == tuning.LOG_LOSS.max_of_row
+    assert max(found) == tuning.LOG_LOSS.max_per_row
     single = [recipes.oblivious_boost(epsilon=1.0, delta=1e-6, **SMALL, relation=relation)]
     assert (
         tuning.plan_choice(single, tuning.selection()).line.sensitivity
-        == tuning.LOG_LOSS.max_of_row
+        == tuning.LOG_LOSS.max_per_row
     )
 
 

@@ -214,7 +214,14 @@ def audit(
     """
     recorded = _record_transcripts(key, near.table, recipe, transcripts, near.present)
     claims = _claims_by_site(recipe) if steps else {}
-    losses = _losses_as_numpy(recorded, near.table, near.table, near.present, recipe, claims)
+    losses = _losses_as_numpy(
+        recorded,
+        table=near.table,
+        other=near.table,
+        masks=near.present,
+        recipe=recipe,
+        claims=claims,
+    )
     total = losses.absolute_total()
     place = np.unravel_index(np.argmax(total), total.shape)
     return Audit(
@@ -257,14 +264,20 @@ def exact(
     # A few transcripts choose the neighbour.
     num_choosing = max(runs_on_each // 20, 2)
     recorded = _record_transcripts(choosing_key, near.table, recipe, num_choosing, near.present)
-    losses = _losses_as_numpy(recorded, near.table, near.table, near.present, recipe, {})
+    losses = _losses_as_numpy(
+        recorded, table=near.table, other=near.table, masks=near.present, recipe=recipe
+    )
     choosing_loss = losses.absolute_total()
     worst = np.argmax(choosing_loss.max(axis=0))
     neighbour = near.table._replace(present=jnp.asarray(near.present[worst]))
 
     # The losses of runs on the table, and of runs on the neighbour.
-    on_table = _losses_of_runs(table_key, near.table, neighbour, recipe, runs_on_each)
-    on_neighbour = _losses_of_runs(neighbour_key, neighbour, near.table, recipe, runs_on_each)
+    on_table = _losses_of_runs(
+        table_key, table=near.table, other=neighbour, recipe=recipe, runs=runs_on_each
+    )
+    on_neighbour = _losses_of_runs(
+        neighbour_key, table=neighbour, other=near.table, recipe=recipe, runs=runs_on_each
+    )
     scores = RunScores(
         on_table=np.sum([*on_table.values()], axis=0),
         on_neighbour=-np.sum([*on_neighbour.values()], axis=0),
@@ -290,12 +303,12 @@ def exact(
 
 
 def _losses_of_runs(
-    key: Array, table: Table, other: Table, recipe: Recipe, runs: int
+    key: Array, *, table: Table, other: Table, recipe: Recipe, runs: int
 ) -> dict[str, np.ndarray]:
     """Site -> f32[R]: the log ratios of the densities of fresh runs on a table and on another."""
     recorded = _record_transcripts(key, table, recipe, runs, [other.present])
     mask = np.asarray(other.present)[None]
-    losses = _losses_as_numpy(recorded, table, other, mask, recipe, {})
+    losses = _losses_as_numpy(recorded, table=table, other=other, masks=mask, recipe=recipe)
     return {site: values[:, 0] for site, values in losses.by_site.items()}
 
 
@@ -328,7 +341,9 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     if table.bins.shape != other.bins.shape or not has_same_splits:
         raise ValueError("the tables must have one shape and the same splits")
     recorded = _record_transcripts(key, table, recipe, transcripts, [other.present])
-    losses = _losses_as_numpy(recorded, table, other, other.present[None], recipe, {})
+    losses = _losses_as_numpy(
+        recorded, table=table, other=other, masks=other.present[None], recipe=recipe
+    )
     return float(losses.absolute_total().max())
 
 
@@ -389,16 +404,19 @@ class _TranscriptLosses(NamedTuple):
 
 def _losses_as_numpy(
     transcripts: Transcript,
+    *,
     table: Table,
     other: Table,
     masks: AnyArray,
     recipe: Recipe,
-    claims: dict[str, np.float32],
+    claims: dict[str, np.float32] | None = None,
 ) -> _TranscriptLosses:
     """`_transcript_losses` as arrays of NumPy, by a program that all domains share."""
     table, other = map(step.without_domain, (table, other))
     recipe = step.without_domain(recipe)
-    return _as_checked_numpy(_transcript_losses(transcripts, table, other, masks, recipe, claims))
+    return _as_checked_numpy(
+        _transcript_losses(transcripts, table, other, masks, recipe, claims or {})
+    )
 
 
 @compilation.jit_with_bounded_cache()

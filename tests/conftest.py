@@ -21,7 +21,7 @@ from tests.support import docstring_shapes
 docstring_shapes.watch()  # before the library is imported
 
 import dpbt
-from dpbt import sweeps
+from dpbt.sweeps import batches
 from dpbt.training.fit import Boosted
 from dpbt.types import Transcript
 from experiments.common import data
@@ -138,5 +138,5 @@ def sweeps_without_training(monkeypatch: pytest.MonkeyPatch) -> None:
         score = jax.random.normal(key, table.target.shape) * jnp.float32(recipe.rounds)
         return Boosted(Transcript({}, {}, {}), (jnp.zeros((recipe.capacity, 2)),), score)
 
-    monkeypatch.setattr(sweeps, "boost", boost_without_training)
-    monkeypatch.setattr(sweeps, "lane_bytes", lambda table, recipe: 2500)
+    monkeypatch.setattr(batches, "boost", boost_without_training)
+    monkeypatch.setattr(batches, "estimate_lane_bytes", lambda table, recipe: 2500)

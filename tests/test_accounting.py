@@ -41,8 +41,8 @@ RECORDS = {
     "a choice": conversions.choice_among_fits(
         [ledger_of(ledger_line(0.5))],
         conversions.run_count_law(2.0),
-        "log_loss",
-        candidates=1,
+        score="log_loss",
+        num_candidates=1,
         disjoint=True,
     ),
     "a cost": ledger_of(ledger_line(0.5)).run_cost(),

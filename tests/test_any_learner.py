@@ -31,7 +31,7 @@ def fitted(learn):
 
 
 def test_chances_are_those_of_clopper_and_pearson():
-    low, high = bounds.chance_bounds(np.array([0, 7, 20]), 20, 0.975)
+    low, high = bounds.chance_bounds(np.array([0, 7, 20]), runs=20, confidence=0.975)
     exact = [stats.binomtest(k, 20).proportion_ci(0.95, "exact") for k in (0, 7, 20)]
     np.testing.assert_allclose(low, [each.low for each in exact], atol=1e-9)
     np.testing.assert_allclose(high, [each.high for each in exact], atol=1e-9)
@@ -59,7 +59,7 @@ def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
 
 def test_one_run_refutes_what_a_binomial_refutes():
     def bound(correct, delta):
-        common = {"guesses": 100, "canaries": 100, "miss": 0.05}
+        common = {"guesses": 100, "canaries": 100, "failure_probability": 0.05}
         return bounds.one_run_epsilon_bound(correct=correct, delta=delta, **common)
 
     assert bound(50, 0.0) == 0

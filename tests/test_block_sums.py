@@ -133,7 +133,7 @@ def test_public_randomness_for_each_row_is_refused():
 @pytest.mark.parametrize("first", [3, 2**32 - 3])
 @pytest.mark.parametrize("key", [KEY, dpbt.fresh_key()], ids=["research", "release"])
 def test_a_place_has_its_part_in_every_block(key, first):
-    drawn, places = jax.jit(mechanisms.assignment.at), jnp.zeros(7, jnp.int32)
+    drawn, places = jax.jit(mechanisms.assignment.sample_places), jnp.zeros(7, jnp.int32)
 
     def at(place):
         words = jnp.array([place >> 32, place % 2**32], jnp.uint32)
@@ -191,7 +191,7 @@ def test_sums_go_beyond_int32():
     for _ in range(100):
         found = totals.add_sums(found, part)
     assert found["sums"].tolist() == [100 * (2**31 - 1), -100 * 2**31]
-    read = totals.narrow_release({"sums": found["sums"]})["sums"]
+    read = totals.release_as_float32({"sums": found["sums"]})["sums"]
     assert read.dtype == jnp.float32
     assert float(read[0]) == pytest.approx(100 * 2.0**31, rel=1e-6)
 

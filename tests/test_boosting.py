@@ -106,14 +106,14 @@ def test_one_program_serves_every_traced_value(small_table):
         dpbt.fit(jax.random.key(1), table, recipes.bdpe(**settings))
 
     fit()
-    num_programs = training_fit._compiled.compiled
+    num_programs = training_fit._compiled.num_compiled
     fit(epsilon=np.inf, beta_tree=0.3, clip=2.0, zeta=0.01, pi=0.5)
     fit(epsilon=0.2, smoothing=0.0, error_fraction=0.5, rows=100, step_clip=1e-6)
     fit(small_table._replace(present=small_table.present.at[:9].set(False)))
-    assert training_fit._compiled.compiled == num_programs
+    assert training_fit._compiled.num_compiled == num_programs
     for alpha in (0.2, 0.9, optax.linear_schedule(1.0, 0.1, 2)):
         fit(alpha=alpha)
-    assert training_fit._compiled.compiled == num_programs + 1
+    assert training_fit._compiled.num_compiled == num_programs + 1
 
 
 def test_releases_depend_on_no_order_of_rows_and_on_no_absent_rows(small_table):
@@ -170,7 +170,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
     several = recipes.bdpe(rounds=[2, 5], **settings)
     assert several.capacity == 5
     expected = dpbt.fit(jax.random.key(0), small_table, alone)
-    num_programs = training_fit._compiled.compiled
+    num_programs = training_fit._compiled.num_compiled
     for index, rounds in enumerate((2, 5)):
         recipe = recipes.setting(several, index)
         model = dpbt.fit(jax.random.key(0), small_table, recipe)
@@ -183,7 +183,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
         for value in REPLAY(model.transcript, small_table, recipe)[0].values():
             assert not np.any(value[rounds:])
             assert np.all(value[:rounds] < 0)
-    assert training_fit._compiled.compiled <= num_programs + 1
+    assert training_fit._compiled.num_compiled <= num_programs + 1
 
 
 @pytest.mark.slow

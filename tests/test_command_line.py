@@ -19,8 +19,8 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt import audit as audits
+from dpbt.common.progress import Progress, show_progress
 from dpbt.common.storage import checksum
-from dpbt.common.watching import Progress, show_progress
 from dpbt.data import domains, files
 from dpbt.data.domains import template
 from dpbt.owners.cli import programs as cached

@@ -148,7 +148,9 @@ def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
 def test_a_replay_on_a_neighbour_gives_the_identical_model(case):
     table, recipe = case.near.table, case.recipe
     keys = jax.random.split(jax.random.key(1), NUM_TRANSCRIPTS)
-    transcript = jax.tree.map(lambda array: array[0], audit._releases(keys, table, recipe))
+    transcript = jax.tree.map(
+        lambda array: array[0], audit._sample_transcripts(keys, table, recipe)
+    )
     masks = np.concatenate([[np.asarray(table.present)], case.near.present])
     copies = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(masks), *x.shape)), transcript)
 

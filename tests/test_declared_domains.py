@@ -311,7 +311,12 @@ def test_domains_of_one_shape_share_the_programs_of_a_fit_a_sweep_and_an_audit(t
         near = audit.neighbours(table, ADD_REMOVE)
         audit.audit(KEY, near._replace(present=near.present[:2]), recipe, 1)
         runs = with_programs._compiled, with_programs._compiled_sooner
-        counts.append([run.compiled for run in (*runs, audit._compared, audit._releases)])
+        counts.append(
+            [
+                run.num_compiled
+                for run in (*runs, audit._transcript_losses, audit._sample_transcripts)
+            ]
+        )
     assert counts[0] == counts[1]
 
     masks = np.ones((1, ROWS), bool)

@@ -81,7 +81,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_former_file(tmp_path, capsys):
             full.write("more than there is room for")
 
     parser = Parser()
-    parser.set_defaults(program=lambda _: storage.write_whole(path, write))
+    parser.set_defaults(program=lambda _: storage.write_atomically(path, write))
     assert status_of(parser, []) == BAD_INPUT
     assert capsys.readouterr().err == f"error: {path}: {os.strerror(errno.ENOSPC)}\n"
     assert path.read_text() == "former"
@@ -89,9 +89,9 @@ def test_a_full_disk_is_one_line_and_leaves_the_former_file(tmp_path, capsys):
 
 
 def test_a_lock_that_a_killed_run_left_holds_nobody_off(tmp_path):
-    (tmp_path / storage.LOCK).touch()
+    (tmp_path / storage.LOCK_FILE_NAME).touch()
     with storage.lock_folder(tmp_path):
-        assert (tmp_path / storage.LOCK).exists()
+        assert (tmp_path / storage.LOCK_FILE_NAME).exists()
     assert os.listdir(tmp_path) == []
 
 
@@ -126,6 +126,6 @@ def test_leftovers_of_a_kill_are_removed_and_a_persons_file_stays(tmp_path):
     for name in (".dpbt-new-abcd_123.csv", *own):
         (tmp_path / name).write_text("predictions")
     storage.remove_leftover(tmp_path / "new.csv")
-    storage.write_whole(tmp_path / "new.csv", lambda part: part.write_text("new"))
+    storage.write_atomically(tmp_path / "new.csv", lambda part: part.write_text("new"))
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [*own, "new.csv"]

@@ -46,7 +46,7 @@ def test_a_block_of_the_cipher_is_that_of_the_test_vectors_of_rfc_8439(name):
     key, counter, nonce, stream = VECTORS[name]
     key, nonce, expected = (little_endian(text) for text in (key, nonce, stream))
     np.testing.assert_array_equal(reference_block(key, counter, nonce), expected)
-    block = keys.block(jnp.asarray(key), jnp.uint32(counter), jnp.asarray(nonce))
+    block = keys.chacha20_blocks(jnp.asarray(key), jnp.uint32(counter), jnp.asarray(nonce))
     assert block.dtype == jnp.uint32
     np.testing.assert_array_equal(block, expected)
 
@@ -60,7 +60,7 @@ def test_random_bits_split_keys_and_folded_keys_are_the_blocks_that_their_nonces
     }
     stream = np.concatenate(expected[1])[:40]
     assert_same_words(jax.random.bits(key, (40,), jnp.uint32), stream)
-    assert_same_words(keys.key_words(key, 4, (2, 5)), stream.reshape(4, 2, 5))
+    assert_same_words(keys.random_words(key, 4, (2, 5)), stream.reshape(4, 2, 5))
     assert_same_words(
         words_of_key(jax.random.split(key, 5)), np.concatenate(expected[2])[:40].reshape(5, 8)
     )
@@ -74,7 +74,7 @@ def test_random_bits_split_keys_and_folded_keys_are_the_blocks_that_their_nonces
 def test_words_of_a_research_key_are_those_of_jax(shape):
     key, size = jax.random.key(3), 3 * int(np.prod(shape))
     expected = threefry_2x32(words_of_key(key), np.arange(size + 1, dtype=np.uint32))[:size]
-    assert_same_words(keys.key_words(key, 3, shape), expected.reshape(3, *shape))
+    assert_same_words(keys.random_words(key, 3, shape), expected.reshape(3, *shape))
 
 
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
@@ -93,8 +93,8 @@ DRAWS = {
     "bits": lambda key: jax.random.bits(key, (5, 7), jnp.uint32),
     "split": lambda key: jax.random.split(key, (3, 2)),
     "fold_in": lambda key: jax.random.fold_in(key, 17),
-    "words": lambda key: keys.key_words(key, 3, (2, 5)),
-    "fold_words": lambda key: keys.fold_words(key, jnp.arange(4, dtype=jnp.uint32)),
+    "words": lambda key: keys.random_words(key, 3, (2, 5)),
+    "fold_words": lambda key: keys.fold_in_words(key, jnp.arange(4, dtype=jnp.uint32)),
 }
 
 
@@ -147,16 +147,16 @@ def test_the_kind_of_a_key_is_known_whether_it_is_traced_or_not(kind):
     several, traced_kinds = jax.random.split(key_of(kind), 2), []
     jax.jit(
         jax.vmap(
-            lambda key: traced_kinds.append(keys.kind_of_key(key)) or keys.key_words(key, 1, ())
+            lambda key: traced_kinds.append(keys.kind_of_key(key)) or keys.random_words(key, 1, ())
         )
     )(several)
     assert traced_kinds[0] == keys.kind_of_key(several) == kind
-    for function in (keys.check, lambda key: keys.key_words(key, 1, ())):
+    for function in (keys.check_single_key, lambda key: keys.random_words(key, 1, ())):
         with pytest.raises(ValueError, match="one key of shape"):
             function(several)
 
 
-@pytest.mark.parametrize("function", [keys.kind_of_key, keys.check])
+@pytest.mark.parametrize("function", [keys.kind_of_key, keys.check_single_key])
 def test_a_value_that_is_no_key_is_refused_and_not_shown(function):
     secret = 123456789
     for value, words in (
@@ -177,9 +177,9 @@ def test_fold_words_is_a_chain_of_folds_from_the_length(kind):
     expected = jax.random.fold_in(key, 3)
     for word in sequence:
         expected = jax.random.fold_in(expected, word)
-    assert_same_words(keys.fold_words(key, sequence), expected)
-    assert_same_words(jax.jit(keys.fold_words)(key, jnp.asarray(sequence)), expected)
-    assert_same_words(keys.fold_words(key, sequence[:0]), jax.random.fold_in(key, 0))
+    assert_same_words(keys.fold_in_words(key, sequence), expected)
+    assert_same_words(jax.jit(keys.fold_in_words)(key, jnp.asarray(sequence)), expected)
+    assert_same_words(keys.fold_in_words(key, sequence[:0]), jax.random.fold_in(key, 0))
 
 
 def test_the_words_of_a_text_are_its_sha_256_before_the_others():
@@ -187,5 +187,5 @@ def test_the_words_of_a_text_are_its_sha_256_before_the_others():
     words = np.frombuffer(bytes.fromhex(digest), np.uint32)
     further_words = np.array([5, 0], np.uint32)
     key = jax.random.key(3)
-    expected = keys.fold_words(key, np.concatenate([words, further_words]))
-    assert_same_words(keys.fold_words(key, further_words, "abc"), expected)
+    expected = keys.fold_in_words(key, np.concatenate([words, further_words]))
+    assert_same_words(keys.fold_in_words(key, further_words, "abc"), expected)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.architecture import ROOT
+from tests.support.import_layers import ROOT
 
 PAGE = ROOT / "docs" / "map.md"
 FOLDERS = ("dpbt", "experiments", ".")

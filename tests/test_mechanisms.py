@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from dpbt.privacy import keys, mechanisms
 from dpbt.privacy.conversions import Cost
-from dpbt.privacy.mechanism import ROUNDING, Allowance, gdp_mu_of_pure
+from dpbt.privacy.mechanism import ROUNDING, Allowance, gdp_mu_of_pure_epsilon
 
 NUM_DRAWS = 20_000
 INTEGER_MECHANISMS = (mechanisms.discrete_laplace, mechanisms.rounded_gaussian)
@@ -74,7 +74,9 @@ def test_no_candidate_is_less_likely_than_e_to_the_minus_32_times_the_best():
     mechanism, scale = mechanisms.exponential, jnp.float32(1)
     scores = jnp.float32([0.0, -20.0, -100.0, -1e30])
     log_probs = np.log(pmf_of_selection(mechanism, scores, scale))
-    np.testing.assert_allclose(log_probs, [0, -20, -mechanisms.FLOOR, -mechanisms.FLOOR], atol=1e-5)
+    np.testing.assert_allclose(
+        log_probs, [0, -20, -mechanisms.MAX_SCALES_BEHIND, -mechanisms.MAX_SCALES_BEHIND], atol=1e-5
+    )
     assert divergence(mechanism, scores, scale, scores.at[2].set(-1e5), scale) == 0
 
 
@@ -145,7 +147,7 @@ def test_divergence_is_the_worst_log_ratio():
 def test_uniform_integers_are_random_bits_modulo_the_scale(scale):
     """64 bits up to 2^16 values, whatever the remainders; 32 bits beyond."""
     key, shape = jax.random.key(scale), (500,)
-    high, low = np.asarray(keys.key_words(key, 2, shape)).astype(np.uint64)
+    high, low = np.asarray(keys.random_words(key, 2, shape)).astype(np.uint64)
     random_bits = (high << np.uint64(32)) + low if scale <= 2**16 else low
     integers = sample(mechanisms.uniform, key, jnp.zeros(shape, jnp.int32), jnp.int32(scale))
     np.testing.assert_array_equal(integers, random_bits % np.uint64(scale))
@@ -171,7 +173,7 @@ def test_costs_are_those_of_theory(mechanism):
         np.testing.assert_allclose(cost.mu, ratio)
     else:
         np.testing.assert_allclose(cost.epsilon, ratio)
-        np.testing.assert_allclose(cost.mu, gdp_mu_of_pure(ratio))
+        np.testing.assert_allclose(cost.mu, gdp_mu_of_pure_epsilon(ratio))
     divisor = 8 if mechanism is mechanisms.exponential else 2
     np.testing.assert_allclose(cost.rho, ratio**2 / divisor)
     assert mechanism.cost(1.0, 0.0) == Cost(epsilon=np.inf, rho=np.inf, mu=np.inf)
@@ -222,13 +224,13 @@ def test_mu_of_a_pure_epsilon_is_the_least(epsilon):
     def trade_off_of_mu(mu):
         return stats.norm.cdf(stats.norm.isf(type_one_error) - mu)
 
-    mu = float(gdp_mu_of_pure(epsilon))
+    mu = float(gdp_mu_of_pure_epsilon(epsilon))
     assert np.all(trade_off_of_mu(mu) <= trade_off_of_epsilon + 1e-12)
     assert np.any(trade_off_of_mu(mu * 0.999) > trade_off_of_epsilon * (1 + 1e-9) + 1e-15)
-    assert gdp_mu_of_pure(0.0) == 0
+    assert gdp_mu_of_pure_epsilon(0.0) == 0
     tiny = np.array([1e-18, 9e-7, 1.1e-6, 1e-4])
-    np.testing.assert_allclose(gdp_mu_of_pure(tiny) / tiny, np.sqrt(np.pi / 2), rtol=1e-8)
-    assert gdp_mu_of_pure(np.inf) == np.inf
+    np.testing.assert_allclose(gdp_mu_of_pure_epsilon(tiny) / tiny, np.sqrt(np.pi / 2), rtol=1e-8)
+    assert gdp_mu_of_pure_epsilon(np.inf) == np.inf
 
 
 def renyi_divergence(p, q, order):

@@ -491,7 +491,7 @@ def test_a_table_and_a_recipe_of_another_target_are_refused_everywhere():
     everyone = np.ones((1, ROWS), bool)
     for table in (read["number"], weighted):
         with pytest.raises(ValueError, match="two classes, and no weights"):
-            sweeps.checked_tasks(sweeps.Task("t", table, everyone, everyone, {}))
+            sweeps.list_tasks(sweeps.Task("t", table, everyone, everyone, {}))
 
 
 @pytest.mark.slow

@@ -86,7 +86,7 @@ def test_a_part_is_never_wider_than_the_file(tmp_path, umask, asked, kept):
         part.write_text("all of it")
 
     with under(umask):
-        storage.write_whole(path, write, mode=asked)
+        storage.write_atomically(path, write, mode=asked)
     final = asked & ~umask if kept is None else kept
     assert mode(path) == final
     assert path.read_text() == "all of it"

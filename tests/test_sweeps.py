@@ -15,6 +15,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes, sweeps
+from dpbt.sweeps import batches, runner
 from tests.support import worker_process
 
 AXES = {
@@ -226,7 +227,7 @@ def test_bad_runs_are_refused_before_the_folder_is_begun(tmp_path):
 @pytest.mark.slow
 def test_programs_are_compiled_once_and_given_back(tmp_path, monkeypatch, sweeps_without_training):
     """Thousands of pieces of compiled code in one process would abort it."""
-    made, alive, compiled = [], [], sweeps._Program._compile
+    made, alive, compiled = [], [], batches.GroupProgram._compile
 
     def watched(program, arguments):
         found = compiled(program, arguments)
@@ -237,8 +238,8 @@ def test_programs_are_compiled_once_and_given_back(tmp_path, monkeypatch, sweeps
         gc.collect()
         alive.append(sum(program() is not None for program in made))
 
-    monkeypatch.setattr(sweeps._Program, "_compile", watched)
-    monkeypatch.setattr(sweeps, "THREADS", 1)
+    monkeypatch.setattr(batches.GroupProgram, "_compile", watched)
+    monkeypatch.setattr(runner, "THREADS", 1)
     sweep = sweeps.Sweep("own", one_depth, {"depth": (1, 2)})
     sweeps.run(sweep, worker_process.sweep_tasks()[0], tmp_path, about={}, progress=count)
     assert len(made) == 2

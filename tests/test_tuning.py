@@ -212,7 +212,7 @@ def test_a_choice_is_float_if_any_candidate_is():
     some = [books[0], structs.replace(books[1], lines=(inexact,)), *books[2:]]
     for given, exact in ((books, True), (some, False)):
         choice = conversions.choice_among_fits(
-            given, selection.count, "log_loss", candidates=4, disjoint=True
+            given, selection.count, score="log_loss", num_candidates=4, disjoint=True
         )
         book = structs.replace(books[0], lines=(*books[0].lines, score), choice=choice)
         assert book.exact is exact
@@ -348,11 +348,11 @@ def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
             flipped[0], moved[0] = ~target[0], rng.normal(0, 6)
             other = statistic(flipped, present, moved)
         found.append(abs(whole - other))
-    assert max(found) == tuning.LOG_LOSS.max_of_row
+    assert max(found) == tuning.LOG_LOSS.max_per_row
     single = [recipes.oblivious_boost(epsilon=1.0, delta=1e-6, **SMALL, relation=relation)]
     assert (
         tuning.plan_choice(single, tuning.selection()).line.sensitivity
-        == tuning.LOG_LOSS.max_of_row
+        == tuning.LOG_LOSS.max_per_row
     )
 
 

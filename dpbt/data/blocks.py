@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt.common.storage import Digits, open_record
+from dpbt.common.storage import Digits, read_record
 from dpbt.common.validate import as_path
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain, Label
@@ -309,7 +309,14 @@ def open_folder(folder: str | Path) -> BlockTable:
             f"{folder}: no table in blocks, as it has no {MANIFEST}, which `dpbt convert` writes "
             "last; convert the rows again"
         )
-    manifest = open_record(Manifest, path, FORMAT, VERSION, "a table in blocks", AGAIN)
+    manifest = read_record(
+        Manifest,
+        path,
+        format_name=FORMAT,
+        format_version=VERSION,
+        description="a table in blocks",
+        remedy=AGAIN,
+    )
     if not manifest.domain:
         raise ValueError(f"{path}: a domain needs at least one column")
     rows, each = [block.rows for block in manifest.blocks], manifest.rows_per_block

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.common.storage import name_in_errors, seal_record, write_whole
-from dpbt.common.validate import as_path, check_whole_number
+from dpbt.common.storage import encode_record, name_path_in_errors, write_atomically
+from dpbt.common.validate import as_path, check_positive_integer
 from dpbt.data import blocks, domains
 from dpbt.data.blocks import Block, BlockTable, Manifest, Rows
 from dpbt.data.cells import RawColumn, by_position
@@ -181,8 +181,8 @@ def convert(
     # Check what is public.
     folder = as_path("folder", folder)
     if capacity is not None:
-        capacity = check_whole_number("capacity", capacity, MAX_ROWS_IN_BLOCKS)
-    each = check_whole_number("rows_per_block", rows_per_block, MAX_ROWS)
+        capacity = check_positive_integer("capacity", capacity, MAX_ROWS_IN_BLOCKS)
+    each = check_positive_integer("rows_per_block", rows_per_block, MAX_ROWS)
     label = Label.of(negative, positive, target, max_weight, max_rows_per_user, ignore_case)
 
     def encode(given: RawRows) -> tuple[Rows, Any]:
@@ -221,9 +221,9 @@ def convert(
             rows_per_block=each,
             blocks=files,
         )
-        text = seal_record(manifest, blocks.FORMAT, blocks.VERSION)
+        text = encode_record(manifest, format_name=blocks.FORMAT, format_version=blocks.VERSION)
         path = folder / blocks.MANIFEST
-        write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
+        write_atomically(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
         failed.pop_all()
     return blocks.open_folder(folder)
 
@@ -311,7 +311,7 @@ def _write_block(folder: Path, number: int, rows: Rows) -> Block:
     """
     path, digest = folder / blocks.block_name(number), hashlib.sha256()
     with (
-        name_in_errors(path),
+        name_path_in_errors(path),
         open(path, "xb", opener=lambda at, flags: os.open(at, flags, 0o600)) as file,
     ):
         for array in rows:

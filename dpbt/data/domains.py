@@ -29,7 +29,7 @@ from dpbt.common.validate import (
     as_path,
     check_boolean,
     check_choice,
-    check_whole_number,
+    check_positive_integer,
     show_value,
 )
 from dpbt.data.cells import (
@@ -327,7 +327,7 @@ class UserColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self):
         msgspec.structs.force_setattr(
-            self, "most", check_whole_number("max_rows_per_user", self.most)
+            self, "most", check_positive_integer("max_rows_per_user", self.most)
         )
         check_boolean("ignore_case", self.ignore_case)
 
@@ -589,7 +589,7 @@ def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> tu
     path = as_path("path", path)
     text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
-        content = storage.parse(text, "the domain")
+        content = storage.parse_json(text, "the domain")
         given = content if isinstance(content, dict) else {}
         columns, entry, listed = map(given.get, ("columns", "label", "names"))
         beside = {name: given[name] for name in ("weight", "user") if given.get(name) is not None}

@@ -20,7 +20,7 @@ from dpbt.common.validate import (
     check_boolean,
     check_choice,
     check_interval,
-    check_whole_number,
+    check_positive_integer,
     show_value,
 )
 from dpbt.data.cells import (
@@ -145,7 +145,7 @@ class Numeric(_Kind, frozen=True):
                     f"Numeric: cuts make {bins} bins of no other scale, got "
                     f"bins={show_value(self.bins)} and scale={self.scale!r} beside them"
                 )
-        bins = check_whole_number("Numeric: bins", bins, MAX_BINS - bool(self.missing))
+        bins = check_positive_integer("Numeric: bins", bins, MAX_BINS - bool(self.missing))
         self._keep(low=low, high=high, cuts=cuts, bins=bins, missing=bool(self.missing))
 
         with np.errstate(all="ignore"):

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.validate import check_boolean, check_whole_number
+from dpbt.common.validate import check_boolean, check_positive_integer
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, Label, declare, encode, positions, splits
 from dpbt.data.kinds import Target, target_fingerprint
@@ -97,7 +97,7 @@ def table(
     declared = Label.of(negative, positive, target, max_weight, max_rows_per_user, ignore_case)
     own_domain = declare(domain)
     if capacity is not None:
-        capacity = check_whole_number("capacity of a table in memory", capacity, MAX_ROWS)
+        capacity = check_positive_integer("capacity of a table in memory", capacity, MAX_ROWS)
     check_boolean("exact", exact)
 
     # Read what is private, each row by itself, and then the rows of each user by themselves.

@@ -109,7 +109,7 @@ def signed_row_sums(signed: Array, columns: Array, step: AnyArray) -> Array:
     products = signed[None] * jnp.trunc(columns * 2.0**14).astype(jnp.int32)
     with variates.double_precision():
         sums = jnp.sum(products.astype(jnp.int64), axis=1)
-        return jnp.floor(variates.double(sums) / variates.double(step)).astype(jnp.int32)
+        return jnp.floor(variates.to_float64(sums) / variates.to_float64(step)).astype(jnp.int32)
 
 
 HALFSPACES = hypotheses.HALFSPACES.with_training(

@@ -15,7 +15,7 @@ from dpbt.common.arithmetic import (
     Array,
     array_namespace,
     fold,
-    map_over_parts,
+    map_over_first_axis,
     round_separately,
     sum_in_order,
 )
@@ -495,7 +495,7 @@ def assign_leaves_by_position(attribute: Any, threshold: Any, position: Any, tre
 
 def shares_of_reached_leaves(group: TreeGroup, position: Any) -> Any:
     """f32[P, N]: theta of the leaf of each tree that each row ends in."""
-    leaf = map_over_parts(
+    leaf = map_over_first_axis(
         lambda tree: assign_leaves_by_position(tree[0], tree[1], position),
         (group.attribute, group.threshold),
     )

@@ -229,7 +229,7 @@ def perspectives_of_weights(loss: types.ProperLoss, counts: Array) -> Array:
         loss: the criterion.
         counts: i32[nodes, 2, ...], class weights in grid units.
     """
-    weight = variates.double(counts) / GRID
+    weight = variates.to_float64(counts) / GRID
     return loss.perspective(weight[:, 1], weight[:, 0])
 
 
@@ -416,7 +416,7 @@ def split_scorer(family: LossFamily) -> Callable[..., Scores]:
             chosen_from = ~((noise == 0) & pure)[:, None]
             if allowed is not None:
                 chosen_from = chosen_from & allowed[None, :]
-            exact = split_scores(family(variates.double(alpha)), products, totals)
+            exact = split_scores(family(variates.to_float64(alpha)), products, totals)
             return mechanisms.behind_best(exact, chosen_from)
 
     return scores
@@ -477,7 +477,10 @@ class SplitPricing:
         So a fit in memory and one in blocks have the same.
         """
         with variates.double_precision():
-            numbers = variates.double(jnp.asarray(alpha)), variates.double(jnp.asarray(rows))
+            numbers = (
+                variates.to_float64(jnp.asarray(alpha)),
+                variates.to_float64(jnp.asarray(rows)),
+            )
             bound = self.bound(family(numbers[0]), numbers[1])
             return (self.moves * bound).astype(jnp.float32)
 

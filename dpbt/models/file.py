@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from dpbt.common import arithmetic
 from dpbt.common.arithmetic import Array, array_namespace
-from dpbt.common.storage import open_record, seal_record, write_whole
+from dpbt.common.storage import encode_record, read_record, write_atomically
 from dpbt.common.validate import show_value
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
@@ -259,8 +259,8 @@ def write_model(
         kind=about.kind.name,
         arrays=_pack_arrays(arrays, {**_INTERCEPT, **dict(about.kind.arrays)}),
     )
-    text = seal_record(content, FORMAT, VERSION)
-    write_whole(path, lambda part: part.write_bytes(text))
+    text = encode_record(content, format_name=FORMAT, format_version=VERSION)
+    write_atomically(path, lambda part: part.write_bytes(text))
 
 
 def _has_splits_of(domain: Domain, model: Any) -> bool:
@@ -351,7 +351,14 @@ def read_model(path: Path) -> dict[str, Any]:
         ValueError: as `dpbt.load`.
         OSError: if the file cannot be read.
     """
-    content = open_record(_File, path, FORMAT, VERSION, "a saved model", "save the model again")
+    content = read_record(
+        _File,
+        path,
+        format_name=FORMAT,
+        format_version=VERSION,
+        description="a saved model",
+        remedy="save the model again",
+    )
     try:
         return _fields_of_file(content)
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:

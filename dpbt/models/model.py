@@ -26,7 +26,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import Array, array_namespace
-from dpbt.common.validate import as_path, check_whole_number, is_traced
+from dpbt.common.validate import as_path, check_positive_integer, is_traced
 from dpbt.data import domains
 from dpbt.data.cells import eager_advice
 from dpbt.data.domains import Domain, names_of
@@ -542,7 +542,7 @@ def statement(
             from dpbt.privacy import pricing
 
             book = pricing.reprice_ledger(
-                book, check_whole_number("max_rows_per_user", max_rows_per_user)
+                book, check_positive_integer("max_rows_per_user", max_rows_per_user)
             )
         name = None if isinstance(model, Ledger) else known.name
         version = kept.versions.get("dpbt", "") if kept else dpbt.__version__
@@ -596,7 +596,7 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
         places = [each.start() for each in re.finditer(r"^tree \d+$", words, re.MULTILINE)]
         if not places:
             raise ValueError(f"the hypotheses of {about.name} are no trees; all of it is shown")
-        left = len(places) - check_whole_number("trees", trees)
+        left = len(places) - check_positive_integer("trees", trees)
         if left > 0:
             words = f"{words[: places[trees]]}{left} more trees are not shown"
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):

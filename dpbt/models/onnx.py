@@ -12,7 +12,7 @@ import numpy as np
 
 from dpbt.common.arithmetic import LN2
 from dpbt.common.extras import import_extra
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
@@ -49,7 +49,7 @@ def export(model: Model, path: str | Path) -> None:
     about = model.about
     if about.kind.add_to_graph is None:
         raise ValueError(f"the hypotheses of {about.name} are of your own, and no graph has them")
-    onnx: Any = import_extra("onnx", "onnx", "an ONNX file")
+    onnx: Any = import_extra("onnx", extra="onnx", purpose="an ONNX file")
     graph, helper, types = Graph(onnx), onnx.helper, onnx.TensorProto
     rows = Value(graph, "rows")
     score, share = about.kind.add_to_graph(graph, model.hypotheses, rows, model.splits)
@@ -72,7 +72,7 @@ def export(model: Model, path: str | Path) -> None:
         texts["classes"] = json.dumps(list(about.classes))
     helper.set_model_props(whole, texts)
     onnx.checker.check_model(whole, full_check=True)
-    write_whole(path, lambda part: part.write_bytes(whole.SerializeToString()))
+    write_atomically(path, lambda part: part.write_bytes(whole.SerializeToString()))
 
 
 Outputs = dict[str, tuple[str, tuple[int, ...]]]

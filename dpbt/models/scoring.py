@@ -20,7 +20,7 @@ from dpbt.learners.hypotheses import EncodedRows, Hypotheses
 from dpbt.public_types import Splits, have_same_splits, splits_of_bits
 
 if TYPE_CHECKING:
-    from dpbt.common.programs import Programs
+    from dpbt.common.compilation import BoundedJit
 
 BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""
@@ -102,19 +102,19 @@ def predict_in_blocks(model: Any, rows: Any, what: What) -> Array:
 
 
 @functools.cache
-def compiled_predictor(what: What) -> "Programs[Array]":
+def compiled_predictor(what: What) -> "BoundedJit[Array]":
     """A function of rows as a program of JAX."""
     import jax
     import jax.numpy as jnp
 
-    from dpbt.common import programs
+    from dpbt.common import compilation
 
     def run(
         kind: HypothesisKind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
     ) -> Array:
         return what(kind, *jax.tree.map(jnp.asarray, (hypotheses, intercept, rows)))
 
-    return programs.keep_compiled(static_argnames=("kind",))(run)
+    return compilation.jit_with_bounded_cache(static_argnames=("kind",))(run)
 
 
 def encoded_bins(model: Any, rows: Any) -> Array:
@@ -208,5 +208,5 @@ def answers_of_votes(stated: Array, voting: str, key: Any = None) -> Array:
 
     from dpbt.privacy import keys
 
-    keys.check(key)
+    keys.check_single_key(key)
     return jax.random.uniform(key, mean.shape, mean.dtype) < mean

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpbt.common.arithmetic import LN2
 from dpbt.common.extras import import_extra
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.hypotheses import OBLIVIOUS, TREE_GROUPS, TREES, tree_depth
@@ -50,7 +50,7 @@ def export(model: Model, path: str | Path) -> None:
         raise ValueError(
             f"the hypotheses of {about.name} are no trees, and treelite has only these"
         )
-    treelite: Any = import_extra("treelite", "treelite", "a file of treelite")
+    treelite: Any = import_extra("treelite", extra="treelite", purpose="a file of treelite")
     builder, trees = treelite.model_builder, list(_trees_of_model(model))
 
     # What margins are, and what is made of them.
@@ -86,7 +86,7 @@ def export(model: Model, path: str | Path) -> None:
     for feature, right, leaf in trees:
         _add_node(built, bins, feature, right, scale * leaf.astype(np.float64))
     whole = built.commit()
-    write_whole(path, lambda part: whole.serialize(str(part)))
+    write_atomically(path, lambda part: whole.serialize(str(part)))
 
 
 Trees = Iterator[tuple[np.ndarray, Any, np.ndarray]]

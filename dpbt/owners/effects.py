@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpbt.common.validate import check_choice, check_whole_number, show_value
+from dpbt.common.validate import check_choice, check_positive_integer, show_value
 from dpbt.data.domains import Domain
 from dpbt.models import model as models
 from dpbt.models.model import Model, domain_of
@@ -229,7 +229,7 @@ def _score_columns(
         f64[combinations, rows, ...]; all combinations have the same rows, but for their own bins.
         And whether these rows have every combination of the other columns' bins.
     """
-    check_whole_number("draws", draws)
+    check_positive_integer("draws", draws)
     bins = [column.n_bins for column in domain.values()]
     others = [column for column in range(len(bins)) if column not in chosen]
     combinations = _every_combination([bins[column] for column in chosen])

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.watching import show_progress
+from dpbt.common.progress import show_progress
 from dpbt.data import declarations, domains, tables
 from dpbt.data.cells import eager_advice
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of
@@ -192,7 +192,7 @@ class PrivateEstimator(BaseEstimator):
         with show_progress("making the table", verbose):
             private, report = read(reading, given, labels, answers, weights, room)
         key, public_key = keys_of(self.random_state)
-        key = keys.noise_key(key, [private])
+        key = keys.derive_noise_key(key, [private])
         with show_progress("learning", verbose) as progress:
             model = fit(key, private, recipe, public_key, progress=progress)
         self._warn()

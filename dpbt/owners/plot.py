@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpbt.common.validate import check_whole_number, show_value
+from dpbt.common.validate import check_positive_integer, show_value
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.hypotheses import SHAPES
@@ -70,7 +70,7 @@ def attributes(
         ValueError: as `attribute_effects`, and for `most` below 1.
         ImportError: without matplotlib.
     """
-    check_whole_number("most", most)
+    check_positive_integer("most", most)
     effects = attribute_effects(model, domain, noise=True)
     first, target = effects[:most], model.about.target
     ax = _panel(ax, (6.0, 1.2 + 0.26 * len(first)))
@@ -181,7 +181,7 @@ def shapes(
         ValueError: as `shape`, and for `most` below 1.
         ImportError: without matplotlib.
     """
-    check_whole_number("most", most)
+    check_positive_integer("most", most)
     known = domain_of(model, domain)
     own = model.about.kind is SHAPES and of == "score"
     named = (

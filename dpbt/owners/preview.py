@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import programs
-from dpbt.common.validate import check_interval, check_whole_number, show_value
+from dpbt.common import compilation
+from dpbt.common.validate import check_interval, check_positive_integer, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target
@@ -84,7 +84,7 @@ def preview(
     """
     share, count = (
         float(check_interval("signal", signal, "(0, 1)")),
-        check_whole_number("repeats", repeats, 1000),
+        check_positive_integer("repeats", repeats, 1000),
     )
     recipes = list(recipes)
     if not recipes or any(not isinstance(r, Recipe) or np.ndim(r.rows) for r in recipes):
@@ -121,7 +121,7 @@ def preview(
     return Preview(lines, words, "R^2" if kinds.response_of(target).is_number else "accuracy")
 
 
-@programs.keep_compiled()
+@compilation.jit_with_bounded_cache()
 def _scores(key: Array, table: Table, recipe: Recipe) -> Array:
     """f32[N] or f32[N, K]; recipes that differ in numbers alone share a program."""
     return jnp.moveaxis(boost(key, table, recipe).scores, 0, -1)

@@ -154,7 +154,7 @@ class DrawSpec:
     @property
     def for_places(self) -> bool:
         """Whether it is for places of the table, and reads no row."""
-        return self.mechanism.at is not None and not self.mechanism.price.reads_rows
+        return self.mechanism.sample_places is not None and not self.mechanism.price.reads_rows
 
 
 def _hash_site(site: str) -> int:
@@ -621,9 +621,9 @@ def sums(
                 "read in parts has one draw for all of them; draw it by mechanisms.assignment"
             )
         if ask.for_places:
-            assert ask.mechanism.at is not None
+            assert ask.mechanism.sample_places is not None
             own = site_key(given.key, ask.site)
-            return ask.mechanism.at(own, ask.value, ask.scale, given.place), None
+            return ask.mechanism.sample_places(own, ask.value, ask.scale, given.place), None
         output = given.sites.get(ask.site, jnp.zeros_like(ask.output))
         return output, ask.total if ask.site in wanted else None
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from dpbt.common import programs
-from dpbt.common.validate import check_interval, check_whole_number
+from dpbt.common import compilation
+from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy import accounting, apart, boundary, dataflow, keys, mechanisms
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.boundary import DrawSpec, PricedDraw, budget_group_of_site, is_static
@@ -190,7 +190,7 @@ def ledger_line(
         raise ValueError(f"moved of the draw {site!r} must say how many of its outputs a row moves")
     given = {"pays": pays, "times": times, "moved": 1 if moved is None else moved}
     pays, times, outputs = (
-        check_whole_number(f"{name} of the draw {site!r}", value, 2**62)
+        check_positive_integer(f"{name} of the draw {site!r}", value, 2**62)
         for name, value in given.items()
     )
     of_all = people * float(
@@ -330,7 +330,7 @@ def _evaluate_settings(flat: Recipe, phase: Phase) -> Mapping[str, DrawSpec]:
     )
 
 
-@programs.keep_compiled(static_argnames=("learner", "phase", "weight_update"))
+@compilation.jit_with_bounded_cache(static_argnames=("learner", "part", "weight_update"))
 def describe_draws(
     learner: WeakLearner,
     phase: Phase,

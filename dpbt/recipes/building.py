@@ -20,8 +20,8 @@ from dpbt.common.validate import (
     check_choice,
     check_floats,
     check_interval,
-    check_whole_number,
-    check_whole_numbers,
+    check_positive_integer,
+    check_positive_integers,
     show_value,
 )
 from dpbt.losses import as_loss_family, check_loss
@@ -175,7 +175,7 @@ def checked_privacy_request(
     shared = {"epsilon": epsilon, "delta": delta, "rows": rows, "rounds": rounds}
     check_axes(**shared, **(options or {}))
     check_choice("calibration", calibration, ("tight", "published"))
-    checked_rows = check_interval("rows", rows, f"[1, {max_rows}]", whole=True)
+    checked_rows = check_interval("rows", rows, f"[1, {max_rows}]", whole_numbers=True)
     rows_in_float32 = checked_rows.astype(np.float32)
     if np.any(checked_rows != rows_in_float32):
         above = np.nextafter(rows_in_float32, np.float32(np.inf)).astype(int)
@@ -191,10 +191,10 @@ def checked_privacy_request(
         epsilon=checked_epsilon,
         delta=checked_delta,
         rows=checked_rows,
-        rounds=check_whole_numbers("rounds", rounds).astype(np.int32),
+        rounds=check_positive_integers("rounds", rounds).astype(np.int32),
         calibration=calibration,
         relation=to_relation(relation),
-        max_rows_per_user=check_whole_number("max_rows_per_user", max_rows_per_user),
+        max_rows_per_user=check_positive_integer("max_rows_per_user", max_rows_per_user),
     )
     if request.is_approximate and not (request.is_tight or has_published_delta):
         raise ValueError("delta must be 0, as the published calibration has no other")
@@ -331,7 +331,7 @@ def build_recipe(
             fraction, for fractions of a budget that are no numbers above 0, or more than all of it,
             and as `Recipe`.
     """
-    validate.warn_of_delta(request.delta, request.rows)
+    validate.warn_of_large_delta(request.delta, request.rows)
     _check_axes_beside(request, parts.weighting, "weighting")
     _check_axes_beside(request, fractions or {}, "fractions")
     draft = _draft_recipe(request, parts)
@@ -367,7 +367,7 @@ def build_recipe_of_fixed_noise(
     Raises:
         ValueError: if a number does not fit float32, and as `Recipe`.
     """
-    validate.warn_of_delta(request.delta, request.rows)
+    validate.warn_of_large_delta(request.delta, request.rows)
     _check_axes_beside(request, parts.weighting, "weighting")
     draft = _draft_recipe(request, parts)
     params = make_params(draft.public()._replace(rows=request.rows))

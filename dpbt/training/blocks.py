@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import programs
-from dpbt.common.validate import as_path, check_interval, check_whole_number
-from dpbt.common.watching import Progress, Report
+from dpbt.common import compilation
+from dpbt.common.progress import Progress, ReportProgress
+from dpbt.common.validate import as_path, check_interval, check_positive_integer
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.public_types import redacted_repr
@@ -68,7 +68,7 @@ def fit_in_blocks(
     checkpoint: str | Path | Checkpoint | None = None,
     memory: float,
     threads: int | None = None,
-    progress: Report | None = None,
+    progress: ReportProgress | None = None,
 ) -> FittedParts:
     """`fit.fit_unwarned` of a table in blocks.
 
@@ -80,7 +80,7 @@ def fit_in_blocks(
     """
     capacity, first, public_key = check_fit_in_blocks(key, table, recipe, public_key)
     recipe = checks.without_domain(recipe)  # so that domains share programs
-    workers = os.cpu_count() or 1 if threads is None else check_whole_number("threads", threads)
+    workers = os.cpu_count() or 1 if threads is None else check_positive_integer("threads", threads)
     plan = plan_for(table, recipe, float(check_interval("memory", memory, "(0, inf)")), workers)
     report = progress or (lambda state: None)
 
@@ -169,33 +169,35 @@ def check_fit_in_blocks(
 # The public steps, each of which is compiled once for a recipe. They read releases of 32 bits.
 
 
-_compiled_after_prologue = programs.keep_compiled()(steps.after_prologue)
-_compiled_finish_round = programs.keep_compiled()(steps.finish_round)
-_compiled_score_line = programs.keep_compiled()(steps.score_line)
-_draw_specs = programs.keep_compiled(static_argnames=("phase",))(absent_row.draw_specs)
-_public_draws = programs.keep_compiled(static_argnames=("phase",))(absent_row.public_draws)
+_compiled_after_prologue = compilation.jit_with_bounded_cache()(steps.after_prologue)
+_compiled_finish_round = compilation.jit_with_bounded_cache()(steps.finish_round)
+_compiled_score_line = compilation.jit_with_bounded_cache()(steps.score_line)
+_draw_specs = compilation.jit_with_bounded_cache(static_argnames=("phase",))(absent_row.draw_specs)
+_public_draws = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
+    absent_row.public_draws
+)
 
 
 def _after_prologue(recipe: Recipe, prologue: Releases) -> steps.AfterPrologue:
-    return _compiled_after_prologue(recipe, totals.narrow_release(prologue))
+    return _compiled_after_prologue(recipe, totals.release_as_float32(prologue))
 
 
 def _finish_round(
     recipe: Recipe, release: Releases, public: Public, state: RoundState
 ) -> steps.LearnedRound:
-    return _compiled_finish_round(recipe, totals.narrow_release(release), public, state)
+    return _compiled_finish_round(recipe, totals.release_as_float32(release), public, state)
 
 
 def _score_line(recipe: Recipe, initial_score: Array, epilogue: Releases) -> steps.ScoreLine:
-    return _compiled_score_line(recipe, initial_score, totals.narrow_release(epilogue))
+    return _compiled_score_line(recipe, initial_score, totals.release_as_float32(epilogue))
 
 
 _COMPILED_STEPS = PublicSteps(
     after_prologue=_after_prologue,
-    begin_round=programs.keep_compiled()(steps.begin_round),
+    begin_round=compilation.jit_with_bounded_cache()(steps.begin_round),
     finish_round=_finish_round,
     score_line=_score_line,
-    model_hypotheses=programs.keep_compiled()(steps.model_hypotheses),
+    model_hypotheses=compilation.jit_with_bounded_cache()(steps.model_hypotheses),
 )
 
 
@@ -230,7 +232,7 @@ class _BlockExecutor:
     structure_keys: PhaseValues
     dummy: Table
     rounds_of_pass: int
-    report: Report
+    report: ReportProgress
     steps: PublicSteps = _COMPILED_STEPS
     once: dict[str, Releases] = dataclasses.field(default_factory=dict)
     of_rounds: list[Releases] = dataclasses.field(default_factory=list)
@@ -335,13 +337,13 @@ class _BlockExecutor:
         public = first.public._replace(round=numbers, structure=structures)
         pending = self._take_pending(phase, first)
         for stage in pricing.pass_stages(recipe, phase):
-            sites = _stack_on_host([totals.narrow_release(release) for release in released])
+            sites = _stack_on_host([totals.release_as_float32(release) for release in released])
             batch = Batch(Context(public, first.bound), sites, pending)
             sums, cap = self.passes.sums(phase, batch, jnp.stack(noise), stage)
             pending = None  # the scores have it now
             for place, (release, context) in enumerate(zip(released, contexts, strict=True)):
                 for site in stage:
-                    known = {**zeros, **totals.narrow_release(release)}
+                    known = {**zeros, **totals.release_as_float32(release)}
                     asked = _draw_specs(phase, recipe, self.dummy, context, known)
                     own = jax.tree.map(lambda array, place=place: array[place], sums[site])
                     release |= totals.draw_from_sums(

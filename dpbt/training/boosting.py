@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from dpbt.common import programs
+from dpbt.common import compilation
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.training import checks, run_keys
@@ -111,13 +111,13 @@ def _check_and_strip(
 
 
 # Always compiled: op by op, the classes of an author would be handed the values of rows.
-@programs.keep_compiled()
+@compilation.jit_with_bounded_cache()
 def _replayed(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     ran = _run_with_recorded_draws(transcript, [table], recipe, boundary.log_prob)
     return Replayed(_values_by_site(ran.kept), ran.hypotheses)
 
 
-@programs.keep_compiled()
+@compilation.jit_with_bounded_cache()
 def _compared(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[str, tuple[Array, StepLoss]]:
@@ -145,7 +145,7 @@ def _run_with_recorded_draws(
     return run(recipe, prepared, answer, entries)
 
 
-@programs.keep_compiled()
+@compilation.jit_with_bounded_cache()
 def redraw_hypotheses(
     keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table
 ) -> Hypotheses:

@@ -276,9 +276,9 @@ def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> Array | 
     Raises:
         ValueError: if one of these does not hold, and for a site that is withheld and not drawn.
     """
-    keys.check(key)
+    keys.check_single_key(key)
     if public_key is not None:
-        keys.check(public_key, "public_key")
+        keys.check_single_key(public_key, "public_key")
         same_kind = keys.kind_of_key(key) == keys.kind_of_key(public_key)
         if (
             same_kind

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from dpbt.common import programs
+from dpbt.common import compilation
+from dpbt.common.progress import Progress, ReportProgress, ignore_progress
 from dpbt.common.validate import check_interval, is_traced
-from dpbt.common.watching import Progress, Report, ignore_progress
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import Model
@@ -119,7 +119,7 @@ def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -
     return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
 
 
-_compiled_boost = programs.keep_compiled()(_boost)
+_compiled_boost = compilation.jit_with_bounded_cache()(_boost)
 
 
 MEMORY = 4 * 2**30
@@ -136,7 +136,7 @@ def fit(
     checkpoint: str | Path | None = None,
     memory: float = MEMORY,
     threads: int | None = None,
-    progress: Report | None = None,
+    progress: ReportProgress | None = None,
 ) -> Model:
     """Learn an ensemble: a function of noisy releases alone, with the guarantee of its ledger.
 
@@ -147,8 +147,9 @@ def fit(
     decides which tree has it. Greedy trees are worked out in double precision, and two programs
     may round the last bit of a leaf in different ways, though rarely (docs/scaling.md).
 
-    It returns when the work is done. The programs of the last `programs.KEPT` kinds of recipes and
-    tables are kept, and those that were not used for the longest time are given back.
+    It returns when the work is done. The programs of the last
+    `compilation.MAX_PROGRAMS_OF_FUNCTION` kinds of recipes and tables stay in memory, and those
+    that were not used for the longest time are dropped.
 
     Args:
         key: one typed key, a secret: whoever has it can subtract the noise. `keys.fresh_key()`
@@ -171,7 +172,7 @@ def fit(
             sixteenth of them for rounds side by side; one in blocks has blocks that fit beside the
             scores of all rows.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
-        progress: called with a `watching.Progress`, of public numbers alone, as the rounds go on.
+        progress: called with a `progress.Progress`, of public numbers alone, as the rounds go on.
             Of a table in memory only long runs tell, whose program is then not kept on disk.
 
     Raises:
@@ -193,12 +194,12 @@ def fit(
         checks.check_run(
             absent_row.absent_row(table) if isinstance(table, BlockTable) else table, recipe
         )
-        keys.check(key)
+        keys.check_single_key(key)
         filter.check(recipe, None if checkpoint is None else key)
         pay = filter.payment_callback(recipe.on(table), key)
     more: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
     model = fit_unwarned(key, table, recipe, public_key, pay=pay, memory=memory, **more)
-    keys.warn_of_research(key)
+    keys.warn_of_research_key(key)
     return model
 
 
@@ -211,7 +212,7 @@ def fit_unwarned(
     pay: Pay | None = None,
     memory: float = MEMORY,
     checkpoint: str | Path | Checkpoint | None = None,
-    progress: Report | None = None,
+    progress: ReportProgress | None = None,
     **in_blocks: Any,
 ) -> Model:
     """`fit` for callers that warn of a research key, and hold a checkpoint, in their own words.
@@ -273,7 +274,7 @@ def fit_unwarned(
 
 
 @contextlib.contextmanager
-def _report_rounds(report: Report | None, rounds: int) -> Iterator[np.int32 | None]:
+def _report_rounds(report: ReportProgress | None, rounds: int) -> Iterator[np.int32 | None]:
     """The number of a run whose rounds are reported; None without a report."""
     if report in (None, ignore_progress):
         yield None
@@ -307,8 +308,8 @@ def _run(
 OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}
 """XLA's former way to turn loops into code for a processor: it compiles sooner and runs longer."""
 
-_compiled = programs.keep_compiled(static_argnames=("batch",))(_run)
-_compiled_sooner = programs.keep_compiled(
+_compiled = compilation.jit_with_bounded_cache(static_argnames=("batch",))(_run)
+_compiled_sooner = compilation.jit_with_bounded_cache(
     static_argnames=("batch",), compiler_options=OLDER_EMITTER
 )(_run)
 

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import programs
+from dpbt.common import compilation
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
@@ -230,9 +230,9 @@ def _sums_of_slice(
 
 
 # The new scores take the place of the old ones.
-_summed = programs.keep_compiled(donate_argnames=("scores",), static_argnames=("phase", "wanted"))(
-    _sums_of_slice
-)
+_summed = compilation.jit_with_bounded_cache(
+    donate_argnames=("scores",), static_argnames=("phase", "wanted")
+)(_sums_of_slice)
 
 
 class Passes:

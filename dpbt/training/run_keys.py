@@ -37,7 +37,7 @@ def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
         jax.lax.bitcast_convert_type(jnp.concatenate([*of_one_type]), jnp.uint32)
         for _, of_one_type in itertools.groupby(leaves, lambda leaf: leaf.dtype)
     ]
-    return keys.fold_words(key, jnp.concatenate(bits), " | ".join(words))
+    return keys.fold_in_words(key, jnp.concatenate(bits), " | ".join(words))
 
 
 def words_of_recipe(recipe: Recipe) -> list[str]:

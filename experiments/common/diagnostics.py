@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.validate import check_whole_number
+from dpbt.common.validate import check_positive_integer
 from dpbt.data.domains import Domain, predicates
 from dpbt.data.splits import as_device_array
 from dpbt.learners import trees
@@ -108,7 +108,7 @@ def margin_histogram(values: np.ndarray, bins: int = 40) -> Histogram:
     Raises:
         ValueError: if `bins` is not an integer of at least 1.
     """
-    check_whole_number("bins", bins)
+    check_positive_integer("bins", bins)
     counts, edges = np.histogram(np.clip(values, -1, 1), bins=bins, range=(-1, 1))
     return Histogram(counts / max(len(values), 1), edges)
 
@@ -208,13 +208,13 @@ def rademacher_complexity(key: Array, splits: Array, draws: int = 200) -> Estima
     Raises:
         ValueError: for anything else; no number of rows is shown.
     """
-    keys.check(key)
+    keys.check_single_key(key)
     splits = as_device_array("splits", splits)
     if splits.ndim != 2 or splits.dtype != bool or 0 in splits.shape:
         raise ValueError(
             f"splits must be bool of rank 2, with a row and a split, got {dtype_and_rank(splits)}"
         )
-    if check_whole_number("draws", draws) < 2:
+    if check_positive_integer("draws", draws) < 2:
         raise ValueError(f"draws must be at least 2 for a standard error, got {draws}")
 
     largest = _max_correlations(key, jnp.asarray(splits).astype(jnp.int8), draws)

@@ -58,11 +58,11 @@ def public_and_noise():
     """Keys and words that the library makes: of seeds, of release keys and of research keys."""
     release = jax.random.wrap_key_data(WORDS, impl=keys.CHACHA20)
     public = keys.noise_and_public_keys(7)[1]
-    own = keys.noise_key(keys.research_key(11), [TABLE])
+    own = keys.derive_noise_key(keys.research_key(11), [TABLE])
     found = [*map(jax.random.key_data, (public, own))]
     for key in (release, own):
         first, second = (boundary.site_key(key, site) for site in ("leaf", "threshold"))
-        found.append(keys.key_words(first, 2, (3,)))
+        found.append(keys.random_words(first, 2, (3,)))
         found.append(mechanisms.uniform.sample(second, np.zeros(4, np.float32), np.float32(1)))
     return [np.asarray(each) for each in found]
 
@@ -75,7 +75,7 @@ def drawn():
     return public_and_noise()
 
 
-HARMLESS = [name for name, flag in FLAGS.items() if flag.needed is None]
+HARMLESS = [name for name, flag in FLAGS.items() if flag.required_value is None]
 
 
 @pytest.mark.parametrize("name", [name for name in FLAGS if name not in HARMLESS])

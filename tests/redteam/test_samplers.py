@@ -204,7 +204,7 @@ def test_a_race_of_two_is_within_its_gap(behind, other):
     """The best candidate's variable is given; patterns of the other one's with which it wins."""
     sample = sampler_on_words(mechanisms.exponential)
     scores = jnp.asarray([0.0, -behind], jnp.float32)
-    behind = min(float(np.float32(behind)), mechanisms.FLOOR)
+    behind = min(float(np.float32(behind)), mechanisms.MAX_SCALES_BEHIND)
 
     def best_wins(places):
         lanes = np.zeros((4, 1, 3), np.uint32)
@@ -223,7 +223,7 @@ def test_a_race_of_two_is_within_its_gap(behind, other):
 def test_a_noisy_race_of_two_is_within_its_gap(behind):
     sample = sampler_on_words(mechanisms.noisy_max)
     scores = jnp.asarray([0.0, -behind], jnp.float32)
-    behind = min(float(np.float32(behind)), mechanisms.FLOOR)
+    behind = min(float(np.float32(behind)), mechanisms.MAX_SCALES_BEHIND)
 
     def other_wins(places):
         lanes = np.concatenate([exponential_words(np.array([0.25])), words_of(places, False)], 1)

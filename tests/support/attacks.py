@@ -20,7 +20,7 @@ def sampler_on_words(mechanism):
 
     def run(words, value, scale):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(mechanisms, "key_words", lambda key, count, shape: words)
+            patch.setattr(mechanisms, "random_words", lambda key, count, shape: words)
             return mechanism.sample(jax.random.key(0), value, scale)
 
     return jax.jit(run)

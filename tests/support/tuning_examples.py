@@ -58,7 +58,7 @@ def _errors(rows, scores, public, loss):
 ERRORS = tuning.Score(
     name="errors",
     statistic=_errors,
-    max_of_row=1,
+    max_per_row=1,
     value=lambda draw: -float(draw),
     releases="errors of the scored rows",
     unit="row",

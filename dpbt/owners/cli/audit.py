@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 import dpbt
-from dpbt.common.watching import Progress, show_progress
+from dpbt.common.progress import Progress, show_progress
 from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
 from dpbt.owners.cli import shared

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from dpbt.common import storage
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.data import domains, files
 from dpbt.data.cells import number
 from dpbt.data.domains import KINDS, Label
@@ -58,7 +58,7 @@ def template(options: argparse.Namespace) -> None:
     if path is None:
         sys.stdout.write(text)
         return
-    write_whole(path, lambda part: part.write_bytes(text.encode()))
+    write_atomically(path, lambda part: part.write_bytes(text.encode()))
     print(f"wrote {path}; fill in what is null, empty or open")
 
 
@@ -143,7 +143,7 @@ def _fields(path: Path) -> dict[str, tuple[str, Mapping[str, Any]]]:
         ValueError: for what is none.
     """
     try:
-        content = storage.parse(path.read_bytes(), "the schema")
+        content = storage.parse_json(path.read_bytes(), "the schema")
         if "resources" in content:
             content = content["resources"][0]["schema"]
         return {each["name"]: (str(each.get("type", "string")), each) for each in content["fields"]}
@@ -291,7 +291,7 @@ def new(options: argparse.Namespace) -> None:
     if not declared:
         raise InputError("stopped; a domain needs at least one column")
     text = domains.written({"columns": declared, "label": label})
-    write_whole(path, lambda part: part.write_bytes(text.encode()))
+    write_atomically(path, lambda part: part.write_bytes(text.encode()))
     print(f"wrote {path}; `dpbt check ROWS --domain {path}` shows you how it reads the rows")
 
 

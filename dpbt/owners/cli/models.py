@@ -15,8 +15,8 @@ from typing import Any, TextIO
 import numpy as np
 
 import dpbt
-from dpbt.common.storage import name_in_errors, remove_leftover, write_whole
-from dpbt.common.watching import is_terminal, show_progress
+from dpbt.common.progress import is_terminal, show_progress
+from dpbt.common.storage import name_path_in_errors, remove_leftover, write_atomically
 from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.domains import check_same
@@ -106,7 +106,7 @@ def statement(options: argparse.Namespace) -> None:
 
     for name, path in paths.items():
         with of_input():
-            write_whole(path, functools.partial(write, name))
+            write_atomically(path, functools.partial(write, name))
         print(f"wrote {path}")
     if not paths:
         print(found)
@@ -173,7 +173,7 @@ def plot(options: argparse.Namespace) -> None:
         else:
             ax = dpbt.plot.shape(model, attribute=name, class_=options.class_, data=data)
         figure: Any = ax.get_figure()
-        write_whole(path, lambda part: figure.savefig(part, dpi=150))
+        write_atomically(path, lambda part: figure.savefig(part, dpi=150))
     print(f"wrote {path}")
 
 
@@ -214,7 +214,7 @@ def predict(options: argparse.Namespace) -> None:
 
     remove_leftover(path)  # it holds predictions, which are private
     with show_progress(f"predicting {options.file}", options.progress):
-        write_whole(path, write, mode=0o600)
+        write_atomically(path, write, mode=0o600)
     print(f"wrote {path}")
 
 
@@ -297,7 +297,7 @@ def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndar
         OSError: if it cannot be read.
     """
     domain = model.about.domain or {}
-    with of_input(options.file), name_in_errors(Path(options.file)):
+    with of_input(options.file), name_path_in_errors(Path(options.file)):
         if Path(options.file).is_dir():
             table = folders.open_folder(options.file)
             with of_input():

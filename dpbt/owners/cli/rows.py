@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpbt
-from dpbt.common.watching import show_progress
+from dpbt.common.progress import show_progress
 from dpbt.data import files
 from dpbt.data.convert import raw_rows
 from dpbt.data.domains import Domain, Label, check_same
@@ -223,7 +223,7 @@ def _learned(
     if isinstance(table, BlockTable):
         rows = (block._replace(bins=block.bins.T) for block in table.pieces(BLOCK_ROWS))
         more = {"memory": (options.memory_mb or 4096) * 2**20, "checkpoint": kept}
-    noise = dpbt.keys.noise_key(key, rows)
+    noise = dpbt.keys.derive_noise_key(key, rows)
 
     words = "learning; this may compile first"
     with show_progress(words, options.progress) as report, contextlib.ExitStack() as refused:
@@ -235,6 +235,6 @@ def _learned(
             refused.pop_all()  # what can be refused has been, and any other error is a bug
 
         model = fit.fit_unwarned(noise, table, recipe, public_key, pay=pay, progress=report, **more)
-        dpbt.keys.warn_of_research(noise)
+        dpbt.keys.warn_of_research_key(noise)
         jax.block_until_ready(model)
     return model

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import dpbt
-from dpbt.common.watching import is_terminal
+from dpbt.common.progress import is_terminal
 from dpbt.data import domains, files, kinds
 from dpbt.data.domains import Domain, Label
 from dpbt.models.scoring import BLOCK_ROWS

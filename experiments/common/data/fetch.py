@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.owners.cli.shared import InputError, of_input
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read_rows
@@ -156,10 +156,10 @@ def _download(url: str, path: Path, accept: Accept) -> Path:
 
 
 def _write_or_remove_folders(path: Path, write: Callable[[Path], object]) -> Path:
-    """Write the file as `write_whole` does; if that fails, remove the folders that it made."""
+    """Write the file as `write_atomically` does; if that fails, remove the folders that it made."""
     new_folders = [folder for folder in path.parents if not folder.exists()]
     try:
-        write_whole(path, write)
+        write_atomically(path, write)
     except BaseException:
         for folder in new_folders:
             with contextlib.suppress(OSError):

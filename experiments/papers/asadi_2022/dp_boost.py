@@ -155,7 +155,7 @@ def _gains(sums: list[Array], totals: list[Array], cap: Array) -> mechanisms.Sco
         )
         gains = gains + _gradients(weights, cap) ** 2 / (counts.sum(axis=1) + LAMBDA)
     with variates.double_precision():
-        return mechanisms.behind_best(variates.double(gains))
+        return mechanisms.behind_best(variates.to_float64(gains))
 
 
 def hypothesis(release: Release, params: Any, public: Public) -> Tree:

@@ -70,8 +70,8 @@ class DeclaredDomain(Mapping[str, Any]):
     It serves wherever a domain is asked for. Two are equal if their columns have the same names and
     the same kinds, with all attributes, in the same order: then each cell has the same bin, and a
     bin means the same. Names are compared as text, which is how files keep them. As it is hashable,
-    programs of JAX take it as static. `domains.declare` makes one and `domains.difference` says how
-    two differ.
+    programs of JAX take it as static. `domains.as_declared_domain` makes one, and
+    `domains.describe_difference` says how two differ.
 
     Attributes:
         columns: (name, kind) of each column, in order.

@@ -249,7 +249,9 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
             )
         # A program depends on all static parts but the domain, which is compared here, and the room
         # for rounds; and on shapes of numbers.
-        domains.check_same(task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe")
+        domains.check_same_domain(
+            task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe"
+        )
         recipe = step.without_domain(recipe)
         bare = dataclasses.replace(recipe, capacity=2**31 - 1)
         structure = program_of_numbers(bare)
@@ -349,7 +351,7 @@ def _check_domain(begun: bytes, table: Table, path: Path) -> None:
     known = json.loads(begun[9:]).get("domain")
     if known is not None:
         domain = msgspec.convert(known, dict[str, domains.Column])
-        domains.check_same(table.domain, domain, "the task", str(path))
+        domains.check_same_domain(table.domain, domain, "the task", str(path))
 
 
 def load_columns(path: str | Path) -> tuple[dict[str, np.ndarray], dict]:

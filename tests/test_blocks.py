@@ -20,8 +20,8 @@ def cells_of(table):
     """All rows of a table in chunks."""
     parts = []
     for number, chunk in enumerate(table.blocks):
-        part = table.room(chunk.rows)
-        table.read(number, 0, chunk.rows, part)
+        part = table.new_absent_rows(chunk.rows)
+        table.read_rows(number, first=0, count=chunk.rows, into=part)
         parts.append(part)
     joined = [np.concatenate([part[k] for part in parts], axis=-1) for k in range(3)]
     weight = None if parts[0].weight is None else np.concatenate([p.weight for p in parts])
@@ -47,7 +47,7 @@ def test_blocks_have_the_rows_of_the_table(tmp_path, kind, each, monkeypatch):
     assert_same_rows(table, found)
     assert found.capacity == rows + 7
     assert "700" not in repr(found) + repr(found.manifest)
-    joined = [piece.present.copy() for piece in found.pieces(64)]
+    joined = [piece.present.copy() for piece in found.iter_rows(64)]
     np.testing.assert_array_equal(np.concatenate(joined), table.present)
     assert max(map(len, joined)) <= 64
     assert found.folder.stat().st_mode & 0o777 == 0o700
@@ -77,7 +77,7 @@ def test_files_give_the_rows_of_memory(tmp_path, monkeypatch, write, name):
     bins = columns(300)
     given, weight = labels(bins, "two"), (np.arange(300) % 5).astype(float)
     write(tmp_path / name, bins, given, weight)
-    options = {"max_weight": 3.0, **LABEL.options}
+    options = {"max_weight": 3.0, **LABEL.table_options}
     table = dpbt.table(DOMAIN, bins, given, sample_weight=weight, **options, capacity=310)
     found = convert.convert_file(
         tmp_path / name, DOMAIN, LABEL, tmp_path / "t", rows_per_block=64, capacity=310
@@ -145,7 +145,7 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
         content[:at] if what == "cut" else content + b"0" * (what == "grow")
     )
     with pytest.raises(ValueError, match=f"{name}: .*convert the same rows again, to a new folder"):
-        list(blocks.open_folder(folder).pieces(64))
+        list(blocks.open_folder(folder).iter_rows(64))
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,13 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     bins = columns(100)
     path = tmp_path / "rows.csv"
     write_csv(path, bins, labels(bins, "two"), np.ones(100))
-    read = convert.blocks_of_file
+    read = convert.iter_column_blocks
 
     def changing(*given):
         yield from read(*given)
         os.utime(path, (1, 1))
 
-    monkeypatch.setattr(convert, "blocks_of_file", changing)
+    monkeypatch.setattr(convert, "iter_column_blocks", changing)
     with pytest.raises(ValueError, match=r"rows\.csv: changed while it was read; convert it again"):
         convert.convert_file(path, DOMAIN, LABEL, tmp_path / "t")
     assert not (tmp_path / "t").exists()

@@ -15,8 +15,8 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes
-from dpbt.data.splits import splits_of, table_of_splits
-from dpbt.data.tables import take
+from dpbt.data.splits import satisfied_splits, table_of_splits
+from dpbt.data.tables import select_rows
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
 from dpbt.training import step
@@ -82,7 +82,7 @@ def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
     recipe = recipes.bdpe(epsilon=30, rows=100, rounds=4, depth=2, clip=3.0, **CASES[case])
     key, settings = jax.random.key(3), plain(recipe, CASES[case]["alpha"])
     model = dpbt.fit(key, small_table, recipe)
-    read = splits_of(small_table), small_table.target, small_table.present
+    read = satisfied_splits(small_table), small_table.target, small_table.present
     expected = reference.boost(*map(np.asarray, read), settings, library_noise(key, recipe))
     np.testing.assert_array_equal(model.hypotheses.split, [heap for heap, _ in expected])
     np.testing.assert_allclose(
@@ -122,10 +122,10 @@ def test_releases_depend_on_no_order_of_rows_and_on_no_absent_rows(small_table):
     """The sums of exact integers are the same in any order, and absent rows add nothing."""
     recipe = recipes.bdpe(epsilon=1.0, rows=90, rounds=5, depth=2, criterion="gini")
     order = np.arange(100) % 80
-    padded = take(small_table, order)
+    padded = select_rows(small_table, order)
     padded = padded._replace(present=padded.present & (np.arange(100) < 80))
     expected = dpbt.fit(jax.random.key(1), small_table, recipe).transcript
-    for table in (take(small_table, np.random.default_rng(0).permutation(80)), padded):
+    for table in (select_rows(small_table, np.random.default_rng(0).permutation(80)), padded):
         found = dpbt.fit(jax.random.key(1), table, recipe).transcript
         chex.assert_trees_all_equal(found, expected)
 
@@ -143,7 +143,7 @@ def test_bad_tables_are_refused(small_table):
         ({"bins": bins[:, :6]}, "splits.feature must number"),
         ({"splits": splits._replace(low=splits.low[:-1])}, "splits.low must be uint8"),
         ({"splits": splits._replace(attribute=splits.attribute - 1)}, "splits.attribute"),
-        (take(small_table, np.arange(160) % 80)._asdict(), "at most rows=80"),
+        (select_rows(small_table, np.arange(160) % 80)._asdict(), "at most rows=80"),
     ):
         bad = small_table._replace(**changes)
         with pytest.raises(ValueError, match=words):

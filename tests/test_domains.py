@@ -9,7 +9,7 @@ import pytest
 import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from dpbt.learners.hypotheses import describe_bins
 from dpbt.recipes.oblivious import attributes_of
 
@@ -71,7 +71,9 @@ HAND = [
 def library_splits(domain, columns):
     """bool[N, S]: the splits of the library's table of these columns."""
     labels = [True] * len(next(iter(columns.values())))
-    return np.asarray(splits_of(dpbt.table(domain, columns, labels, negative="0", positive="1")))
+    return np.asarray(
+        satisfied_splits(dpbt.table(domain, columns, labels, negative="0", positive="1"))
+    )
 
 
 def test_kinds_by_hand():
@@ -211,8 +213,8 @@ def test_every_label_from_json(read, entry, label):
     assert read(label={"column": "y", **entry})[1] == label
     found = read(label={"column": "y", **entry}, weight={"column": "w", "most": 3})[1]
     assert found == msgspec.structs.replace(label, weight=WeightColumn("w", 3))
-    assert found.columns == ("y", "w")
-    assert found.options == {**label.options, "max_weight": 3}
+    assert found.column_names == ("y", "w")
+    assert found.table_options == {**label.table_options, "max_weight": 3}
 
 
 Y = {"column": "y", "positive": "1", "negative": "0"}

@@ -11,7 +11,7 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.data import convert
-from dpbt.data.declarations import rows_of
+from dpbt.data.declarations import rows_by_column
 from dpbt.data.domains import Boolean, Nominal, Numeric, encode
 from dpbt.sklearn import (
     PrivateBoostingClassifier,
@@ -223,17 +223,17 @@ def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
 
 def test_an_odd_row_has_no_values_and_others_are_read_by_position(watch):
     for width in (2, None):
-        found = rows_of(odd.GOOD, width)
+        found = rows_by_column(odd.GOOD, width)
         assert [found.column(j) for j in (0, 1)] == [[0.5] * 4, [0.25] * 4]
 
     usual = [(x, 0.25) for x in np.linspace(0, 1, N)]
     for row in odd.ROWS.values():
         given, plain = (odd.mixed(usual, [one], 7) for one in (row, (None, None)))
-        found = watch(lambda given=given: rows_of(given, 2))
+        found = watch(lambda given=given: rows_by_column(given, 2))
         assert_silent(watch)
-        assert found.count == N
+        assert found.num_rows == N
         assert [found.column(j) for j in (0, 1)] == [[row[j] for row in plain] for j in (0, 1)]
-        watch(lambda given=given: rows_of(given))  # whose width nobody declared
+        watch(lambda given=given: rows_by_column(given))  # whose width nobody declared
         assert watch.error is None or "one width" in str(watch.error)
         assert found_in(watch.said) == []
 

@@ -92,7 +92,7 @@ def test_trees_of_treelite_give_what_the_saved_model_gives(tmp_path, monkeypatch
             score = score * np.log(2)
             np.testing.assert_allclose(found, model.predict_proba(rows), rtol=1e-5)
         elif target is not None:
-            score = target.of_score[0] * score + target.of_score[1]
+            score = target.score_units[0] * score + target.score_units[1]
             inside = np.clip(found, target.low, target.high)
             np.testing.assert_allclose(inside, model.predict(rows), rtol=1e-5)
         elif model.about.probability == "log":

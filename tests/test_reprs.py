@@ -44,7 +44,7 @@ def objects():
     recipe = recipes.bdpe(epsilon=1.0, rows=N, rounds=1, depth=1, relation="replace_one")
     block = convert.RawRows(CELLS, LABELS, np.ones(N))
     keys = step.phase_keys(jax.random.key(N), recipe)
-    rows = blocks.Rows(*(np.full(N, N) for _ in range(4)))
+    rows = blocks.BlockRows(*(np.full(N, N) for _ in range(4)))
     return {
         "table": table,
         "table of numbers": numbers,
@@ -65,7 +65,7 @@ def objects():
         "chunk": blocks.Block(BOUND, N, "zqxcell"),
         "rows of a chunk": rows,
         "scored": EncodedRows(np.full((N, 2), 31337.7719), None),
-        "frame": declarations.rows_of(list(zip(*CELLS.values(), strict=True))),
+        "frame": declarations.rows_by_column(list(zip(*CELLS.values(), strict=True))),
         "filter": dpbt.Filter(epsilon=1, rows=BOUND),
     }
 

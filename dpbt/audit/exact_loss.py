@@ -128,10 +128,10 @@ def whole_domain(
             listed, and its middle.
 
     Raises:
-        ValueError: if there are more than `limit`, and as `domains.check` and
+        ValueError: if there are more than `limit`, and as `domains.check_domain` and
             `kinds.response_of`.
     """
-    domains.check(domain)
+    domains.check_domain(domain)
     labels = labels_of(target)
     counts = [column.n_bins for column in domain.values()]
     rows = len(labels) * math.prod(counts)
@@ -289,7 +289,7 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     for each in (table, other):
         check_run(each, recipe)
     table, other = jax.tree.map(jnp.asarray, (table, other))
-    domains.check_same(other.domain, table.domain, "the other table", "the table")
+    domains.check_same_domain(other.domain, table.domain, "the other table", "the table")
     ours, theirs = table.splits, other.splits
     alike = ours is theirs if ours is None or theirs is None else have_same_splits(ours, theirs)
     if table.bins.shape != other.bins.shape or not alike:

@@ -88,7 +88,9 @@ def prepare_position_rows(table: types.Table) -> PositionRows:
     """
     if table.splits is not None and table.splits.allowed is not None:
         raise ValueError("random trees ask for every attribute alike: splits.allowed must be None")
-    return PositionRows(splits.positions_of(table), table.target, table.present, table.weight)
+    return PositionRows(
+        splits.attribute_positions(table), table.target, table.present, table.weight
+    )
 
 
 def class_weights_of_leaves(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
@@ -125,7 +127,7 @@ def positive_shares(weights: Array, fallback: Array, negative: str) -> Array:
 
 TREE_GROUPS = types.HypothesisClass(
     example=splits.absent_row_table,
-    check=splits.check,
+    check=splits.check_bins_and_splits,
     prepare=prepare_position_rows,
     predict=Of(
         hypotheses.TREE_GROUPS, lambda group, rows: hypotheses.net_votes(group, rows.position)

@@ -225,13 +225,13 @@ def write_model(
     arrays = {"intercept": model.intercept, **model.hypotheses._asdict()}
     asked = model.splits
     if domain is not None:
-        domains.check(domain)
+        domains.check_domain(domain)
         for name in domain:
             if not isinstance(name, str):
                 raise ValueError(
                     f"names of columns must be text to be kept, got {show_value(name)}"
                 )
-        domains.check_same(domain, model.domain, "the given domain", "the model")
+        domains.check_same_domain(domain, model.domain, "the given domain", "the model")
         if not _has_splits_of(domain, model):
             raise ValueError("the model was trained with other splits than the domain asks")
     elif about.domain is not None and _has_splits_of(
@@ -330,7 +330,7 @@ def _classes(classes: Any, target: Target | None) -> Any:
             f"in the order of the target, got {show_value(classes)}"
         )
     if isinstance(target, Nominal):
-        read, names = [cells.declared(word, "a class") for word in words], list(target.values)
+        read, names = [cells.declared_word(word, "a class") for word in words], list(target.values)
         if read != names and sorted(read) == sorted(names):
             raise ValueError(f"classes must be in the order of the target, {show_value(names)}")
     return tuple(words)
@@ -386,7 +386,7 @@ def _fields_of_file(file: _File) -> dict[str, Any]:
     )
     reads: dict[str, Any] = {"splits": asked, "features": file.features, "dtype": file.dtype}
     if file.domain is not None:
-        reads["domain"] = domains.declare(file.domain)
+        reads["domain"] = domains.as_declared_domain(file.domain)
     return {"hypotheses": hypotheses, "intercept": intercept, "kept": about, **reads}
 
 

@@ -28,8 +28,8 @@ import dpbt
 from dpbt.common.arithmetic import Array, array_namespace
 from dpbt.common.validate import as_path, check_whole_number, is_traced
 from dpbt.data import domains
-from dpbt.data.cells import eager_advice
-from dpbt.data.domains import Domain, names_of
+from dpbt.data.cells import advice_for_lazy_data
+from dpbt.data.domains import Domain, frame_column_names
 from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import DIGITS, KINDS, Hypotheses
 from dpbt.models import file, scoring
@@ -133,13 +133,13 @@ class Model(HoldsFunctions):
             table: that was learned from, or one absent row of its kind.
             key: the kind of its key.
         """
-        from dpbt.data.tables import first_rows  # these bring JAX
+        from dpbt.data.tables import first_entries  # these bring JAX
         from dpbt.types import TableForm
 
         transcript, hypotheses, intercept = learned
         transcript = transcript._replace(recorded_on=TableForm.of(table))
-        transcript = transcript._replace(rounds=first_rows(transcript.rounds, recipe.capacity))
-        hypotheses, rows = first_rows(hypotheses, recipe.capacity), table.bins
+        transcript = transcript._replace(rounds=first_entries(transcript.rounds, recipe.capacity))
+        hypotheses, rows = first_entries(hypotheses, recipe.capacity), table.bins
         kind = rows.shape[1], str(rows.dtype)
         ran = recipe.on(table)
         domain = recipe.domain if table.domain is None else table.domain
@@ -243,11 +243,11 @@ class Model(HoldsFunctions):
                 "the model was made and saved without a domain, so it reads arrays of encoded rows "
                 "alone; learn from dpbt.table(domain, ...), or save the model with domain=..."
             )
-        names = rows if isinstance(rows, Mapping) else names_of(rows)
+        names = rows if isinstance(rows, Mapping) else frame_column_names(rows)
         if names is None:
             raise ValueError(
                 "rows must be columns by name, a data frame or an array of encoded rows, got "
-                f"{type(rows).__name__}{eager_advice(rows)}"
+                f"{type(rows).__name__}{advice_for_lazy_data(rows)}"
             )
         columns = {name: rows[name] for name in domain if name in names}
         if self.dtype == "uint8":
@@ -609,7 +609,7 @@ def _start_in_words(model: Model) -> str:
     """Where scores start, or a number in its units, or the logarithm of a count."""
     target, start = model.about.target, np.asarray(model.intercept)
     if isinstance(target, Numeric):
-        scale, offset, _ = target.of_score
+        scale, offset, _ = target.score_units
         return f"{offset + scale * float(start):.{DIGITS}g}"
     if start.ndim == 0:
         return f"{float(start):+.{DIGITS}f}"
@@ -629,8 +629,8 @@ def domain_of(model: Model, domain: Domain | None = None) -> Domain:
         raise ValueError("the model reads exact numbers, which a domain's bins do not describe")
     known: Any = model.about.domain if domain is None else domain
     if domain is not None:
-        domains.check(domain)
-        domains.check_same(domain, model.domain, "the given domain", "the model")
+        domains.check_domain(domain)
+        domains.check_same_domain(domain, model.domain, "the given domain", "the model")
     if not have_same_splits(asked, domains.splits(known)):
         raise ValueError("the model was trained with other splits than the domain asks")
     return known

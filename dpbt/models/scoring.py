@@ -13,8 +13,8 @@ from dpbt.common.arithmetic import Array, array_namespace, fold
 from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains
 from dpbt.data.blocks import BlockTable
-from dpbt.data.cells import eager_advice
-from dpbt.data.kinds import Nominal, Target, number_of_position
+from dpbt.data.cells import advice_for_lazy_data
+from dpbt.data.kinds import Nominal, Target, predicted_numbers
 from dpbt.learners.hypotheses import EncodedRows, Hypotheses, Kind
 from dpbt.public_types import Splits, have_same_splits, splits_of_bits
 
@@ -60,7 +60,7 @@ def predict_in_blocks(model: Any, rows: Any, what: What) -> Array:
         ValueError: as `dpbt.decision_function`.
     """
     if hasattr(rows, "splits"):  # a table
-        domains.check_same(rows.domain, model.domain, "the table", "the model")
+        domains.check_same_domain(rows.domain, model.domain, "the table", "the model")
         if _have_other_splits(model.splits, rows.splits):
             raise ValueError("the model was trained with other splits than the table has")
     if isinstance(rows, BlockTable):
@@ -69,7 +69,7 @@ def predict_in_blocks(model: Any, rows: Any, what: What) -> Array:
                 "a table in blocks is read from the disk, and is predicted outside of jit, vmap "
                 "and grad"
             )
-        blocks = rows.pieces(BLOCK_ROWS)
+        blocks = rows.iter_rows(BLOCK_ROWS)
         found = [
             np.asarray(predict_in_blocks(model, block.bins.T.copy(), what)) for block in blocks
         ]
@@ -123,10 +123,12 @@ def encoded_bins(model: Any, rows: Any) -> Array:
     advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
     if hasattr(rows, "bins") and hasattr(rows, "splits"):
         rows = rows.bins
-    lazy = eager_advice(rows) and not hasattr(rows, "__array__")  # its names may take a query
+    lazy = advice_for_lazy_data(rows) and not hasattr(
+        rows, "__array__"
+    )  # its names may take a query
     by_name = lazy or hasattr(rows, "keys") or hasattr(rows, "columns")
     if by_name or not (hasattr(rows, "__array_namespace__") or hasattr(rows, "__array__")):
-        given = f"{type(rows).__name__}{eager_advice(rows)}"
+        given = f"{type(rows).__name__}{advice_for_lazy_data(rows)}"
         raise ValueError(f"rows must be an array or a table, got {given}; {advice}")
     if not hasattr(rows, "__array_namespace__"):
         rows = np.asarray(rows)
@@ -166,7 +168,7 @@ def answers_of_scores(target: Target | None, scores: Array) -> Array:
         return scores > 0
     if isinstance(target, Nominal):
         return array_namespace(scores).argmax(scores, axis=1).astype(np.int32)
-    return number_of_position(target, scores)
+    return predicted_numbers(target, scores)
 
 
 def answers_of_votes(stated: Array, voting: str, key: Any = None) -> Array:

@@ -60,7 +60,7 @@ def export(model: Model, path: str | Path) -> None:
     if isinstance(target, Nominal):
         scale, after, task, classes = LN2, "softmax", "kMultiClf", len(target.values)
     elif isinstance(target, Numeric):
-        (scale, offset, _), task = target.of_score, "kRegressor"
+        (scale, offset, _), task = target.score_units, "kRegressor"
         after = "exponential" if target.response.objective == "poisson" else after
     elif about.probability == "log":
         after, alpha = "sigmoid", LN2

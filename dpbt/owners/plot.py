@@ -75,7 +75,7 @@ def attributes(
     first, target = effects[:most], model.about.target
     ax = _panel(ax, (6.0, 1.2 + 0.26 * len(first)))
     places = np.arange(len(first))
-    scale, _, words = target.of_score if isinstance(target, Numeric) else (1.0, 0.0, "score")
+    scale, _, words = target.score_units if isinstance(target, Numeric) else (1.0, 0.0, "score")
     deviations = scale * np.array([effect.deviation for effect in first])
     # The error of a root is that of the variance over twice the root.
     errors = [scale * effect.error / max(2 * effect.deviation, 1e-30) for effect in first]
@@ -284,7 +284,7 @@ def _curve_of_columns(
     values, words, scale = _values_name_and_scale(model, found.values, of, class_)
     noise = scale * _values_name_and_scale(model, found.noise, of, class_)[0]
     if isinstance(model.about.target, Numeric):
-        values = model.about.target.of_score[1] + scale * values
+        values = model.about.target.score_units[1] + scale * values
     return _Curve(values, f"mean {words}", noise, float(values.mean()))
 
 
@@ -385,7 +385,7 @@ def _values_name_and_scale(
     if class_ is not None:
         raise ValueError("class_ is for models of several classes")
     if isinstance(target, Numeric):
-        scale, _, words = target.of_score
+        scale, _, words = target.score_units
         return means, words, scale
     return means, of + _of_positive(model), 1.0
 

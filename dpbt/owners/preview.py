@@ -89,11 +89,11 @@ def preview(
     recipes = list(recipes)
     if not recipes or any(not isinstance(r, Recipe) or np.ndim(r.rows) for r in recipes):
         raise ValueError(f"preview takes recipes of one setting each, got {show_value(recipes)}")
-    domain = domains.declare(domain)
+    domain = domains.as_declared_domain(domain)
     if public is not None:
-        domains.check_same(public.domain, domain, "the public table", "the preview")
+        domains.check_same_domain(public.domain, domain, "the public table", "the preview")
     for recipe in recipes:
-        domains.check_same(recipe.domain, domain, "the recipe", "the preview")
+        domains.check_same_domain(recipe.domain, domain, "the recipe", "the preview")
     target, lines = recipes[0].target, []
     for recipe in map(step.without_domain, recipes):
         found = []

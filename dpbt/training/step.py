@@ -18,7 +18,7 @@ from dpbt import types
 from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
-from dpbt.data.splits import as_device_array, checked_array
+from dpbt.data.splits import as_device_array, check_array
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.apart import trace_apart, trace_of_public
 from dpbt.privacy.boundary import DrawSpec
@@ -121,8 +121,8 @@ def check_run(table: object, recipe: object) -> None:
         boundary.check_sites(**drawn)
 
     # The domains, and the arrays of the table.
-    domains.check_same(table.domain, recipe.domain, "the table", "the recipe")
-    table = _with_arrays(table, checked_array)
+    domains.check_same_domain(table.domain, recipe.domain, "the table", "the recipe")
+    table = _with_arrays(table, check_array)
     with contextlib.suppress(*_NEEDS_VALUES):  # of a user's check that reads traced splits
         recipe.learner.hypotheses.check(_without_rows(table))
     response = recipe.learner.hypotheses.response
@@ -234,7 +234,7 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
     before, here = transcript.recorded_on, TableForm.of(table)
     if before is None:
         return
-    domains.check_same(here.domain, before.domain, "the table", "the transcript")
+    domains.check_same_domain(here.domain, before.domain, "the table", "the transcript")
     for field, words in (
         ("features", "columns"),
         ("dtype", "as the dtype of bins"),
@@ -540,7 +540,7 @@ def program_view(
 
 def absent_row(table: BlockTable) -> Table:
     """One absent row of the kind of the table's."""
-    room = table.room(1)
+    room = table.new_absent_rows(1)
     return Table(
         jnp.asarray(room.bins.T),
         jnp.asarray(room.target),
@@ -549,7 +549,7 @@ def absent_row(table: BlockTable) -> Table:
         None if room.weight is None else jnp.asarray(room.weight),
         None if table.target is None else jnp.asarray(kinds.target_fingerprint(table.target)),
         None if table.rows_per_user is None else types.RowsPerUser(table.rows_per_user),
-        domains.declare(table.domain),
+        domains.as_declared_domain(table.domain),
     )
 
 

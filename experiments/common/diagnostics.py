@@ -191,7 +191,8 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
 
     Args:
         key: one typed key.
-        splits: bool[N, S], such as `splits.splits_of` gives of a table, with at least one row.
+        splits: bool[N, S], such as `splits.satisfied_splits` gives of a table, with at least one
+            row.
         draws: at least 2.
 
     Raises:

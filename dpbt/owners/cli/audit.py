@@ -163,11 +163,11 @@ def preview(options: argparse.Namespace) -> None:
     domain, label = shared.declared(options.domain)
     table, recipes = None, []
     if options.public is not None:
-        form = shared.form_of(options, (*domain, *label.columns))
+        form = shared.form_of(options, (*domain, *label.column_names))
         with of_input(options.public):
             columns = files.read_columns(options.public, (*domain, label.column), form)
         one = msgspec.structs.replace(label, user=None)  # each row may count
-        table = dpbt.table(domain, columns, columns[label.column], **one.options)
+        table = dpbt.table(domain, columns, columns[label.column], **one.table_options)
     for rows, epsilon in itertools.product(options.rows, options.epsilon):
         one = argparse.Namespace(**{**vars(options), "rows": rows, "epsilon": epsilon})
         recipes.append(shared.recipe_of(one, domain, label))

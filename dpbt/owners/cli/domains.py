@@ -18,7 +18,7 @@ from dpbt.common import storage
 from dpbt.common.storage import write_whole
 from dpbt.data import domains, files
 from dpbt.data.cells import number
-from dpbt.data.domains import KINDS, Label
+from dpbt.data.domains import COLUMN_TEMPLATES, Label
 from dpbt.data.kinds import Column
 from dpbt.owners.cli import shared
 from dpbt.owners.cli.shared import ROWS, InputError, command, of_input, option, out
@@ -40,7 +40,11 @@ SOURCE = (
         default="two",
     ),
     option("--user NAME", "the column of ids that say whose a row is, to limit rows per user"),
-    option("--all KIND", "one declaration of all columns: %(choices)s", choices=domains.KINDS),
+    option(
+        "--all KIND",
+        "one declaration of all columns: %(choices)s",
+        choices=domains.COLUMN_TEMPLATES,
+    ),
     *out("the file of the domain, in place of standard output"),
 )
 def template(options: argparse.Namespace) -> None:
@@ -89,7 +93,7 @@ def columns_of(
             f"{path}, line 1: some names are numbers or empty; is there a header line? Else give "
             "the names by --no-header NAMES, or show by --label NAME that this is one"
         )
-    return dict.fromkeys(names, domains.OPEN)
+    return dict.fromkeys(names, domains.UNDECLARED_COLUMN)
 
 
 # What a schema says.
@@ -106,12 +110,12 @@ def _of_schema(path: Path) -> dict[str, dict[str, Any]]:
         OSError: if the file cannot be read.
     """
     if path.suffix.lower() == ".parquet":
-        fields = {name: (kind, {}) for name, kind in files.types_of(path).items()}
+        fields = {name: (kind, {}) for name, kind in files.column_types(path).items()}
     else:
         fields = _fields(path)
     columns = {}
     for name, (kind, more) in fields.items():
-        if files.is_unread(kind):
+        if files.is_unread_type(kind):
             print(f"left out: {name}, of type {kind}: no cell is read", file=sys.stderr)
         else:
             columns[name] = _declared(kind, more)
@@ -126,14 +130,14 @@ def _declared(kind: str, more: Mapping[str, Any]) -> dict[str, Any]:
     """The declaration of a column of a type, as far as it is stated."""
     stated = more.get("constraints") or {}
     if "enum" in stated:
-        return {**KINDS["nominal"], "values": stated["enum"]}
+        return {**COLUMN_TEMPLATES["nominal"], "values": stated["enum"]}
     if kind.startswith(_NUMBERS):
         ends = {"low": stated.get("minimum"), "high": stated.get("maximum")}
-        return {**KINDS["numeric"], **ends}
+        return {**COLUMN_TEMPLATES["numeric"], **ends}
     if kind == "boolean":  # one word for each, of several that the schema may list
         words = {"true": "trueValues", "false": "falseValues"}
         return {"type": kind, **{word: (more.get(key) or [word])[0] for word, key in words.items()}}
-    return dict(KINDS[_ARROW.get(kind, "nominal")])
+    return dict(COLUMN_TEMPLATES[_ARROW.get(kind, "nominal")])
 
 
 def _fields(path: Path) -> dict[str, tuple[str, Mapping[str, Any]]]:
@@ -216,7 +220,7 @@ _KINDS: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
 
 def _column(name: str, known: Any, last: Any) -> tuple[str, Any]:
     """(answer, declaration) of one column; None for one that is not read."""
-    hint = f", a schema says {known['type']}" if known != domains.OPEN else ""
+    hint = f", a schema says {known['type']}" if known != domains.UNDECLARED_COLUMN else ""
     again = ", =: as the last one, *: all others as the last one" if last else ""
     question = f"{name!r}{hint} (n: number, c: categories, b: Boolean, s: skip{again})?"
     answer = _ask(question, _one_of((*_KINDS, "s", *("=*" if last else ""))))
@@ -290,7 +294,7 @@ def new(options: argparse.Namespace) -> None:
             declared[name] = last
     if not declared:
         raise InputError("stopped; a domain needs at least one column")
-    text = domains.written({"columns": declared, "label": label})
+    text = domains.domain_file_text({"columns": declared, "label": label})
     write_whole(path, lambda part: part.write_bytes(text.encode()))
     print(f"wrote {path}; `dpbt check ROWS --domain {path}` shows you how it reads the rows")
 

@@ -19,8 +19,8 @@ from dpbt.common.storage import name_in_errors, remove_leftover, write_whole
 from dpbt.common.watching import is_terminal, show_progress
 from dpbt.data import blocks as folders
 from dpbt.data import files
-from dpbt.data.domains import check_same
-from dpbt.data.kinds import Numeric, same_labels
+from dpbt.data.domains import check_same_domain
+from dpbt.data.kinds import Numeric, have_same_labels
 from dpbt.models.model import Model
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli.shared import (
@@ -236,18 +236,18 @@ def evaluate(options: argparse.Namespace) -> None:
 
     model, (stated, label) = _saved(options.model), declared(options.domain, options)
     domain, about = model.about.domain, model.about
-    alike = about.classes == label.classes and same_labels(about.target, label.target)
+    alike = about.classes == label.classes and have_same_labels(about.target, label.target)
     if domain is None or not alike:
         raise InputError(f"{options.model}: of another label than that of {options.domain}")
     with of_input():
-        check_same(stated, domain, options.domain, options.model)
+        check_same_domain(stated, domain, options.domain, options.model)
     with show_progress(f"predicting {options.file}"), of_input(options.file):
         names = (*domain, label.column)
         columns = files.read_columns(
-            options.file, names, form_of(options, (*domain, *label.columns))
+            options.file, names, form_of(options, (*domain, *label.column_names))
         )
         rows = model.encode(columns)
-        target, there, _ = label.read(columns[label.column], None, len(rows))
+        target, there, _ = label.read_labels(columns[label.column], None, len(rows))
     rows, target = rows[there], target[there]
     if not len(rows):
         raise InputError(f"{options.file}: no row has a label")
@@ -301,16 +301,16 @@ def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndar
         if Path(options.file).is_dir():
             table = folders.open_folder(options.file)
             with of_input():
-                check_same(table.domain, domain, options.file, options.model)
+                check_same_domain(table.domain, domain, options.file, options.model)
             if model.dtype != "uint8":
                 words = "reads exact numbers, and blocks have bins of them"
                 raise InputError(f"{options.model}: {words}")
-            yield from ((block.bins.T, block.present) for block in table.pieces(BLOCK_ROWS))
+            yield from ((block.bins.T, block.present) for block in table.iter_rows(BLOCK_ROWS))
         else:
             form = form_of(options, domain)
             faults: Counter[str] = Counter()
             source = options.file, tuple(domain), BLOCK_ROWS, form, faults
-            for columns in files.blocks_of_file(*source):
+            for columns in files.iter_column_blocks(*source):
                 rows = model.encode(columns)
                 yield rows, np.ones(len(rows), bool)
             for fault, count in faults.items() if is_terminal(sys.stderr) else ():

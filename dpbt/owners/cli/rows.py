@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import dpbt
 from dpbt.common.watching import show_progress
 from dpbt.data import files
-from dpbt.data.convert import raw_rows
-from dpbt.data.domains import Domain, Label, check_same
+from dpbt.data.convert import raw_rows_of_columns
+from dpbt.data.domains import Domain, Label, check_same_domain
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli import shared
 from dpbt.owners.cli.shared import (
@@ -48,7 +48,7 @@ def check(options: argparse.Namespace) -> None:
         )
     try:
         domain, label = shared.declared(options.domain, options)
-        form = shared.form_of(options, (*domain, *label.columns))
+        form = shared.form_of(options, (*domain, *label.column_names))
         print(shared.report(options.file, domain, label, form))
     except InputError:
         with contextlib.suppress(ValueError, OSError):  # there may be no line
@@ -74,7 +74,7 @@ def convert(options: argparse.Namespace) -> None:
     the rows, and only its owner may read it. `fit` then takes the folder in place of the file.
     """
     domain, label = shared.declared(options.domain, options)
-    form = shared.form_of(options, (*domain, *label.columns))
+    form = shared.form_of(options, (*domain, *label.column_names))
     shared.ask(options.file, domain, label, options.yes, "Convert", form)
     with of_input(), show_progress(f"reading {options.file}", options.progress):
         chosen = {"capacity": options.capacity, "rows_per_block": options.rows_per_block}
@@ -128,7 +128,7 @@ def fit(options: argparse.Namespace) -> None:
         if in_blocks:
             table = _table_of_folder(options, domain, label)
         else:
-            form = shared.form_of(options, (*domain, *label.columns))
+            form = shared.form_of(options, (*domain, *label.column_names))
             shared.ask(options.file, domain, label, options.yes, "Learn and pay", form)
             table = _table_of_file(options, domain, label, form)
         if options.checkpoint is not None:
@@ -160,8 +160,8 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
     path = options.file
     with of_input():
         table = dpbt.blocks.open_folder(path)
-        check_same(table.domain, domain, path, options.domain)
-    if table.manifest.label.options != label.options:
+        check_same_domain(table.domain, domain, path, options.domain)
+    if table.manifest.label.table_options != label.table_options:
         words = "converted with another label, or bound on weights or on rows of a user"
         raise InputError(f"{path}: {words}")
     if table.capacity > options.rows:
@@ -173,7 +173,7 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
 
 
 def _table_of_file(
-    options: argparse.Namespace, domain: Domain, label: Label, form: files.Form
+    options: argparse.Namespace, domain: Domain, label: Label, form: files.TextForm
 ) -> "Table":
     """The rows of a file in memory.
 
@@ -182,8 +182,8 @@ def _table_of_file(
         OSError: if it cannot be read.
     """
     with show_progress(f"reading {options.file}", options.progress), of_input(options.file):
-        columns = files.read_columns(options.file, (*domain, *label.columns), form)
-        rows = raw_rows(label, columns)
+        columns = files.read_columns(options.file, (*domain, *label.column_names), form)
+        rows = raw_rows_of_columns(label, columns)
     if rows.users is None and len(rows.labels) > options.rows:
         raise InputError(
             f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
@@ -193,7 +193,7 @@ def _table_of_file(
         return dpbt.table(
             domain,
             **rows._asdict(),
-            **label.options,
+            **label.table_options,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
 
@@ -221,7 +221,7 @@ def _learned(
         key, public_key = dpbt.keys.noise_and_public_keys(options.seed)
     rows, more = [table], {}
     if isinstance(table, BlockTable):
-        rows = (block._replace(bins=block.bins.T) for block in table.pieces(BLOCK_ROWS))
+        rows = (block._replace(bins=block.bins.T) for block in table.iter_rows(BLOCK_ROWS))
         more = {"memory": (options.memory_mb or 4096) * 2**20, "checkpoint": kept}
     noise = dpbt.keys.noise_key(key, rows)
 

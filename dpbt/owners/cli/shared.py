@@ -403,7 +403,9 @@ def declared(path: str, options: argparse.Namespace | None = None) -> tuple[Doma
         domain, label = domains.read_domain(path, None if options is None else names())
         if options is not None and seen and not Path(options.file).is_dir():
             # Without a header these names are cells, so no later error may show one.
-            files.check_names(f"{options.file}, line 1", seen, label.columns, files.HEADER)
+            files.check_header_has_names(
+                f"{options.file}, line 1", seen, label.column_names, files.HEADER_ADVICE
+            )
         return domain, label
 
 
@@ -422,7 +424,7 @@ def names_in(options: argparse.Namespace) -> Iterator[str]:
         form = form_of(options, ())
         if form.names == () or (form.names is None and path.exists() and not path.is_file()):
             raise InputError(f"{path}: its names are not known; give --no-header NAMES")
-        yield from files.names_of(path, form)
+        yield from files.column_names(path, form)
 
 
 def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
@@ -442,18 +444,20 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
     given = {name: getattr(options, name) for name in names}
     given["domain"] = domain
     if label.user is not None:
-        if options.max_rows_per_user not in (1, label.user.most):
-            raise InputError(f"--max-rows-per-user: the domain limits them to {label.user.most}")
-        given["max_rows_per_user"] = label.user.most
+        if options.max_rows_per_user not in (1, label.user.max_rows):
+            raise InputError(
+                f"--max-rows-per-user: the domain limits them to {label.user.max_rows}"
+            )
+        given["max_rows_per_user"] = label.user.max_rows
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
     given["pairs"] = options.pair
     objective = options.objective or (options.quantile and "quantile")
     with of_input():
-        given["target"] = kinds.with_objective(label.target, objective, options.quantile)
+        given["target"] = kinds.target_with_objective(label.target, objective, options.quantile)
         return dpbt.recipes.make_recipe(options.recipe, given, dpbt.recipes.NAMED)
 
 
-def form_of(options: argparse.Namespace, names: Iterable[str]) -> files.Form:
+def form_of(options: argparse.Namespace, names: Iterable[str]) -> files.TextForm:
     """What the options `FORM` say of a file, whose columns have these names by default.
 
     Raises:
@@ -464,13 +468,13 @@ def form_of(options: argparse.Namespace, names: Iterable[str]) -> files.Form:
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
         raise InputError(f"--delimiter must be one character, such as ; or \\t, got {delimiter!r}")
     if header is None:
-        return files.Form(delimiter, row_names=options.row_names)
+        return files.TextForm(delimiter, row_names=options.row_names)
     stated = tuple(header.split(",")) if header else tuple(names)
-    return files.Form(delimiter, stated, options.row_names)
+    return files.TextForm(delimiter, stated, options.row_names)
 
 
 def report(
-    file: str, domain: Domain, label: Label, form: files.Form = files.CSV
+    file: str, domain: Domain, label: Label, form: files.TextForm = files.CSV_WITH_HEADER
 ) -> file_report.OwnerReport:
     """The report of the owner on a file of rows.
 
@@ -482,12 +486,19 @@ def report(
         raise InputError(f"{file}: a folder of blocks; check the rows before converting them")
     with of_input(file):
         faults: Counter[str] = Counter()
-        blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS, form, faults)
+        blocks = files.iter_column_blocks(
+            file, (*domain, *label.column_names), BLOCK_ROWS, form, faults
+        )
         return file_report.report(domain, label, blocks, faults)
 
 
 def ask(
-    file: str, domain: Domain, label: Label, yes: bool, what: str, form: files.Form = files.CSV
+    file: str,
+    domain: Domain,
+    label: Label,
+    yes: bool,
+    what: str,
+    form: files.TextForm = files.CSV_WITH_HEADER,
 ) -> None:
     """On a terminal, show the owner what is doubtful in the rows, and ask whether to go on.
 

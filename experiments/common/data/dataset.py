@@ -22,7 +22,7 @@ from dpbt.data.domains import (
     splits,
 )
 from dpbt.data.files import read_columns
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from dpbt.owners.cli.shared import InputError, of_input
 from dpbt.types import Table
 
@@ -59,7 +59,7 @@ class Dataset:
     @property
     def splits(self) -> np.ndarray:
         """bool[N, S]: whether a row satisfies a public split."""
-        return np.asarray(splits_of(self.table))
+        return np.asarray(satisfied_splits(self.table))
 
     def where(self, rows: np.ndarray) -> "Dataset":
         """The data set with only some rows; `rows` is bool[N], such as `~dataset.test`, or i[M]."""

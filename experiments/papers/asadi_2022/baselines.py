@@ -20,8 +20,8 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.data.splits import splits_of
-from dpbt.data.tables import take
+from dpbt.data.splits import satisfied_splits
+from dpbt.data.tables import select_rows
 from dpbt.types import Array, Table
 from experiments.common import commands, data, peers, protocols, results
 from experiments.papers.asadi_2022 import tables
@@ -94,11 +94,11 @@ class _Rows:
         is_row_used = np.ones(len(dataset.label), bool)
         if dataset.test is not None and (name == "cod-rna" or protocol == "folds"):
             is_row_used = ~np.asarray(dataset.test)
-        self.domain, self.bins = dataset.domain, take(dataset.table, is_row_used)
+        self.domain, self.bins = dataset.domain, select_rows(dataset.table, is_row_used)
         self.unit = peers.rows_of(dataset).where(is_row_used)
         if test is not None and protocol == "folds":
-            features, test = take(features, ~test), None
-        self.features = np.asarray(splits_of(features))
+            features, test = select_rows(features, ~test), None
+        self.features = np.asarray(satisfied_splits(features))
         self.label = np.asarray(features.target)
         if test is None:
             split = protocols.cross_validation(self.label, options.folds, [options.seed])

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from experiments.common import data, smooth_bounds
 from experiments.common.results import Line, distinct, where
 from experiments.papers.asadi_2022.features import load_features
@@ -100,7 +100,7 @@ def _max_failure_probability(name: str) -> float:
     """
     table, test, _ = load_features(name)
     here = np.ones(len(np.asarray(table.target)), bool) if test is None else ~test
-    features = np.asarray(splits_of(table))[here]
+    features = np.asarray(satisfied_splits(table))[here]
     sign = np.where(np.asarray(table.target)[here], 1.0, -1.0)
     edge = sign @ np.where(features, 1.0, -1.0) / len(sign)
     advantage = np.concatenate([edge, -edge, [sign.mean(), -sign.mean()]]) / 2

@@ -15,7 +15,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from dpbt.types import Array, Table
 from experiments.common import commands, diagnostics, results, smooth_bounds
 from experiments.papers.asadi_2022 import tables
@@ -105,7 +105,7 @@ def bound_lines(name: str, options: argparse.Namespace) -> list[results.Line]:
     table, test, _ = load_features(name, options.features, options.data)
     table = take_training_rows(table, test)
     key = jax.random.key(options.seed)
-    complexity, _ = diagnostics.rademacher(key, splits_of(table), DRAWS)
+    complexity, _ = diagnostics.rademacher(key, satisfied_splits(table), DRAWS)
     keys, lines = jax.random.split(key, 2 if options.smoke else BOUND_KEYS), []
     for calibration in CALIBRATIONS:
         setting = {**printed_settings(name, 1.0), "calibration": calibration, "relation": RELATION}

@@ -14,8 +14,8 @@ import jax
 
 import dpbt
 from dpbt.data.domains import Boolean
-from dpbt.data.splits import splits_of
-from dpbt.data.tables import take
+from dpbt.data.splits import satisfied_splits
+from dpbt.data.tables import select_rows
 from experiments.common import aggregated, commands, diagnostics, smooth_bounds
 from experiments.papers.asadi_2022.jobs import (
     Job,
@@ -62,7 +62,7 @@ def _setting_blocks(dataset: str, options: argparse.Namespace) -> list[dict[str,
 def _print_model(work: Job, line: dict, seed: int) -> None:
     """Print one model as a table of votes, and the accuracy that its margins guarantee."""
     key, here = jax.random.key(seed), work.task.train[0]
-    taught = take(work.task.table, here)
+    taught = select_rows(work.task.table, here)
     setting = {axis: line[axis] for axis in work.sweep.settings[0]}
     arguments = {**work.task.arguments, **setting, "rows": len(taught.target)}
     model = dpbt.fit(key, taught, lazybb_recipe(**arguments))
@@ -71,7 +71,7 @@ def _print_model(work: Job, line: dict, seed: int) -> None:
     words = diagnostics.votes_table(votes)
     print(f"\none model ({line['calibration']}), {len(votes)} features:\n{words}")
 
-    complexity, _ = diagnostics.rademacher(key, splits_of(taught), 32)
+    complexity, _ = diagnostics.rademacher(key, satisfied_splits(taught), 32)
     margins = diagnostics.margins(model, taught, taught.target)
     bound = smooth_bounds.margin_accuracy(margins, complexity)
     words = f"accuracy proved by its margins and Rademacher complexity {complexity:.4f}"

@@ -226,11 +226,11 @@ class HoldsFunctions:
     Pickling one raises a TypeError that says what to keep instead. A copy is the object itself.
     """
 
-    _keep: ClassVar[str]
+    _alternative: ClassVar[str]
 
     def __reduce__(self) -> NoReturn:
         name = type(self).__name__.lower()
-        raise TypeError(f"a {name} holds functions and cannot be pickled; keep {self._keep}")
+        raise TypeError(f"a {name} holds functions and cannot be pickled; keep {self._alternative}")
 
     def __copy__(self) -> Self:
         return self

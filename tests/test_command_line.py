@@ -270,7 +270,10 @@ def test_models_have_words_and_statements(here, capsys):
     assert re.search("\ntree 1\n(  .*\n)+[0-9]+ more trees are not shown\n$", out)
     digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()
     status, out, _ = run(capsys, "statement", name, "--data", "rings", "--owner", "us")
-    assert (status, out.endswith(model.kept.statement.split("\n\n", 1)[1] + "\n")) == (0, True)
+    assert (status, out.endswith(model.loaded_facts.statement.split("\n\n", 1)[1] + "\n")) == (
+        0,
+        True,
+    )
     assert f"- Data: rings\n- Owner of the data: us\n- File of the model: {name}\n" in out
     assert f"- Its SHA-256: {digest}\n- Columns read: " in out
     files = ("--html", "a.html", "--pdf", "a.pdf")
@@ -282,7 +285,7 @@ def test_models_have_words_and_statements(here, capsys):
     assert status == 0
     assert "owner's promise" in out
     assert "epsilon = 60 and" in out
-    assert out.endswith(model.kept.ledger + "\n")
+    assert out.endswith(model.loaded_facts.ledger + "\n")
 
 
 def test_what_needs_no_jax_runs_without_it(fitted):

@@ -32,7 +32,7 @@ def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
     score, several = model.decision_function(rows), name == "several"
     assert np.ptp(score) > 0
     np.testing.assert_allclose(found["score"], score, rtol=1e-6, atol=1e-6)
-    assert texts["statement"] == model.kept.statement
+    assert texts["statement"] == model.loaded_facts.statement
     assert session.run(None, {"rows": rows[:0]})[0].shape == ((0, 3) if several else (0,))
     if name in ("number", "count"):
         assert names == ["score", "number"]

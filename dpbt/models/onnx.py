@@ -16,7 +16,7 @@ from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
-from dpbt.models.model import Model, model_of, without_training_parts
+from dpbt.models.model import Model, as_model, without_training_parts
 
 OPSET, IR_VERSION = 17, 8
 
@@ -45,7 +45,7 @@ def export(model: Model, path: str | Path) -> None:
         OSError: if the file cannot be written.
     """
     path = as_path("path", path)
-    model = without_training_parts(model_of(model))
+    model = without_training_parts(as_model(model))
     about = model.about
     if about.kind.nodes is None:
         raise ValueError(f"the hypotheses of {about.name} are of your own, and no graph has them")
@@ -75,11 +75,11 @@ def export(model: Model, path: str | Path) -> None:
     write_whole(path, lambda part: part.write_bytes(whole.SerializeToString()))
 
 
-Outputs = dict[str, tuple[str, tuple[int, ...]]]
+OutputTypes = dict[str, tuple[str, tuple[int, ...]]]
 """Each output by its name: its type, and its axes after rows."""
 
 
-def _add_outputs(graph: Graph, model: Model, score: Value, share: Value | None) -> Outputs:
+def _add_outputs(graph: Graph, model: Model, score: Value, share: Value | None) -> OutputTypes:
     """Add what scores predict."""
     match model.about.target:
         case Nominal(values=values):
@@ -96,7 +96,7 @@ def _add_outputs(graph: Graph, model: Model, score: Value, share: Value | None) 
             graph.add("Add", scaled, np.float64(low), name="number")
             return {"score": ("FLOAT", ()), "number": ("DOUBLE", ())}
     graph.add("Greater", score, np.float32(0), name="positive")
-    outputs: Outputs = {"score": ("FLOAT", ()), "positive": ("BOOL", ())}
+    outputs: OutputTypes = {"score": ("FLOAT", ()), "positive": ("BOOL", ())}
     if model.about.probability is not None:
         match model.about.probability:
             case "log":

@@ -219,7 +219,7 @@ def statement_of_ledger(book: Ledger, name: str | None, version: str) -> str:
         people=words["people"].format(people),
         aim=_AIM[relation].format(one),
         bound=f" By public declaration there {counted} {', '.join(each)}." if each else "",
-        guarantee="\n".join(_guarantee(book)),
+        guarantee="\n".join(_guarantee_lines(book)),
         attacks="\n".join(attacks),
         models=f"model{'s' * bool(book.parts)}, and the noisy values that "
         f"{'they are' if book.parts else 'it is'}",
@@ -230,7 +230,7 @@ def statement_of_ledger(book: Ledger, name: str | None, version: str) -> str:
     )
 
 
-def statement_of_facts(facts: Mapping[str, Any]) -> Statement:
+def list_of_facts(facts: Mapping[str, Any]) -> Statement:
     """Facts by name, a line each."""
     lines = (f"- {name}: {' '.join(str(fact).split())}" for name, fact in facts.items())
     return Statement("\n".join(lines))
@@ -238,7 +238,7 @@ def statement_of_facts(facts: Mapping[str, Any]) -> Statement:
 
 def add_facts(text: str, facts: Mapping[str, Any]) -> str:
     """A statement with further lines after its title."""
-    return text.replace("\n\n", f"\n\n{statement_of_facts(facts)}\n\n", 1) if facts else text
+    return text.replace("\n\n", f"\n\n{list_of_facts(facts)}\n\n", 1) if facts else text
 
 
 def facts_of_model(about: Any) -> dict[str, str]:
@@ -252,7 +252,7 @@ def facts_of_model(about: Any) -> dict[str, str]:
     return {**columns, **({"Predicts": said} if said else {})}
 
 
-def statement_of_filter(budget: Any, own: Ledger) -> str:
+def section_on_other_releases(budget: Any, own: Ledger) -> str:
     """What a statement says of the filter that paid for a release, and of its other releases.
 
     Args:
@@ -312,19 +312,19 @@ def max_true_positive_rate(book: Ledger, false_positives: float) -> float:
     return found
 
 
-def claim_of_ledger(book: Ledger) -> str:
+def claim_in_words(book: Ledger) -> str:
     """Epsilon and delta."""
     return f"epsilon = {book.epsilon:.6g} and delta = {book.delta or book.sampler_delta:.2g}"
 
 
-def _guarantee(book: Ledger) -> list[str]:
+def _guarantee_lines(book: Ledger) -> list[str]:
     """Epsilon and delta, and what to think of them."""
     epsilon, delta = book.epsilon, book.delta or book.sampler_delta
     if not math.isfinite(epsilon):
         return ["nothing is protected. Some private value was released without noise."]
     tier = next(words for most, words in _TIERS if epsilon <= most * (1 + 1e-6))
     lines = [
-        f"{claim_of_ledger(book)}.",
+        f"{claim_in_words(book)}.",
         f"- This epsilon is '{tier}' on the scale of Ponomareva et al. (How to DP-fy ML, 2023) for "
         "models: up to 1 strong, up to 10 reasonable, above that weak. NIST SP 800-226 (2025) sets "
         "no number that suits all data, so the owner must judge it by what the data hold.",

@@ -17,7 +17,7 @@ from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.hypotheses import OBLIVIOUS, TREE_GROUPS, TREES, tree_depth
-from dpbt.models.model import Model, model_of, without_training_parts
+from dpbt.models.model import Model, as_model, without_training_parts
 from dpbt.public_types import MAX_BINS, UNSPLIT
 
 _BINS = np.arange(MAX_BINS)
@@ -44,14 +44,14 @@ def export(model: Model, path: str | Path) -> None:
         OSError: if the file cannot be written.
     """
     path = as_path("path", path)
-    model = without_training_parts(model_of(model))
+    model = without_training_parts(as_model(model))
     about, target = model.about, model.about.target
     if about.kind not in (TREES, OBLIVIOUS, TREE_GROUPS):
         raise ValueError(
             f"the hypotheses of {about.name} are no trees, and treelite has only these"
         )
     treelite: Any = import_extra("treelite", "treelite", "a file of treelite")
-    builder, trees = treelite.model_builder, list(_trees_of_model(model))
+    builder, trees = treelite.model_builder, list(_heap_trees(model))
 
     # What margins are, and what is made of them.
     scale, offset, after, alpha = 1.0, 0.0, "identity", 1.0
@@ -84,16 +84,16 @@ def export(model: Model, path: str | Path) -> None:
     if about.domain is not None and model.splits is not None:
         bins = [column.n_bins for column in about.domain.values()]
     for feature, right, leaf in trees:
-        _add_node(built, bins, feature, right, scale * leaf.astype(np.float64))
+        _add_tree(built, bins, feature, right, scale * leaf.astype(np.float64))
     whole = built.commit()
     write_whole(path, lambda part: whole.serialize(str(part)))
 
 
-Trees = Iterator[tuple[np.ndarray, Any, np.ndarray]]
+HeapTrees = Iterator[tuple[np.ndarray, Any, np.ndarray]]
 """(i[2^D - 1] features, which bins go right or numbers that do not, leaves [2^D] or [K, 2^D])."""
 
 
-def _trees_of_model(model: Model) -> Trees:
+def _heap_trees(model: Model) -> HeapTrees:
     """The trees of a model in heap order.
 
     Of nodes that read bins there is bool[2^D - 1, MAX_BINS], the bins that go right. Of nodes that
@@ -120,7 +120,7 @@ def _trees_of_model(model: Model) -> Trees:
             yield asked, above, values
 
 
-def _add_node(
+def _add_tree(
     built: Any, bins: list[int], feature: np.ndarray, right: np.ndarray, leaf: np.ndarray
 ) -> None:
     """Add one tree of columns of so many bins. A node of which all bins go left is left out."""

@@ -24,7 +24,7 @@ import numpy as np
 from dpbt.common.validate import check_choice, check_whole_number, show_value
 from dpbt.data.domains import Domain
 from dpbt.models import model as models
-from dpbt.models.model import Model, domain_of
+from dpbt.models.model import Model, domain_of_bins
 
 WHOLE = 2**14
 """The most combinations of bins that are all taken."""
@@ -102,7 +102,7 @@ def attribute_effects(
         ValueError: for a domain or a model of another kind, as `explain`, and for draws that are
             not an integer of at least 1.
     """
-    known, found = domain_of(model, domain), []
+    known, found = domain_of_bins(model, domain), []
     again = redrawn_models(model) if noise else []
     for number, name in enumerate(known):
         scores, exact = _score_columns(model, known, [number], "score", draws)
@@ -148,7 +148,7 @@ def partial_dependence(
             are not one or two distinct columns of the domain. Also for another `of`, for draws that
             are not an integer of at least 1, and as `predict_proba`.
     """
-    known = domain_of(model, domain)
+    known = domain_of_bins(model, domain)
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
         raise ValueError(f"expected the names of one column, or of two, got {show_value(names)}")

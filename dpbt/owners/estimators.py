@@ -35,7 +35,7 @@ from dpbt.data.declarations import ColumnOrder, DeclaredAnswers, RowsByColumn, r
 from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, frame_column_names
 from dpbt.data.kinds import target_with_objective
 from dpbt.models import model as models
-from dpbt.models.file import about_recipe
+from dpbt.models.file import public_facts_of_recipe
 from dpbt.models.model import explain, ledger, save, statement, without_training_parts
 from dpbt.owners import file_report
 from dpbt.owners.file_report import OwnerReport
@@ -569,7 +569,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         return super().fit(X, y, users=users)
 
     def _check_recipe(self, recipe: Recipe) -> None:
-        if about_recipe(recipe).probability != "shares":
+        if public_facts_of_recipe(recipe).probability != "shares":
             raise ValueError(f"a forest takes a recipe of random trees, got {recipe.name}")
 
     def decision_function(self, X: Any) -> np.ndarray:

@@ -23,7 +23,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.hypotheses import SHAPES
 from dpbt.learners.shapes import shape_functions_by_column
-from dpbt.models.model import Model, domain_of
+from dpbt.models.model import Model, domain_of_bins
 from dpbt.owners.effects import attribute_effects, check_columns, partial_dependence
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def shape(
             none where there are several.
         ImportError: without matplotlib.
     """
-    known = domain_of(model, domain)
+    known = domain_of_bins(model, domain)
     if not isinstance(attribute, str):
         raise ValueError(f"attribute must be the name of one column, got {show_value(attribute)}")
     curve = _curve_of_columns(model, known, (attribute,), of, class_)
@@ -182,10 +182,10 @@ def shapes(
         ImportError: without matplotlib.
     """
     check_whole_number("most", most)
-    known = domain_of(model, domain)
+    known = domain_of_bins(model, domain)
     own = model.about.kind is SHAPES and of == "score"
     named = (
-        [*shape_functions_by_column(model.on_host(), known)[0]]
+        [*shape_functions_by_column(model.host_hypotheses(), known)[0]]
         if own
         else [(name,) for name in known]
     )
@@ -276,7 +276,7 @@ def _curve_of_columns(
     """
     if model.about.kind is SHAPES and of == "score":
         check_columns(names, domain)
-        found, noise = shape_functions_by_column(model.on_host(), domain)
+        found, noise = shape_functions_by_column(model.host_hypotheses(), domain)
         own = np.moveaxis(found[names], range(-len(names), 0), range(len(names)))
         values, words, scale = _values_name_and_scale(model, own, of, class_)
         return _Curve(values * scale, f"what a column adds to the {words}", noise * scale, 0.0)

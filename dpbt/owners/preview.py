@@ -16,7 +16,7 @@ from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.models import measures
-from dpbt.models.scoring import answers_of_scores
+from dpbt.models.scoring import predictions_of_scores
 from dpbt.privacy import pricing
 from dpbt.privacy.keys import research_key
 from dpbt.training import step
@@ -104,7 +104,7 @@ def preview(
             test = ~np.asarray(table.present)
             labels, predicted = (
                 np.asarray(table.target)[test],
-                answers_of_scores(target, scores[test]),
+                predictions_of_scores(target, scores[test]),
             )
             if isinstance(target, Numeric):
                 predicted = (predicted - target.low) / (target.high - target.low)

@@ -17,7 +17,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.models.file import about_recipe, probability_of
+from dpbt.models.file import probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.measures import log_loss_of_two
 from dpbt.privacy import keys
 from dpbt.recipes.oblivious import choose_numbers
@@ -72,7 +72,9 @@ def _found(study: Study, split: int, recipe: Recipe, every: np.ndarray, seconds:
     score = np.round(every[: len(study.target)][study.tests[split]], DIGITS)
     probability = None
     if recipe.weight_update.loss is not None:
-        probability = np.asarray(probability_of(about_recipe(recipe), jnp.asarray(score)))
+        probability = np.asarray(
+            probabilities_of_scores(public_facts_of_recipe(recipe), jnp.asarray(score))
+        )
     return Found(score, probability, seconds)
 
 

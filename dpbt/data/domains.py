@@ -620,8 +620,15 @@ def _cells_of_length(name: str, values: RawColumn, rows: int) -> ColumnCells:
 # Files of domains.
 
 
-def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> tuple[Domain, Label]:
-    """A domain and its label from a JSON file, UTF-8 text with or without a byte order mark.
+class DomainFile(NamedTuple):
+    """The domain and the label that a file declares."""
+
+    domain: Domain
+    label: Label
+
+
+def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> DomainFile:
+    """The domain and the label of a JSON file, UTF-8 text with or without a byte order mark.
 
     The file holds {"columns": {name: column, ...}, "label": {"column": ..., "positive": ...,
     "negative": ...}}. A column holds its "type" ("numeric", "nominal" or "boolean") and the
@@ -656,7 +663,7 @@ def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> tu
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     domain = _expand_patterns(path, declarations, reader_names=names)
-    return domain, declarations.label
+    return DomainFile(domain, declarations.label)
 
 
 class _Declarations(NamedTuple):

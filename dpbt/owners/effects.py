@@ -26,13 +26,13 @@ from dpbt.data.domains import Domain
 from dpbt.models import model as models
 from dpbt.models.model import Model, domain_of_bins
 
-WHOLE = 2**14
+MAX_EXACT_COMBINATIONS = 2**14
 """The most combinations of bins that are all taken."""
 
-EVALUATIONS = 2**17
+MAX_EVALUATIONS = 2**17
 """About how many rows are scored at most for one average that is estimated."""
 
-REDRAWS, _DRAWS_OF_NOISE = 16, 128
+NUM_REDRAWS, _MAX_ROWS_OF_NOISE = 16, 128
 """How often noise is drawn again, and how many public rows are then drawn at most."""
 
 
@@ -105,12 +105,12 @@ def attribute_effects(
     known, found = domain_of_bins(model, domain), []
     again = redrawn_models(model) if noise else []
     for number, name in enumerate(known):
-        scores, exact = _score_columns(model, known, [number], "score", draws)
+        scores, exact = _scores_by_bins(model, known, [number], "score", draws)
         variances = scores.var(axis=0)
         of_rows = variances.reshape(len(variances), -1).sum(axis=1)  # over classes
         of_noise = 0.0
         if again:
-            moved = _deviation_of_effects(model, again, known, [number], "score").var(axis=1)
+            moved = _changes_by_noise(model, again, known, [number], "score").var(axis=1)
             of_noise = float(moved.mean(axis=(0, 1)).sum())
         found.append(
             Effect(name, float(of_rows.mean()), float(_standard_error(of_rows, exact)), of_noise)
@@ -156,7 +156,7 @@ def partial_dependence(
     check_choice("of", of, ("score", "probability"))
 
     chosen = [list(known).index(name) for name in names]
-    scores, exact = _score_columns(model, known, chosen, of, draws)
+    scores, exact = _scores_by_bins(model, known, chosen, of, draws)
     shape = (*(known[name].n_bins for name in names), *scores.shape[2:])
     rows_first = np.moveaxis(scores, 1, 0)
     means, errors, deviation = (
@@ -165,7 +165,7 @@ def partial_dependence(
         np.zeros(shape),
     )
     if again := redrawn_models(model) if noise else []:
-        moved = _deviation_of_effects(model, again, known, chosen, of).mean(axis=2)
+        moved = _changes_by_noise(model, again, known, chosen, of).mean(axis=2)
         moved -= moved.mean(axis=1, keepdims=True)
         deviation = np.sqrt(np.mean(moved**2, axis=0)).reshape(shape)
     return PartialDependence(names, means.reshape(shape), errors.reshape(shape), deviation)
@@ -190,19 +190,19 @@ def redrawn_models(model: Model) -> list[Model]:
     target = jnp.zeros(1, recipe.learner.hypotheses.response.dtype)
     bins = jnp.zeros((1, model.features), model.dtype)
     dummy = Table(bins, target, jnp.zeros(1, bool), model.splits)
-    keys = jax.random.split(research_key(0), REDRAWS)
+    keys = jax.random.split(research_key(0), NUM_REDRAWS)
     bare = step.without_domain(recipe), dummy
     found = jax.device_get(boosting.redraw_hypotheses(keys, model.transcript.parts, *bare))
     each = (type(found)(*arrays) for arrays in zip(*found, strict=True))
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in each]
 
 
-def _deviation_of_effects(
+def _changes_by_noise(
     model: Model, again: Sequence[Model], domain: Domain, chosen: list[int], of: str
 ) -> np.ndarray:
     """f64[models, combinations, rows, ...]: what other models say, less what the model says."""
     ours, *theirs = (
-        _score_columns(one, domain, chosen, of, _DRAWS_OF_NOISE)[0] for one in (model, *again)
+        _scores_by_bins(one, domain, chosen, of, _MAX_ROWS_OF_NOISE)[0] for one in (model, *again)
     )
     return np.array(theirs) - ours
 
@@ -218,7 +218,7 @@ def check_columns(names: Sequence[str], domain: Domain) -> None:
             raise ValueError(f"the domain has no column {show_value(name)}, it has {list(domain)}")
 
 
-def _score_columns(
+def _scores_by_bins(
     model: Model, domain: Domain, chosen: list[int], of: str, draws: int
 ) -> tuple[np.ndarray, bool]:
     """What a model says of rows with all combinations of the bins of some columns.
@@ -230,10 +230,10 @@ def _score_columns(
     check_whole_number("draws", draws)
     bins = [column.n_bins for column in domain.values()]
     others = [column for column in range(len(bins)) if column not in chosen]
-    combinations = _every_combination([bins[column] for column in chosen])
-    rest, exact = [bins[column] for column in others], math.prod(bins) <= WHOLE
-    count = max(min(draws, EVALUATIONS // len(combinations)), 16)
-    taken = _every_combination(rest) if exact else _hypercube(rest, count)
+    combinations = _all_combinations([bins[column] for column in chosen])
+    rest, exact = [bins[column] for column in others], math.prod(bins) <= MAX_EXACT_COMBINATIONS
+    count = max(min(draws, MAX_EVALUATIONS // len(combinations)), 16)
+    taken = _all_combinations(rest) if exact else _latin_hypercube(rest, count)
 
     rows = np.empty((len(combinations), len(taken), len(bins)), np.uint8)
     rows[..., chosen] = combinations[:, None]
@@ -247,12 +247,12 @@ def _score_columns(
     return found.reshape(*rows.shape[:2], *found.shape[1:]), exact
 
 
-def _every_combination(bins: Sequence[int]) -> np.ndarray:
+def _all_combinations(bins: Sequence[int]) -> np.ndarray:
     """u8[prod(bins), F]: all combinations of bins, the last column fastest."""
     return np.indices(tuple(bins), np.uint8).reshape(len(bins), math.prod(bins)).T
 
 
-def _hypercube(bins: Sequence[int], count: int) -> np.ndarray:
+def _latin_hypercube(bins: Sequence[int], count: int) -> np.ndarray:
     """u8[count, F]: rows in which each column has its bins equally often, up to one."""
     rng = np.random.default_rng(0)  # the same in every call
     columns = [rng.permutation(np.arange(count) % each) for each in bins]

@@ -73,7 +73,7 @@ def attributes(
     check_whole_number("most", most)
     effects = attribute_effects(model, domain, noise=True)
     first, target = effects[:most], model.about.target
-    ax = _panel(ax, (6.0, 1.2 + 0.26 * len(first)))
+    ax = _panel_or_new(ax, (6.0, 1.2 + 0.26 * len(first)))
     places = np.arange(len(first))
     scale, _, words = target.score_units if isinstance(target, Numeric) else (1.0, 0.0, "score")
     deviations = scale * np.array([effect.deviation for effect in first])
@@ -92,7 +92,7 @@ def attributes(
     words += "\n(orange: by noise alone)" if np.any(noises) else ""
     left = len(effects) - len(first)
     words += f"\n({left} smaller ones are left out)" if left else ""
-    ax.set(xlabel=words, title=_title(model, data, what + _of_positive(model)))
+    ax.set(xlabel=words, title=_title(model, data, what + _words_of_positive_class(model)))
     ax.set_xlim(left=0)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
@@ -145,8 +145,8 @@ def shape(
     if not isinstance(attribute, str):
         raise ValueError(f"attribute must be the name of one column, got {show_value(attribute)}")
     curve = _curve_of_columns(model, known, (attribute,), of, class_)
-    ax = _panel(ax, (6.0, 3.6))
-    _draw(ax, known[attribute], curve)
+    ax = _panel_or_new(ax, (6.0, 3.6))
+    _draw_curve(ax, known[attribute], curve)
     ax.set(xlabel=attribute, ylabel=curve.label, title=_title(model, data) if data else "")
     return ax
 
@@ -194,7 +194,7 @@ def shapes(
     order = sorted(found, key=lambda name: -float(np.ptp(found[name].values)))[:most]
     down = math.ceil(len(order) / 4)
     across = math.ceil(len(order) / down)
-    panels = _figure((3.2 * across, 2.4 * down + 0.4), down, across).ravel()
+    panels = _new_panels((3.2 * across, 2.4 * down + 0.4), down, across).ravel()
     largest = max(float(np.abs(found[name].values).max()) for name in order) or 1.0
     for name, ax in zip(order, panels, strict=False):
         ax.set_title(" and ".join(name), fontsize=10)
@@ -203,7 +203,7 @@ def shapes(
             ax = _draw_pair(ax, columns, found[name].values, largest)
             ax.set(ylabel=name[0], xlabel=name[1])
         else:
-            _draw(ax, columns[0], found[name], small=True)
+            _draw_curve(ax, columns[0], found[name], small=True)
         ax.tick_params(labelsize=7)
     for ax in panels[len(order) :]:
         ax.set_visible(False)
@@ -234,7 +234,7 @@ def tradeoff(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
     """
     if not bounds:
         raise ValueError("expected at least one audit")
-    ax, (epsilon, delta) = _panel(ax, (4.6, 4.0)), bounds[0].claim
+    ax, (epsilon, delta) = _panel_or_new(ax, (4.6, 4.0)), bounds[0].claim
     wrong = np.geomspace(1e-6, 1, 200)
     most = np.minimum(np.exp(min(epsilon, 700)) * wrong + delta, 1)
     most = np.minimum(most, 1 - np.exp(-epsilon) * np.maximum(1 - delta - wrong, 0))
@@ -278,19 +278,19 @@ def _curve_of_columns(
         check_columns(names, domain)
         found, noise = shape_functions_by_column(model.host_hypotheses(), domain)
         own = np.moveaxis(found[names], range(-len(names), 0), range(len(names)))
-        values, words, scale = _values_name_and_scale(model, own, of, class_)
+        values, words, scale = _described_values(model, own, of, class_)
         return _Curve(values * scale, f"what a column adds to the {words}", noise * scale, 0.0)
     found = partial_dependence(model, names, domain, of=of, noise=True)
-    values, words, scale = _values_name_and_scale(model, found.values, of, class_)
-    noise = scale * _values_name_and_scale(model, found.noise, of, class_)[0]
+    values, words, scale = _described_values(model, found.values, of, class_)
+    noise = scale * _described_values(model, found.noise, of, class_)[0]
     if isinstance(model.about.target, Numeric):
         values = model.about.target.score_units[1] + scale * values
     return _Curve(values, f"mean {words}", noise, float(values.mean()))
 
 
-def _draw(ax: Axes, column: Column, curve: _Curve, small: bool = False) -> None:
+def _draw_curve(ax: Axes, column: Column, curve: _Curve, small: bool = False) -> None:
     """Draw a curve and its noise, in a panel of its own or in a small one of many."""
-    inside, ticks = _ticks(column, *((4, 16, 18) if small else (8, 256, 256)))
+    inside, ticks = _ticks_of_bins(column, *((4, 16, 18) if small else (8, 256, 256)))
     values, edges, end = curve.values, np.arange(inside + 1), float(inside)
     ax.axhline(curve.base, color="0.6", linestyle="--", linewidth=0.9, zorder=1)
     apart = [end + _GAP + 0.5] if len(values) > inside else []
@@ -328,19 +328,19 @@ def _draw_pair(ax: Axes, columns: list[Column], values: np.ndarray, most: float)
     image = inner.pcolormesh(values, cmap="PuOr", vmin=-most, vmax=most)
     ax.figure.colorbar(image, ax=ax).ax.tick_params(labelsize=7)
     for column, axis in zip(columns, (inner.yaxis, inner.xaxis), strict=True):
-        ticks = _ticks(column, 4, 8, 12)[1]
+        ticks = _ticks_of_bins(column, 4, 8, 12)[1]
         places = [min(place, column.n_bins - 0.5) for place in ticks]
         long = axis is inner.xaxis and sum(map(len, ticks.values())) > 30
         axis.set_ticks(places, list(ticks.values()), rotation=90 if long else 0)
     return inner
 
 
-def _panel(ax: Axes | None, size: tuple[float, float]) -> Axes:
+def _panel_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
     """The panel to draw in: what was given, or that of a new figure of a size in inches."""
-    return _figure(size, 1, 1)[0, 0] if ax is None else ax
+    return _new_panels(size, 1, 1)[0, 0] if ax is None else ax
 
 
-def _figure(size: tuple[float, float], down: int, across: int) -> np.ndarray:
+def _new_panels(size: tuple[float, float], down: int, across: int) -> np.ndarray:
     """The panels of a new figure of a size in inches.
 
     Raises:
@@ -362,13 +362,13 @@ def _title(model: Model, data: str, what: str = "") -> str:
     return ", ".join(filter(None, (data, model.about.name))) + (f": {what}" if what else "")
 
 
-def _of_positive(model: Model) -> str:
+def _words_of_positive_class(model: Model) -> str:
     """Of which of two classes the score is."""
     about = model.about
     return f" of {about.classes[1]}" if about.target is None and about.classes else ""
 
 
-def _values_name_and_scale(
+def _described_values(
     model: Model, means: np.ndarray, of: str, class_: Any
 ) -> tuple[np.ndarray, str, float]:
     """(one number of each bin, their name, the scale of a predicted number's scores or 1).
@@ -387,10 +387,12 @@ def _values_name_and_scale(
     if isinstance(target, Numeric):
         scale, _, words = target.score_units
         return means, words, scale
-    return means, of + _of_positive(model), 1.0
+    return means, of + _words_of_positive_class(model), 1.0
 
 
-def _ticks(column: Column, numbers: int, names: int, length: int) -> tuple[int, dict[float, str]]:
+def _ticks_of_bins(
+    column: Column, numbers: int, names: int, length: int
+) -> tuple[int, dict[float, str]]:
     """How many bins touch each other, and place -> words: some thresholds, or most values.
 
     Bin k is from k to k + 1. The bin of missing or unlisted values lies apart, behind a gap.

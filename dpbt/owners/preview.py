@@ -23,7 +23,7 @@ from dpbt.training import step
 from dpbt.training.fit import boost
 from dpbt.types import Array, Recipe, Table
 
-_TEST = 5000
+_NUM_TEST_ROWS = 5000
 """How many made-up rows are predicted."""
 
 
@@ -99,8 +99,8 @@ def preview(
         found = []
         for number in range(count):
             rng = np.random.default_rng((seed, number))
-            table, best = _rows(domain, target, int(recipe.rows), share, public, rng)
-            scores = np.asarray(_scores(research_key(rng.integers(2**31)), table, recipe))
+            table, best = _simulated_rows(domain, target, int(recipe.rows), share, public, rng)
+            scores = np.asarray(_boosted_scores(research_key(rng.integers(2**31)), table, recipe))
             test = ~np.asarray(table.present)
             labels, predicted = (
                 np.asarray(table.target)[test],
@@ -122,12 +122,12 @@ def preview(
 
 
 @programs.keep_compiled()
-def _scores(key: Array, table: Table, recipe: Recipe) -> Array:
+def _boosted_scores(key: Array, table: Table, recipe: Recipe) -> Array:
     """f32[N] or f32[N, K]; recipes that differ in numbers alone share a program."""
     return jnp.moveaxis(boost(key, table, recipe).scores, 0, -1)
 
 
-def _rows(
+def _simulated_rows(
     domain: Domain,
     target: Target | None,
     rows: int,
@@ -145,7 +145,7 @@ def _rows(
         return Table(*arrays), None
 
     # Each curve is a random walk over bins in order, or has a value of its own for each bin.
-    total, response = rows + _TEST, kinds.response_of(target)
+    total, response = rows + _NUM_TEST_ROWS, kinds.response_of(target)
     bins = np.stack([rng.integers(0, c.n_bins, total) for c in domain.values()], axis=1)
     hidden = np.zeros((*response.axes, total))
     for column, bin in zip(domain.values(), bins.T, strict=True):

@@ -23,7 +23,7 @@ from dpbt.data.domains import (
 )
 from dpbt.data.files import read_columns
 from dpbt.data.splits import satisfied_splits
-from dpbt.owners.cli.shared import InputError, of_input
+from dpbt.owners.cli.shared import InputError, as_input_error
 from dpbt.types import Table
 
 
@@ -168,7 +168,7 @@ def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
         OSError: if a file cannot be read.
     """
     domain, label = declared(domain_file)
-    with of_input(data):
+    with as_input_error(data):
         columns = read_columns(data, (*domain, label.column))
     negative, positive = label.classes or ("", "")  # two, as `declared` says
     classes = read_truths(columns.pop(label.column), positive, negative)
@@ -185,7 +185,7 @@ def declared(domain_file: str | Path) -> tuple[Domain, Label]:
             a number, weights of rows, and ids of users.
         OSError: if the file cannot be read.
     """
-    with of_input(domain_file):
+    with as_input_error(domain_file):
         domain, label = read_domain(domain_file)
     if label.target is not None or label.weight is not None or label.user is not None:
         raise InputError(

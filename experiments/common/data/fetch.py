@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
 from dpbt.common.storage import write_whole
-from dpbt.owners.cli.shared import InputError, of_input
+from dpbt.owners.cli.shared import InputError, as_input_error
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read
 from experiments.common.data.registry import find_file, search_folders
@@ -164,7 +164,7 @@ def _place(path: Path, write: Callable[[Path], object]) -> Path:
 def _stream(url: str, part: Path, name: str) -> str:
     """Write what the address holds to `part`, and return its sha256."""
     digest = hashlib.sha256()
-    with of_input():
+    with as_input_error():
         request = Request(url, headers={"User-Agent": "dpbt"})
     try:
         with (

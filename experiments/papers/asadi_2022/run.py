@@ -33,7 +33,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_budget_options(parser)
     words = "use the paper's settings for this epsilon at all epsilons"
-    parser.add_argument("--settings-at", type=commands.finite, metavar="EPSILON", help=words)
+    parser.add_argument(
+        "--settings-at", type=commands.positive_number, metavar="EPSILON", help=words
+    )
     add_shared_options(parser, ["adult"])
     add_folds_option(parser)
 

@@ -109,7 +109,7 @@ def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
             commands.confirm_doubtful_rows(
                 "short.csv", *read_domain("d.json"), skip=False, action="Learn"
             )
-    commands.confirm_doubtful_rows("pipe.csv", *read_domain("d.json"), False, "Learn")
+    commands.confirm_doubtful_rows("pipe.csv", *read_domain("d.json"), skip=False, action="Learn")
     with pytest.raises(InputError, match="stopped"):
         commands.confirm_doubtful_rows(
             "short.csv", *read_domain("d.json"), skip=False, action="Learn"

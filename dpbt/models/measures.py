@@ -91,7 +91,7 @@ def measure_objective(target: np.ndarray, predicted: np.ndarray, response: Respo
 
 
 def pinball_loss(residual: np.ndarray, level: float) -> np.ndarray:
-    """f64[M]: the pinball loss at a level, of residuals f64[M]: the number less its prediction."""
+    """f[M]: the pinball loss at a level, of residuals f[M]: the number less its prediction."""
     return np.maximum(level * residual, (level - 1) * residual)
 
 

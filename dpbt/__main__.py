@@ -8,7 +8,7 @@ import os
 import sys
 
 import dpbt
-from dpbt.owners.cli.shared import INTERRUPTED, Parser, add_commands, status_of
+from dpbt.owners.cli.shared import INTERRUPTED, Parser, add_commands, run_command_line
 
 COMMANDS = {
     "check": "dpbt.owners.cli.rows:check",
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = Parser(prog="dpbt", description=__doc__)
     parser.add_argument("--version", action="version", version=f"dpbt {dpbt.__version__}")
     add_commands(parser, COMMANDS)
-    return status_of(parser, given)
+    return run_command_line(parser, given)
 
 
 def program() -> None:

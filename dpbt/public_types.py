@@ -70,8 +70,8 @@ class DeclaredDomain(Mapping[str, Any]):
     It serves wherever a domain is asked for. Two are equal if their columns have the same names and
     the same kinds, with all attributes, in the same order: then each cell has the same bin, and a
     bin means the same. Names are compared as text, which is how files keep them. As it is hashable,
-    programs of JAX take it as static. `domains.declare` makes one and `domains.difference` says how
-    two differ.
+    programs of JAX take it as static. `domains.as_declared_domain` makes one, and
+    `domains.describe_difference` says how two differ.
 
     Attributes:
         columns: (name, kind) of each column, in order.
@@ -226,11 +226,11 @@ class HoldsFunctions:
     Pickling one raises a TypeError that says what to keep instead. A copy is the object itself.
     """
 
-    _keep: ClassVar[str]
+    _alternative: ClassVar[str]
 
     def __reduce__(self) -> NoReturn:
         name = type(self).__name__.lower()
-        raise TypeError(f"a {name} holds functions and cannot be pickled; keep {self._keep}")
+        raise TypeError(f"a {name} holds functions and cannot be pickled; keep {self._alternative}")
 
     def __copy__(self) -> Self:
         return self

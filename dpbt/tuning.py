@@ -95,7 +95,7 @@ def loss_of_probabilities(recipe: Recipe) -> types.LossFamily:
     Raises:
         ValueError: for a recipe without probabilities.
     """
-    about, loss = file.about_recipe(recipe), recipe.weight_update.loss
+    about, loss = file.public_facts_of_recipe(recipe), recipe.weight_update.loss
     if loss is None or about.probability is None:
         raise ValueError(f"a score needs probabilities: {about.reason or 'votes are no scores'}")
     return loss

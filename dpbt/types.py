@@ -589,7 +589,7 @@ class Recipe(HoldsFunctions):
     weight_update: WeightUpdate
     capacity: int
 
-    _keep = "the arguments that made it"
+    _alternative = "the arguments that made it"
 
     def __repr__(self) -> str:
         """What it is, its rounds and rows, without the other numbers."""

@@ -79,7 +79,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--domain", metavar="FILE", help=words)
     words = "public bound on the number of rows (add_remove); else the number is public"
     words = f"{words} (replace_one)"
-    parser.add_argument("--rows", type=commands.whole(1), metavar="COUNT", help=words)
+    parser.add_argument("--rows", type=commands.whole_number_type(1), metavar="COUNT", help=words)
     commands.add_shared(
         parser,
         out=results.results_folder("demo"),

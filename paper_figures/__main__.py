@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from dpbt.common.storage import write_atomically
-from dpbt.owners.cli.shared import InputError, status_of
+from dpbt.owners.cli.shared import InputError, run_command_line
 from experiments.common import aggregated
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     words += "figures that are not named keep theirs"
     parser.add_argument("--gallery", metavar="FOLDER", help=words)
     parser.set_defaults(program=_draw_figures)
-    return status_of(parser, arguments)
+    return run_command_line(parser, arguments)
 
 
 def _draw_figures(options: argparse.Namespace) -> int:

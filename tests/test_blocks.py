@@ -33,7 +33,7 @@ def test_blocks_have_the_rows_of_the_table(tmp_path, kind, each, monkeypatch):
     assert_same_rows(table, found)
     assert found.capacity == rows + 7
     assert "700" not in repr(found) + repr(found.manifest)
-    joined = [piece.present.copy() for piece in found.pieces(64)]
+    joined = [piece.present.copy() for piece in found.iter_rows(64)]
     np.testing.assert_array_equal(np.concatenate(joined), table.present)
     assert max(map(len, joined)) <= 64
     assert found.folder.stat().st_mode & 0o777 == 0o700
@@ -131,7 +131,7 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
         content[:at] if what == "cut" else content + b"0" * (what == "grow")
     )
     with pytest.raises(ValueError, match=f"{name}: .*convert the same rows again, to a new folder"):
-        list(blocks.open_folder(folder).pieces(64))
+        list(blocks.open_folder(folder).iter_rows(64))
 
 
 @pytest.mark.parametrize(
@@ -158,13 +158,13 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     bins = random_columns(100)
     path = tmp_path / "rows.csv"
     write_csv(path, bins, random_labels(bins, "two"), np.ones(100))
-    read = convert.blocks_of_file
+    read = convert.iter_column_blocks
 
     def changing(*given):
         yield from read(*given)
         os.utime(path, (1, 1))
 
-    monkeypatch.setattr(convert, "blocks_of_file", changing)
+    monkeypatch.setattr(convert, "iter_column_blocks", changing)
     with pytest.raises(ValueError, match=r"rows\.csv: changed while it was read; convert it again"):
         convert.convert_file(path, DOMAIN, LABEL, tmp_path / "t")
     assert not (tmp_path / "t").exists()

@@ -15,8 +15,8 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes
-from dpbt.data.splits import splits_of, table_of_splits
-from dpbt.data.tables import take
+from dpbt.data.splits import satisfied_splits, table_of_splits
+from dpbt.data.tables import select_rows
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
 from dpbt.training import run_keys
@@ -79,7 +79,7 @@ def test_trees_are_those_of_a_plain_loop_under_the_same_noise(small_table, case)
     recipe = recipes.bdpe(epsilon=30, rows=100, rounds=4, depth=2, clip=3.0, **CASES[case])
     key, settings = jax.random.key(3), settings_of_reference(recipe, CASES[case]["alpha"])
     model = dpbt.fit(key, small_table, recipe)
-    rows = splits_of(small_table), small_table.target, small_table.present
+    rows = satisfied_splits(small_table), small_table.target, small_table.present
     expected = greedy_trees.boost(*map(np.asarray, rows), settings, noise_of_library(key, recipe))
     np.testing.assert_array_equal(model.hypotheses.split, [heap for heap, _ in expected])
     np.testing.assert_allclose(
@@ -120,10 +120,10 @@ def test_releases_depend_on_no_order_of_rows_and_on_no_absent_rows(small_table):
     """Sums of integers are exact in any order, and absent rows add nothing."""
     recipe = recipes.bdpe(epsilon=1.0, rows=90, rounds=5, depth=2, criterion="gini")
     order = np.arange(100) % 80
-    padded = take(small_table, order)
+    padded = select_rows(small_table, order)
     padded = padded._replace(present=padded.present & (np.arange(100) < 80))
     expected = dpbt.fit(jax.random.key(1), small_table, recipe).transcript
-    for table in (take(small_table, np.random.default_rng(0).permutation(80)), padded):
+    for table in (select_rows(small_table, np.random.default_rng(0).permutation(80)), padded):
         transcript = dpbt.fit(jax.random.key(1), table, recipe).transcript
         chex.assert_trees_all_equal(transcript, expected)
 
@@ -141,7 +141,7 @@ def test_a_malformed_table_is_refused(small_table):
         ({"bins": bins[:, :6]}, "splits.feature must number"),
         ({"splits": splits._replace(low=splits.low[:-1])}, "splits.low must be uint8"),
         ({"splits": splits._replace(attribute=splits.attribute - 1)}, "splits.attribute"),
-        (take(small_table, np.arange(160) % 80)._asdict(), "at most rows=80"),
+        (select_rows(small_table, np.arange(160) % 80)._asdict(), "at most rows=80"),
     ):
         malformed = small_table._replace(**changes)
         with pytest.raises(ValueError, match=words):

@@ -95,7 +95,7 @@ def test_columns_of_all_kinds_give_the_same():
     odd = [cell for cell, _, _ in TABLE]
     listed = ("3", "a", "True", "NA", "")
     for held in (odd, tuple(odd), object_array(odd)):
-        found = cells.cells_of(held)
+        found = cells.column_cells(held)
         assert same_bits(cells.read_numbers(found), [cells.number(cell) for cell in odd])
         words = [cells.word(cell, listed) for cell in odd]
         codes = [-2 if w is None else listed.index(w) if w in listed else -1 for w in words]
@@ -132,7 +132,7 @@ def test_arrays_of_one_type_give_the_same_bits(kind):
     @given(st.lists(ARRAYS[kind], max_size=12))
     def check(values):
         array = np.array(values, kind)
-        found, one_by_one = cells.cells_of(array), list(array)
+        found, one_by_one = cells.column_cells(array), list(array)
         assert same_bits(cells.read_numbers(found), [cells.number(cell) for cell in one_by_one])
         assert cells.read_codes(found, ("0", "1", "-1", "True")).tolist() == (
             cells.read_codes(one_by_one, ("0", "1", "-1", "True")).tolist()
@@ -226,7 +226,7 @@ def test_arrow_arrays_are_read_as_their_python_values(kind):
     array = arrow.array(ARROW[kind], kind)
     held = [array, array[1:], arrow.chunked_array([array, array[:1]]), array[:0]]
     for one in held if kind == "halffloat" else [*held, array.dictionary_encode()]:
-        found, values = cells.cells_of(one), one.to_pylist()
+        found, values = cells.column_cells(one), one.to_pylist()
         assert same_bits(cells.read_numbers(found), cells.read_numbers(values))
         listed = "3", "a", "9007199254740993"
         assert np.array_equal(cells.read_codes(found, listed), cells.read_codes(values, listed))
@@ -253,15 +253,15 @@ class Serieslike(list):
 
 
 def test_a_container_is_recognized_by_its_methods():
-    assert cells.cells_of(Far([3, 4, 5])) == [3, None, 5]
-    assert cells.cells_of(Serieslike([1, None])) == [1, None]
-    assert cells.cells_of(jnp.arange(2)).dtype == np.int32
-    assert cells.cells_of(range(3)) == [0, 1, 2]
+    assert cells.column_cells(Far([3, 4, 5])) == [3, None, 5]
+    assert cells.column_cells(Serieslike([1, None])) == [1, None]
+    assert cells.column_cells(jnp.arange(2)).dtype == np.int32
+    assert cells.column_cells(range(3)) == [0, 1, 2]
     masked = np.ma.masked_array([1.0, 2.0], [False, True])
-    assert cells.cells_of(masked) == [1.0, None]
+    assert cells.column_cells(masked) == [1.0, None]
     for bad in ("ab", b"ab", {"a": 1}, {1}, 3, iter([1]), np.zeros(()), np.ma.zeros((2, 2))):
         with pytest.raises(ValueError, match=r"a column must"):
-            cells.cells_of(bad)
+            cells.column_cells(bad)
 
 
 @pytest.mark.parametrize("point", [0x110000, 0xFFFFFFFF])

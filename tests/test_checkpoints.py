@@ -197,13 +197,13 @@ def test_a_run_of_a_forest_goes_on_with_both_keys_and_is_paid_for_once(tmp_path,
         options = {"checkpoint": checkpoint, "progress": progress, "filter": budget}
         return dpbt.fit(KEY, table, recipe, public, **options)
 
-    whole = found.path(1).read_bytes()
-    found.path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    whole = found.block_path(1).read_bytes()
+    found.block_path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
     with pytest.raises(ValueError, match="changed or damaged"):
         fit()
     assert budget.spent == 0
     assert not kept.exists()
-    found.path(1).write_bytes(whole)
+    found.block_path(1).write_bytes(whole)
     with pytest.raises(KilledError):
         fit(progress=stopped_at(("rounds", 2)))
     assert len(releases_in_checkpoint(kept)) == 2
@@ -239,7 +239,7 @@ def flip(path):
 def test_a_block_that_changes_during_a_run_stops_it(tmp_path):
     """With the block as it was, the run goes on."""
     _, found = block_tables.table_and_blocks(tmp_path / "t", "two")
-    path, checkpoint = found.path(1), tmp_path / "kept"
+    path, checkpoint = found.block_path(1), tmp_path / "kept"
     whole = path.read_bytes()
 
     def fit(progress=None):
@@ -259,9 +259,9 @@ def test_a_block_that_changes_during_a_run_stops_it(tmp_path):
 
 def test_a_block_that_changes_between_its_pieces_is_not_predicted(tmp_path):
     _, table = block_tables.table_and_blocks(tmp_path / "t", "two")
-    pieces = table.pieces(90)
+    pieces = table.iter_rows(90)
     next(pieces)
-    flip(table.path(0))
+    flip(table.block_path(0))
     with pytest.raises(ValueError, match="block-000000: the file changed while it was read"):
         next(pieces)
 

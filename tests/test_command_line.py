@@ -98,7 +98,7 @@ def boosting(domain, label):
 def of_library(name, odd):
     """(model, cells of the odd rows): what the library learns from the same rows."""
     domain, label = domains.read_domain("domain.json" if name == "class" else f"{name}.json")
-    rows = files.read_columns("rows.csv", (*domain, *label.columns))
+    rows = files.read_columns("rows.csv", (*domain, *label.column_names))
     weight = None if label.weight is None else rows[label.weight.column]
     read = {"sample_weight": weight, "capacity": BOUND, **label.options}
     table = dpbt.table(domain, rows, rows[label.column], **read)
@@ -208,7 +208,10 @@ def test_explain_and_statement_print_the_words_of_a_model(here, capsys):
     assert re.search("\ntree 1\n(  .*\n)+[0-9]+ more trees are not shown\n$", out)
     digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()
     status, out, _ = run_command(capsys, "statement", name, "--data", "rings", "--owner", "us")
-    assert (status, out.endswith(model.kept.statement.split("\n\n", 1)[1] + "\n")) == (0, True)
+    assert (status, out.endswith(model.loaded_facts.statement.split("\n\n", 1)[1] + "\n")) == (
+        0,
+        True,
+    )
     assert f"- Data: rings\n- Owner of the data: us\n- File of the model: {name}\n" in out
     assert f"- Its SHA-256: {digest}\n- Columns read: " in out
     files = ("--html", "a.html", "--pdf", "a.pdf")
@@ -220,7 +223,7 @@ def test_explain_and_statement_print_the_words_of_a_model(here, capsys):
     assert status == 0
     assert "owner's promise" in out
     assert "epsilon = 60 and" in out
-    assert out.endswith(model.kept.ledger + "\n")
+    assert out.endswith(model.loaded_facts.ledger + "\n")
 
 
 def test_commands_that_need_no_jax_run_without_it(fitted):
@@ -431,13 +434,13 @@ def test_cached_programs_hold_nothing_of_the_rows(here):
 
 def test_programs_are_not_read_where_others_may_write(tmp_path, monkeypatch):
     kept, before = [], jax.config.jax_compilation_cache_dir
-    monkeypatch.setattr(cached, "keep", kept.append)
+    monkeypatch.setattr(cached, "cache_programs", kept.append)
     monkeypatch.setenv("DPBT_CACHE", str(tmp_path))
     jax.config.update("jax_compilation_cache_dir", None)
     try:
         for mode in (0o700, 0o777, 0o770):
             tmp_path.chmod(mode)
-            cached.keep_for_user()
+            cached.cache_programs_for_user()
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
     assert kept == [tmp_path]

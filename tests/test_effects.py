@@ -83,7 +83,7 @@ def test_drawn_rows_estimate_averages_and_tell_their_error(name, monkeypatch):
     model = MODELS[name]
     exact = {e.attribute: e.variance for e in attribute_effects(model, DOMAIN)}
     means = partial_dependence(model, "rank", DOMAIN)
-    monkeypatch.setattr(effects, "WHOLE", 0)
+    monkeypatch.setattr(effects, "MAX_EXACT_COMBINATIONS", 0)
     first, second = (attribute_effects(model, DOMAIN, draws=200) for _ in range(2))
     assert first == second
     for effect in first:
@@ -129,7 +129,7 @@ def test_without_noise_a_model_drawn_again_is_the_model_itself(tmp_path):
 def test_noise_that_is_drawn_again_moves_a_shape_as_other_keys_do(monkeypatch):
     """Of one round, whose noise no later round takes back; in 400 runs under one public key."""
     recipe, table, model = fitted(2.0, rounds=1)
-    monkeypatch.setattr(effects, "REDRAWS", 400)
+    monkeypatch.setattr(effects, "NUM_REDRAWS", 400)
     ran = jax.jit(
         jax.vmap(lambda key: dpbt.boost(key, table, recipe, jax.random.key(1)).hypotheses)
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpbt.common import storage
-from dpbt.owners.cli.shared import BAD_INPUT, Parser, keep, status_of
+from dpbt.owners.cli.shared import BAD_INPUT, Parser, run_command_line, save_or_rescue
 from tests.support import worker_process
 from tests.support.worker_process import digests_of_files
 
@@ -82,7 +82,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_former_file(tmp_path, capsys):
 
     parser = Parser()
     parser.set_defaults(program=lambda _: storage.write_atomically(path, write))
-    assert status_of(parser, []) == BAD_INPUT
+    assert run_command_line(parser, []) == BAD_INPUT
     assert capsys.readouterr().err == f"error: {path}: {os.strerror(errno.ENOSPC)}\n"
     assert path.read_text() == "former"
     assert os.listdir(tmp_path) == ["result.csv"]
@@ -107,7 +107,7 @@ def test_a_model_that_the_disk_does_not_take_is_kept_elsewhere(tmp_path, capsys,
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         file.write_text("the model")
 
-    kept = keep(path, save)
+    kept = save_or_rescue(path, save)
     assert kept.read_text() == "the model"
     assert kept.is_relative_to(elsewhere)
     warning = f"warning: {path}: {os.strerror(errno.ENOSPC)}; move {kept} there\n"
@@ -118,7 +118,7 @@ def test_a_model_that_the_disk_does_not_take_is_kept_elsewhere(tmp_path, capsys,
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
     with pytest.raises(OSError, match=r"model\.json"):
-        keep(path, never)
+        save_or_rescue(path, never)
 
 
 def test_leftovers_of_a_kill_are_removed_and_a_persons_file_stays(tmp_path):

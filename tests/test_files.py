@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
-from dpbt.data.files import Form, blocks_of_file, names_of, read_columns
+from dpbt.data.files import TextForm, column_names, iter_column_blocks, read_columns
 from tests.support import file_neighbours
 
 SMALL = {"age": Numeric(0, 100, bins=2, missing=True), "member": Boolean("yes", "no")}
@@ -40,10 +40,10 @@ def test_line_ends_byte_order_marks_and_blocks_change_nothing(read, tmp_path):
     columns, path = read(*lines), tmp_path / "rows.csv"
     for end, mark in ((b"\r\n", b""), (b"\n", b"\xef\xbb\xbf")):
         read(*lines, end=end, header=mark + b'"age", member,ill')
-        assert names_of(path) == list(NAMES)
+        assert column_names(path) == list(NAMES)
         assert read_columns(path, NAMES) == columns
         path.write_bytes(path.read_bytes().removesuffix(end))
-        parts = list(blocks_of_file(path, NAMES, 3))
+        parts = list(iter_column_blocks(path, NAMES, 3))
         assert [len(part["age"]) for part in parts] == [3, 1]
         assert {name: parts[0][name] + parts[1][name] for name in NAMES} == columns
 
@@ -57,18 +57,18 @@ def test_compressed_files_and_other_delimiters_are_read(tmp_path, name, delimite
     expected = {"age": ["41", "6;1", None], "member": ["yes", "no", None], "ill": ["1", "0", None]}
     path = tmp_path / name
     packed(path, text)
-    assert names_of(path) == list(NAMES)
+    assert column_names(path) == list(NAMES)
     assert read_columns(path, NAMES) == expected
     packed(path, text.replace(b"\n", f"\nrow{delimiter}".encode()))
-    assert read_columns(path, NAMES, Form(row_names=True)) == expected
+    assert read_columns(path, NAMES, TextForm(row_names=True)) == expected
     packed(path, text.partition(b"\n")[2])
-    assert read_columns(path, NAMES, Form(delimiter, NAMES)) == expected
+    assert read_columns(path, NAMES, TextForm(delimiter, NAMES)) == expected
     if name != "s.csv":
         whole = path.read_bytes()
         for damaged in (whole[:-9], whole[:20] + b"damaged" + whole[27:], b"not packed"):
             path.write_bytes(damaged)
             with pytest.raises(ValueError, match=r": an archive that is damaged or locked$"):
-                read_columns(path, NAMES, Form(delimiter, NAMES))
+                read_columns(path, NAMES, TextForm(delimiter, NAMES))
 
 
 def packed(path, text):

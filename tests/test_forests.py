@@ -168,10 +168,10 @@ def test_votes_are_those_of_a_loop():
         expected["threshold"].append(sum(column) / 6 > 0.5)
     for voting, answers in expected.items():
         np.testing.assert_array_equal(
-            prediction.answers_of_votes(jnp.asarray(theta), voting), answers
+            prediction.predictions_of_votes(jnp.asarray(theta), voting), answers
         )
     assert expected["majority"][2] != expected["threshold"][2]
-    vote = functools.partial(prediction.answers_of_votes, jnp.asarray(theta), "probabilistic")
+    vote = functools.partial(prediction.predictions_of_votes, jnp.asarray(theta), "probabilistic")
     coins = jax.vmap(vote)(jax.random.split(jax.random.key(0), 4000))
     mean = theta.mean(axis=0)
     z = (np.mean(coins, axis=0) - mean) / np.sqrt(mean * (1 - mean) / 4000)

@@ -134,8 +134,8 @@ def use_model(path):
 def use_table(path):
     """What can be asked of the manifest of a table in chunks."""
     table = dpbt.blocks.open_folder(path.parent)
-    yield lambda: (repr(table), table.splits, table.identity, table.declared)
-    yield lambda: list(table.pieces(100))
+    yield lambda: (repr(table), table.splits, table.identity, table.declarations_text)
+    yield lambda: list(table.iter_rows(100))
     yield lambda: table.has_domain(DOMAIN)
 
 

@@ -20,7 +20,7 @@ import dpbt
 from dpbt import recipes, sweeps
 from dpbt.data import domains
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.data.tables import take
+from dpbt.data.tables import select_rows
 from dpbt.types import Table
 from tests.support.leak_watch import (
     BOUND,
@@ -73,7 +73,7 @@ def test_a_sweep_says_no_number_of_rows_killed_resumed_or_refused(tmp_path, watc
     assert private_words_in(watch.said) == []
 
     # A row fewer, and another sweep, are refused.
-    fewer = take(task.table, np.arange(len(task.table.target) - 1))
+    fewer = select_rows(task.table, np.arange(len(task.table.target) - 1))
     masks = {"train": task.train[:, :-1], "test": task.test[:, :-1]}
     for sweep, other in (
         (SWEEP, task._replace(table=fewer, **masks)),

@@ -11,7 +11,7 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.data import convert
-from dpbt.data.declarations import rows_of
+from dpbt.data.declarations import rows_by_column
 from dpbt.data.domains import Boolean, Nominal, Numeric, encode
 from dpbt.sklearn import (
     PrivateBoostingClassifier,
@@ -233,17 +233,17 @@ def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
 
 def test_an_odd_row_has_no_values_and_others_are_read_by_position(watch):
     for width in (2, None):
-        found = rows_of(odd_inputs.GOOD_ROWS, width)
+        found = rows_by_column(odd_inputs.GOOD_ROWS, width)
         assert [found.column(j) for j in (0, 1)] == [[0.5] * 4, [0.25] * 4]
 
     usual = [(x, 0.25) for x in np.linspace(0, 1, NUM_ROWS)]
     for row in odd_inputs.ODD_ROWS.values():
         given, plain = (odd_inputs.mix_in(usual, [one], 7) for one in (row, (None, None)))
-        found = watch(lambda given=given: rows_of(given, 2))
+        found = watch(lambda given=given: rows_by_column(given, 2))
         assert_silent(watch)
-        assert found.count == NUM_ROWS
+        assert found.num_rows == NUM_ROWS
         assert [found.column(j) for j in (0, 1)] == [[row[j] for row in plain] for j in (0, 1)]
-        watch(lambda given=given: rows_of(given))  # whose width nobody declared
+        watch(lambda given=given: rows_by_column(given))  # whose width nobody declared
         assert watch.error is None or "one width" in str(watch.error)
         assert private_words_in(watch.said) == []
 

@@ -35,7 +35,7 @@ def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
     score, several = model.decision_function(rows), name == "several"
     assert np.ptp(score) > 0
     np.testing.assert_allclose(found["score"], score, rtol=1e-6, atol=1e-6)
-    assert texts["statement"] == model.kept.statement
+    assert texts["statement"] == model.loaded_facts.statement
     assert session.run(None, {"rows": rows[:0]})[0].shape == ((0, 3) if several else (0,))
     if name in ("number", "count"):
         assert names == ["score", "number"]
@@ -95,7 +95,7 @@ def test_trees_of_treelite_give_what_the_saved_model_gives(tmp_path, monkeypatch
             score = score * np.log(2)
             np.testing.assert_allclose(found, model.predict_proba(rows), rtol=1e-5)
         elif target is not None:
-            score = target.of_score[0] * score + target.of_score[1]
+            score = target.score_units[0] * score + target.score_units[1]
             inside = np.clip(found, target.low, target.high)
             np.testing.assert_allclose(inside, model.predict(rows), rtol=1e-5)
         elif model.about.probability == "log":

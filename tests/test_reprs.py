@@ -58,7 +58,7 @@ def objects():
     recipe = recipes.bdpe(epsilon=1.0, rows=NUM_ROWS, rounds=1, depth=1, relation="replace_one")
     block = convert.RawRows(CELLS, LABELS, np.ones(NUM_ROWS))
     keys = run_keys.phase_keys(jax.random.key(NUM_ROWS), recipe)
-    rows = blocks.Rows(*(np.full(NUM_ROWS, NUM_ROWS) for _ in range(4)))
+    rows = blocks.BlockRows(*(np.full(NUM_ROWS, NUM_ROWS) for _ in range(4)))
     return {
         "table": table,
         "table of numbers": numbers,
@@ -83,7 +83,7 @@ def objects():
         "chunk": blocks.Block(BOUND, NUM_ROWS, "zqxcell"),
         "rows of a chunk": rows,
         "scored": EncodedRows(np.full((NUM_ROWS, 2), 31337.7719), None),
-        "frame": declarations.rows_of(list(zip(*CELLS.values(), strict=True))),
+        "frame": declarations.rows_by_column(list(zip(*CELLS.values(), strict=True))),
         "filter": dpbt.Filter(epsilon=1, rows=BOUND),
     }
 

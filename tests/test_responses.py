@@ -68,7 +68,7 @@ def recipe_of(target, epsilon=3.0, **changes):
 
 
 def read(target, labels):
-    return Label("y", target=target).read(labels, None, len(labels))[:2]
+    return Label("y", target=target).read_labels(labels, None, len(labels))[:2]
 
 
 def test_a_label_is_read_by_itself():
@@ -82,7 +82,7 @@ def test_a_label_is_read_by_itself():
     labels, there = read(RANGE, odd)
     np.testing.assert_array_equal(there, [1, 1, 1, 0, 0, 0, 1, 1, 0])
     np.testing.assert_allclose(labels[there], [13 / 40, 1, 0, 11 / 40, 1])
-    back = kinds.number_of_position(RANGE, labels[there])
+    back = kinds.predicted_numbers(RANGE, labels[there])
     np.testing.assert_allclose(back, [3, 30, -10, 1, 30], rtol=1e-6)
 
 
@@ -503,7 +503,7 @@ def test_a_table_of_another_declared_target_is_refused_before_a_fit():
         *((recipe_of(other), CLASSES) for other in others),
         (recipe_of(Numeric(-10, 31)), RANGE),
     ):
-        for table in (table_of(target), tables.take(table_of(target), np.arange(9))):
+        for table in (table_of(target), tables.select_rows(table_of(target), np.arange(9))):
             with pytest.raises(ValueError, match="made with another target"):
                 dpbt.fit(key, table, recipe)
     dpbt.fit(key, table_of(Numeric(-10, 30, bins=20)), recipe_of(RANGE))

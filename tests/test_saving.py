@@ -95,9 +95,9 @@ def test_a_loaded_model_answers_as_the_fitted_one_bit_for_bit(name, tmp_path):
         np.testing.assert_allclose(by_class.sum(axis=1), 1, atol=1e-6)
         np.testing.assert_allclose(by_class, shares, rtol=1e-5)
 
-    assert str(dpbt.ledger(loaded)) == str(dpbt.ledger(model)) == loaded.kept.ledger
-    assert dpbt.statement(model) == loaded.kept.statement
-    assert dpbt.statement(loaded).endswith(loaded.kept.statement.split("\n\n", 1)[1])
+    assert str(dpbt.ledger(loaded)) == str(dpbt.ledger(model)) == loaded.loaded_facts.ledger
+    assert dpbt.statement(model) == loaded.loaded_facts.statement
+    assert dpbt.statement(loaded).endswith(loaded.loaded_facts.statement.split("\n\n", 1)[1])
     if model.splits is not None:
         assert dpbt.explain(loaded) == dpbt.explain(model, DOMAIN)
 
@@ -356,7 +356,7 @@ def test_a_mechanism_of_your_own_keeps_its_words_and_its_costs(saved):
 
     resealed(saved, rename)
     found = dpbt.load(saved)
-    assert "total: epsilon = 1" in found.kept.ledger
+    assert "total: epsilon = 1" in found.loaded_facts.ledger
     assert "my_noise" in str(dpbt.ledger(found))
     with pytest.raises(ValueError, match="'my_noise', whose price no ledger keeps"):
         dpbt.statement(found, max_rows_per_user=2)

@@ -251,8 +251,8 @@ def test_a_pickle_holds_no_key_and_nothing_of_a_rows_length(estimator):
     }
     assert not axes & {50, 64}
     kept = set(vars(estimator)) - set(estimator.get_params())
-    public = {"_reading", "classes_", "model_", "n_features_in_"}
-    assert kept - {"_clones"} == public | {"owner_report_"}
+    public = {"_column_order", "classes_", "model_", "n_features_in_"}
+    assert kept - {"_num_clones"} == public | {"owner_report_"}
     assert "owner_report_" not in state
     assert not hasattr(pickle.loads(pickle.dumps(estimator)), "owner_report_")
 

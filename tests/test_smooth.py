@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.training import run_keys
@@ -43,7 +43,7 @@ def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibratio
     recipe = recipes.lazybb_rules(epsilon=40, rows=77, rounds=9, calibration=calibration)
     model = dpbt.fit(key, table, recipe)
     chosen, margins = lazy_boosting.lazybb(
-        *(np.asarray(array) for array in (splits_of(table), table.target, table.present)),
+        *(np.asarray(array) for array in (satisfied_splits(table), table.target, table.present)),
         rounds=int(recipe.rounds),
         density=float(recipe.weighting.density),
         rate=float(recipe.weighting.learning_rate),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import losses, recipes
-from dpbt.data.splits import splits_of, table_of_splits
+from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.training import run_keys
@@ -89,7 +89,7 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise():
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
     keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
-    splits = np.asarray(splits_of(table))
+    splits = np.asarray(satisfied_splits(table))
     label, present = np.asarray(table.target), np.asarray(table.present)
     margins = np.zeros(200)
     draw_split = jax.jit(mechanisms.exponential.sample)

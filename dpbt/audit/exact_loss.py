@@ -146,10 +146,10 @@ def whole_domain(domain: Domain, limit: int = 10_000, target: Target | None = No
             listed, and its middle.
 
     Raises:
-        ValueError: if there are more than `limit`, and as `domains.check` and
+        ValueError: if there are more than `limit`, and as `domains.check_domain` and
             `kinds.response_of`.
     """
-    domains.check(domain)
+    domains.check_domain(domain)
     labels = labels_of(target)
     counts = [column.n_bins for column in domain.values()]
     rows = len(labels) * math.prod(counts)
@@ -333,7 +333,7 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     check_run(table, recipe)
     check_run(other, recipe)
     table, other = jax.tree.map(jnp.asarray, (table, other))
-    domains.check_same(other.domain, table.domain, "the other table", "the table")
+    domains.check_same_domain(other.domain, table.domain, "the other table", "the table")
     if table.splits is None or other.splits is None:
         has_same_splits = table.splits is other.splits
     else:

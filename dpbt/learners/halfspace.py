@@ -83,16 +83,17 @@ def check_halfspace_table(table: Table) -> None:
     """Refuse a table that halfspaces cannot read.
 
     Raises:
-        ValueError: as `splits.check`, or if the table allows only some of its splits.
+        ValueError: as `splits.check_bins_and_splits`, or if the table allows only some of its
+            splits.
     """
-    splits.check(table)
+    splits.check_bins_and_splits(table)
     if table.splits is not None and table.splits.allowed is not None:
         raise ValueError("halfspaces read all attributes: splits.allowed must be None")
 
 
 def prepare_ball_rows(table: Table) -> BallRows:
     """The table's rows in the unit ball: exact numbers, or the positions of bins."""
-    rows = project_to_unit_ball(splits.positions_of(table))
+    rows = project_to_unit_ball(splits.attribute_positions(table))
     return BallRows(rows.T, table.target, table.present, table.weight)
 
 

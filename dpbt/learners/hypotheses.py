@@ -95,9 +95,9 @@ def describe_bins(name: str, column: Column, right: np.ndarray) -> str:
     """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
     splits, bins = column.splits(name), np.flatnonzero(right[: column.n_bins]).tolist()
     names = column.values if isinstance(column, Nominal) else ()
-    if column.steps:
-        above = [split for split in splits[: column.steps] if right[split.low]]
-        alone = [split for split in splits[column.steps :] if right[split.low]]
+    if column.num_thresholds:
+        above = [split for split in splits[: column.num_thresholds] if right[split.low]]
+        alone = [split for split in splits[column.num_thresholds :] if right[split.low]]
         said = [split.yes for split in above[:1] + alone]
         unlisted = len(names) in bins if names else False
         return " or ".join([*said, *[f"{name} is not listed"] * unlisted])
@@ -642,7 +642,7 @@ def _describe_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: 
     names = []
     for name, column in domain.items():
         words = [split.yes for split in column.splits(name)]
-        names += [name] * (column.steps > 0) + words[column.steps :]
+        names += [name] * (column.num_thresholds > 0) + words[column.num_thresholds :]
     total = np.asarray(halfspaces.normal, np.float64).sum(axis=0)
     order = np.argsort(-np.abs(total), kind="stable")
     head = [

@@ -378,7 +378,7 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
     Raises:
         ValueError: saying what is expected.
     """
-    splits.check(table)
+    splits.check_bins_and_splits(table)
     if table.bins.dtype != jnp.uint8:
         raise ValueError(f"oblivious trees read uint8 bins, got {types.dtype_and_rank(table.bins)}")
     columns = len(attributes)
@@ -389,7 +389,7 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
 
     # A column has a bin for each of its splits, and at most one that no split knows.
     asked = table.splits
-    assert asked is not None  # as `splits.check` says
+    assert asked is not None  # as `splits.check_bins_and_splits` says
     if is_traced(*asked):
         return
     known = np.ones(columns, int)

@@ -95,7 +95,9 @@ def prepare_position_rows(table: types.Table) -> PositionRows:
     """
     if table.splits is not None and table.splits.allowed is not None:
         raise ValueError("random trees ask for every attribute alike: splits.allowed must be None")
-    return PositionRows(splits.positions_of(table), table.target, table.present, table.weight)
+    return PositionRows(
+        splits.attribute_positions(table), table.target, table.present, table.weight
+    )
 
 
 def class_weights_of_leaves(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
@@ -132,7 +134,7 @@ def positive_shares(weights: Array, fallback: Array, negative: str) -> Array:
 
 TREE_GROUPS = hypotheses.TREE_GROUPS.with_training(
     example_table=splits.absent_row_table,
-    check_table=splits.check,
+    check_table=splits.check_bins_and_splits,
     prepare=prepare_position_rows,
     prediction_input=lambda rows: rows.position,
     bound=lambda group: jnp.sum(group.grown),

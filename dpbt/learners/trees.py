@@ -81,7 +81,7 @@ def prepare_tree_rows(table: types.Table) -> TreeRows:
             table.bins.T, *map(jnp.asarray, (asked.feature, asked.low, asked.high))
         )
     else:
-        read = splits.columns_of(table).astype(jnp.int8)
+        read = splits.satisfied_rows_by_split(table).astype(jnp.int8)
     return TreeRows(read, table.target, table.present, asked.allowed, table.weight)
 
 
@@ -263,9 +263,10 @@ def check_tree_table(table: types.Table) -> None:
     """Refuse a table that trees cannot read.
 
     Raises:
-        ValueError: as `splits.check`, and unless the table holds uint8 bins with splits.
+        ValueError: as `splits.check_bins_and_splits`, and unless the table holds uint8 bins with
+            splits.
     """
-    splits.check(table)
+    splits.check_bins_and_splits(table)
     if table.bins.dtype != jnp.uint8:
         found = types.dtype_and_rank(table.bins)
         raise ValueError(f"trees ask splits of uint8 table.bins, got {found}")

@@ -128,7 +128,7 @@ def additive(
             "scores_fraction": scores_fraction,
         },
     )
-    target = kinds.with_objective(target, objective, quantile)
+    target = kinds.target_with_objective(target, objective, quantile)
     response = kinds.response_of(target)
     if step is None:
         step = 0.5 if response.is_number else 1.6 if response == types.BINARY else 1.1

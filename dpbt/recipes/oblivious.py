@@ -36,9 +36,9 @@ def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
     """What trees may ask of each column of a domain.
 
     Raises:
-        ValueError: as `domains.check`.
+        ValueError: as `domains.check_domain`.
     """
-    domains.check(domain)
+    domains.check_domain(domain)
     return tuple(
         Attribute(column.n_bins, not isinstance(column, Nominal) or column.ordered)
         for column in domain.values()
@@ -154,7 +154,7 @@ def oblivious_boost(
     return oblivious_recipe(
         request,
         domain=domain,
-        target=kinds.with_objective(target, objective, quantile),
+        target=kinds.target_with_objective(target, objective, quantile),
         monotone=monotone,
         depth=depth,
         attributes_per_tree=attributes_per_tree,
@@ -377,7 +377,7 @@ def recipe_over_bins(
         name=name,
         setting=setting,
         target=target,
-        domain=domains.declare(domain),
+        domain=domains.as_declared_domain(domain),
     )
     return build_recipe(
         request,
@@ -649,8 +649,8 @@ def auto(
         ValueError: for a value outside these ranges, named with what was given. Also for settings
             whose programs would differ.
     """
-    domains.check(domain)
-    target = kinds.with_objective(target, objective, quantile)
+    domains.check_domain(domain)
+    target = kinds.target_with_objective(target, objective, quantile)
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,

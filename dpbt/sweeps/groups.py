@@ -82,7 +82,9 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
             )
         # A program depends on the shapes of numbers, and on all static parts but two: the domain,
         # which is compared here, and the room for rounds.
-        domains.check_same(task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe")
+        domains.check_same_domain(
+            task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe"
+        )
         recipe = checks.without_domain(recipe)
         structure = program_of_numbers(dataclasses.replace(recipe, capacity=2**31 - 1))
         if structure not in members:

@@ -94,7 +94,7 @@ def _check_domain(first_line: bytes, table: Table, path: Path) -> None:
     stated = _decode_line(first_line).get("domain")
     if stated is not None:
         domain = msgspec.convert(stated, dict[str, domains.Column])
-        domains.check_same(table.domain, domain, "the task", str(path))
+        domains.check_same_domain(table.domain, domain, "the task", str(path))
 
 
 # Files.

@@ -21,7 +21,7 @@ from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, T
 
 def absent_row(table: BlockTable) -> Table:
     """One absent row of the kind of the table's."""
-    room = table.room(1)
+    room = table.new_absent_rows(1)
     return Table(
         jnp.asarray(room.bins.T),
         jnp.asarray(room.target),
@@ -30,7 +30,7 @@ def absent_row(table: BlockTable) -> Table:
         None if room.weight is None else jnp.asarray(room.weight),
         None if table.target is None else jnp.asarray(kinds.target_fingerprint(table.target)),
         None if table.rows_per_user is None else RowsPerUser(table.rows_per_user),
-        domains.declare(table.domain),
+        domains.as_declared_domain(table.domain),
     )
 
 

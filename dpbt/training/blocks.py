@@ -149,7 +149,7 @@ def check_fit_in_blocks(
             "recipe": describe_recipe(recipe),
             "key": describe_key(key, recipe.name),
             "public_key": describe_key(public_key, recipe.name),
-            "table": hashlib.sha256(table.declared.encode()).hexdigest(),
+            "table": hashlib.sha256(table.declarations_text.encode()).hexdigest(),
         }
         for name, text in words.items():
             if len(set(processes.gather_digests(text))) > 1:  # on every process

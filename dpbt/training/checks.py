@@ -17,7 +17,7 @@ from dpbt import types
 from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
-from dpbt.data.splits import as_device_array, checked_array
+from dpbt.data.splits import as_device_array, check_array
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.apart import trace_apart
 from dpbt.privacy.flags import check_flags
@@ -109,8 +109,8 @@ def check_run(table: object, recipe: object) -> None:
         boundary.check_sites(**{phase.name: sites_of_phase(recipe, phase) for phase in phases})
 
     # The domains, and the arrays of the table.
-    domains.check_same(table.domain, recipe.domain, "the table", "the recipe")
-    table = _with_arrays(table, checked_array)
+    domains.check_same_domain(table.domain, recipe.domain, "the table", "the recipe")
+    table = _with_arrays(table, check_array)
     with contextlib.suppress(*_NEEDS_VALUES):  # of a user's check that reads traced splits
         recipe.learner.training.check_table(_without_rows(table))
     response = recipe.learner.response
@@ -227,7 +227,7 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
     before, here = transcript.recorded_on, TableForm.of(table)
     if before is None:
         return
-    domains.check_same(here.domain, before.domain, "the table", "the transcript")
+    domains.check_same_domain(here.domain, before.domain, "the table", "the transcript")
     for field, words in (
         ("features", "columns"),
         ("dtype", "as the dtype of bins"),

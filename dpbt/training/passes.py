@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import compilation
-from dpbt.data.blocks import BlockTable, Rows
+from dpbt.data.blocks import BlockRows, BlockTable
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
 from dpbt.public_types import Splits
@@ -121,7 +121,7 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
 
 def _bytes_of_work(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
     """How many bytes a row takes in work, and how many all rows of a slice take together."""
-    block, splits = table.room(_MIN_BLOCK), table.splits
+    block, splits = table.new_absent_rows(_MIN_BLOCK), table.splits
     laid = jax.eval_shape(lambda block: prepare_block(block, splits, recipe), block)
     if recipe.learner.work_bytes is not None:
         return recipe.learner.work_bytes(laid)
@@ -176,7 +176,7 @@ class Batch(NamedTuple):
     pending: Any
 
 
-def prepare_block(block: Rows, splits: Splits, recipe: Recipe) -> Prepared:
+def prepare_block(block: BlockRows, splits: Splits, recipe: Recipe) -> Prepared:
     """The rows of a block, laid out for the learner."""
     bins, target, present, weight = jax.tree.map(jnp.asarray, block)
     table = Table(bins.T, target, present, splits, weight)
@@ -184,7 +184,7 @@ def prepare_block(block: Rows, splits: Splits, recipe: Recipe) -> Prepared:
 
 
 def _sums_of_slice(
-    block: Rows,
+    block: BlockRows,
     scores: Array | None,
     noise: Array,
     place: Array,
@@ -255,9 +255,9 @@ class Passes:
         self._splits = jax.tree.map(jnp.asarray, table.splits)
         self._pool = ThreadPoolExecutor(plan.threads)
         self._slices = list(_slices_of_table(table, plan.block, place))
-        self._rooms: queue.SimpleQueue[Rows] = queue.SimpleQueue()
+        self._rooms: queue.SimpleQueue[BlockRows] = queue.SimpleQueue()
         for _ in range(plan.threads):
-            self._rooms.put(table.room(plan.block))
+            self._rooms.put(table.new_absent_rows(plan.block))
         self._scores: list[Any] = [None] * len(self._slices)
 
     def __enter__(self) -> "Passes":
@@ -274,7 +274,7 @@ class Passes:
             OSError: if a block cannot be read.
         """
         for number, _ in enumerate(
-            self._pool.map(self._table.verify, range(len(self._table.blocks)))
+            self._pool.map(self._table.verify_block, range(len(self._table.blocks)))
         ):
             yield number + 1
 
@@ -305,7 +305,9 @@ class Passes:
         def work(piece: Slice) -> tuple[Totals, Array]:
             rows = self._rooms.get()
             try:
-                self._table.read(piece.block, piece.first, piece.rows, rows, columns)
+                self._table.read_rows(
+                    piece.block, first=piece.first, count=piece.rows, into=rows, columns=columns
+                )
                 scores = self._scores[piece.number] if scored else None
                 words = np.array([piece.place >> 32, piece.place & (2**32 - 1)], np.uint32)
                 found = _summed(rows, scores, noise, words, *told, phase, stage)

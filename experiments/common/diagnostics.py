@@ -18,7 +18,7 @@ from dpbt.common.validate import check_positive_integer
 from dpbt.data.domains import Domain, predicates
 from dpbt.data.splits import as_device_array
 from dpbt.learners import trees
-from dpbt.models.model import Model, decision_function, model_of
+from dpbt.models.model import Model, as_model, decision_function
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align_columns
 from dpbt.training.checks import check_transcript, prepare_table
@@ -92,7 +92,7 @@ def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
     scores, labels = np.asarray(decision_function(model, rows)), np.asarray(target)
     if labels.shape != scores.shape:
         raise ValueError("target must have an entry for each row, and has another shape")
-    return scores * np.where(labels, 1, -1) / len(model.on_host()[0])
+    return scores * np.where(labels, 1, -1) / len(model.host_hypotheses()[0])
 
 
 class Histogram(NamedTuple):
@@ -175,9 +175,9 @@ def format_votes(lines: list[Vote]) -> str:
 
 def _tree_arrays(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """The splits i32[T, 2^D - 1] and leaves f32[T, 2^D] of a model of trees."""
-    if model_of(model).about.kind.name != "trees":
+    if as_model(model).about.kind.name != "trees":
         raise ValueError(f"this diagnostic is of trees, and {model.about.name} has none")
-    return model.on_host()
+    return model.host_hypotheses()
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -202,7 +202,8 @@ def rademacher_complexity(key: Array, splits: Array, draws: int = 200) -> Estima
 
     Args:
         key: one typed key.
-        splits: bool[N, S], such as `splits.splits_of` gives of a table, with at least one row.
+        splits: bool[N, S], such as `splits.satisfied_splits` gives of a table, with at least one
+            row.
         draws: at least 2.
 
     Raises:

@@ -8,7 +8,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from experiments.common import data, pages, results
 from experiments.papers.nock_henecka_2020 import options, reading_tables, readings, saved
 from experiments.papers.nock_henecka_2020.options import Reading
@@ -52,7 +52,7 @@ def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha, bound):
     boosted = jax.jit(dpbt.boost)(jax.random.key(1), table, setting)
     release = {site: np.asarray(array) for site, array in boosted.transcript.rounds.items()}
     params = setting.params
-    splits = np.asarray(splits_of(table)).astype(int)
+    splits = np.asarray(satisfied_splits(table)).astype(int)
     sign = np.where(np.asarray(table.target), 1.0, -1.0)
     link_alpha = 1.0 if alpha == "objective" else alpha
     loss = losses.m_alpha(link_alpha)

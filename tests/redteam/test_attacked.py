@@ -357,7 +357,7 @@ def test_columns_whose_names_have_one_text_are_refused():
     """Two domains of exchanged columns would be equal."""
     kind = Numeric(0, 1)
     with pytest.raises(ValueError, match="names of one text"):
-        domains.declare({0: kind, "0": kind})
+        domains.as_declared_domain({0: kind, "0": kind})
 
 
 ROWS = np.random.default_rng(0).random((50, 3))

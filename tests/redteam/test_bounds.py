@@ -10,7 +10,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes, sweeps
-from dpbt.data.splits import splits_of, table_of_splits
+from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.training import checks
 from dpbt.types import Table
 from tests.support.attacks import GRID, class_counts_by_side
@@ -40,7 +40,7 @@ def matsushita_loss(table: Table, other: Table, bound: int, epsilon: float) -> f
     """
     logs = []
     for one in (table, other):
-        splits = np.asarray(splits_of(one))
+        splits = np.asarray(satisfied_splits(one))
         label, present = np.asarray(one.target), np.asarray(one.present)
         weight = present.astype(np.float64)
         score = np.zeros(splits.shape[1])

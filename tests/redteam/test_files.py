@@ -9,7 +9,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.audit import exact_loss as audit
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from dpbt.types import ADD_REMOVE
 from tests.support import file_neighbours
 from tests.support.attacks import GRID
@@ -91,7 +91,7 @@ def test_a_changed_cell_loses_at_most_one_row_by_an_independent_likelihood(odd):
         outputs, split = np.asarray(release["leaf"][0], np.float64), int(release["split_0"][0, 0])
         far = []
         for table in (plain, more):
-            side, label = np.asarray(splits_of(table))[:, split], np.asarray(table.target)
+            side, label = np.asarray(satisfied_splits(table))[:, split], np.asarray(table.target)
             present = np.asarray(table.present)
             every = [[np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)]
             far.append(np.abs(outputs - GRID * np.asarray(every)))

@@ -43,11 +43,11 @@ class Optional(NamedTuple):
     rate: Any = None
 
 
-def own_key(recipe):
+def words_of_recipe_key(recipe):
     return tuple(jax.random.key_data(step.derive_recipe_key(KEYS[0], recipe)).tolist())
 
 
-def by_rate(draw, table, weights, params, public):
+def draw_count_by_rate(draw, table, weights, params, public):
     """One key for both kinds gave the exact number of rows, by a difference of two releases."""
     value = count_positive_rows(table)
     if params.rate is not None:
@@ -64,16 +64,16 @@ def test_numbers_that_are_left_out_make_another_key():
         clip: Any = None
 
     update = weighting.WeightUpdate("own", False, weighting.uniform.weigh, Rate)
-    made = [
-        hostile_recipe(by_rate, params=params)
+    differing_recipes = [
+        hostile_recipe(draw_count_by_rate, params=params)
         for params in (
             Optional(noise, step=two),
             Optional(noise, rate=two),
             Optional(noise, step=np.float32(2).view(np.int32)),
         )
     ]
-    learner = made[0].learner
-    made += [
+    learner = differing_recipes[0].learner
+    differing_recipes += [
         recipes.custom(
             learner,
             params=params,
@@ -89,10 +89,15 @@ def test_numbers_that_are_left_out_make_another_key():
             (Optional(noise, step=one), Rate(two)),
         )
     ]
-    made = [dataclasses.replace(recipe, learner=learner) for recipe in made]
-    assert len({own_key(recipe) for recipe in made}) == len(made)
+    differing_recipes = [
+        dataclasses.replace(recipe, learner=learner) for recipe in differing_recipes
+    ]
+    assert len({words_of_recipe_key(recipe) for recipe in differing_recipes}) == len(
+        differing_recipes
+    )
     releases = [
-        dpbt.boost(KEYS[0], table_of_one_split(), one).transcript.rounds["n"] for one in made[:2]
+        dpbt.boost(KEYS[0], table_of_one_split(), one).transcript.rounds["n"]
+        for one in differing_recipes[:2]
     ]
     assert not np.all(releases[1] - releases[0] == 300)  # the exact number of rows
 
@@ -107,11 +112,11 @@ def test_fractions_of_other_names_make_another_key():
     learner = boundary.weak_learner(
         program, tree_of_count, {"leaf": 1.0}, SCALED, ADD_REMOVE, tag="two leaves"
     )
-    made = [
+    two_recipes = [
         recipes.custom(learner, epsilon=1.0, rows=400, rounds=1, fractions={"leaf": 0.8, own: 0.2})
         for own in ("leaf_0", "leaf_1")
     ]
-    assert own_key(made[0]) != own_key(made[1])
+    assert words_of_recipe_key(two_recipes[0]) != words_of_recipe_key(two_recipes[1])
 
 
 def test_a_part_with_the_tag_of_another_makes_another_key():
@@ -121,10 +126,10 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
     def tagged(first, second):
         named = learner._replace(traits=learner.traits._replace(tag=first))
         changed = {"learner": named, "weight_update": update._replace(tag=second)}
-        return own_key(dataclasses.replace(base, **changed))
+        return words_of_recipe_key(dataclasses.replace(base, **changed))
 
     def with_part(**parts):
-        return own_key(dataclasses.replace(base, learner=learner._replace(**parts)))
+        return words_of_recipe_key(dataclasses.replace(base, learner=learner._replace(**parts)))
 
     first, last = prologue_of()._replace(tag="same"), epilogue_of()._replace(tag="same")
     assert with_part(prologue=first) != with_part(epilogue=last)
@@ -134,11 +139,11 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
 # Default tags.
 
 
-def reading(function):
+def default_tag_of(function):
     return boundary.code_tag(lambda draw: function(draw))
 
 
-def wrapping(factor):
+def wrapper_of_sum(factor):
     """A wrapper that has the name of what it wraps."""
     source = "@functools.wraps(jnp.sum)\ndef total(x):\n    return FACTOR * jnp.sum(x)"
     around = {"functools": functools, "jnp": jnp, "FACTOR": factor, "__name__": "authors"}
@@ -149,31 +154,31 @@ def wrapping(factor):
 RATE = 1
 
 
-def in_a_class(draw):
+def read_in_a_class(draw):
     class Held:
         rate = RATE
 
     return Held.rate
 
 
-def by_attribute(draw):
-    return by_attribute.rate
+def read_by_attribute(draw):
+    return read_by_attribute.rate
 
 
 def test_a_default_tag_reads_a_function_that_has_the_name_of_a_librarys():
-    assert reading(wrapping(2)) != reading(wrapping(3))
+    assert default_tag_of(wrapper_of_sum(2)) != default_tag_of(wrapper_of_sum(3))
 
 
 def test_a_default_tag_has_what_code_reads_in_a_class_or_by_an_attribute(monkeypatch):
-    monkeypatch.setattr(by_attribute, "rate", 1, raising=False)
-    before = reading(in_a_class), reading(by_attribute)
+    monkeypatch.setattr(read_by_attribute, "rate", 1, raising=False)
+    before = default_tag_of(read_in_a_class), default_tag_of(read_by_attribute)
     monkeypatch.setitem(globals(), "RATE", 2)
-    monkeypatch.setattr(by_attribute, "rate", 2)
-    after = reading(in_a_class), reading(by_attribute)
+    monkeypatch.setattr(read_by_attribute, "rate", 2)
+    after = default_tag_of(read_in_a_class), default_tag_of(read_by_attribute)
     assert all(one != other for one, other in zip(before, after, strict=True))
 
 
-def importing(draw):
+def read_by_import(draw):
     from tests.support import attacks
 
     return attacks.GRID
@@ -193,21 +198,21 @@ class Bare(NamedTuple):
 @pytest.mark.parametrize("held", [WithMethod(1), np.array([{}], dtype=object)])
 def test_code_whose_values_cannot_be_read_needs_a_tag(held):
     bare = Bare(1)
-    reading(lambda draw: (bare, draw))
-    for function in (importing, lambda draw: (held, draw)):
+    default_tag_of(lambda draw: (bare, draw))
+    for function in (read_by_import, lambda draw: (held, draw)):
         with pytest.raises(ValueError, match="declare tag="):
-            reading(function)
+            default_tag_of(function)
 
 
 # Rows have no values for the classes that an author lays them out in.
 
 
-SEEN: list[Any] = []
+SEEN_VALUES: list[Any] = []
 
 
-def noticed(array):
+def note_values(array):
     if isinstance(array, np.ndarray | jax.Array) and not isinstance(array, jax.core.Tracer):
-        SEEN.extend([np.asarray(array)] if np.size(array) > 1 else [])
+        SEEN_VALUES.extend([np.asarray(array)] if np.size(array) > 1 else [])
 
 
 class Bundle(NamedTuple):
@@ -221,7 +226,7 @@ class Tuple(Bundle):
 
     def __new__(cls, *fields, **named):
         made = Bundle.__new__(cls, *fields, **named)
-        noticed(made.target)
+        note_values(made.target)
         return made
 
 
@@ -241,13 +246,17 @@ class Node:
     @classmethod
     def tree_unflatten(cls, static, children):
         made = cls(*children)
-        noticed(made.target)
+        note_values(made.target)
         return made
 
 
-def showing(release, params, public):
+def tree_of_seen_values(release, params, public):
     tree = tree_of_count(release, params, public)
-    return tree._replace(leaf=tree.leaf * 0 + np.float32(SEEN[0].sum())) if SEEN else tree
+    return (
+        tree._replace(leaf=tree.leaf * 0 + np.float32(SEEN_VALUES[0].sum()))
+        if SEEN_VALUES
+        else tree
+    )
 
 
 def without_jit(table, recipe):
@@ -255,7 +264,7 @@ def without_jit(table, recipe):
         return dpbt.boost(KEYS[0], table, recipe).hypotheses
 
 
-RUNS = {
+WAYS_TO_RUN = {
     "vmap": lambda table, recipe: jax.vmap(lambda key: dpbt.boost(key, table, recipe))(KEYS),
     "without jit": without_jit,
     "replay": lambda table, recipe: dpbt.replay(
@@ -267,20 +276,20 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("way", RUNS)
+@pytest.mark.parametrize("way", WAYS_TO_RUN)
 @pytest.mark.parametrize("kind", [Tuple, Node])
 def test_a_class_of_rows_is_never_given_their_values(kind, way):
     """Op by op it was, and a hypothesis put the exact number of positive rows into the model."""
-    SEEN.clear()
+    SEEN_VALUES.clear()
     laid_out = SCALED._replace(
         prepare=lambda table: kind(table.present, table.target, table.weight),
         predict=lambda found, rows: jnp.zeros(rows.present.shape, jnp.float32) + found.leaf[0],
     )
-    RUNS[way](
+    WAYS_TO_RUN[way](
         table_of_one_split(60),
-        hostile_recipe(draw_count, with_new_identity(showing), hypotheses=laid_out),
+        hostile_recipe(draw_count, with_new_identity(tree_of_seen_values), hypotheses=laid_out),
     )
-    assert not SEEN
+    assert not SEEN_VALUES
 
 
 # Prices, domains and the grey box.
@@ -300,27 +309,27 @@ def test_a_price_may_not_be_read_from_python_when_the_program_runs(where):
         trace_run(hostile_recipe(program, params=Noise({"n": np.float32(1000)})))
 
 
-class Held:
+class PythonState:
     """What an author's module holds, and changes between two looks at the ledger."""
 
     scale = 1.0
 
 
-def held_scale(draw, table, weights, params, public):
-    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, scale=Held.scale)
+def draw_at_python_scale(draw, table, weights, params, public):
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, scale=PythonState.scale)
 
 
-def held_sensitivity(draw, table, weights, params, public):
-    most = jnp.float32(1 / Held.scale)
+def draw_at_python_sensitivity(draw, table, weights, params, public):
+    most = jnp.float32(1 / PythonState.scale)
     draw("n", NOISE, count_positive_rows(table), sensitivity=most, moves=1, theorem="", scale=1.0)
 
 
 @pytest.mark.parametrize(
     "program",
     [
-        held_scale,
+        draw_at_python_scale,
         pytest.param(
-            held_sensitivity,
+            draw_at_python_sensitivity,
             marks=pytest.mark.xfail(
                 strict=True,
                 reason="a sensitivity that is a constant of the trace is evaluated anew for the "
@@ -333,7 +342,7 @@ def test_a_ledger_is_refused_if_python_changed_a_number_after_the_run(program, m
     """Other recipes may have taken the place of the program that works out the lines."""
     recipe = hostile_recipe(with_new_identity(program), params=Noise({}))
     dpbt.boost(KEYS[0], table_of_one_split(), recipe)
-    monkeypatch.setattr(Held, "scale", 100.0)
+    monkeypatch.setattr(PythonState, "scale", 100.0)
     pricing.describe_draws.clear()
     with pytest.raises(ValueError, match="than the ledger prices"):
         dpbt.ledger(recipe)
@@ -365,9 +374,9 @@ def sampling(table, hooks):
 
 @pytest.mark.parametrize("learn", [by_address, shuffling, sampling])
 def test_an_honest_learner_gets_no_certificate(learn):
-    found = audit.grey(learn, ROWS, ROWS[1:], claim=(1.0, 0.0), runs=40)
-    assert not found.broken
-    assert found.uncompared
+    report = audit.grey(learn, ROWS, ROWS[1:], claim=(1.0, 0.0), runs=40)
+    assert not report.broken
+    assert report.uncompared
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e9, 1e12])

@@ -43,11 +43,11 @@ class Optional(NamedTuple):
     rate: Any = None
 
 
-def own_key(recipe):
+def words_of_recipe_key(recipe):
     return tuple(jax.random.key_data(run_keys.derive_recipe_key(KEYS[0], recipe)).tolist())
 
 
-def by_rate(draw, table, weights, params, public):
+def draw_count_by_rate(draw, table, weights, params, public):
     """One key for both kinds gave the exact number of rows, by a difference of two releases."""
     value = count_positive_rows(table)
     if params.rate is not None:
@@ -66,16 +66,16 @@ def test_numbers_that_are_left_out_make_another_key():
     update = weighting.WeightUpdate(
         identity="own", coupled=False, weigh=weighting.uniform.weigh, numbers=Rate
     )
-    made = [
-        hostile_recipe(by_rate, params=params)
+    differing_recipes = [
+        hostile_recipe(draw_count_by_rate, params=params)
         for params in (
             Optional(noise, step=two),
             Optional(noise, rate=two),
             Optional(noise, step=np.float32(2).view(np.int32)),
         )
     ]
-    learner = made[0].learner
-    made += [
+    learner = differing_recipes[0].learner
+    differing_recipes += [
         recipes.custom(
             learner,
             params=params,
@@ -91,10 +91,15 @@ def test_numbers_that_are_left_out_make_another_key():
             (Optional(noise, step=one), Rate(two)),
         )
     ]
-    made = [dataclasses.replace(recipe, learner=learner) for recipe in made]
-    assert len({own_key(recipe) for recipe in made}) == len(made)
+    differing_recipes = [
+        dataclasses.replace(recipe, learner=learner) for recipe in differing_recipes
+    ]
+    assert len({words_of_recipe_key(recipe) for recipe in differing_recipes}) == len(
+        differing_recipes
+    )
     releases = [
-        dpbt.boost(KEYS[0], table_of_one_split(), one).transcript.rounds["n"] for one in made[:2]
+        dpbt.boost(KEYS[0], table_of_one_split(), one).transcript.rounds["n"]
+        for one in differing_recipes[:2]
     ]
     assert not np.all(releases[1] - releases[0] == 300)  # the exact number of rows
 
@@ -116,11 +121,11 @@ def test_fractions_of_other_names_make_another_key():
         fractions={"leaf": 1.0},
         relation=ADD_REMOVE,
     )
-    made = [
+    two_recipes = [
         recipes.custom(learner, epsilon=1.0, rows=400, rounds=1, fractions={"leaf": 0.8, own: 0.2})
         for own in ("leaf_0", "leaf_1")
     ]
-    assert own_key(made[0]) != own_key(made[1])
+    assert words_of_recipe_key(two_recipes[0]) != words_of_recipe_key(two_recipes[1])
 
 
 def test_a_part_with_the_tag_of_another_makes_another_key():
@@ -130,10 +135,12 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
     def tagged(first, second):
         named = dataclasses.replace(learner, name=first)
         renamed = dataclasses.replace(update, identity=second)
-        return own_key(dataclasses.replace(base, learner=named, weight_update=renamed))
+        return words_of_recipe_key(dataclasses.replace(base, learner=named, weight_update=renamed))
 
     def with_part(**parts):
-        return own_key(dataclasses.replace(base, learner=dataclasses.replace(learner, **parts)))
+        return words_of_recipe_key(
+            dataclasses.replace(base, learner=dataclasses.replace(learner, **parts))
+        )
 
     first = dataclasses.replace(prologue_of(), identity="same")
     last = dataclasses.replace(epilogue_of(), identity="same")
@@ -144,7 +151,7 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
 # Learners of one name, whose functions differ.
 
 
-def wrapping(factor):
+def wrapper_of_sum(factor):
     """A wrapper that has the name of what it wraps."""
     source = "@functools.wraps(jnp.sum)\ndef total(x):\n    return FACTOR * jnp.sum(x)"
     around = {"functools": functools, "jnp": jnp, "FACTOR": factor, "__name__": "authors"}
@@ -172,13 +179,13 @@ def key_of_program_with(factor):
     def program(draw, table, weights, params, public):
         draw("n", NOISE, factor(table) * count_positive_rows(table), **ONE_ROW)
 
-    return own_key(hostile_recipe(program))
+    return words_of_recipe_key(hostile_recipe(program))
 
 
 def test_a_function_with_the_name_of_a_librarys_is_told_apart_by_what_it_does():
     one, other = (
         key_of_program_with(lambda table, total=total: total(table.target).astype(jnp.int32))
-        for total in map(wrapping, (2, 3))
+        for total in map(wrapper_of_sum, (2, 3))
     )
     assert one != other
 
@@ -208,18 +215,20 @@ def test_a_hypothesis_or_a_bound_of_another_kind_makes_another_key():
         hostile_recipe(hypothesis=lambda *read: tree_of_count(*read)._replace(leaf=jnp.ones(2))),
         hostile_recipe(weigh=same_as_uniform),
     ]
-    assert len({own_key(recipe) for recipe in recipes_of_one_name}) == 3  # the last is the first
+    assert (
+        len({words_of_recipe_key(recipe) for recipe in recipes_of_one_name}) == 3
+    )  # the last is the first
 
 
 # Rows have no values for the classes that an author lays them out in.
 
 
-SEEN: list[Any] = []
+SEEN_VALUES: list[Any] = []
 
 
-def noticed(array):
+def note_values(array):
     if isinstance(array, np.ndarray | jax.Array) and not isinstance(array, jax.core.Tracer):
-        SEEN.extend([np.asarray(array)] if np.size(array) > 1 else [])
+        SEEN_VALUES.extend([np.asarray(array)] if np.size(array) > 1 else [])
 
 
 class Bundle(NamedTuple):
@@ -233,7 +242,7 @@ class Tuple(Bundle):
 
     def __new__(cls, *fields, **named):
         made = Bundle.__new__(cls, *fields, **named)
-        noticed(made.target)
+        note_values(made.target)
         return made
 
 
@@ -253,13 +262,17 @@ class Node:
     @classmethod
     def tree_unflatten(cls, static, children):
         made = cls(*children)
-        noticed(made.target)
+        note_values(made.target)
         return made
 
 
-def showing(release, params, public):
+def tree_of_seen_values(release, params, public):
     tree = tree_of_count(release, params, public)
-    return tree._replace(leaf=tree.leaf * 0 + np.float32(SEEN[0].sum())) if SEEN else tree
+    return (
+        tree._replace(leaf=tree.leaf * 0 + np.float32(SEEN_VALUES[0].sum()))
+        if SEEN_VALUES
+        else tree
+    )
 
 
 def without_jit(table, recipe):
@@ -267,7 +280,7 @@ def without_jit(table, recipe):
         return dpbt.boost(KEYS[0], table, recipe).hypotheses
 
 
-RUNS = {
+WAYS_TO_RUN = {
     "vmap": lambda table, recipe: jax.vmap(lambda key: dpbt.boost(key, table, recipe))(KEYS),
     "without jit": without_jit,
     "replay": lambda table, recipe: dpbt.replay(
@@ -279,22 +292,22 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("way", RUNS)
+@pytest.mark.parametrize("way", WAYS_TO_RUN)
 @pytest.mark.parametrize("kind", [Tuple, Node])
 def test_a_class_of_rows_is_never_given_their_values(kind, way):
     """Op by op it was, and a hypothesis put the exact number of positive rows into the model."""
-    SEEN.clear()
+    SEEN_VALUES.clear()
     laid_out = SCALED.with_training(
         prepare=lambda table: kind(table.present, table.target, table.weight),
         predict_prepared=lambda found, rows: (
             jnp.zeros(rows.present.shape, jnp.float32) + found.leaf[0]
         ),
     )
-    RUNS[way](
+    WAYS_TO_RUN[way](
         table_of_one_split(60),
-        hostile_recipe(draw_count, with_new_identity(showing), kind=laid_out),
+        hostile_recipe(draw_count, with_new_identity(tree_of_seen_values), kind=laid_out),
     )
-    assert not SEEN
+    assert not SEEN_VALUES
 
 
 # Prices, domains and the grey box.
@@ -314,27 +327,27 @@ def test_a_price_may_not_be_read_from_python_when_the_program_runs(where):
         trace_run(hostile_recipe(program, params=Noise({"n": np.float32(1000)})))
 
 
-class Held:
+class PythonState:
     """What an author's module holds, and changes between two looks at the ledger."""
 
     scale = 1.0
 
 
-def held_scale(draw, table, weights, params, public):
-    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, scale=Held.scale)
+def draw_at_python_scale(draw, table, weights, params, public):
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, scale=PythonState.scale)
 
 
-def held_sensitivity(draw, table, weights, params, public):
-    most = jnp.float32(1 / Held.scale)
+def draw_at_python_sensitivity(draw, table, weights, params, public):
+    most = jnp.float32(1 / PythonState.scale)
     draw("n", NOISE, count_positive_rows(table), sensitivity=most, moves=1, theorem="", scale=1.0)
 
 
 @pytest.mark.parametrize(
     "program",
     [
-        held_scale,
+        draw_at_python_scale,
         pytest.param(
-            held_sensitivity,
+            draw_at_python_sensitivity,
             marks=pytest.mark.xfail(
                 strict=True,
                 reason="a sensitivity that is a constant of the trace is evaluated anew for the "
@@ -347,7 +360,7 @@ def test_a_ledger_is_refused_if_python_changed_a_number_after_the_run(program, m
     """Other recipes may have taken the place of the program that works out the lines."""
     recipe = hostile_recipe(with_new_identity(program), params=Noise({}))
     dpbt.boost(KEYS[0], table_of_one_split(), recipe)
-    monkeypatch.setattr(Held, "scale", 100.0)
+    monkeypatch.setattr(PythonState, "scale", 100.0)
     pricing.describe_draws.clear()
     with pytest.raises(ValueError, match="than the ledger prices"):
         dpbt.ledger(recipe)
@@ -379,9 +392,9 @@ def sampling(table, hooks):
 
 @pytest.mark.parametrize("learn", [by_address, shuffling, sampling])
 def test_an_honest_learner_gets_no_certificate(learn):
-    found = audit.grey(learn, ROWS, ROWS[1:], claim=(1.0, 0.0), runs=40)
-    assert not found.broken
-    assert found.uncompared
+    report = audit.grey(learn, ROWS, ROWS[1:], claim=(1.0, 0.0), runs=40)
+    assert not report.broken
+    assert report.uncompared
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e9, 1e12])

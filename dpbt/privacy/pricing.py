@@ -330,7 +330,7 @@ def _evaluate_settings(flat: Recipe, phase: Phase) -> Mapping[str, DrawSpec]:
     )
 
 
-@compilation.jit_with_bounded_cache(static_argnames=("learner", "part", "weight_update"))
+@compilation.jit_with_bounded_cache(static_argnames=("learner", "phase", "weight_update"))
 def describe_draws(
     learner: WeakLearner,
     phase: Phase,

@@ -10,7 +10,7 @@ from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import lazybb
 from dpbt.training import blocks as in_blocks
-from dpbt.training.blocks import MemoryPlan
+from dpbt.training.passes import MemoryPlan
 from dpbt.types import ADD_REMOVE
 
 DOMAIN = {

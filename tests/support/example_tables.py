@@ -9,7 +9,7 @@ import numpy as np
 import dpbt
 from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
-from dpbt.data.splits import splits_of, table_of_splits
+from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.privacy import keys
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Relation, Table
 
@@ -147,4 +147,4 @@ def pairs_with_a_flipped_corner() -> list[Extreme]:
 def library_splits(domain, columns):
     """bool[N, S]: the splits of the library's table of these columns."""
     labels = [True] * len(next(iter(columns.values())))
-    return np.asarray(splits_of(dpbt.table(domain, columns, labels, negative="0", positive="1")))
+    return np.asarray(satisfied_splits(dpbt.table(domain, columns, labels, negative="0", positive="1")))

@@ -488,6 +488,18 @@ class _ControlledReplay(NamedTuple):
     log_densities: tuple[float, ...] | None
 
 
+class _ReplaysByTable(NamedTuple):
+    """Many replays of one run.
+
+    Attributes:
+        on_table: on the table of the run.
+        on_other: on the other table.
+    """
+
+    on_table: list[_ControlledReplay]
+    on_other: list[_ControlledReplay]
+
+
 class _Controls(NamedTuple):
     """What many replays of one run say of the cause of a difference.
 
@@ -513,7 +525,7 @@ def _replay_controls(learn: Learn, table: Any, other: Any, seed: int) -> _Contro
     """
     run = Hooks(seed)
     learn(table, run)
-    on_table, on_other = _replay_in_mixed_order(learn, table, other, seed, run)
+    on_table, on_other = _replay_in_mixed_order(learn, table=table, other=other, seed=seed, run=run)
 
     rounding = sum(call.rounding for call in run.calls)
     log_densities = tuple(call.log_density for call in run.calls)
@@ -530,12 +542,12 @@ def _replay_controls(learn: Learn, table: Any, other: Any, seed: int) -> _Contro
 
 
 def _replay_in_mixed_order(
-    learn: Learn, table: Any, other: Any, seed: int, run: Hooks
-) -> tuple[list[_ControlledReplay], list[_ControlledReplay]]:
-    """The replays of a run on its own table, and those on the other."""
+    learn: Learn, *, table: Any, other: Any, seed: int, run: Hooks
+) -> _ReplaysByTable:
+    """`CONTROLS` replays of a run on its own table, and as many on the other."""
     order = np.random.default_rng([seed, 3]).permutation(np.arange(2 * CONTROLS) % 2)
     tables, copies = (table, other), []  # copies are kept, so that no two have one address
-    replays: tuple[list[_ControlledReplay], list[_ControlledReplay]] = ([], [])
+    replays = _ReplaysByTable(on_table=[], on_other=[])
     for side in order.tolist():
         hooks = Hooks(seed, run.calls)
         try:

@@ -167,7 +167,7 @@ def epsilon_bound_by_bets(losses: np.ndarray, *, delta: float, failure_probabili
     means of numbers in [0, 1] by such bets.)
 
     Args:
-        losses: f64[R], L of independent runs on the table.
+        losses: [R], floats, L of independent runs on the table.
         delta: of the claim, above 0.
         failure_probability: 1 minus the confidence.
     """

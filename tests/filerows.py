@@ -71,7 +71,7 @@ def read(lines: list[bytes], exact: bool = False) -> Table:
         path = Path(folder) / "rows.csv"
         path.write_bytes(b"\n".join([HEADER, *lines, b""]))
         rows = read_columns(path, (*DOMAIN, LABEL.column))
-    options = {**LABEL.table_options, "capacity": CAPACITY, "exact": exact}
+    options = {**LABEL.options, "capacity": CAPACITY, "exact": exact}
     return dpbt.table(DOMAIN, rows, rows[LABEL.column], **options)
 
 

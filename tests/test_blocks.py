@@ -77,7 +77,7 @@ def test_files_give_the_rows_of_memory(tmp_path, monkeypatch, write, name):
     bins = columns(300)
     given, weight = labels(bins, "two"), (np.arange(300) % 5).astype(float)
     write(tmp_path / name, bins, given, weight)
-    options = {"max_weight": 3.0, **LABEL.table_options}
+    options = {"max_weight": 3.0, **LABEL.options}
     table = dpbt.table(DOMAIN, bins, given, sample_weight=weight, **options, capacity=310)
     found = convert.convert_file(
         tmp_path / name, DOMAIN, LABEL, tmp_path / "t", rows_per_block=64, capacity=310

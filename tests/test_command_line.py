@@ -160,9 +160,9 @@ def boosting(domain, label):
 def of_library(name, odd):
     """(model, cells of the odd rows): what the library learns from the same rows."""
     domain, label = domains.read_domain("domain.json" if name == "class" else f"{name}.json")
-    rows = files.read_columns("rows.csv", (*domain, *label.column_names))
+    rows = files.read_columns("rows.csv", (*domain, *label.columns))
     weight = None if label.weight is None else rows[label.weight.column]
-    read = {"sample_weight": weight, "capacity": BOUND, **label.table_options}
+    read = {"sample_weight": weight, "capacity": BOUND, **label.options}
     table = dpbt.table(domain, rows, rows[label.column], **read)
     if name == "class":
         recipe = dpbt.recipes.bdpe(epsilon=5, rows=BOUND, rounds=2, depth=2, criterion="gini")

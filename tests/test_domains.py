@@ -213,8 +213,8 @@ def test_every_label_from_json(read, entry, label):
     assert read(label={"column": "y", **entry})[1] == label
     found = read(label={"column": "y", **entry}, weight={"column": "w", "most": 3})[1]
     assert found == msgspec.structs.replace(label, weight=WeightColumn("w", 3))
-    assert found.column_names == ("y", "w")
-    assert found.table_options == {**label.table_options, "max_weight": 3}
+    assert found.columns == ("y", "w")
+    assert found.options == {**label.options, "max_weight": 3}
 
 
 Y = {"column": "y", "positive": "1", "negative": "0"}

@@ -223,13 +223,11 @@ def preview(options: argparse.Namespace) -> None:
     domain, label = shared.domain_and_label(options.domain)
     public_table = None
     if options.public is not None:
-        form = shared.text_form_from_options(options, (*domain, *label.column_names))
+        form = shared.text_form_from_options(options, (*domain, *label.columns))
         with as_input_error(options.public):
             columns = files.read_columns(options.public, (*domain, label.column), form)
         without_users = msgspec.structs.replace(label, user=None)  # all rows of a user count
-        public_table = dpbt.table(
-            domain, columns, columns[label.column], **without_users.table_options
-        )
+        public_table = dpbt.table(domain, columns, columns[label.column], **without_users.options)
     recipes = []
     for rows, epsilon in itertools.product(options.rows, options.epsilon):
         setting = argparse.Namespace(**{**vars(options), "rows": rows, "epsilon": epsilon})

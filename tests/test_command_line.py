@@ -98,7 +98,7 @@ def boosting(domain, label):
 def of_library(name, odd):
     """(model, cells of the odd rows): what the library learns from the same rows."""
     domain, label = domains.read_domain("domain.json" if name == "class" else f"{name}.json")
-    rows = files.read_columns("rows.csv", (*domain, *label.column_names))
+    rows = files.read_columns("rows.csv", (*domain, *label.columns))
     weight = None if label.weight is None else rows[label.weight.column]
     read = {"sample_weight": weight, "capacity": BOUND, **label.options}
     table = dpbt.table(domain, rows, rows[label.column], **read)

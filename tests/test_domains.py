@@ -204,7 +204,7 @@ def test_every_label_is_read_from_json(read, entry, label):
     assert read(label={"column": "y", **entry})[1] == label
     found = read(label={"column": "y", **entry}, weight={"column": "w", "most": 3})[1]
     assert found == msgspec.structs.replace(label, weight=WeightColumn("w", 3))
-    assert found.column_names == ("y", "w")
+    assert found.columns == ("y", "w")
     assert found.options == {**label.options, "max_weight": 3}
 
 

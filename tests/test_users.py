@@ -89,7 +89,7 @@ def test_blocks_count_the_rows_that_memory_counts(tmp_path, monkeypatch, capacit
     lines[3:3] = ['9,"yes,7', "9,yes", "9,yes,", "9,yes,3A1,9"]  # rows of nobody
     text = "\n".join(["x,y,id", *lines]).encode()
     (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(text))
-    read = files.read_columns(tmp_path / "rows.csv.gz", (*DOMAIN, *label.column_names))
+    read = files.read_columns(tmp_path / "rows.csv.gz", (*DOMAIN, *label.columns))
     table = dpbt.table(
         DOMAIN, read, read["y"], users=read["id"], **label.options, capacity=capacity
     )
@@ -175,7 +175,7 @@ def test_the_command_line_limits_the_rows_of_a_file_and_of_its_blocks(
     assert int(np.sum(seen.pop()[2].present)) == 100
 
     domain, found = read_domain("d.json")
-    columns = files.read_columns("rows.csv", (*domain, *found.column_names))
+    columns = files.read_columns("rows.csv", (*domain, *found.columns))
     report = file_report.report(domain, found, [columns])
     assert report.unread["id"] == 10
     assert report.doubtful == ("id",)

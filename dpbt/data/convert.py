@@ -56,7 +56,7 @@ def raw_rows_of_columns(label: Label, columns: Columns) -> RawRows:
     Raises:
         ValueError: naming the columns of the label that are missing.
     """
-    if absent := [name for name in label.column_names if name not in columns]:
+    if absent := [name for name in label.columns if name not in columns]:
         raise ValueError(f"the data lacks columns {absent} of the label")
     return RawRows(
         columns=columns,
@@ -98,7 +98,7 @@ def _raw_rows_of_file(
 ) -> Iterator[RawRows]:
     """The rows of a file, some at a time; ValueError at its end if the file changed meanwhile."""
     before = FileState.of_stat(os.stat(path))
-    for columns in iter_column_blocks(path, (*domain, *label.column_names), READ_ROWS, form):
+    for columns in iter_column_blocks(path, (*domain, *label.columns), READ_ROWS, form):
         yield raw_rows_of_columns(label, columns)
     if FileState.of_stat(os.stat(path)) != before:
         raise ValueError(f"{path}: changed while it was read; convert it again")

@@ -420,7 +420,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     user: UserColumn | None = None
 
     def __post_init__(self):
-        names = list(self.column_names)
+        names = list(self.columns)
         if not all(isinstance(name, str) for name in names):
             raise ValueError(f"Label: column must be a name, got {show_value(names)}")
         if len(set(names)) < len(names):
@@ -491,7 +491,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return options
 
     @property
-    def column_names(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[str, ...]:
         """The names of the columns beside the attributes: of the label, of weights, of users."""
         declared = (self.weight, self.user)
         return (self.column, *(column.column for column in declared if column is not None))
@@ -714,7 +714,7 @@ def _parse_declarations(text: bytes) -> _Declarations:
         names = msgspec.convert(content.get("names"), list[str] | None)
     except msgspec.ValidationError as error:
         raise ValueError(f"{entry_name}: {error}") from error
-    for role, name in zip(("label", *other_columns), label.column_names, strict=True):
+    for role, name in zip(("label", *other_columns), label.columns, strict=True):
         if name in columns:
             raise ValueError(f"the {role} {name!r} is among the columns")
     return _Declarations(columns, label, names)
@@ -753,7 +753,7 @@ def _expand_patterns(
     for name in names:
         matching = [pattern for pattern, regex in patterns.items() if regex.fullmatch(name)]
         declared_as = name if name in columns else next(iter(matching), None)
-        if declared_as is None or name in label.column_names:
+        if declared_as is None or name in label.columns:
             continue
         if listed is None and declared_as in patterns and not math.isnan(number(name)):
             raise ValueError(

@@ -111,7 +111,7 @@ def report(
     Raises:
         ValueError: as `domains.encode`.
     """
-    names = (*domain, *label.column_names)
+    names = (*domain, *label.columns)
     num_rows = 0
     num_missing = np.zeros(len(names), int)
     is_occupied = np.zeros((len(names), MAX_BINS), bool)  # whether a value lies in a bin

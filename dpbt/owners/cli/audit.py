@@ -223,7 +223,7 @@ def preview(options: argparse.Namespace) -> None:
     domain, label = shared.domain_and_label(options.domain)
     public_table = None
     if options.public is not None:
-        form = shared.text_form_from_options(options, (*domain, *label.column_names))
+        form = shared.text_form_from_options(options, (*domain, *label.columns))
         with as_input_error(options.public):
             columns = files.read_columns(options.public, (*domain, label.column), form)
         without_users = msgspec.structs.replace(label, user=None)  # all rows of a user count

@@ -239,7 +239,7 @@ def evaluate(options: argparse.Namespace) -> None:
     with as_input_error():
         check_same_domain(domain, model_domain, options.domain, options.model)
     with show_progress(f"predicting {options.file}"), as_input_error(options.file):
-        form = text_form_from_options(options, (*model_domain, *label.column_names))
+        form = text_form_from_options(options, (*model_domain, *label.columns))
         columns = files.read_columns(options.file, (*model_domain, label.column), form)
         rows = model.encode(columns)
         target, present, _ = label.read_labels(columns[label.column], None, len(rows))

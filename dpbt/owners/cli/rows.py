@@ -52,7 +52,7 @@ def check(options: argparse.Namespace) -> None:
         )
     try:
         domain, label = shared.domain_and_label(options.domain, options)
-        form = shared.text_form_from_options(options, (*domain, *label.column_names))
+        form = shared.text_form_from_options(options, (*domain, *label.columns))
         print(shared.owner_report_of_file(options.file, domain, label, form))
     except InputError:
         with contextlib.suppress(ValueError, OSError):  # there may be no line
@@ -80,7 +80,7 @@ def convert(options: argparse.Namespace) -> None:
     the rows, and only its owner may read it. `fit` then takes the folder in place of the file.
     """
     domain, label = shared.domain_and_label(options.domain, options)
-    form = shared.text_form_from_options(options, (*domain, *label.column_names))
+    form = shared.text_form_from_options(options, (*domain, *label.columns))
     shared.confirm_doubtful_rows(
         options.file, domain, label, skip=options.yes, action="Convert", form=form
     )
@@ -143,7 +143,7 @@ def fit(options: argparse.Namespace) -> None:
         if in_blocks:
             table = _table_of_folder(options, domain, label)
         else:
-            form = shared.text_form_from_options(options, (*domain, *label.column_names))
+            form = shared.text_form_from_options(options, (*domain, *label.columns))
             shared.confirm_doubtful_rows(
                 options.file, domain, label, skip=options.yes, action="Learn and pay", form=form
             )
@@ -199,7 +199,7 @@ def _table_of_file(
         OSError: if it cannot be read.
     """
     with show_progress(f"reading {options.file}", options.progress), as_input_error(options.file):
-        columns = files.read_columns(options.file, (*domain, *label.column_names), form)
+        columns = files.read_columns(options.file, (*domain, *label.columns), form)
         rows = raw_rows_of_columns(label, columns)
     if rows.users is None and len(rows.labels) > options.rows:
         raise InputError(

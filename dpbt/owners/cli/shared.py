@@ -426,7 +426,7 @@ def domain_and_label(path: str, options: argparse.Namespace | None = None) -> do
             files.check_header_has_names(
                 f"{options.file}, line 1",
                 names_in_file,
-                declared.label.column_names,
+                declared.label.columns,
                 files.HEADER_ADVICE,
             )
         return declared
@@ -512,9 +512,7 @@ def owner_report_of_file(
         raise InputError(f"{file}: a folder of blocks; check the rows before converting them")
     with as_input_error(file):
         faults: Counter[str] = Counter()
-        blocks = files.iter_column_blocks(
-            file, (*domain, *label.column_names), BLOCK_ROWS, form, faults
-        )
+        blocks = files.iter_column_blocks(file, (*domain, *label.columns), BLOCK_ROWS, form, faults)
         return file_report.report(domain, label, blocks, faults)
 
 

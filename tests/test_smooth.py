@@ -189,7 +189,7 @@ def test_calculators():
     )
     assert large.privacy == pytest.approx(10 * small.privacy)
     assert large.accuracy == small.accuracy
-    assert small["total"] == small.privacy + small.accuracy
+    assert small.total == small.privacy + small.accuracy
     margins = np.concatenate([np.full(900, 0.5), np.full(100, -0.1)])
     slack = 3 * np.sqrt(np.log(2 * 100 / 0.05) / 2000)
     expected = 1 - (0.1 + 2 * 0.01 / 0.49 + slack)

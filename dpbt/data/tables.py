@@ -151,7 +151,7 @@ def select_rows(table: Table, rows: AnyArray) -> Table:
 
     Args:
         table: a table of N rows.
-        rows: bool[N], a mask, or i[M], the indices of the rows.
+        rows: a mask bool[N], or the indices i[M] of the rows.
 
     Raises:
         ValueError: for a mask of another length, or rows that are neither Booleans nor whole

@@ -64,5 +64,5 @@ def count_at_all_heights(tree: Structure, rows: random_tree.PositionRows) -> Nod
         levels.append(levels[-1].reshape(-1, 2, 2).sum(axis=1))
 
     height = jnp.arange(depth + 1, dtype=jnp.int32)[:, None]
-    node = (leaf >> (depth - height)) + 2**height - 1
+    node = (leaf[None] >> (depth - height)) + 2**height - 1
     return NodesAtAllHeights(node, jnp.concatenate(levels[::-1]))

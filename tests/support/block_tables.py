@@ -116,8 +116,8 @@ def rows_in_blocks(table):
     """All rows of a table in chunks."""
     parts = []
     for number, chunk in enumerate(table.blocks):
-        part = table.room(chunk.rows)
-        table.read(number, 0, chunk.rows, part)
+        part = table.new_absent_rows(chunk.rows)
+        table.read_rows(number, first=0, count=chunk.rows, into=part)
         parts.append(part)
     joined = [np.concatenate([part[k] for part in parts], axis=-1) for k in range(3)]
     weight = None if parts[0].weight is None else np.concatenate([p.weight for p in parts])

@@ -134,8 +134,8 @@ def reading_lines(study: Study, grid: dict, seed: int) -> list[results.Line]:
                     line = {"dataset": name, "noise": variant.words}
                     line |= {"negative": reading, "voting": voting}
                     line |= _error_columns(
-                        test=100 * errors.test[:, n, v],
-                        validation=100 * errors.validation[:, n, v],
+                        test=errors.test[:, n, v],
+                        validation=errors.validation[:, n, v],
                         heights=heights,
                         sizes=sizes,
                         papers_forest=PAPER_FORESTS[name][2 + v],
@@ -171,18 +171,18 @@ def _error_columns(
     sizes: tuple[int, ...],
     papers_forest: tuple[int, int],
 ) -> results.Line:
-    """The errors of the forest of least validation error, and of the paper's forest.
+    """The errors of the forest of least validation error and of the paper's forest, in percent.
 
     Args:
-        test: f[runs, trees, heights], in percent.
-        validation: f[runs, trees, heights], in percent.
+        test: f[runs, trees, heights], as shares.
+        validation: f[runs, trees, heights], as shares.
         heights: the heights of the trees.
         sizes: the numbers of trees.
         papers_forest: (k, h) of the forest that the paper chose.
     """
-    mean_test, mean_validation = test.mean(axis=0), validation.mean(axis=0)
+    mean_test, mean_validation = 100 * test.mean(axis=0), 100 * validation.mean(axis=0)
     k, h = np.unravel_index(np.argmin(mean_validation), mean_validation.shape)
-    by_run = test[:, k, h]
+    by_run = 100 * test[:, k, h]
     error = float(by_run.std(ddof=1) / np.sqrt(len(by_run))) if len(by_run) > 1 else ""
 
     trees, height = papers_forest

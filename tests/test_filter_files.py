@@ -37,8 +37,7 @@ def opened(path, epsilon=1.0):
 def pay(budget, cost=0.05):
     """A raw charge, which needs no recipe."""
     budget._pay(
-        "x", filters.Charge(cost=cost, gap=0.0, tail=0.0), ledger_of(ledger_line(0.05)), None, None
-    )
+        "x", filters.Charge(cost=cost, gap=0.0, tail=0.0), ledger_of(ledger_line(0.05)))
 
 
 def edited(path, *statements):
@@ -278,7 +277,7 @@ def test_draws_by_a_mechanism_of_ones_own_still_count(path):
     own = mechanisms.discrete_laplace._replace(name="my own")
     mine = ledger_of(pricing.ledger_line("x", own, "counts", 1.0, 2.0, "none", moved=1), rows=ROWS)
     budget = opened(path)
-    budget._pay("x", budget.terms.charge(mine), mine, None, None)
+    budget._pay("x", budget.terms.charge(mine), mine)
     loaded = dpbt.Filter.open(path)
     assert loaded.spent == pytest.approx(0.5)
     assert loaded.ledger.epsilon == pytest.approx(0.5)

@@ -21,7 +21,9 @@ def small(target=None, **more):
 @pytest.mark.parametrize("target", [None, Nominal(("x", "y", "z")), NUMBER, QUANTILE])
 def test_made_up_rows_have_the_signal_that_was_asked_for(target):
     rng = np.random.default_rng(0)
-    table, best = preview._simulated_rows(DOMAIN, target, 50_000, 0.4, None, rng)
+    table, best = preview._simulated_rows(
+        DOMAIN, target, num_rows=50_000, signal=0.4, public=None, rng=rng
+    )
     found, constant = preview._measure_predictions(target, np.asarray(table.target), best)
     assert table.present.sum() == 50_000
     np.testing.assert_array_equal(table.bins.max(axis=0), [15, 3, 1])

@@ -68,7 +68,7 @@ def recipe_of(target, epsilon=3.0, **changes):
 
 
 def read(target, labels):
-    return Label("y", target=target).read_labels(labels, None, len(labels))[:2]
+    return Label("y", target=target).read_labels(labels, num_rows=len(labels))[:2]
 
 
 def test_a_label_is_read_by_itself():

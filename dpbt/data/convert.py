@@ -287,7 +287,12 @@ def _encode_rows(
 ) -> _EncodedRows:
     """Raw rows in the form of a block, each encoded by itself."""
     bins = domains.encode(domain, raw.columns)
-    labels = label.read_labels(raw.labels, raw.sample_weight, len(bins), class_weight)
+    labels = label.read_labels(
+        raw.labels,
+        num_rows=len(bins),
+        sample_weight=raw.sample_weight,
+        class_weight=class_weight,
+    )
     return _EncodedRows(BlockRows(bins.T, *labels), label.read_user_ids(raw.users, len(bins)))
 
 

@@ -499,8 +499,9 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def read_labels(
         self,
         labels: RawColumn,
-        sample_weight: RawColumn | None,
-        rows: int,
+        *,
+        num_rows: int,
+        sample_weight: RawColumn | None = None,
         class_weight: Mapping[Any, float] | None = None,
     ) -> RowLabels:
         """The target, presence and weight of each row, each row read by itself.
@@ -513,8 +514,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
         Args:
             labels: N cells.
+            num_rows: N, the length of the columns.
             sample_weight: N weights, or None.
-            rows: N, the length of the columns.
             class_weight: the public weight of each class by its word, or None.
 
         Raises:
@@ -525,7 +526,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         weight_of_class = None
         if class_weight is not None:
             weight_of_class = _relative_class_weights(self.classes, class_weight)
-        cells = _cells_of_length("labels", labels, rows)
+        cells = _cells_of_length("labels", labels, num_rows)
         match self.target:
             case Numeric():
                 target, missing = self.target.read_positions(cells)
@@ -540,7 +541,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 target, present = truths == 1, truths >= 0
         if sample_weight is None and weight_of_class is None:
             return RowLabels(target, present, None)
-        weight = np.ones(rows)
+        weight = np.ones(num_rows)
         with np.errstate(all="ignore"):  # a warning would say that some row has a tiny weight
             if sample_weight is not None:
                 if self.weight is None:
@@ -548,7 +549,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         "sample_weight needs max_weight, a public bound on the weight of a row, "
                         "which is never read off the weights; larger ones are clipped to it"
                     )
-                weight_cells = _cells_of_length("sample_weight", sample_weight, rows)
+                weight_cells = _cells_of_length("sample_weight", sample_weight, num_rows)
                 stated = np.nan_to_num(read_numbers(weight_cells))
                 max_weight = self.weight.max_weight
                 weight = np.clip(stated, 0.0, max_weight) / max_weight
@@ -556,12 +557,12 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 weight = weight * weight_of_class[target.astype(np.int64)]
             return RowLabels(target, present, weight.astype(np.float32))
 
-    def read_user_ids(self, users: RawColumn | None, rows: int) -> np.ndarray | None:
+    def read_user_ids(self, users: RawColumn | None, num_rows: int) -> np.ndarray | None:
         """object[N]: the id of each row's user (`cells.read_ids`); None without users.
 
         Raises:
             ValueError: for ids without a declared limit or a limit without ids, for a value that is
-                no column, and for a column of another length than `rows`.
+                no column, and for a column of another length than `num_rows`.
         """
         if (self.user is None) != (users is None):
             raise ValueError(
@@ -570,7 +571,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if self.user is None:
             return None
-        return read_ids(_cells_of_length("users", users, rows), self.user.ignore_case)
+        return read_ids(_cells_of_length("users", users, num_rows), self.user.ignore_case)
 
 
 def _relative_class_weights(
@@ -609,10 +610,10 @@ def _relative_class_weights(
     return relative_weights
 
 
-def _cells_of_length(name: str, values: RawColumn, rows: int) -> ColumnCells:
-    """The cells of labels, weights or ids; ValueError unless it is a column of length `rows`."""
+def _cells_of_length(name: str, values: RawColumn, num_rows: int) -> ColumnCells:
+    """The cells of labels, weights or ids; ValueError unless it is a column of `num_rows` cells."""
     cells = column_cells(values, f"{name}: ")
-    if len(cells) != rows:
+    if len(cells) != num_rows:
         raise ValueError(f"{name} must have the same length as the columns")
     return cells
 

@@ -110,7 +110,9 @@ def table(
 
     # Read what is private, each row by itself, and then the rows of each user by themselves.
     rows = positions(domain, columns) if exact else encode(domain, columns)
-    outcome, present, weight = label.read_labels(labels, sample_weight, len(rows), class_weight)
+    outcome, present, weight = label.read_labels(
+        labels, num_rows=len(rows), sample_weight=sample_weight, class_weight=class_weight
+    )
     if (ids := label.read_user_ids(users, len(rows))) is not None:
         assert label.user is not None
         present = label.user.new_row_limiter().admit_rows(ids, present)
@@ -151,7 +153,7 @@ def select_rows(table: Table, rows: AnyArray) -> Table:
 
     Args:
         table: a table of N rows.
-        rows: a mask bool[N], or the indices i[M] of the rows.
+        rows: a mask bool[N], or i[M]: a mask, or the indices of the rows.
 
     Raises:
         ValueError: for a mask of another length, or rows that are neither Booleans nor whole

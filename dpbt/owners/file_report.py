@@ -144,7 +144,9 @@ def _bins_of_all_columns(domain: Domain, label: Label, block: Columns) -> list[C
     cells = domains.column_cells_by_name(domain, block)
     columns = [kind.read_bins(cells[name]) for name, kind in domain.items()]
     num_rows = len(columns[0].bins)
-    target, present, weight = label.read_labels(raw.labels, raw.sample_weight, num_rows)
+    target, present, weight = label.read_labels(
+        raw.labels, num_rows=num_rows, sample_weight=raw.sample_weight
+    )
     columns.append(ColumnBins(_tenths(target), ~present))
     if raw.sample_weight is not None and weight is not None:
         columns.append(ColumnBins(_tenths(weight), weight == 0))

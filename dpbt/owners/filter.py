@@ -512,7 +512,7 @@ class Filter:
         if key is not None:
             keys.check_single_key(key)
         ledger = pricing.ledger(recipe, key)
-        self._pay(recipe.name, self.terms.charge(ledger), ledger, key, run)
+        self._pay(recipe.name, self.terms.charge(ledger), ledger, key=key, run=run)
         return recipe
 
     def charge(self, event: Any, name: str, *, date: str | None = None) -> None:
@@ -554,6 +554,7 @@ class Filter:
         name: str,
         charge: Charge,
         ledger: Ledger,
+        *,
         key: Array | None = None,
         run: str | None = None,
         date: str = "",

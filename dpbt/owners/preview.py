@@ -120,7 +120,9 @@ def preview(
         runs = []
         for number in range(repeats):
             rng = np.random.default_rng((seed, number))
-            rows = _simulated_rows(domain, target, int(recipe.rows), signal, public, rng)
+            rows = _simulated_rows(
+                domain, target, num_rows=int(recipe.rows), signal=signal, public=public, rng=rng
+            )
             key = research_key(rng.integers(2**31))
             runs.append(_accuracy_of_run(key, rows, recipe, target))
         accuracies = np.array([run.accuracy for run in runs])
@@ -188,6 +190,7 @@ def _boosted_scores(key: Array, table: Table, recipe: Recipe) -> Array:
 def _simulated_rows(
     domain: Domain,
     target: Target | None,
+    *,
     num_rows: int,
     signal: float,
     public: Table | None,

@@ -242,7 +242,7 @@ def evaluate(options: argparse.Namespace) -> None:
         form = text_form_from_options(options, (*model_domain, *label.columns))
         columns = files.read_columns(options.file, (*model_domain, label.column), form)
         rows = model.encode(columns)
-        target, present, _ = label.read_labels(columns[label.column], None, len(rows))
+        target, present, _ = label.read_labels(columns[label.column], num_rows=len(rows))
     rows, target = rows[present], target[present]
     if not len(rows):
         raise InputError(f"{options.file}: no row has a label")

@@ -25,7 +25,7 @@ test-all: $(READY)
 	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/python -m pytest -m ""
 
 mutants: $(READY)
-	$(BIN)/python tests/mutants.py
+	$(BIN)/python -m tests.support.run_mutants
 
 check: $(READY)
 	$(BIN)/ruff check .

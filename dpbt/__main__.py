@@ -8,7 +8,7 @@ import os
 import sys
 
 import dpbt
-from dpbt.owners.cli.shared import INTERRUPTED, Parser, add_commands, status_of
+from dpbt.owners.cli.shared import INTERRUPTED, Parser, add_commands, run_command_line
 
 COMMANDS = {
     "check": "dpbt.owners.cli.rows:check",
@@ -26,23 +26,27 @@ COMMANDS = {
     "domain": "dpbt.owners.cli.domains",
     "filter": "dpbt.owners.cli.filter",
 }
-"""The commands by their names; one is imported when it is asked for."""
+"""The commands by their names. A command is imported when it is run."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit status; bad input ends in one line and status 2."""
-    given = sys.argv[1:] if arguments is None else arguments
+    """Run one command and return its exit status. Bad input ends in one line and status 2.
+
+    Args:
+        arguments: the words of the command line; None for those of this process.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
     parser = Parser(prog="dpbt", description=__doc__)
     parser.add_argument("--version", action="version", version=f"dpbt {dpbt.__version__}")
     add_commands(parser, COMMANDS)
-    return status_of(parser, given)
+    return run_command_line(parser, words)
 
 
 def program() -> None:
-    """Run the command of this process and end it.
+    """Run the command of this process and end the process.
 
-    After Ctrl-C the process ends at once: threads of JAX that still compile may crash an orderly
-    end, and then its exit status would not be 130.
+    After Ctrl-C it ends at once: threads of JAX that still compile may crash an orderly exit, and
+    then the exit status would not be 130.
     """
     gc.set_threshold(200_000, 20, 100)  # tracing makes many objects, and few of them are garbage
     status = main()

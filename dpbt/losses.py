@@ -134,15 +134,15 @@ def as_loss_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> L
 
     Args:
         loss: a loss, a family of losses, or a name in `NAMED`.
-        name: what an error calls it.
+        name: of the argument, for errors.
 
     Raises:
         ValueError: for anything that is neither a loss nor a family, and for a loss whose name is
             no text or whose smoothness is an array.
     """
-    found: Any = NAMED.get(loss, loss) if isinstance(loss, str) else loss
+    named: Any = NAMED.get(loss, loss) if isinstance(loss, str) else loss
     with contextlib.suppress(TypeError):  # families are cached, so a loss must be hashable
-        family = constant_family(found) if isinstance(found, ProperLoss) else found
+        family = constant_family(named) if isinstance(named, ProperLoss) else named
         if isinstance(family(np.float32(1)), ProperLoss):
             return family
     expected = f"one of {sorted(NAMED)}, a loss of plain fields or a family of losses by alpha"
@@ -164,14 +164,14 @@ _ALPHAS = (0.0, 0.25, 0.5, 1.0)
 _WEIGHTS = np.asarray([0, 1 / 127, 0.1, 0.5, 1, 3, 10, 100, 3000, 40_000])
 _SHARES = np.linspace(0, 1, 513)
 _SCORES = np.linspace(-8, 8, 513)
-_EXACT = 2.0**-42
+_MAX_PERSPECTIVE_ERROR = 2.0**-42
 """The float64 error that a perspective may have, relative to its weight."""
 
-_SLACK = 2e-3
-"""The float32 error that values and slopes on a grid may have."""
+_MAX_ERROR = 2e-3
+"""The float32 error that values and slopes on a grid may have, relative to 1 plus their size."""
 
 Properties = Mapping[str, Any]
-"""In words what must hold -> whether it does, at each point of a grid."""
+"""A property in words -> whether it holds, at each point of a grid."""
 
 
 @functools.cache
@@ -206,9 +206,14 @@ def check_loss(family: LossFamily) -> None:
 
 
 def _check_members(
-    family: LossFamily, properties: Callable[[ProperLoss], Properties], why: str
+    family: LossFamily, properties: Callable[[ProperLoss], Properties], consequence: str
 ) -> None:
-    """Refuse a family with a member that lacks a property; the tests check dpbt's own.
+    """Refuse a family with a member that lacks a property; the tests check dpbt's families.
+
+    Args:
+        family: losses by alpha.
+        properties: loss -> its properties; a loss that lacks one is refused in its words.
+        consequence: the end of the error.
 
     Raises:
         ValueError: naming the member and the property.
@@ -217,40 +222,39 @@ def _check_members(
         loss = family(alpha)
         for words, holds in properties(loss).items():
             if not np.all(holds):
-                raise ValueError(f"the loss {loss.name} at alpha = {alpha:g}: {words}{why}")
+                raise ValueError(f"the loss {loss.name} at alpha = {alpha:g}: {words}{consequence}")
 
 
 def _field_on_grid(
     loss: ProperLoss, name: str, *grids: np.ndarray, dtype: Any = "float32"
 ) -> np.ndarray:
-    """The values of a field of a loss, of as many arrays, in their own precision.
+    """The values of a field of a loss at the points of as many grids as it has arguments.
 
     Raises:
-        ValueError: naming the field, unless it is a function that gives an entry for each.
+        ValueError: naming the field, unless it is a function that keeps the shape of its arguments.
     """
     function, values = getattr(loss, name), None
     with jax.enable_x64(dtype == "float64"), contextlib.suppress(TypeError):
         values = function(*(jnp.asarray(grid, dtype) for grid in grids))
     if values is None or np.shape(values) != grids[0].shape:
-        given = (
+        raise ValueError(
             f"{name} of {loss.name} must be a function that keeps shapes, got "
             f"{show_value(function)}"
         )
-        raise ValueError(given)
     return np.asarray(values)
 
 
 def _perspective_properties(loss: ProperLoss) -> Properties:
-    """What the perspective must be."""
+    """The properties that scoring splits assumes of the perspective."""
     perspective = functools.partial(_field_on_grid, loss, "perspective", dtype="float64")
 
     # The perspective on the grid, and the error that float64 may make there.
     w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
-    values, slack = perspective(w1, w0), _EXACT * (w1 + w0)
-    pure, total = (w1 == 0) | (w0 == 0), np.maximum(w1 + w0, 1e-30)
+    values, slack = perspective(w1, w0), _MAX_PERSPECTIVE_ERROR * (w1 + w0)
+    is_pure, total = (w1 == 0) | (w0 == 0), np.maximum(w1 + w0, 1e-30)
     risk = _field_on_grid(loss, "bayes_risk", np.minimum(w1, w0) / total)
 
-    # Concavity is seen at the middle of every pair of points.
+    # Concavity is checked at the middle of every pair of points.
     first, second = np.triu_indices(len(w1), 1)
     middle = perspective((w1[first] + w1[second]) / 2, (w0[first] + w0[second]) / 2)
     with np.errstate(all="ignore"):
@@ -258,73 +262,100 @@ def _perspective_properties(loss: ProperLoss) -> Properties:
         properties = {
             "computed in float64 where its arguments are float64": values.dtype == np.float64,
             "finite": np.isfinite(values),
-            "0 where one class has no weight": np.abs(values[pure]) <= slack[pure],
+            "0 where one class has no weight": np.abs(values[is_pure]) <= slack[is_pure],
             "symmetric": np.abs(values - perspective(w0, w1)) <= slack,
             "positive anywhere": np.any(values > slack),
             "homogeneous of degree one": np.abs(perspective(3 * w1, 3 * w0) / 3 - values) <= slack,
-            "non-decreasing in each weight": perspective(w1 + 1, w0) >= values - slack - _EXACT,
+            "non-decreasing in each weight": perspective(w1 + 1, w0)
+            >= values - slack - _MAX_PERSPECTIVE_ERROR,
             "concave": middle >= chord,
-            "that of bayes_risk, (w1 + w0) L(w1 / (w1 + w0))": _is_within(
-                values / total, risk, risk
-            ),
-            "1 where both classes weigh 1/2": _is_within(values[(w1 == 0.5) & (w0 == 0.5)], 1, 1),
+            "that of bayes_risk, (w1 + w0) L(w1 / (w1 + w0))": _is_close(values / total, risk),
+            "1 where both classes weigh 1/2": _is_close(values[(w1 == 0.5) & (w0 == 0.5)], 1),
         }
     return {f"the perspective is not {words}": holds for words, holds in properties.items()}
 
 
-def _is_within(found: Any, least: Any, most: Any) -> Any:
-    """Whether each value is in its range, up to the error of float32."""
-    slack = _SLACK * (1 + np.abs(found))
-    return (found >= least - slack) & (found <= most + slack)
+def _is_within(values: Any, low: Any, high: Any) -> Any:
+    """Whether each value is in low..high, up to the error of float32."""
+    slack = _MAX_ERROR * (1 + np.abs(values))
+    return (values >= low - slack) & (values <= high + slack)
+
+
+def _is_close(values: Any, expected: Any) -> Any:
+    """Whether each value is the expected one, up to the error of float32."""
+    return _is_within(values, expected, expected)
 
 
 def _link_properties(loss: ProperLoss) -> Properties:
-    """What Bayes risk, link, inverse link, surrogate, smoothness and probability must be.
-
-    L is concave and F is convex, so a slope over a step lies between the slopes at its ends; kinks
-    are no errors.
-    """
+    """The properties that boosting assumes of a loss; none if its smoothness is infinite."""
     smoothness = check_interval(f"smoothness of {loss.name}", loss.smoothness, "(0, inf]")
     if not np.isfinite(smoothness).all():
         return {}
-    risk, inside = _field_on_grid(loss, "bayes_risk", _SHARES), _SHARES[1:-1]
-    link, falls = _field_on_grid(loss, "link", inside), -np.diff(risk[1:-1]) / np.diff(inside)
+    return {**_risk_properties(loss), **_surrogate_properties(loss, smoothness)}
+
+
+def _risk_properties(loss: ProperLoss) -> Properties:
+    """The properties of the Bayes risk L, its link, and where the inverse link undoes it.
+
+    L is concave, so its slope over a step lies between the slopes at the ends; kinks are no errors.
+    """
+    risk, inner_shares = _field_on_grid(loss, "bayes_risk", _SHARES), _SHARES[1:-1]
+    link = _field_on_grid(loss, "link", inner_shares)
+    risk_slope = np.diff(risk[1:-1]) / np.diff(inner_shares)
 
     # The inverse is compared where the link increases on both sides.
-    rises = np.diff(link) > 1e-3
-    certain = np.flatnonzero(rises[:-1] & rises[1:]) + 1
-    undone = _field_on_grid(loss, "inverse_link", link[certain])
+    is_rising = np.diff(link) > 1e-3
+    compared = np.flatnonzero(is_rising[:-1] & is_rising[1:]) + 1
+    shares_of_links = _field_on_grid(loss, "inverse_link", link[compared])
 
-    inverse, surrogate = (
+    is_normalised = _is_close(risk[[0, -1]], 0) & _is_close(risk[len(risk) // 2], 1)
+    return {
+        "bayes_risk must be 0 at the ends and 1 at u = 1/2": is_normalised,
+        "bayes_risk must be finite and symmetric": _is_close(risk, risk[::-1]),
+        "link must be minus the slope of bayes_risk": _is_within(-risk_slope, link[:-1], link[1:]),
+        "inverse_link must undo link": _is_close(shares_of_links, inner_shares[compared]),
+    }
+
+
+def _surrogate_properties(loss: ProperLoss, smoothness: np.ndarray) -> Properties:
+    """The properties of the inverse link, the surrogate F, its smoothness and the probability.
+
+    F is convex, so its slope over a step lies between the slopes at the ends; kinks are no errors.
+    """
+    inverse_link, surrogate = (
         _field_on_grid(loss, name, _SCORES) for name in ("inverse_link", "surrogate")
     )
-    step, slope = np.diff(_SCORES), -inverse[::-1]
-    falling = _is_within(np.diff(surrogate) / step, slope[:-1], slope[1:])
+    step, expected_slope = np.diff(_SCORES), -inverse_link[::-1]
+    surrogate_slope = np.diff(surrogate) / step
 
     # A peak as narrow as a step may be higher than the grid shows.
-    steepest = float(np.max(np.diff(inverse) / step))
-    most = 2 * steepest if steepest * step[0] < 0.1 else np.inf
-    smooth = (
-        f"largest slope of inverse_link, about {steepest:.3g}, got {show_value(loss.smoothness)}"
+    max_slope = float(np.max(np.diff(inverse_link) / step))
+    max_smoothness = 2 * max_slope if max_slope * step[0] < 0.1 else np.inf
+    smoothness_words = (
+        f"largest slope of inverse_link, about {max_slope:.3g}, got {show_value(loss.smoothness)}"
     )
 
-    stated = inverse if loss.probability is None else _field_on_grid(loss, "probability", _SCORES)
-    highest = np.maximum.accumulate(np.maximum(stated, 0))
-    ends, half = _is_within(risk[[0, -1]], 0, 0), _is_within(risk[len(risk) // 2], 1, 1)
+    probability = inverse_link
+    if loss.probability is not None:
+        probability = _field_on_grid(loss, "probability", _SCORES)
+    highest_before = np.maximum.accumulate(np.maximum(probability, 0))
     return {
-        "bayes_risk must be 0 at the ends and 1 at u = 1/2": ends & half,
-        "bayes_risk must be finite and symmetric": _is_within(risk, risk[::-1], risk[::-1]),
-        "link must be minus the slope of bayes_risk": _is_within(falls, link[:-1], link[1:]),
-        "inverse_link must undo link": _is_within(undone, inside[certain], inside[certain]),
-        "inverse_link must be in [0, 1]": _is_within(inverse, 0, 1),
-        "the slope of surrogate at z must be -inverse_link(-z)": falling,
-        "surrogate must be 1 at z = 0": _is_within(surrogate[len(surrogate) // 2], 1, 1),
-        f"smoothness must be the {smooth}": _is_within(smoothness, 0.98 * steepest, most),
-        "probability must be in [0, 1] and increase with the score": _is_within(stated, highest, 1),
+        "inverse_link must be in [0, 1]": _is_within(inverse_link, 0, 1),
+        "the slope of surrogate at z must be -inverse_link(-z)": _is_within(
+            surrogate_slope, expected_slope[:-1], expected_slope[1:]
+        ),
+        "surrogate must be 1 at z = 0": _is_close(surrogate[len(surrogate) // 2], 1),
+        f"smoothness must be the {smoothness_words}": _is_within(
+            smoothness, 0.98 * max_slope, max_smoothness
+        ),
+        "probability must be in [0, 1] and increase with the score": _is_within(
+            probability, highest_before, 1
+        ),
     }
 
 
 def _is_predefined(family: LossFamily) -> bool:
+    """Whether a family is one of dpbt's."""
     return family in (m_alpha, *map(constant_family, (square, log, matsushita, zero_one)))
 
 
@@ -332,7 +363,7 @@ def _is_predefined(family: LossFamily) -> bool:
 def family_name(family: LossFamily) -> str:
     """A name that tells families apart.
 
-    It is that of the loss, followed by a digest of its values where the family is not dpbt's.
+    It is the name of the loss, followed by a digest of its values if the family is not dpbt's.
     """
     name = family(0.5).name
     if _is_predefined(family):

@@ -1,6 +1,6 @@
-"""Public types that need no JAX: what may be asked of a row, and what is predicted of it."""
+"""Public types that need no JAX: domains, splits, responses, trees and relations."""
 
-from __future__ import annotations  # the types of arrays are only named
+from __future__ import annotations  # array types are names in annotations only
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,32 +25,32 @@ BOOSTED = (
 """The recipes that estimators and the command line know by name; `recipes.NAMED` has them."""
 
 FORESTS = ("random_forest", "rf_l", "rf_e")
-"""Those of random trees."""
+"""The recipes of random trees that they know by name."""
 
 UNSPLIT = -1
-"""Marks a node that is not split; it routes every row left."""
+"""The split of a node that is not split. It routes every row left."""
 
 MAX_BINS = 256
-"""Most bins of a feature: a uint8 tells no more apart."""
+"""The largest number of bins of a feature, as a bin is a uint8."""
 
 GRID = 127
 """Weights of rows are integers in 0..GRID, in units of `Weighted.cap` / GRID.
 
-It is the largest of eight signed bits, whose exact products are the fastest that a CPU has.
+GRID is the largest int8. Exact products of int8 are the fastest that a CPU has.
 """
 
 MAX_ROWS = 2**24
-"""Most rows, 16.8 million: float32 holds their number, and int32 their weights with noise."""
+"""The most rows in memory, 16.8 million: float32 holds their number, int32 their noisy weights."""
 
 MAX_ROWS_IN_BLOCKS = 2**40
-"""Most rows of a table that is read in parts (`passes`): 10^12. Their sums are below 2^53."""
+"""The most rows of a table in blocks, 10^12. Their sums are below 2^53."""
 
 
 def redacted_repr(self: Any) -> str:
-    """A bundle of private rows as `repr` shows it: its fields and their dtypes.
+    """The `repr` of an object that holds private rows: its fields and their dtypes.
 
-    No value is shown, and no length but F, as it may be the number of rows. It is the `__repr__` of
-    classes with such fields.
+    It shows no value, and no length except F, as any other may be the number of rows. Classes with
+    private fields use it as their `__repr__`.
     """
     names = getattr(self, "_fields", ()) or tuple(vars(self))
     fields = {name: getattr(self, name) for name in names}
@@ -65,13 +65,13 @@ def redacted_repr(self: Any) -> str:
 
 
 class DeclaredDomain(Mapping[str, Any]):
-    """A public domain as tables, recipes and models carry it: a mapping that never changes.
+    """A public domain in the form in which tables, recipes and models carry it: it never changes.
 
-    It serves wherever a domain is asked for. Two are equal if their columns have the same names and
-    the same kinds, with all attributes, in the same order: then each cell has the same bin, and a
-    bin means the same. Names are compared as text, which is how files keep them. As it is hashable,
-    programs of JAX take it as static. `domains.declare` makes one and `domains.difference` says how
-    two differ.
+    It can be used wherever a domain can. Two are equal if their columns have the same names and the
+    same kinds, with all attributes, in the same order: then each cell has the same bin, and a bin
+    means the same. Names are compared as text, which is how files store them. As it is hashable, it
+    can be a static argument of programs of JAX. `domains.as_declared_domain` makes one, and
+    `domains.describe_difference` says how two differ.
 
     Attributes:
         columns: (name, kind) of each column, in order.
@@ -116,14 +116,14 @@ class DeclaredDomain(Mapping[str, Any]):
 
 
 class Response(NamedTuple):
-    """What is predicted of a row: one of two classes, one of several, or a number.
+    """The kind of answer that a model predicts: one of two classes, one of several, or a number.
 
     Attributes:
         dtype: of `Table.target`. "bool": whether the row is of the positive class. "uint8": the
             number of its class. "float32": its number, as a position in a declared range.
-        classes: K, how many classes there are; 0 for a number.
-        objective: of a number: "squared", "poisson" or "quantile" (`kinds.Objective`).
-        level: of a quantile.
+        classes: K, the number of classes; 0 for a number.
+        objective: for a number "squared", "poisson" or "quantile" (`kinds.Objective`).
+        level: the level of a quantile; 0 for other objectives.
     """
 
     dtype: str
@@ -138,14 +138,14 @@ class Response(NamedTuple):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes of a score before that of rows: (K,) for several classes, else none."""
+        """The axes of a score before that of rows: (K,) for several classes, () otherwise."""
         return (self.classes,) if self.dtype == "uint8" else ()
 
     @property
     def on_grid(self) -> tuple[int, int]:
-        """(a, b): of a quantile, the residual is a where the score is not above the number, or -b.
+        """(a, b): the residual of a quantile is a where the score is at most the number, else -b.
 
-        They are q and 1 - q in units of the larger one / GRID, rounded.
+        They are q and 1 - q in units of the larger of both / GRID, rounded.
         """
         shares = self.level, 1 - self.level
         above, below = (round(GRID * share / max(shares)) for share in shares)
@@ -154,24 +154,30 @@ class Response(NamedTuple):
     @property
     def words(self) -> str:
         """The response in words, for errors."""
-        two, several = "one of two classes", f"one of {self.classes} classes"
-        of_number = {"poisson": "a count", "quantile": f"the {self.level:g} quantile of a number"}
-        number = of_number.get(self.objective, "a number")
-        return {"bool": two, "uint8": several}.get(self.dtype, number)
+        match self.dtype, self.objective:
+            case "bool", _:
+                return "one of two classes"
+            case "uint8", _:
+                return f"one of {self.classes} classes"
+            case _, "poisson":
+                return "a count"
+            case _, "quantile":
+                return f"the {self.level:g} quantile of a number"
+        return "a number"
 
 
 BINARY = Response("bool", 2)
-"""One of two classes."""
+"""The response of two classes."""
 
 NUMBER = Response("float32", 0)
-"""A number in a declared range."""
+"""The response of a number in a declared range."""
 
 
 class Splits(NamedTuple):
-    """What may be asked of the bins of a row: splits, and positions in a range. Public.
+    """The public splits and attributes of a table's features.
 
-    A bin that no split knows satisfies no split and is at position 0 of every attribute.
-    `dpbt.splits` computes splits and positions from splits and bins.
+    A bin that no split contains satisfies no split and is at position 0 of every attribute.
+    `dpbt.splits` computes from them and from bins the splits that rows satisfy, and positions.
 
     Attributes:
         feature: i32[S]: the feature that split s reads.
@@ -193,13 +199,13 @@ class Splits(NamedTuple):
 
 
 def have_same_splits(first: Splits, second: Splits) -> bool:
-    """Whether splits and positions are equal; which splits are allowed is not compared."""
+    """Whether two have equal splits and positions, whichever splits are allowed."""
     pairs: Any = zip(first[:5], second[:5], strict=True)
     return all(np.array_equal(*pair) for pair in pairs)
 
 
 def splits_of_bits(count: int) -> Splits:
-    """The splits of `count` features of two bins: split and attribute s are feature s."""
+    """The splits of `count` features of bins 0 and 1: split and attribute s are feature s."""
     features = np.arange(count, dtype=np.int32)
     ones = np.ones(count, np.uint8)
     position = np.zeros((count, MAX_BINS), np.float32)
@@ -223,14 +229,15 @@ class Tree(NamedTuple):
 class HoldsFunctions:
     """Base of immutable classes that hold functions, which pickle does not store.
 
-    Pickling one raises a TypeError that says what to keep instead. A copy is the object itself.
+    Pickling an instance raises a TypeError that names the alternative. A copy is the object itself.
     """
 
-    _keep: ClassVar[str]
+    _alternative: ClassVar[str]
+    """What to keep in place of a pickle, in words."""
 
     def __reduce__(self) -> NoReturn:
         name = type(self).__name__.lower()
-        raise TypeError(f"a {name} holds functions and cannot be pickled; keep {self._keep}")
+        raise TypeError(f"a {name} holds functions and cannot be pickled; keep {self._alternative}")
 
     def __copy__(self) -> Self:
         return self
@@ -240,7 +247,7 @@ class HoldsFunctions:
 
 
 class Relation(enum.Enum):
-    """Which tables are neighbours; members are called as those of dp_accounting."""
+    """The relation of neighbouring tables. Its members have the names of dp_accounting."""
 
     ADD_OR_REMOVE_ONE = "add_remove"
     REPLACE_ONE = "replace_one"
@@ -251,10 +258,10 @@ REPLACE_ONE = Relation.REPLACE_ONE
 
 
 def as_relation(name: str | Relation) -> Relation:
-    """The neighbouring relation called `name`: "add_remove" or "replace_one".
+    """The neighbouring relation of this name: "add_remove" or "replace_one".
 
     Args:
-        name: its name, or a `Relation`.
+        name: the name, or a `Relation`, which is returned.
 
     Raises:
         ValueError: for any other name.
@@ -262,5 +269,5 @@ def as_relation(name: str | Relation) -> Relation:
     try:
         return Relation(name)
     except ValueError:
-        known = [member.value for member in Relation]
-        raise ValueError(f"relation must be one of {known}, got {name!r}") from None
+        names = [member.value for member in Relation]
+        raise ValueError(f"relation must be one of {names}, got {name!r}") from None

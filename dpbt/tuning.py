@@ -1,9 +1,9 @@
 """Tuning that is paid for: the best of a random number of runs, each of a random candidate.
 
 A run is a fit, and a score: one noisy draw from a sum over rows, as an epilogue's is, by a private
-program that is given the scores of the rows in place of weights. docs/privacy.md, T1 to T6, has the
-proofs. `tune` makes a choice. Before it, and from what is public alone, `planned_ledger` has its
-price, and `candidates` builds recipes for a price.
+program that reads the scores of the rows in place of weights. docs/privacy.md, T1 to T6, has the
+proofs. `tune` makes a choice. Before it, and from public numbers alone, `planned_ledger` computes
+its price, and `candidates` builds recipes for a price.
 """
 
 from __future__ import annotations  # so that help() shows the types by their names
@@ -23,9 +23,9 @@ import numpy as np
 from msgspec import structs
 
 from dpbt import types
-from dpbt.common import programs
+from dpbt.common import compilation
+from dpbt.common.progress import show_progress
 from dpbt.common.validate import check_interval
-from dpbt.common.watching import show_progress
 from dpbt.data import tables
 from dpbt.models import file
 from dpbt.models.model import Model
@@ -35,8 +35,8 @@ from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, setting, zero_or_share
-from dpbt.training import boosting, step
-from dpbt.training.step import FittedParts
+from dpbt.training import boosting, checks, run
+from dpbt.training.run import FittedParts
 from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
 # Scores.
@@ -44,31 +44,32 @@ from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation,
 SITE = "score"
 
 MAX_LOSS = 2.0
-"""The most that one row loses, in nats: a probability of 0.135 for its class, or less."""
+"""The largest loss of one row, in nats: a probability of 0.135 for its class, or less."""
 
-_NATS = MAX_LOSS / GRID
+_NATS_PER_STEP = MAX_LOSS / GRID
 
 
 class Score(NamedTuple):
     """A kind of score: a sum over rows.
 
-    Its sensitivity is `max_of_row` in every norm and relation. Proof. Fix the model. A row adds a
-    whole number in 0..max_of_row. So a row that comes, goes or is replaced moves the sum by at most
-    `max_of_row`. []
+    Its sensitivity is `max_per_row` in every norm and relation. Proof. Fix the model. A row adds a
+    whole number in 0..max_per_row. So a row that comes, goes or is replaced changes the sum by at
+    most `max_per_row`. []
 
     Attributes:
         name: its name in ledgers.
         statistic: (rows, scores, public, loss) -> i32[], the private value.
-        max_of_row: the most that one row adds.
+        max_per_row: the largest number that one row adds.
         value: (its draw) -> the number that runs are ordered by; a larger one is better.
-        releases: what is published, in words.
+        releases: what a draw publishes, in words.
         unit: of the sensitivity.
-        required_loss: (recipe) -> the loss that the statistic needs; it refuses a recipe without.
+        required_loss: (recipe) -> the loss that the statistic needs; ValueError for a recipe
+            without such a loss.
     """
 
     name: str
     statistic: Callable[..., Array]
-    max_of_row: int
+    max_per_row: int
     value: Callable[[np.ndarray], float]
     releases: str
     unit: str
@@ -80,21 +81,21 @@ def sum_of_log_losses(
 ) -> Array:
     """i32[]: the sum of the log losses of present rows, each rounded to a step and clipped."""
     proper_loss = loss(public.weighting.link_alpha)
-    of_positive = (proper_loss.probability or proper_loss.inverse_link)(scores)
-    of_target = jnp.where(rows.target, of_positive, 1 - of_positive)
+    probability = (proper_loss.probability or proper_loss.inverse_link)(scores)
+    probability_of_target = jnp.where(rows.target, probability, 1 - probability)
     min_probability = jnp.float32(math.exp(-MAX_LOSS))
-    nats = -jnp.log(jnp.clip(jnp.nan_to_num(of_target), min_probability, 1))
-    steps = jnp.clip(jnp.round(nats / np.float32(_NATS)), 0, GRID).astype(jnp.int32)
+    nats = -jnp.log(jnp.clip(jnp.nan_to_num(probability_of_target), min_probability, 1))
+    steps = jnp.clip(jnp.round(nats / np.float32(_NATS_PER_STEP)), 0, GRID).astype(jnp.int32)
     return jnp.sum(jnp.where(rows.present, steps, 0))
 
 
 def loss_of_probabilities(recipe: Recipe) -> types.LossFamily:
-    """The loss that gives the probabilities of a recipe.
+    """The loss that a recipe's probabilities come from.
 
     Raises:
-        ValueError: if it gives none.
+        ValueError: for a recipe without probabilities.
     """
-    about, loss = file.about_recipe(recipe), recipe.weight_update.loss
+    about, loss = file.public_facts_of_recipe(recipe), recipe.weight_update.loss
     if loss is None or about.probability is None:
         raise ValueError(f"a score needs probabilities: {about.reason or 'votes are no scores'}")
     return loss
@@ -103,8 +104,8 @@ def loss_of_probabilities(recipe: Recipe) -> types.LossFamily:
 LOG_LOSS = Score(
     name="log_loss",
     statistic=sum_of_log_losses,
-    max_of_row=GRID,
-    value=lambda draw: -_NATS * float(draw),
+    max_per_row=GRID,
+    value=lambda draw: -_NATS_PER_STEP * float(draw),
     releases="the sum of their clipped log losses",
     unit=f"1/{GRID} of {MAX_LOSS:g} nats",
     required_loss=loss_of_probabilities,
@@ -122,7 +123,7 @@ def score_program(score: Score, noise: Mechanism, loss: types.LossFamily | None)
             noise,
             score.statistic(rows, scores, public, loss),
             sensitivity=noise.sensitivity_in_norm(
-                Sensitivity(l1=score.max_of_row, l2=score.max_of_row)
+                Sensitivity(l1=score.max_per_row, l2=score.max_per_row)
             ),
             moves=1,
             theorem="dpbt theorem T6",
@@ -133,11 +134,11 @@ def score_program(score: Score, noise: Mechanism, loss: types.LossFamily | None)
     return program
 
 
-# The number of runs: drawn by exact arithmetic from 256 bits of the key.
+# The number of runs, which is drawn by exact arithmetic from 256 bits of the key.
 
 _COUNT_WORDS = 8
 _MIN_PROBABILITY = Decimal(10) ** -90
-"""Probabilities below it end the search: together they are below 2^-200."""
+"""A smaller probability ends the search; all that are left are below 2^-200 together."""
 
 
 def draw_run_count(key: Array, run_count: RunCount) -> int:
@@ -151,7 +152,7 @@ def draw_run_count(key: Array, run_count: RunCount) -> int:
         key: one typed key, used for nothing else.
         run_count: the law of K.
     """
-    words = np.asarray(keys.key_words(key, _COUNT_WORDS, ()), ">u4").tobytes()
+    words = np.asarray(keys.random_words(key, _COUNT_WORDS, ()), ">u4").tobytes()
     return quantile_of_run_count(
         run_count, position=int.from_bytes(words, "big"), num_bits=32 * _COUNT_WORDS
     )
@@ -184,7 +185,7 @@ def quantile_of_run_count(run_count: RunCount, *, position: int, num_bits: int) 
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """How candidates are tried and scored; all of it is public. `selection` makes one.
+    """How candidates are tried and scored; all of it is public. Build one with `selection`.
 
     Attributes:
         score: the name of the score, "log_loss".
@@ -221,8 +222,8 @@ def selection(
 ) -> Selection:
     """How candidates are tried, and scored by the sum of log losses, each at most 2 nats.
 
-    A pure guarantee costs 2 + eta times a run, whatever the mean. One with a delta costs more for a
-    larger mean.
+    A pure guarantee costs 2 + eta times a run, whatever the mean. A guarantee with a delta costs
+    more for a larger mean.
 
     Args:
         mean: the mean number of runs, at least 1. The number itself is random and has no bound.
@@ -244,7 +245,7 @@ def selection(
         count=conversions.run_count_law(mean, eta),
         held_out=held_out,
         score_fraction=float(check_interval("score_fraction", score_fraction, "(0, 1)")),
-        seed=int(check_interval("seed", seed, f"[0, {2**32 - 1}]", whole=True)),
+        seed=int(check_interval("seed", seed, f"[0, {2**32 - 1}]", whole_numbers=True)),
     )
 
 
@@ -252,23 +253,23 @@ def list_single_settings(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
     """Every setting of one or several recipes, in order.
 
     Raises:
-        ValueError: for no recipe, something that is none, or recipes that differ in what a choice
-            has once: rows, delta, relation and max_rows_per_user. Also for a recipe whose
-            calibration reads private data without a mechanism, or that predicts anything but two
-            classes.
+        ValueError: for no recipe, something that is none, or recipes that differ in the numbers of
+            which a choice has one: rows, delta, relation and max_rows_per_user. Also for a recipe
+            whose calibration reads private data without a mechanism, or that predicts anything but
+            two classes.
     """
-    sweeps = [recipes] if isinstance(recipes, Recipe) else list(recipes)
-    if not sweeps or not all(isinstance(sweep, Recipe) for sweep in sweeps):
+    listed = [recipes] if isinstance(recipes, Recipe) else list(recipes)
+    if not listed or not all(isinstance(recipe, Recipe) for recipe in listed):
         raise ValueError("recipes must be one or several recipes, as dpbt.recipes makes them")
     singles = [
-        setting(sweep, index) if index else sweep
-        for sweep in sweeps
-        for index in np.ndindex(np.shape(sweep.rows))
+        setting(recipe, index) if index else recipe
+        for recipe in listed
+        for index in np.ndindex(np.shape(recipe.rows))
     ]
     for single in singles:
-        if single.learner.hypotheses.response != BINARY:
+        if single.learner.response != BINARY:
             raise ValueError(f"a choice is among recipes of two classes, and {single.name} is none")
-        if single.learner.traits.unprotected:
+        if single.learner.unprotected:
             raise ValueError(f"{single.name} reads private data without a mechanism; nothing pays")
         for name in ("rows", "delta", "relation", "max_rows_per_user"):
             if getattr(single, name) != getattr(singles[0], name):
@@ -278,7 +279,7 @@ def list_single_settings(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ChoicePlan:
-    """What a choice runs, and what it costs.
+    """The parts of a choice, and its cost.
 
     Attributes:
         choice: what is public about the choice.
@@ -305,7 +306,11 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
     fit_ledgers = [ledger(candidate) for candidate in candidates]
     disjoint = selection.has_disjoint_parts(first.relation)
     choice = conversions.choice_among_fits(
-        fit_ledgers, selection.count, score.name, candidates=len(candidates), disjoint=disjoint
+        fit_ledgers,
+        selection.count,
+        score=score.name,
+        num_candidates=len(candidates),
+        disjoint=disjoint,
     )
     noise = mechanisms.rounded_gaussian if first.delta > 0 else mechanisms.discrete_laplace
 
@@ -314,11 +319,13 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
     if disjoint:
         score_over_fit = 1.0
     zero = np.asarray(0.0)
-    of_fit = Allowance(epsilon=np.asarray(choice.epsilon), rho=zero)
+    fit_allowance = Allowance(epsilon=np.asarray(choice.epsilon), rho=zero)
     if first.delta > 0:
-        of_fit = Allowance(epsilon=zero, rho=np.asarray(choice.rho))
-    of_score = allowance_of_one_row(of_fit.times(score_over_fit), first.max_rows_per_user)
-    params = Noise({SITE: noise.noise_multiplier(of_score)})
+        fit_allowance = Allowance(epsilon=zero, rho=np.asarray(choice.rho))
+    score_allowance = allowance_of_one_row(
+        fit_allowance.times(score_over_fit), first.max_rows_per_user
+    )
+    params = Noise({SITE: noise.noise_multiplier(score_allowance)})
     programs = tuple(
         score_program(score, noise, score.required_loss(candidate)) for candidate in candidates
     )
@@ -328,14 +335,14 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
 
 
 def _view_of_no_row(params: Noise, recipe: Recipe) -> View:
-    """What the program of a score reads of one absent row, from which its draw is described."""
+    """The view of one absent row, on which the draw of a score is described."""
     absent = jnp.zeros(1, bool)
     rows = Table(jnp.zeros((1, 1), jnp.uint8), absent, absent)
     return View(rows, jnp.zeros(1, jnp.float32), params, recipe.public())
 
 
 def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> Ledger:
-    """The ledger of a choice before it is made; its lines are those of the first candidate.
+    """The ledger of a choice before it takes place; its lines are those of the first candidate.
 
     Args:
         recipes: the candidates, as `dpbt.tune` takes them.
@@ -351,7 +358,7 @@ def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> 
 
 
 _MAX_PLANS = 20
-"""How many choices `candidates` plans to find one that costs the total."""
+"""How many choices `candidates` plans at most, to find one that costs the total."""
 
 
 def candidates(
@@ -411,7 +418,7 @@ def candidates(
 
 # A choice.
 
-AHEAD = 4
+RUNS_IN_FLIGHT = 4
 """How many runs are started before their results are read, so that they share the cores."""
 
 
@@ -421,7 +428,7 @@ class Tuned(NamedTuple):
     Attributes:
         model: the model of the best run. Its ledger is that of the choice.
         candidate: the place of its recipe among the candidates.
-        score: its noisy score, of which more is better: minus the sum of log losses in nats. The
+        score: its noisy score, minus the sum of log losses in nats; a larger score is better. The
             best of several noisy scores looks better than it is.
     """
 
@@ -470,31 +477,26 @@ def tune(
     singles = list_single_settings(recipes)
     plan = plan_choice(singles, selection)
     for single in singles:
-        step.check_run(table, single)
+        checks.check_run(table, single)
     if table.weight is not None:
         raise ValueError("a choice takes no weights of rows or of classes")
-    table = step.table_on_device(table)
-    step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], singles[0])
+    table = checks.table_on_device(table)
+    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], singles[0])
 
-    # Candidates with equal static parts share a program, with room for the rounds of all.
-    capacity = tables.capacity_bucket(max(single.capacity for single in singles))
-    alike = [
-        dataclasses.replace(single, capacity=capacity, setting="", name="", domain=None)
-        for single in singles
-    ]
-    for recipe in {types.program_of_numbers(recipe): recipe for recipe in alike}.values():
-        step.check_fit(key, recipe, public_key)
+    program_recipes = _with_shared_programs(singles)
+    distinct = {types.program_of_numbers(recipe): recipe for recipe in program_recipes}
+    for recipe in distinct.values():
+        checks.check_fit(key, recipe, public_key)
 
-    choice_key = keys.fold_words(
+    choice_key = keys.fold_in_words(
         key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
     )
     with show_progress(f"choosing among {len(singles)} candidates", verbose, clock=False):
-        best = _best_run(
-            choice_key, _split_rows(step.without_domain(table), selection), alike, plan, public_key
-        )
+        rows = _split_rows(checks.without_domain(table), selection)
+        best = _best_run(choice_key, rows, program_recipes, plan, public_key)
     learned = jax.tree.map(jnp.asarray, best.learned)
     model = Model.of(learned, singles[best.candidate], table, keys.kind_of_key(key))
-    keys.warn_of_research(key)
+    keys.warn_of_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
         candidate=best.candidate,
@@ -502,14 +504,26 @@ def tune(
     )
 
 
-def _choice_identity(singles: Sequence[Recipe], selection: Selection, plan: ChoicePlan) -> str:
-    """Every public number and part of a choice, so that two choices under one key are independent.
+def _with_shared_programs(singles: Sequence[Recipe]) -> list[Recipe]:
+    """The recipes with one capacity and without words, so that equal static parts share a program.
 
-    If they shared noise at two scales, their two releases would reveal private statistics.
+    The capacity has room for the rounds of each of them.
+    """
+    capacity = tables.capacity_bucket(max(single.capacity for single in singles))
+    return [
+        dataclasses.replace(single, capacity=capacity, setting="", name="", domain=None)
+        for single in singles
+    ]
+
+
+def _choice_identity(singles: Sequence[Recipe], selection: Selection, plan: ChoicePlan) -> str:
+    """A text with every public number of a choice, so that choices under one key are independent.
+
+    If two choices shared noise at two scales, their releases would reveal private statistics.
     """
     digest = hashlib.sha256()
     for recipe in singles:
-        digest.update(" | ".join(recipe.tags).encode())
+        digest.update(" | ".join(recipe.identities).encode())
         for leaf in map(np.asarray, jax.tree.leaves(recipe)):
             digest.update(f"{leaf.dtype}{leaf.shape}".encode() + leaf.tobytes())
     scale = float(plan.line.scale).hex()
@@ -522,7 +536,7 @@ class ScoredRun(NamedTuple):
     Attributes:
         score: the number that runs are ordered by.
         candidate: the place of its recipe among the candidates.
-        learned: what its fit learned.
+        learned: the release of its fit, and what follows from it.
     """
 
     score: float
@@ -539,40 +553,55 @@ def _best_run(
 ) -> ScoredRun:
     """The best of K runs, and of no others.
 
-    Of equal values it is the first. Runs are exchangeable, so which one that is tells nothing
-    (docs/privacy.md).
+    Among equal scores it is the first run. Runs are exchangeable, so which one that is tells
+    nothing (docs/privacy.md).
     """
     count_key, candidate_key, runs_key = jax.random.split(choice_key, 3)
     num_runs = draw_run_count(count_key, plan.choice.law)
-
-    def start_run(run: int) -> tuple[int, tuple[FittedParts, Array]]:
-        candidate = _candidate_of_run(candidate_key, run, len(recipes))
-        results = _fit_and_score(
-            _fold_in(runs_key, run),
-            rows,
-            recipes[candidate],
-            plan.params,
-            public_key,
-            plan.programs[candidate],
+    candidates = (_candidate_of_run(candidate_key, run, len(recipes)) for run in range(num_runs))
+    started_runs = (
+        _StartedRun(
+            candidate=candidate,
+            results=_fit_and_score(
+                _fold_in(runs_key, run),
+                rows,
+                recipes[candidate],
+                plan.params,
+                public_key,
+                plan.programs[candidate],
+            ),
         )
-        return candidate, results
-
-    def read_run(candidate: int, results: tuple[FittedParts, Array]) -> ScoredRun:
-        learned, draw = jax.device_get(results)
-        return ScoredRun(score=plan.score.value(draw), candidate=candidate, learned=learned)
-
-    runs = (
-        read_run(candidate, results)
-        for first in range(0, num_runs, AHEAD)
-        for candidate, results in [
-            start_run(run) for run in range(first, min(first + AHEAD, num_runs))
-        ]
+        for run, candidate in enumerate(candidates)
     )
-    return max(runs, key=lambda run: run.score)
+    best: ScoredRun | None = None
+    while group := list(itertools.islice(started_runs, RUNS_IN_FLIGHT)):
+        for started in group:
+            run = _read_run(started, plan.score)
+            best = run if best is None or run.score > best.score else best
+    assert best is not None  # K is at least 1
+    return best
+
+
+class _StartedRun(NamedTuple):
+    """A run whose results may not be there yet.
+
+    Attributes:
+        candidate: the place of its recipe among the candidates.
+        results: those of its fit and of its score, on the device.
+    """
+
+    candidate: int
+    results: FitAndScore
+
+
+def _read_run(started: _StartedRun, score: Score) -> ScoredRun:
+    """The run, after its results have come to the host."""
+    learned, score_draw = jax.device_get(started.results)
+    return ScoredRun(score=score.value(score_draw), candidate=started.candidate, learned=learned)
 
 
 def _candidate_of_run(key: Array, run: int, num_candidates: int) -> int:
-    """The candidate of a run: 64 bits modulo their number, whatever the rows are."""
+    """The candidate of a run: 64 bits modulo the number of candidates, whatever the rows are."""
     words = np.asarray(_two_words(_fold_in(key, run)), ">u4").tobytes()
     return int.from_bytes(words, "big") % num_candidates
 
@@ -593,6 +622,18 @@ class SplitRows(NamedTuple):
     scoring: Table
 
 
+class FitAndScore(NamedTuple):
+    """The results of one run.
+
+    Attributes:
+        learned: the release of the fit, and what follows from it.
+        score_draw: i32[], the draw of the score.
+    """
+
+    learned: FittedParts
+    score_draw: Array
+
+
 def fit_and_score(
     key: Array,
     rows: SplitRows,
@@ -600,35 +641,33 @@ def fit_and_score(
     params: Noise,
     public_key: Array | None,
     program: types.Program,
-) -> tuple[FittedParts, Array]:
+) -> FitAndScore:
     """One run: fit a model, and draw its score; traceable.
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
-    two mechanisms, and each reads its own part of the rows. The scores of the rows do not leave.
-
-    Returns:
-        What the fit learned, and the draw of its score.
+    two mechanisms, and each reads its share of the rows. The scores of the rows do not leave.
     """
     fit_key, score_key = jax.random.split(key)
     fit = boosting.run_with_fresh_draws(
-        fit_key, step.prepare_table(rows.learning, recipe), recipe, public_key
+        fit_key, checks.prepare_table(rows.learning, recipe), recipe, public_key
     )
     assert fit.scores is not None
-    present = step.mask_beyond_rows(rows.scoring.present, recipe)
+    present = checks.mask_beyond_rows(rows.scoring.present, recipe)
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], params, recipe.public())
-    learned = step.fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
-    return learned, boundary.sample(program, score_key, None, view)[SITE]
+    learned = run.fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
+    score_draw = boundary.sample(program, score_key, None, view)[SITE]
+    return FitAndScore(learned=learned, score_draw=score_draw)
 
 
-_fit_and_score = programs.keep_compiled(static_argnames=("program",))(fit_and_score)
+_fit_and_score = compilation.jit_with_bounded_cache(static_argnames=("program",))(fit_and_score)
 
 
-# The rows that are held out: a rule on the row alone, under a public seed.
+# The rows that are held out, by a rule on the row alone under a public seed.
 
 
 def _split_rows(table: Table, selection: Selection) -> SplitRows:
-    """The rows that are learned from and those that are scored, padded."""
+    """The rows that are learned from and those that are scored, with padding."""
     learning = scoring = table.present
     if selection.held_out is not None:
         held_out = jnp.asarray(is_held_out(table, selection.held_out, selection.seed))

@@ -15,14 +15,16 @@ share a program.
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.validate import is_traced
+from dpbt.hypothesis_kind import HypothesisKind as HypothesisKind
+from dpbt.hypothesis_kind import Training as Training
 from dpbt.public_types import ADD_REMOVE as ADD_REMOVE
 from dpbt.public_types import BINARY as BINARY
 from dpbt.public_types import GRID as GRID
@@ -59,7 +61,7 @@ Weighting = Any
 """A weight update's own NamedTuple of numbers."""
 
 Prepared = Any
-"""A table laid out by its hypothesis class; it has attributes `target` and `present`."""
+"""A table laid out by `Training.prepare`; it has attributes `target` and `present`."""
 
 Hypothesis = Any
 """What a weak learner makes of one release, such as a `Tree`."""
@@ -172,9 +174,9 @@ class Public(NamedTuple):
         structure: what `Partition.structure` says of the round; None outside of rounds.
         unit: f32[], the unit of residuals of a number, as the prologue says (`Prologue.unit`); 1
             for classes.
-        seen: f32[], how many rows there seem to be, as the prologue says (`Prologue.seen`). None
-            where it does not say, and outside of runs.
-        start: f32[] or f32[K], the score that every row starts from; 0 outside of runs.
+        estimated_rows: f32[], how many rows there seem to be, as the prologue says
+            (`Prologue.estimated_rows`). None where it does not say, and outside of runs.
+        initial_score: f32[] or f32[K], the score that every row starts from; 0 outside of runs.
     """
 
     rows: Numbers
@@ -184,8 +186,8 @@ class Public(NamedTuple):
     round: Numbers = np.int32(0)
     structure: Any = None
     unit: Numbers = np.float32(1)
-    seen: Array | None = None
-    start: Numbers = np.float32(0)
+    estimated_rows: Array | None = None
+    initial_score: Numbers = np.float32(0)
 
 
 class ProperLoss(NamedTuple):
@@ -217,7 +219,8 @@ LossFamily = Callable[[Numbers], ProperLoss]
 """A family of losses indexed by alpha in [0, 1]; alpha may be traced."""
 
 
-class Partition(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Partition:
     """How what is public in a round parts the rows, before the program reads them.
 
     Attributes:
@@ -234,37 +237,6 @@ class Partition(NamedTuple):
     place: Callable[[Any, Prepared], Array]
     reads: Callable[[Any], Array]
     cycle: int = 0
-
-
-class HypothesisClass(NamedTuple):
-    """What boosting needs to know about the hypotheses of a weak learner.
-
-    Attributes:
-        example: () -> a table of one absent row that they can read.
-        check: (table) -> None: raises ValueError, on the host, for a table that they cannot read.
-        prepare: (table) -> the same rows laid out for the loops, with attributes `target`,
-            `present` and, if rows may have weights, `weight`.
-        predict: (hypothesis, prepared) -> f32[N], or f32[K, N] with several classes: what the
-            hypothesis adds to the score of each row. One that is an `Of` a kind of
-            `learners.hypotheses` is saved and put in words, too.
-        bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
-        scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
-            times theirs. A learner with an epilogue needs it.
-        merged: (hypotheses of all rounds, params, public with T as its round) -> hypotheses whose
-            predictions have the same sum, for the model; None to keep them as they are.
-        response: what is predicted of a row.
-        partition: how what is public in a round parts the rows, if anything does.
-    """
-
-    example: Callable[[], Table]
-    check: Callable[[Table], None]
-    prepare: Callable[[Table], Prepared]
-    predict: Callable[[Hypothesis, Prepared], Array]
-    bound: Callable[[Hypothesis], Array]
-    scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
-    merged: Callable[[Hypotheses, Params, "Public"], Hypotheses] | None = None
-    response: Response = BINARY
-    partition: Partition | None = None
 
 
 Program = Callable[..., None]
@@ -322,120 +294,208 @@ class Given(NamedTuple):
     __repr__ = redacted_repr
 
 
-class Prologue(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Phase(HoldsFunctions):
+    """A part of a run that has a private program.
+
+    Attributes:
+        name: the name of the phase in transcripts, ledgers and checkpoints.
+        repeats: whether it takes place in every round, and not once.
+        program: its private program, which asks `draw` for everything that leaves it.
+    """
+
+    name: ClassVar[str]
+    repeats: ClassVar[bool] = False
+    program: Program
+
+    _keep = "the function that made its learner"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prologue(Phase):
     """What a learner does once, before the first round. Audits and ledgers call it round 0.
 
+    Its program reads the weights of `uniform` weighting.
+
     Attributes:
-        program: its private program, which reads the weights of `uniform` weighting.
-        intercept: (its release, params) -> f32[], the score that every row starts from; f32[K]
+        initial_score: (its release, params) -> f32[], the score that every row starts from; f32[K]
             with several classes.
-        tag: names the prologue and every static part of it. A learner may be given another prologue
-            under its own tag.
+        identity: names the prologue and every static part of it, since a learner may be given
+            another prologue under its own name.
         unit: (its release, params) -> f32[], the unit in which residuals of a number are measured
             (`Public.unit`); None for 1.
-        seen: (its release, params) -> f32[], how many rows there seem to be (`Public.seen`). It is
-            asked for once, before the first round.
+        estimated_rows: (its release, params) -> f32[], how many rows there seem to be
+            (`Public.estimated_rows`), worked out once, before the first round. None if the release
+            does not tell.
     """
 
-    program: Program
-    intercept: Callable[[Release, Params], Array]
-    tag: str
+    name: ClassVar[str] = "prologue"
+    initial_score: Callable[[Release, Params], Array]
+    identity: str
     unit: Callable[[Release, Params], Array] | None = None
-    seen: Callable[[Release, Params], Array] | None = None
+    estimated_rows: Callable[[Release, Params], Array] | None = None
 
 
-class Epilogue(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Round(Phase):
+    """What a learner does in every round. Its program reads the weights of the weight update.
+
+    Attributes:
+        hypothesis: (release, params, public) -> a hypothesis, such as a `Tree`. It is
+            post-processing and never sees the table.
+    """
+
+    name: ClassVar[str] = "rounds"
+    repeats: ClassVar[bool] = True
+    hypothesis: Callable[[Release, Params, Public], Hypothesis]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Epilogue(Phase):
     """What a learner does once, after the last round. It maps all scores by one line.
 
+    In place of weights its program reads the scores of the rows, f32[N] or f32[K, N]. Given the
+    earlier releases, the score of a row is a function of that row alone.
+
     Attributes:
-        program: its private program. In place of weights it is given the scores of the rows, f32[N]
-            or f32[K, N]. Given the earlier releases, the score of a row is a function of that row
-            alone.
-        line: (its release, params, f32[] start) -> (f32[] slope, f32[] intercept). The score of a
-            row becomes intercept + slope (score - start), with `start` where scores started. Start
-            and intercept are f32[K] with several classes.
-        tag: names the epilogue and every static part of it. A learner may be given another epilogue
-            under its own tag.
+        score_line: (its release, params, f32[] start) -> (f32[] slope, f32[] intercept). The score
+            of a row becomes intercept + slope (score - start), with `start` where scores started.
+            Start and intercept are f32[K] with several classes.
+        identity: names the epilogue and every static part of it, since a learner may be given
+            another epilogue under its own name.
     """
 
-    program: Program
-    line: Callable[[Release, Params, Array], tuple[Array, Array]]
-    tag: str
+    name: ClassVar[str] = "epilogue"
+    score_line: Callable[[Release, Params, Array], tuple[Array, Array]]
+    identity: str
 
 
-class Traits(NamedTuple):
-    """What a weak learner declares of itself.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Assumptions:
+    """What the sensitivities of a learner's draws assume; recipes that break it are refused.
 
     Attributes:
-        tag: names the learner and every static part of it, so that two learners under one key have
-            independent noise (`dpbt.boost`).
-        relation: the neighbouring relation that the sensitivities of its draws hold under; None if
-            they hold under both.
+        relation: the neighbouring relation that the sensitivities hold under; None if they hold
+            under both.
         coupled: whether the sensitivities hold where the weights of all rows depend on each other
             and move as `sensitivity` says (`weighting.lazy_bregman`). If not, each weight must
             depend on its own row alone.
-        total: whether the sensitivities assume a total weight of kappa rows, which
+        total_weight: whether the sensitivities assume a total weight of kappa rows, which
             `weighting.lazy_bregman` gives.
+    """
+
+    relation: Relation | None
+    coupled: bool = False
+    total_weight: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeakLearner(HoldsFunctions):
+    """A private program, and the hypothesis that its release is turned into.
+
+    Build one with `boundary.weak_learner`. The loops ask for its `phases`, and for nothing else
+    that reads rows.
+
+    Attributes:
+        name: of the algorithm.
+        config: its static choices, hashable; None if it has none. Name and config are the identity
+            of the learner: two learners that differ must differ in these, so that they have
+            independent noise under one key (`dpbt.boost`).
+        round: what it does in every round.
+        kind: the kind of its hypotheses, with its `training`.
+        fractions: (site, fraction of the budget), for each site of all of its phases; a recipe may
+            have its own.
+        make_params: (noise multipliers by site, public) -> the learner's numbers.
+        assumptions: what the sensitivities of its draws assume.
+        response: what it predicts of a row.
+        partition: how what is public in a round parts the rows, if anything does.
+        prologue: what is done once before the first round, if anything.
+        epilogue: what is done once after the last round, if anything.
+        optimizer: (params) -> an `optax.GradientTransformation`, or any other pair of `init` and
+            `update`, that turns the hypothesis of each release into the one that is added, as for
+            momentum. It is post-processing. None if they are the same.
         unprotected: what the program reads off private data without a mechanism, and lets influence
             a draw in a way that its sensitivities do not count; empty for a proved calibration.
         withheld: the sites that `fit` leaves out of the model, because their length or their order
             follows the private rows. The tree of each row is an example.
-        work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together) that a round
-            takes. None for the bytes of prepared rows.
-        optimizer: (params) -> an `optax.GradientTransformation`, or any other pair of `init` and
-            `update`, that turns the hypothesis of each release into the one that is added, as for
-            momentum. It is post-processing. None if they are the same.
+        work_bytes: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together) that a
+            round takes. None for the bytes of prepared rows.
     """
 
-    tag: str
-    relation: Relation | None
-    coupled: bool = False
-    total: bool = False
-    unprotected: tuple[str, ...] = ()
-    withheld: tuple[str, ...] = ()
-    work: Callable[[Prepared], tuple[int, int]] | None = None
-    optimizer: Callable[[Params], Any] | None = None
-
-
-class WeakLearner(NamedTuple):
-    """A private program, and the hypothesis that its release is turned into.
-
-    Build one with `boundary.weak_learner`.
-
-    Attributes:
-        program: the private program of one round.
-        hypothesis: (release, params, public) -> a hypothesis, such as a `Tree`. It is
-            post-processing and never sees the table.
-        hypotheses: the class that the hypothesis belongs to.
-        fractions: (site, fraction of the budget), for each site of all of its parts; a recipe may
-            have its own.
-        params: (noise multipliers by site, public) -> the learner's numbers.
-        traits: what it declares of itself.
-        prologue: what is done once before the first round, if anything.
-        epilogue: what is done once after the last round, if anything.
-    """
-
-    program: Program
-    hypothesis: Callable[[Release, Params, Public], Hypothesis]
-    hypotheses: HypothesisClass
+    name: str
+    config: Hashable = None
+    round: Round
+    kind: HypothesisKind
     fractions: tuple[tuple[str, float], ...]
-    params: Callable[[Mapping[str, Numbers], Public], Params]
-    traits: Traits
+    make_params: Callable[[Mapping[str, Numbers], Public], Params]
+    assumptions: Assumptions
+    response: Response = BINARY
+    partition: Partition | None = None
     prologue: Prologue | None = None
     epilogue: Epilogue | None = None
+    optimizer: Callable[[Params], Any] | None = None
+    unprotected: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    work_bytes: Callable[[Prepared], tuple[int, int]] | None = None
+
+    _keep = "the function that made it"
+
+    def __post_init__(self):
+        if self.kind.training is None:
+            raise ValueError(f"{self.name}: the kind of its hypotheses says nothing of training")
+        if self.epilogue is not None and self.training.scale is None:
+            raise ValueError("an epilogue needs hypotheses that can be scaled: declare scale=")
+        identity_of_config(self.config)
+
+    def __hash__(self) -> int:
+        """Of the identity and the functions; equal learners have one hash."""
+        return hash((self.name, self.round, self.kind))
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        """The parts of a run that have a program, in their order."""
-        once = {"prologue": self.prologue, "rounds": self, "epilogue": self.epilogue}
-        return tuple(name for name, part in once.items() if part is not None)
+    def training(self) -> Training:
+        """How the loops train with its hypotheses."""
+        training = self.kind.training
+        assert training is not None  # as the constructor says
+        return training
+
+    @property
+    def identity(self) -> str:
+        """Name and config as text, which enters the keys of its noise."""
+        words = identity_of_config(self.config)
+        return f"{self.name}({words})" if words else self.name
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases of a run that have a program, in their order."""
+        in_order = (self.prologue, self.round, self.epilogue)
+        return tuple(phase for phase in in_order if phase is not None)
 
 
-class WeightUpdate(NamedTuple):
+def identity_of_config(config: Hashable) -> str:
+    """A config as text: its property `identity` where it has one, and else its `repr`.
+
+    Raises:
+        ValueError: for a config whose `repr` shows an address of memory, as that of a function
+            does. It does not say what the config is, and differs from process to process.
+    """
+    if config is None:
+        return ""
+    words = getattr(config, "identity", None)
+    words = words if isinstance(words, str) else repr(config)
+    if " at 0x" in words:
+        raise ValueError(
+            f"the config of a learner must say what it is, and its text has an address of memory: "
+            f"{words}; give it a property `identity`, or names in place of functions"
+        )
+    return words
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeightUpdate(HoldsFunctions):
     """A map from the released scores of the rows to their weights in the next round.
 
     Attributes:
-        tag: names the weight update and every static part of it.
+        identity: names the weight update and every static part of it.
         coupled: whether every weight depends on all rows (`weighting.lazy_bregman`). If not, it
             depends on its own row alone, and on what has been released.
         weigh: (score f32[N], bound f32[], prepared table, public) -> Weighted. `bound` is a public
@@ -450,7 +510,7 @@ class WeightUpdate(NamedTuple):
             `link_alpha` of the numbers; None for scores that are no links.
     """
 
-    tag: str
+    identity: str
     coupled: bool
     weigh: Callable[[Array, Array, Prepared, Public], Weighted]
     numbers: type[tuple] = tuple
@@ -458,12 +518,14 @@ class WeightUpdate(NamedTuple):
     reads_scores: bool = True
     loss: LossFamily | None = None
 
+    _keep = "the function that made it"
+
 
 def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
     return Weighted(jnp.full(table.present.shape, float(GRID), jnp.float32), jnp.float32(1))
 
 
-uniform = WeightUpdate("uniform", False, _ones, reads_scores=False)
+uniform = WeightUpdate(identity="uniform", coupled=False, weigh=_ones, reads_scores=False)
 """Weight 1 for every row in every round."""
 
 
@@ -527,7 +589,7 @@ class Recipe(HoldsFunctions):
     weight_update: WeightUpdate
     capacity: int
 
-    _keep = "the arguments that made it"
+    _alternative = "the arguments that made it"
 
     def __repr__(self) -> str:
         """What it is, its rounds and rows, without the other numbers."""
@@ -555,31 +617,31 @@ class Recipe(HoldsFunctions):
     def __post_init__(self):
         # A learner, a weight update, a relation and a target that fit together.
         learner, update, rounds = self.learner, self.weight_update, self.rounds
-        under = learner.traits.relation
+        under = learner.assumptions.relation
         if under not in (None, self.relation):
             raise ValueError(
                 f"the learner's sensitivities are under {as_relation(under).value}, "
                 f"the recipe says {as_relation(self.relation).value}"
             )
-        response = learner.hypotheses.response
+        response = learner.response
         declared = BINARY if self.target is None else self.target.response
         for what, other in (
-            (f"{update.tag} weighs rows for", update.response),
+            (f"{update.identity} weighs rows for", update.response),
             ("the target declares", declared),
         ):
             if other != response:
                 raise ValueError(
-                    f"{learner.traits.tag} predicts {response.words}, and {what} {other.words}"
+                    f"{learner.identity} predicts {response.words}, and {what} {other.words}"
                 )
-        if update.coupled and not learner.traits.coupled:
+        if update.coupled and not learner.assumptions.coupled:
             raise ValueError(
-                f"{update.tag} moves the weights of all rows at once, but the sensitivities "
-                f"of {learner.traits.tag} assume that each weight depends on its own row alone"
+                f"{update.identity} moves the weights of all rows at once, but the sensitivities "
+                f"of {learner.identity} assume that each weight depends on its own row alone"
             )
-        if learner.traits.total and not update.coupled:
+        if learner.assumptions.total_weight and not update.coupled:
             raise ValueError(
-                f"the sensitivities of {learner.traits.tag} assume a total weight of kappa rows, "
-                f"which {update.tag} does not keep"
+                f"the sensitivities of {learner.identity} assume a total weight of kappa rows, "
+                f"which {update.identity} does not keep"
             )
 
         # A recipe is a pytree, so rounds may be anything that stands for a leaf: a tracer, an axis.
@@ -595,20 +657,20 @@ class Recipe(HoldsFunctions):
                 )
 
     @property
-    def tags(self) -> list[str]:
-        """What its learner, its weight update, its prologue and its epilogue are."""
+    def identities(self) -> list[str]:
+        """What its learner, its weight update, its prologue and its epilogue are, as text."""
         once = (self.learner.prologue, self.learner.epilogue)
         return [
-            part.tag
-            for part in (self.learner.traits, self.weight_update, *once)
-            if part is not None
+            self.learner.identity,
+            self.weight_update.identity,
+            *(phase.identity for phase in once if phase is not None),
         ]
 
     @property
     def independent(self) -> bool:
         """Whether no round reads what others released, so that many are made in one pass."""
         learner = self.learner
-        alone = learner.epilogue is None and learner.traits.optimizer is None
+        alone = learner.epilogue is None and learner.optimizer is None
         return alone and not self.weight_update.reads_scores
 
     def on(self, table: Any) -> "Recipe":
@@ -618,7 +680,9 @@ class Recipe(HoldsFunctions):
 
     def public(self, prologue: Release | None = None) -> Public:
         """What is public in every round, with a cap of 1 and the prologue's release."""
-        return Public(self.rows, np.float32(1), self.weighting, prologue or {})
+        return Public(
+            rows=self.rows, cap=np.float32(1), weighting=self.weighting, prologue=prologue or {}
+        )
 
 
 def _value_of(leaf: Any) -> Any:
@@ -651,9 +715,9 @@ class Transcript(NamedTuple):
     recorded_on: TableForm | None = None
 
     @property
-    def parts(self) -> tuple[Release, Release, Release]:
-        """The releases of prologue, rounds and epilogue."""
-        return self.prologue, self.rounds, self.epilogue
+    def releases(self) -> dict[str, Release]:
+        """The releases of prologue, rounds and epilogue, by the names of the phases."""
+        return {"prologue": self.prologue, "rounds": self.rounds, "epilogue": self.epilogue}
 
 
 def program_of_numbers(tree: Any) -> tuple[Any, ...]:

@@ -106,7 +106,13 @@ def _mirror_update(family: types.LossFamily, tag: str, bounded: bool) -> WeightU
             weight = jnp.minimum(weight, cap)
         return on_grid(weight, cap)
 
-    return WeightUpdate(tag.format(family_name(family)), False, weigh, MirrorNumbers, loss=family)
+    return WeightUpdate(
+        identity=tag.format(family_name(family)),
+        coupled=False,
+        weigh=weigh,
+        numbers=MirrorNumbers,
+        loss=family,
+    )
 
 
 @functools.cache
@@ -150,7 +156,9 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
         return Weighted(jnp.trunc(round_separately(residual * factor[None]) * GRID), cap)
 
     tag = f"residuals({response.words}, {norm})"
-    return WeightUpdate(tag, False, weigh, ResidualNumbers, response)
+    return WeightUpdate(
+        identity=tag, coupled=False, weigh=weigh, numbers=ResidualNumbers, response=response
+    )
 
 
 _SCORE_LIMIT = 80.0
@@ -252,4 +260,6 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
         return Weighted(quantized.astype(jnp.float32), cap)
 
     weight_cap = "bounded" if bounded else "at most 1"
-    return WeightUpdate(f"lazy_bregman({weight_cap})", True, weigh, LazyNumbers)
+    return WeightUpdate(
+        identity=f"lazy_bregman({weight_cap})", coupled=True, weigh=weigh, numbers=LazyNumbers
+    )

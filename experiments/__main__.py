@@ -7,7 +7,7 @@ bad input, and 130 an interruption.
 
 import sys
 
-from dpbt.owners.cli.shared import status_of
+from dpbt.owners.cli.shared import run_command_line
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser, add_commands
 
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = Parser(prog="python -m experiments", description=__doc__)
     add_commands(parser, COMMANDS)
     use_compilation_cache()
-    return status_of(parser, words)
+    return run_command_line(parser, words)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.audit import exact_loss as audits
-from dpbt.owners.cli.shared import of_input
+from dpbt.owners.cli.shared import as_input_error
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Recipe, as_relation
 from experiments.common import commands, data, results, tables
 from experiments.common.criteria import CRITERIA
@@ -72,7 +72,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "the total budget (%(default)s)"
     parser.add_argument("--epsilon", type=commands.positive, default=1.0, help=words)
     words = "0 for a pure guarantee (%(default)s)"
-    parser.add_argument("--delta", type=commands.share, default=0.0, help=words)
+    parser.add_argument("--delta", type=commands.share_below_one, default=0.0, help=words)
     commands.add_count(parser, "--rounds", 20, "trees of a transcript")
     commands.add_count(parser, "--depth", 4, "depth of a tree")
     commands.add_count(parser, "--transcripts", 20, "number of transcripts")
@@ -125,14 +125,14 @@ def audit_setting(
         "dataset": dataset.name,
         "rounds": int(recipe.rounds),
         "worst_step_ratio": max(result.step_ratio.values()) if result.step_ratio else None,
-        "unprotected": "; ".join(recipe.learner.traits.unprotected),
+        "unprotected": "; ".join(recipe.learner.unprotected),
     }
 
 
 def _make_recipe(options: argparse.Namespace, rows: int, **changes: Any) -> Recipe:
     """The recipe of the options, or of other values of some of them."""
     setting = {**vars(options), **changes}
-    with of_input():
+    with as_input_error():
         return ALGORITHMS[setting["algorithm"]](
             epsilon=setting["epsilon"],
             delta=setting["delta"],

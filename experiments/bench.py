@@ -137,7 +137,7 @@ def layout_of_sweep(table: Table, recipe: Recipe, memory_mb: float) -> SweepLayo
     many at a time as the memory holds, in equal batches.
     """
     settings = np.shape(recipe.rows)[0]
-    max_lanes = memory_mb * 2**20 // sweeps.lane_bytes(table, recipe)
+    max_lanes = memory_mb * 2**20 // sweeps.estimate_lane_bytes(table, recipe)
     is_cut = settings > max(max_lanes, 1) or settings >= sweeps.THREADS * sweeps.MIN_LANES
     threads = sweeps.THREADS if is_cut and settings % sweeps.THREADS == 0 else 1
     models = settings // threads

@@ -25,7 +25,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, sweeps
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.data.domains import Domain
 from dpbt.owners.cli.shared import InputError
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table
@@ -79,7 +79,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--domain", metavar="FILE", help=words)
     words = "public bound on the number of rows (add_remove); else the number is public"
     words = f"{words} (replace_one)"
-    parser.add_argument("--rows", type=commands.whole(1), metavar="COUNT", help=words)
+    parser.add_argument("--rows", type=commands.whole_number_type(1), metavar="COUNT", help=words)
     commands.add_shared(
         parser,
         out=results.results_folder("demo"),
@@ -205,7 +205,7 @@ def evaluate(
 def choose_lanes(table: Table, recipe: Recipe, models: int) -> int:
     """How many models are trained at a time: a divisor of `models` that fits `MEMORY_MB`."""
     one_setting = jax.tree.map(lambda leaf: np.asarray(leaf)[None], recipe)
-    max_lanes = max(MEMORY_MB * 2**20 // sweeps.lane_bytes(table, one_setting), 1)
+    max_lanes = max(MEMORY_MB * 2**20 // sweeps.estimate_lane_bytes(table, one_setting), 1)
     return max(
         lanes for lanes in range(1, models + 1) if models % lanes == 0 and lanes <= max_lanes
     )
@@ -374,7 +374,7 @@ def _draw_figure(
     place = {"loc": "outside lower center", "ncols": 4}
     figure.legend(handles, labels, frameon=False, title=note, title_fontsize=9, **place)
     figure.suptitle(title, fontsize=10)
-    write_whole(path, lambda name: figure.savefig(name, dpi=150))
+    write_atomically(path, lambda name: figure.savefig(name, dpi=150))
     plt.close(figure)
 
 

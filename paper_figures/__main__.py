@@ -19,8 +19,8 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from dpbt.common.storage import write_whole
-from dpbt.owners.cli.shared import InputError, status_of
+from dpbt.common.storage import write_atomically
+from dpbt.owners.cli.shared import InputError, run_command_line
 from experiments.common import aggregated
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     words += "figures that are not named keep theirs"
     parser.add_argument("--gallery", metavar="FOLDER", help=words)
     parser.set_defaults(program=_draw_figures)
-    return status_of(parser, arguments)
+    return run_command_line(parser, arguments)
 
 
 def _draw_figures(options: argparse.Namespace) -> int:
@@ -154,7 +154,7 @@ def save(figure: Figure, path: Path) -> None:
     """Write a figure as PATH.pdf and PATH.png, print their names, and close it."""
     for suffix in ("pdf", "png"):
         full_path = path.parent / f"{path.name}.{suffix}"
-        write_whole(full_path, lambda partial_path: figure.savefig(partial_path, dpi=DPI))
+        write_atomically(full_path, lambda partial_path: figure.savefig(partial_path, dpi=DPI))
         print(full_path)
     plt.close(figure)
 

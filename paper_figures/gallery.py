@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 
 FOLDER, PAGE = "gallery", "gallery.md"
 DPI, COLOURS = 130, 128
@@ -61,7 +61,7 @@ def add_picture(figure: Figure, name: str, title: str, folder: Path) -> Picture:
     figure.savefig(raw, dpi=DPI, format="png")
     picture = Image.open(raw).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     file = f"{FOLDER}/{title.replace('/', '_')}.png"
-    write_whole(
+    write_atomically(
         folder / file, lambda partial_path: picture.save(partial_path, format="png", optimize=True)
     )
     return Picture(name, file, title)
@@ -99,7 +99,7 @@ def write_page(
             ]
     path = folder / PAGE
     text = "\n".join(sections)
-    write_whole(path, lambda partial_path: partial_path.write_text(text))
+    write_atomically(path, lambda partial_path: partial_path.write_text(text))
     files = {picture.file for picture in all_pictures}
     for path_of_picture in (folder / FOLDER).glob("*.png"):
         if f"{FOLDER}/{path_of_picture.name}" not in files:

@@ -24,8 +24,8 @@ import dpbt
 from dpbt.data import convert
 from dpbt.data.domains import Numeric
 from dpbt.types import ADD_REMOVE, REPLACE_ONE
-from tests.contract import ROWS, THREE, Row
-from tests.tables import random_features
+from tests.support.contract_rows import ROWS, THREE, Row
+from tests.support.example_tables import random_features
 
 FILE = Path(__file__).with_suffix(".json")
 KEY, PUBLIC_KEY = 5, 6

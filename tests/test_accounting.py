@@ -1,6 +1,4 @@
-"""Ledgers: composition, conversions, budgets set from (epsilon, delta), and what accountants
-refuse.
-"""
+"""Ledgers: how costs compose, how they become (epsilon, delta), and what a program costs."""
 
 import dataclasses
 import math
@@ -19,40 +17,44 @@ from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.owners import filter as filters
 from dpbt.privacy import accounting, boundary, conversions, pricing
-from tests import noise
-from tests.filters import book, line
+from tests.support import recipe_noise
+from tests.support.budget_examples import ledger_line, ledger_of
 
 
-def test_sequential_composition():
-    ledger = book(structs.replace(line(0.1, 5), times=2), line(0.2, 3, "exponential"))
-    assert ledger.lines[0].count == 10
-    assert ledger.pure_epsilon == pytest.approx(1.6)
-    assert ledger.rho == pytest.approx(10 * 0.005 + 3 * 0.005)
-    gaussians = book(line(0.3, 1, "rounded gaussian"), line(0.1, 16, "rounded gaussian"))
+def test_costs_of_lines_add_up():
+    book = ledger_of(
+        structs.replace(ledger_line(0.1, 5), times=2), ledger_line(0.2, 3, "exponential")
+    )
+    assert book.lines[0].count == 10
+    assert book.pure_epsilon == pytest.approx(1.6)
+    assert book.rho == pytest.approx(10 * 0.005 + 3 * 0.005)
+    gaussians = ledger_of(
+        ledger_line(0.3, 1, "rounded gaussian"), ledger_line(0.1, 16, "rounded gaussian")
+    )
     assert gaussians.mu == pytest.approx(0.5)
     assert gaussians.rho == pytest.approx(gaussians.mu**2 / 2)
 
 
 RECORDS = {
-    "a line": line(0.5),
-    "a ledger": book(line(0.5)),
+    "a line": ledger_line(0.5),
+    "a ledger": ledger_of(ledger_line(0.5)),
     "a choice": conversions.choice_among_fits(
-        [book(line(0.5))],
+        [ledger_of(ledger_line(0.5))],
         conversions.run_count_law(2.0),
-        "log_loss",
-        candidates=1,
+        score="log_loss",
+        num_candidates=1,
         disjoint=True,
     ),
-    "a cost": book(line(0.5)).run_cost(),
-    "what bits cost": book(line(0.5)).sampler_cost(),
+    "a cost": ledger_of(ledger_line(0.5)).run_cost(),
+    "what bits cost": ledger_of(ledger_line(0.5)).sampler_cost(),
     "a charge": filters.Charge(cost=1.0, gap=2.0, tail=3.0),
     "limits": filters.filter_limits("rho", epsilon=1.0, delta=1e-6),
 }
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_no_number_of_a_record_has_a_position(name):
-    """So two that are swapped are a TypeError, and no wrong price."""
+def test_a_record_takes_no_number_by_position(name):
+    """So two numbers that are swapped are a TypeError, and not a wrong price."""
     record = RECORDS[name]
     is_struct = hasattr(record, "__struct_fields__")
     fields = structs.asdict(record) if is_struct else dataclasses.asdict(record)
@@ -61,43 +63,48 @@ def test_no_number_of_a_record_has_a_position(name):
         type(record)(*fields.values())
 
 
-def test_advanced_composition_is_asadi_2_8():
+def test_advanced_composition_is_theorem_2_8_of_asadi_et_al():
     k, epsilon, delta = 50, 0.05, 1e-6
     expected = math.sqrt(2 * k * math.log(1 / delta)) * epsilon + k * epsilon * (
         math.exp(epsilon) - 1
     )
-    assert book(line(epsilon, k)).epsilon_at(delta, "advanced") == pytest.approx(expected)
+    assert ledger_of(ledger_line(epsilon, k)).epsilon_at(delta, "advanced") == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize("rho", [1e-4, 0.5, 10.0])
-def test_zcdp_conversion_against_the_classical_bound_and_brute_force(rho):
+def test_the_zcdp_conversion_is_the_best_over_all_orders_and_below_the_classical_bound(rho):
     alpha = 1 + np.geomspace(1e-6, 1e6, 200_001)
     for delta in (1e-9, 0.05):
         epsilon = conversions.zcdp_epsilon(rho, delta)
         assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
         offset = np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / (alpha - 1)
-        brute = np.min(alpha * rho + offset)
-        assert epsilon == pytest.approx(max(brute, 0), rel=1e-6, abs=1e-9)
+        best = np.min(alpha * rho + offset)
+        assert epsilon == pytest.approx(max(best, 0), rel=1e-6, abs=1e-9)
     for conversion in conversions.zcdp_epsilon, conversions.gdp_epsilon:
         assert (conversion(0.0, 0.1), conversion(math.inf, 0.1)) == (0, math.inf)
 
 
 @given(epsilon=st.floats(1e-3, 30), delta=st.floats(1e-12, 0.1))
-def test_rho_of_a_request_is_the_largest(epsilon, delta):
+def test_the_rho_of_a_request_is_the_largest_within_it(epsilon, delta):
     rho = conversions.zcdp_rho(epsilon, delta)
     assert conversions.zcdp_epsilon(rho, delta) <= epsilon
     assert conversions.zcdp_epsilon(rho * (1 + 1e-6) + 1e-15, delta) > epsilon * (1 - 1e-9)
 
 
-def test_gdp_of_pure_draws_is_above_what_they_compose_to():
-    """Randomised responses are the worst pure mechanisms; their composition is known exactly."""
+def test_gdp_of_pure_draws_is_above_their_exact_composition():
+    """Randomised responses are the worst pure mechanisms, and their exact composition is known."""
     for epsilon, count in ((0.1, 50), (1.0, 3)):
         response = pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon))
         exact = response.self_compose(count).get_epsilon_for_delta(1e-6)
-        assert exact <= book(line(epsilon, count, "noisy max")).epsilon_at(1e-6, "gdp") + 1e-3
+        assert (
+            exact
+            <= ledger_of(ledger_line(epsilon, count, "noisy max")).epsilon_at(1e-6, "gdp") + 1e-3
+        )
 
 
-def test_conversions_refuse_numbers_out_of_their_range():
+def test_a_conversion_refuses_numbers_out_of_their_range():
     names = "zcdp_epsilon", "zcdp_rho", "gdp_epsilon", "gdp_mu"
     for convert in (getattr(conversions, name) for name in names):
         for delta in (0.0, 1.0, math.nan):
@@ -108,15 +115,17 @@ def test_conversions_refuse_numbers_out_of_their_range():
                 convert(total, 0.1)
 
 
-def test_what_is_read_of_one_recipe_holds_for_others_of_its_structure():
+def test_the_draws_read_off_one_recipe_hold_for_others_of_its_structure():
     """A sensitivity that follows from numbers of a recipe is no static part of its program."""
     few, many = (recipes.halfspace_boost(epsilon=1, rows=rows) for rows in (1_000, 100_000))
     for recipe in few, many:
-        (spec,) = noise.drawn(recipe, "rounds").values()
+        (spec,) = recipe_noise.draw_specs_by_site(recipe, "rounds").values()
         [(_, _, scale)] = pricing.sampler_scales(recipe)
-        assert not boundary.is_static(spec.most)
+        assert not boundary.is_static(spec.max_sensitivity)
         assert scale == spec.scale
-    assert pricing.draw_specs_of_phase(few, "rounds") == pricing.draw_specs_of_phase(many, "rounds")
+    assert pricing.draw_specs_of_phase(few, few.learner.round) == pricing.draw_specs_of_phase(
+        many, many.learner.round
+    )
 
 
 def test_a_program_is_read_without_being_compiled(caplog):
@@ -127,17 +136,17 @@ def test_a_program_is_read_without_being_compiled(caplog):
     assert len(compiled) < 20, compiled
 
 
-def test_costs_that_a_file_states_are_not_believed():
-    """Nor is a scale of 0, which has no noise."""
-    told = dpbt.ledger(dpbt.recipes.bdpe(epsilon=2.0, rows=300, rounds=2, depth=2))
-    content = accounting.to_json(told)
-    for entry in content["lines"]:
-        entry.update(epsilon=1e-4, rho=1e-9, mu=1e-4)
-    lied = accounting.from_json(content)
-    assert lied.epsilon < 0.01
-    assert pricing.reprice_ledger(lied) == told
-    silent = accounting.to_json(told)
-    silent["lines"][0]["scale"] = 0.0
-    assert pricing.reprice_ledger(accounting.from_json(silent)).epsilon == math.inf
-    both = accounting.compose_ledgers([lied, lied])
-    assert pricing.reprice_ledger(both).epsilon == pytest.approx(2 * told.epsilon)
+def test_a_ledger_of_a_file_is_priced_again_from_its_scales():
+    """The costs that a file states are not believed, and a scale of 0 has no noise."""
+    ledger = dpbt.ledger(dpbt.recipes.bdpe(epsilon=2.0, rows=300, rounds=2, depth=2))
+    content = accounting.to_json(ledger)
+    for line in content["lines"]:
+        line.update(epsilon=1e-4, rho=1e-9, mu=1e-4)
+    understated = accounting.from_json(content)
+    assert understated.epsilon < 0.01
+    assert pricing.reprice_ledger(understated) == ledger
+    noiseless = accounting.to_json(ledger)
+    noiseless["lines"][0]["scale"] = 0.0
+    assert pricing.reprice_ledger(accounting.from_json(noiseless)).epsilon == math.inf
+    composed = accounting.compose_ledgers([understated, understated])
+    assert pricing.reprice_ledger(composed).epsilon == pytest.approx(2 * ledger.epsilon)

@@ -15,7 +15,7 @@ from dpbt.learners.shapes import ShapeFunctions
 from dpbt.models import model as models
 from dpbt.privacy import boundary
 from dpbt.types import GRID, View
-from tests.noise import drawn
+from tests.support.recipe_noise import draw_specs_by_site
 
 DOMAIN = {
     "size": Numeric(0, 1, bins=12, missing=True),
@@ -40,12 +40,13 @@ def recipe_of(epsilon=3.0, **more):
 
 
 def config_of(recipe):
-    return recipe.learner.program.config
+    return recipe.learner.config
 
 
 PAIRS = [("size", "on"), ("kind", "size")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "pairs"), [(3.0, []), (np.inf, PAIRS)])
 def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
     """Momentum and the falling step are those of optax; the model is the sum of all rounds.
@@ -58,7 +59,7 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
     prologue, drawn = boosted.transcript.prologue, boosted.transcript.rounds["bins"]
     group = np.asarray(learner.places_of_groups(config, params, recipe.public(prologue))[0])
     bins, target = np.asarray(table.bins), np.asarray(table.target)
-    start = float(recipe.learner.prologue.intercept(prologue, params))
+    start = float(recipe.learner.prologue.initial_score(prologue, params))
     step, limit, count = float(params.step), float(params.limit), [13, 2, 2, 8, 8][:columns]
     if pairs:  # at two resolutions, of two and of four groups of the sizes
         size, on, kind = bins[:, 0], bins[:, 1], bins[:, 2]
@@ -111,14 +112,14 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
 def test_sums_move_by_their_sensitivity_and_no_further(delta, pairs, relation):
     """A row whose label is replaced moves all its groups twice; rows are those of joined bins."""
     recipe = recipe_of(delta=delta, relation=relation, marginals_fraction=0, pairs=pairs)
-    table, most = table_of(), float(drawn(recipe, "rounds")["bins"].most)
+    table, most = table_of(), float(draw_specs_by_site(recipe, "rounds")["bins"].max_sensitivity)
 
     @jax.jit
     def draw(table):
-        found, rows = [], recipe.learner.hypotheses.prepare(table)
+        found, rows = [], recipe.learner.training.prepare(table)
         weights = jnp.where(rows.present, float(GRID), 0)
         view = View(rows, weights, recipe.params, recipe.public())
-        boundary.run(recipe.learner.program, lambda ask: found.append(ask.value), view)
+        boundary.run(recipe.learner.round.program, lambda ask: found.append(ask.value), view)
         return found[0].astype(jnp.float32)
 
     here, moved = draw(table), []
@@ -159,9 +160,10 @@ def test_curves_are_monotone_where_they_must_be():
 
 def words_of(score, noise=0.25, domain=DOMAIN, **more):
     shapes = ShapeFunctions(np.asarray(score, np.float32)[None], np.array([noise], np.float32))
-    return SHAPES.explain(shapes, None, domain, *more.get("of", (None, None))).splitlines()
+    return SHAPES.describe(shapes, None, domain, *more.get("of", (None, None))).splitlines()
 
 
+@pytest.mark.slow
 def test_trees_of_one_column_are_its_curve():
     """Under a pure guarantee; the scores of a fit are those of its model."""
     table, recipe = table_of(), recipe_of(delta=0.0, resolutions=None)
@@ -213,7 +215,7 @@ def test_a_pair_is_a_table_of_cells():
     score = np.zeros((1, 4, 13), np.float32)
     score[0, 3, :4] = -1, 1, 2, -2
     found = ShapeFunctions(score, np.array([0.25]), np.array([[[0, 1]]]), parts)
-    assert SHAPES.explain(found, None, DOMAIN, None, None).splitlines()[2:5] == [
+    assert SHAPES.describe(found, None, DOMAIN, None, None).splitlines()[2:5] == [
         "size and on",
         "  <= 0.5  0: -1.00, 1: +1.00",
         "  > 0.5 or missing  0: +2.00, 1: -2.00",

@@ -14,7 +14,7 @@ from dpbt.audit import grey_box as hooks
 from dpbt.data.domains import Boolean
 from dpbt.privacy import bounds
 from dpbt.privacy.conversions import gdp_epsilon
-from tests.tables import random_table
+from tests.support.example_tables import random_table
 
 MANY, FEW = np.ones(5), np.ones(4)
 
@@ -31,13 +31,13 @@ def fitted(learn):
 
 
 def test_chances_are_those_of_clopper_and_pearson():
-    low, high = bounds.chance_bounds(np.array([0, 7, 20]), 20, 0.975)
+    low, high = bounds.chance_bounds(np.array([0, 7, 20]), runs=20, confidence=0.975)
     exact = [stats.binomtest(k, 20).proportion_ci(0.95, "exact") for k in (0, 7, 20)]
     np.testing.assert_allclose(low, [each.low for each in exact], atol=1e-9)
     np.testing.assert_allclose(high, [each.high for each in exact], atol=1e-9)
 
 
-@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("exact", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
     """Of the Gaussian mechanism, whose mu and epsilon are known; log ratios are exact scores."""
     mu, delta, failures, found = 1.5, 1e-2, 0, []
@@ -59,7 +59,7 @@ def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
 
 def test_one_run_refutes_what_a_binomial_refutes():
     def bound(correct, delta):
-        common = {"guesses": 100, "canaries": 100, "miss": 0.05}
+        common = {"guesses": 100, "canaries": 100, "failure_probability": 0.05}
         return bounds.one_run_epsilon_bound(correct=correct, delta=delta, **common)
 
     assert bound(50, 0.0) == 0
@@ -128,7 +128,7 @@ def test_gaussian_draws_add_up_to_mu():
     ],
     ids=["a number", "a draw", "a shape", "no number", "infinity", "a return"],
 )
-def test_what_follows_private_rows_is_found(leak):
+def test_the_grey_box_finds_what_follows_from_private_rows(leak):
     assert audit.grey(leak, MANY, FEW, claim=(1.0, 0.0), runs=8).epsilon == math.inf
     assert hooks.replay_pair(leak, FEW, MANY, 0).loss >= bounds.LARGE / 2
 

@@ -1,4 +1,6 @@
-"""Tables in blocks: the releases of memory, whatever the blocks, the passes and the keys."""
+"""Fits of tables in blocks: they release what a fit in memory releases, whatever the blocks and the
+passes, within the memory that they are given.
+"""
 
 import dataclasses
 
@@ -9,184 +11,112 @@ import pytest
 
 import dpbt
 from dpbt import recipes, weighting
-from dpbt.data import convert
-from dpbt.data.domains import Nominal, Numeric
-from dpbt.learners import lazybb
 from dpbt.training import blocks as in_blocks
-from dpbt.training.blocks import MemoryPlan, plan_for
-from dpbt.types import ADD_REMOVE
+from dpbt.training.passes import plan_for
+from tests.support.block_tables import (
+    KEY,
+    PUBLIC,
+    additive_recipe,
+    assert_same_fit,
+    forest_recipe,
+    greedy_recipe,
+    oblivious_recipe,
+    rule_recipe,
+    shorten_passes,
+    table_and_blocks,
+)
+from tests.support.slow_cases import mark_slow_cases_except
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
 
-DOMAIN = {
-    "age": Numeric(0, 100, bins=16, missing=True),
-    "income": Numeric(0, 1, bins=8),
-    "work": Nominal(["state", "private", "none"], other="none"),
-}
-CLASSES = Nominal(["low", "middle", "high"])
-NUMBER = Numeric(0, 10)
-KEY, PUBLIC = jax.random.key(5), jax.random.key(6)
 GIB = 2**30
-
-
-def columns(rows, seed=0):
-    rng = np.random.default_rng(seed)
-    age = rng.uniform(-10, 120, rows)
-    age[rng.random(rows) < 0.1] = np.nan
-    work = np.array(["state", "private", "none", "other", "?"])[rng.integers(0, 5, rows)]
-    return {"age": age, "income": rng.random(rows), "work": work}
-
-
-def labels(bins, kind, seed=1):
-    rng = np.random.default_rng(seed)
-    number = (
-        np.nan_to_num(bins["age"]) / 20 + 5 * bins["income"] + rng.normal(0, 1, len(bins["age"]))
-    )
-    if kind == "number":
-        return np.where(rng.random(len(number)) < 0.05, np.nan, number)
-    words = ["low", "middle", "high", "?"] if kind == "classes" else ["no", "no", "yes", "?"]
-    place = np.clip(number / 3, 0, 2).astype(int)
-    return np.array(words)[np.where(rng.random(len(number)) < 0.05, 3, place)]
-
-
-DECLARED = {
-    "two": {"negative": "no", "positive": "yes"},
-    "classes": {"target": CLASSES},
-    "number": {"target": NUMBER},
-}
-
-
-def pair(folder, kind, rows=700, capacity=None, each=256, weights=False):
-    """The same rows in memory and in blocks."""
-    bins = columns(rows)
-    options = dict(DECLARED[kind], capacity=capacity)
-    if weights:
-        weight = np.random.default_rng(2).uniform(-1, 4, rows)
-        options |= {"sample_weight": weight, "max_weight": 3.0}
-    given = labels(bins, kind)
-    table = dpbt.table(DOMAIN, bins, given, **options)
-    in_blocks_too = convert.convert_columns(
-        DOMAIN, bins, given, folder, rows_per_block=each, **options
-    )
-    return table, in_blocks_too
-
-
-def recipe_for(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **more):
-    once = {} if kind == "number" else {"scores_fraction": 0.05}
-    target = DECLARED[kind].get("target")
-    common = {
-        "domain": DOMAIN,
-        "target": target,
-        "relation": relation,
-        "attributes_per_tree": (1, 2),
-    }
-    options = {**common, "marginals_fraction": 0.2, "depth": 3, **once, **more}
-    return recipes.oblivious_boost(epsilon=2, delta=delta, rows=rows, rounds=rounds, **options)
-
-
-def curves(kind, rows=700, **more):
-    common = {"domain": DOMAIN, "target": DECLARED[kind].get("target"), "resolutions": (2, 4)}
-    return recipes.additive(
-        **{"epsilon": 2, "delta": 1e-6, "rounds": 5, **common, **more}, rows=rows
-    )
-
-
-def forest(rows=700, **more):
-    return recipes.random_forest(**{"epsilon": 2, "rounds": 5, "depth": 3, **more}, rows=rows)
-
-
-def trees(rows=700, **more):
-    return recipes.bdpe(**{"epsilon": 3, "rounds": 3, "depth": 2, **more}, rows=rows)
-
-
-def rules(rows=700, **more):
-    learner = lazybb.one_rule(ADD_REMOVE)
-    return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **more}, rows=rows)
-
-
-def assert_same(one, other):
-    one, other = ((each.transcript, each.hypotheses, each.intercept) for each in (one, other))
-    chex.assert_trees_all_equal(one, other, strict=True)
-
-
-def small_passes(monkeypatch):
-    """Let a pass have slices of 64 rows, and serve two rounds where it can."""
-
-    def plan(table, recipe, *_):
-        return MemoryPlan(64, 2, 2 if recipe.independent else 1)
-
-    monkeypatch.setattr(in_blocks, "plan_for", plan)
 
 
 # Releases.
 
 PAIRS = [("age", "work")]
 CASES = {
-    "two": (lambda: recipe_for("two", 700, structures=2), "two", False, 100),
-    "classes": (lambda: recipe_for("classes", 700, 0.0), "classes", False, 333),
-    "number": (lambda: recipe_for("number", 700, relation="replace_one"), "number", True, 700),
-    "count": (lambda: recipe_for("number", 700, objective="poisson"), "number", True, 300),
-    "quantile": (lambda: curves("number", objective="quantile", quantile=0.9), "number", True, 90),
-    "additive": (lambda: curves("two", marginals_fraction=0.1, pairs=PAIRS), "two", True, 100),
-    "curves of classes": (lambda: curves("classes", pairs=PAIRS), "classes", False, 333),
-    "curves of a number": (lambda: curves("number", monotone={"age": 1}), "number", False, 333),
-    "forest": (forest, "two", True, 100),
-    "disjoint": (lambda: forest(disjoint=True, rounds=3, delta=1e-6), "two", False, 333),
-    "objective": (lambda: trees(rounds=2), "two", True, 100),
-    "rules": (rules, "two", True, 300),
+    "two": (lambda: oblivious_recipe("two", 700, structures=2), "two", False, 100),
+    "classes": (lambda: oblivious_recipe("classes", 700, 0.0), "classes", False, 333),
+    "number": (
+        lambda: oblivious_recipe("number", 700, relation="replace_one"),
+        "number",
+        True,
+        700,
+    ),
+    "count": (lambda: oblivious_recipe("number", 700, objective="poisson"), "number", True, 300),
+    "quantile": (
+        lambda: additive_recipe("number", objective="quantile", quantile=0.9),
+        "number",
+        True,
+        90,
+    ),
+    "additive": (
+        lambda: additive_recipe("two", marginals_fraction=0.1, pairs=PAIRS),
+        "two",
+        True,
+        100,
+    ),
+    "curves of classes": (lambda: additive_recipe("classes", pairs=PAIRS), "classes", False, 333),
+    "curves of a number": (
+        lambda: additive_recipe("number", monotone={"age": 1}),
+        "number",
+        False,
+        333,
+    ),
+    "forest": (forest_recipe, "two", True, 100),
+    "disjoint": (lambda: forest_recipe(disjoint=True, rounds=3, delta=1e-6), "two", False, 333),
+    "objective": (lambda: greedy_recipe(rounds=2), "two", True, 100),
+    "rules": (rule_recipe, "two", True, 300),
 }
 """Name -> (recipe, kind of target, whether rows have weights, rows a block)."""
 
-FAST = ("two", "additive")
 
-
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=[] if case in FAST else pytest.mark.slow) for case in CASES],
-)
+@pytest.mark.parametrize("case", mark_slow_cases_except(CASES, fast=["two"]))
 def test_releases_are_those_of_a_fit_in_memory(tmp_path, monkeypatch, case):
-    make, kind, weights, each = CASES[case]
-    table, found = pair(tmp_path / "t", kind, 700, None, each, weights)
-    recipe = make()
+    make_recipe, kind, weights, rows_per_block = CASES[case]
+    table, in_chunks = table_and_blocks(tmp_path / "t", kind, 700, None, rows_per_block, weights)
+    recipe = make_recipe()
     in_memory = dpbt.fit(KEY, table, recipe, PUBLIC)
-    small_passes(monkeypatch)
-    assert_same(in_memory, dpbt.fit(KEY, found, recipe, PUBLIC))
+    shorten_passes(monkeypatch)
+    assert_same_fit(in_memory, dpbt.fit(KEY, in_chunks, recipe, PUBLIC))
 
 
-def test_later_rounds_compile_nothing(tmp_path):
+def test_rounds_after_the_second_compile_nothing(tmp_path):
     """The memory of a program that each round compiles grows with the rounds."""
-    recipe = recipe_for("two", 700)
-    _, found = pair(tmp_path / "t", "two")
-    compiled, counts = [], []
+    recipe = oblivious_recipe("two", 700)
+    _, in_chunks = table_and_blocks(tmp_path / "t", "two")
+    compilations, counts_by_round = [], []
 
-    def note(event, _, **__):
+    def note_compilation(event, _, **__):
         if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(event)
+            compilations.append(event)
 
-    def progress(state):
+    def count_compilations(state):
         if state.stage == "rounds":
-            counts.append(len(compiled))
+            counts_by_round.append(len(compilations))
 
-    jax.monitoring.register_event_duration_secs_listener(note)
+    jax.monitoring.register_event_duration_secs_listener(note_compilation)
     try:
         jax.jit(lambda number: number + 1)(1)
-        assert compiled  # the event has this name
-        dpbt.fit(dpbt.fresh_key(), found, recipe, progress=progress)
+        assert compilations  # the event has this name
+        dpbt.fit(dpbt.fresh_key(), in_chunks, recipe, progress=count_compilations)
     finally:
-        jax.monitoring.unregister_event_duration_listener(note)
-    assert len(set(counts[2:])) == 1, counts
+        jax.monitoring.unregister_event_duration_listener(note_compilation)
+    assert len(set(counts_by_round[2:])) == 1, counts_by_round
 
 
+@pytest.mark.slow
 def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch):
     """Sums have them; public randomness needs none."""
-    _, found = pair(tmp_path / "t", "two")
-    recipe = recipe_for("two", 700)
-    small = dpbt.fit(KEY, found, recipe, PUBLIC)
+    _, in_chunks = table_and_blocks(tmp_path / "t", "two")
+    recipe = oblivious_recipe("two", 700)
+    small = dpbt.fit(KEY, in_chunks, recipe, PUBLIC)
     monkeypatch.setattr(in_blocks, "MAX_ROWS", 1)
-    large = dpbt.fit(KEY, found, recipe, PUBLIC)
+    large = dpbt.fit(KEY, in_chunks, recipe, PUBLIC)
     for site, array in large.releases.items():
-        summed = site.startswith(("leaf", "error", "marginals", "histogram", "classes"))
-        assert array.dtype == np.int64 or not summed
+        is_sum = site.startswith(("leaf", "error", "marginals", "histogram", "classes"))
+        assert array.dtype == np.int64 or not is_sum
         np.testing.assert_array_equal(array, np.asarray(small.releases[site]))
     assert any(array.dtype == np.int64 for array in large.releases.values())
 
@@ -196,50 +126,53 @@ def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch
 # Memory.
 
 
+@pytest.mark.slow
 def test_memory_bounds_the_slices_and_the_rounds_of_a_pass(tmp_path):
-    _, found = pair(tmp_path / "t", "two", 10)
-    recipe = recipe_for("two", 10)
-    large = dataclasses.replace(found, capacity=2**29)
-    for table, memory in ((found, 2**20), (large, 2 * GIB)):  # 2 GB of scores alone
+    _, in_chunks = table_and_blocks(tmp_path / "t", "two", 10)
+    recipe = oblivious_recipe("two", 10)
+    large = dataclasses.replace(in_chunks, capacity=2**29)
+    for table, memory in ((in_chunks, 2**20), (large, 2 * GIB)):  # 2 GB of scores alone
         with pytest.raises(ValueError, match="memory must be at least"):
             plan_for(table, recipe, memory, 2)
     assert plan_for(large, recipe, 4 * GIB, 2).rounds == 1
-    _, classes = pair(tmp_path / "c", "classes", 10, each=2**20)
-    assert plan_for(classes, recipe_for("classes", 10), 64 * GIB, 1).block == 2**19
+    _, classes = table_and_blocks(tmp_path / "c", "classes", 10, each=2**20)
+    assert plan_for(classes, oblivious_recipe("classes", 10), 64 * GIB, 1).block == 2**19
 
     # Of forests, whose rounds share a pass and keep no scores.
-    assert plan_for(large, forest(10), GIB, 2).rounds == 5
-    deep = forest(10, depth=18, rounds=21)
-    less, more = (plan_for(found, deep, memory * GIB, 2).rounds for memory in (2, 6))
-    assert 1 <= less < more <= 21
+    assert plan_for(large, forest_recipe(10), GIB, 2).rounds == 5
+    deep = forest_recipe(10, depth=18, rounds=21)
+    of_two_gib, of_six_gib = (
+        plan_for(in_chunks, deep, memory * GIB, 2).rounds for memory in (2, 6)
+    )
+    assert 1 <= of_two_gib < of_six_gib <= 21
     with pytest.raises(ValueError, match=r"memory must be at least .* the model takes"):
-        dpbt.fit(KEY, found, forest(10, depth=18, rounds=1000), PUBLIC)
+        dpbt.fit(KEY, in_chunks, forest_recipe(10, depth=18, rounds=1000), PUBLIC)
 
 
 # What is refused.
 
 
-def test_what_a_fit_in_blocks_refuses(tmp_path):
-    table, found = pair(tmp_path / "t", "two")
-    recipe, kept = recipe_for("two", 700), tmp_path / "kept"
+def test_a_fit_in_blocks_refuses_what_it_cannot_learn_from(tmp_path):
+    table, in_chunks = table_and_blocks(tmp_path / "t", "two")
+    recipe, kept = oblivious_recipe("two", 700), tmp_path / "kept"
     published = recipes.bdpe(epsilon=1, rows=700, calibration="published")
     for words, run in {
-        r"learned from by dpbt\.fit": lambda: dpbt.boost(KEY, found, recipe),
+        r"learned from by dpbt\.fit": lambda: dpbt.boost(KEY, in_chunks, recipe),
         "checkpoint is for": lambda: dpbt.fit(KEY, table, recipe, checkpoint=kept),
-        "bdpe of the published calibration reads": lambda: dpbt.fit(KEY, found, published),
-        "must be uint8": lambda: dpbt.fit(KEY, found, recipe_for("classes", 700)),
-        "'attribute' is public randomness: give": lambda: dpbt.fit(KEY, found, forest()),
-        "public_key must be independent": lambda: dpbt.fit(KEY, found, forest(), KEY),
-        "more rows present": lambda: dpbt.fit(KEY, found, recipe_for("two", 600)),
+        "bdpe of the published calibration reads": lambda: dpbt.fit(KEY, in_chunks, published),
+        "must be uint8": lambda: dpbt.fit(KEY, in_chunks, oblivious_recipe("classes", 700)),
+        "'attribute' is public randomness: give": lambda: dpbt.fit(KEY, in_chunks, forest_recipe()),
+        "public_key must be independent": lambda: dpbt.fit(KEY, in_chunks, forest_recipe(), KEY),
+        "more rows present": lambda: dpbt.fit(KEY, in_chunks, oblivious_recipe("two", 600)),
     }.items():
-        with pytest.raises(ValueError, match=words) as told:
+        with pytest.raises(ValueError, match=words) as caught:
             run()
-        assert str(sum(block.present for block in found.blocks)) not in str(told.value)
+        assert str(sum(block.present for block in in_chunks.blocks)) not in str(caught.value)
 
-    # A weight update that reads scores: rounds side by side would follow from other scores.
+    # Rounds of a weight update that reads scores cannot share a pass: their scores would differ.
     numbers = weighting.MirrorNumbers(np.float32(0))
-    wrong = weighting.mirror("matsushita")._replace(reads_scores=False)
-    other = dataclasses.replace(forest(), weight_update=wrong, weighting=numbers)
-    for rows in (found, table):
+    wrong = dataclasses.replace(weighting.mirror("matsushita"), reads_scores=False)
+    other = dataclasses.replace(forest_recipe(), weight_update=wrong, weighting=numbers)
+    for rows in (in_chunks, table):
         with pytest.raises(ValueError, match="declares reads_scores=False, and reads scores"):
             dpbt.fit(KEY, rows, other, PUBLIC)

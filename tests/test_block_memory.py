@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dpbt.data import convert
 from dpbt.data.domains import Numeric
+from tests.support import ROOT
 
 ROWS = 3_000_000
 MEMORY_MB = 900
@@ -27,7 +27,6 @@ dpbt.fit(dpbt.fresh_key(), table, recipe, memory=float(sys.argv[2]))
 PEAK = """
 print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
-ROOT = Path(__file__).parents[1]
 
 
 pytestmark = [

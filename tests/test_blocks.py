@@ -12,42 +12,28 @@ import dpbt
 from dpbt.common.storage import checksum
 from dpbt.data import blocks, convert
 from dpbt.data.domains import Label, WeightColumn
-from tests import worker
-from tests.test_block_fits import DECLARED, DOMAIN, columns, labels, pair
-
-
-def cells_of(table):
-    """All rows of a table in chunks."""
-    parts = []
-    for number, chunk in enumerate(table.blocks):
-        part = table.room(chunk.rows)
-        table.read(number, 0, chunk.rows, part)
-        parts.append(part)
-    joined = [np.concatenate([part[k] for part in parts], axis=-1) for k in range(3)]
-    weight = None if parts[0].weight is None else np.concatenate([p.weight for p in parts])
-    return joined[0].T, joined[1], joined[2], weight
-
-
-def assert_same_rows(table, in_chunks):
-    found = cells_of(in_chunks)
-    for mine, given in zip(found[:3], table[:3], strict=True):
-        np.testing.assert_array_equal(mine, np.asarray(given))
-        assert mine.dtype == given.dtype
-    if table.weight is None:
-        assert found[3] is None
-    else:
-        np.testing.assert_array_equal(found[3], np.asarray(table.weight))
+from tests.support import worker_process
+from tests.support.block_tables import (
+    DOMAIN,
+    TARGET_OPTIONS,
+    assert_same_rows,
+    random_columns,
+    random_labels,
+    table_and_blocks,
+)
 
 
 @pytest.mark.parametrize(("kind", "each"), [("two", 1), ("classes", 100), ("number", 701)])
 def test_blocks_have_the_rows_of_the_table(tmp_path, kind, each, monkeypatch):
     monkeypatch.setattr(convert, "READ_ROWS", 37)
     rows = 30 if each == 1 else 700
-    table, found = pair(tmp_path / "t", kind, rows, rows + 7, each, weights=kind != "two")
+    table, found = table_and_blocks(
+        tmp_path / "t", kind, rows, rows + 7, each, weights=kind != "two"
+    )
     assert_same_rows(table, found)
     assert found.capacity == rows + 7
     assert "700" not in repr(found) + repr(found.manifest)
-    joined = [piece.present.copy() for piece in found.pieces(64)]
+    joined = [piece.present.copy() for piece in found.iter_rows(64)]
     np.testing.assert_array_equal(np.concatenate(joined), table.present)
     assert max(map(len, joined)) <= 64
     assert found.folder.stat().st_mode & 0o777 == 0o700
@@ -74,8 +60,8 @@ def write_parquet(path, bins, given, weight):
 @pytest.mark.parametrize(("write", "name"), [(write_csv, "a.csv"), (write_parquet, "a.parquet")])
 def test_files_give_the_rows_of_memory(tmp_path, monkeypatch, write, name):
     monkeypatch.setattr(convert, "READ_ROWS", 37)
-    bins = columns(300)
-    given, weight = labels(bins, "two"), (np.arange(300) % 5).astype(float)
+    bins = random_columns(300)
+    given, weight = random_labels(bins, "two"), (np.arange(300) % 5).astype(float)
     write(tmp_path / name, bins, given, weight)
     options = {"max_weight": 3.0, **LABEL.options}
     table = dpbt.table(DOMAIN, bins, given, sample_weight=weight, **options, capacity=310)
@@ -86,9 +72,9 @@ def test_files_give_the_rows_of_memory(tmp_path, monkeypatch, write, name):
 
 
 def test_a_conversion_that_fails_leaves_nothing_and_one_that_was_killed_no_table(tmp_path):
-    bins = columns(100)
-    given = labels(bins, "two")
-    folder, options = tmp_path / "t", dict(DECLARED["two"], rows_per_block=64)
+    bins = random_columns(100)
+    given = random_labels(bins, "two")
+    folder, options = tmp_path / "t", dict(TARGET_OPTIONS["two"], rows_per_block=64)
 
     def parts(many):
         for _ in range(many):
@@ -106,16 +92,16 @@ def test_a_conversion_that_fails_leaves_nothing_and_one_that_was_killed_no_table
     with pytest.raises(ValueError, match=r"no table in blocks, as it has no manifest\.json"):
         blocks.open_folder(tmp_path / "killed")
     found = convert.convert(parts(1), DOMAIN, folder, **options, capacity=110)
-    assert_same_rows(dpbt.table(DOMAIN, bins, given, capacity=110, **DECLARED["two"]), found)
+    assert_same_rows(dpbt.table(DOMAIN, bins, given, capacity=110, **TARGET_OPTIONS["two"]), found)
 
 
-def test_what_a_conversion_refuses(tmp_path):
-    bins = columns(51)
-    given = labels(bins, "two")
+def test_a_conversion_refuses_rows_and_folders_that_it_cannot_take(tmp_path):
+    bins = random_columns(51)
+    given = random_labels(bins, "two")
 
     def made(folder="t", rows=None, **more):
         rows = [convert.RawRows(bins, given)] if rows is None else rows
-        return convert.convert(rows, DOMAIN, tmp_path / folder, **{**DECLARED["two"], **more})
+        return convert.convert(rows, DOMAIN, tmp_path / folder, **{**TARGET_OPTIONS["two"], **more})
 
     mixed = [convert.RawRows(bins, given), convert.RawRows(bins, given, [1.0] * 51)]
     for words, changes in (
@@ -135,7 +121,7 @@ def test_what_a_conversion_refuses(tmp_path):
 @pytest.mark.parametrize("what", ["flip", "cut", "grow"])
 def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
     if not (whole := tmp_path_factory.getbasetemp() / "whole").exists():
-        pair(whole, "classes", 300, each=100, weights=True)
+        table_and_blocks(whole, "classes", 300, each=100, weights=True)
     folder = shutil.copytree(whole, tmp_path_factory.mktemp("damage") / "t")
     content = bytearray((folder / name).read_bytes())
     at = int(place * (len(content) - 1))
@@ -145,7 +131,7 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
         content[:at] if what == "cut" else content + b"0" * (what == "grow")
     )
     with pytest.raises(ValueError, match=f"{name}: .*convert the same rows again, to a new folder"):
-        list(blocks.open_folder(folder).pieces(64))
+        list(blocks.open_folder(folder).iter_rows(64))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +145,7 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
     ],
 )
 def test_another_manifest_that_is_signed_is_refused(tmp_path, change, words):
-    _, found = pair(tmp_path / "t", "classes", 300, each=100)
+    _, found = table_and_blocks(tmp_path / "t", "classes", 300, each=100)
     content = json.loads((found.folder / blocks.MANIFEST).read_text()) | change
     content["checksum"] = checksum(content)
     (found.folder / blocks.MANIFEST).write_text(json.dumps(content))
@@ -169,16 +155,16 @@ def test_another_manifest_that_is_signed_is_refused(tmp_path, change, words):
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
-    bins = columns(100)
+    bins = random_columns(100)
     path = tmp_path / "rows.csv"
-    write_csv(path, bins, labels(bins, "two"), np.ones(100))
-    read = convert.blocks_of_file
+    write_csv(path, bins, random_labels(bins, "two"), np.ones(100))
+    read = convert.iter_column_blocks
 
     def changing(*given):
         yield from read(*given)
         os.utime(path, (1, 1))
 
-    monkeypatch.setattr(convert, "blocks_of_file", changing)
+    monkeypatch.setattr(convert, "iter_column_blocks", changing)
     with pytest.raises(ValueError, match=r"rows\.csv: changed while it was read; convert it again"):
         convert.convert_file(path, DOMAIN, LABEL, tmp_path / "t")
     assert not (tmp_path / "t").exists()
@@ -186,7 +172,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
 
 def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
     """Not of their source; and each declaration counts."""
-    domain, columns, labels = worker.random_bins(5, 60)
+    domain, columns, labels = worker_process.random_rows(5, 60)
 
     def identity(name, labels=labels, domain=domain, **options):
         rows = convert.RawRows(columns, labels, options.pop("weights", None))

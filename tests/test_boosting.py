@@ -1,5 +1,5 @@
-"""The whole algorithm: against a plain loop, against Algorithm 1, without privacy, under every
-transform.
+"""Boosted greedy trees: they are those of a plain loop under the same noise, one program serves all
+traced values, and a fit keeps nothing of its rows.
 """
 
 import copy
@@ -15,41 +15,41 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes
-from dpbt.data.splits import splits_of, table_of_splits
-from dpbt.data.tables import take
+from dpbt.data.splits import satisfied_splits, table_of_splits
+from dpbt.data.tables import select_rows
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import UNSPLIT
-from tests import reference
-from tests.conftest import random_table
-from tests.noise import multiplier, scales
-from tests.tables import allowing
+from tests.support.example_tables import random_table, with_allowed_splits
+from tests.support.recipe_noise import noise_multiplier, scale_by_site
+from tests.support.references import greedy_trees
+from tests.support.slow_cases import mark_slow_cases_except
 
 selection_noise = jax.jit(mechanisms.selection_noise, static_argnums=1)
 discrete_laplace = jax.jit(mechanisms.discrete_laplace.sample)
 BOOST, REPLAY = jax.jit(dpbt.boost), jax.jit(dpbt.replay)
 
 
-def library_noise(key, recipe):
-    """The draws the library will make under this key, for the reference."""
-    keys = step.phase_keys(step.derive_recipe_key(key, recipe), recipe).rounds
+def noise_of_library(key, recipe):
+    """The function that gives the reference the noise that the library draws under this key."""
+    keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
 
     def noise(t, site, shape, scale):
         site_key = boundary.site_key(keys[t], site)
         if site.startswith("split"):
             with variates.double_precision():
-                times = selection_noise(site_key, shape)
-                return [-np.log(np.asarray(part)) for part in times]
+                waiting_times = selection_noise(site_key, shape)
+                return [-np.log(np.asarray(times)) for times in waiting_times]
         value = jnp.zeros(shape, jnp.int32)
         return np.asarray(discrete_laplace(site_key, value, jnp.float32(scale)))
 
     return noise
 
 
-def plain(recipe, alpha):
-    """A recipe as the plain settings of the reference."""
-    budget, drawn, depth = recipe.params, scales(recipe), len(recipe.params.settings.alpha)
+def settings_of_reference(recipe, alpha):
+    """The settings of a recipe as the reference takes them."""
+    budget, scales, depth = recipe.params, scale_by_site(recipe), len(recipe.params.settings.alpha)
     scalars = ("link_alpha", "clip", "zeta", "step", "step_clip", "smoothing")
     grid = float(getattr(budget, "leaf_step", 1))
     return {
@@ -58,10 +58,10 @@ def plain(recipe, alpha):
         "tight": recipe.calibration == "tight",
         "loss": recipe.weight_update.loss(0.5).name,
         "alpha": alpha,
-        "split_epsilon": [float(1 / multiplier(recipe, f"split_{k}")) for k in range(depth)],
+        "split_epsilon": [float(1 / noise_multiplier(recipe, f"split_{k}")) for k in range(depth)],
         "rows": float(recipe.rows),
-        "leaf_scale": drawn["leaf"] * grid,
-        "error_scale": drawn.get("error_0", 0.0),
+        "leaf_scale": scales["leaf"] * grid,
+        "error_scale": scales.get("error_0", 0.0),
         "leaf_step": grid,
         **{name: float(getattr(budget.settings, name)) for name in scalars},
     }
@@ -74,22 +74,20 @@ CASES = {
 }
 
 
-SLOW = {"tight-square": [pytest.mark.slow]}
-
-
-@pytest.mark.parametrize("case", [pytest.param(case, marks=SLOW.get(case, [])) for case in CASES])
-def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
+@pytest.mark.parametrize("case", mark_slow_cases_except(CASES, fast=["published-objective"]))
+def test_trees_are_those_of_a_plain_loop_under_the_same_noise(small_table, case):
     recipe = recipes.bdpe(epsilon=30, rows=100, rounds=4, depth=2, clip=3.0, **CASES[case])
-    key, settings = jax.random.key(3), plain(recipe, CASES[case]["alpha"])
+    key, settings = jax.random.key(3), settings_of_reference(recipe, CASES[case]["alpha"])
     model = dpbt.fit(key, small_table, recipe)
-    read = splits_of(small_table), small_table.target, small_table.present
-    expected = reference.boost(*map(np.asarray, read), settings, library_noise(key, recipe))
+    rows = satisfied_splits(small_table), small_table.target, small_table.present
+    expected = greedy_trees.boost(*map(np.asarray, rows), settings, noise_of_library(key, recipe))
     np.testing.assert_array_equal(model.hypotheses.split, [heap for heap, _ in expected])
     np.testing.assert_allclose(
         model.hypotheses.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3
     )
 
 
+@pytest.mark.slow
 def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents():
     splits = np.array([[0, 0], [0, 1], [1, 0], [1, 0], [1, 0]], bool)
     table = table_of_splits(splits, np.array([0, 0, 1, 1, 0], bool), np.ones(5, bool))
@@ -103,34 +101,34 @@ def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents()
 
 
 def test_one_program_serves_every_traced_value(small_table):
-    def go(table=small_table, **changes):
+    def fit(table=small_table, **changes):
         settings = {"epsilon": 1.0, "rows": 90, "rounds": 5, "depth": 1, **changes}
         dpbt.fit(jax.random.key(1), table, recipes.bdpe(**settings))
 
-    go()
-    before = training_fit._compiled.compiled
-    go(epsilon=np.inf, beta_tree=0.3, clip=2.0, zeta=0.01, pi=0.5)
-    go(epsilon=0.2, smoothing=0.0, error_fraction=0.5, rows=100, step_clip=1e-6)
-    go(small_table._replace(present=small_table.present.at[:9].set(False)))
-    assert training_fit._compiled.compiled == before
+    fit()
+    num_programs = training_fit._compiled.num_compiled
+    fit(epsilon=np.inf, beta_tree=0.3, clip=2.0, zeta=0.01, pi=0.5)
+    fit(epsilon=0.2, smoothing=0.0, error_fraction=0.5, rows=100, step_clip=1e-6)
+    fit(small_table._replace(present=small_table.present.at[:9].set(False)))
+    assert training_fit._compiled.num_compiled == num_programs
     for alpha in (0.2, 0.9, optax.linear_schedule(1.0, 0.1, 2)):
-        go(alpha=alpha)
-    assert training_fit._compiled.compiled == before + 1
+        fit(alpha=alpha)
+    assert training_fit._compiled.num_compiled == num_programs + 1
 
 
 def test_releases_depend_on_no_order_of_rows_and_on_no_absent_rows(small_table):
-    """The sums of exact integers are the same in any order, and absent rows add nothing."""
+    """Sums of integers are exact in any order, and absent rows add nothing."""
     recipe = recipes.bdpe(epsilon=1.0, rows=90, rounds=5, depth=2, criterion="gini")
     order = np.arange(100) % 80
-    padded = take(small_table, order)
+    padded = select_rows(small_table, order)
     padded = padded._replace(present=padded.present & (np.arange(100) < 80))
     expected = dpbt.fit(jax.random.key(1), small_table, recipe).transcript
-    for table in (take(small_table, np.random.default_rng(0).permutation(80)), padded):
-        found = dpbt.fit(jax.random.key(1), table, recipe).transcript
-        chex.assert_trees_all_equal(found, expected)
+    for table in (select_rows(small_table, np.random.default_rng(0).permutation(80)), padded):
+        transcript = dpbt.fit(jax.random.key(1), table, recipe).transcript
+        chex.assert_trees_all_equal(transcript, expected)
 
 
-def test_bad_tables_are_refused(small_table):
+def test_a_malformed_table_is_refused(small_table):
     bins, target, splits = small_table.bins, small_table.target, small_table.splits
     numbers = bins.astype(jnp.float32)
     for changes, words in (
@@ -143,34 +141,36 @@ def test_bad_tables_are_refused(small_table):
         ({"bins": bins[:, :6]}, "splits.feature must number"),
         ({"splits": splits._replace(low=splits.low[:-1])}, "splits.low must be uint8"),
         ({"splits": splits._replace(attribute=splits.attribute - 1)}, "splits.attribute"),
-        (take(small_table, np.arange(160) % 80)._asdict(), "at most rows=80"),
+        (select_rows(small_table, np.arange(160) % 80)._asdict(), "at most rows=80"),
     ):
-        bad = small_table._replace(**changes)
+        malformed = small_table._replace(**changes)
         with pytest.raises(ValueError, match=words):
-            dpbt.fit(jax.random.key(0), bad, recipes.bdpe(epsilon=1, rows=80))
+            dpbt.fit(jax.random.key(0), malformed, recipes.bdpe(epsilon=1, rows=80))
 
 
+@pytest.mark.slow
 def test_models_and_recipes_say_what_to_keep_instead_of_a_pickle(small_table):
     recipe = recipes.bdpe(epsilon=1, rows=90, rounds=5, depth=2)
     model = dpbt.fit(jax.random.key(0), small_table, recipe)
-    for held in (model, recipe):
+    for value in (model, recipe):
         with pytest.raises(TypeError, match=r"holds functions .*; keep"):
-            pickle.dumps(held)
-        assert copy.deepcopy(held) is copy.copy(held) is held
-    for held in (dpbt.ledger(recipe), jax.tree.map(np.asarray, model.hypotheses)):
-        chex.assert_trees_all_equal(pickle.loads(pickle.dumps(held)), held)
+            pickle.dumps(value)
+        assert copy.deepcopy(value) is copy.copy(value) is value
+    for value in (dpbt.ledger(recipe), jax.tree.map(np.asarray, model.hypotheses)):
+        chex.assert_trees_all_equal(pickle.loads(pickle.dumps(value)), value)
 
 
+@pytest.mark.slow
 def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
-    """T = 2 alone, and T = 2 in a program with room for 5: the same releases, then zeros; one
-    program for all T.
+    """Two rounds release the same in a program of capacity 2 and in one of capacity 5, where zeros
+    follow; one program serves all numbers of rounds.
     """
     settings = {"epsilon": 4.0, "rows": 90, "depth": 2}
     alone = recipes.bdpe(rounds=2, **settings)
     several = recipes.bdpe(rounds=[2, 5], **settings)
     assert several.capacity == 5
     expected = dpbt.fit(jax.random.key(0), small_table, alone)
-    programs = training_fit._compiled.compiled
+    num_programs = training_fit._compiled.num_compiled
     for index, rounds in enumerate((2, 5)):
         recipe = recipes.setting(several, index)
         model = dpbt.fit(jax.random.key(0), small_table, recipe)
@@ -183,16 +183,17 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
         for value in REPLAY(model.transcript, small_table, recipe)[0].values():
             assert not np.any(value[rounds:])
             assert np.all(value[:rounds] < 0)
-    assert training_fit._compiled.compiled <= programs + 1
+    assert training_fit._compiled.num_compiled <= num_programs + 1
 
 
+@pytest.mark.slow
 def test_splits_that_are_not_allowed_are_never_chosen(small_table):
     allowed = np.array([True, False, True, False, False, False, False])
     recipe = recipes.bdpe(epsilon=0.01, rows=90, rounds=5, depth=2)
-    model = dpbt.fit(jax.random.key(0), allowing(small_table, allowed), recipe)
+    model = dpbt.fit(jax.random.key(0), with_allowed_splits(small_table, allowed), recipe)
     assert set(np.unique(model.hypotheses.split)) == {0, 2}
     with pytest.raises(ValueError, match=r"splits.allowed must be bool\[7\]"):
-        dpbt.fit(jax.random.key(0), allowing(small_table, allowed[:3]), recipe)
+        dpbt.fit(jax.random.key(0), with_allowed_splits(small_table, allowed[:3]), recipe)
 
 
 @pytest.mark.slow
@@ -210,14 +211,14 @@ def test_a_fit_keeps_no_table():
 
 
 @pytest.mark.slow
-def test_a_run_that_is_watched_is_the_same_run(small_table, monkeypatch):
-    """Only long runs are watched; their rounds are told in order, and no callback stays."""
+def test_a_run_whose_progress_is_reported_is_the_same_run(small_table, monkeypatch):
+    """Only long runs report progress. Their rounds are reported in order, and no callback stays."""
     monkeypatch.setattr(training_fit, "SHORT_RUN", 0)
     recipe = recipes.bdpe(epsilon=1.0, rows=80, rounds=3, depth=1, criterion="gini")
-    key, told = jax.random.key(1), []
-    watched = dpbt.fit(key, small_table, recipe, progress=told.append)
-    assert [(state.stage, state.done, state.all) for state in told] == [
+    key, reports = jax.random.key(1), []
+    reported = dpbt.fit(key, small_table, recipe, progress=reports.append)
+    assert [(state.stage, state.done, state.all) for state in reports] == [
         ("rounds", done, 3) for done in range(3)
     ]
-    chex.assert_trees_all_equal(watched, dpbt.fit(key, small_table, recipe))
+    chex.assert_trees_all_equal(reported, dpbt.fit(key, small_table, recipe))
     assert not training_fit.ROUND_REPORTS

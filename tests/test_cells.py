@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from dpbt.data import cells, domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from tests.odd import INF, NAN, Anything, LyingBytes, LyingFloat, LyingInt, LyingText, as_objects
+from tests.support.odd_inputs import (
+    INF,
+    NAN,
+    Anything,
+    LyingBytes,
+    LyingFloat,
+    LyingInt,
+    LyingText,
+    object_array,
+)
+from tests.support.slow_cases import mark_slow_cases
 
 Tariff = enum.IntEnum("Tariff", ["LOW", "HIGH"])
 
@@ -84,8 +94,8 @@ def test_the_table_of_readings():
 def test_columns_of_all_kinds_give_the_same():
     odd = [cell for cell, _, _ in TABLE]
     listed = ("3", "a", "True", "NA", "")
-    for held in (odd, tuple(odd), as_objects(odd)):
-        found = cells.cells_of(held)
+    for held in (odd, tuple(odd), object_array(odd)):
+        found = cells.column_cells(held)
         assert same_bits(cells.read_numbers(found), [cells.number(cell) for cell in odd])
         words = [cells.word(cell, listed) for cell in odd]
         codes = [-2 if w is None else listed.index(w) if w in listed else -1 for w in words]
@@ -116,13 +126,13 @@ ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("kind", ARRAYS)
+@pytest.mark.parametrize("kind", mark_slow_cases(ARRAYS, slow=["U"]))
 def test_arrays_of_one_type_give_the_same_bits(kind):
     @settings(max_examples=40)
     @given(st.lists(ARRAYS[kind], max_size=12))
     def check(values):
         array = np.array(values, kind)
-        found, one_by_one = cells.cells_of(array), list(array)
+        found, one_by_one = cells.column_cells(array), list(array)
         assert same_bits(cells.read_numbers(found), [cells.number(cell) for cell in one_by_one])
         assert cells.read_codes(found, ("0", "1", "-1", "True")).tolist() == (
             cells.read_codes(one_by_one, ("0", "1", "-1", "True")).tolist()
@@ -184,12 +194,12 @@ def as_lists(rows):
 
 
 def as_arrays(rows):
-    return {name: as_objects(cells) for name, cells in as_lists(rows).items()}
+    return {name: object_array(cells) for name, cells in as_lists(rows).items()}
 
 
 @settings(max_examples=60)
 @given(ROWS, st.tuples(*[ODD] * len(DOMAIN)), st.data())
-def test_a_row_changes_no_other(rows, odd, data):
+def test_the_cells_of_a_row_change_no_other_row(rows, odd, data):
     place = data.draw(st.integers(0, len(rows)))
     rows, odd = [unwrapped(row) for row in rows], unwrapped(odd)
     for read, hold in itertools.product((domains.encode, domains.positions), (as_lists, as_arrays)):
@@ -216,7 +226,7 @@ def test_arrow_arrays_are_read_as_their_python_values(kind):
     array = arrow.array(ARROW[kind], kind)
     held = [array, array[1:], arrow.chunked_array([array, array[:1]]), array[:0]]
     for one in held if kind == "halffloat" else [*held, array.dictionary_encode()]:
-        found, values = cells.cells_of(one), one.to_pylist()
+        found, values = cells.column_cells(one), one.to_pylist()
         assert same_bits(cells.read_numbers(found), cells.read_numbers(values))
         listed = "3", "a", "9007199254740993"
         assert np.array_equal(cells.read_codes(found, listed), cells.read_codes(values, listed))
@@ -242,16 +252,16 @@ class Serieslike(list):
     dtype = "Int64"
 
 
-def test_containers_are_known_by_what_they_do():
-    assert cells.cells_of(Far([3, 4, 5])) == [3, None, 5]
-    assert cells.cells_of(Serieslike([1, None])) == [1, None]
-    assert cells.cells_of(jnp.arange(2)).dtype == np.int32
-    assert cells.cells_of(range(3)) == [0, 1, 2]
+def test_a_container_is_recognized_by_its_methods():
+    assert cells.column_cells(Far([3, 4, 5])) == [3, None, 5]
+    assert cells.column_cells(Serieslike([1, None])) == [1, None]
+    assert cells.column_cells(jnp.arange(2)).dtype == np.int32
+    assert cells.column_cells(range(3)) == [0, 1, 2]
     masked = np.ma.masked_array([1.0, 2.0], [False, True])
-    assert cells.cells_of(masked) == [1.0, None]
+    assert cells.column_cells(masked) == [1.0, None]
     for bad in ("ab", b"ab", {"a": 1}, {1}, 3, iter([1]), np.zeros(()), np.ma.zeros((2, 2))):
         with pytest.raises(ValueError, match=r"a column must"):
-            cells.cells_of(bad)
+            cells.column_cells(bad)
 
 
 @pytest.mark.parametrize("point", [0x110000, 0xFFFFFFFF])

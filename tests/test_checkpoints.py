@@ -12,23 +12,21 @@ import pytest
 
 import dpbt
 from dpbt.training.checkpoint import Checkpoint
-from tests import test_block_fits as fits
-from tests import worker
-from tests.test_block_commands import (
-    FIT,
-    FOREST,
-    convert,
-    files,
-    refused,
-    released,
-    run,
+from tests.support import block_tables, worker_process
+from tests.support.block_commands import (
+    FIT_OPTIONS,
+    FOREST_OPTIONS,
+    checkpoint_holds_keys,
+    convert_rows,
+    raise_keyboard_interrupt,
+    refusal_line,
+    releases_in_checkpoint,
+    run_command,
 )
-
-__all__ = ["files"]  # a fixture
+from tests.support.block_tables import KEY, PUBLIC
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
 
-KEY, PUBLIC = fits.KEY, fits.PUBLIC
 TABLES = ["ab" * 32, "cd" * 32]
 ROUND = {"sums": np.arange(3)}
 
@@ -37,11 +35,7 @@ class KilledError(Exception):
     pass
 
 
-def interrupted(*_, **__):
-    raise KeyboardInterrupt
-
-
-RECIPE = worker.rounds_of(worker.random_bins(5, 1)[0])
+RECIPE = worker_process.oblivious_recipe(worker_process.random_rows(5, 1)[0])
 
 
 def begun(path, key=KEY, own=False):
@@ -176,48 +170,51 @@ def stopped_at(stage):
     return stop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [("rounds", 3), ("epilogue", 0)])
 def test_a_run_that_was_stopped_gives_the_same_model(tmp_path, stage):
-    _, found = fits.pair(tmp_path / "t", "two")
-    recipe, kept = fits.recipe_for("two", 700), tmp_path / "kept"
+    _, found = block_tables.table_and_blocks(tmp_path / "t", "two")
+    recipe, kept = block_tables.oblivious_recipe("two", 700), tmp_path / "kept"
     with pytest.raises(KilledError):
         dpbt.fit(KEY, found, recipe, checkpoint=kept, progress=stopped_at(stage))
-    before = released(kept)
+    before = releases_in_checkpoint(kept)
     again = dpbt.fit(KEY, found, recipe, checkpoint=kept)
-    fits.assert_same(dpbt.fit(KEY, found, recipe), again)
-    assert before.items() <= released(kept).items()
-    fits.assert_same(again, dpbt.fit(KEY, found, recipe, checkpoint=kept))  # all is there
+    block_tables.assert_same_fit(dpbt.fit(KEY, found, recipe), again)
+    assert before.items() <= releases_in_checkpoint(kept).items()
+    # The checkpoint has every release, so nothing is drawn a second time.
+    block_tables.assert_same_fit(again, dpbt.fit(KEY, found, recipe, checkpoint=kept))
 
 
+@pytest.mark.slow
 def test_a_run_of_a_forest_goes_on_with_both_keys_and_is_paid_for_once(tmp_path, monkeypatch):
     """Two passes of two trees; it is stopped after the first one."""
-    _, found = fits.pair(tmp_path / "t", "two")
-    recipe, kept = fits.forest(rounds=4), tmp_path / "kept"
-    fits.small_passes(monkeypatch)
+    _, found = block_tables.table_and_blocks(tmp_path / "t", "two")
+    recipe, kept = block_tables.forest_recipe(rounds=4), tmp_path / "kept"
+    block_tables.shorten_passes(monkeypatch)
     budget = dpbt.Filter(5, rows=700)
 
     def fit(public=PUBLIC, checkpoint=kept, table=found, recipe=recipe, progress=None):
         options = {"checkpoint": checkpoint, "progress": progress, "filter": budget}
         return dpbt.fit(KEY, table, recipe, public, **options)
 
-    whole = found.path(1).read_bytes()
-    found.path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    whole = found.block_path(1).read_bytes()
+    found.block_path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
     with pytest.raises(ValueError, match="changed or damaged"):
         fit()
     assert budget.spent == 0
     assert not kept.exists()
-    found.path(1).write_bytes(whole)
+    found.block_path(1).write_bytes(whole)
     with pytest.raises(KilledError):
         fit(progress=stopped_at(("rounds", 2)))
-    assert len(released(kept)) == 2
+    assert len(releases_in_checkpoint(kept)) == 2
     assert budget.spent == pytest.approx(2, rel=1e-5)
 
     # Other trees, another recipe, other rows and another file are other runs.
     other = jax.random.key(7)
-    _, others = fits.pair(tmp_path / "u", "two", 650)
+    _, others = block_tables.table_and_blocks(tmp_path / "u", "two", 650)
     for words, changes in {
         "another public key": {"public": other},
-        "another recipe": {"recipe": fits.forest(rounds=4, depth=2)},
+        "another recipe": {"recipe": block_tables.forest_recipe(rounds=4, depth=2)},
         "another table": {"table": others},
     }.items():
         with pytest.raises(ValueError, match=words):
@@ -228,7 +225,7 @@ def test_a_run_of_a_forest_goes_on_with_both_keys_and_is_paid_for_once(tmp_path,
     with pytest.raises(ValueError, match="another key"):
         dpbt.fit(other, found, recipe, PUBLIC, checkpoint=kept)
     again = fit()
-    fits.assert_same(dpbt.fit(KEY, found, recipe, PUBLIC), again)
+    block_tables.assert_same_fit(dpbt.fit(KEY, found, recipe, PUBLIC), again)
     assert budget.spent == pytest.approx(2, rel=1e-5)
 
 
@@ -241,12 +238,12 @@ def flip(path):
 
 def test_a_block_that_changes_during_a_run_stops_it(tmp_path):
     """With the block as it was, the run goes on."""
-    _, found = fits.pair(tmp_path / "t", "two")
-    path, checkpoint = found.path(1), tmp_path / "kept"
+    _, found = block_tables.table_and_blocks(tmp_path / "t", "two")
+    path, checkpoint = found.block_path(1), tmp_path / "kept"
     whole = path.read_bytes()
 
     def fit(progress=None):
-        recipe = fits.recipe_for("two", 700)
+        recipe = block_tables.oblivious_recipe("two", 700)
         return dpbt.fit(KEY, found, recipe, checkpoint=checkpoint, progress=progress)
 
     def meanwhile(state):
@@ -261,10 +258,10 @@ def test_a_block_that_changes_during_a_run_stops_it(tmp_path):
 
 
 def test_a_block_that_changes_between_its_pieces_is_not_predicted(tmp_path):
-    _, table = fits.pair(tmp_path / "t", "two")
-    pieces = table.pieces(90)
+    _, table = block_tables.table_and_blocks(tmp_path / "t", "two")
+    pieces = table.iter_rows(90)
     next(pieces)
-    flip(table.path(0))
+    flip(table.block_path(0))
     with pytest.raises(ValueError, match="block-000000: the file changed while it was read"):
         next(pieces)
 
@@ -273,10 +270,10 @@ def test_a_block_that_changes_between_its_pieces_is_not_predicted(tmp_path):
 
 
 @pytest.fixture
-def table(files, capsys):
+def table(rows_folder, capsys):
     """A folder of blocks, and a filter of 2."""
-    assert convert() == 0
-    assert run("filter", "new", "filter.db", "--epsilon", 2, "--rows", 400) == 0
+    assert convert_rows() == 0
+    assert run_command("filter", "new", "filter.db", "--epsilon", 2, "--rows", 400) == 0
     capsys.readouterr()
 
 
@@ -284,76 +281,67 @@ def table(files, capsys):
 def stopped(table, monkeypatch, capsys):
     """A run whose filter paid 0.1 of 2, and whose model was not written."""
     with monkeypatch.context() as patch:
-        patch.setattr(dpbt, "save", interrupted)
-        assert run(*fit(0.1)) == 130
+        patch.setattr(dpbt, "save", raise_keyboard_interrupt)
+        assert run_command(*fit(0.1)) == 130
     capsys.readouterr()
 
 
 def fit(epsilon, *more, out="model.json", **options):
-    words = list(FIT)
+    words = list(FIT_OPTIONS)
     words[words.index("--epsilon") + 1] = str(epsilon)
     options = {"filter": "filter.db", "checkpoint": "run", "out": out, **options}
     named = [word for name, value in options.items() for word in (f"--{name}", value)]
-    return ("fit", "rows.chunks", *words, *FOREST, *named, *more)
+    return ("fit", "rows.chunks", *words, *FOREST_OPTIONS, *named, *more)
 
 
 def spent(budget="filter.db"):
     return pytest.approx(dpbt.Filter.open(budget).spent, rel=1e-5)
 
 
-def held_keys():
-    """Whether the checkpoint has keys; one that a kill left may have none yet."""
-    if not Path("run").exists():
-        return False
-    with contextlib.closing(sqlite3.connect("run")) as database:
-        tables = database.execute("SELECT name FROM sqlite_schema WHERE name = 'keys'").fetchall()
-        return bool(tables and database.execute("SELECT * FROM keys").fetchall())
-
-
 def test_the_keys_are_kept_until_the_model_is_written_and_the_run_is_paid_for_once(stopped, capsys):
     """The release that is gone is drawn again under both of them."""
-    assert held_keys()
-    before = released("run")
+    assert checkpoint_holds_keys()
+    before = releases_in_checkpoint("run")
     changed("run", "DELETE FROM release WHERE part = '2'")
-    assert run(*fit(0.1)) == 0
-    assert released("run") == before
-    assert not held_keys()
+    assert run_command(*fit(0.1)) == 0
+    assert releases_in_checkpoint("run") == before
+    assert not checkpoint_holds_keys()
     assert sorted(os.listdir()) == sorted(
         ["domain.json", "filter.db", "model.json", "rows.chunks", "rows.csv", "run"]
     )
     assert spent() == 0.1
-    assert "of a run that is finished" in refused(capsys, *fit(0.1, out="again.json"))
+    assert "of a run that is finished" in refusal_line(capsys, *fit(0.1, out="again.json"))
     assert spent() == 0.1
 
 
 def test_the_keys_make_noise_for_one_run(stopped, capsys):
-    assert "another recipe" in refused(capsys, *fit(1.5))
-    assert run(*fit(0.1, "--seed", 3)) == 2
+    assert "another recipe" in refusal_line(capsys, *fit(1.5))
+    assert run_command(*fit(0.1, "--seed", 3)) == 2
     assert "another key" in capsys.readouterr().err
     held = Path("run").read_bytes()
     with contextlib.closing(sqlite3.connect("run")) as database, database:
         [(words,)] = database.execute("SELECT words FROM keys")
         database.execute("UPDATE keys SET words = ?", [words[:32] + bytes(32)])
-    assert "another public key" in refused(capsys, *fit(0.1))
+    assert "another public key" in refusal_line(capsys, *fit(0.1))
     assert spent() == 0.1
 
     # Another filter pays for itself.
     Path("run").write_bytes(held)
-    assert run("filter", "new", "other.db", "--epsilon", 1, "--rows", 400) == 0
-    assert run(*fit(0.1, filter="other.db")) == 0
+    assert run_command("filter", "new", "other.db", "--epsilon", 1, "--rows", 400) == 0
+    assert run_command(*fit(0.1, filter="other.db")) == 0
     assert (spent("other.db"), spent()) == (0.1, 0.1)
 
 
-def test_what_is_refused_is_not_paid_for_and_leaves_nothing(table, monkeypatch, capsys):
-    assert "memory must be at least" in refused(capsys, *fit(0.2, "--memory-mb", 1))
+def test_a_refused_run_is_not_paid_for_and_leaves_no_checkpoint(table, monkeypatch, capsys):
+    assert "memory must be at least" in refusal_line(capsys, *fit(0.2, "--memory-mb", 1))
     path = Path("rows.chunks/block-000000")
     whole = path.read_bytes()
     path.write_bytes(whole[::-1])
-    assert "changed or damaged" in refused(capsys, *fit(0.2))
+    assert "changed or damaged" in refusal_line(capsys, *fit(0.2))
     path.write_bytes(whole)
     with monkeypatch.context() as patch:  # another run spends after the first check
         patch.setattr("dpbt.owners.filter.Filter.check", lambda *_: None)
-        assert "epsilon = 2 of 2 is left" in refused(capsys, *fit(3))
+        assert "epsilon = 2 of 2 is left" in refusal_line(capsys, *fit(3))
     assert not Path("run").exists()
-    assert run(*fit(1)) == 0
+    assert run_command(*fit(1)) == 0
     assert spent() == 1

@@ -19,90 +19,42 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt import audit as audits
+from dpbt.common.progress import Progress, show_progress
 from dpbt.common.storage import checksum
-from dpbt.common.watching import Progress, show_progress
 from dpbt.data import domains, files
 from dpbt.data.domains import template
 from dpbt.owners.cli import programs as cached
 from dpbt.privacy import keys
 from dpbt.training import fit as training_fit
-from tests.pictured import random_model
-from tests.tables import seeded
-
-ROOT = Path(__file__).parent.parent
-ROWS = 60
-BOUND = ROWS + 10
-WORDS = ("north", "mid", "south")
-COLUMNS = {
-    "age": {"type": "numeric", "low": 0, "high": 100, "bins": 8, "missing": True},
-    "job": {"type": "nominal", "values": ["clerk", "smith, or mason"]},
-    "member": {"type": "boolean", "true": "yes", "false": "no"},
-}
-TWO = {"column": "class", "positive": "ill, or worse", "negative": "healthy"}
-LABELS = {
-    "site": {"column": "site", "type": "nominal", "values": WORDS},
-    "rings": {"column": "rings", "type": "numeric", "low": 0, "high": 20},
-}
-WEIGHT = {"weight": {"column": "w", "most": 3}}
-RECIPES = {
-    "class": ("--epsilon", "5", "--recipe", "bdpe", "--rounds", "2", "--depth", "2"),
-    "site": ("--epsilon", "30", "--recipe", "oblivious_boost", "--rounds", "3", "--depth", "2"),
-}
-RECIPES["rings"] = RECIPES["site"]
-ODD = """age,job,extra,member,class
-40,clerk,1,yes,healthy
-,"smith, or mason",1,no,
-NA,zebra,1,maybe,unknown
--3,,1,,healthy
-1e99,clerk,1,YES,healthy
-too,few
-"open,clerk,1,no,healthy
-
-71,clerk,1,no,healthy"""
-
-
-def write_rows(path):
-    """Rows of which some sites, rings and weights are no declared ones."""
-    rng = np.random.default_rng(0)
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(("age", "job", "extra", "member", "class", "site", "rings", "w"))
-        for _ in range(ROWS):
-            age = int(rng.integers(0, 100))
-            words = rng.choice(["clerk", "smith, or mason"]), "x", rng.choice(["yes", "no"])
-            others = [WORDS[age // 34], age / 5, rng.integers(1, 4)]
-            odd = ["NA" if rng.random() < 0.1 else one for one in others]
-            writer.writerow((age, *words, "ill, or worse" if age > 50 else "healthy", *odd))
-
-
-def fill(folder):
-    """Write rows, odd rows, and a domain for each label; that of two classes is domain.json."""
-    write_rows(folder / "rows.csv")
-    (folder / "odd.csv").write_text(ODD)
-    (folder / "domain.json").write_text(json.dumps({"columns": COLUMNS, "label": TWO}))
-    for name, label in LABELS.items():
-        declared = {"columns": COLUMNS, "label": label, **WEIGHT}
-        (folder / f"{name}.json").write_text(json.dumps(declared))
-
-
-def fitting(folder, out="model.json", rows=BOUND, label="class"):
-    domain = folder / ("domain.json" if label == "class" else f"{label}.json")
-    files = (folder / "rows.csv", "--domain", domain, "--out", folder / out, "--rows", rows)
-    return list(map(str, ("fit", *files, *RECIPES[label], "--seed", "3")))
+from tests.support import ROOT
+from tests.support.command_lines import (
+    BOUND,
+    COLUMNS,
+    NUM_ROWS,
+    RECIPES,
+    TWO_CLASSES,
+    WORDS,
+    fit_command,
+    refusal_line,
+    run_command,
+    write_rows_and_domains,
+)
+from tests.support.example_tables import keys_of_seed
+from tests.support.random_models import random_model
 
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
     """A folder with rows, domains and models; and what the fit of two classes printed."""
     folder = tmp_path_factory.mktemp("fitted")
-    fill(folder)
+    write_rows_and_domains(folder)
     with pytest.MonkeyPatch.context() as patch:
         printed, said = io.StringIO(), io.StringIO()
         patch.setattr(sys, "stdout", printed)
         patch.setattr(sys, "stderr", said)
-        assert command_line.main(fitting(folder)) == 0
+        assert command_line.main(fit_command(folder)) == 0
         out, err = printed.getvalue(), said.getvalue()
-        assert command_line.main(fitting(folder, "rings.model", label="rings")) == 0
+        assert command_line.main(fit_command(folder, "rings.model", label="rings")) == 0
     domain, label = domains.read_domain(folder / "site.json")
     several = random_model(boosting(domain, label), 2, domain)  # nothing is compiled for it
     dpbt.save(several, folder / "site.model", domain=domain)
@@ -114,20 +66,6 @@ def here(fitted, tmp_path, monkeypatch):
     """A copy of that folder, which is the current one."""
     shutil.copytree(fitted.folder, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
-
-
-def run(capsys, *words):
-    status = command_line.main(list(map(str, words)))
-    return status, *capsys.readouterr()
-
-
-def refusal(capsys, *words):
-    """The one line in which a command is refused."""
-    status, out, err = run(capsys, *words)
-    assert (status, out) == (2, "")
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    return err
 
 
 def stopped(monkeypatch):
@@ -168,14 +106,14 @@ def of_library(name, odd):
         recipe = dpbt.recipes.bdpe(epsilon=5, rows=BOUND, rounds=2, depth=2, criterion="gini")
     else:
         recipe = boosting(domain, label)
-    key, public_key = seeded(3, table)
+    key, public_key = keys_of_seed(3, table)
     model = training_fit.fit_unwarned(key, table, recipe, public_key)
     return model, domains.encode(domain, files.read_columns(odd, tuple(domain)))
 
 
 def printed(capsys, *words):
     """(head, first column, the other columns) of the CSV that a command prints."""
-    status, out, err = run(capsys, *words)
+    status, out, err = run_command(capsys, *words)
     assert (status, err) == (0, "")
     head, *lines = csv.reader(io.StringIO(out))
     return head, [line[0] for line in lines], np.array([line[1:] for line in lines], float)
@@ -214,19 +152,19 @@ def test_predictions_are_those_of_the_library(here, capsys):
 @pytest.mark.parametrize(("name", "model"), [("class", "model.json"), ("site", "site.model")])
 def test_an_evaluation_counts_the_rows_with_a_label(here, capsys, name, model):
     domain = "domain.json" if name == "class" else f"{name}.json"
-    status, out, err = run(capsys, "evaluate", model, "rows.csv", "--domain", domain)
+    status, out, err = run_command(capsys, "evaluate", model, "rows.csv", "--domain", domain)
     assert (status, err) == (0, "")
     lines = out.splitlines()
     given = dict(line.split(": ") for line in lines[1:4])
     columns = files.read_columns("rows.csv", (*COLUMNS, name))
-    loaded, known = dpbt.load(model), set(WORDS if name == "site" else TWO.values())
+    loaded, known = dpbt.load(model), set(WORDS if name == "site" else TWO_CLASSES.values())
     there = np.array([cell in known for cell in columns[name]])
     right = np.array(loaded.predict(columns)) == np.array(columns[name])
     assert lines[0].startswith(f"{there.sum()} rows; these numbers are a release")
     assert float(given["accuracy"]) == pytest.approx(right[there].mean(), rel=1e-3)
     assert 0.5 < float(given["auroc"]) <= 1
     words = "of another label than that of rings.json"
-    assert words in refusal(capsys, "evaluate", model, "rows.csv", "--domain", "rings.json")
+    assert words in refusal_line(capsys, "evaluate", model, "rows.csv", "--domain", "rings.json")
 
 
 def test_models_that_vote_state_scores(here, capsys):
@@ -239,9 +177,9 @@ def test_models_that_vote_state_scores(here, capsys):
 
 
 def test_a_release_draws_a_fresh_key(here, capsys, monkeypatch):
-    words, fits = fitting(Path(), "a.json"), stopped(monkeypatch)
+    words, fits = fit_command(Path(), "a.json"), stopped(monkeypatch)
     for _ in range(2):
-        assert run(capsys, *words[: words.index("--seed")])[0] == 130
+        assert run_command(capsys, *words[: words.index("--seed")])[0] == 130
     seen = [key for key, _, _, public_key in fits for key in (key, public_key)]
     assert {keys.kind_of_key(key) for key in seen} == {keys.RELEASE}
     assert len({np.asarray(jax.random.key_data(key)).tobytes() for key in seen}) == 4
@@ -250,42 +188,45 @@ def test_a_release_draws_a_fresh_key(here, capsys, monkeypatch):
 
 def test_predictions_are_written_whole_and_replace_no_file(here, capsys):
     words = ("predict", "model.json", "odd.csv")
-    expected = run(capsys, *words)[1]
+    expected = run_command(capsys, *words)[1]
     out = Path("new/p.csv")
-    assert run(capsys, *words, "--out", out)[:2] == (0, f"wrote {out}\n")
+    assert run_command(capsys, *words, "--out", out)[:2] == (0, f"wrote {out}\n")
     assert out.read_text() == expected
-    assert "p.csv: the file exists; --force" in refusal(capsys, *words, "--out", out)
+    assert "p.csv: the file exists; --force" in refusal_line(capsys, *words, "--out", out)
     Path("none.csv").write_text("member,job,age\n")
-    assert run(capsys, *words[:2], "none.csv", "--out", out, "--force")[0] == 0
+    assert run_command(capsys, *words[:2], "none.csv", "--out", out, "--force")[0] == 0
     assert out.read_text() == "class,probability\n"
     assert os.listdir("new") == ["p.csv"]
 
 
-def test_models_have_words_and_statements(here, capsys):
+def test_explain_and_statement_print_the_words_of_a_model(here, capsys):
     name = "rings.model"
     model = dpbt.load(name)
-    assert run(capsys, "explain", name)[:2] == (0, dpbt.explain(model) + "\n")
-    out = run(capsys, "explain", name, "--trees", 1)[1]
+    assert run_command(capsys, "explain", name)[:2] == (0, dpbt.explain(model) + "\n")
+    out = run_command(capsys, "explain", name, "--trees", 1)[1]
     assert dpbt.explain(model).startswith(out.partition("\ntree 1\n")[0])
     assert re.search("\ntree 1\n(  .*\n)+[0-9]+ more trees are not shown\n$", out)
     digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()
-    status, out, _ = run(capsys, "statement", name, "--data", "rings", "--owner", "us")
-    assert (status, out.endswith(model.kept.statement.split("\n\n", 1)[1] + "\n")) == (0, True)
+    status, out, _ = run_command(capsys, "statement", name, "--data", "rings", "--owner", "us")
+    assert (status, out.endswith(model.loaded_facts.statement.split("\n\n", 1)[1] + "\n")) == (
+        0,
+        True,
+    )
     assert f"- Data: rings\n- Owner of the data: us\n- File of the model: {name}\n" in out
     assert f"- Its SHA-256: {digest}\n- Columns read: " in out
     files = ("--html", "a.html", "--pdf", "a.pdf")
-    out = run(capsys, "statement", name, *files)[1]
+    out = run_command(capsys, "statement", name, *files)[1]
     assert out == "".join(f"wrote {path}\n" for path in files[1::2])
     assert Path("a.pdf").read_bytes().startswith(b"%PDF")
-    assert "a.html: the file exists" in refusal(capsys, "statement", name, *files)
-    status, out, _ = run(capsys, "statement", name, "--max-rows-per-user", 2, "--ledger")
+    assert "a.html: the file exists" in refusal_line(capsys, "statement", name, *files)
+    status, out, _ = run_command(capsys, "statement", name, "--max-rows-per-user", 2, "--ledger")
     assert status == 0
     assert "owner's promise" in out
     assert "epsilon = 60 and" in out
-    assert out.endswith(model.kept.ledger + "\n")
+    assert out.endswith(model.loaded_facts.ledger + "\n")
 
 
-def test_what_needs_no_jax_runs_without_it(fitted):
+def test_commands_that_need_no_jax_run_without_it(fitted):
     for given in (("predict", "model.json", "odd.csv"), ("statement", "model.json")):
         program = (
             "import sys; sys.modules['jax'] = None; from dpbt.__main__ import main; "
@@ -299,12 +240,12 @@ def test_what_needs_no_jax_runs_without_it(fitted):
         assert len(done.stdout.splitlines()) > 5
 
 
-FIT = tuple(fitting(Path(), "new.json"))
+FIT = tuple(fit_command(Path(), "new.json"))
 TEMPLATE = ("domain", "template")
 
 
 def of(name, *words):
-    return (*fitting(Path(), "new.json", label=name), *words)
+    return (*fit_command(Path(), "new.json", label=name), *words)
 
 
 FORMS = [
@@ -339,7 +280,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("case", range(len(FORMS)))
-def test_what_is_refused_is_one_line_and_leaves_nothing(case, here, capsys, monkeypatch):
+def test_a_refused_command_prints_one_line_and_leaves_no_file(case, here, capsys, monkeypatch):
     changed, words, expected = FORMS[case]
     for module in ("pyarrow", "pyarrow.parquet", "pyarrow.dataset"):
         monkeypatch.setitem(sys.modules, module, None)
@@ -348,14 +289,14 @@ def test_what_is_refused_is_one_line_and_leaves_nothing(case, here, capsys, monk
     for name, text in {**held, **changed}.items():
         Path(name).unlink() if text is None else Path(name).write_text(text)
     before = sorted(Path().iterdir())
-    assert expected in refusal(capsys, *words)
+    assert expected in refusal_line(capsys, *words)
     assert sorted(Path().iterdir()) == before
 
 
 def test_too_many_rows_are_refused_without_their_number(here, capsys):
-    err = refusal(capsys, *fitting(Path(), "new.json", rows=41))
+    err = refusal_line(capsys, *fit_command(Path(), "new.json", rows=41))
     assert "rows.csv: more rows than --rows 41, the stated bound on their number" in err
-    assert str(ROWS) not in err
+    assert str(NUM_ROWS) not in err
     assert not Path("new.json").exists()
 
 
@@ -369,15 +310,15 @@ def test_where_a_model_cannot_be_written_nothing_is_learned(here, capsys, monkey
         ("folder", "a folder, where --out"),
         ("odd.csv/x", "no file can be writ"),
     ):
-        assert expected in refusal(capsys, *fitting(Path(), out))
+        assert expected in refusal_line(capsys, *fit_command(Path(), out))
     assert Path("model.json").read_text() == kept
 
 
 def test_no_shape_shows_the_number_of_rows(here, capsys, monkeypatch):
     fits, lines = stopped(monkeypatch), Path("rows.csv").read_text().splitlines()
-    for count in (ROWS, ROWS - 20):
+    for count in (NUM_ROWS, NUM_ROWS - 20):
         Path("rows.csv").write_text("\n".join(lines[: count + 1]))
-        assert run(capsys, *fitting(Path(), "new.json"))[0] == 130
+        assert run_command(capsys, *fit_command(Path(), "new.json"))[0] == 130
     shapes = [jax.tree.map(np.shape, table) for _, table, *_ in fits]
     assert shapes[0] == shapes[1]
     assert shapes[0].present == (BOUND,)
@@ -386,16 +327,16 @@ def test_no_shape_shows_the_number_of_rows(here, capsys, monkeypatch):
 def test_monotone_columns_and_objectives_reach_the_recipe(here, capsys, monkeypatch):
     fits = stopped(monkeypatch)
     for direction in ("age=+1", "age=1", "age=-1"):
-        assert run(capsys, *of("rings", "--monotone", direction))[0] == 130
-    assert run(capsys, *of("rings", "--quantile", ".9"))[0] == 130
-    assert "the 0.9 quantile of a number" in fits[-1][2].learner.traits.tag
-    tags = [recipe.learner.traits.tag for _, _, recipe, _ in fits]
+        assert run_command(capsys, *of("rings", "--monotone", direction))[0] == 130
+    assert run_command(capsys, *of("rings", "--quantile", ".9"))[0] == 130
+    assert "the 0.9 quantile of a number" in fits[-1][2].learner.identity
+    tags = [recipe.learner.identity for _, _, recipe, _ in fits]
     assert "(1, 0, 0)" in tags[0]
     assert tags[0] == tags[1]
     assert "(-1, 0, 0)" in tags[2]
 
 
-def test_a_bug_keeps_its_traceback(here, monkeypatch):
+def test_an_unexpected_error_keeps_its_traceback(here, monkeypatch):
     def fail(*_, **__):
         raise ValueError("a bug")
 
@@ -426,7 +367,7 @@ def audited(here, monkeypatch):
 @pytest.mark.parametrize(("loss", "delta", "status"), [(0.9, 0, 0), (1.1, 0, 1), (1.1, 1e-6, 0)])
 def test_an_audit_above_a_pure_claim_fails(loss, delta, status, audited, capsys):
     audited.loss = loss
-    found, out, _ = run(capsys, *auditing(), "--delta", delta)
+    found, out, _ = run_command(capsys, *auditing(), "--delta", delta)
     assert found == status
     assert f"largest loss: {loss}" in out
     assert ("ABOVE THE CLAIM" in out) == (status == 1)
@@ -438,19 +379,19 @@ def test_an_audit_above_a_pure_claim_fails(loss, delta, status, audited, capsys)
 
 @pytest.mark.slow
 def test_an_audit_runs(here, capsys):
-    status, out, _ = run(capsys, *auditing("site"))
+    status, out, _ = run_command(capsys, *auditing("site"))
     assert status == 0
     assert "largest loss" in out
 
 
 def test_an_audit_under_replace_one_has_all_rows(audited, capsys):
     words = (*auditing(), "--relation", "replace_one")
-    assert run(capsys, *words)[0] == 0
+    assert run_command(capsys, *words)[0] == 0
     [near] = audited.near
     assert set(near.present.sum(axis=1)) == {40}
     assert np.all((near.present != np.asarray(near.table.present)).sum(axis=1) == 2)
     expected = "--rows must be at most 1000 under replace_one"
-    assert expected in refusal(capsys, *words, "--rows", "1001")
+    assert expected in refusal_line(capsys, *words, "--rows", "1001")
 
 
 def test_progress_has_no_number_of_what_is_private(here, capsys, monkeypatch):
@@ -464,7 +405,7 @@ def test_progress_has_no_number_of_what_is_private(here, capsys, monkeypatch):
     parts = [f"rounds: {done} of 40" for done in range(0, 40, 4)]
     assert shown(True).splitlines() == ["learning ...", *parts]
     words = ("convert", "domain.json", "rows.csv", "t", "--capacity", 9000, "--progress")
-    assert run(capsys, *words)[2] == "reading rows.csv ...\n"
+    assert run_command(capsys, *words)[2] == "reading rows.csv ...\n"
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert shown().startswith("learning ...\r\033[Krounds: 0 of 40")
     assert shown().endswith("\r\033[K")
@@ -472,7 +413,7 @@ def test_progress_has_no_number_of_what_is_private(here, capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_programs_that_are_kept_tell_nothing_of_the_rows(here):
+def test_cached_programs_hold_nothing_of_the_rows(here):
     """Two files of other rows, and of another number of them, have the same programs."""
     variables = {**os.environ, "DPBT_CACHE": str(Path.cwd() / "programs"), "PYTHONPATH": str(ROOT)}
     variables.pop("JAX_COMPILATION_CACHE_DIR", None)
@@ -483,23 +424,23 @@ def test_programs_that_are_kept_tell_nothing_of_the_rows(here):
         files = (path for path in Path("programs").rglob("*") if path.is_file())
         return {path.name: path.read_bytes() for path in files}
 
-    first = programs(*fitting(Path(), "one.json")[:-2])
+    first = programs(*fit_command(Path(), "one.json")[:-2])
     lines = Path("rows.csv").read_text().splitlines(keepends=True)
     Path("rows.csv").write_text("".join([lines[0], *lines[:20:-1]]))
     assert first
-    assert programs(*fitting(Path(), "other.json")[:-2]) == first
+    assert programs(*fit_command(Path(), "other.json")[:-2]) == first
     assert Path("programs").stat().st_mode & 0o777 == 0o700
 
 
 def test_programs_are_not_read_where_others_may_write(tmp_path, monkeypatch):
     kept, before = [], jax.config.jax_compilation_cache_dir
-    monkeypatch.setattr(cached, "keep", kept.append)
+    monkeypatch.setattr(cached, "cache_programs", kept.append)
     monkeypatch.setenv("DPBT_CACHE", str(tmp_path))
     jax.config.update("jax_compilation_cache_dir", None)
     try:
         for mode in (0o700, 0o777, 0o770):
             tmp_path.chmod(mode)
-            cached.keep_for_user()
+            cached.cache_programs_for_user()
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
     assert kept == [tmp_path]
@@ -517,7 +458,7 @@ def test_a_closed_pipe_is_no_error(fitted):
 
 
 def test_help_lists_every_command_on_one_line(capsys):
-    status, out, _ = run(capsys)
+    status, out, _ = run_command(capsys)
     assert status == 0
     assert max(map(len, out.splitlines())) <= 100
     for name in command_line.COMMANDS:

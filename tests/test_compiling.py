@@ -12,7 +12,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.common import programs
+from dpbt.common import compilation
 from dpbt.data import tables
 from dpbt.data.splits import table_of_splits
 from dpbt.models import scoring as prediction
@@ -47,19 +47,19 @@ def greedy(rows, rounds):
 def test_what_is_of_one_bucket_shares_programs_of_fits_and_of_prediction():
     fits, key = training_fit._compiled, jax.random.key(0)
     model = dpbt.fit(key, bits_of(90), greedy(90, 10))
-    before = fits.compiled
+    before = fits.num_compiled
     for rows, rounds in ((81, 9), (96, 9)):
         found = dpbt.fit(key, bits_of(rows), greedy(rows, rounds))
         assert found.hypotheses.leaf.shape[0] == rounds
-    assert fits.compiled == before
+    assert fits.num_compiled == before
 
     batch = np.asarray(bits_of(128).bins)
     everyone = np.asarray(dpbt.decision_function(model, batch))
-    before = prediction.compiled_predictor(prediction.scores_of_rows).compiled
+    before = prediction.compiled_predictor(prediction.scores_of_rows).num_compiled
     for count in (113, 120, 128):
         found = dpbt.decision_function(model, batch[:count])
         np.testing.assert_array_equal(found, everyone[:count])
-    assert prediction.compiled_predictor(prediction.scores_of_rows).compiled == before
+    assert prediction.compiled_predictor(prediction.scores_of_rows).num_compiled == before
 
 
 def test_padding_leaves_a_full_table_as_it_is():
@@ -73,20 +73,20 @@ def test_padding_leaves_a_full_table_as_it_is():
 # Programs that are kept.
 
 
-@programs.keep_compiled(most=2, static_argnames=("times",))
+@compilation.jit_with_bounded_cache(max_programs=2, static_argnames=("times",))
 def _multiplied(array, times):
     return array * times
 
 
 def test_the_programs_used_last_are_kept():
     _multiplied.clear()
-    before, ones = _multiplied.compiled, [np.ones(n, np.float32) for n in range(4)]
+    before, ones = _multiplied.num_compiled, [np.ones(n, np.float32) for n in range(4)]
     for n in (1, 2, 1, 3, 1):  # the third one takes the place of the one for two entries
         np.testing.assert_array_equal(_multiplied(ones[n], 3.0), 3 * ones[n])
-    assert (len(_multiplied), _multiplied.compiled - before) == (2, 3)
+    assert (len(_multiplied), _multiplied.num_compiled - before) == (2, 3)
     _multiplied(ones[2], times=3.0)
     _multiplied(ones[2], 4.0)
-    assert (len(_multiplied), _multiplied.compiled - before) == (2, 5)
+    assert (len(_multiplied), _multiplied.num_compiled - before) == (2, 5)
     _multiplied.clear()
     assert len(_multiplied) == 0
 
@@ -94,9 +94,9 @@ def test_the_programs_used_last_are_kept():
 def test_boost_on_its_own_compiles_once_and_says_what_it_says_under_jit():
     key, table, recipe = jax.random.key(3), bits_of(60), greedy(60, 3)
     alone = dpbt.boost(key, table, recipe)
-    before = training_fit._compiled_boost.compiled
+    before = training_fit._compiled_boost.num_compiled
     again = dpbt.boost(key, table, recipes.bdpe(epsilon=9.0, rows=60, rounds=3, depth=1))
-    assert training_fit._compiled_boost.compiled == before
+    assert training_fit._compiled_boost.num_compiled == before
     assert not np.array_equal(again.scores, alone.scores)
     chex.assert_trees_all_equal(jax.jit(dpbt.boost)(key, table, recipe), alone)
 
@@ -111,9 +111,11 @@ def test_a_fit_waits_until_its_work_is_done(monkeypatch):
 
 
 def test_all_functions_together_keep_a_bounded_number_of_programs(monkeypatch):
-    monkeypatch.setattr(programs, "_KEPT", collections.OrderedDict())
-    monkeypatch.setattr(programs, "MAX_PROGRAMS", 3)
-    functions = [programs.keep_compiled()(lambda number, k=k: number + k) for k in range(5)]
+    monkeypatch.setattr(compilation, "_compiled_programs", collections.OrderedDict())
+    monkeypatch.setattr(compilation, "MAX_PROGRAMS", 3)
+    functions = [
+        compilation.jit_with_bounded_cache()(lambda number, k=k: number + k) for k in range(5)
+    ]
     for function in functions:
         function(jnp.float32(1))
     assert [len(function) for function in functions] == [0, 0, 1, 1, 1]
@@ -169,11 +171,11 @@ def test_a_recipe_that_was_read_is_not_traced_again():
     recipe = recipes.bdpe(epsilon=1.0, rows=100, rounds=2, depth=1)
     jax.monitoring.register_event_duration_secs_listener(note)
     try:
-        first = pricing.draw_specs_of_phase(recipe, "rounds")
+        first = pricing.draw_specs_of_phase(recipe, recipe.learner.round)
         jax.jit(lambda number: number + 1)(1)
         assert traced  # the event has this name
         traced.clear()
-        assert pricing.draw_specs_of_phase(recipe, "rounds") == first
+        assert pricing.draw_specs_of_phase(recipe, recipe.learner.round) == first
     finally:
         jax.monitoring.unregister_event_duration_listener(note)
     assert not traced

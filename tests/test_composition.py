@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -18,16 +17,17 @@ import dpbt
 from dpbt import recipes, tuning
 from dpbt.data.domains import Numeric
 from dpbt.privacy import accounting, conversions, pricing
-from tests.filters import book, line, made
+from tests.support import ROOT
+from tests.support.budget_examples import ledger_line, ledger_of, recipe_by_name
 
-PAGE = Path(__file__).parent.parent / "docs" / "composition.md"
+PAGE = ROOT / "docs" / "composition.md"
 
 # Sums of ledgers.
 
 
 def test_a_sum_has_all_lines_with_their_release_and_the_sum_of_the_deltas():
-    first = dpbt.ledger(made("halfspace_boost", delta=1e-6))
-    second = dpbt.ledger(made("halfspace_boost", delta=3e-6, epsilon=0.5))
+    first = dpbt.ledger(recipe_by_name("halfspace_boost", delta=1e-6))
+    second = dpbt.ledger(recipe_by_name("halfspace_boost", delta=3e-6, epsilon=0.5))
     both = first + second
     assert [each.site for each in both.lines] == ["1.center", "2.center"]
     assert both.delta == first.delta + second.delta
@@ -39,7 +39,7 @@ def test_a_sum_has_all_lines_with_their_release_and_the_sum_of_the_deltas():
 
 
 def test_sums_nest_in_any_order():
-    parts = [dpbt.ledger(made("rf_l", delta=delta)) for delta in (0.0, 1e-6, 1e-7)]
+    parts = [dpbt.ledger(recipe_by_name("rf_l", delta=delta)) for delta in (0.0, 1e-6, 1e-7)]
     one, two, three = parts
     assert (
         (one + two) + three
@@ -65,7 +65,9 @@ def part_of(cost):
     mechanism, epsilon, count, delta = cost
     gaussian = mechanism == "rounded gaussian"
     bits = {"gap": 1e-9, "tail": 1e-15}
-    return book(line(epsilon, count, mechanism, **bits), delta=max(delta, 1e-12 * gaussian))
+    return ledger_of(
+        ledger_line(epsilon, count, mechanism, **bits), delta=max(delta, 1e-12 * gaussian)
+    )
 
 
 @given(st.lists(COSTS, min_size=1, max_size=4))
@@ -82,47 +84,52 @@ def test_a_sum_is_never_above_basic_composition_and_never_below_a_part(costs):
 
 
 def test_relations_people_and_deltas_must_fit():
-    one = dpbt.ledger(made("rf_l"))
+    one = dpbt.ledger(recipe_by_name("rf_l"))
     for words, other in (
         ("one relation", {"relation": "replace_one"}),
         ("one max_rows_per_user", {"max_rows_per_user": 3}),
     ):
         with pytest.raises(ValueError, match=words):
-            one + dpbt.ledger(made("rf_l", **other))
+            one + dpbt.ledger(recipe_by_name("rf_l", **other))
     with pytest.raises(ValueError, match=r"less than 1, got 1\.2"):
-        book(line(1), delta=0.6) + book(line(1), delta=0.6)
+        ledger_of(ledger_line(1), delta=0.6) + ledger_of(ledger_line(1), delta=0.6)
     with pytest.raises(ValueError, match="at least one"):
         accounting.compose_ledgers([])
 
 
-def test_rows_keys_and_what_is_unprotected_show():
+def test_a_sum_of_ledgers_shows_rows_keys_and_unprotected_sites():
     research, release = jax.random.key(0), dpbt.fresh_key()
-    one = dpbt.ledger(made("rf_l", rows=50), release)
-    two = dpbt.ledger(made("rf_l", rows=80), release)
+    one = dpbt.ledger(recipe_by_name("rf_l", rows=50), release)
+    two = dpbt.ledger(recipe_by_name("rf_l", rows=80), release)
     assert (one + one).rows == 50
     assert (one + two).rows is None
     printed = str(one + two)
     assert "release 1: epsilon = 1, rows = 50, release key" in printed
     assert accounting.KEY_WORDS["release"] in printed
 
-    seeded = dpbt.ledger(made("rf_l", rows=80), research)
+    seeded = dpbt.ledger(recipe_by_name("rf_l", rows=80), research)
     assert (one + seeded).key == "research"
     assert accounting.KEY_WORDS["research"] in str(one + seeded)
-    assert (one + dpbt.ledger(made("rf_l"))).key is None
+    assert (one + dpbt.ledger(recipe_by_name("rf_l"))).key is None
 
     published = dpbt.ledger(recipes.bdpe(epsilon=1, rows=1000, calibration="published"))
     assert f"UNPROTECTED: 2. {published.unprotected[0]}" in str(one + published)
 
 
 def test_a_file_keeps_a_sum():
-    total = dpbt.ledger(made("rf_l", rows=50)) + dpbt.ledger(made("bdpe", delta=1e-6))
+    total = dpbt.ledger(recipe_by_name("rf_l", rows=50)) + dpbt.ledger(
+        recipe_by_name("bdpe", delta=1e-6)
+    )
     kept = json.loads(json.dumps(accounting.to_json(total)))
     assert accounting.from_json(kept) == total
-    assert "parts" not in accounting.to_json(dpbt.ledger(made("rf_l")))
+    assert "parts" not in accounting.to_json(dpbt.ledger(recipe_by_name("rf_l")))
 
 
 def test_a_statement_of_a_sum_is_about_all_releases():
-    one, two = dpbt.ledger(made("rf_l", rows=50)), dpbt.ledger(made("bdpe", rows=80, delta=1e-6))
+    one, two = (
+        dpbt.ledger(recipe_by_name("rf_l", rows=50)),
+        dpbt.ledger(recipe_by_name("bdpe", rows=80, delta=1e-6)),
+    )
     text = dpbt.statement(one + two)
     assert text.startswith("# Privacy statement: 2 releases together")
     assert f"epsilon = {(one + two).epsilon:.6g} and" in text
@@ -137,7 +144,10 @@ def test_a_choice_adds_up_with_nothing_and_is_refused_in_words():
     options = {"epsilon": 1.0, "delta": 1e-6, "rows": 300, "domain": domain, "rounds": 2}
     grid = {"step": [0.1, 0.3]}
     candidates = tuning.candidates(recipes.oblivious_boost, selection, grid=grid, **options)
-    chosen, plain = tuning.planned_ledger(candidates, selection), dpbt.ledger(made("bdpe"))
+    chosen, plain = (
+        tuning.planned_ledger(candidates, selection),
+        dpbt.ledger(recipe_by_name("bdpe")),
+    )
     assert chosen.rho == chosen.mu == math.inf
     assert sum([chosen]) is chosen
     for parts in ((chosen, plain), (plain, chosen)):
@@ -165,7 +175,7 @@ def test_a_choice_adds_up_with_nothing_and_is_refused_in_words():
 )
 def test_the_accountants_of_dp_accounting_agree(name, delta, relation):
     """The truth is between the best attack and ours; PLD is the truth of Gaussian ledgers."""
-    total = dpbt.ledger(made(name, delta=delta, relation=relation))
+    total = dpbt.ledger(recipe_by_name(name, delta=delta, relation=relation))
     at, event = delta or 1e-6, total.dp_event()
     bits, zcdp = total.sampler_epsilon + 1e-4, total.epsilon_at(at, "zcdp")
     selects = any(line.mechanism in ("exponential", "noisy max") for line in total.lines)

@@ -78,30 +78,33 @@ def model():
     ],
 )
 def test_the_first_difference_of_two_kinds_is_named(first, second, words):
-    here, there = domains.declare({"c": first}), domains.declare({"c": second})
+    here, there = (
+        domains.as_declared_domain({"c": first}),
+        domains.as_declared_domain({"c": second}),
+    )
     assert here != there
     with pytest.raises(ValueError, match=f"than that of B: column 'c' {words}"):
-        domains.check_same(here, there, "A", "B")
+        domains.check_same_domain(here, there, "A", "B")
 
 
-def test_a_column_more_is_named():
+def test_a_refusal_names_the_additional_column():
     fewer = {"x": UNIT["x"]}
     assert "there are 1 columns in A and 2 in B; column 'on' is in B alone" in str(
-        domains.difference(fewer, UNIT, "A", "B")
+        domains.describe_difference(fewer, UNIT, "A", "B")
     )
-    assert "column 'on' is in A alone" in str(domains.difference(UNIT, fewer, "A", "B"))
+    assert "column 'on' is in A alone" in str(domains.describe_difference(UNIT, fewer, "A", "B"))
 
 
 def test_a_declared_domain_is_a_domain_of_equal_value_and_hash():
-    one, two = domains.declare(UNIT), domains.declare({**UNIT})
+    one, two = domains.as_declared_domain(UNIT), domains.as_declared_domain({**UNIT})
     assert one == two == UNIT
     assert one == {**UNIT}
     assert hash(one) == hash(two)
-    assert domains.difference(one, UNIT) is None
+    assert domains.describe_difference(one, UNIT) is None
     assert pickle.loads(pickle.dumps(one)) == one
-    assert one != domains.declare(dict(reversed(UNIT.items())))
+    assert one != domains.as_declared_domain(dict(reversed(UNIT.items())))
     assert dict(reversed(UNIT.items())) != one
-    assert domains.declare(one) is one
+    assert domains.as_declared_domain(one) is one
     assert list(one.items()) == list(UNIT.items())
     assert jax.tree.leaves(one) == []
     np.testing.assert_array_equal(domains.encode(one, columns()[0]), table_of().bins)
@@ -111,7 +114,7 @@ def test_equal_declarations_that_are_written_otherwise_are_one():
     """As files and Python write numbers and words."""
     first = {"a": Numeric(0, 1, bins=10), "b": Nominal((1, 2)), "c": Boolean()}
     second = {"a": Numeric(0.0, 1.0), "b": Nominal(("1", "2.0")), "c": Boolean(1, 0)}
-    assert domains.declare(first) == domains.declare(second)
+    assert domains.as_declared_domain(first) == domains.as_declared_domain(second)
 
 
 # Every entry.
@@ -311,7 +314,12 @@ def test_domains_of_one_shape_share_the_programs_of_a_fit_a_sweep_and_an_audit(t
         near = audit.neighbours(table, ADD_REMOVE)
         audit.audit(KEY, near._replace(present=near.present[:2]), recipe, 1)
         runs = with_programs._compiled, with_programs._compiled_sooner
-        counts.append([run.compiled for run in (*runs, audit._compared, audit._releases)])
+        counts.append(
+            [
+                run.num_compiled
+                for run in (*runs, audit._transcript_losses, audit._sample_transcripts)
+            ]
+        )
     assert counts[0] == counts[1]
 
     masks = np.ones((1, ROWS), bool)

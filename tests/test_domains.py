@@ -6,12 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 
-import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
-from dpbt.data.splits import splits_of
 from dpbt.learners.hypotheses import describe_bins
 from dpbt.recipes.oblivious import attributes_of
+from tests.support.example_tables import library_splits
 
 DOMAIN = {
     "age": Numeric(0, 100, bins=4, missing=True),
@@ -68,13 +67,7 @@ HAND = [
 ]
 
 
-def library_splits(domain, columns):
-    """bool[N, S]: the splits of the library's table of these columns."""
-    labels = [True] * len(next(iter(columns.values())))
-    return np.asarray(splits_of(dpbt.table(domain, columns, labels, negative="0", positive="1")))
-
-
-def test_kinds_by_hand():
+def test_columns_of_every_kind_are_encoded_as_by_hand():
     for kind, values, bins, yes, no in HAND:
         assert encode({"x": kind}, {"x": values})[:, 0].tolist() == bins
         said = domains.predicates({"x": kind})
@@ -86,7 +79,7 @@ def test_kinds_by_hand():
         np.testing.assert_array_equal(library_splits({"x": kind}, {"x": values}), expected)
 
 
-def test_positions_by_hand():
+def test_positions_are_those_computed_by_hand():
     cut, gains = Numeric(0, 120, cuts=(18, 65.5), missing=True), Numeric(0, 9999, 4, scale="log")
     grid = domains.splits({"x": cut}).position
     assert grid[:, :4].tolist() == [[0, 0.5, 1, 0], [0, 0, 0, 1]]
@@ -100,7 +93,7 @@ def test_positions_by_hand():
         np.testing.assert_array_equal(found, np.float32(expected))
 
 
-def test_bins_in_words():
+def test_a_bin_is_described_in_words():
     """And what oblivious trees cut of each kind."""
     cut = Numeric(0, 1e8, cuts=(0.1, 1 / 3, 1234567, 12345678.5))
     said = [split.yes for split in domains.predicates({"x": cut})]
@@ -199,7 +192,7 @@ def read(tmp_path):
     return one
 
 
-def test_every_declaration_from_json(read):
+def test_every_declaration_is_read_from_json(read):
     assert read() == ({"x": Numeric(0, 1), "c": Nominal(("a", "b"))}, Label("y", "1", "0"))
     again, _ = read(columns={name: msgspec.to_builtins(kind) for name, kind in KINDS.items()})
     assert again == KINDS
@@ -207,7 +200,7 @@ def test_every_declaration_from_json(read):
 
 
 @pytest.mark.parametrize(("entry", "label"), LABELS)
-def test_every_label_from_json(read, entry, label):
+def test_every_label_is_read_from_json(read, entry, label):
     assert read(label={"column": "y", **entry})[1] == label
     found = read(label={"column": "y", **entry}, weight={"column": "w", "most": 3})[1]
     assert found == msgspec.structs.replace(label, weight=WeightColumn("w", 3))

@@ -8,19 +8,19 @@ import dpbt
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.owners import effects
 from dpbt.owners.effects import attribute_effects, partial_dependence
-from tests.pictured import DOMAIN, EVERY, MODELS, N_BINS, VOTES, Saved
+from tests.support.random_models import DOMAIN, EVERY_ROW, MODELS, N_BINS, VOTES, SavedModels
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    return Saved(tmp_path_factory.mktemp("models"))
+    return SavedModels(tmp_path_factory.mktemp("models"))
 
 
 def asked(model, of="score"):
     """What the model says of every row of the domain."""
     if of == "score":
-        return np.asarray(dpbt.decision_function(model, EVERY), np.float64)
-    shares = np.asarray(dpbt.predict_proba(model, EVERY), np.float64)
+        return np.asarray(dpbt.decision_function(model, EVERY_ROW), np.float64)
+    shares = np.asarray(dpbt.predict_proba(model, EVERY_ROW), np.float64)
     return shares[:, 1] if shares.shape[1] == 2 else shares
 
 
@@ -28,7 +28,7 @@ def mean_by(columns, values):
     """The mean over all rows of the domain with given bins, row by row."""
     sums = np.zeros([N_BINS[column] for column in columns])
     counts = np.zeros_like(sums)
-    for row, value in zip(EVERY, values, strict=True):
+    for row, value in zip(EVERY_ROW, values, strict=True):
         place = tuple(row[column] for column in columns)
         sums[place] += value
         counts[place] += 1
@@ -40,7 +40,7 @@ def total_effects(values):
     found = {}
     for column, name in enumerate(DOMAIN):
         alike = {}
-        for row, value in zip(EVERY, values, strict=True):
+        for row, value in zip(EVERY_ROW, values, strict=True):
             alike.setdefault(tuple(np.delete(row, column)), []).append(value)
         found[name] = np.mean([np.var(group) for group in alike.values()])
     return found
@@ -78,12 +78,12 @@ def test_effects_are_variances_over_every_row(saved, name):
     assert variances == sorted(variances, reverse=True)
 
 
-@pytest.mark.parametrize("name", ["oblivious", "halfspace"])
+@pytest.mark.parametrize("name", ["oblivious", pytest.param("halfspace", marks=pytest.mark.slow)])
 def test_drawn_rows_estimate_averages_and_tell_their_error(name, monkeypatch):
     model = MODELS[name]
     exact = {e.attribute: e.variance for e in attribute_effects(model, DOMAIN)}
     means = partial_dependence(model, "rank", DOMAIN)
-    monkeypatch.setattr(effects, "WHOLE", 0)
+    monkeypatch.setattr(effects, "MAX_EXACT_COMBINATIONS", 0)
     first, second = (attribute_effects(model, DOMAIN, draws=200) for _ in range(2))
     assert first == second
     for effect in first:
@@ -113,7 +113,7 @@ def fitted(epsilon, rounds=2, **options):
 
 
 @pytest.mark.slow
-def test_without_noise_what_is_drawn_again_is_the_model(tmp_path):
+def test_without_noise_a_model_drawn_again_is_the_model_itself(tmp_path):
     *_, model = fitted(np.inf, scores_fraction=0.1, marginals_fraction=0.1)
     assert len(model.transcript.prologue) == len(model.transcript.epilogue) == 1
     for again in effects.redrawn_models(model)[::8]:
@@ -129,7 +129,7 @@ def test_without_noise_what_is_drawn_again_is_the_model(tmp_path):
 def test_noise_that_is_drawn_again_moves_a_shape_as_other_keys_do(monkeypatch):
     """Of one round, whose noise no later round takes back; in 400 runs under one public key."""
     recipe, table, model = fitted(2.0, rounds=1)
-    monkeypatch.setattr(effects, "REDRAWS", 400)
+    monkeypatch.setattr(effects, "NUM_REDRAWS", 400)
     ran = jax.jit(
         jax.vmap(lambda key: dpbt.boost(key, table, recipe, jax.random.key(1)).hypotheses)
     )

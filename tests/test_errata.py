@@ -5,7 +5,6 @@ import re
 import statistics
 from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,9 +16,9 @@ from dpbt.learners import random_tree
 from dpbt.privacy import sensitivity
 from experiments.common import aggregated, forest_bounds
 from experiments.papers.bun_2020 import settings as bun_settings
-from tests.reference_smooth import capped_scaling
+from tests.support import ROOT
+from tests.support.references.lazy_boosting import capped_scaling
 
-ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "errata.md"
 
 
@@ -379,7 +378,7 @@ def test_a_discrete_gaussian_is_not_gdp_and_a_rounded_one_is(sigma):
     assert discrete > 1 / sigma * (1 + 1e-6)
 
 
-def test_constants_that_slipped():
+def test_constants_that_the_papers_print_wrong():
     """Those of the table of slips, in its order, and the meanings of Lap."""
     alpha = 0.3  # Definition 6: partial losses of a factor f have the risk f alpha + 1 - alpha at
     assert 1 * alpha + 1 - alpha == 1 != 2 * alpha + 1 - alpha  # u just above 1/2

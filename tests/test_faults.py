@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from dpbt.common import storage
-from dpbt.owners.cli.shared import BAD_INPUT, Parser, keep, status_of
-from tests import worker
-from tests.test_sweeps import digests
+from dpbt.owners.cli.shared import BAD_INPUT, Parser, run_command_line, save_or_rescue
+from tests.support import worker_process
+from tests.support.worker_process import digests_of_files
 
 FULL = Path("/dev/full")
 
 
 @pytest.fixture
-def whole(tmp_path_factory, idle):
+def whole(tmp_path_factory, sweeps_without_training):
     """The folder of a sweep that nothing happened to."""
     folder = tmp_path_factory.mktemp("whole")
-    worker.sweep(folder)
+    worker_process.run_sweep(folder)
     return folder
 
 
@@ -36,6 +36,7 @@ def damage(path):
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 def test_a_result_that_is_cut_off_or_damaged_is_found_and_fitted_again(tmp_path, whole):
     folder = shutil.copytree(whole, tmp_path / "copy")
     cut(folder / "t1.jsonl")
@@ -43,13 +44,13 @@ def test_a_result_that_is_cut_off_or_damaged_is_found_and_fitted_again(tmp_path,
     (folder / "t0.jsonl").rename(folder / "t0.part")
     cut(folder / "t0.part")
     with pytest.warns(RuntimeWarning) as warned:
-        report = worker.sweep(folder)
+        report = worker_process.run_sweep(folder)
     said = "\n".join(str(warning.message) for warning in warned)
     for name in ("t0.part", "t1.jsonl", "t2.jsonl"):
         assert f"{name}: cut off or damaged; fits that it lacks are run again" in said
     assert 0 < report.fits < 162
     assert report.fits + report.reused == 162
-    assert digests(folder) == digests(whole)
+    assert digests_of_files(folder) == digests_of_files(whole)
 
 
 def test_a_second_run_in_a_folder_is_refused_and_the_first_goes_on(tmp_path, whole, monkeypatch):
@@ -60,13 +61,13 @@ def test_a_second_run_in_a_folder_is_refused_and_the_first_goes_on(tmp_path, who
     def another(fits):
         if not refused:
             with pytest.raises(ValueError, match="another run is at work in") as error:
-                worker.sweep(tmp_path)
+                worker_process.run_sweep(tmp_path)
             refused.append(str(error.value))
 
-    worker.sweep(tmp_path, progress=another)
+    worker_process.run_sweep(tmp_path, progress=another)
     assert len(refused) == 1
-    assert digests(tmp_path) == digests(whole)
-    worker.sweep(tmp_path)  # nobody holds the folder any more
+    assert digests_of_files(tmp_path) == digests_of_files(whole)
+    worker_process.run_sweep(tmp_path)  # nobody holds the folder any more
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no /dev/full")
@@ -80,17 +81,17 @@ def test_a_full_disk_is_one_line_and_leaves_the_former_file(tmp_path, capsys):
             full.write("more than there is room for")
 
     parser = Parser()
-    parser.set_defaults(program=lambda _: storage.write_whole(path, write))
-    assert status_of(parser, []) == BAD_INPUT
+    parser.set_defaults(program=lambda _: storage.write_atomically(path, write))
+    assert run_command_line(parser, []) == BAD_INPUT
     assert capsys.readouterr().err == f"error: {path}: {os.strerror(errno.ENOSPC)}\n"
     assert path.read_text() == "former"
     assert os.listdir(tmp_path) == ["result.csv"]
 
 
 def test_a_lock_that_a_killed_run_left_holds_nobody_off(tmp_path):
-    (tmp_path / storage.LOCK).touch()
+    (tmp_path / storage.LOCK_FILE_NAME).touch()
     with storage.lock_folder(tmp_path):
-        assert (tmp_path / storage.LOCK).exists()
+        assert (tmp_path / storage.LOCK_FILE_NAME).exists()
     assert os.listdir(tmp_path) == []
 
 
@@ -106,7 +107,7 @@ def test_a_model_that_the_disk_does_not_take_is_kept_elsewhere(tmp_path, capsys,
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         file.write_text("the model")
 
-    kept = keep(path, save)
+    kept = save_or_rescue(path, save)
     assert kept.read_text() == "the model"
     assert kept.is_relative_to(elsewhere)
     warning = f"warning: {path}: {os.strerror(errno.ENOSPC)}; move {kept} there\n"
@@ -117,14 +118,14 @@ def test_a_model_that_the_disk_does_not_take_is_kept_elsewhere(tmp_path, capsys,
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
     with pytest.raises(OSError, match=r"model\.json"):
-        keep(path, never)
+        save_or_rescue(path, never)
 
 
-def test_what_a_kill_left_is_removed_and_a_file_of_a_person_stays(tmp_path):
+def test_leftovers_of_a_kill_are_removed_and_a_persons_file_stays(tmp_path):
     own = ".dpbt-mine.csv", ".dpbt-other-abcd_123.csv", ".new-archived.csv"
     for name in (".dpbt-new-abcd_123.csv", *own):
         (tmp_path / name).write_text("predictions")
     storage.remove_leftover(tmp_path / "new.csv")
-    storage.write_whole(tmp_path / "new.csv", lambda part: part.write_text("new"))
+    storage.write_atomically(tmp_path / "new.csv", lambda part: part.write_text("new"))
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [*own, "new.csv"]

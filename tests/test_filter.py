@@ -16,8 +16,18 @@ from dpbt import recipes
 from dpbt.owners import filter as filters
 from dpbt.privacy import conversions, mechanisms
 from dpbt.privacy.outside import EpsilonDeltaDpEvent
-from tests import noise
-from tests.filters import DOMAIN, POOL, RECIPES, ROWS, book, filter_of, line, made, pooled
+from tests.support import recipe_noise
+from tests.support.budget_examples import (
+    DOMAIN,
+    POOL,
+    RECIPES,
+    ROWS,
+    filter_of,
+    ledger_line,
+    ledger_of,
+    recipe_by_name,
+    recipe_of_pool,
+)
 
 # What a filter takes and refuses.
 
@@ -42,15 +52,15 @@ def test_bad_terms_are_refused(options, words):
 
 
 UNCOUNTED = {
-    "no pure epsilon": ("epsilon", lambda: made("rf_l", delta=1e-6), r"\['leaf'\]"),
-    "not Gaussian": ("mu", lambda: made("bdpe", delta=1e-6), "'split_0', 'split_1'"),
+    "no pure epsilon": ("epsilon", lambda: recipe_by_name("rf_l", delta=1e-6), r"\['leaf'\]"),
+    "not Gaussian": ("mu", lambda: recipe_by_name("bdpe", delta=1e-6), "'split_0', 'split_1'"),
     "unprotected": (
         "epsilon",
         lambda: recipes.bdpe(epsilon=1, rows=ROWS, calibration="published"),
         "UNPROTECTED",
     ),
     **{
-        f"{name}, {measure}": (measure, functools.partial(made, "rf_l", **options), words)
+        f"{name}, {measure}": (measure, functools.partial(recipe_by_name, "rf_l", **options), words)
         for measure in ("epsilon", "rho", "mu")
         for name, options, words in (
             ("no noise", {"epsilon": math.inf}, r"\['leaf'\]"),
@@ -68,9 +78,9 @@ def test_recipes_that_no_sum_covers_are_refused_and_cost_nothing(name):
     budget = filter_of(measure)
     with pytest.raises(ValueError, match=words):
         budget.take(make())
-    floats = structs.replace(line(0.1, mechanism="rounded gaussian"), exact=False)
+    floats = structs.replace(ledger_line(0.1, mechanism="rounded gaussian"), exact=False)
     with pytest.raises(ValueError, match=r"\['x'\] have no proved"):
-        budget.terms.charge(book(floats, rows=ROWS))
+        budget.terms.charge(ledger_of(floats, rows=ROWS))
     assert budget.spent == budget.ledger.epsilon == 0
     assert budget.remaining == budget.budget
 
@@ -117,7 +127,7 @@ def test_outside_releases_cost_what_their_events_say_or_are_refused(name):
 
 
 def test_the_events_of_a_ledger_cost_what_it_costs_and_replaced_values_move_twice():
-    recipe = made("rf_l", delta=1e-6)
+    recipe = recipe_by_name("rf_l", delta=1e-6)
     for measure in ("rho", "mu"):
         own, other = filter_of(measure), filter_of(measure)
         own.take(recipe)
@@ -139,7 +149,7 @@ def test_the_events_of_a_ledger_cost_what_it_costs_and_replaced_values_move_twic
 
 def test_the_boundary_is_exact():
     """A charge of the last float fits, and one of the next float does not."""
-    budget, quiet = filter_of("epsilon", 1.0), book(line(0.5))
+    budget, quiet = filter_of("epsilon", 1.0), ledger_of(ledger_line(0.5))
 
     def pay(cost):
         budget._pay("x", filters.Charge(cost=cost, gap=0.0, tail=0.0), quiet, None, None)
@@ -159,8 +169,8 @@ def test_the_boundary_is_exact():
 
 def test_costs_are_rounded_up():
     third = 1 / 3
-    charge = filter_of("epsilon").terms.charge(book(line(third, 7), rows=ROWS))
-    assert Fraction(charge.cost) > 7 * Fraction(line(third).epsilon)
+    charge = filter_of("epsilon").terms.charge(ledger_of(ledger_line(third, 7), rows=ROWS))
+    assert Fraction(charge.cost) > 7 * Fraction(ledger_line(third).epsilon)
     assert charge.cost == pytest.approx(7 * third, rel=1e-14)
     # The float 0.1 is above a tenth, and the float 0.3 below three of them.
     assert filters.round_up_to_float(Fraction(1, 10)) == 0.1
@@ -176,24 +186,24 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
     if name == "halfspace_boost" and measure == "epsilon":
         pytest.skip("halfspaces have no pure guarantee")
     terms = filter_of(measure).terms
-    recipe = made(name, delta=terms.delta)
+    recipe = recipe_by_name(name, delta=terms.delta)
     total = dpbt.ledger(recipe)
     cost = 2 * sum(Fraction(each.gap) for each in total.lines) * (measure == "epsilon")
     least = dict.fromkeys((each.site for each in total.lines), math.inf)
-    for part in recipe.learner.parts:
-        for bound in (0.0, 0.3, 8.0) if part == "rounds" else (0.0,):
-            for site, draw in noise.drawn(recipe, part, bound).items():
+    for phase in recipe.learner.phases:
+        for bound in (0.0, 0.3, 8.0) if phase.repeats else (0.0,):
+            for site, draw in recipe_noise.draw_specs_by_site(recipe, phase, bound).items():
                 if draw.mechanism.price.reads_rows:
-                    least[site] = min(least[site], float(np.min(draw.scale / draw.most)))
+                    least[site] = min(least[site], float(np.min(draw.scale / draw.max_sensitivity)))
     for each in total.lines:
         drawn = mechanisms.BY_NAME[each.mechanism].cost(1.0, least[each.site])
         cost += each.count * Fraction(float(getattr(drawn, measure)))
     assert terms.charge(total).cost >= cost
 
 
-def test_finite_bits_are_paid_for():
-    quiet = book(line(0.1), rows=ROWS)
-    bits = book(line(0.1, gap=1e-6, tail=1e-12), rows=ROWS)
+def test_the_finite_bits_of_samplers_are_paid_for():
+    quiet = ledger_of(ledger_line(0.1), rows=ROWS)
+    bits = ledger_of(ledger_line(0.1, gap=1e-6, tail=1e-12), rows=ROWS)
     for measure, least in (("epsilon", 1.99e-6), ("rho", 1e-9)):
         terms = filter_of(measure, 1.0).terms
         assert terms.charge(bits).cost - terms.charge(quiet).cost > least
@@ -230,7 +240,7 @@ def test_whatever_is_taken_the_joint_ledger_is_within_the_filter(measure):
     for place, epsilon in 2 * list(itertools.product(range(len(POOL)), (0.3, 0.1))):
         before = budget.spent
         try:
-            budget.take(pooled(place, epsilon))
+            budget.take(recipe_of_pool(place, epsilon))
         except ValueError:
             assert budget.spent == before
         else:
@@ -264,7 +274,7 @@ def test_a_share_of_what_is_left_costs_that_share(measure, name):
         used = before - budget.remaining
         assert share * before * (1 - 2e-6) <= used <= share * before * (1 + 1e-12)
     with pytest.raises(ValueError, match="is left"):
-        budget.check(made("rf_l", delta=budget.terms.delta))
+        budget.check(recipe_by_name("rf_l", delta=budget.terms.delta))
 
 
 def test_bad_shares_and_options_are_refused():
@@ -305,7 +315,7 @@ def test_a_fit_is_paid_for_and_is_the_fit_of_dpbt(table):
         dpbt.fit(dpbt.fresh_key(), table, recipe, filter=budget)
 
 
-def test_what_a_fit_refuses_of_its_arguments_costs_nothing(table):
+def test_a_fit_that_refuses_its_arguments_costs_nothing(table):
     budget, key, once = dpbt.Filter(1.0, rows=ROWS), dpbt.fresh_key(), recipes.bdpe(**SMALL)
     for arguments, options in (
         ((3, table, once), {}),

@@ -20,9 +20,8 @@ import pytest
 
 import dpbt
 from dpbt.owners import filter as filters
-from dpbt.privacy import mechanisms
-from dpbt.privacy.pricing import ledger_line
-from tests.filters import ROWS, book, filter_of, line, pooled
+from dpbt.privacy import mechanisms, pricing
+from tests.support.budget_examples import ROWS, filter_of, ledger_line, ledger_of, recipe_of_pool
 
 
 @pytest.fixture
@@ -37,7 +36,9 @@ def opened(path, epsilon=1.0):
 
 def pay(budget, cost=0.05):
     """A raw charge, which needs no recipe."""
-    budget._pay("x", filters.Charge(cost=cost, gap=0.0, tail=0.0), book(line(0.05)), None, None)
+    budget._pay(
+        "x", filters.Charge(cost=cost, gap=0.0, tail=0.0), ledger_of(ledger_line(0.05)), None, None
+    )
 
 
 def edited(path, *statements):
@@ -61,8 +62,8 @@ def test_filters_of_one_file_share_a_budget(path):
     first = filter_of("rho", 1.0, path=path)
     second = dpbt.Filter.open(path)
     assert repr(second) == repr(first)
-    second.take(pooled(3, 0.3))
-    first.take(pooled(3, 0.3))
+    second.take(recipe_of_pool(3, 0.3))
+    first.take(recipe_of_pool(3, 0.3))
     assert first.spent == second.spent == pytest.approx(2 * first.ledger.parts[0].rho, rel=1e-5)
     assert first.ledger == dpbt.Filter.open(path).ledger
     assert str(first) == str(second)
@@ -111,17 +112,17 @@ def test_a_full_disk_refuses_before_anything_is_paid(path):
     budget = opened(path)
     with full_disk():
         with pytest.raises(OSError, match=re.escape(str(path))):
-            budget.take(pooled(0, 0.1))
+            budget.take(recipe_of_pool(0, 0.1))
         with pytest.raises(OSError, match="another"):
             opened(path.with_name("another.db"))
     assert budget.spent == 0
     assert not path.with_name("another.db").exists()
-    budget.take(pooled(0, 0.1))
+    budget.take(recipe_of_pool(0, 0.1))
 
 
 def test_a_file_knows_the_keys_of_its_releases_and_the_runs_they_paid_for(path):
     """`paying` pays for the run it is called with, and for no other under the key."""
-    key, budget, recipe = jax.random.key(7), opened(path), pooled(0, 0.1)
+    key, budget, recipe = jax.random.key(7), opened(path), recipe_of_pool(0, 0.1)
     for each in (budget, dpbt.Filter.open(path)):
         each.payment_callback(recipe, key)("a run")
     spent, other = budget.spent, dpbt.Filter.open(path)
@@ -275,7 +276,7 @@ def test_a_filter_without_a_file_ends_with_it():
 def test_draws_by_a_mechanism_of_ones_own_still_count(path):
     """Their costs are in the file."""
     own = mechanisms.discrete_laplace._replace(name="my own")
-    mine = book(ledger_line("x", own, "counts", 1.0, 2.0, "none", moved=1), rows=ROWS)
+    mine = ledger_of(pricing.ledger_line("x", own, "counts", 1.0, 2.0, "none", moved=1), rows=ROWS)
     budget = opened(path)
     budget._pay("x", budget.terms.charge(mine), mine, None, None)
     loaded = dpbt.Filter.open(path)

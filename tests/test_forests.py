@@ -15,12 +15,11 @@ import dpbt
 from dpbt import recipes
 from dpbt.models import scoring as prediction
 from dpbt.privacy import boundary, mechanisms
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import GRID, Table
-from tests import noise
-from tests.conftest import random_table
-from tests.noise import scales
-from tests.tables import allowing
+from tests.support import recipe_noise
+from tests.support.example_tables import random_table, with_allowed_splits
+from tests.support.recipe_noise import scale_by_site
 
 PUBLIC = jax.random.key(2**31)
 
@@ -83,13 +82,14 @@ def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
     return theta, counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "epsilon"), [("forest", 3.0), ("disjoint", np.inf)])
 def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     recipe = EVERY_RECIPE[name](epsilon=epsilon)
     key = jax.random.key(5)
     model = BOOST(key, table, recipe, PUBLIC)
     releases = model.transcript.rounds
-    keys = step.phase_keys(step.derive_recipe_key(key, recipe), recipe).rounds
+    keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
     zero = jnp.zeros(releases["leaf"].shape[1:], jnp.int32)
 
     def noise(t, scale):
@@ -97,7 +97,7 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
         return np.asarray(mechanisms.discrete_laplace.sample(site_key, zero, scale), np.float64)
 
     theta, counts = plain_theta(
-        releases, table, noise, scales(recipe)["leaf"], GRID, name == "disjoint"
+        releases, table, noise, scale_by_site(recipe)["leaf"], GRID, name == "disjoint"
     )
     np.testing.assert_allclose(model.hypotheses.leaf, theta, atol=2e-4)
     used = sum(count.sum() for count in counts)
@@ -118,6 +118,7 @@ def same(mine, theirs):
     np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @every_recipe
 def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, make):
     """Their structure is that of any rows."""
@@ -146,6 +147,7 @@ def test_attributes_and_thresholds_are_uniform(table):
     assert stats.kstest(np.asarray(releases["fallback"]).reshape(-1), "uniform").pvalue > 1e-6
 
 
+@pytest.mark.slow
 def test_rows_are_given_to_trees_uniformly_and_once():
     table = random_table(0, 4000, 3)
     recipe = recipes.random_forest(epsilon=np.inf, rows=4000, rounds=5, depth=2, disjoint=True)
@@ -166,10 +168,10 @@ def test_votes_are_those_of_a_loop():
         expected["threshold"].append(sum(column) / 6 > 0.5)
     for voting, answers in expected.items():
         np.testing.assert_array_equal(
-            prediction.answers_of_votes(jnp.asarray(theta), voting), answers
+            prediction.predictions_of_votes(jnp.asarray(theta), voting), answers
         )
     assert expected["majority"][2] != expected["threshold"][2]
-    vote = functools.partial(prediction.answers_of_votes, jnp.asarray(theta), "probabilistic")
+    vote = functools.partial(prediction.predictions_of_votes, jnp.asarray(theta), "probabilistic")
     coins = jax.vmap(vote)(jax.random.split(jax.random.key(0), 4000))
     mean = theta.mean(axis=0)
     z = (np.mean(coins, axis=0) - mean) / np.sqrt(mean * (1 - mean) / 4000)
@@ -177,6 +179,7 @@ def test_votes_are_those_of_a_loop():
     assert np.mean(z**2) == pytest.approx(1, abs=0.5)
 
 
+@pytest.mark.slow
 def test_rounds_that_did_not_happen_have_no_vote(table):
     many = recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 7], depth=4)
     key, small = jax.random.key(0), recipes.setting(many, 0)
@@ -221,14 +224,14 @@ def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
         if factor is not None:
             same = make is recipes.rf_e and choice.get("calibration") == "published"
             twice = 2 if relation == "replace_one" and not same else 1
-            assert scales(recipe)["leaf"] / GRID == pytest.approx(
+            assert scale_by_site(recipe)["leaf"] / GRID == pytest.approx(
                 factor * twice * 7 / epsilon, rel=1e-5
             )
-        drawn = noise.drawn(recipe, "rounds")
+        drawn = recipe_noise.draw_specs_by_site(recipe, "rounds")
         assert set(drawn) == {line.site for line in book.lines}
 
 
 def test_tables_that_random_trees_cannot_read_are_refused():
     bits, forest = random_table(0, 60, 5), EVERY_RECIPE["forest"](epsilon=1.0)
     with pytest.raises(ValueError, match="allowed must be None"):
-        grown(jax.random.key(0), allowing(bits, np.ones(5, bool)), forest)
+        grown(jax.random.key(0), with_allowed_splits(bits, np.ones(5, bool)), forest)

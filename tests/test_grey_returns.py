@@ -131,7 +131,7 @@ def test_a_private_learner_may_return_what_compares_by_identity(make):
 
 
 @pytest.mark.parametrize("make", UNKNOWN.values(), ids=UNKNOWN)
-def test_what_cannot_be_compared_is_no_certificate_and_is_reported(make, monkeypatch):
+def test_values_that_cannot_be_compared_are_reported_and_give_no_certificate(make, monkeypatch):
     monkeypatch.setattr("dpbt.audit.contents.MAX_PARTS", 900)
     found = grey(returning(make), runs=8)
     assert found.epsilon <= 1

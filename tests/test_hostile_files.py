@@ -21,8 +21,8 @@ from dpbt.common.storage import checksum
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.training import checkpoint
-from tests import test_tuning, worker
-from tests.test_saving import DOMAIN, fitted, raw_rows
+from tests.support import tuning_examples, worker_process
+from tests.support.fitted_models import DOMAIN, model_of_kind, random_raw_columns
 
 HUGE = 10**400
 """An integer that no float holds."""
@@ -93,18 +93,18 @@ MUTATIONS = 125
 """Of each of eight models, and of a manifest."""
 
 DEEP = "[" * 100_000
-ROWS = raw_rows(1, 20)
+ROWS = random_raw_columns(1, 20)
 
 
 def tuned_model():
     selection = tuning.selection()
-    made = test_tuning.candidates(selection)
-    return dpbt.tune(test_tuning.KEY, test_tuning.people(), made, selection).model
+    made = tuning_examples.candidate_recipes(selection)
+    return dpbt.tune(tuning_examples.KEY, tuning_examples.table_of_people(), made, selection).model
 
 
 MODELS = {
     **{
-        name: functools.partial(lambda name: fitted(name), name)
+        name: functools.partial(lambda name: model_of_kind(name), name)
         for name in ("bdpe", "oblivious", "forest-exact", "halfspace", "several", "number")
     },
     "tuned": tuned_model,
@@ -134,8 +134,8 @@ def use_model(path):
 def use_table(path):
     """What can be asked of the manifest of a table in chunks."""
     table = dpbt.blocks.open_folder(path.parent)
-    yield lambda: (repr(table), table.splits, table.identity, table.declared)
-    yield lambda: list(table.pieces(100))
+    yield lambda: (repr(table), table.splits, table.identity, table.declarations_text)
+    yield lambda: list(table.iter_rows(100))
     yield lambda: table.has_domain(DOMAIN)
 
 
@@ -166,19 +166,19 @@ def try_all(path, content, use, number):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODELS)
-def test_changed_models(name, tmp_path):
+def test_changed_model_files_are_refused_or_read_as_valid(name, tmp_path):
     path = tmp_path / "model.json"
     try_all(path, written(name, path), use_model, MUTATIONS)
 
 
 def table_file(folder):
-    domain, columns, labels = worker.random_bins(3, 300)
+    domain, columns, labels = worker_process.random_rows(3, 300)
     convert.convert([convert.RawRows(columns, labels)], domain, folder, rows_per_block=200)
     return folder / dpbt.blocks.MANIFEST
 
 
 @pytest.mark.slow
-def test_changed_manifests(tmp_path):
+def test_changed_manifests_are_refused_or_read_as_valid(tmp_path):
     path = table_file(tmp_path / "table")
     try_all(path, json.loads(path.read_text()), use_table, 3 * MUTATIONS)
 

@@ -1,4 +1,6 @@
-"""Keys: ChaCha20 as in RFC 8439, no block for two purposes, and a PRNG like any other."""
+"""Keys: ChaCha20 is that of RFC 8439, no block serves two purposes, and JAX takes the keys as it
+takes its own.
+"""
 
 import functools
 
@@ -9,116 +11,115 @@ import pytest
 from jax.extend.random import threefry_2x32
 
 from dpbt.privacy import keys
-from tests.reference_chacha import VECTORS, little_endian, reference_block
-
-FALSE_ALARM = 1e-6
-"""Probability that correct words fail any one check of frequencies below."""
+from tests.support.references.chacha import VECTORS, little_endian, reference_block
 
 KINDS = ["release", "research"]
 
 
-def release_key(number=0):
+def known_release_key(number=0):
     """A release key of known words, which are not secret."""
     raw = np.random.default_rng(number).integers(0, 2**32, 8, np.uint32)
     return jax.random.wrap_key_data(jnp.asarray(raw), impl=keys.CHACHA20)
 
 
 def key_of(kind, number=0):
-    return release_key(number) if kind == "release" else jax.random.key(number)
+    return known_release_key(number) if kind == "release" else jax.random.key(number)
 
 
-def data(key):
+def words_of_key(key):
     return np.asarray(jax.random.key_data(key))
 
 
-def same(one, other):
+def assert_same_words(one, other):
     if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
-        one, other = data(one), data(other)
+        one, other = words_of_key(one), words_of_key(other)
     np.testing.assert_array_equal(one, other)
 
 
-def pairs(words):
+def words_in_pairs(words):
     """u64[...]: words in twos. Two of n are equal by chance with probability below n**2 / 2**65."""
     return np.ascontiguousarray(np.asarray(words)).reshape(-1).view(np.uint64)
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_block_gives_the_test_vectors_of_rfc_8439(name):
+def test_a_block_of_the_cipher_is_that_of_the_test_vectors_of_rfc_8439(name):
     key, counter, nonce, stream = VECTORS[name]
     key, nonce, expected = (little_endian(text) for text in (key, nonce, stream))
     np.testing.assert_array_equal(reference_block(key, counter, nonce), expected)
-    found = keys.block(jnp.asarray(key), jnp.uint32(counter), jnp.asarray(nonce))
-    assert found.dtype == jnp.uint32
-    np.testing.assert_array_equal(found, expected)
+    block = keys.chacha20_blocks(jnp.asarray(key), jnp.uint32(counter), jnp.asarray(nonce))
+    assert block.dtype == jnp.uint32
+    np.testing.assert_array_equal(block, expected)
 
 
-def test_bits_children_and_folds_are_the_blocks_that_their_nonces_name():
-    key = release_key()
-    raw = data(key)
+def test_random_bits_split_keys_and_folded_keys_are_the_blocks_that_their_nonces_name():
+    key = known_release_key()
+    raw = words_of_key(key)
     expected = {
         purpose: [reference_block(raw, counter, (purpose, width, 0)) for counter in range(3)]
         for purpose, width in ((1, 32), (2, 0), (3, 0))
     }
     stream = np.concatenate(expected[1])[:40]
-    same(jax.random.bits(key, (40,), jnp.uint32), stream)
-    same(keys.key_words(key, 4, (2, 5)), stream.reshape(4, 2, 5))
-    same(data(jax.random.split(key, 5)), np.concatenate(expected[2])[:40].reshape(5, 8))
+    assert_same_words(jax.random.bits(key, (40,), jnp.uint32), stream)
+    assert_same_words(keys.random_words(key, 4, (2, 5)), stream.reshape(4, 2, 5))
+    assert_same_words(
+        words_of_key(jax.random.split(key, 5)), np.concatenate(expected[2])[:40].reshape(5, 8)
+    )
     for number in range(3):
-        same(data(jax.random.fold_in(key, number)), expected[3][number][:8])
+        assert_same_words(words_of_key(jax.random.fold_in(key, number)), expected[3][number][:8])
     last = reference_block(raw, 2**32 - 1, (3, 0, 0))[:8]
-    same(data(jax.random.fold_in(key, 2**32 - 1)), last)
+    assert_same_words(words_of_key(jax.random.fold_in(key, 2**32 - 1)), last)
 
 
 @pytest.mark.parametrize("shape", [(), (5,)])
 def test_words_of_a_research_key_are_those_of_jax(shape):
     key, size = jax.random.key(3), 3 * int(np.prod(shape))
-    expected = threefry_2x32(data(key), np.arange(size + 1, dtype=np.uint32))[:size]
-    same(keys.key_words(key, 3, shape), expected.reshape(3, *shape))
+    expected = threefry_2x32(words_of_key(key), np.arange(size + 1, dtype=np.uint32))[:size]
+    assert_same_words(keys.random_words(key, 3, shape), expected.reshape(3, *shape))
 
 
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_bits_are_the_bytes_of_their_stream(width):
-    key = release_key()
-    stream = [reference_block(data(key), counter, (1, width, 0)) for counter in range(5)]
+    key = known_release_key()
+    stream = [reference_block(words_of_key(key), counter, (1, width, 0)) for counter in range(5)]
     expected = np.concatenate(stream).astype("<u4").view(f"<u{width // 8}")
     with jax.enable_x64(width == 64):
-        found = np.asarray(jax.random.bits(key, (3, 11), np.dtype(f"uint{width}")))
+        bits = np.asarray(jax.random.bits(key, (3, 11), np.dtype(f"uint{width}")))
         assert jax.random.bits(key, (0, 2), np.dtype(f"uint{width}")).shape == (0, 2)
-    assert found.dtype == np.dtype(f"uint{width}")
-    np.testing.assert_array_equal(found.reshape(-1), expected[:33])
+    assert bits.dtype == np.dtype(f"uint{width}")
+    np.testing.assert_array_equal(bits.reshape(-1), expected[:33])
 
 
 DRAWS = {
     "bits": lambda key: jax.random.bits(key, (5, 7), jnp.uint32),
     "split": lambda key: jax.random.split(key, (3, 2)),
     "fold_in": lambda key: jax.random.fold_in(key, 17),
-    "words": lambda key: keys.key_words(key, 3, (2, 5)),
-    "fold_words": lambda key: keys.fold_words(key, jnp.arange(4, dtype=jnp.uint32)),
+    "words": lambda key: keys.random_words(key, 3, (2, 5)),
+    "fold_words": lambda key: keys.fold_in_words(key, jnp.arange(4, dtype=jnp.uint32)),
 }
 
 
 @pytest.mark.parametrize("name", DRAWS)
 def test_draws_are_the_same_by_loop_vmap_map_scan_and_jit(name):
-    draw, several = DRAWS[name], jax.random.split(release_key(), 4)
+    draw, several = DRAWS[name], jax.random.split(known_release_key(), 4)
     alone = [jax.jit(draw)(key) for key in several]
     scan = jax.jit(lambda rows: jax.lax.scan(lambda carry, row: (carry, draw(row)), 0, rows)[1])
-    ways = [jax.jit(jax.vmap(draw)), jax.jit(lambda rows: jax.lax.map(draw, rows)), scan]
-    for found in (way(several) for way in ways):
+    transforms = [jax.jit(jax.vmap(draw)), jax.jit(lambda rows: jax.lax.map(draw, rows)), scan]
+    for together in (transform(several) for transform in transforms):
         for lane in range(4):
-            same(found[lane], alone[lane])
+            assert_same_words(together[lane], alone[lane])
     twice = jax.jit(jax.vmap(jax.vmap(draw)))(several.reshape(2, 2))
-    same(twice[1, 0], alone[2])
+    assert_same_words(twice[1, 0], alone[2])
 
 
 def test_one_key_gives_no_more_blocks_than_its_counter_counts():
-    raw = jax.random.key_data(release_key())
-    for draw, most in (
+    raw = jax.random.key_data(known_release_key())
+    for draw, max_numbers in (
         (functools.partial(keys._random_bits, raw, 32), 2**36),
         (functools.partial(keys._random_bits, raw, 8), 2**38),
         (functools.partial(keys._split, raw), 2**33),
     ):
         with pytest.raises(ValueError, match=rf"at most 2\^32 blocks.*got {2**32 + 1}"):
-            jax.eval_shape(functools.partial(draw, (most + 1,)))
+            jax.eval_shape(functools.partial(draw, (max_numbers + 1,)))
     with pytest.raises(ValueError, match="bit_width must be 8, 16, 32 or 64, got 4"):
         keys._random_bits(raw, 4, (1,))
 
@@ -129,39 +130,43 @@ def test_release_key_is_not_made_from_a_seed():
 
 
 def test_fresh_keys_differ_in_256_bits():
-    """That some bit is the same in 64 keys, or two pairs of words are, is below 2**-48."""
+    """Some bit is the same in 64 keys, or two pairs of words are equal, with probability below
+    2**-48.
+    """
     fresh = [keys.fresh_key() for _ in range(64)]
     assert all(key.shape == () and keys.kind_of_key(key) == keys.RELEASE for key in fresh)
-    every = np.stack([data(key) for key in fresh])
-    assert len(np.unique(pairs(every))) == 64 * 4
-    bits = np.unpackbits(every.view(np.uint8), axis=1)
+    words = np.stack([words_of_key(key) for key in fresh])
+    assert len(np.unique(words_in_pairs(words))) == 64 * 4
+    bits = np.unpackbits(words.view(np.uint8), axis=1)
     assert bits.shape == (64, 256)
     assert np.all(bits.any(axis=0) & ~bits.all(axis=0))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kind_of_keys_traced_or_not(kind):
-    several, found = jax.random.split(key_of(kind), 2), []
+def test_the_kind_of_a_key_is_known_whether_it_is_traced_or_not(kind):
+    several, traced_kinds = jax.random.split(key_of(kind), 2), []
     jax.jit(
-        jax.vmap(lambda key: found.append(keys.kind_of_key(key)) or keys.key_words(key, 1, ()))
+        jax.vmap(
+            lambda key: traced_kinds.append(keys.kind_of_key(key)) or keys.random_words(key, 1, ())
+        )
     )(several)
-    assert found[0] == keys.kind_of_key(several) == kind
-    for function in (keys.check, lambda key: keys.key_words(key, 1, ())):
+    assert traced_kinds[0] == keys.kind_of_key(several) == kind
+    for function in (keys.check_single_key, lambda key: keys.random_words(key, 1, ())):
         with pytest.raises(ValueError, match="one key of shape"):
             function(several)
 
 
-@pytest.mark.parametrize("function", [keys.kind_of_key, keys.check])
-def test_what_is_no_key_is_refused_and_not_shown(function):
+@pytest.mark.parametrize("function", [keys.kind_of_key, keys.check_single_key])
+def test_a_value_that_is_no_key_is_refused_and_not_shown(function):
     secret = 123456789
-    for wrong, words in (
+    for value, words in (
         (jnp.full(8, secret, jnp.uint32), "typed key.*fresh_key.*jax.random.key"),
         (secret, "typed key, got int"),
         (jax.random.PRNGKey(secret), "typed key"),
         (jax.random.key(secret, impl="rbg"), "chacha20 or threefry2x32, got rbg"),
     ):
         with pytest.raises(ValueError, match=words) as caught:
-            function(wrong)
+            function(value)
         assert str(secret) not in str(caught.value)
 
 
@@ -172,15 +177,15 @@ def test_fold_words_is_a_chain_of_folds_from_the_length(kind):
     expected = jax.random.fold_in(key, 3)
     for word in sequence:
         expected = jax.random.fold_in(expected, word)
-    same(keys.fold_words(key, sequence), expected)
-    same(jax.jit(keys.fold_words)(key, jnp.asarray(sequence)), expected)
-    same(keys.fold_words(key, sequence[:0]), jax.random.fold_in(key, 0))
+    assert_same_words(keys.fold_in_words(key, sequence), expected)
+    assert_same_words(jax.jit(keys.fold_in_words)(key, jnp.asarray(sequence)), expected)
+    assert_same_words(keys.fold_in_words(key, sequence[:0]), jax.random.fold_in(key, 0))
 
 
 def test_the_words_of_a_text_are_its_sha_256_before_the_others():
     digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     words = np.frombuffer(bytes.fromhex(digest), np.uint32)
-    more = np.array([5, 0], np.uint32)
+    further_words = np.array([5, 0], np.uint32)
     key = jax.random.key(3)
-    expected = keys.fold_words(key, np.concatenate([words, more]))
-    same(keys.fold_words(key, more, "abc"), expected)
+    expected = keys.fold_in_words(key, np.concatenate([words, further_words]))
+    assert_same_words(keys.fold_in_words(key, further_words, "abc"), expected)

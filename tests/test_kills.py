@@ -1,8 +1,8 @@
 """SIGKILL at every moment at which it leaves other files: what a second run makes of them.
 
-`tests.moments` copies the folder of a run before each change of a file. A copy is what a kill
-leaves then, as the kills here check at moments that are drawn afresh. From each copy the same
-command is run again.
+`tests.support.kill_moments` copies the folder of a run before each change of a file. A copy is what
+a kill leaves then, as the kills here check at moments that are drawn afresh. From each copy the
+same command is run again.
 """
 
 import os
@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 
 import dpbt
-from tests import moments
-from tests.test_block_commands import ROOT, fill
-from tests.test_checkpoints import held_keys
+from tests.support import ROOT, kill_moments
+from tests.support.block_commands import checkpoint_holds_keys, write_rows_and_domain
 
 COUNTS = {"fit": 12, "sweep": 12}
 """How many moments each has at least."""
@@ -29,7 +28,7 @@ BY_THE_SYSTEM = re.compile(r"os.rmdir|os.remove of [0-9]")
 
 
 class Killed:
-    """A run of `tests.moments` from its beginning to its end.
+    """A run of `tests.support.kill_moments` from its beginning to its end.
 
     Attributes:
         what: the name.
@@ -42,11 +41,11 @@ class Killed:
     def __init__(self, what, base):
         self.what, self.folder, self._base = what, base / "at", base
         self.folder.mkdir()
-        fill(self.folder)
+        write_rows_and_domain(self.folder)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
             if what == "fit":
-                assert moments.run("convert", 0) == 0
+                assert kill_moments.run_command("convert", 0) == 0
             dpbt.Filter(epsilon=20, rows=400, path="filter.db")
         self.begun = shutil.copytree(self.folder, base / "begun")
         (base / "copies").mkdir()
@@ -56,7 +55,13 @@ class Killed:
 
     def run(self, kill):
         """Run it in a process of its own to its end, or to the moment; the exit status."""
-        command = [sys.executable, "-m", "tests.moments", str(self._base / "copies"), str(kill)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.kill_moments",
+            str(self._base / "copies"),
+            str(kill),
+        ]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "timeout": 300}
         words = [*command, self.what]
@@ -99,12 +104,12 @@ def content(folder):
 @pytest.mark.parametrize("what", COUNTS)
 def test_a_copy_is_what_a_kill_leaves(killed, what):
     run = killed(what)
-    whole = [copy for copy in run.copies if not copy.name.endswith(moments.HALF)]
+    whole = [copy for copy in run.copies if not copy.name.endswith(kill_moments.HALF)]
     assert len(whole) >= COUNTS[what]
     ordered = [number for number, copy in enumerate(whole) if not BY_THE_SYSTEM.search(copy.name)]
     number = int(np.random.default_rng().choice(ordered))
     run.kill(number)
-    assert moments.state(run.folder) == moments.state(whole[number])
+    assert kill_moments.state_of_folder(run.folder) == kill_moments.state_of_folder(whole[number])
 
 
 @pytest.mark.slow
@@ -113,7 +118,7 @@ def test_a_sweep_that_was_killed_ends_with_the_same_files(killed, monkeypatch):
     monkeypatch.chdir(run.folder)
     for copy in run.copies:
         run.put(copy)
-        assert moments.run("sweep", 1) == 0, copy.name
+        assert kill_moments.run_command("sweep", 1) == 0, copy.name
         assert content(run.folder) == content(run.whole), copy.name
 
 
@@ -124,20 +129,20 @@ def test_a_fit_that_was_killed_is_paid_for_once_and_ends_with_the_model_of_its_k
     run = killed("fit")
     monkeypatch.chdir(run.folder)
     run.put(run.copies[0])
-    assert moments.run("fit", 1) == 0
+    assert kill_moments.run_command("fit", 1) == 0
     models = [path.read_bytes() for path in (run.whole / "model.json", Path("model.json"))]
     assert models[0] != models[1]
     for copy in run.copies:
         run.put(copy)
-        keys, model = held_keys(), Path("model.json").exists()
+        keys, model = checkpoint_holds_keys(), Path("model.json").exists()
         capsys.readouterr()
-        status = moments.run("fit", 1)
+        status = kill_moments.run_command("fit", 1)
         if model:
             assert status == 2
             (line,) = capsys.readouterr().err.splitlines()
             assert "--force" in line
-            status = 0 if not keys else moments.run("fit", 1, "--force")
+            status = 0 if not keys else kill_moments.run_command("fit", 1, "--force")
         assert status == 0, copy.name
         assert Path("model.json").read_bytes() == models[0 if keys or model else 1], copy.name
         assert dpbt.Filter.open("filter.db").spent == pytest.approx(4, rel=1e-6), copy.name
-        assert not held_keys(), copy.name
+        assert not checkpoint_holds_keys(), copy.name

@@ -4,29 +4,27 @@ import subprocess
 import sys
 
 import dpbt
-from tests import architecture
-
-ROOT = architecture.ROOT
+from tests.support import ROOT, import_layers
 
 
 def test_files_import_in_no_circle():
-    assert architecture.circles(architecture.modules()) == []
+    assert import_layers.circles(import_layers.modules()) == []
 
 
 def test_rooms_import_in_no_circle():
-    assert architecture.circles(architecture.rooms()) == []
+    assert import_layers.circles(import_layers.rooms()) == []
 
 
 def test_the_page_on_the_architecture_shows_the_rooms_as_they_import():
-    assert architecture.picture() in (ROOT / "docs" / "architecture.md").read_text()
+    assert import_layers.picture() in (ROOT / "docs" / "architecture.md").read_text()
 
 
 READ_PRIVATE_ROWS = {"data", "learners", "privacy"}
 USE_WHAT_WAS_LEARNED = {"audit", "models", "owners", "recipes", "sweeps", "training", "tuning"}
 
 
-def test_what_reads_private_rows_imports_nothing_that_uses_it():
-    rooms = architecture.rooms()
+def test_private_code_imports_nothing_that_uses_it():
+    rooms = import_layers.rooms()
     assert rooms.keys() >= READ_PRIVATE_ROWS | USE_WHAT_WAS_LEARNED  # so that no name is stale
     assert {room: rooms[room] & USE_WHAT_WAS_LEARNED for room in READ_PRIVATE_ROWS} == {
         room: set() for room in READ_PRIVATE_ROWS
@@ -34,7 +32,7 @@ def test_what_reads_private_rows_imports_nothing_that_uses_it():
 
 
 def test_nothing_of_the_research_core_imports_what_owners_need_around_it():
-    rooms = architecture.rooms()
+    rooms = import_layers.rooms()
     assert {room for room, imports in rooms.items() if "owners" in imports} == {
         "__main__",
         "sklearn",
@@ -58,9 +56,3 @@ def test_importing_what_a_fit_needs_imports_no_accountant():
 
 def test_every_public_name_is_there():
     assert all(hasattr(dpbt, name) for name in dpbt.__all__)
-
-
-def test_slow_tests_exist():
-    for name in (ROOT / "tests" / "slow.txt").read_text().splitlines():
-        path, test = name.split("::")
-        assert f"def {test.split('[')[0]}(" in (ROOT / "tests" / path).read_text(), name

@@ -70,7 +70,7 @@ def estimator():
 
 
 @pytest.mark.parametrize(("make", "words"), LAZY.values(), ids=LAZY)
-def test_what_holds_no_cells_yet_is_refused_with_what_to_do(make, words, model, tmp_path):
+def test_a_lazy_frame_is_refused_with_what_to_do(make, words, model, tmp_path):
     dpbt.save(model, tmp_path / "model.json", domain=DOMAIN)
     loaded = dpbt.load(tmp_path / "model.json")
     for read in (
@@ -86,7 +86,7 @@ def test_what_holds_no_cells_yet_is_refused_with_what_to_do(make, words, model, 
 
 
 @pytest.mark.parametrize(("make", "words"), LAZY.values(), ids=LAZY)
-def test_estimators_refuse_it_likewise(make, words, estimator):
+def test_estimators_refuse_a_lazy_frame_with_what_to_do(make, words, estimator):
     from sklearn.base import clone
 
     for read in (

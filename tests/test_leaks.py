@@ -27,24 +27,21 @@ from dpbt.recipes.published import private_objective
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
 from dpbt.weighting import MirrorNumbers, mirror
 from experiments.audit import label_flips
-from tests.conftest import random_table
-from tests.noise import louder
+from tests.support.example_tables import random_table
+from tests.support.recipe_noise import scale_noise
+from tests.support.slow_cases import mark_slow_cases_except
+
+pytestmark = pytest.mark.unoptimized
 
 
 def replaced(recipe, program, unprotected=()):
     """The recipe with another private program, under the noise that it had."""
     old = recipe.learner
-    learner = boundary.weak_learner(
-        program,
-        old.hypothesis,
-        dict(old.fractions),
-        old.hypotheses,
-        old.traits.relation,
-        coupled=old.traits.coupled,
+    learner = dataclasses.replace(
+        old,
+        name="a planted leak",
+        round=dataclasses.replace(old.round, program=program),
         unprotected=unprotected,
-        prologue=old.prologue,
-        epilogue=old.epilogue,
-        tag="a planted leak",
     )
     return dataclasses.replace(recipe, learner=learner)
 
@@ -122,6 +119,7 @@ def alpha_leak_tables():
     return more._replace(present=more.present.at[138].set(False)), more
 
 
+@pytest.mark.slow
 def test_unprotected_alpha_breaks_the_tight_claim():
     """One level's worst case exceeds the level's epsilon if alpha is read off the rows; not if it
     is noisy or given.
@@ -139,6 +137,7 @@ def test_unprotected_alpha_breaks_the_tight_claim():
     assert ratio(planted(private_objective, **settings)) > 1.03
 
 
+@pytest.mark.slow
 def test_beta_from_private_counts_is_caught():
     """The leverage released as it is, and called insensitive: an exact function of the rows."""
     table = random_table(5, rows=12, splits=3)
@@ -158,6 +157,7 @@ def test_beta_from_private_counts_is_caught():
     assert found.by_site["beta"] == np.inf
 
 
+@pytest.mark.slow
 def test_bounds_fitted_from_data_are_caught():
     """One extreme row stretches a fitted grid, and moves every other row's splits with it."""
     x = np.concatenate([np.linspace(0, 10, 40), [1000.0]])
@@ -191,8 +191,8 @@ def test_forgotten_factor_under_replace_one_is_caught():
     recipe = recipes.bdpe(
         epsilon=2.0, rows=8, rounds=1, depth=1, criterion="gini", alpha=1.0, beta_tree=0.1
     )
-    traits = recipe.learner.traits._replace(relation=REPLACE_ONE)
-    learner = recipe.learner._replace(traits=traits)
+    assumptions = dataclasses.replace(recipe.learner.assumptions, relation=REPLACE_ONE)
+    learner = dataclasses.replace(recipe.learner, assumptions=assumptions)
     wrong = dataclasses.replace(recipe, relation=REPLACE_ONE, learner=learner)
     table = random_table(6, rows=8, splits=3)
     found = audit.audit(jax.random.key(0), label_flips(table), wrong, transcripts=20, steps=True)
@@ -212,8 +212,8 @@ def oblivious(**changes):
 
 def with_prologue(recipe, program, intercept):
     """The recipe with a prologue of one draw."""
-    prologue = Prologue(program, intercept, "a leak")
-    learner = recipe.learner._replace(prologue=prologue)
+    prologue = Prologue(program=program, initial_score=intercept, identity="a leak")
+    learner = dataclasses.replace(recipe.learner, prologue=prologue)
     return dataclasses.replace(recipe, learner=learner)
 
 
@@ -316,8 +316,8 @@ def scores_of_all_lower_intervals():
         )
 
     recipe = oblivious(scores_fraction=0.5)
-    old = recipe.learner.epilogue
-    learner = recipe.learner._replace(epilogue=old._replace(program=program))
+    epilogue = dataclasses.replace(recipe.learner.epilogue, program=program)
+    learner = dataclasses.replace(recipe.learner, epilogue=epilogue)
     return dataclasses.replace(recipe, learner=learner)
 
 
@@ -331,13 +331,7 @@ OBLIVIOUS_LEAKS = {
 }
 
 
-SLOW = {"private counts", "private number of rows"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(k, marks=[pytest.mark.slow] if k in SLOW else []) for k in OBLIVIOUS_LEAKS],
-)
+@pytest.mark.parametrize("name", mark_slow_cases_except(OBLIVIOUS_LEAKS, fast=["none"]))
 def test_planted_leaks_of_oblivious_trees_are_caught(name):
     """By the worst case of a draw between neighbours, over what the ledger says of it."""
     plant, site, least, most = OBLIVIOUS_LEAKS[name]
@@ -410,6 +404,7 @@ def sampled_epsilon(recipe, table, neighbour, draws=30_000):
     return float(np.log(lower / upper))
 
 
+@pytest.mark.slow
 def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise():
     """One row of one split's one side comes or goes; nearly the whole budget is the leaf's."""
     splits = np.zeros((6, 1), bool)
@@ -418,7 +413,7 @@ def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise
     recipe = recipes.bdpe(epsilon=2.0, rows=6, rounds=1, depth=1, alpha=0.0, beta_tree=0.02)
     honest = sampled_epsilon(recipe, table, neighbour)
     assert 1.2 < honest <= dpbt.ledger(recipe).epsilon
-    loud = sampled_epsilon(louder(recipe, 2 / 3, "leaf"), table, neighbour)
+    loud = sampled_epsilon(scale_noise(recipe, 2 / 3, "leaf"), table, neighbour)
     assert loud > dpbt.ledger(recipe).epsilon
 
 

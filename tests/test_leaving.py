@@ -4,6 +4,7 @@ A rare cell and the exact number of rows are looked for in all files, output, lo
 errors of sweeps and of fits; `test_refusals` does so for refusals.
 """
 
+import dataclasses
 import hashlib
 import hmac
 import itertools
@@ -19,9 +20,18 @@ import dpbt
 from dpbt import recipes, sweeps
 from dpbt.data import domains
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.data.tables import take
+from dpbt.data.tables import select_rows
 from dpbt.types import Table
-from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_task, told_by
+from tests.support.leak_watch import (
+    BOUND,
+    NUM_ROWS,
+    Watch,
+    private_task,
+    private_words_in,
+    private_words_in_files,
+    text_of_error,
+)
+from tests.support.slow_cases import mark_slow_cases
 
 PUBLIC = jax.random.key(2**31)
 MAKERS = {
@@ -57,13 +67,13 @@ def test_a_sweep_says_no_number_of_rows_killed_resumed_or_refused(tmp_path, watc
     watch(lambda: sweeps.run(SWEEP, [task], folder, progress=killed))
     assert isinstance(watch.error, KeyboardInterrupt)
     assert (folder / "own.part").exists()
-    assert found_in(watch.said) == []
+    assert private_words_in(watch.said) == []
     report = watch(lambda: sweeps.run(SWEEP, [task], folder))
     assert report.reused > 0
-    assert found_in(watch.said) == []
+    assert private_words_in(watch.said) == []
 
     # A row fewer, and another sweep, are refused.
-    fewer = take(task.table, np.arange(len(task.table.target) - 1))
+    fewer = select_rows(task.table, np.arange(len(task.table.target) - 1))
     masks = {"train": task.train[:, :-1], "test": task.test[:, :-1]}
     for sweep, other in (
         (SWEEP, task._replace(table=fewer, **masks)),
@@ -71,7 +81,7 @@ def test_a_sweep_says_no_number_of_rows_killed_resumed_or_refused(tmp_path, watc
     ):
         watch(lambda sweep=sweep, other=other: sweeps.run(sweep, [other], folder))
         assert "begun otherwise" in str(watch.error)
-        assert found_in(watch.said.replace(str(N - 1), str(N))) == []
+        assert private_words_in(watch.said.replace(str(NUM_ROWS - 1), str(NUM_ROWS))) == []
 
 
 def unkeyed(task, keys=()):
@@ -92,7 +102,7 @@ def guessed(folder):
     return [row for row in rows if any(mark in text for mark in unkeyed(private_task(row), keys))]
 
 
-def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path, idle):
+def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path, sweeps_without_training):
     """And they find it, in 64 guesses, where a file holds a digest without a key."""
     task = private_task()
     sweeps.run(SWEEP, [task], tmp_path / "results")
@@ -112,49 +122,50 @@ def table():
     return jax.tree.map(jnp.asarray, task.table)
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", mark_slow_cases(MAKERS, slow=["disjoint"]))
 def test_no_array_of_a_model_is_as_long_as_the_table(table, name, watch):
     maker, settings = MAKERS[name]
     recipe = maker(epsilon=1.0, rows=BOUND, **settings)
     model = watch(lambda: dpbt.fit(jax.random.key(0), table, recipe, PUBLIC))
-    assert found_in(watch.said) == []
+    assert private_words_in(watch.said) == []
     arrays = jax.tree.map(np.asarray, jax.tree.leaves(model))
-    assert not [array.shape for array in arrays if N in array.shape]
-    assert not [array for array in arrays if array.ndim == 0 and array == N]
-    assert all(N not in array.shape for array in pickle.loads(pickle.dumps(arrays)))
-    assert found_in(f"{dpbt.ledger(recipe)}\n{recipe!r}\n{model!r}") == []
+    assert not [array.shape for array in arrays if NUM_ROWS in array.shape]
+    assert not [array for array in arrays if array.ndim == 0 and array == NUM_ROWS]
+    assert all(NUM_ROWS not in array.shape for array in pickle.loads(pickle.dumps(arrays)))
+    assert private_words_in(f"{dpbt.ledger(recipe)}\n{recipe!r}\n{model!r}") == []
 
-    withheld = set(recipe.learner.traits.withheld)
+    withheld = set(recipe.learner.withheld)
     assert withheld == ({"part"} if name == "disjoint" else set())
     assert not withheld & set(model.releases)
 
 
 def test_a_learner_cannot_withhold_a_site_that_it_does_not_draw(table):
     recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
-    traits = recipe.learner.traits._replace(withheld=("prat",))
-    object.__setattr__(recipe, "learner", recipe.learner._replace(traits=traits))
+    learner = dataclasses.replace(recipe.learner, withheld=("prat",))
+    object.__setattr__(recipe, "learner", learner)
     with pytest.raises(ValueError, match=r"withholds \['prat'\]"):
         dpbt.fit(jax.random.key(0), table, recipe)
 
 
+@pytest.mark.slow
 def test_a_fit_on_columns_says_nothing_of_a_rare_cell(watch):
     domain = {"age": Numeric(0, 100, bins=3), "job": Nominal(("clerk", "smith"))}
-    ages = np.append(np.arange(N - 1) % 100, 31337.7719)
-    columns = {"age": ages, "job": ["clerk"] * (N - 1) + ["zqxcell"]}
+    ages = np.append(np.arange(NUM_ROWS - 1) % 100, 31337.7719)
+    columns = {"age": ages, "job": ["clerk"] * (NUM_ROWS - 1) + ["zqxcell"]}
     recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=2, depth=2)
 
     def run():
         cells, asked = domains.encode(domain, columns), domains.splits(domain)
-        table = Table(cells, ages > 50, np.ones(N, bool), asked)
+        table = Table(cells, ages > 50, np.ones(NUM_ROWS, bool), asked)
         model = dpbt.fit(jax.random.key(0), table, recipe)
         return f"{dpbt.explain(model, domain)}\n{dpbt.ledger(recipe)}\n{model!r}"
 
     text = watch(run)
     assert "age > " in text
-    assert found_in(text) == found_in(watch.said) == []
+    assert private_words_in(text) == private_words_in(watch.said) == []
 
 
-def test_the_search_finds_what_it_looks_for(tmp_path, watch):
+def test_the_search_finds_planted_private_words(tmp_path, watch):
     """Cells and N are found in output, in errors that were being handled, and in files."""
     try:
         raise KeyError("zqxlabel")
@@ -162,14 +173,20 @@ def test_the_search_finds_what_it_looks_for(tmp_path, watch):
         handled = error
     later = ValueError("bad")
     later.__context__ = handled
-    for said in (f"got i32[{N}, 3]", f"{N} rows", f"{{'a': {N}}}", "31337.7719", told_by(later)):
-        assert found_in(said), said
-    for said in (f"0.{N}", f"1{N}", f"{N}5", f"{N}.5", f"a{N}b"):
-        assert found_in(said) == [], said
-    watch(lambda: print(f"{N} rows"))
-    assert found_in(watch.said) == [str(N)]
-    (tmp_path / "about.json").write_text(json.dumps({"rows": N}))
-    assert found_in_files(tmp_path)
+    for said in (
+        f"got i32[{NUM_ROWS}, 3]",
+        f"{NUM_ROWS} rows",
+        f"{{'a': {NUM_ROWS}}}",
+        "31337.7719",
+        text_of_error(later),
+    ):
+        assert private_words_in(said), said
+    for said in (f"0.{NUM_ROWS}", f"1{NUM_ROWS}", f"{NUM_ROWS}5", f"{NUM_ROWS}.5", f"a{NUM_ROWS}b"):
+        assert private_words_in(said) == [], said
+    watch(lambda: print(f"{NUM_ROWS} rows"))
+    assert private_words_in(watch.said) == [str(NUM_ROWS)]
+    (tmp_path / "about.json").write_text(json.dumps({"rows": NUM_ROWS}))
+    assert private_words_in_files(tmp_path)
     (tmp_path / "about.json").unlink()
     (tmp_path / "zqxextra.txt").write_text("")
-    assert found_in_files(tmp_path) == ["zqxextra"]
+    assert private_words_in_files(tmp_path) == ["zqxextra"]

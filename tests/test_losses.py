@@ -20,7 +20,7 @@ def test_smoothness_is_the_largest_second_derivative(loss):
     assert np.nanmax(second) == pytest.approx(float(loss.smoothness), rel=2e-2)
 
 
-def test_flat_part_of_the_inverse_link():
+def test_the_inverse_link_has_a_flat_part():
     loss = losses.m_alpha(0.25)
     np.testing.assert_array_equal(loss.inverse_link(np.float32([-1.5, 0, 1.49])), 0.5)
     assert float(loss.inverse_link(np.float32(1.6))) > 0.5
@@ -67,6 +67,7 @@ def test_a_criterion_that_is_no_function_is_refused():
             scored(epsilon=1.0, rows=50, criterion=own(perspective=None))
 
 
+@pytest.mark.slow
 def test_a_criterion_needs_no_link():
     bare = dict.fromkeys(("link", "inverse_link", "surrogate", "smoothness"))
     assert recipes.bdpe(epsilon=1.0, rows=50, criterion=own(**bare), loss="gini")
@@ -86,7 +87,7 @@ def test_the_losses_of_the_library_pass_the_checks_of_a_persons_own(loss):
 @pytest.mark.parametrize(
     "wrong", [ProperLoss, lambda: losses.log, recipes.bdpe(epsilon=1.0, rows=50), 3, "x"]
 )
-def test_what_is_no_loss_is_refused_in_one_short_line(wrong):
+def test_a_function_that_is_no_loss_is_refused_in_one_short_line(wrong):
     for name, take in (
         ("criterion", lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=wrong)),
         ("loss", lambda: recipes.bdpe(epsilon=1.0, rows=50, loss=wrong)),

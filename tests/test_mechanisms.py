@@ -1,4 +1,7 @@
-"""Mechanisms: samples follow log_prob, wrong scales are rejected, divergences are exact."""
+"""Mechanisms: densities are those of their laws, divergences are exact, and prices are theory's.
+
+`redteam/test_samplers.py` has the laws of the samplers themselves.
+"""
 
 import functools
 
@@ -11,98 +14,101 @@ from scipy.special import logsumexp
 
 from dpbt.privacy import keys, mechanisms
 from dpbt.privacy.conversions import Cost
-from dpbt.privacy.mechanism import ROUNDING, Allowance, gdp_mu_of_pure
+from dpbt.privacy.mechanism import ROUNDING, Allowance, gdp_mu_of_pure_epsilon
 
-DRAWS = 20_000
-INTEGERS = (mechanisms.discrete_laplace, mechanisms.rounded_gaussian)
-FALSE_ALARM = 1e-6
+NUM_DRAWS = 20_000
+INTEGER_MECHANISMS = (mechanisms.discrete_laplace, mechanisms.rounded_gaussian)
+FALSE_ALARM_PROBABILITY = 1e-6
 """Probability that a correct sampler fails one of the frequency tests below."""
 
 
 @functools.partial(jax.jit, static_argnames=("mechanism", "draws"))
-def _drawn(mechanism, value, scale, seed, draws):
+def _sample_many(mechanism, value, scale, seed, draws):
     keys = jax.random.split(jax.random.key(seed), draws)
     return jax.vmap(lambda key: mechanism.sample(key, value, scale))(keys)
 
 
-def many(mechanism, value, scale, seed=0, draws=DRAWS):
-    return np.asarray(_drawn(mechanism, value, scale, seed, draws))
+def samples(mechanism, value, scale, seed=0, draws=NUM_DRAWS):
+    return np.asarray(_sample_many(mechanism, value, scale, seed, draws))
 
 
-# Programs: an operation that JAX runs by itself takes as long to make as one of these.
+# Compiled: an operation that JAX runs by itself takes as long to compile as one of these programs.
 sample = jax.jit(lambda mechanism, *rest: mechanism.sample(*rest), static_argnums=0)
 log_prob = jax.jit(lambda mechanism, *rest: mechanism.log_prob(*rest), static_argnums=0)
 divergence = jax.jit(lambda mechanism, *rest: mechanism.divergence(*rest).pure, static_argnums=0)
 rho = jax.jit(lambda mechanism, *rest: mechanism.divergence(*rest).rho, static_argnums=0)
 
 
-def pmf(mechanism, scores, scale):
+def pmf_of_selection(mechanism, scores, scale):
     """The probability of every candidate of one draw."""
-    every = jnp.arange(scores.shape[-1])
-    found = jax.vmap(lambda k: log_prob(mechanism, k, scores, scale))(every)
-    return np.exp(np.asarray(found, np.float64))
-
-
-# `redteam/test_samplers.py` has the law of the samplers themselves.
+    candidates = jnp.arange(scores.shape[-1])
+    log_probs = jax.vmap(lambda k: log_prob(mechanism, k, scores, scale))(candidates)
+    return np.exp(np.asarray(log_probs, np.float64))
 
 
 @pytest.mark.parametrize("scale", [0.3, 5.0, 2e6])
 def test_log_probs_of_integer_noise_are_those_of_its_law(scale):
     """A rounded Gaussian has the mass of a bin of its public step, and none between two bins."""
-    laplace, gaussian = INTEGERS
+    laplace, gaussian = INTEGER_MECHANISMS
     k = np.arange(-3, 4)
-    found = log_prob(laplace, jnp.asarray(k, jnp.int32), jnp.int32(0), jnp.float32(scale))
-    np.testing.assert_allclose(found, stats.dlaplace(1 / scale).logpmf(k), rtol=1e-5, atol=1e-5)
+    log_probs = log_prob(laplace, jnp.asarray(k, jnp.int32), jnp.int32(0), jnp.float32(scale))
+    np.testing.assert_allclose(log_probs, stats.dlaplace(1 / scale).logpmf(k), rtol=1e-5, atol=1e-5)
 
     step = float(mechanisms.rounding_step(jnp.float32(scale)))
     assert step == max(2.0 ** np.floor(np.log2(scale) - 11), 1)
     value, width = np.int32(77), float(np.float32(scale))
     output = np.int32(np.round((value + scale * np.array([-6, -1.3, 0, 0.4, 5.0])) / step) * step)
-    found = log_prob(gaussian, jnp.asarray(output), jnp.int32(value), jnp.float32(scale))
+    log_probs = log_prob(gaussian, jnp.asarray(output), jnp.int32(value), jnp.float32(scale))
     low, high = ((output + sign * step / 2 - value) / width for sign in (-1, 1))
-    above, below = (f(low) - f(high) for f in (stats.norm.sf, lambda x: -stats.norm.cdf(x)))
-    law = np.log(np.where(low > 0, above, below))
-    np.testing.assert_allclose(found, law, rtol=2e-6, atol=2e-6)
+    by_upper_tails = stats.norm.sf(low) - stats.norm.sf(high)
+    by_lower_tails = stats.norm.cdf(high) - stats.norm.cdf(low)
+    law = np.log(np.where(low > 0, by_upper_tails, by_lower_tails))
+    np.testing.assert_allclose(log_probs, law, rtol=2e-6, atol=2e-6)
     if step > 1:
-        between = jnp.asarray(output[0] + 1)
-        assert np.isneginf(log_prob(gaussian, between, jnp.int32(value), jnp.float32(scale)))
+        between_bins = jnp.asarray(output[0] + 1)
+        assert np.isneginf(log_prob(gaussian, between_bins, jnp.int32(value), jnp.float32(scale)))
 
 
-def test_candidates_far_behind_keep_a_chance():
-    """The floor: nobody is less likely than e**-32 times the best, in the law and its density."""
+def test_no_candidate_is_less_likely_than_e_to_the_minus_32_times_the_best():
+    """The floor of scores holds in the law and in its density."""
     mechanism, scale = mechanisms.exponential, jnp.float32(1)
     scores = jnp.float32([0.0, -20.0, -100.0, -1e30])
-    found = np.log(pmf(mechanism, scores, scale))
-    np.testing.assert_allclose(found, [0, -20, -mechanisms.FLOOR, -mechanisms.FLOOR], atol=1e-5)
+    log_probs = np.log(pmf_of_selection(mechanism, scores, scale))
+    np.testing.assert_allclose(
+        log_probs, [0, -20, -mechanisms.MAX_SCALES_BEHIND, -mechanisms.MAX_SCALES_BEHIND], atol=1e-5
+    )
     assert divergence(mechanism, scores, scale, scores.at[2].set(-1e5), scale) == 0
 
 
-def test_selections_refuse_more_candidates_than_their_sampler_is_for():
+def test_a_selection_refuses_more_candidates_than_its_sampler_is_for():
     scores = jax.ShapeDtypeStruct((mechanisms.MAX_CANDIDATES + 1,), jnp.float32)
     for mechanism in (mechanisms.exponential, mechanisms.noisy_max):
         with pytest.raises(ValueError, match="at most 1048576 candidates"):
             jax.eval_shape(mechanism.sample, jax.random.key(0), scores, jnp.float32(1))
 
 
-def test_wide_discrete_noise_saturates_with_the_mass_of_its_tail():
+def test_wide_discrete_laplace_noise_saturates_with_the_mass_of_its_tail():
     value, scale, top = 2**30, 2.0**31, mechanisms.SATURATION
     args = jnp.int32(value), jnp.float32(scale)
-    noisy = many(mechanisms.discrete_laplace, *args).astype(np.int64)
+    noisy = samples(mechanisms.discrete_laplace, *args).astype(np.int64)
     mass = np.exp(log_prob(mechanisms.discrete_laplace, jnp.int32([top, -top]), *args))
-    far = np.array([top - value, top + value])
-    np.testing.assert_allclose(mass, 0.5 * np.exp(-far / scale), rtol=1e-5)
-    seen = np.array([(noisy == top).sum(), (noisy == -top).sum(), (abs(noisy) < top).sum()])
-    assert stats.chisquare(seen, np.array([*mass, 1 - mass.sum()]) * DRAWS).pvalue > FALSE_ALARM
+    distance = np.array([top - value, top + value])
+    np.testing.assert_allclose(mass, 0.5 * np.exp(-distance / scale), rtol=1e-5)
+    counts = np.array([(noisy == top).sum(), (noisy == -top).sum(), (abs(noisy) < top).sum()])
+    assert (
+        stats.chisquare(counts, np.array([*mass, 1 - mass.sum()]) * NUM_DRAWS).pvalue
+        > FALSE_ALARM_PROBABILITY
+    )
 
 
-def test_noisy_max_of_two_is_in_closed_form():
+def test_noisy_max_of_two_candidates_follows_its_closed_form():
     for gap in np.float32([0.0, 0.4, 3.0, 20.0]):
-        lower = 0.5 * np.exp(-gap) * (1 + gap / 2)
-        found = pmf(mechanisms.noisy_max, jnp.asarray([0.0, gap]), jnp.float32(1))[0]
-        assert found == pytest.approx(lower, rel=1e-4)
+        expected = 0.5 * np.exp(-gap) * (1 + gap / 2)
+        pmf = pmf_of_selection(mechanisms.noisy_max, jnp.asarray([0.0, gap]), jnp.float32(1))
+        assert pmf[0] == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("mechanism", INTEGERS, ids=lambda m: m.name)
+@pytest.mark.parametrize("mechanism", INTEGER_MECHANISMS, ids=lambda m: m.name)
 def test_scale_zero_adds_no_noise(mechanism):
     value = jnp.arange(4, dtype=jnp.int32)
     key, zero = jax.random.key(0), jnp.float32(0)
@@ -113,21 +119,23 @@ def test_scale_zero_adds_no_noise(mechanism):
     assert float(divergence(mechanism, value, zero, value + 1, zero)) == np.inf
 
 
-@pytest.mark.parametrize("mechanism", INTEGERS, ids=lambda m: m.name)
-def test_integer_noise_refuses_values_that_it_would_cut(mechanism):
+@pytest.mark.parametrize("mechanism", INTEGER_MECHANISMS, ids=lambda m: m.name)
+def test_integer_noise_refuses_values_that_it_would_truncate(mechanism):
     with pytest.raises(ValueError, match="whole numbers"):
         mechanism.sample(jax.random.key(0), jnp.float32([0.3]), jnp.float32(1))
 
 
 def test_divergence_is_the_worst_log_ratio():
     a, b, scale = jnp.float32([0.0, 1.0, 5.0]), jnp.float32([1.0, 1.0, 3.0]), jnp.float32(2.0)
-    x, y, far = (jnp.asarray(each, jnp.int32) for each in (a, b, [100, 100, -100]))
-    laplace, gaussian = INTEGERS
-    ratios = log_prob(laplace, far, x, scale) - log_prob(laplace, far, y, scale)
-    worst = abs(float(ratios.sum()))
+    x, y, far = (jnp.asarray(values, jnp.int32) for values in (a, b, [100, 100, -100]))
+    laplace, gaussian = INTEGER_MECHANISMS
+    log_ratios = log_prob(laplace, far, x, scale) - log_prob(laplace, far, y, scale)
+    worst = abs(float(log_ratios.sum()))
     assert float(divergence(laplace, x, scale, y, scale)) == pytest.approx(worst, rel=1e-4)
     for mechanism in (mechanisms.exponential, mechanisms.noisy_max):
-        worst = np.abs(np.log(pmf(mechanism, a, scale) / pmf(mechanism, b, scale))).max()
+        worst = np.abs(
+            np.log(pmf_of_selection(mechanism, a, scale) / pmf_of_selection(mechanism, b, scale))
+        ).max()
         assert float(divergence(mechanism, a, scale, b, scale)) == pytest.approx(worst, rel=1e-4)
     assert float(divergence(gaussian, a, scale, a, scale)) == 0
     assert float(divergence(gaussian, a, scale, b, scale)) == np.inf
@@ -139,31 +147,33 @@ def test_divergence_is_the_worst_log_ratio():
 def test_uniform_integers_are_random_bits_modulo_the_scale(scale):
     """64 bits up to 2^16 values, whatever the remainders; 32 bits beyond."""
     key, shape = jax.random.key(scale), (500,)
-    high, low = np.asarray(keys.key_words(key, 2, shape)).astype(np.uint64)
-    whole = (high << np.uint64(32)) + low if scale <= 2**16 else low
-    found = sample(mechanisms.uniform, key, jnp.zeros(shape, jnp.int32), jnp.int32(scale))
-    np.testing.assert_array_equal(found, whole % np.uint64(scale))
+    high, low = np.asarray(keys.random_words(key, 2, shape)).astype(np.uint64)
+    random_bits = (high << np.uint64(32)) + low if scale <= 2**16 else low
+    integers = sample(mechanisms.uniform, key, jnp.zeros(shape, jnp.int32), jnp.int32(scale))
+    np.testing.assert_array_equal(integers, random_bits % np.uint64(scale))
 
 
-# Prices
+# Prices.
 
-PURE = (mechanisms.discrete_laplace, mechanisms.exponential, mechanisms.noisy_max)
-GAUSSIANS = (mechanisms.rounded_gaussian,)
-PRIVATE = (*PURE, *GAUSSIANS)
-priced = pytest.mark.parametrize("mechanism", PRIVATE, ids=lambda m: m.name)
+PURE_MECHANISMS = (mechanisms.discrete_laplace, mechanisms.exponential, mechanisms.noisy_max)
+GAUSSIAN_MECHANISMS = (mechanisms.rounded_gaussian,)
+PRIVATE_MECHANISMS = (*PURE_MECHANISMS, *GAUSSIAN_MECHANISMS)
+each_private_mechanism = pytest.mark.parametrize(
+    "mechanism", PRIVATE_MECHANISMS, ids=lambda m: m.name
+)
 
 
-@priced
+@each_private_mechanism
 def test_costs_are_those_of_theory(mechanism):
     sensitivity, scale = np.array([0.0, 1.0, 127.0, 3.0]), np.array([2.0, 4.0, 50.0, 3e-3])
     ratio = sensitivity / scale
     cost = mechanism.cost(sensitivity, scale)
-    if mechanism in GAUSSIANS:
+    if mechanism in GAUSSIAN_MECHANISMS:
         np.testing.assert_array_equal(cost.epsilon, np.where(ratio > 0, np.inf, 0))
         np.testing.assert_allclose(cost.mu, ratio)
     else:
         np.testing.assert_allclose(cost.epsilon, ratio)
-        np.testing.assert_allclose(cost.mu, gdp_mu_of_pure(ratio))
+        np.testing.assert_allclose(cost.mu, gdp_mu_of_pure_epsilon(ratio))
     divisor = 8 if mechanism is mechanisms.exponential else 2
     np.testing.assert_allclose(cost.rho, ratio**2 / divisor)
     assert mechanism.cost(1.0, 0.0) == Cost(epsilon=np.inf, rho=np.inf, mu=np.inf)
@@ -171,68 +181,69 @@ def test_costs_are_those_of_theory(mechanism):
     assert mechanisms.uniform.cost(0.0, 3.0) == Cost(epsilon=0, rho=0, mu=0)
 
 
-@priced
-def test_scale_is_the_least_noise_within_an_allowance(mechanism):
+@each_private_mechanism
+def test_the_noise_multiplier_is_the_least_within_an_allowance(mechanism):
     """The inverse of `cost`, with room for the roundings of a product in float32."""
     rng = np.random.default_rng(0)
     sensitivity = rng.uniform(0.1, 300, 500).astype(np.float32)
-    wanted, nothing = np.exp(rng.uniform(-7, 5, 500)), np.zeros(500)
-    allowances = [("rho", Allowance(nothing, wanted))]
-    if mechanism in PURE:
-        allowances.append(("epsilon", Allowance(wanted, nothing)))
+    allowed, nothing = np.exp(rng.uniform(-7, 5, 500)), np.zeros(500)
+    allowances = [("rho", Allowance(nothing, allowed))]
+    if mechanism in PURE_MECHANISMS:
+        allowances.append(("epsilon", Allowance(allowed, nothing)))
     for currency, allowance in allowances:
         multiplier = mechanism.noise_multiplier(allowance)
         assert multiplier.dtype == np.float32
         cost = getattr(mechanism.cost(sensitivity, sensitivity * multiplier), currency)
-        assert np.all(cost <= wanted)
-        least = multiplier / ROUNDING * (1 - 2.0**-22)
-        assert np.all(getattr(mechanism.cost(1.0, least), currency) > wanted)
+        assert np.all(cost <= allowed)
+        slightly_less = multiplier / ROUNDING * (1 - 2.0**-22)
+        assert np.all(getattr(mechanism.cost(1.0, slightly_less), currency) > allowed)
 
 
-@priced
-def test_of_two_allowances_the_one_that_asks_for_less_noise_counts(mechanism):
-    one, none = np.float64(1), np.float64(0)
-    pure, zcdp = Allowance(one, none), Allowance(none, one)
-    found = mechanism.noise_multiplier(Allowance(one, one))
-    assert found == min(mechanism.noise_multiplier(pure), mechanism.noise_multiplier(zcdp))
-    assert mechanism.noise_multiplier(Allowance(np.float64(np.inf), none)) == 0
-    assert mechanism.noise_multiplier(Allowance(none, np.float64(np.inf))) == 0
-    if mechanism in GAUSSIANS:
+@each_private_mechanism
+def test_of_two_allowances_the_one_that_needs_less_noise_counts(mechanism):
+    one, nothing, infinite = np.float64(1), np.float64(0), np.float64(np.inf)
+    pure, zcdp = Allowance(one, nothing), Allowance(nothing, one)
+    multiplier = mechanism.noise_multiplier(Allowance(one, one))
+    assert multiplier == min(mechanism.noise_multiplier(pure), mechanism.noise_multiplier(zcdp))
+    assert mechanism.noise_multiplier(Allowance(infinite, nothing)) == 0
+    assert mechanism.noise_multiplier(Allowance(nothing, infinite)) == 0
+    if mechanism in GAUSSIAN_MECHANISMS:
         assert np.isinf(mechanism.noise_multiplier(pure))  # no Gaussian noise is pure
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 4.0, 20.0])
 def test_mu_of_a_pure_epsilon_is_the_least(epsilon):
-    """No test tells more by the Gaussian curve than by the two lines of epsilon; less mu fails."""
+    """The trade-off curve of mu lies below the lines of epsilon; that of a smaller mu does not."""
     corner = 1 / (1 + np.exp(epsilon))
-    first = np.unique(
+    type_one_error = np.unique(
         [*np.linspace(1e-9, 1 - 1e-9, 20_001), corner, *np.geomspace(1e-12, 0.5, 500)]
     )
-    lines = np.maximum(1 - np.exp(epsilon) * first, np.exp(-epsilon) * (1 - first))
-    lines = np.maximum(lines, 0)
+    steep, flat = 1 - np.exp(epsilon) * type_one_error, np.exp(-epsilon) * (1 - type_one_error)
+    trade_off_of_epsilon = np.maximum(np.maximum(steep, flat), 0)
 
-    def gaussian(mu):
-        return stats.norm.cdf(stats.norm.isf(first) - mu)
+    def trade_off_of_mu(mu):
+        return stats.norm.cdf(stats.norm.isf(type_one_error) - mu)
 
-    mu = float(gdp_mu_of_pure(epsilon))
-    assert np.all(gaussian(mu) <= lines + 1e-12)
-    assert np.any(gaussian(mu * 0.999) > lines * (1 + 1e-9) + 1e-15)
-    assert gdp_mu_of_pure(0.0) == 0
+    mu = float(gdp_mu_of_pure_epsilon(epsilon))
+    assert np.all(trade_off_of_mu(mu) <= trade_off_of_epsilon + 1e-12)
+    assert np.any(trade_off_of_mu(mu * 0.999) > trade_off_of_epsilon * (1 + 1e-9) + 1e-15)
+    assert gdp_mu_of_pure_epsilon(0.0) == 0
     tiny = np.array([1e-18, 9e-7, 1.1e-6, 1e-4])
-    np.testing.assert_allclose(gdp_mu_of_pure(tiny) / tiny, np.sqrt(np.pi / 2), rtol=1e-8)
-    assert gdp_mu_of_pure(np.inf) == np.inf
+    np.testing.assert_allclose(gdp_mu_of_pure_epsilon(tiny) / tiny, np.sqrt(np.pi / 2), rtol=1e-8)
+    assert gdp_mu_of_pure_epsilon(np.inf) == np.inf
 
 
-def renyi(p, q, order):
-    """The Renyi divergence of two mass functions."""
+def renyi_divergence(p, q, order):
+    """The Renyi divergence of an order of two mass functions."""
     return logsumexp(order * np.log(p) + (1 - order) * np.log(q)) / (order - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [
         pytest.param(mechanisms.exponential, id="exponential"),
-        pytest.param(mechanisms.noisy_max, id="noisy max", marks=pytest.mark.slow),
+        pytest.param(mechanisms.noisy_max, id="noisy max"),
     ],
 )
 def test_a_selection_costs_by_the_range_of_the_change_of_scores(mechanism):
@@ -243,20 +254,20 @@ def test_a_selection_costs_by_the_range_of_the_change_of_scores(mechanism):
     key, width, scale = jax.random.key(4), 1.4, jnp.float32(0.6)
     scores = jax.random.normal(key, (60, 6)) * 2
     shared = jax.random.normal(jax.random.fold_in(key, 1), (60, 1)) * 3
-    some = jax.random.bernoulli(jax.random.fold_in(key, 2), 0.5, (60, 6))
-    change = width * some.astype(jnp.float32) + shared
+    is_raised = jax.random.bernoulli(jax.random.fold_in(key, 2), 0.5, (60, 6))
+    change = width * is_raised.astype(jnp.float32) + shared
     cost = mechanism.cost(width, 0.6)
     loss = jax.vmap(lambda a, b: divergence(mechanism, a, scale, b, scale))(scores, scores + change)
     assert float(loss.max()) <= cost.epsilon + 1e-3
 
     for before, after in zip(scores[:10], (scores + change)[:10], strict=True):
-        p, q = (pmf(mechanism, values, scale) for values in (before, after))
+        p, q = (pmf_of_selection(mechanism, values, scale) for values in (before, after))
         for order in (1.1, 2.0, 8.0, 32.0):
-            assert renyi(p, q, order) <= order * cost.rho + 1e-4
+            assert renyi_divergence(p, q, order) <= order * cost.rho + 1e-4
 
-    # The loser of two far apart gains the range while the winner stays.
-    behind = jnp.float32([0.0, -12.0])
-    gained = behind + jnp.float32([0.0, width])
-    worst = float(divergence(mechanism, behind, scale, gained, scale))
-    least = 0.99 if mechanism is mechanisms.exponential else 0.9
-    assert least * cost.epsilon <= worst <= cost.epsilon + 1e-3
+    # Of two candidates far apart, the worse one gains the range while the better one stays.
+    before = jnp.float32([0.0, -12.0])
+    after = before + jnp.float32([0.0, width])
+    worst = float(divergence(mechanism, before, scale, after, scale))
+    attained_share = 0.99 if mechanism is mechanisms.exponential else 0.9
+    assert attained_share * cost.epsilon <= worst <= cost.epsilon + 1e-3

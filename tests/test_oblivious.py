@@ -17,11 +17,11 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import hypotheses, oblivious_splits, oblivious_tree
 from dpbt.learners.oblivious_splits import Attribute
 from dpbt.privacy import mechanisms, sensitivity
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
-from tests import reference_oblivious as reference
-from tests.noise import scales
+from tests.support.recipe_noise import scale_by_site
+from tests.support.references import oblivious_trees as reference
 
 DOMAIN = {
     "kind": Nominal(("a", "b", "c")),
@@ -62,7 +62,11 @@ SITES = {"sum": "sums", "histogram": "histogram", "score": "scores"}
 
 def setting_of(recipe):
     """The numbers of a recipe, for the reference."""
-    noisy, numbers, drawn = dpbt.ledger(recipe).lines[0].mechanism, recipe.params, scales(recipe)
+    noisy, numbers, drawn = (
+        dpbt.ledger(recipe).lines[0].mechanism,
+        recipe.params,
+        scale_by_site(recipe),
+    )
     return {
         **{name: float(getattr(numbers, name)) for name in ("step", "limit", "curvature")},
         **{f"{name}_scale": drawn.get(site, 0.0) for name, site in SITES.items()},
@@ -79,7 +83,11 @@ def host(table):
 
 def release_of(boosted):
     """What was drawn, by site."""
-    sites = {site: array for release in boosted.transcript.parts for site, array in release.items()}
+    sites = {
+        site: array
+        for release in boosted.transcript.releases.values()
+        for site, array in release.items()
+    }
     return {site: np.asarray(array) for site, array in sites.items()}
 
 
@@ -87,7 +95,7 @@ def replayed(boosted, table, recipe):
     """The reference on a recorded run."""
     trees = jax.tree.map(np.asarray, boosted.hypotheses)
     asked = list(zip(trees.feature, trees.right, strict=True))
-    return reference.replayed(asked, release_of(boosted), host(table), setting_of(recipe))
+    return reference.replay(asked, release_of(boosted), host(table), setting_of(recipe))
 
 
 # Against plain loops.
@@ -107,7 +115,8 @@ def test_without_noise_all_draws_are_those_of_plain_loops():
     assert found.histogram.sum() == 4 * 54
 
 
-@pytest.mark.parametrize("delta", [1e-6, pytest.param(0.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(delta):
     """And so is the log ratio of likelihoods with and without a row."""
     table, recipe = table_of(), recipe_of(delta=delta)
@@ -118,7 +127,7 @@ def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(del
 
     log_prob = jax.jit(lambda *args: boosting.replay(*args).log_prob)
     by_loops = reference.log_gaussian if delta else reference.log_laplace
-    seen, drawn = release_of(boosted), scales(recipe)
+    seen, drawn = release_of(boosted), scale_by_site(recipe)
 
     def likelihoods(one):
         """(the library's, that of plain loops) for each site."""
@@ -148,8 +157,25 @@ def neighbours(table, relation, rng):
             yield new_bins, new_target, present
 
 
-@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=lambda r: r.name)
-@pytest.mark.parametrize("noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace])
+@pytest.mark.parametrize(
+    ("noise", "relation"),
+    [
+        pytest.param(mechanisms.rounded_gaussian, ADD_REMOVE, id="noise0-ADD_OR_REMOVE_ONE"),
+        pytest.param(mechanisms.discrete_laplace, REPLACE_ONE, id="noise1-REPLACE_ONE"),
+        pytest.param(
+            mechanisms.rounded_gaussian,
+            REPLACE_ONE,
+            id="noise0-REPLACE_ONE",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            mechanisms.discrete_laplace,
+            ADD_REMOVE,
+            id="noise1-ADD_OR_REMOVE_ONE",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
 def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     """By plain loops on a recorded run; some neighbour attains each bound."""
     table, recipe = table_of(), recipe_of(10.0)
@@ -190,6 +216,7 @@ def test_no_weight_is_above_the_clip():
         np.testing.assert_array_equal(counted, expected)
 
 
+@pytest.mark.slow
 def test_a_step_may_be_a_schedule_of_the_round():
     """It scales the leaves of each round."""
     table, falling = table_of(), optax.piecewise_constant_schedule(0.2, {1: 0.5, 3: 0.5})
@@ -239,6 +266,7 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
 FIVE = tuple(map(Attribute, (7, 4, 2, 1, 20), (True, False, True, False, True)))
 
 
+@pytest.mark.slow
 def test_both_answers_of_a_split_are_known_bins():
     """Also where nearly all rows are in one bin; and shares are those of plain loops.
 
@@ -287,12 +315,14 @@ def test_an_attribute_is_asked_no_more_splits_than_it_has():
 def test_trees_of_one_structure_are_one_tree_of_the_model():
     """What it adds to the score of a row is what the trees of its rounds add."""
     tree_of = hypotheses.ObliviousTree._make
-    kind, rounds = recipe_of(structures=2).learner.hypotheses, np.arange(5) % 2
+    training, rounds = recipe_of(structures=2).learner.training, np.arange(5) % 2
     rng = np.random.default_rng(0)
     right = rng.random((2, 4, MAX_BINS)) < 0.5
     leaf = rng.integers(-9, 9, (5, 16)).astype(np.float32)
     all_trees = hypotheses.ObliviousTree(rng.integers(0, 4, (2, 4))[rounds], right[rounds], leaf)
-    merged = jax.tree.map(np.asarray, kind.merged(jax.tree.map(jnp.asarray, all_trees)))
+    merged = jax.tree.map(
+        np.asarray, training.merge(jax.tree.map(jnp.asarray, all_trees), None, None)
+    )
     assert merged.leaf.shape == (2, 16)
     bins = rng.integers(0, 8, (4, 9), np.uint8)
     found, expected = (
@@ -310,6 +340,7 @@ def looked_up(tree, bins):
     return leaf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ordered", "depth"), [((True, False), 9), ((False,), 2)], ids=str)
 def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     """Also bins that a feature does not have, and sets of more than one word of bits."""
@@ -350,9 +381,9 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     changes += [{"response": NUMBER, "target_bins": 16}, {"structures": 3}]
     configs = [CONFIG, *(dataclasses.replace(CONFIG, **change) for change in changes)]
     learners = [oblivious_tree.oblivious_tree(config) for config in configs]
-    assert len({learner.traits.tag for learner in learners}) == len(configs)
+    assert len({learner.identity for learner in learners}) == len(configs)
 
-    key, own_key = jax.random.key(0), jax.jit(step.derive_recipe_key)
+    key, own_key = jax.random.key(0), jax.jit(run_keys.derive_recipe_key)
     keys = {
         tuple(jax.random.key_data(own_key(key, recipe_of(**changes))).tolist())
         for changes in ({}, {"seed": 1}, {"step": 0.3}, {"clip": 0.31}, {"rows": 61})
@@ -368,7 +399,7 @@ def test_tables_of_another_domain_are_refused():
         splits = domains.splits({**DOMAIN, "size": column})
         with pytest.raises(ValueError, match=f"column 1 .* has 7 bins, .* know {bins + 1}"):
             dpbt.fit(jax.random.key(0), table._replace(splits=splits), recipe)
-    recipe.learner.hypotheses.check(table)
+    recipe.learner.training.check_table(table)
 
 
 def test_tables_of_another_number_of_columns_are_refused():
@@ -386,12 +417,13 @@ def test_tables_of_another_number_of_columns_are_refused():
 def test_rows_that_a_prepare_lays_out_without_weights_are_refused():
     """Weights would be left out without a word."""
     recipe = recipe_of()
-    own = recipe.learner.hypotheses
+    own = recipe.learner.training
 
     def prepare(table):
         return own.prepare(table)._replace(weight=None)
 
-    without = recipe.learner._replace(hypotheses=own._replace(prepare=prepare))
+    kind = recipe.learner.kind.with_training(prepare=prepare)
+    without = dataclasses.replace(recipe.learner, kind=kind)
     weighted = table_of()._replace(weight=jnp.ones(ROWS, jnp.float32))
     with pytest.raises(ValueError, match="lay out `weight`"):
         dpbt.boost(jax.random.key(0), weighted, dataclasses.replace(recipe, learner=without))

@@ -11,18 +11,21 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.data import convert
-from dpbt.data.declarations import rows_of
+from dpbt.data.declarations import rows_by_column
 from dpbt.data.domains import Boolean, Nominal, Numeric, encode
 from dpbt.sklearn import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
     PrivateForestClassifier,
 )
-from tests import filerows, odd
-from tests.leaving import BOUND, N, Watch, found_in
-from tests.test_blocks import cells_of as rows_in_chunks
+from tests.support import file_neighbours, odd_inputs
+from tests.support.block_tables import rows_in_blocks as rows_in_chunks
+from tests.support.leak_watch import BOUND, NUM_ROWS, Watch, private_words_in
 
-pytestmark = pytest.mark.filterwarnings("ignore:research key", "ignore:X does not have valid")
+pytestmark = [
+    pytest.mark.unoptimized,
+    pytest.mark.filterwarnings("ignore:research key", "ignore:X does not have valid"),
+]
 
 DOMAIN = {
     "n": Numeric(0, 4, bins=4, missing=True),
@@ -32,9 +35,9 @@ DOMAIN = {
 }
 WORDS = {"n": (0.5, 3.5), "c": ("a", "b"), "o": ("a", "c"), "b": ("yes", "no")}
 RNG = np.random.default_rng(0)
-USUAL = {name: [pair[k] for k in RNG.integers(0, 2, N)] for name, pair in WORDS.items()}
+USUAL = {name: [pair[k] for k in RNG.integers(0, 2, NUM_ROWS)] for name, pair in WORDS.items()}
 LABELS = ["yes" if number > 2 else "no" for number in USUAL["n"]]
-WEIGHTS = RNG.uniform(0, 4, N).tolist()
+WEIGHTS = RNG.uniform(0, 4, NUM_ROWS).tolist()
 TWO = {"negative": "no", "positive": "yes"}
 
 
@@ -50,12 +53,12 @@ def rows(pairs, hold=list, plain=False):
     numbers = [None if x != x else x for _, x in pairs] if plain else cells
     words = [None for _ in pairs] if plain else cells
     columns = {
-        name: hold(odd.mixed(USUAL[name], numbers if name == "n" else words, first))
+        name: hold(odd_inputs.mix_in(USUAL[name], numbers if name == "n" else words, first))
         for first, name in enumerate(DOMAIN)
     }
-    labels = hold(odd.mixed(LABELS, words, 4))
-    target = hold(odd.mixed(USUAL["n"], numbers, 5))
-    return columns, labels, target, hold(odd.mixed(WEIGHTS, numbers, 6))
+    labels = hold(odd_inputs.mix_in(LABELS, words, 4))
+    target = hold(odd_inputs.mix_in(USUAL["n"], numbers, 5))
+    return columns, labels, target, hold(odd_inputs.mix_in(WEIGHTS, numbers, 6))
 
 
 def from_columns(model, columns, labels, numbers, weights, folder):
@@ -76,7 +79,7 @@ ENTRIES = {
     "table": table,
     "exact table": functools.partial(table, exact=True, class_weight={"yes": 1, "no": 2}),
     "convert_columns": from_columns,
-    "saved, frame": lambda model, columns, *_: model.decision_function(odd.Frame(columns)),
+    "saved, frame": lambda model, columns, *_: model.decision_function(odd_inputs.Frame(columns)),
 }
 
 
@@ -90,7 +93,7 @@ def model(tmp_path_factory):
     """A saved model, and what it was saved from."""
     columns, labels, *_ = rows([])
     path = tmp_path_factory.mktemp("model") / "model.json"
-    estimator(PrivateBoostingClassifier).fit(odd.Frame(columns), labels).save(path)
+    estimator(PrivateBoostingClassifier).fit(odd_inputs.Frame(columns), labels).save(path)
     return dpbt.load(path)
 
 
@@ -106,14 +109,16 @@ def alike(found, expected):
 
 def assert_silent(watch):
     assert watch.error is None, type(watch.error)
-    assert found_in(watch.said) == []
+    assert private_words_in(watch.said) == []
 
 
-@pytest.mark.parametrize("hold", odd.HOLDS)
+@pytest.mark.parametrize("hold", odd_inputs.CONTAINERS)
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_odd_cells_are_missing_in_every_container(entry, hold, model, watch, tmp_path):
-    expected = ENTRIES[entry](model, *rows(odd.CELLS, plain=True), tmp_path / "plain")
-    given = rows(odd.CELLS, odd.HOLDS[hold])
+    expected = ENTRIES[entry](
+        model, *rows(odd_inputs.CELLS_AND_NUMBERS, plain=True), tmp_path / "plain"
+    )
+    given = rows(odd_inputs.CELLS_AND_NUMBERS, odd_inputs.CONTAINERS[hold])
     found = watch(lambda: ENTRIES[entry](model, *given, tmp_path / "odd"))
     assert_silent(watch)
     alike(found, expected)
@@ -121,7 +126,7 @@ def test_odd_cells_are_missing_in_every_container(entry, hold, model, watch, tmp
 
 def test_an_odd_cell_alone_is_missing(watch):
     """NumPy makes other arrays of one odd cell than of several."""
-    for pair in odd.CELLS:
+    for pair in odd_inputs.CELLS_AND_NUMBERS:
         expected, given = encode(DOMAIN, rows([pair], plain=True)[0]), rows([pair])[0]
         found = watch(lambda given=given: encode(DOMAIN, given))
         assert_silent(watch)
@@ -129,11 +134,11 @@ def test_an_odd_cell_alone_is_missing(watch):
 
 
 def test_a_long_text_takes_no_room_in_other_rows(tmp_path):
-    given = rows([(odd.LONG, None)])
+    given = rows([(odd_inputs.LONG, None)])
     tracemalloc.start()
     try:
         from_columns(None, *given, tmp_path / "t")
-        assert tracemalloc.get_traced_memory()[1] < 100 * len(odd.LONG)
+        assert tracemalloc.get_traced_memory()[1] < 100 * len(odd_inputs.LONG)
     finally:
         tracemalloc.stop()
 
@@ -159,26 +164,30 @@ def estimator(kind):
 
 
 def as_array(columns):
-    array = np.empty((N, len(columns)), object)
+    array = np.empty((NUM_ROWS, len(columns)), object)
     for j, cells in enumerate(columns.values()):
-        array[:, j] = odd.as_objects(cells)
+        array[:, j] = odd_inputs.object_array(cells)
     return array
 
 
 def frame_of_pandas(columns):
     pandas = pytest.importorskip("pandas", reason="no pandas; its frames are not tested")
-    return pandas.DataFrame({name: odd.of_pandas(cells) for name, cells in columns.items()})
+    return pandas.DataFrame(
+        {name: odd_inputs.pandas_series(cells) for name, cells in columns.items()}
+    )
 
 
 def frame_of_polars(columns):
     polars = pytest.importorskip("polars", reason="no polars; its frames are not tested")
-    return polars.DataFrame([odd.of_polars(cells).alias(name) for name, cells in columns.items()])
+    return polars.DataFrame(
+        [odd_inputs.polars_series(cells).alias(name) for name, cells in columns.items()]
+    )
 
 
 FRAMES = {
-    "deque": lambda columns: odd.deque(zip(*columns.values(), strict=True)),
+    "deque": lambda columns: odd_inputs.deque(zip(*columns.values(), strict=True)),
     "array": as_array,
-    "frame": odd.Frame,
+    "frame": odd_inputs.Frame,
     "pandas": frame_of_pandas,
     "polars": frame_of_polars,
 }
@@ -198,20 +207,21 @@ def learned(kind, X, labels, numbers, weights):
 
 @functools.cache
 def expected_of(kind):
-    columns, *others = rows(odd.CELLS, plain=True)
-    return learned(kind, odd.Frame(columns), *others)
+    columns, *others = rows(odd_inputs.CELLS_AND_NUMBERS, plain=True)
+    return learned(kind, odd_inputs.Frame(columns), *others)
 
 
 @pytest.mark.parametrize(
     ("kind", "frame"),
     [
         *((PrivateBoostingClassifier, frame) for frame in FRAMES),
-        *((kind, "frame") for kind in (PrivateForestClassifier, PrivateBoostingRegressor)),
+        pytest.param(PrivateForestClassifier, "frame", marks=pytest.mark.slow),
+        pytest.param(PrivateBoostingRegressor, "frame", marks=pytest.mark.slow),
     ],
 )
 def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
-    X = FRAMES[frame](rows(odd.CELLS)[0])
-    others = rows(odd.CELLS, odd.HOLDS.get(frame, list))[1:]
+    X = FRAMES[frame](rows(odd_inputs.CELLS_AND_NUMBERS)[0])
+    others = rows(odd_inputs.CELLS_AND_NUMBERS, odd_inputs.CONTAINERS.get(frame, list))[1:]
     expected = expected_of(kind)
     found = watch(lambda: learned(kind, X, *others))
     assert_silent(watch)
@@ -223,19 +233,19 @@ def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
 
 def test_an_odd_row_has_no_values_and_others_are_read_by_position(watch):
     for width in (2, None):
-        found = rows_of(odd.GOOD, width)
+        found = rows_by_column(odd_inputs.GOOD_ROWS, width)
         assert [found.column(j) for j in (0, 1)] == [[0.5] * 4, [0.25] * 4]
 
-    usual = [(x, 0.25) for x in np.linspace(0, 1, N)]
-    for row in odd.ROWS.values():
-        given, plain = (odd.mixed(usual, [one], 7) for one in (row, (None, None)))
-        found = watch(lambda given=given: rows_of(given, 2))
+    usual = [(x, 0.25) for x in np.linspace(0, 1, NUM_ROWS)]
+    for row in odd_inputs.ODD_ROWS.values():
+        given, plain = (odd_inputs.mix_in(usual, [one], 7) for one in (row, (None, None)))
+        found = watch(lambda given=given: rows_by_column(given, 2))
         assert_silent(watch)
-        assert found.count == N
+        assert found.num_rows == NUM_ROWS
         assert [found.column(j) for j in (0, 1)] == [[row[j] for row in plain] for j in (0, 1)]
-        watch(lambda given=given: rows_of(given))  # whose width nobody declared
+        watch(lambda given=given: rows_by_column(given))  # whose width nobody declared
         assert watch.error is None or "one width" in str(watch.error)
-        assert found_in(watch.said) == []
+        assert private_words_in(watch.said) == []
 
 
 # Files.
@@ -251,7 +261,7 @@ def lines_of(plain):
     """Lines of a file, of which the last are malformed ones, or blank as these are read."""
     columns = [*rows([])[0].values(), LABELS, WEIGHTS]
     lines = [",".join(map(str, cells)).encode() for cells in zip(*columns, strict=True)]
-    lines[-12:] = [b""] * 12 if plain else filerows.ODD_LINES[:12]
+    lines[-12:] = [b""] * 12 if plain else file_neighbours.ODD_LINES[:12]
     return b"\n".join([b"n,c,o,b,y,w", *lines, b""])
 
 

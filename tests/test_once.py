@@ -17,10 +17,10 @@ from dpbt.data.domains import Boolean
 from dpbt.learners import oblivious_tree, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import round_to_whole_rows
-from dpbt.training import step
-from dpbt.types import ADD_REMOVE, Noise, Partition, Prologue
-from tests import reference_oblivious as reference
-from tests.tables import random_table
+from dpbt.training import run_keys
+from dpbt.types import ADD_REMOVE, Noise, Prologue
+from tests.support.example_tables import random_table
+from tests.support.references import oblivious_trees as reference
 
 NOISE = mechanisms.discrete_laplace
 DOMAIN = {f"x{k}": Boolean() for k in range(3)}
@@ -37,7 +37,7 @@ def recipe_of(**changes):
 
 
 def replaced(recipe, **parts):
-    return dataclasses.replace(recipe, learner=recipe.learner._replace(**parts))
+    return dataclasses.replace(recipe, learner=dataclasses.replace(recipe.learner, **parts))
 
 
 def constant(site, **words):
@@ -77,13 +77,17 @@ def test_noise_of_the_prologue_is_not_that_of_a_round():
     """Draws whose names have one checksum, at one scale: no round has the prologue's noise."""
     first, second = (constant(site, scale=1e5) for site in TWINS)
     weak = boundary.weak_learner(
-        second,
-        lambda release, budget, public: dpbt.Tree(jnp.zeros(1, jnp.int32), jnp.zeros(2)),
-        {},
-        trees.TREES,
-        ADD_REMOVE,
-        prologue=Prologue(first, lambda release, budget: jnp.float32(0), "nothing"),
-        tag="twins",
+        name="twins",
+        program=second,
+        hypothesis=lambda release, budget, public: dpbt.Tree(jnp.zeros(1, jnp.int32), jnp.zeros(2)),
+        kind=trees.TREES,
+        fractions={},
+        relation=ADD_REMOVE,
+        prologue=Prologue(
+            program=first,
+            initial_score=lambda release, budget: jnp.float32(0),
+            identity="nothing",
+        ),
     )
     recipe = recipes.custom(weak, rows=14, rounds=20, params=Noise({}))
     transcript = BOOST(jax.random.key(3), random_table(0, 14, 3), recipe).transcript
@@ -106,39 +110,46 @@ def test_the_noise_of_the_epilogue_depends_on_the_number_of_rounds():
     assert apart.max() > 14  # equal noise would leave the difference of two counts
 
 
-def test_learners_that_differ_in_what_they_do_once_do_not_share_noise():
-    """By the tag that an epilogue declares, and without a declared tag by all functions."""
-    recipe, key = recipe_of(), jax.random.key(0)
-    other = replaced(recipe, epilogue=recipe.learner.epilogue._replace(tag="another epilogue"))
-    here, there = (jax.random.key_data(step.derive_recipe_key(key, one)) for one in (recipe, other))
-    assert np.any(here != there)
+def key_of(recipe):
+    key = run_keys.derive_recipe_key(jax.random.key(0), recipe)
+    return tuple(jax.random.key_data(key).tolist())
 
-    parts = (
-        (lambda *read: None, lambda *read: 0),
-        (counting, lambda *read: 0),
-        (counting, lambda *read: 1),
-    )
-    prologues = [None, *(Prologue(*part, "counts") for part in parts)]
-    made = counting, lambda *read: None, {}, trees.TREES, ADD_REMOVE
-    tags = {boundary.weak_learner(*made, prologue=prologue).traits.tag for prologue in prologues}
-    assert len(tags) == 4
+
+def test_learners_that_differ_in_what_they_do_once_do_not_share_noise():
+    """By the identity that an epilogue declares, and by what the functions do."""
+    recipe = recipe_of()
+    renamed = dataclasses.replace(recipe.learner.epilogue, identity="another epilogue")
+    assert key_of(replaced(recipe, epilogue=renamed)) != key_of(recipe)
+
+    def prologue_of(program, score):
+        return Prologue(
+            program=program, initial_score=lambda *read: jnp.float32(score), identity="own"
+        )
+
+    plain = recipe_of(marginals_fraction=0.0)
+    prologues = [
+        None,
+        prologue_of(constant("first", scale=2.0), 0),
+        prologue_of(constant("first", scale=2.0), 1),
+    ]
+    programs = {key_of(replaced(plain, prologue=prologue)) for prologue in prologues}
+    assert len(programs) == 3
 
 
 def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
-    """The default tag has `place`, whose result the program reads."""
-    tags = set()
-    for place in (lambda structure, rows: rows, lambda structure, rows: (rows, 1)):
-        kind = recipe_of().learner.hypotheses._replace(
-            partition=Partition(lambda *read: None, place, lambda structure: None),
-            prepare=lambda table: table,
-            predict=lambda tree, rows: rows.target,
-            bound=lambda tree: tree,
+    """A key follows from `place`, whose result the program reads."""
+    recipe = recipe_of()
+    keys = set()
+    for leaf in (0, 1):
+        partition = dataclasses.replace(
+            recipe.learner.partition,
+            place=lambda structure, rows, leaf=leaf: jnp.full(rows.present.shape, leaf, jnp.uint8),
         )
-        made = counting, lambda *read: None, {"scores": 1.0}, kind, ADD_REMOVE
-        tags.add(boundary.weak_learner(*made).traits.tag)
-    assert len(tags) == 2
+        keys.add(key_of(replaced(recipe, partition=partition)))
+    assert len(keys | {key_of(recipe)}) == 3
 
 
+@pytest.mark.slow
 def test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row():
     """Half of the sensitivity passes the ledger, which cannot know it, and not the audit."""
 
@@ -152,16 +163,17 @@ def test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row():
         own.program(half, *read)
 
     near = audit.neighbours(random_table(2, 14, 3), ADD_REMOVE)
-    recipe = replaced(recipe, prologue=own._replace(program=program))
+    recipe = replaced(recipe, prologue=dataclasses.replace(own, program=program))
     found = audit.audit(jax.random.key(0), near, recipe, transcripts=5, steps=True)
     assert found.step_ratio["histogram"] == pytest.approx(2.0, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_site_of_the_prologue_may_be_withheld():
     recipe, table = recipe_of(), random_table(7, 14, 3)
 
     def withholding(site):
-        return replaced(recipe, traits=recipe.learner.traits._replace(withheld=(site,)))
+        return replaced(recipe, withheld=(site,))
 
     boosted = BOOST(jax.random.key(0), table, withholding("histogram"))
     assert set(boosted.transcript.prologue) == {"histogram"}
@@ -175,7 +187,7 @@ def test_a_site_of_the_prologue_may_be_withheld():
 def test_a_site_of_two_parts_is_refused_by_all_that_read_one():
     table, recipe = random_table(0, 14, 3), recipe_of()
     epilogue = recipe.learner.epilogue
-    clash = replaced(recipe, epilogue=epilogue._replace(program=constant("sums")))
+    clash = replaced(recipe, epilogue=dataclasses.replace(epilogue, program=constant("sums")))
     twice = dpbt.Transcript({}, {"sums": jnp.zeros((3, 4))}, {"sums": jnp.zeros((10, 2))})
     for judge in (
         lambda: dpbt.ledger(clash),
@@ -188,10 +200,8 @@ def test_a_site_of_two_parts_is_refused_by_all_that_read_one():
 
 def test_an_epilogue_needs_hypotheses_that_can_be_scaled():
     learner = recipe_of().learner
-    made = counting, learner.hypothesis, {"scores": 1.0}
-    rigid = learner.hypotheses._replace(scaled=None)
     with pytest.raises(ValueError, match="needs hypotheses that can be scaled"):
-        boundary.weak_learner(*made, rigid, ADD_REMOVE, epilogue=learner.epilogue, tag="rigid")
+        dataclasses.replace(learner, kind=learner.kind.with_training(scale=None))
 
 
 @pytest.mark.parametrize("start", [0.0, -2.0])

@@ -10,7 +10,7 @@ import pytest
 import dpbt
 from dpbt import onnx as graphs
 from dpbt.__main__ import main
-from tests.test_saving import DOMAIN, EVERY, fitted, raw_rows
+from tests.support.fitted_models import DOMAIN, MODEL_NAMES, model_of_kind, random_raw_columns
 
 installed = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
 needs_onnx = pytest.mark.skipif(not installed, reason="the extra onnx is not installed")
@@ -18,21 +18,24 @@ needs_onnx = pytest.mark.skipif(not installed, reason="the extra onnx is not ins
 
 @needs_onnx
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", MODEL_NAMES)
 def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
     import onnxruntime
 
-    dpbt.save(fitted(name), tmp_path / "m.json", domain=DOMAIN)
+    dpbt.save(model_of_kind(name), tmp_path / "m.json", domain=DOMAIN)
     model = dpbt.load(tmp_path / "m.json")
     graphs.export(model, tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
-    rows, texts = model.encode(raw_rows(9, 300)), session.get_modelmeta().custom_metadata_map
+    rows, texts = (
+        model.encode(random_raw_columns(9, 300)),
+        session.get_modelmeta().custom_metadata_map,
+    )
     names = [output.name for output in session.get_outputs()]
     found = dict(zip(names, session.run(None, {"rows": rows}), strict=True))
     score, several = model.decision_function(rows), name == "several"
     assert np.ptp(score) > 0
     np.testing.assert_allclose(found["score"], score, rtol=1e-6, atol=1e-6)
-    assert texts["statement"] == model.kept.statement
+    assert texts["statement"] == model.loaded_facts.statement
     assert session.run(None, {"rows": rows[:0]})[0].shape == ((0, 3) if several else (0,))
     if name in ("number", "count"):
         assert names == ["score", "number"]
@@ -55,11 +58,11 @@ def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
         )
 
 
-def test_what_is_no_model_is_refused(tmp_path, monkeypatch):
+def test_a_graph_of_a_file_that_is_no_model_is_refused(tmp_path, monkeypatch):
     for wrong in (None, "m.json", dpbt.recipes.bdpe(epsilon=1.0, rows=9)):
         with pytest.raises(ValueError, match="expected a model"):
             graphs.export(wrong, tmp_path / "m.onnx")
-    dpbt.save(fitted("forest"), tmp_path / "m.json")
+    dpbt.save(model_of_kind("forest"), tmp_path / "m.json")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError):
         graphs.export(dpbt.load(tmp_path / "m.json"), tmp_path / "m.onnx")
@@ -72,15 +75,15 @@ def test_trees_of_treelite_give_what_the_saved_model_gives(tmp_path, monkeypatch
     """Missing and unlisted cells among them; curves and halfspaces are refused."""
     treelite = pytest.importorskip("treelite", reason="the extra treelite is not installed")
     monkeypatch.chdir(tmp_path)
-    for name in EVERY:
-        dpbt.save(fitted(name), "m.json", domain=DOMAIN)
+    for name in MODEL_NAMES:
+        dpbt.save(model_of_kind(name), "m.json", domain=DOMAIN)
         model = dpbt.load("m.json")
         if name in ("additive", "halfspace"):
             assert main(["export", "m.json", "--format", "treelite", "--out", "m.none"]) == 2
             continue
         dpbt.treelite.export(model, "m.treelite")
         read = treelite.Model.deserialize("m.treelite")
-        rows = model.encode(raw_rows(9, 300))
+        rows = model.encode(random_raw_columns(9, 300))
         margin, found = (
             treelite.gtil.predict(read, rows.astype(np.float32), pred_margin=margin).squeeze()
             for margin in (True, False)
@@ -92,7 +95,7 @@ def test_trees_of_treelite_give_what_the_saved_model_gives(tmp_path, monkeypatch
             score = score * np.log(2)
             np.testing.assert_allclose(found, model.predict_proba(rows), rtol=1e-5)
         elif target is not None:
-            score = target.of_score[0] * score + target.of_score[1]
+            score = target.score_units[0] * score + target.score_units[1]
             inside = np.clip(found, target.low, target.high)
             np.testing.assert_allclose(inside, model.predict(rows), rtol=1e-5)
         elif model.about.probability == "log":

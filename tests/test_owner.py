@@ -94,8 +94,8 @@ def test_a_conversion_asks_as_a_fit_does_and_its_folder_asks_nothing(folder, mon
         assert not Path("short.chunks").exists()
     main(["convert", "d.json", "short.csv", "short.chunks", "--capacity", "80"])
     with pytest.raises(InputError, match="check the rows before converting them"):
-        commands.report("short.chunks", *read_domain("d.json"))
-    found = commands.report("short.csv", *read_domain("d.json"))
+        commands.owner_report_of_file("short.chunks", *read_domain("d.json"))
+    found = commands.owner_report_of_file("short.csv", *read_domain("d.json"))
     assert found.doubtful == ("age", "job", "class")
 
 
@@ -106,10 +106,14 @@ def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
     for closed in ("stdin", "stderr"):
         with monkeypatch.context() as patch:
             patch.setattr(sys, closed, None)
-            commands.ask("short.csv", *read_domain("d.json"), False, "Learn")
-    commands.ask("pipe.csv", *read_domain("d.json"), False, "Learn")
+            commands.confirm_doubtful_rows(
+                "short.csv", *read_domain("d.json"), skip=False, action="Learn"
+            )
+    commands.confirm_doubtful_rows("pipe.csv", *read_domain("d.json"), skip=False, action="Learn")
     with pytest.raises(InputError, match="stopped"):
-        commands.ask("short.csv", *read_domain("d.json"), False, "Learn")
+        commands.confirm_doubtful_rows(
+            "short.csv", *read_domain("d.json"), skip=False, action="Learn"
+        )
 
 
 def test_a_report_counts_what_is_not_read():

@@ -14,7 +14,8 @@ from dpbt.audit import exact_loss as audit
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.sklearn import PrivateBoostingClassifier
-from tests.filters import made
+from tests.support.budget_examples import recipe_by_name
+from tests.support.slow_cases import mark_slow_cases
 
 DOMAIN = {name: Boolean() for name in "abcd"}
 REFUSED = "jax_enable_x64 is on"
@@ -86,16 +87,23 @@ def same(one, other):
     return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
 
 
-@pytest.mark.parametrize("name", ["auto", "bdpe", "halfspace_boost", "rf_e"])
+@pytest.mark.parametrize(
+    "name",
+    mark_slow_cases(["auto", "bdpe", "halfspace_boost", "rf_e"], slow=["auto", "bdpe"]),
+)
 def test_public_things_are_the_same_under_the_flag(name):
     delta = 1e-6 if name == "halfspace_boost" else 0.0
-    recipe, text = made(name, delta=delta), str(dpbt.ledger(made(name, delta=delta)))
+    recipe, text = (
+        recipe_by_name(name, delta=delta),
+        str(dpbt.ledger(recipe_by_name(name, delta=delta))),
+    )
     jax.clear_caches()
     with jax.enable_x64(True):
-        assert same(made(name, delta=delta), recipe)
+        assert same(recipe_by_name(name, delta=delta), recipe)
         assert str(dpbt.ledger(recipe)) == text
 
 
+@pytest.mark.slow
 def test_models_are_read_alike_under_the_flag(given):
     model = ENTRIES["fit"](given)
     dpbt.save(model, given.folder / "kept.json", domain=DOMAIN)

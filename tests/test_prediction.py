@@ -12,7 +12,7 @@ from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.hypotheses import TREES
 from dpbt.models import model as prediction
-from tests.pictured import random_model
+from tests.support.random_models import random_model
 
 DOMAIN = {"age": Numeric(0, 100, bins=10), "job": Nominal(("a", "b")), "member": Boolean()}
 ROWS = 120
@@ -103,7 +103,7 @@ def test_branches_and_trees_that_say_the_same_are_shown_once():
     split = np.array([[4, 4, 2], [4, -1, 9], [0, 1, 2]], np.int32)
     leaf = np.array([[1, 9, 2, 2], [3, 8, 3, 3], [1, -1, 1, -1]], np.float32)
     asked = dpbt.domains.splits(DOMAIN)
-    assert TREES.explain(dpbt.Tree(split, leaf), asked, DOMAIN, None, None).splitlines() == [
+    assert TREES.describe(dpbt.Tree(split, leaf), asked, DOMAIN, None, None).splitlines() == [
         "score of a row: the sum of what the trees add; positive above 0",
         "tree 1",
         "  if age > 50:",

@@ -21,7 +21,7 @@ def small(target=None, **more):
 @pytest.mark.parametrize("target", [None, Nominal(("x", "y", "z")), NUMBER, QUANTILE])
 def test_made_up_rows_have_the_signal_that_was_asked_for(target):
     rng = np.random.default_rng(0)
-    table, best = preview._rows(DOMAIN, target, 50_000, 0.4, None, rng)
+    table, best = preview._simulated_rows(DOMAIN, target, 50_000, 0.4, None, rng)
     found, constant = preview._measure_predictions(target, np.asarray(table.target), best)
     assert table.present.sum() == 50_000
     np.testing.assert_array_equal(table.bins.max(axis=0), [15, 3, 1])
@@ -30,7 +30,7 @@ def test_made_up_rows_have_the_signal_that_was_asked_for(target):
     assert found > constant + 0.05
 
 
-def test_what_cannot_be_previewed_is_refused():
+def test_a_preview_refuses_a_request_that_it_cannot_simulate():
     for wrong, words in (
         (([], DOMAIN), "recipes of one setting"),
         (([small(epsilon=[1.0, 2.0])], DOMAIN), "recipes of one setting"),

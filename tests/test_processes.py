@@ -11,33 +11,36 @@ import pytest
 
 import dpbt
 from dpbt.data import convert
-from dpbt.training import blocks, processes
-from tests import worker
-from tests.test_block_commands import released
-from tests.test_sweeps import finished, spawn
+from dpbt.training import blocks, passes, processes
+from tests.support import worker_process
+from tests.support.block_commands import releases_in_checkpoint
+from tests.support.worker_process import result_of_worker, start_worker
 
 PUBLIC = jax.random.key(14)
 
 
 def shared_out(folder, count, name="oblivious"):
     """Write the rows of each process; return the digest of the model of all rows in memory."""
-    slices, domain, columns, labels = worker.shares(count)
+    slices, domain, columns, labels = worker_process.rows_of_processes(count)
     for number, rows in enumerate(slices):
         own = {name: column[rows] for name, column in columns.items()}
         convert.convert_columns(
             domain, own, labels[rows], folder / f"share{number}", rows_per_block=170
         )
     table = dpbt.table(domain, columns, labels)
-    recipe = worker.IN_BLOCKS[name](domain)
+    recipe = worker_process.RECIPE_MAKERS[name](domain)
     model = dpbt.fit(jax.random.key(4), table, recipe, PUBLIC)
-    return worker.digest_of(model)
+    return worker_process.digest_of_model(model)
 
 
 def started(folder, count, seconds=0.0, name="oblivious"):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    return [spawn("blocks", number, count, port, folder, seconds, name) for number in range(count)]
+    return [
+        start_worker("blocks", number, count, port, folder, seconds, name)
+        for number in range(count)
+    ]
 
 
 def test_sums_of_64_bits_travel_as_words(monkeypatch):
@@ -63,7 +66,7 @@ def test_sums_of_64_bits_travel_as_words(monkeypatch):
 @pytest.mark.slow
 def test_processes_release_what_one_does(tmp_path):
     expected = shared_out(tmp_path, 3, "forest")
-    found = [finished(process) for process in started(tmp_path, 3, name="forest")]
+    found = [result_of_worker(process) for process in started(tmp_path, 3, name="forest")]
     assert found == [{"model": expected, "processes": 3}] * 3
 
 
@@ -86,25 +89,25 @@ def test_a_process_is_killed_and_all_are_started_again(tmp_path):
             process.communicate(timeout=200)
         statuses.append(process.returncode)
     assert 0 not in statuses
-    assert 0 < len(released(kept)) < 14
+    assert 0 < len(releases_in_checkpoint(kept)) < 14
     with contextlib.closing(sqlite3.connect(tmp_path / "checkpoint0")) as database, database:
         database.execute("DELETE FROM release")  # as if it was killed before
-    found = [finished(process) for process in started(tmp_path, count)]
+    found = [result_of_worker(process) for process in started(tmp_path, count)]
     assert {each["model"] for each in found} == {expected}
 
 
 def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
     """Room that no row is in counts, as in a table in memory."""
-    domain, columns, labels = worker.random_bins(5, 300)
+    domain, columns, labels = worker_process.random_rows(5, 300)
     found = convert.convert_columns(
         domain, columns, labels, tmp_path / "t", capacity=350, rows_per_block=170
     )
-    slices = list(blocks._slices_of_table(found, 64, 2**33))
+    slices = list(passes._slices_of_table(found, 64, 2**33))
     expected = np.cumsum([2**33, *(piece.rows for piece in slices)])[:-1]
     assert [piece.place for piece in slices] == expected.tolist()
-    recipe = worker.rounds_of(domain)
-    plan = blocks.plan_for(found, recipe, 2 * 2**30, 1)
-    with blocks.Passes(found, recipe, plan, place=2**33 + 1) as read:
+    recipe = worker_process.oblivious_recipe(domain)
+    plan = passes.plan_for(found, recipe, 2 * 2**30, 1)
+    with passes.Passes(found, recipe, plan, place=2**33 + 1) as read:
         assert read._slices[0].place == 2**33 + 1
 
 
@@ -113,7 +116,7 @@ def test_processes_that_were_given_one_table_or_other_keys_are_refused(
     tmp_path, monkeypatch, other
 ):
     """Two processes; what the second one says is made here."""
-    domain, columns, labels = worker.random_bins(5, 300)
+    domain, columns, labels = worker_process.random_rows(5, 300)
     found = convert.convert_columns(domain, columns, labels, tmp_path / "t")
     asked = iter(["recipe", "key", "public_key", "table", "the same table"])
     monkeypatch.setattr(jax, "process_count", lambda: 2)
@@ -124,7 +127,9 @@ def test_processes_that_were_given_one_table_or_other_keys_are_refused(
     )
     words = "the same table" if other == "none" else f"different values of {other};"
     with pytest.raises(ValueError, match=words):
-        blocks.check_fit_in_blocks(jax.random.key(4), found, worker.forest_of(domain), PUBLIC)
+        blocks.check_fit_in_blocks(
+            jax.random.key(4), found, worker_process.forest_recipe(domain), PUBLIC
+        )
 
 
 def test_the_place_of_a_process_follows_the_room_of_those_before(monkeypatch):

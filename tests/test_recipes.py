@@ -2,6 +2,7 @@
 
 import inspect
 
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -9,9 +10,10 @@ import pytest
 import dpbt
 from dpbt import losses, recipes, weighting
 from dpbt.data.domains import Boolean
-from dpbt.learners import lazybb
+from dpbt.learners import greedy_tree, lazybb
+from dpbt.recipes.published import private_objective
 from dpbt.types import ADD_REMOVE, Noise
-from tests.noise import drawn, multiplier
+from tests.support.recipe_noise import draw_specs_by_site, noise_multiplier, scale_by_site
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 
@@ -35,7 +37,7 @@ def test_the_ledger_adds_up_to_the_request(make, calibration, delta):
         assert bool(book.unprotected) == (make is recipes.bdpe and calibration == "published")
 
 
-def test_shares_of_the_budget():
+def test_the_fractions_of_a_recipe_share_its_budget():
     """And the published ones are equation 17. A ledger has every draw in the program's order."""
     given = {"epsilon": 2, "rows": 500, "rounds": 5, "depth": 3, "beta_tree": 0.6}
     tight, published = (
@@ -43,14 +45,49 @@ def test_shares_of_the_budget():
         recipes.bdpe(**given, calibration="published", alpha=0.5),
     )
     cost = {line.site: line.count * line.epsilon for line in dpbt.ledger(tight).lines}
-    assert set(cost) == set(drawn(tight, "rounds"))
+    assert set(cost) == set(draw_specs_by_site(tight, "rounds"))
     assert [*cost][:4] == ["error_0", "split_0", "error_1", "split_1"]
     assert cost["leaf"] == pytest.approx(0.8, rel=1e-5)
     assert sum(cost[f"error_{k}"] for k in range(3)) == pytest.approx(0.3, rel=1e-5)
     assert cost["split_2"] == pytest.approx(0.9 / 3, rel=1e-5)
     expected = [0.6 * 2 / (5 * 3 * 2**k) for k in range(3)]
-    found = [1 / multiplier(published, f"split_{k}") for k in range(3)]
+    found = [1 / noise_multiplier(published, f"split_{k}") for k in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_published_exponents_are_equation_15():
+    """The exponent of a node is its epsilon over twice the bound of Corollary 7 or Lemma 5."""
+    for criterion, bound in (({"alpha": 0.5}, 3 + (500**0.5 - 1)), ({"criterion": "error"}, 3)):
+        recipe = recipes.bdpe(
+            epsilon=2, rows=500, rounds=5, depth=3, calibration="published", **criterion
+        )
+        found = [scale_by_site(recipe)[f"split_{k}"] for k in range(3)]
+        expected = [2 * bound / (0.5 * 2 / (5 * 3 * 2**k)) for k in range(3)]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_published_alpha_is_equation_16():
+    """Errors at depth k over those of the root: 1, then 5 / 8, then 2 / 8."""
+    alpha = private_objective()
+    levels = [[[8, 20]], [[3, 8], [12, 2]], [[0, 8], [3, 0], [1, 11], [1, 4]]]
+    found = [float(alpha(k, np.array(level, np.int32))) for k, level in enumerate(levels)]
+    assert found == [1, 5 / 8, 2 / 8]
+
+
+def test_alpha_of_noisy_errors_is_their_ratio_and_never_rises():
+    """Errors as released are 8, 5, 7 and -1; alpha is at most that of the level above."""
+    released = {"error_0": 8, "error_1": 5, "error_2": 7, "error_3": -1}
+    config = greedy_tree.GreedyTreeConfig(
+        depth=4,
+        criterion=losses.m_alpha,
+        link=losses.m_alpha,
+        objective=True,
+        relation=ADD_REMOVE,
+    )
+    alpha = greedy_tree.alpha_from_noisy_errors(
+        lambda site, *_, **__: jnp.int32(released[site]), config
+    )
+    assert [float(alpha(k, jnp.zeros((2**k, 2)))) for k in range(4)] == [1, 5 / 8, 5 / 8, 0]
 
 
 def test_schedules_give_alpha_by_depth():
@@ -236,7 +273,7 @@ def test_every_recipe_has_a_name_and_refuses_a_bad_argument_in_one_line(maker):
         assert "\n" not in str(refused.value)
 
 
-def test_criteria_by_name():
+def test_a_criterion_may_be_given_by_its_name():
     """A single loss pays for no errors: the whole share of the structure goes to splits."""
     assert recipes.bdpe(**GOOD).setting == "objective"
     named = recipes.bdpe(loss="information_gain", **GOOD)

@@ -13,13 +13,13 @@ from dpbt.data.splits import table_of_splits
 from dpbt.types import Table
 from experiments.audit import label_flips
 from experiments.common import protocols
-from tests.leaving import BOUND, N, Watch, found_in, private_task
+from tests.support.leak_watch import BOUND, NUM_ROWS, Watch, private_task, private_words_in
 
 KEY = jax.random.key(0)
-SPLITS, LABEL = np.zeros((N, 3), bool), np.zeros(N, bool)
+SPLITS, LABEL = np.zeros((NUM_ROWS, 3), bool), np.zeros(NUM_ROWS, bool)
 ZEROS = table_of_splits(SPLITS, LABEL, ~LABEL)
-BINS, ASKED = np.zeros((N, 3), np.uint8), ZEROS.splits
-NAMES = np.array(["zqxbin"] * N)
+BINS, ASKED = np.zeros((NUM_ROWS, 3), np.uint8), ZEROS.splits
+NAMES = np.array(["zqxbin"] * NUM_ROWS)
 TREES = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
 SMALL = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1)
 TREE_GROUP = recipes.random_forest(epsilon=1.0, rows=BOUND, rounds=2, depth=2)
@@ -37,10 +37,10 @@ def fitting(recipe, *fields, fit=dpbt.fit, asked=ASKED):
 
 
 REFUSALS = {
-    "bound": fitting(SMALL, BINS, LABEL, np.ones(N, bool)),
+    "bound": fitting(SMALL, BINS, LABEL, np.ones(NUM_ROWS, bool)),
     "labels as text": fitting(TREES, BINS, NAMES, LABEL),
     "labels as objects": fitting(TREES, BINS, NAMES.astype(object), LABEL),
-    "fewer present": fitting(TREES, BINS, LABEL, np.ones(N, int)),
+    "fewer present": fitting(TREES, BINS, LABEL, np.ones(NUM_ROWS, int)),
     "fewer labels": fitting(TREES, np.ones((5, 3), np.uint8), LABEL, LABEL),
     "bins in a list": fitting(TREES, BINS.tolist(), LABEL, LABEL),
     "bins as numbers": fitting(TREES, BINS.astype(np.float32), LABEL, LABEL, asked=None),
@@ -50,8 +50,8 @@ REFUSALS = {
     "features as bits": fitting(BALLS, SPLITS, LABEL, LABEL),
     "no numbers": fitting(BALLS, BINS[:, :0].astype(np.float32), LABEL, LABEL, asked=None),
     "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
-    "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((N, 2))}),
-    "too many folds": lambda: protocols.stratified_folds(LABEL, N + 1000, seed=0),
+    "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((NUM_ROWS, 2))}),
+    "too many folds": lambda: protocols.stratified_folds(LABEL, NUM_ROWS + 1000, seed=0),
     "neighbours": lambda: audit.audit(KEY, label_flips(ZEROS), SMALL, 1),
 }
 
@@ -60,9 +60,10 @@ REFUSALS = {
 def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
     watch(REFUSALS[name])
     assert isinstance(watch.error, ValueError), watch.error
-    assert found_in(watch.said) == []
+    assert private_words_in(watch.said) == []
 
 
+@pytest.mark.slow
 def test_rows_to_predict_are_not_shown_either(watch):
     table = private_task().table
     model = dpbt.fit(KEY, table, TREES)
@@ -72,13 +73,16 @@ def test_rows_to_predict_are_not_shown_either(watch):
         lambda rows: dpbt.predict(forest, rows),
         lambda rows: dpbt.predict_proba(forest, rows),
     ):
-        wrong = [NAMES[:, None], NAMES.tolist(), np.zeros((N, 5), "datetime64[D]")]
-        wrong += [np.zeros(shape, bool) for shape in ((5, N), (N, 4), (N, 6), (N,))]
-        wrong += [np.zeros((N, 5), kind) for kind in (np.int32, np.float32, np.int8)]
+        wrong = [NAMES[:, None], NAMES.tolist(), np.zeros((NUM_ROWS, 5), "datetime64[D]")]
+        wrong += [
+            np.zeros(shape, bool)
+            for shape in ((5, NUM_ROWS), (NUM_ROWS, 4), (NUM_ROWS, 6), (NUM_ROWS,))
+        ]
+        wrong += [np.zeros((NUM_ROWS, 5), kind) for kind in (np.int32, np.float32, np.int8)]
         for rows in wrong:
             watch(lambda predict=predict, rows=rows: predict(rows))
             assert isinstance(watch.error, ValueError)
-            assert found_in(watch.said) == []
+            assert private_words_in(watch.said) == []
 
 
 @pytest.mark.parametrize("name", ["epsilon", "rows", "rounds"])

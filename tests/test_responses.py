@@ -17,9 +17,9 @@ from dpbt.data.domains import Boolean, Label, Nominal, Numeric, Objective
 from dpbt.learners import oblivious_tree
 from dpbt.models import measures
 from dpbt.privacy import mechanisms, sensitivity
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import GRID, NUMBER
-from tests.noise import drawn
+from tests.support.recipe_noise import draw_specs_by_site
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))
@@ -33,10 +33,6 @@ OBJECTIVES = {
 }
 EVERY = TARGETS | OBJECTIVES
 relations = pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-each_target = pytest.mark.parametrize(
-    "name", ["classes", pytest.param("number", marks=pytest.mark.slow)]
-)
-"""Compiled for one kind of target, and for the other by `make test-all`."""
 
 
 def columns_of(count, seed=0):
@@ -72,7 +68,7 @@ def recipe_of(target, epsilon=3.0, **changes):
 
 
 def read(target, labels):
-    return Label("y", target=target).read(labels, None, len(labels))[:2]
+    return Label("y", target=target).read_labels(labels, None, len(labels))[:2]
 
 
 def test_a_label_is_read_by_itself():
@@ -86,7 +82,7 @@ def test_a_label_is_read_by_itself():
     labels, there = read(RANGE, odd)
     np.testing.assert_array_equal(there, [1, 1, 1, 0, 0, 0, 1, 1, 0])
     np.testing.assert_allclose(labels[there], [13 / 40, 1, 0, 11 / 40, 1])
-    back = kinds.number_of_position(RANGE, labels[there])
+    back = kinds.predicted_numbers(RANGE, labels[there])
     np.testing.assert_allclose(back, [3, 30, -10, 1, 30], rtol=1e-6)
 
 
@@ -200,7 +196,8 @@ def test_an_objective_is_refused_where_it_makes_no_sense():
                 make(epsilon=1.0, rows=ROWS, domain=DOMAIN, target=target, **asked)
 
 
-@each_target
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
 def test_without_noise_the_sums_are_those_of_plain_loops(name):
     weights = {"sample_weight": np.linspace(0, 2, ROWS), "max_weight": 2.0}
     table, recipe = table_of(TARGETS[name], **weights), recipe_of(TARGETS[name], np.inf)
@@ -220,7 +217,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
 
     # The first round, whose scores are where they started; the model's leaves are scaled.
     learner = recipe.learner
-    start = np.asarray(learner.prologue.intercept(transcript.prologue, recipe.params))
+    start = np.asarray(learner.prologue.initial_score(transcript.prologue, recipe.params))
     public = recipe.public(transcript.prologue)
     if name == "classes":
         scores = np.repeat(start[:, None], ROWS, axis=1)
@@ -231,14 +228,14 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
         clip = float(recipe.weighting.clip)
         whole = np.round(np.clip((labels - start) / unit, -clip, clip) / clip * GRID)
         residual = np.trunc(whole * weight)[None]
-    tree, _ = learner.hypotheses.partition.structure(recipe.params, public)
+    tree, _ = learner.partition.structure(recipe.params, public)
     leaf = np.zeros(ROWS, int)
     for feature, right in zip(np.asarray(tree.feature), np.asarray(tree.right), strict=True):
         leaf = 2 * leaf + right[bins[:, feature]]
     expected = np.array([[row[leaf == k].sum() for k in range(4)] for row in residual])
     drawn = np.asarray(transcript.rounds["sums"][0]).reshape(expected.shape)
     assert np.abs(drawn - expected).max() <= 2
-    assert trees.leaf.shape == (ROUNDS, *recipe.learner.hypotheses.response.axes, 4)
+    assert trees.leaf.shape == (ROUNDS, *recipe.learner.response.axes, 4)
 
     # The model predicts by these scores.
     model = boosted.model(table, recipe)
@@ -301,8 +298,15 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
         assert 0.99 * bound <= most <= bound * (1 + 1e-12)
 
 
-@relations
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize(
+    ("name", "relation"),
+    [
+        ("classes", "replace_one"),
+        pytest.param("classes", "add_remove", marks=pytest.mark.slow),
+        pytest.param("number", "replace_one", marks=pytest.mark.slow),
+        pytest.param("number", "add_remove", marks=pytest.mark.slow),
+    ],
+)
 def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
     """Also where rows have weights: counts are rounded to whole rows."""
     target, rng = TARGETS[name], np.random.default_rng(0)
@@ -311,8 +315,8 @@ def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
     for own in (None, weights):
         table = plain._replace(weight=None if own is None else jnp.asarray(own))
         recipe = recipe_of(target, relation=relation)
-        draws = drawn(recipe, "prologue")
-        bounds = {site: float(spec.most) for site, spec in draws.items()}
+        draws = draw_specs_by_site(recipe, "prologue")
+        bounds = {site: float(spec.max_sensitivity) for site, spec in draws.items()}
         draw = jax.jit(lambda table, recipe=recipe: opening(table, recipe))
         here, moved = draw(table), dict.fromkeys(bounds, 0.0)
         for row in range(ROWS):
@@ -347,18 +351,15 @@ ALL = {"marginals_fraction": 0.2}
 SUMS = {"marginals_fraction": 0.0, "scores_fraction": 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "relation", "drawn"),
     [
         ("classes", "add_remove", SUMS),
         ("number", "add_remove", SUMS),
-        pytest.param("quantile", "replace_one", SUMS, marks=pytest.mark.slow),
-        pytest.param("count", "add_remove", SUMS, marks=pytest.mark.slow),
-        *(
-            pytest.param(name, relation, ALL, marks=pytest.mark.slow)
-            for name in EVERY
-            for relation in ("add_remove", "replace_one")
-        ),
+        ("quantile", "replace_one", SUMS),
+        ("count", "add_remove", SUMS),
+        *((name, relation, ALL) for name in EVERY for relation in ("add_remove", "replace_one")),
     ],
 )
 def test_exact_losses_are_within_the_ledger(name, relation, drawn):
@@ -490,9 +491,10 @@ def test_a_table_and_a_recipe_of_another_target_are_refused_everywhere():
     everyone = np.ones((1, ROWS), bool)
     for table in (read["number"], weighted):
         with pytest.raises(ValueError, match="two classes, and no weights"):
-            sweeps.checked_tasks(sweeps.Task("t", table, everyone, everyone, {}))
+            sweeps.list_tasks(sweeps.Task("t", table, everyone, everyone, {}))
 
 
+@pytest.mark.slow
 def test_a_table_of_another_declared_target_is_refused_before_a_fit():
     """Other classes, another order of them, or another range would mislabel every row."""
     key = jax.random.key(0)
@@ -501,7 +503,7 @@ def test_a_table_of_another_declared_target_is_refused_before_a_fit():
         *((recipe_of(other), CLASSES) for other in others),
         (recipe_of(Numeric(-10, 31)), RANGE),
     ):
-        for table in (table_of(target), tables.take(table_of(target), np.arange(9))):
+        for table in (table_of(target), tables.select_rows(table_of(target), np.arange(9))):
             with pytest.raises(ValueError, match="made with another target"):
                 dpbt.fit(key, table, recipe)
     dpbt.fit(key, table_of(Numeric(-10, 30, bins=20)), recipe_of(RANGE))
@@ -545,7 +547,7 @@ def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
 
 def test_targets_have_noise_of_their_own():
     """Two ranges, or two lists of classes, under one key; and so have constraints."""
-    key, own_key = jax.random.key(0), jax.jit(step.derive_recipe_key)
+    key, own_key = jax.random.key(0), jax.jit(run_keys.derive_recipe_key)
     made = [recipe_of(RANGE), recipe_of(Numeric(-10, 60)), recipe_of(RANGE, monotone={"on": 1})]
     made += [recipe_of(RANGE, objective="quantile", quantile=0.9)]
     made += [recipe_of(CLASSES), recipe_of(Nominal(("red", "green", "b")))]

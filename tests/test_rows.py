@@ -9,6 +9,7 @@ from dpbt import weighting
 from dpbt.learners import halfspace, oblivious_tree
 from dpbt.learners.hypotheses import HALFSPACES, EncodedRows, Halfspace
 from dpbt.types import Public, Table
+from tests.support.slow_cases import mark_slow_cases
 
 SIZES = 1, 7, 9, 64, 127, 20_000
 MOST, ALONE = max(SIZES), 130
@@ -23,13 +24,13 @@ def in_ball(rows):
     no = jnp.zeros(len(rows), bool)
     balls = halfspace.prepare_ball_rows(Table(rows, no, no))
     normal = jnp.asarray(numbers(rows.shape[1]))
-    score = halfspace.HALFSPACES.predict(halfspace.Halfspace(normal), balls)
+    score = halfspace.HALFSPACES.predict_prepared(halfspace.Halfspace(normal), balls)
     return jnp.concatenate([score[None], balls.columns])
 
 
 def saved(rows):
     return HALFSPACES.predict(
-        Halfspace(numbers(rows.shape[1])), HALFSPACES.read(EncodedRows(rows, None))
+        Halfspace(numbers(rows.shape[1])), HALFSPACES.read_rows(EncodedRows(rows, None))
     )
 
 
@@ -61,7 +62,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", mark_slow_cases(FUNCTIONS, slow=["halfspaces of 50 features"]))
 def test_a_row_has_the_same_bits_among_any_others(name):
     function, rows = FUNCTIONS[name]
     each = [np.asarray(function(rows[number : number + 1])) for number in range(ALONE)]

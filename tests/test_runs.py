@@ -12,7 +12,7 @@ from scipy import stats
 from dpbt import tuning
 from dpbt.privacy import conversions
 from dpbt.privacy.conversions import RunCount
-from tests import tuned
+from tests.support import tuning_examples
 
 COUNTS = [(5.0, -0.5), (10.0, 0.0), (4.0, 1.0), (3.0, 3.0)]
 laws = pytest.mark.parametrize(
@@ -45,7 +45,9 @@ def test_the_number_that_is_drawn_has_its_law_and_no_bound(count):
     k = np.arange(1, len(pmf) + 1)
     assert np.sum(k * pmf) == pytest.approx(count.mean, rel=1e-6)
     for x in (1, 0.99, 0.7, 0.01):
-        assert tuned.generating(count, x) == pytest.approx(np.sum(pmf * x**k), rel=1e-6)
+        assert tuning_examples.generating_function(count, x) == pytest.approx(
+            np.sum(pmf * x**k), rel=1e-6
+        )
 
     top = tuning.quantile_of_run_count(
         count, position=2**256 - 2**56, num_bits=256
@@ -84,20 +86,21 @@ def largest_loss(of_count, epsilon):
     value, found = np.array([2.0, 1.0, 0.0]), 0.0
     for above in np.geomspace(1e-4, 1 / (1 + math.exp(epsilon)), 60):
         pair = three(above, epsilon)
-        assert tuned.worst(*pair) <= epsilon + 1e-9
-        laws = [tuned.best_law(law, value, of_count) for law in pair]
-        found = max(found, tuned.worst(*laws))
+        assert tuning_examples.largest_log_ratio(*pair) <= epsilon + 1e-9
+        laws = [tuning_examples.law_of_best(law, value, of_count) for law in pair]
+        found = max(found, tuning_examples.largest_log_ratio(*laws))
     return found
 
 
 @pytest.mark.parametrize("eta", [-0.5, 0.0, 1.0, 3.0])
 def test_the_pure_bound_holds_and_is_attained_nearly(eta):
     count, epsilon = RunCount(1e-4, eta), 0.5
-    found = largest_loss(lambda x: tuned.generating(count, x), epsilon)
+    found = largest_loss(lambda x: tuning_examples.generating_function(count, x), epsilon)
     bound = conversions.best_run_pure_epsilon(epsilon, count)
     assert 0.96 * bound <= found <= bound + 1e-6
 
 
+@pytest.mark.slow
 def test_planted_numbers_of_runs_are_caught():
     """K fixed, K truncated, and K in full batches instead of a random number of runs."""
     epsilon, count = 0.5, RunCount(1e-3, 0.0)
@@ -112,7 +115,7 @@ def test_planted_numbers_of_runs_are_caught():
         rounded = np.bincount(-(-k[:, 0] // lanes) * lanes, pmf)
         return np.polynomial.polynomial.polyval(np.asarray(x), rounded)
 
-    assert largest_loss(lambda x: tuned.generating(count, x), epsilon) <= bound
+    assert largest_loss(lambda x: tuning_examples.generating_function(count, x), epsilon) <= bound
     assert largest_loss(in_full_batches, epsilon) > 1.5 * bound
     assert largest_loss(lambda x: np.asarray(x) ** 10, epsilon) > 1.5 * bound
     assert largest_loss(truncated, epsilon) > 1.2 * bound
@@ -129,7 +132,9 @@ def test_the_gaussian_bound_holds_and_renyi_is_never_better(count, mu):
     epsilon = conversions.best_run_gdp_epsilon(mu, delta, count)
     for value in (z, -z, np.abs(z - mu / 2), -np.abs(z - mu / 2)):
         laws = [
-            tuned.best_law(law / law.sum(), value, lambda x: tuned.generating(count, x))
+            tuning_examples.law_of_best(
+                law / law.sum(), value, lambda x: tuning_examples.generating_function(count, x)
+            )
             for law in (here, there)
         ]
         for first, second in (laws, laws[::-1]):

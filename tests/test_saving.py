@@ -2,13 +2,11 @@
 
 import base64
 import dataclasses
-import functools
 import json
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -19,85 +17,29 @@ import dpbt
 from dpbt import losses, recipes
 from dpbt.common import storage
 from dpbt.data import domains
-from dpbt.data.domains import Boolean, Nominal, Numeric, Objective
+from dpbt.data.domains import Numeric
 from dpbt.learners.hypotheses import HALFSPACES, EncodedRows, Halfspace
 from dpbt.learners.trees import TREES
 from dpbt.models import scoring
 from dpbt.models.model import without_training_parts
 from dpbt.models.scoring import VOTINGS
-from tests.odd import Frame
-from tests.pictured import DEPTHS, random_model
-
-ROOT = Path(__file__).parent.parent
-
-DOMAIN = {
-    "age": Numeric(15, 95, bins=8, missing=True),
-    "gain": Numeric(0, 1e5, bins=6, scale="log"),
-    "hours": Numeric(1 / 3, 99, cuts=(20.5, 40)),
-    'job "x"\n\u2028': Nominal(("a", "b", "c", "\ud800"), other="c"),
-    "town": Nominal(("Köln", "NA", "3")),
-    "class": Nominal(("low", "mid", "top"), ordered=True),
-    "sex": Boolean("m", "f", missing=True),
-}
-
-
-def raw_rows(seed: int, rows: int) -> dict[str, list]:
-    """Columns of random bins, with missing ones and ones that are not declared."""
-    rng = np.random.default_rng(seed)
-    odd = [None, "NA", "", "?", "zebra", "1e400", "-inf", "nan", True, -1, 7.25, "03", "3.0"]
-    usual = {
-        "age": rng.uniform(0, 110, rows).tolist(),
-        "gain": (10 ** rng.uniform(-1, 6, rows)).tolist(),
-        "hours": rng.integers(0, 120, rows).tolist(),
-        'job "x"\n\u2028': rng.choice(["a", "b", "c", "d"], rows).tolist(),
-        "town": rng.choice(["Köln", "NA", "3", "Rom"], rows).tolist(),
-        "class": rng.choice(["low", "mid", "top"], rows).tolist(),
-        "sex": rng.choice(["m", "f", "x"], rows).tolist(),
-    }
-    for bins in usual.values():
-        for place in np.flatnonzero(rng.random(rows) < 0.2):
-            bins[place] = odd[rng.integers(len(odd))]
-    return usual
-
-
-def table_of(columns, exact=False):
-    labels = np.arange(len(columns["age"])) % 3 == 0
-    return dpbt.table(DOMAIN, columns, labels, exact=exact)
-
-
-COMMON = {"epsilon": 1.0, "rows": 60, "rounds": 3}
-MADE = {
-    "bdpe": (lambda: recipes.bdpe(**COMMON, depth=2, criterion="gini"), {}),
-    "oblivious": (lambda: recipes.oblivious_boost(**COMMON, domain=DOMAIN, depth=3), {}),
-    "additive": (lambda: recipes.additive(**COMMON, domain=DOMAIN), {}),
-    "forest": (lambda: recipes.random_forest(**COMMON, depth=3), {}),
-    "forest-exact": (lambda: recipes.random_forest(**COMMON, depth=3), {"exact": True}),
-    "rules": (lambda: recipes.lazybb_rules(**COMMON, density=0.5), {}),
-    "halfspace": (lambda: recipes.halfspace_boost(**COMMON, delta=1e-4), {}),
-}
-
-TARGETS = {"several": Nominal(("low", "mid", "top")), "number": Numeric(-5, 20)}
-TARGETS["count"] = Objective(0, 25, objective="poisson")
-"""What is predicted by models that do not tell two classes apart."""
-
-EVERY = [*MADE, *TARGETS]
-
-
-@functools.cache
-def fitted(name):
-    """A model of a row of `MADE`, or of `TARGETS`; that of "bdpe" has learned from rows."""
-    if name == "bdpe":
-        return dpbt.fit(jax.random.key(0), table_of(raw_rows(0, 50)), MADE[name][0]())
-    if name not in TARGETS:
-        make, kind = MADE[name]
-        return random_model(make(), DEPTHS.get(name, 3), DOMAIN, **kind)
-    options = {"domain": DOMAIN, "depth": 2, "target": TARGETS[name]}
-    return random_model(recipes.oblivious_boost(**COMMON, **options), 2, DOMAIN)
+from tests.support import ROOT
+from tests.support.fitted_models import (
+    DOMAIN,
+    MODEL_NAMES,
+    RECIPE_MAKERS,
+    TARGETS,
+    model_of_kind,
+    random_raw_columns,
+    table_of,
+)
+from tests.support.odd_inputs import Frame
+from tests.support.slow_cases import mark_slow_cases
 
 
 def rows_of(name, columns):
     """Encoded rows, as the model of a name reads them."""
-    kind = MADE[name][1] if name in MADE else {}
+    kind = RECIPE_MAKERS[name][1] if name in RECIPE_MAKERS else {}
     return np.asarray(table_of(columns, **kind).bins)
 
 
@@ -107,7 +49,7 @@ def words_of(name):
 
 @pytest.fixture(scope="module")
 def model():
-    return fitted("bdpe")
+    return model_of_kind("bdpe")
 
 
 @pytest.fixture
@@ -120,10 +62,10 @@ def saved(model, tmp_path):
 # One contract for every kind of model.
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", mark_slow_cases(MODEL_NAMES, slow=["bdpe"]))
 def test_a_loaded_model_answers_as_the_fitted_one_bit_for_bit(name, tmp_path):
-    model, columns = fitted(name), raw_rows(1, 200)
-    path, rows = tmp_path / "m.json", rows_of(name, raw_rows(1, 200))
+    model, columns = model_of_kind(name), random_raw_columns(1, 200)
+    path, rows = tmp_path / "m.json", rows_of(name, random_raw_columns(1, 200))
     dpbt.save(model, path, domain=DOMAIN, classes=words_of(name))
     loaded = dpbt.load(path)
     assert type(loaded) is type(model)
@@ -153,9 +95,9 @@ def test_a_loaded_model_answers_as_the_fitted_one_bit_for_bit(name, tmp_path):
         np.testing.assert_allclose(by_class.sum(axis=1), 1, atol=1e-6)
         np.testing.assert_allclose(by_class, shares, rtol=1e-5)
 
-    assert str(dpbt.ledger(loaded)) == str(dpbt.ledger(model)) == loaded.kept.ledger
-    assert dpbt.statement(model) == loaded.kept.statement
-    assert dpbt.statement(loaded).endswith(loaded.kept.statement.split("\n\n", 1)[1])
+    assert str(dpbt.ledger(loaded)) == str(dpbt.ledger(model)) == loaded.loaded_facts.ledger
+    assert dpbt.statement(model) == loaded.loaded_facts.statement
+    assert dpbt.statement(loaded).endswith(loaded.loaded_facts.statement.split("\n\n", 1)[1])
     if model.splits is not None:
         assert dpbt.explain(loaded) == dpbt.explain(model, DOMAIN)
 
@@ -191,22 +133,23 @@ np.savez("found.npz", **found)
 
 
 def test_numpy_alone_reads_raw_columns_as_the_library_does(tmp_path):
-    columns = raw_rows(1, 200)
+    columns = random_raw_columns(1, 200)
     (tmp_path / "rows.json").write_text(json.dumps(columns))
-    for name in EVERY:
-        dpbt.save(fitted(name), tmp_path / f"{name}.json", domain=DOMAIN)
-    command = [sys.executable, "-c", WITHOUT_JAX, *EVERY]
+    for name in MODEL_NAMES:
+        dpbt.save(model_of_kind(name), tmp_path / f"{name}.json", domain=DOMAIN)
+    command = [sys.executable, "-c", WITHOUT_JAX, *MODEL_NAMES]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(command, cwd=tmp_path, env=environment, check=True)
     found = np.load(tmp_path / "found.npz")
-    for name in EVERY:
-        score = dpbt.decision_function(fitted(name), rows_of(name, columns))
+    for name in MODEL_NAMES:
+        score = dpbt.decision_function(model_of_kind(name), rows_of(name, columns))
         np.testing.assert_array_equal(found[name], score)
 
 
+@pytest.mark.slow
 def test_predictions_of_swept_models_are_those_of_each():
     """Under vmap and jit, with gradients of scores."""
-    model, other = fitted("several"), rows_of("several", raw_rows(1, 70))
+    model, other = model_of_kind("several"), rows_of("several", random_raw_columns(1, 70))
     halved = dataclasses.replace(
         model, hypotheses=model.hypotheses._replace(leaf=model.hypotheses.leaf / 2)
     )
@@ -227,7 +170,7 @@ def test_predictions_of_swept_models_are_those_of_each():
 
 
 def test_rows_come_in_many_containers(saved):
-    found, columns = dpbt.load(saved), raw_rows(3, 40)
+    found, columns = dpbt.load(saved), random_raw_columns(3, 40)
     expected = found.decision_function(columns)
 
     frame, encoded = Frame({**columns, "unread": columns["age"]}), domains.encode(DOMAIN, columns)
@@ -246,7 +189,7 @@ def test_rows_come_in_many_containers(saved):
 
 
 def test_rows_in_parts_give_the_same(saved, monkeypatch):
-    found, columns = dpbt.load(saved), raw_rows(4, 100)
+    found, columns = dpbt.load(saved), random_raw_columns(4, 100)
     expected = found.predict_proba(columns)
     monkeypatch.setattr(scoring, "BLOCK_ROWS", 7)
     np.testing.assert_array_equal(found.predict_proba(columns), expected)
@@ -255,13 +198,13 @@ def test_rows_in_parts_give_the_same(saved, monkeypatch):
 def test_no_warning_tells_of_a_row_of_zeros():
     """Warnings are errors here."""
     rows = EncodedRows(np.array([[0, 0], [1, 0], [3, 4]], np.float32), None)
-    found = HALFSPACES.predict(Halfspace(np.float32([0.5, -0.25])), HALFSPACES.read(rows))
+    found = HALFSPACES.predict(Halfspace(np.float32([0.5, -0.25])), HALFSPACES.read_rows(rows))
     np.testing.assert_allclose(found, [0, 0.5, 0.1], atol=1e-6)
 
 
 def test_a_model_without_a_domain_reads_encoded_rows(model, tmp_path):
     dpbt.save(dataclasses.replace(model, domain=None), tmp_path / "m.json")
-    found, columns = dpbt.load(tmp_path / "m.json"), raw_rows(5, 30)
+    found, columns = dpbt.load(tmp_path / "m.json"), random_raw_columns(5, 30)
     encoded = domains.encode(DOMAIN, columns)
     np.testing.assert_array_equal(found.predict(encoded), dpbt.predict(model, encoded))
     assert dpbt.explain(found, DOMAIN) == dpbt.explain(model, DOMAIN)
@@ -274,7 +217,7 @@ def test_a_model_without_a_domain_reads_encoded_rows(model, tmp_path):
 def test_classes_keep_their_names_and_types_and_others_are_refused(model, tmp_path):
     for classes in ((0, 1), (">50K", "<=50K\ud800\n"), (0.5, "x")):
         dpbt.save(model, tmp_path / "m.json", domain=DOMAIN, classes=np.array(classes, object))
-        found, columns = dpbt.load(tmp_path / "m.json"), raw_rows(6, 60)
+        found, columns = dpbt.load(tmp_path / "m.json"), random_raw_columns(6, 60)
         answers = found.predict(columns).tolist()
         assert answers == [classes[int(yes)] for yes in found.decision_function(columns) > 0]
         assert {type(answer) for answer in answers} <= {type(word) for word in classes}
@@ -285,7 +228,7 @@ def test_classes_keep_their_names_and_types_and_others_are_refused(model, tmp_pa
 
 
 def test_words_of_several_classes_and_of_numbers_are_what_leaves_add():
-    model = fitted("several")
+    model = model_of_kind("several")
     words = dpbt.explain(model, DOMAIN).splitlines()
     assert words[0].startswith("every row starts with low ")
     starts = [float(part.split()[-1]) for part in words[0].partition(";")[0].split(", ")]
@@ -296,7 +239,7 @@ def test_words_of_several_classes_and_of_numbers_are_what_leaves_add():
         shown = [[float(part.split()[-1]) for part in line.split(", ")] for line in lines]
         np.testing.assert_allclose(shown, leaves[:, number], atol=1e-4)
 
-    model, width = fitted("number"), 25
+    model, width = model_of_kind("number"), 25
     words = dpbt.explain(model, DOMAIN).splitlines()
     start = -5 + width * float(model.intercept)
     assert float(words[0].split()[-1]) == pytest.approx(start, rel=1e-3)
@@ -311,7 +254,7 @@ def test_a_file_holds_no_key_no_transcript_and_no_rows(tmp_path):
     """Neither in its names nor, for the noisy counts, in its numbers."""
     key = dpbt.fresh_key()
     recipe = recipes.random_forest(epsilon=1.0, rows=60, rounds=3, depth=2, disjoint=True)
-    table = table_of(raw_rows(7, 57))
+    table = table_of(random_raw_columns(7, 57))
     model = dpbt.fit(key, table, recipe, dpbt.fresh_key())
     dpbt.save(model, tmp_path / "m.json", domain=DOMAIN)
     text = (tmp_path / "m.json").read_text()
@@ -413,7 +356,7 @@ def test_a_mechanism_of_your_own_keeps_its_words_and_its_costs(saved):
 
     resealed(saved, rename)
     found = dpbt.load(saved)
-    assert "total: epsilon = 1" in found.kept.ledger
+    assert "total: epsilon = 1" in found.loaded_facts.ledger
     assert "my_noise" in str(dpbt.ledger(found))
     with pytest.raises(ValueError, match="'my_noise', whose price no ledger keeps"):
         dpbt.statement(found, max_rows_per_user=2)
@@ -440,7 +383,7 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(model, t
         return dataclasses.replace(model, recipe=dataclasses.replace(model.recipe, **changes))
 
     def losing(loss):
-        return replaced(weight_update=model.recipe.weight_update._replace(loss=loss))
+        return replaced(weight_update=dataclasses.replace(model.recipe.weight_update, loss=loss))
 
     own = losses.constant_family(
         losses.log._replace(name="my_loss", inverse_link=lambda z: 1 / (1 + 2**-z))
@@ -451,12 +394,12 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(model, t
     with pytest.raises(ValueError, match="vote without a link"):
         dpbt.load(tmp_path / "m.json").predict_proba(np.zeros((1, len(DOMAIN)), np.uint8))
 
-    kind = TREES._replace(predict=lambda tree, rows: -TREES.predict(tree, rows))
-    own = replaced(learner=model.recipe.learner._replace(hypotheses=kind))
+    kind = dataclasses.replace(TREES, predict=lambda tree, rows: -TREES.predict(tree, rows))
+    own = replaced(learner=dataclasses.replace(model.recipe.learner, kind=kind))
     with pytest.raises(ValueError, match=r"hypotheses of bdpe are of your own"):
         dpbt.save(own, tmp_path / "own.json")
     assert not (tmp_path / "own.json").exists()
-    rows = rows_of("bdpe", raw_rows(1, 20))
+    rows = rows_of("bdpe", random_raw_columns(1, 20))
     of_own, usual = (np.asarray(dpbt.decision_function(each, rows)) for each in (own, model))
     np.testing.assert_array_equal(of_own, -usual)
 
@@ -469,10 +412,10 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(model, t
 def test_only_the_rounds_of_a_recipe_are_kept(tmp_path):
     recipe = recipes.bdpe(epsilon=1.0, rows=60, rounds=[1, 3], depth=2, criterion="gini")
     recipe = recipes.setting(recipe, 0)
-    model = dpbt.fit(jax.random.key(0), table_of(raw_rows(0, 50)), recipe)
+    model = dpbt.fit(jax.random.key(0), table_of(random_raw_columns(0, 50)), recipe)
     assert model.hypotheses.leaf.shape[0] == 3
     dpbt.save(model, tmp_path / "m.json", domain=DOMAIN)
-    found, rows = dpbt.load(tmp_path / "m.json"), rows_of("bdpe", raw_rows(1, 50))
+    found, rows = dpbt.load(tmp_path / "m.json"), rows_of("bdpe", random_raw_columns(1, 50))
     assert found.hypotheses.leaf.shape[0] == 1
     np.testing.assert_array_equal(
         dpbt.decision_function(found, rows), dpbt.decision_function(model, rows)

@@ -8,24 +8,22 @@ import pytest
 
 import dpbt
 from dpbt.privacy.keys import ResearchKeyWarning
-from tests.tables import seeded
-from tests.test_sklearn import DOMAIN, boosting, forest, rows
-
-__all__ = ["rows"]
+from tests.support.estimator_examples import DOMAIN, boosting_classifier, forest_classifier
+from tests.support.example_tables import keys_of_seed
 
 
-def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(rows):
+def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(labelled_rows):
     """Else two fits under one seed would differ by exactly what one row adds to a sum."""
-    X, y = rows
+    X, y = labelled_rows
     weight = np.full(50, 0.5)
     others = {"fewer": (X[1:], y[1:]), "a label": (X, np.r_[1 - y[0], y[1:]])}
     others |= {"a weight": (X, y, np.r_[1.0, weight[1:]]), "a bin": (1 - X, y)}
     columns = {"a": X[:, 0], "b": X[:, 1]}
     tables = [dpbt.table(DOMAIN, columns, y == 1, capacity=n) for n in (50, 64)]
-    assert np.array_equal(*(jax.random.key_data(seeded(3, table)[0]) for table in tables))
+    assert np.array_equal(*(jax.random.key_data(keys_of_seed(3, table)[0]) for table in tables))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
-        for make, bound in ((boosting, {"max_weight": 1.0}), (forest, {})):
+        for make, bound in ((boosting_classifier, {"max_weight": 1.0}), (forest_classifier, {})):
             same = ((X, y, weight), (X, y, weight)) if bound else ((X, y), (X, y))
             first, again = (keys_of(make(random_state=3, **bound), given) for given in same)
             assert first == again

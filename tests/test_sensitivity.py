@@ -1,4 +1,6 @@
-"""Sensitivities: never exceeded by neighbours, attained by some, and the paper's constants."""
+"""Sensitivities of split scores: no neighbour exceeds them, some neighbour attains them, and the
+published ones are the paper's.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -13,32 +15,34 @@ from dpbt.privacy import mechanisms, sensitivity, variates
 from dpbt.types import GRID
 
 LOSSES = [losses.matsushita, losses.square, losses.log, losses.zero_one, losses.m_alpha(0.3)]
-each = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+each_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 
 
 @pytest.mark.parametrize("m", [1, 10, 1000])
 def test_published_bounds_are_theorem_3_and_corollary_7(m):
-    def bound(loss):
+    def published_bound(loss):
         return float(sensitivity.published_split_sensitivity(loss, m))
 
-    assert bound(losses.matsushita) == pytest.approx(max(3, 1 + 2 * np.sqrt(m)))
-    assert bound(losses.zero_one) == pytest.approx(3)
-    assert bound(losses.m_alpha(0.3)) == pytest.approx(3 + 2 * 0.3 * (np.sqrt(m) - 1), rel=1e-5)
+    assert published_bound(losses.matsushita) == pytest.approx(max(3, 1 + 2 * np.sqrt(m)))
+    assert published_bound(losses.zero_one) == pytest.approx(3)
+    assert published_bound(losses.m_alpha(0.3)) == pytest.approx(
+        3 + 2 * 0.3 * (np.sqrt(m) - 1), rel=1e-5
+    )
     lemma_5 = max(3, 1 + (1 + np.log(m + 1)) / np.log(2))
-    assert bound(losses.log) <= lemma_5 + 1e-3
+    assert published_bound(losses.log) <= lemma_5 + 1e-3
 
 
-@each
-def test_the_bound_is_attained(loss):
+@each_loss
+def test_a_row_among_many_of_the_other_class_attains_the_largest_score_change(loss):
     m = 4000
     change = float(loss.perspective(jnp.float32(1), jnp.float32(m - 1)))
     bound = float(sensitivity.max_score_change(loss, m))
     assert 0.99 * bound <= change <= bound
 
 
-@each
+@each_loss
 @given(data=st.data())
-def test_scores_of_all_splits_move_one_way(loss, data):
+def test_a_row_lowers_no_split_score_and_raises_each_by_at_most_the_sensitivity(loss, data):
     """Adding a row changes the summed perspectives of both children of every split by something in
     [0, f(1, m)].
     """
@@ -61,7 +65,7 @@ def test_scores_of_all_splits_move_one_way(loss, data):
     assert np.all(rise <= float(sensitivity.tight_split_sensitivity(loss, rows)))
 
 
-def candidates_of(m, rng, count=20_000):
+def random_candidates(m, rng, count=20_000):
     """Class weights of two nodes with up to m rows, and of candidates' right sides in them.
 
     Each node has one row of class 1. A third of its candidates sets apart that row, or all rows of
@@ -76,28 +80,28 @@ def candidates_of(m, rng, count=20_000):
     return totals, products
 
 
-def spreads(scores_of, m, seed=0):
+def ranges_of_score_changes(scores_of, m, seed=0):
     """f64[nodes]: the range of the change of all scores when a row of class 1 comes.
 
     The row is on the right side of every other candidate.
     """
-    totals, products = candidates_of(m, np.random.default_rng(seed))
-    relative = []
-    for more in (0, GRID):
-        changed, summed = products.copy(), totals.copy()
-        changed[:, 1, ::2] += more
-        summed[:, 1] += more
-        high, low = scores_of(jnp.asarray(changed, jnp.int32), jnp.asarray(summed, jnp.int32))
-        relative.append(np.asarray(high, np.float64) + np.asarray(low, np.float64))
-    change = relative[0] - relative[1]
+    totals, products = random_candidates(m, np.random.default_rng(seed))
+    scores = []
+    for weight_of_row in (0, GRID):
+        row_products, row_totals = products.copy(), totals.copy()
+        row_products[:, 1, ::2] += weight_of_row
+        row_totals[:, 1] += weight_of_row
+        high, low = scores_of(
+            jnp.asarray(row_products, jnp.int32), jnp.asarray(row_totals, jnp.int32)
+        )
+        scores.append(np.asarray(high, np.float64) + np.asarray(low, np.float64))
+    without_row, with_row = scores
+    change = without_row - with_row
     return change.max(axis=1) - change.min(axis=1)
 
 
-MANY = [1000, 2**24]
-
-
-@each
-@pytest.mark.parametrize("m", MANY)
+@each_loss
+@pytest.mark.parametrize("m", [1000, 2**24])
 def test_scores_of_many_rows_move_by_no_more_than_the_bound(loss, m):
     """Both neighbours' scores as a compiled program holds them, up to the most rows there are."""
 
@@ -107,11 +111,11 @@ def test_scores_of_many_rows_move_by_no_more_than_the_bound(loss, m):
             return mechanisms.behind_best(trees.split_scores(loss, products, totals))
 
     bound = float(sensitivity.tight_split_sensitivity(loss, m))
-    assert 0.999 * bound <= spreads(scores_of, m).max() <= bound
+    assert 0.999 * bound <= ranges_of_score_changes(scores_of, m).max() <= bound
     assert bound <= (1 + 1e-5) * float(sensitivity.max_score_change(loss, m))
 
 
-def test_the_search_notices_scores_in_float32():
+def test_the_search_for_large_changes_notices_scores_in_float32():
     loss = losses.square
 
     def scores_of(products, totals):
@@ -124,15 +128,15 @@ def test_the_search_notices_scores_in_float32():
         )
         return mechanisms.behind_best(-rounded)
 
-    assert spreads(scores_of, 2**24).max() > 1.05 * float(
+    assert ranges_of_score_changes(scores_of, 2**24).max() > 1.05 * float(
         sensitivity.tight_split_sensitivity(loss, 2**24)
     )
 
 
-@each
+@each_loss
 @pytest.mark.parametrize("m", [1, 1000, 2**24])
-def test_the_bound_is_not_below_the_exact_one_for_rounding(loss, m):
-    """Against long doubles: the float32 evaluation of f(1, m) is made up for."""
+def test_no_rounding_puts_the_sensitivity_below_its_exact_value(loss, m):
+    """The exact value of f(1, m) is computed in long doubles, and the library's in float32."""
     w1, w0 = np.longdouble(1), np.longdouble(m)
     exact = {
         "square": 4 * w1 * w0 / (w1 + w0),
@@ -146,12 +150,14 @@ def test_the_bound_is_not_below_the_exact_one_for_rounding(loss, m):
 
 @given(
     counts=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=6),
-    where=st.integers(0, 5),
-    cls=st.integers(0, 1),
+    leaf=st.integers(0, 5),
+    label=st.integers(0, 1),
 )
-def test_error_weight_is_one_lipschitz_and_monotone(counts, where, cls):
+def test_a_row_raises_the_error_weight_by_at_most_its_sensitivity_and_never_lowers_it(
+    counts, leaf, label
+):
     counts = np.array(counts)
-    more = counts.copy()
-    more[where % len(counts), cls] += 1
-    change = more.min(axis=1).sum() - counts.min(axis=1).sum()
+    counts_with_row = counts.copy()
+    counts_with_row[leaf % len(counts), label] += 1
+    change = counts_with_row.min(axis=1).sum() - counts.min(axis=1).sum()
     assert 0 <= change <= sensitivity.ERROR_WEIGHT.l1

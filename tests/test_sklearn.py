@@ -6,7 +6,6 @@ import json
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -25,39 +24,26 @@ from dpbt.sklearn import (
     RepeatedReleaseWarning,
 )
 from dpbt.training import fit as training_fit
-from tests.odd import Frame
-from tests.tables import seeded
-
-ROOT = Path(__file__).parent.parent
-SMALL = functools.partial(dpbt.recipes.oblivious_boost, rounds=4, depth=2)
-TREE_GROUP = functools.partial(dpbt.recipes.random_forest, rounds=4, depth=2, disjoint=True)
-DOMAIN = {name: Numeric(0, 1, bins=8, missing=True) for name in ("a", "b")}
-STATED = {"epsilon": 20.0, "rows": 64, "domain": DOMAIN, "classes": (0, 1)}
-
-
-def boosting(**options) -> PrivateBoostingClassifier:
-    return PrivateBoostingClassifier(**(STATED | {"recipe": SMALL} | options))
+from tests.support import ROOT
+from tests.support.estimator_examples import (
+    DOMAIN,
+    OPTIONS,
+    SMALL_BOOSTING,
+    boosting_classifier,
+    forest_classifier,
+)
+from tests.support.example_tables import keys_of_seed
+from tests.support.odd_inputs import Frame
 
 
-def forest(**options) -> PrivateForestClassifier:
-    return PrivateForestClassifier(**(STATED | {"recipe": TREE_GROUP} | options))
-
-
-@pytest.fixture(scope="module")
-def rows():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 1, (50, 2))
-    return X, (X[:, 0] > 0.5).astype(int)
-
-
-@pytest.fixture(scope="module", params=[boosting, forest])
-def estimator(request, rows):
+@pytest.fixture(scope="module", params=[boosting_classifier, forest_classifier])
+def estimator(request, labelled_rows):
     """A fitted one of each class."""
-    return request.param().fit(*rows)
+    return request.param().fit(*labelled_rows)
 
 
-def test_a_fit_says_what_it_learned(estimator, rows):
-    X, y = rows
+def test_a_fit_says_what_it_learned(estimator, labelled_rows):
+    X, y = labelled_rows
     assert estimator.classes_.tolist() == [0, 1]
     assert estimator.n_features_in_ == 2
     assert not hasattr(estimator, "feature_names_in_")
@@ -87,16 +73,19 @@ REFUSED = [
     ({"domain": {"a": Numeric(0, 1)}}, "X has 2 columns, and the domain declares 1"),
     ({"classes": ("no", "yes")}, "classes are words and y holds numbers"),
     ({"recipe": "random_forest"}, "recipe must be one of"),
-    ({"recipe": functools.partial(SMALL, step=[0.1, 0.2])}, "recipe must return one setting"),
+    (
+        {"recipe": functools.partial(SMALL_BOOSTING, step=[0.1, 0.2])},
+        "recipe must return one setting",
+    ),
     ({"random_state": "seed"}, "seed"),
 ]
 
 
-def test_public_mistakes_are_refused_by_name(rows):
-    X, y = rows
+def test_public_mistakes_are_refused_by_name(labelled_rows):
+    X, y = labelled_rows
     for options, words in REFUSED:
         with pytest.raises((ValueError, OSError), match=words):
-            boosting(**options).fit(X, y)
+            boosting_classifier(**options).fit(X, y)
     frame = Frame({"a": X[:, 0]})
     frame.columns = ["a", "a"]
     for given, labels, words in (
@@ -107,9 +96,9 @@ def test_public_mistakes_are_refused_by_name(rows):
         (X, Frame({"a": y, "b": y}), "one column"),
     ):
         with pytest.raises(ValueError, match=words):
-            boosting().fit(given, labels)
+            boosting_classifier().fit(given, labels)
     with pytest.raises(ValueError, match="random trees"):
-        forest(recipe=SMALL).fit(X, y)
+        forest_classifier(recipe=SMALL_BOOSTING).fit(X, y)
     for wrong, kind, words in (
         (sparse.csr_matrix(X), TypeError, "X must be dense, got a sparse matrix"),
         (X[0], ValueError, "Expected 2D array"),
@@ -118,12 +107,12 @@ def test_public_mistakes_are_refused_by_name(rows):
         (X.astype(complex), ValueError, "Complex data not supported"),
     ):
         with pytest.raises(kind, match=words):
-            boosting(domain=Numeric(0, 1)).fit(wrong, y)
+            boosting_classifier(domain=Numeric(0, 1)).fit(wrong, y)
 
 
-def test_a_row_of_another_width_has_no_values(rows):
-    X, y = rows
-    estimator = boosting()
+def test_a_row_of_another_width_has_no_values(labelled_rows):
+    X, y = labelled_rows
+    estimator = boosting_classifier()
     ragged = X.tolist()
     ragged[3], ragged[7], ragged[8] = [0.1], None, "ab"
     estimator.fit(ragged, y.tolist())
@@ -134,8 +123,8 @@ def test_a_row_of_another_width_has_no_values(rows):
     assert estimator.predict([]).shape == (0,)
 
 
-def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
-    X, y = rows
+def test_no_shape_shows_the_number_of_rows(labelled_rows, monkeypatch):
+    X, y = labelled_rows
     tables = []
     learn = training_fit.fit
 
@@ -144,7 +133,7 @@ def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
         return learn(key, table, *others, **more)
 
     monkeypatch.setattr("dpbt.owners.estimators.fit", watched)
-    fitted = [boosting(rows=60).fit(X[:count], y[:count]) for count in (0, 50)]
+    fitted = [boosting_classifier(rows=60).fit(X[:count], y[:count]) for count in (0, 50)]
     models = [estimator.model_ for estimator in fitted]
     for count in (0, 1, 50):
         assert fitted[0].predict(X[:count]).shape == (count,)
@@ -154,17 +143,17 @@ def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
         assert one == two
 
 
-def test_a_frame_is_read_by_names(rows):
-    X, y = rows
+def test_a_frame_is_read_by_names(labelled_rows):
+    X, y = labelled_rows
     frame = Frame({"a": X[:, 0], "b": X[:, 1]})
     stated = {"classes": ("no", "yes"), "random_state": 0}
     words = np.where(y == 1, "yes", "no")
-    score = boosting(**stated).fit(frame, words).decision_function(frame)
+    score = boosting_classifier(**stated).fit(frame, words).decision_function(frame)
     turned = frame.taking("b", "a")
-    again = boosting(**stated).fit(turned, words)
+    again = boosting_classifier(**stated).fit(turned, words)
     np.testing.assert_array_equal(again.decision_function(turned), score)
     more = Frame({"id": list(range(50)), **frame.data})
-    estimator = boosting(**stated).fit(more, words)
+    estimator = boosting_classifier(**stated).fit(more, words)
     np.testing.assert_array_equal(estimator.decision_function(more), score)
 
     # An array has the columns of the frame that was fitted, in its order.
@@ -174,33 +163,33 @@ def test_a_frame_is_read_by_names(rows):
     with pytest.raises(ValueError, match="features"):
         estimator.predict(frame)
     with pytest.raises(ValueError, match=r"lacks columns \['a'\]"):
-        boosting().fit(frame.taking("b"), y)
+        boosting_classifier().fit(frame.taking("b"), y)
 
 
-def test_names_of_a_column_transformer_are_met_with_what_to_set(rows):
-    X, y = rows
+def test_names_of_a_column_transformer_are_met_with_what_to_set(labelled_rows):
+    X, y = labelled_rows
     frame = Frame({"num__a": X[:, 0], "rest__b": X[:, 1], "zqxcell__c": y})
     words = r"declares \['a', 'b'\].*as \['num__a', 'rest__b'\]: .*verbose_feature_names_out=False"
     with pytest.raises(ValueError, match=words) as error:
-        boosting().fit(frame, y)
+        boosting_classifier().fit(frame, y)
     assert "zqxcell" not in str(error.value)
-    boosting(domain={name: Numeric(0, 1) for name in frame.columns}).fit(frame, y)
+    boosting_classifier(domain={name: Numeric(0, 1) for name in frame.columns}).fit(frame, y)
 
 
-def test_one_kind_of_column_for_all_columns(rows):
+def test_one_kind_of_column_for_all_columns(labelled_rows):
     """The first line that a person writes: what is declared of all columns is one thing."""
-    X, y = rows
-    one = boosting(domain=Numeric(0, 1, bins=8)).fit(X, y)
+    X, y = labelled_rows
+    one = boosting_classifier(domain=Numeric(0, 1, bins=8)).fit(X, y)
     assert one.score(X, y) > 0.6
     assert list(one.domain_) == ["x0", "x1"]
     assert list(one.fit(Frame({"a": X[:, 0], "b": X[:, 1]}), y).domain_) == ["a", "b"]
 
 
-def test_importances_are_shares_of_effects_in_the_order_of_columns(rows):
-    X, y = rows
-    assert not hasattr(boosting(), "feature_importances_")
+def test_importances_are_shares_of_effects_in_the_order_of_columns(labelled_rows):
+    X, y = labelled_rows
+    assert not hasattr(boosting_classifier(), "feature_importances_")
     frame = Frame({"b": X[:, 1], "id": y, "a": X[:, 0]})
-    fitted = boosting().fit(frame, y)
+    fitted = boosting_classifier().fit(frame, y)
     found = {
         effect.attribute: effect.deviation
         for effect in dpbt.effects.attribute_effects(fitted.model_, DOMAIN)
@@ -209,40 +198,43 @@ def test_importances_are_shares_of_effects_in_the_order_of_columns(rows):
     np.testing.assert_allclose(fitted.feature_importances_, expected)
 
 
-def test_classes_are_declared_and_never_read_off_the_labels(rows):
-    X, y = rows
+def test_classes_are_declared_and_never_read_off_the_labels(labelled_rows):
+    X, y = labelled_rows
     words = np.where(y == 1, "yes", "no")
     for labels in (words, words.tolist(), y, y.astype(np.uint8), np.arange(50) % 3):
         with pytest.raises(ValueError, match="classes must state all labels"):
-            boosting(classes=None).fit(X, labels)
-    assert boosting(classes=None).fit(X, y == 1).predict(X).dtype == bool
-    assert boosting().fit(X, y.astype(float)).classes_.tolist() == [0, 1]
-    estimator = boosting(classes=("yes", "no")).fit(X, words)
+            boosting_classifier(classes=None).fit(X, labels)
+    assert boosting_classifier(classes=None).fit(X, y == 1).predict(X).dtype == bool
+    assert boosting_classifier().fit(X, y.astype(float)).classes_.tolist() == [0, 1]
+    estimator = boosting_classifier(classes=("yes", "no")).fit(X, words)
     assert estimator.classes_.tolist() == ["no", "yes"]
     assert estimator.score(X, words) > 0.6
 
     # A third label is an absent row, whatever it is.
     third = words.astype(object)
     third[:5] = ["maybe", None, 3.5, "NO", float("nan")]
-    assert boosting(classes=("no", "yes")).fit(X, third).classes_.tolist() == ["no", "yes"]
-    assert boosting(classes=(-1, 1)).fit(X, 2 * y - 1).predict(X).min() == -1
+    assert boosting_classifier(classes=("no", "yes")).fit(X, third).classes_.tolist() == [
+        "no",
+        "yes",
+    ]
+    assert boosting_classifier(classes=(-1, 1)).fit(X, 2 * y - 1).predict(X).min() == -1
 
 
-def test_votes_have_no_probabilities(rows):
-    estimator = boosting(recipe="lazybb_rules")
+def test_votes_have_no_probabilities(labelled_rows):
+    estimator = boosting_classifier(recipe="lazybb_rules")
     assert hasattr(estimator, "predict_proba")
-    estimator.fit(*rows)
+    estimator.fit(*labelled_rows)
     assert not hasattr(estimator, "predict_proba")
     with pytest.raises(AttributeError):
-        estimator.predict_proba(rows[0])
-    assert estimator.score(*rows) > 0.5
+        estimator.predict_proba(labelled_rows[0])
+    assert estimator.score(*labelled_rows) > 0.5
 
 
-def test_a_pickled_estimator_is_the_same(estimator, rows):
+def test_a_pickled_estimator_is_the_same(estimator, labelled_rows):
     changed = copy.copy(estimator).set_params(epsilon=1.0)  # of the next fit
     for again in (pickle.loads(pickle.dumps(changed)), copy.deepcopy(changed)):
         for ask in ("decision_function", "predict_proba"):
-            answers = [getattr(each, ask)(rows[0]) for each in (again, estimator)]
+            answers = [getattr(each, ask)(labelled_rows[0]) for each in (again, estimator)]
             np.testing.assert_allclose(*answers, rtol=1e-5, atol=1e-6)  # NumPy's and JAX's
         assert again.explain() == estimator.explain()
         assert str(again.ledger_) == str(estimator.ledger_)
@@ -259,15 +251,15 @@ def test_a_pickle_holds_no_key_and_nothing_of_a_rows_length(estimator):
     }
     assert not axes & {50, 64}
     kept = set(vars(estimator)) - set(estimator.get_params())
-    public = {"_reading", "classes_", "model_", "n_features_in_"}
-    assert kept - {"_clones"} == public | {"owner_report_"}
+    public = {"_column_order", "classes_", "model_", "n_features_in_"}
+    assert kept - {"_num_clones"} == public | {"owner_report_"}
     assert "owner_report_" not in state
     assert not hasattr(pickle.loads(pickle.dumps(estimator)), "owner_report_")
 
 
-def test_a_second_fit_is_a_model_of_its_own(rows):
-    X, y = rows
-    estimator = boosting().fit(X, y)
+def test_a_second_fit_is_a_model_of_its_own(labelled_rows):
+    X, y = labelled_rows
+    estimator = boosting_classifier().fit(X, y)
     first = estimator.decision_function(X)
     with pytest.raises(ValueError, match="more rows"):
         estimator.fit(np.ones((65, 2)), np.ones(65, int))
@@ -275,40 +267,40 @@ def test_a_second_fit_is_a_model_of_its_own(rows):
     assert np.any(estimator.fit(X, y).decision_function(X) != first)  # a fresh key
 
 
-def test_a_number_makes_a_research_key_and_warns(rows):
-    X, y = rows
+def test_a_number_makes_a_research_key_and_warns(labelled_rows):
+    X, y = labelled_rows
     with pytest.warns(ResearchKeyWarning, match="can subtract the noise") as caught:
-        boosting(random_state=3).fit(X, y)
+        boosting_classifier(random_state=3).fit(X, y)
     assert len(caught) == 1
     state = np.random.RandomState(0)
-    one, two = (boosting(random_state=state).fit(X, y) for _ in range(2))
+    one, two = (boosting_classifier(random_state=state).fit(X, y) for _ in range(2))
     assert np.any(one.decision_function(X) != two.decision_function(X))
-    same = boosting(random_state=np.random.RandomState(0)).fit(X, y)
+    same = boosting_classifier(random_state=np.random.RandomState(0)).fit(X, y)
     np.testing.assert_array_equal(one.decision_function(X), same.decision_function(X))
 
 
-def test_cross_validation_warns_once_that_selecting_is_a_release(rows):
-    X, y = rows
-    estimator = boosting()
+def test_cross_validation_warns_once_that_selecting_is_a_release(labelled_rows):
+    X, y = labelled_rows
+    estimator = boosting_classifier()
     with pytest.warns(RepeatedReleaseWarning, match="epsilons add up") as caught:
         scores = cross_val_score(estimator, X, y, cv=4, scoring="roc_auc")
     assert len(caught) == 1
     assert scores.mean() > 0.6
 
     # The number of a clone reaches another process.
-    original = boosting()
+    original = boosting_classifier()
     _, second, third = (pickle.loads(pickle.dumps(clone(original))) for _ in range(3))
     with pytest.warns(RepeatedReleaseWarning):
         second.fit(X, y)
     third.fit(X, y)
 
 
-def test_frames_of_pandas_and_set_output(rows):
+def test_estimators_read_pandas_frames_and_follow_set_output(labelled_rows):
     pandas = pytest.importorskip("pandas")
-    X, y = rows
+    X, y = labelled_rows
     frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 1] > 0.5})
     domain = {name: DOMAIN[name] for name in ("b", "a")}
-    estimator = boosting(domain=domain).fit(frame, pandas.Series(y))
+    estimator = boosting_classifier(domain=domain).fit(frame, pandas.Series(y))
     assert estimator.feature_names_in_.tolist() == ["a", "b", "c"]
     assert estimator.n_features_in_ == 3
     with pytest.raises(ValueError, match="feature names"):
@@ -318,9 +310,9 @@ def test_frames_of_pandas_and_set_output(rows):
     np.testing.assert_array_equal(score, estimator.decision_function(frame))
 
     for labels in (pandas.Series(y == 1), pandas.Series(y, dtype="Int64")):
-        boosting(domain=domain).fit(frame, labels)
+        boosting_classifier(domain=domain).fit(frame, labels)
     with pytest.raises(ValueError, match="classes"):
-        boosting(domain=domain).fit(frame, pandas.Series(["no"] * 50, dtype="category"))
+        boosting_classifier(domain=domain).fit(frame, pandas.Series(["no"] * 50, dtype="category"))
 
 
 def test_without_scikit_learn_the_module_says_what_to_install():
@@ -338,7 +330,7 @@ def test_without_scikit_learn_the_module_says_what_to_install():
 
 # Several classes, numbers, weights, and monotone columns.
 
-TARGETS = STATED | {"epsilon": 40.0, "recipe": SMALL}
+TARGETS = OPTIONS | {"epsilon": 40.0, "recipe": SMALL_BOOSTING}
 del TARGETS["classes"]
 
 
@@ -362,10 +354,11 @@ def of_library(X, y, target):
     """What the library learns from the same rows, and their bins."""
     columns = {"a": X[:, 0], "b": X[:, 1]}
     table = dpbt.table(DOMAIN, columns, y, target=target, capacity=64)
-    recipe = SMALL(epsilon=40.0, rows=64, domain=DOMAIN, target=target)
-    return dpbt.fit(seeded(5, table)[0], table, recipe), table.bins[:50]
+    recipe = SMALL_BOOSTING(epsilon=40.0, rows=64, domain=DOMAIN, target=target)
+    return dpbt.fit(keys_of_seed(5, table)[0], table, recipe), table.bins[:50]
 
 
+@pytest.mark.slow
 def test_several_classes_are_learned_as_the_library_learns_them(targets, tmp_path):
     """Words of classes are sorted, and a label beyond them is absent."""
     X, y, _ = targets
@@ -392,6 +385,7 @@ def test_several_classes_are_learned_as_the_library_learns_them(targets, tmp_pat
     assert dpbt.load(tmp_path / "saved").predict(columns).tolist() == predicted.tolist()
 
 
+@pytest.mark.slow
 def test_numbers_are_learned_as_the_library_learns_them(targets):
     X, _, y = targets
     estimator = number(random_state=5).fit(X, y)
@@ -413,10 +407,11 @@ def test_weights_need_a_public_bound_whatever_they_are(targets):
 @pytest.fixture
 def one_noise(monkeypatch):
     """One seed has one noise, whatever the rows, so that fits can be compared."""
-    monkeypatch.setattr(dpbt.keys, "noise_key", lambda key, blocks: key)
+    monkeypatch.setattr(dpbt.keys, "derive_noise_key", lambda key, blocks: key)
 
 
-def test_what_weighs_nothing_is_absent(targets, one_noise):
+@pytest.mark.slow
+def test_a_row_of_weight_zero_is_absent(targets, one_noise):
     """And a weight that is no number is 0, and one above the bound is the bound."""
     X, y, _ = targets
     absent = np.where(np.arange(50) % 3 == 0, "other", y)
@@ -432,6 +427,7 @@ def test_what_weighs_nothing_is_absent(targets, one_noise):
     assert np.any(less != expected)
 
 
+@pytest.mark.slow
 def test_weights_of_classes_are_those_of_their_rows(targets, one_noise):
     X, y, _ = targets
     weights = {"low": 4, "mid": 2, "top": 1}
@@ -445,9 +441,12 @@ def test_weights_of_classes_are_those_of_their_rows(targets, one_noise):
 
 UNFIT = [
     (several(recipe="bdpe"), "'bdpe' takes no target"),
-    (forest(recipe="auto"), r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]"),
     (
-        boosting(recipe=lambda epsilon, delta, rows, relation: 1, max_rows_per_user=2),
+        forest_classifier(recipe="auto"),
+        r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]",
+    ),
+    (
+        boosting_classifier(recipe=lambda epsilon, delta, rows, relation: 1, max_rows_per_user=2),
         "takes no max_r",
     ),
     (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
@@ -457,18 +456,18 @@ UNFIT = [
 ]
 
 
-def test_what_is_refused_in_words(targets):
+def test_estimators_refuse_invalid_settings_in_words(targets):
     for estimator, words in UNFIT:
         with pytest.raises(ValueError, match=words):
             estimator.fit(targets[0], targets[1])
     X, y, ones = targets[0], np.ones(50, int), np.ones(50)
     with pytest.raises(ValueError, match="rows have no weights of their own there"):
-        boosting(recipe="lazybb_rules", max_weight=1).fit(X, y, ones)
+        boosting_classifier(recipe="lazybb_rules", max_weight=1).fit(X, y, ones)
     with pytest.raises(TypeError, match="sample_weight"):
-        forest().fit(X, y, sample_weight=ones)  # type: ignore[call-arg]
+        forest_classifier().fit(X, y, sample_weight=ones)  # type: ignore[call-arg]
     for weight in (np.ones(49), np.ones((50, 2)), 1.0):
         with pytest.raises(ValueError, match="sample_weight"):
-            boosting(max_weight=1).fit(X, y, sample_weight=weight)
+            boosting_classifier(max_weight=1).fit(X, y, sample_weight=weight)
 
 
 @pytest.fixture
@@ -488,14 +487,14 @@ def test_monotone_columns_and_rows_of_a_person_reach_the_recipe(targets, asked):
     X, y, numbers = targets
     for estimator, labels in (
         (number(monotone={"a": 1}, objective="poisson"), numbers),
-        (boosting(monotone={"a": -1}), y),
-        (forest(max_rows_per_user=3), y),
+        (boosting_classifier(monotone={"a": -1}), y),
+        (forest_classifier(max_rows_per_user=3), y),
     ):
         with pytest.raises(InterruptedError):
             estimator.fit(X, labels)
-    assert "a count" in asked[0].learner.traits.tag
-    assert "(1, 0)" in asked[0].learner.traits.tag
-    assert "(-1, 0)" in asked[1].learner.traits.tag
+    assert "a count" in asked[0].learner.identity
+    assert "(1, 0)" in asked[0].learner.identity
+    assert "(-1, 0)" in asked[1].learner.identity
     assert [recipe.max_rows_per_user for recipe in asked] == [1, 1, 3]
     assert dpbt.ledger(asked[2]).epsilon == pytest.approx(20, rel=1e-3)
 
@@ -527,7 +526,8 @@ def test_ids_of_users_limit_their_rows(monkeypatch, tmp_path):
     assert int(np.sum(seen.pop()[1].present)) == 1
 
 
-def test_labels_of_a_file(targets, tmp_path, one_noise):
+@pytest.mark.slow
+def test_estimators_learn_the_labels_of_a_domain_file(targets, tmp_path, one_noise):
     X, y, numbers = targets
     columns = {
         name: {"type": "numeric", "low": 0, "high": 1, "bins": 8, "missing": True} for name in "ab"
@@ -546,7 +546,7 @@ def test_labels_of_a_file(targets, tmp_path, one_noise):
     same = number(random_state=1).fit(X, numbers)
     np.testing.assert_array_equal(estimator.predict(X), same.predict(X))
     with pytest.raises(ValueError, match=r"'rings' as a number.*PrivateBoostingRegressor"):
-        boosting(domain=path, classes=None).fit(X, y)
+        boosting_classifier(domain=path, classes=None).fit(X, y)
 
     weighed = written(rings, weight={"column": "w", "most": 3})
     estimator = number(domain=weighed, target_range=None, max_weight=3)

@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.sklearn import PrivateBoostingRegressor, PrivateForestClassifier
-from tests.test_sklearn import SMALL, boosting, forest
+from tests.support.estimator_examples import SMALL_BOOSTING, boosting_classifier, forest_classifier
 
 REFUSED = {
     "check_estimators_empty_data_messages": "whether there are rows at all is private",
@@ -52,7 +52,7 @@ class Maker(functools.partial):
 
 
 BOOSTED = {"rows": 512, "domain": Numeric(-5, 5, bins=16), "epsilon": 50.0}
-TREES = Maker(SMALL, rounds=8, depth=3)
+TREES = Maker(SMALL_BOOSTING, rounds=8, depth=3)
 TREE_GROUPS = Maker(recipes.random_forest, rounds=8, depth=5)
 
 
@@ -60,12 +60,12 @@ TREE_GROUPS = Maker(recipes.random_forest, rounds=8, depth=5)
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
-        boosting(**BOOSTED, max_weight=1, classes=(0, 1), recipe=TREES),
-        boosting(**BOOSTED, max_weight=1, classes=(0, 1, 2), recipe=TREES),
-        forest(**BOOSTED, classes=(0, 1), recipe=TREE_GROUPS),
+        boosting_classifier(**BOOSTED, max_weight=1, classes=(0, 1), recipe=TREES),
+        boosting_classifier(**BOOSTED, max_weight=1, classes=(0, 1, 2), recipe=TREES),
+        forest_classifier(**BOOSTED, classes=(0, 1), recipe=TREE_GROUPS),
         PrivateBoostingRegressor(**BOOSTED, max_weight=1, target_range=(-300, 300), recipe=TREES),
     ],
     expected_failed_checks=expected,
 )
-def test_checks_of_scikit_learn(estimator, check):
+def test_estimators_pass_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

@@ -9,23 +9,23 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import boundary, mechanisms, sensitivity
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import GRID, REPLACE_ONE
 from experiments.common import smooth_bounds
-from tests import reference_smooth
-from tests.noise import scales
-from tests.tables import allowing, random_features, random_table
+from tests.support.example_tables import random_features, random_table, with_allowed_splits
+from tests.support.recipe_noise import scale_by_site
+from tests.support.references import lazy_boosting
 
 calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
 
 
 def library_choice(key, recipe):
     """The draw the library makes under this key, given the reference's errors."""
-    keys = step.phase_keys(step.derive_recipe_key(key, recipe), recipe).rounds
-    scale = jnp.float32(scales(recipe)["rule"])
+    keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
+    scale = jnp.float32(scale_by_site(recipe)["rule"])
     sample = jax.jit(mechanisms.exponential.sample)
 
     def choose(t, errors):
@@ -35,13 +35,15 @@ def library_choice(key, recipe):
     return choose
 
 
-@calibrations
+@pytest.mark.parametrize(
+    "calibration", ["tight", pytest.param("published", marks=pytest.mark.slow)]
+)
 def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibration):
     table, key = small_table, jax.random.key(5)
     recipe = recipes.lazybb_rules(epsilon=40, rows=77, rounds=9, calibration=calibration)
     model = dpbt.fit(key, table, recipe)
-    chosen, margins = reference_smooth.lazybb(
-        *(np.asarray(array) for array in (splits_of(table), table.target, table.present)),
+    chosen, margins = lazy_boosting.lazybb(
+        *(np.asarray(array) for array in (satisfied_splits(table), table.target, table.present)),
         rounds=int(recipe.rounds),
         density=float(recipe.weighting.density),
         rate=float(recipe.weighting.learning_rate),
@@ -59,14 +61,16 @@ def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
     settings = {"epsilon": 0.7, "rows": 1000, "rounds": 20, "density": 0.3}
     published = recipes.lazybb_rules(calibration="published", **settings)
     eta = 0.7 * 0.3 * 1000 / (4 * 20)
-    assert scales(published)["rule"] == pytest.approx(GRID * 0.3 * 1000 / eta, rel=1e-6)
+    assert scale_by_site(published)["rule"] == pytest.approx(GRID * 0.3 * 1000 / eta, rel=1e-6)
     tight = recipes.lazybb_rules(**settings)
-    assert scales(published)["rule"] == pytest.approx(2 * scales(tight)["rule"], rel=1e-6)
+    assert scale_by_site(published)["rule"] == pytest.approx(
+        2 * scale_by_site(tight)["rule"], rel=1e-6
+    )
 
 
 def test_splits_that_are_not_allowed_are_not_chosen(small_table):
     recipe = recipes.lazybb_rules(epsilon=0.1, rows=77, rounds=9)
-    model = dpbt.fit(jax.random.key(4), allowing(small_table, np.arange(7) < 3), recipe)
+    model = dpbt.fit(jax.random.key(4), with_allowed_splits(small_table, np.arange(7) < 3), recipe)
     assert int(model.hypotheses.split.max()) == 2
 
 
@@ -99,13 +103,13 @@ def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
     y, margins = np.where(table.target, 1, -1), np.zeros(60)
     for normal in np.asarray(model.hypotheses.normal):
-        measure = reference_smooth.capped_scaling(np.exp(-0.4 * margins), 0.4 * 60)
+        measure = lazy_boosting.capped_scaling(np.exp(-0.4 * margins), 0.4 * 60)
         np.testing.assert_allclose(normal, (measure * y) @ x / (0.4 * 60), atol=0.01)
         margins += y * (x @ normal)
     np.testing.assert_allclose(dpbt.decision_function(model, table), margins * y, atol=0.02)
 
 
-@pytest.mark.parametrize("rows", [50, 2**17 + 3])
+@pytest.mark.parametrize("rows", [50, pytest.param(2**17 + 3, marks=pytest.mark.slow)])
 def test_sums_of_rows_are_exact_integers(rows):
     """Against int64, on rows that make int32 sums as large as they get."""
     rng = np.random.default_rng(rows)
@@ -125,7 +129,8 @@ def test_sums_of_rows_are_exact_integers(rows):
     np.testing.assert_array_equal(found, (signed @ whole) // int(step))
 
 
-@pytest.mark.parametrize("rows", [140_000, pytest.param(730_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [140_000, 730_000])
 def test_centres_of_neighbours_are_within_the_claim(rows):
     """A row at the cap flips its label, among rows of many directions; the distance is all but 2 /
     (kappa m).
@@ -159,7 +164,7 @@ def test_rows_are_projected_to_the_unit_ball_whatever_they_hold():
 
 
 @calibrations
-def test_halfspace_costs(calibration):
+def test_halfspaces_cost_their_squared_step_over_their_noise(calibration):
     given = {"rows": 500, "rounds": 7, "calibration": calibration}
     book = dpbt.ledger(recipes.halfspace_boost(noise_scale=0.2, **given))
     step = 2 + 16 * 2 / (127 * 2**14) if calibration == "tight" else 4
@@ -169,10 +174,10 @@ def test_halfspace_costs(calibration):
     assert dpbt.ledger(by_budget).epsilon_at(1e-5, accountant) == pytest.approx(0.8, rel=1e-5)
 
 
-def test_halfspace_refusals():
+def test_halfspace_boost_refuses_invalid_settings():
     features = random_features(0, rows=20, splits=2)
     recipe = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2)
-    some = allowing(random_table(0, 20, 2), np.ones(2, bool))
+    some = with_allowed_splits(random_table(0, 20, 2), np.ones(2, bool))
     with pytest.raises(ValueError, match="allowed must be None"):
         dpbt.fit(jax.random.key(0), some, recipe)
     wide = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2, features=1)
@@ -180,7 +185,7 @@ def test_halfspace_refusals():
         dpbt.fit(jax.random.key(0), features, wide)
 
 
-def test_calculators():
+def test_bounds_on_rows_and_rounds_agree_with_their_formulas():
     about = int(np.ceil(16 * np.log(2) / 0.0025))  # "approximately 4,000"
     assert smooth_bounds.theorem_24_rounds(0.05, 0.5) == about
     small, large = (
@@ -190,6 +195,11 @@ def test_calculators():
     assert large.privacy == pytest.approx(10 * small.privacy)
     assert large.accuracy == small.accuracy
     assert small.total == small.privacy + small.accuracy
+    logs = np.log(10) * np.log(1e6) * np.log(np.log(10) / (0.1 * 0.2**2))  # alpha = beta = 1 / 10
+    assert small.privacy == pytest.approx(np.sqrt(logs) / (0.1 * 0.2**2))
+    failure = np.log(10) / (0.1 / 4 * 0.2)
+    expected = np.log(1 / 0.02) * np.log(10) / 0.02**2 + failure
+    assert small.accuracy == pytest.approx(expected)
     margins = np.concatenate([np.full(900, 0.5), np.full(100, -0.1)])
     slack = 3 * np.sqrt(np.log(2 * 100 / 0.05) / 2000)
     expected = 1 - (0.1 + 2 * 0.01 / 0.49 + slack)

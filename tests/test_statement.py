@@ -16,7 +16,7 @@ from dpbt.data.domains import Boolean, Numeric
 from dpbt.models import statement as statements
 from dpbt.privacy import accounting, conversions, mechanisms, pricing
 from dpbt.types import ADD_REMOVE
-from tests import pictured, tables
+from tests.support import example_tables, random_models
 
 DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 
@@ -66,7 +66,7 @@ def recipe_for(people=1, **rest):
     return recipes.bdpe(**{**common, **rest}, max_rows_per_user=people)
 
 
-def test_a_statement_says_what_it_must():
+def test_a_statement_has_all_required_sentences():
     text = dpbt.statement(recipe_for())
     for part in (
         *("one row", "at most 60 rows", "epsilon = 1 and delta", "This epsilon is 'strong'"),
@@ -96,7 +96,7 @@ def test_a_statement_hides_no_weakness():
         (11.0, 0.02, 100, ("epsilon is 'weak'", "not below 1/rows", "expose 2 rows", "unfit")),
     ],
 )
-def test_epsilon_and_delta_are_judged(epsilon, delta, rows, words):
+def test_a_statement_judges_epsilon_and_delta(epsilon, delta, rows, words):
     line = book(mechanisms.discrete_laplace, epsilon, 1.0)
     text = dpbt.statement(structs.replace(line, delta=delta, rows=rows))
     assert [word for word in words if word not in text] == []
@@ -111,7 +111,7 @@ def paid(tmp_path_factory):
     for each in (recipe, other):
         budget.take(each)
     domain = {"<age> & $1$, $2$": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
-    model = pictured.random_model(recipe, 2, domain)
+    model = random_models.random_model(recipe, 2, domain)
     dpbt.save(model, folder / "model.json", domain=domain, classes=("no", "yes"))
     return dpbt.load(folder / "model.json"), budget
 
@@ -205,11 +205,12 @@ def test_gaussian_draws_are_never_scaled_after_composition():
     assert again.epsilon > 4.5 * ledger.epsilon
 
 
+@pytest.mark.slow
 def test_neighbours_of_k_rows_move_every_draw_by_no_more_than_k_rows_are_priced_at():
     """The exact loss of a recorded release between tables that differ in all rows of one person."""
     k = 3
     recipe = recipe_for(k)
-    table = tables.random_table(3, 40, 4, 0)
+    table = example_tables.random_table(3, 40, 4, 0)
     key = jax.random.key(5)
     boosted = dpbt.boost(key, table, recipe)
     gone = table._replace(present=table.present.at[jnp.array([0, 7, 21])].set(False))

@@ -178,14 +178,14 @@ def test_a_table_of_another_target_is_refused_by_every_entry():
 def test_a_check_of_ones_own_may_read_splits_on_the_host():
     """Where they are traced, it is left out."""
     recipe, seen = greedy(), []
-    own = recipe.learner.hypotheses
 
     def check(table):
         seen.append(np.asarray(table.splits.feature).sum())
         if table.bins.shape[1] != 2:
             raise ValueError("two columns")
 
-    learner = recipe.learner._replace(hypotheses=own._replace(check=check))
+    kind = recipe.learner.kind.with_training(check_table=check)
+    learner = dataclasses.replace(recipe.learner, kind=kind)
     recipe = dataclasses.replace(recipe, learner=learner)
     found = jax.jit(dpbt.boost)(KEY, raw(), recipe).scores
     np.testing.assert_array_equal(found, dpbt.boost(KEY, raw(), recipe).scores)
@@ -384,7 +384,7 @@ def test_traced_forests_vote_and_state_shares():
     np.testing.assert_array_equal(shares, dpbt.predict_proba(model, table))
 
 
-def test_what_cannot_be_traced_says_what_can(model, tmp_path):
+def test_a_refusal_under_jit_says_which_call_may_be_traced(model, tmp_path):
     table = table_of()
     for name in ("predict", "predict_all"):
         with pytest.raises(ValueError, match=r"outside of jit.*dpbt.predict"):

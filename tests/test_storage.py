@@ -11,10 +11,12 @@ import pytest
 import dpbt
 from dpbt.common import storage
 from dpbt.common.storage import decode
-from tests.test_block_commands import FIT, FOREST, files, model, run
-from tests.test_checkpoints import interrupted
-
-__all__ = ["files", "model"]  # fixtures
+from tests.support.block_commands import (
+    FIT_OPTIONS,
+    FOREST_OPTIONS,
+    raise_keyboard_interrupt,
+    run_command,
+)
 
 
 @contextlib.contextmanager
@@ -32,15 +34,24 @@ def mode(path):
 
 def stopped(model):
     """Chunks, and a run on them that was stopped, with its releases and its key."""
-    assert run("convert", "domain.json", "rows.csv", "chunks", "--capacity", 400) == 0
+    assert run_command("convert", "domain.json", "rows.csv", "chunks", "--capacity", 400) == 0
     with pytest.MonkeyPatch.context() as stop:
-        stop.setattr(dpbt, "save", interrupted)
-        words = ("fit", "chunks", *FIT, *FOREST, "--checkpoint", "run", "--out", "m.json")
-        assert run(*words) == 130
+        stop.setattr(dpbt, "save", raise_keyboard_interrupt)
+        words = (
+            "fit",
+            "chunks",
+            *FIT_OPTIONS,
+            *FOREST_OPTIONS,
+            "--checkpoint",
+            "run",
+            "--out",
+            "m.json",
+        )
+        assert run_command(*words) == 130
 
 
 def predict(model, *more):
-    assert run("predict", model, "rows.csv", "--out", "found.csv", *more) == 0
+    assert run_command("predict", model, "rows.csv", "--out", "found.csv", *more) == 0
 
 
 PRIVATE = {
@@ -51,12 +62,12 @@ PRIVATE = {
 
 
 @pytest.mark.parametrize("what", PRIVATE)
-def test_what_is_private_is_the_owners_alone(files, model, what):
+def test_private_files_are_readable_by_their_owner_alone(rows_folder, forest_model_file, what):
     write, patterns = PRIVATE[what]
     with under(0o022):
-        write(model)
+        write(forest_model_file)
     for pattern in patterns:
-        found = list(files.glob(pattern))
+        found = list(rows_folder.glob(pattern))
         assert found
         assert {mode(path) for path in found} == {0o600}
 
@@ -75,7 +86,7 @@ def test_a_part_is_never_wider_than_the_file(tmp_path, umask, asked, kept):
         part.write_text("all of it")
 
     with under(umask):
-        storage.write_whole(path, write, mode=asked)
+        storage.write_atomically(path, write, mode=asked)
     final = asked & ~umask if kept is None else kept
     assert mode(path) == final
     assert path.read_text() == "all of it"

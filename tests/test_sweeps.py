@@ -4,11 +4,7 @@ single fits.
 
 import dataclasses
 import gc
-import hashlib
 import itertools
-import json
-import subprocess
-import sys
 import weakref
 import zlib
 
@@ -19,7 +15,8 @@ import pytest
 
 import dpbt
 from dpbt import recipes, sweeps
-from tests import worker
+from dpbt.sweeps import batches, runner
+from tests.support import worker_process
 
 AXES = {
     "rounds": (2, 5),
@@ -68,7 +65,7 @@ def test_structure_and_traced_axes_are_told_apart():
     fractions do not.
     """
     sweep = sweep_of(AXES, {**AXES, "epsilon": (float("inf"),)})
-    task = worker.tasks()[0]
+    task = worker_process.sweep_tasks()[0]
     found = sweeps.group_settings(sweep, task)
     assert len(found) == 2 * 2
     places = np.concatenate([group.indices for group in found])
@@ -83,12 +80,12 @@ def test_structure_and_traced_axes_are_told_apart():
 
 def direct(task, setting, evaluation, repeat):
     """The test error of one fit, made by hand."""
-    key = jax.random.key(worker.SWEEP.seed)
+    key = jax.random.key(worker_process.SWEEP.seed)
     key = jax.random.fold_in(key, zlib.crc32(task.name.encode()) & 0x7FFFFFFF)
     name = sweeps.setting_id(setting)
     for number in (int(name[:6], 16), int(name[6:], 16), evaluation, repeat):
         key = jax.random.fold_in(key, number)
-    recipe = worker.make(**task.arguments, **setting)
+    recipe = worker_process.make_recipe(**task.arguments, **setting)
     table = task.table._replace(present=task.table.present & task.train[evaluation])
     model = dpbt.fit(dpbt.keys.pair(key)[0], table, recipe)
     wrong = np.asarray(dpbt.predict(model, table) != table.target)
@@ -96,21 +93,24 @@ def direct(task, setting, evaluation, repeat):
 
 
 def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
-    seen, task = [], worker.tasks()[0]
+    seen, task = [], worker_process.sweep_tasks()[0]
 
     def run(memory_mb=0.02):
         options = {"memory_mb": memory_mb, "progress": seen.append}
-        return sweeps.run(worker.SWEEP, task, tmp_path, about={"test": "worker"}, **options)
+        return sweeps.run(worker_process.SWEEP, task, tmp_path, about={"test": "worker"}, **options)
 
     report, fits = run(), 9 * 3 * 2
     assert (report.fits, report.reused, sum(seen)) == (fits, 0, fits)
     assert report.programs == 1  # T, epsilon, folds and keys share it
     assert [path.name for path in tmp_path.iterdir()] == ["t0.jsonl"]
-    settings = worker.SWEEP.settings
+    settings = worker_process.SWEEP.settings
     order = list(itertools.product(range(9), range(3), range(2)))
     columns, about = sweeps.load_columns(tmp_path / "t0.jsonl")
     assert (about["task"], about["about"]) == ("t0", {"test": "worker"})
-    assert (about["arguments"], about["make"]) == ({"rows": 60}, "tests.worker.make")
+    assert (about["arguments"], about["make"]) == (
+        {"rows": 60},
+        "tests.support.worker_process.make_recipe",
+    )
     assert list(columns["setting"]) == [sweeps.setting_id(settings[k]) for k, _, _ in order]
     assert list(columns["rounds"]) == [settings[k]["rounds"] for k, _, _ in order]
     assert np.all((columns["train_error"] >= 0) & (columns["train_error"] <= 1))
@@ -129,9 +129,9 @@ def by_size(rows, depth):
     )
 
 
-def test_folders_are_not_mixed_up(tmp_path, idle):
+def test_folders_are_not_mixed_up(tmp_path, sweeps_without_training):
     """Other settings, another measure, arguments or lengths are refused; so are damaged heads."""
-    task = worker.tasks()[0]
+    task = worker_process.sweep_tasks()[0]
     sweeps.run(DEPTHS, task, str(tmp_path), about={})  # one task, and a folder by its name
 
     def refuse(sweep=DEPTHS, other=task, **options):
@@ -142,7 +142,7 @@ def test_folders_are_not_mixed_up(tmp_path, idle):
     refuse(sweeps.Sweep("own", one_depth, {"depth": 2}))
     refuse(sweeps.Sweep("own", one_depth, {"depth": 1}, seed=1))
     refuse(sweeps.Sweep("own", by_size, {"depth": 1}))
-    refuse(other=worker.tasks()[1]._replace(name="t0", arguments=task.arguments))
+    refuse(other=worker_process.sweep_tasks()[1]._replace(name="t0", arguments=task.arguments))
     refuse(other=task._replace(train=task.train[:2], test=task.test[:2]))
     refuse(other=task._replace(arguments={"rows": 61}))
     refuse(measure=by_size)
@@ -150,7 +150,7 @@ def test_folders_are_not_mixed_up(tmp_path, idle):
     refuse()
 
 
-def test_a_folder_of_another_domain_is_refused(tmp_path, idle):
+def test_a_folder_of_another_domain_is_refused(tmp_path, sweeps_without_training):
     """The rows of a task may not be told apart, but what their bins mean is public."""
     x = np.random.default_rng(0).uniform(0, 1, 60)
     mask = np.arange(60) % 2 == np.arange(2)[:, None]
@@ -166,27 +166,8 @@ def test_a_folder_of_another_domain_is_refused(tmp_path, idle):
         run(high=2)
 
 
-def digests(folder):
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.iterdir()
-        if path.is_file()
-    }
-
-
-def spawn(*arguments):
-    command = [sys.executable, "-m", "tests.worker", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def finished(process):
-    out, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-    return json.loads(out.splitlines()[-1])
-
-
-def test_a_file_that_is_not_of_results_is_refused(tmp_path, idle):
-    sweeps.run(DEPTHS, worker.tasks()[0], tmp_path, about={})
+def test_a_file_that_is_not_of_results_is_refused(tmp_path, sweeps_without_training):
+    sweeps.run(DEPTHS, worker_process.sweep_tasks()[0], tmp_path, about={})
     content = (tmp_path / "t0.jsonl").read_bytes()
     head = content.splitlines(keepends=True)[0]
     changed = content.replace(b"evaluation", b"evaluatiom")
@@ -219,7 +200,7 @@ BAD_TASKS = [
 
 def test_bad_runs_are_refused_before_the_folder_is_begun(tmp_path):
     """In one line, without the number of rows."""
-    task, folder = worker.tasks()[0], tmp_path / "results"
+    task, folder = worker_process.sweep_tasks()[0], tmp_path / "results"
 
     def refuse(words, sweep=DEPTHS, tasks=task, folder=folder, **options):
         with pytest.raises((ValueError, TypeError), match=words) as refused:
@@ -243,9 +224,10 @@ def test_bad_runs_are_refused_before_the_folder_is_begun(tmp_path):
 # --- programs
 
 
-def test_programs_are_compiled_once_and_given_back(tmp_path, monkeypatch, idle):
+@pytest.mark.slow
+def test_programs_are_compiled_once_and_given_back(tmp_path, monkeypatch, sweeps_without_training):
     """Thousands of pieces of compiled code in one process would abort it."""
-    made, alive, compiled = [], [], sweeps._Program._compile
+    made, alive, compiled = [], [], batches.GroupProgram._compile
 
     def watched(program, arguments):
         found = compiled(program, arguments)
@@ -256,9 +238,9 @@ def test_programs_are_compiled_once_and_given_back(tmp_path, monkeypatch, idle):
         gc.collect()
         alive.append(sum(program() is not None for program in made))
 
-    monkeypatch.setattr(sweeps._Program, "_compile", watched)
-    monkeypatch.setattr(sweeps, "THREADS", 1)
+    monkeypatch.setattr(batches.GroupProgram, "_compile", watched)
+    monkeypatch.setattr(runner, "THREADS", 1)
     sweep = sweeps.Sweep("own", one_depth, {"depth": (1, 2)})
-    sweeps.run(sweep, worker.tasks()[0], tmp_path, about={}, progress=count)
+    sweeps.run(sweep, worker_process.sweep_tasks()[0], tmp_path, about={}, progress=count)
     assert len(made) == 2
     assert max(alive) == 1

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import losses, recipes
-from dpbt.data.splits import splits_of, table_of_splits
+from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_ROWS, UNSPLIT, Noise, Public, View
-from tests import reference_smooth
-from tests.tables import random_table
+from tests.support.example_tables import random_table
+from tests.support.references import lazy_boosting
 
 CRITERIA = [losses.square, losses.log, losses.matsushita]
 each = pytest.mark.parametrize("criterion", CRITERIA, ids=lambda loss: loss.name)
@@ -88,8 +88,8 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise():
     recipe = recipes.lazybb_trees(epsilon=60, rows=200, density=0.4, learning_rate=0.5, **shape)
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
-    keys = step.phase_keys(step.derive_recipe_key(key, recipe), recipe).rounds
-    splits = np.asarray(splits_of(table))
+    keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
+    splits = np.asarray(satisfied_splits(table))
     label, present = np.asarray(table.target), np.asarray(table.present)
     margins = np.zeros(200)
     draw_split = jax.jit(mechanisms.exponential.sample)
@@ -97,7 +97,7 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise():
         cap = min(1.0, 0.4 * np.exp(2 * 0.5 * t))
         levels = np.zeros(200)
         weight = np.exp(-0.5 * margins[present])
-        levels[present] = reference_smooth.grid_levels(weight, round(200 * 0.4 / cap * GRID))
+        levels[present] = lazy_boosting.grid_levels(weight, round(200 * 0.4 / cap * GRID))
         mass = 200 * 0.4 / cap + 0.5 / GRID
         width = 2 * f(criterion, 1, mass) * (1 + 2.0**-20)
         scale = width / (60 / rounds / 2 / count)
@@ -303,7 +303,7 @@ def test_errors_of_rules_are_exact_beyond_float32():
     )
     public = Public(np.float32(rows), np.float32(1), (), {})
     view = View(table, jnp.asarray(weights), Noise({"rule": jnp.float32(1)}), public)
-    program = lazybb.one_rule(ADD_REMOVE).program
+    program = lazybb.one_rule(ADD_REMOVE).round.program
     value = boundary.replay_draws(program, {"rule": jnp.int32(0)}, view)["rule"].value
     errors = -(np.asarray(value.high, np.float64) + np.asarray(value.low, np.float64))
     total = GRID * (rows - 1) + 1

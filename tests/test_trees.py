@@ -9,11 +9,11 @@ import dpbt
 from dpbt import recipes
 from dpbt.data import domains, splits
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.data.splits import columns_of, splits_of
+from dpbt.data.splits import satisfied_rows_by_split, satisfied_splits
 from dpbt.learners import hypotheses, trees
 from dpbt.learners.hypotheses import BinsAndSplits
 from dpbt.types import GRID, MAX_ROWS, Tree
-from tests.conftest import random_table
+from tests.support.example_tables import random_table
 
 
 def reference_products(splits, levels, node, nodes):
@@ -48,9 +48,10 @@ def by_bins(table):
     return prepared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 32])
 def test_sums_by_bin_are_the_products(nodes):
-    splits = np.asarray(splits_of(of_many_bins()), np.int64)
+    splits = np.asarray(satisfied_splits(of_many_bins()), np.int64)
     table = by_bins(of_many_bins())
     rows = table.present.shape[0]
     weights = jax.random.randint(jax.random.key(0), (rows,), 0, GRID + 1)
@@ -74,15 +75,19 @@ def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
     assert not np.any(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [3, 6])
 def test_rows_by_bins_go_where_their_splits_say(depth):
     """Shallow trees choose from the leaves up, and deep ones follow their routes."""
-    columns, table = columns_of(of_many_bins()), by_bins(of_many_bins())
+    columns, table = satisfied_rows_by_split(of_many_bins()), by_bins(of_many_bins())
     split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, columns.shape[0])
     tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
     reached = np.asarray(hypotheses.assign_leaves(tree, columns))
     np.testing.assert_array_equal(hypotheses.assign_leaves(tree, table.asked), reached)
-    for predicted in (hypotheses.predict_tree(tree, columns), trees.TREES.predict(tree, table)):
+    for predicted in (
+        hypotheses.predict_tree(tree, columns),
+        trees.TREES.predict_prepared(tree, table),
+    ):
         np.testing.assert_array_equal(predicted, np.asarray(tree.leaf)[reached])
 
 
@@ -116,6 +121,7 @@ def test_products_stay_exact_up_to_the_most_rows():
     np.testing.assert_array_equal(jax.jit(trees.node_totals)(left), GRID * MAX_ROWS)
 
 
+@pytest.mark.slow
 def test_values_that_no_split_knows_satisfy_nothing():
     """Bins above the last of a column, in any row: no split, place 0, and no error."""
     domain = {
@@ -128,8 +134,8 @@ def test_values_that_no_split_knows_satisfy_nothing():
     bins = np.repeat(np.arange(beyond, 256, dtype=np.uint8)[:, None], 3, axis=1)
     nobody = np.zeros(len(bins), bool)
     table = dpbt.Table(jnp.asarray(bins), jnp.asarray(nobody), jnp.asarray(~nobody), asked)
-    assert not np.asarray(splits.splits_of(table)).any()
-    assert not np.asarray(splits.positions_of(table)).any()
+    assert not np.asarray(splits.satisfied_splits(table)).any()
+    assert not np.asarray(splits.attribute_positions(table)).any()
     dpbt.fit(jax.random.key(0), table, recipes.bdpe(epsilon=1, rows=300, rounds=1, depth=1))
 
 
@@ -137,9 +143,9 @@ def test_a_table_of_splits_gives_the_splits_back():
     rng = np.random.default_rng(0)
     bits, target, present = rng.random((30, 7)) < 0.5, rng.random(30) < 0.5, rng.random(30) < 0.9
     table = splits.table_of_splits(bits, target, present)
-    np.testing.assert_array_equal(splits.splits_of(table), bits)
-    np.testing.assert_array_equal(splits.columns_of(table), bits.T)
-    np.testing.assert_array_equal(splits.positions_of(table), bits.astype(np.float32))
+    np.testing.assert_array_equal(splits.satisfied_splits(table), bits)
+    np.testing.assert_array_equal(splits.satisfied_rows_by_split(table), bits.T)
+    np.testing.assert_array_equal(splits.attribute_positions(table), bits.astype(np.float32))
     unfit = ("splits", target), ("target", target.tolist()), ("target", target.astype(str))
     for field, wrong in (*unfit, ("present", bits)):
         fields = {"splits": bits, "target": target, "present": present, field: wrong}
@@ -166,9 +172,19 @@ RECIPES = {
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param("boosted", marks=pytest.mark.slow), "forest", "halfspace"]
+    ("exact", "kind"),
+    [
+        pytest.param(exact, kind, id=f"{'numbers' if exact else 'bins'}-{kind}", marks=marks)
+        for exact, kind, marks in (
+            (False, "halfspace", ()),
+            (False, "forest", pytest.mark.slow),
+            (False, "boosted", pytest.mark.slow),
+            (True, "halfspace", pytest.mark.slow),
+            (True, "forest", pytest.mark.slow),
+            (True, "boosted", pytest.mark.slow),
+        )
+    ],
 )
-@pytest.mark.parametrize("exact", [False, True], ids=["bins", "numbers"])
 def test_a_model_refuses_all_other_rows(kind, exact):
     """It reads the rows of its table alone, none of them too."""
     if exact and kind == "boosted":

@@ -12,11 +12,12 @@ from scipy import stats
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.data.domains import Nominal, Numeric
+from dpbt.data.domains import Nominal
 from dpbt.privacy import accounting, conversions
 from dpbt.privacy.keys import ResearchKeyWarning
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE
-from tests import tuned
+from tests.support import tuning_examples
+from tests.support.tuning_examples import DOMAIN, KEY, candidate_recipes, table_of_people
 
 # Runs and choices.
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::dpbt.privacy.keys.ResearchKeyWa
 
 @pytest.fixture
 def errors(monkeypatch):
-    monkeypatch.setattr(tuning, "LOG_LOSS", tuned.ERRORS)
+    monkeypatch.setattr(tuning, "LOG_LOSS", tuning_examples.ERRORS)
 
 
 REACH = 90
@@ -37,9 +38,11 @@ def run_law(table, epsilon, plan, held):
     target, present = np.asarray(table.target), np.asarray(table.present)
     taught, scored = present & ~held, present & held
     signed = int(np.sum(np.where(target, 1, -1)[taught]))
-    vote = tuned.laplace(signed, 1 / epsilon, REACH)
+    vote = tuning_examples.discrete_laplace_pmf(signed, 1 / epsilon, REACH)
     by_sign = [
-        tuned.laplace(int(np.sum(scored & (target != positive))), plan.line.scale, REACH)
+        tuning_examples.discrete_laplace_pmf(
+            int(np.sum(scored & (target != positive))), plan.line.scale, REACH
+        )
         for positive in (False, True)
     ]
     positive = np.arange(-REACH, REACH + 1) > 0
@@ -53,7 +56,9 @@ def choice_law(table, epsilons, plan, held, count):
     each = [run_law(table, epsilon, plan, held) for epsilon in epsilons]
     law = np.concatenate([pmf for pmf, _ in each]) / len(epsilons)
     value = np.concatenate([values for _, values in each])
-    return tuned.best_law(law, value, lambda x: tuned.generating(count, x))
+    return tuning_examples.law_of_best(
+        law, value, lambda x: tuning_examples.generating_function(count, x)
+    )
 
 
 EPSILONS = (0.6, 0.3)
@@ -65,7 +70,7 @@ def without(table, row):
 
 def test_an_exact_audit_of_a_choice_on_all_neighbours(errors):
     """The law of everything that is released, on a table and without each of its rows."""
-    table, single = tuned.ballots(7, 9), tuned.voters(*EPSILONS)
+    table, single = tuning_examples.table_of_ballots(7, 9), tuning_examples.voter_recipes(*EPSILONS)
     selection = tuning.selection(mean=6, eta=0.0, held_out=0.5)
     plan = tuning.plan_choice(single, selection)
     held = tuning.is_held_out(table, 0.5, 0)
@@ -76,7 +81,9 @@ def test_an_exact_audit_of_a_choice_on_all_neighbours(errors):
     whole = choice_law(table, EPSILONS, plan, held, selection.count)
     assert whole.sum() == pytest.approx(1, abs=1e-6)
     losses = [
-        tuned.worst(whole, choice_law(less, EPSILONS, plan, held, selection.count))
+        tuning_examples.largest_log_ratio(
+            whole, choice_law(less, EPSILONS, plan, held, selection.count)
+        )
         for less in (without(table, row) for row in range(16))
     ]
     assert max(losses) <= claimed.epsilon
@@ -85,7 +92,7 @@ def test_an_exact_audit_of_a_choice_on_all_neighbours(errors):
 
 def test_a_choice_whose_score_is_not_paid_for_is_caught(errors):
     """Rows that are scored and learned from cost the sum; the dearer alone is no bound."""
-    table, single = tuned.ballots(7, 9), tuned.voters(0.6)
+    table, single = tuning_examples.table_of_ballots(7, 9), tuning_examples.voter_recipes(0.6)
     nobody_held = np.zeros(40, bool)
     selection = tuning.selection(mean=3, eta=-0.5, held_out=None, score_fraction=0.5)
     plan = tuning.plan_choice(single, selection)
@@ -96,13 +103,15 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught(errors):
         vote = vote.reshape(2 * REACH + 1, -1).sum(axis=1)
         target = np.asarray(table.target)
         errors = [int(np.sum(present & (target != sign))) for sign in (False, True)]
-        noisy = [tuned.laplace(each, plan.line.scale, REACH) for each in errors]
+        noisy = [
+            tuning_examples.discrete_laplace_pmf(each, plan.line.scale, REACH) for each in errors
+        ]
         positive = np.arange(-REACH, REACH + 1) > 0
         return (vote[:, None] * np.where(positive[:, None], noisy[1], noisy[0])).ravel()
 
     present = np.asarray(table.present)
     less = [present & (np.arange(40) != row) for row in range(16)]
-    losses = [tuned.worst(law(present), law(each)) for each in less]
+    losses = [tuning_examples.largest_log_ratio(law(present), law(each)) for each in less]
     claimed = tuning.planned_ledger(single, selection)
     run = claimed.run_cost().epsilon
     assert run == pytest.approx(1.2, rel=1e-6)
@@ -114,7 +123,7 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught(errors):
 
 def test_runs_have_the_law_that_is_audited(errors):
     """20,000 runs against the exact law; a false alarm has probability 1e-6."""
-    table, (voter,) = tuned.ballots(7, 9), tuned.voters(0.6)
+    table, (voter,) = tuning_examples.table_of_ballots(7, 9), tuning_examples.voter_recipes(0.6)
     selection = tuning.selection(held_out=0.5)
     plan = tuning.plan_choice([voter], selection)
     held = tuning.is_held_out(table, 0.5, 0)
@@ -139,40 +148,13 @@ def test_runs_have_the_law_that_is_audited(errors):
     assert stats.chisquare(seen, number * np.array(expected) / np.sum(expected)).pvalue > 1e-6
 
 
-KEY = jax.random.key(20)
-DOMAIN = {"age": Numeric(0, 100, bins=8), "pay": Numeric(0, 10, bins=8)}
-
-
-def people(rows=300, seed=0):
-    rng = np.random.default_rng(seed)
-    columns = {"age": rng.uniform(0, 100, rows), "pay": rng.uniform(0, 10, rows)}
-    label = ((columns["age"] > 50) ^ (rng.random(rows) < 0.1)).astype(int)
-    return dpbt.table(DOMAIN, columns, label, negative=0, positive=1)
-
-
-GRID_OF = {"step": [0.1, 0.4], "rounds": [3, 6]}
-
-
-def candidates(selection, **changes):
-    options = {
-        "epsilon": 1.0,
-        "rows": 300,
-        "domain": DOMAIN,
-        "attributes_per_tree": (1,),
-        "depth": 2,
-    }
-    return tuning.candidates(
-        recipes.oblivious_boost, selection, grid=GRID_OF, **{**options, **changes}
-    )
-
-
 @pytest.mark.parametrize(
     ("relation", "delta", "people"),
     [("add_remove", 0.0, 1), ("add_remove", 1e-6, 3), ("replace_one", 1e-6, 1)],
 )
 def test_candidates_cost_what_was_asked_for(relation, delta, people):
     selection = tuning.selection()
-    made = candidates(selection, relation=relation, delta=delta, max_rows_per_user=people)
+    made = candidate_recipes(selection, relation=relation, delta=delta, max_rows_per_user=people)
     assert len(made) == 4
     book = tuning.planned_ledger(made, selection)
     assert 0.99 <= book.epsilon <= 1.0
@@ -200,9 +182,9 @@ def test_a_choice_by_renyi_where_draws_are_mixed():
 
 def test_a_tuned_model_carries_the_ledger_of_its_choice(tmp_path):
     selection = tuning.selection()
-    made = candidates(selection)
+    made = candidate_recipes(selection)
     with pytest.warns(ResearchKeyWarning):
-        result = dpbt.tune(KEY, people(), made, selection)
+        result = dpbt.tune(KEY, table_of_people(), made, selection)
     book = dpbt.ledger(result.model)
     assert 0.99 <= book.epsilon <= 1.0
     assert book.key == "research"
@@ -224,13 +206,13 @@ def test_a_tuned_model_carries_the_ledger_of_its_choice(tmp_path):
 def test_a_choice_is_float_if_any_candidate_is():
     """The total is for all candidates, so a sampler of another than the released one counts."""
     selection = tuning.selection()
-    made = candidates(selection)
+    made = candidate_recipes(selection)
     score, books = tuning.plan_choice(made, selection).line, [dpbt.ledger(each) for each in made]
     inexact = structs.replace(books[1].lines[0], exact=False)
     some = [books[0], structs.replace(books[1], lines=(inexact,)), *books[2:]]
     for given, exact in ((books, True), (some, False)):
         choice = conversions.choice_among_fits(
-            given, selection.count, "log_loss", candidates=4, disjoint=True
+            given, selection.count, score="log_loss", num_candidates=4, disjoint=True
         )
         book = structs.replace(books[0], lines=(*books[0].lines, score), choice=choice)
         assert book.exact is exact
@@ -240,7 +222,7 @@ def test_a_choice_is_float_if_any_candidate_is():
 
 def test_one_key_gives_one_choice_and_other_numbers_another():
     selection = tuning.selection()
-    made, table = candidates(selection), people()
+    made, table = candidate_recipes(selection), table_of_people()
     first, again = (dpbt.tune(KEY, table, made, selection)[1:] for _ in range(2))
     assert first == again
     described = [
@@ -248,7 +230,7 @@ def test_one_key_gives_one_choice_and_other_numbers_another():
         for single, each in (
             (made, selection),
             (made[:2], selection),
-            (candidates(selection, epsilon=1.1), selection),
+            (candidate_recipes(selection, epsilon=1.1), selection),
             (made, tuning.selection(mean=6)),
             (made, tuning.selection(seed=1)),
         )
@@ -261,7 +243,7 @@ def test_one_key_gives_one_choice_and_other_numbers_another():
 
 def test_every_run_has_a_key_of_its_own(errors, monkeypatch):
     """Equal runs would make their number worth nothing; no test of the result would see it."""
-    table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3)
+    table, single = tuning_examples.table_of_ballots(7, 9), tuning_examples.voter_recipes(0.6, 0.3)
     selection = tuning.selection()
     plan, parts, seen = (
         tuning.plan_choice(single, selection),
@@ -284,7 +266,10 @@ def test_every_run_has_a_key_of_its_own(errors, monkeypatch):
 
 def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
     """Every number of runs, with every run as the only good one: it wins if it is one of them."""
-    table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3, 0.2)
+    table, single = (
+        tuning_examples.table_of_ballots(7, 9),
+        tuning_examples.voter_recipes(0.6, 0.3, 0.2),
+    )
     selection = tuning.selection()
     plan, parts = tuning.plan_choice(single, selection), tuning._split_rows(table, selection)
     monkeypatch.setattr(tuning, "_fold_in", lambda key, run: run)
@@ -308,7 +293,7 @@ def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
 
 
 def test_a_row_is_held_out_by_itself():
-    table = people(300)
+    table = table_of_people(300)
     held = tuning.is_held_out(table, 0.25, 0)
     assert 40 <= held.sum() <= 110  # a hash of 64 x 2 distinct rows
     order = np.random.default_rng(0).permutation(300)
@@ -320,7 +305,7 @@ def test_a_row_is_held_out_by_itself():
 
 
 def test_fits_and_scores_read_disjoint_rows():
-    table, selection = people(), tuning.selection()
+    table, selection = table_of_people(), tuning.selection()
     taught, scored = tuning._split_rows(table, selection)
     assert not np.any(taught.present & scored.present)
     both = np.asarray(taught.present | scored.present)[:300]
@@ -363,15 +348,15 @@ def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
             flipped[0], moved[0] = ~target[0], rng.normal(0, 6)
             other = statistic(flipped, present, moved)
         found.append(abs(whole - other))
-    assert max(found) == tuning.LOG_LOSS.max_of_row
+    assert max(found) == tuning.LOG_LOSS.max_per_row
     single = [recipes.oblivious_boost(epsilon=1.0, delta=1e-6, **SMALL, relation=relation)]
     assert (
         tuning.plan_choice(single, tuning.selection()).line.sensitivity
-        == tuning.LOG_LOSS.max_of_row
+        == tuning.LOG_LOSS.max_per_row
     )
 
 
-def test_what_scores_say():
+def test_the_log_loss_of_a_choice_is_that_in_nats_up_to_its_grid():
     target = np.array([True, True, False, False])
     rows = dpbt.Table(jnp.zeros((4, 1), jnp.uint8), jnp.asarray(target), jnp.ones(4, bool))
     read = jnp.asarray([3.0, -1.0, -2.0, -3.0])
@@ -397,8 +382,8 @@ def test_a_bad_selection_is_refused_by_name():
 
 def test_bad_candidates_and_tables_are_refused():
     """By what is public, and of what is private by the number of rows alone."""
-    selection, table = tuning.selection(), people()
-    made = candidates(selection)
+    selection, table = tuning.selection(), table_of_people()
+    made = candidate_recipes(selection)
     other = dataclasses.replace(made[0], rows=np.float32(200))
     published = recipes.bdpe(epsilon=1.0, rows=300, rounds=1, depth=1, calibration="published")
     votes = recipes.lazybb_rules(epsilon=1.0, rows=300, rounds=3)
@@ -413,11 +398,11 @@ def test_bad_candidates_and_tables_are_refused():
         (table, votes, "needs probabilities"),
         (classes, made, "predicts one of two classes"),
         (weighed, made, "takes no weights of rows or of classes"),
-        (people(301), made, "set for at most rows=300"),
+        (table_of_people(301), made, "set for at most rows=300"),
     ):
         with pytest.raises(ValueError, match=words):
             dpbt.tune(KEY, rows, given, selection)
     with pytest.raises(ValueError, match="grid"):
         tuning.candidates(recipes.oblivious_boost, selection, grid={}, epsilon=1.0)
     with pytest.raises(ValueError, match="a choice is among recipes of two classes"):
-        candidates(selection, target=target)
+        candidate_recipes(selection, target=target)

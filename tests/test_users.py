@@ -13,7 +13,7 @@ from dpbt.data import convert, files
 from dpbt.data.domains import Label, Numeric, UserColumn, read_domain
 from dpbt.owners import file_report
 from dpbt.owners.cli import rows as commands
-from tests.test_blocks import assert_same_rows
+from tests.support.block_tables import assert_same_rows
 
 DOMAIN = {"x": Numeric(-0.5, 199.5, bins=200)}
 ODD = [" 7 ", 7, 7.0, "7", b"7.00", None, np.nan, "", "NA", "07", "Ann", "ann", "\ud800", object()]
@@ -153,7 +153,7 @@ def test_the_command_line_limits_the_rows_of_a_file_and_of_its_blocks(
     assert main(["convert", "d.json", "rows.csv", "blocks", "--capacity", "18"]) == 0
     assert main([*fit, "17", "--out", "m.json"]) == 2  # 9 users of 2 rows
     seen = []
-    monkeypatch.setattr(commands, "_learned", lambda *given: seen.append(given) or 1 / 0)
+    monkeypatch.setattr(commands, "_learn_and_pay", lambda *given, **_: seen.append(given) or 1 / 0)
     for rows in ("rows.csv", "blocks"):
         with pytest.raises(ZeroDivisionError):
             main(["fit", rows, *fit[2:], "18", "--out", "m.json"])

@@ -48,8 +48,8 @@ def in_double(function, x):
         (jnp.exp, np.exp, -points(2.0**-40, 32.0), MOST),
         (jnp.tanh, np.tanh, points(2.0**-33, 40.0), LESS),
         (jnp.sqrt, np.sqrt, points(2.0**-129, 132.0), MOST),
-        (variates.small_negative_expm1, lambda x: -np.expm1(-x), SMALL, 2.5 * 2.0**-53),
-        (variates.small_negative_log1p, lambda x: -np.log1p(-x), SMALL, 2.5 * 2.0**-53),
+        (variates.one_minus_exp_of_small, lambda x: -np.expm1(-x), SMALL, 2.5 * 2.0**-53),
+        (variates.minus_log_one_minus_small, lambda x: -np.log1p(-x), SMALL, 2.5 * 2.0**-53),
     ],
 )
 def test_elementary_functions_are_right_relatively(function, exact, x, most):
@@ -69,7 +69,7 @@ def test_angles_are_right_absolutely(function, exact):
 
 
 def exponential(*bits):
-    return in_double(variates.exponential, np.asarray(bits, np.uint32))
+    return in_double(variates.exponential_variables, np.asarray(bits, np.uint32))
 
 
 def test_exponential_variables_reach_both_ends():

@@ -14,7 +14,7 @@ from dpbt.audit import exact_loss as audit
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import sensitivity
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Public
-from tests import reference_smooth
+from tests.support.references import lazy_boosting
 
 levels_of = jax.jit(weighting.dense_weights)
 bounded = pytest.mark.parametrize("cap", [False, True], ids=["cap 1", "public cap"])
@@ -51,25 +51,26 @@ def test_levels_are_those_of_the_plain_reference(rows, seed, density):
     weight = np.exp(-0.37 * margins).astype(np.float32)
     total = round(density * rows * GRID)
     np.testing.assert_array_equal(
-        levels(weight, total), reference_smooth.grid_levels(weight.astype(float), total)
+        levels(weight, total), lazy_boosting.grid_levels(weight.astype(float), total)
     )
 
 
+@pytest.mark.slow
 @given(rows=st.integers(2, 7), seed=seeds, density=st.floats(0.1, 0.9))
-def test_it_is_the_divergence_projection(rows, seed, density):
+def test_capped_scaling_is_the_divergence_projection(rows, seed, density):
     """The reference beats every feasible measure tried, near and far; the levels are within two
     units of it.
     """
     rng = np.random.default_rng(seed)
     weight, total = np.exp(-0.5 * rng.normal(0, 3, rows)), density * rows
-    best = reference_smooth.capped_scaling(weight, total)
+    best = lazy_boosting.capped_scaling(weight, total)
     assert best.sum() == pytest.approx(total)
-    floor = reference_smooth.divergence(best, weight)
+    floor = lazy_boosting.divergence(best, weight)
     for size in (1.0, 0.1, 0.01):
         for _ in range(200):
             other = np.clip(best + size * rng.normal(0, 1, rows), 0, 1)
-            other = reference_smooth.capped_scaling(np.maximum(other, 1e-12), total)
-            assert reference_smooth.divergence(other, weight) >= floor - 1e-9
+            other = lazy_boosting.capped_scaling(np.maximum(other, 1e-12), total)
+            assert lazy_boosting.divergence(other, weight) >= floor - 1e-9
     assert np.abs(levels(weight, round(total * GRID)) - best * GRID).max() <= 2
 
 
@@ -78,8 +79,8 @@ def test_losses_and_margins_are_one_measure():
     rng = np.random.default_rng(1)
     y, h = rng.choice([-1, 1], 40), rng.uniform(-1, 1, (9, 40))
     loss = (1 - np.abs(h - y) / 2).sum(axis=0)
-    by_loss = reference_smooth.capped_scaling(np.exp(-0.6 * loss), 0.3 * 40)
-    by_margin = reference_smooth.capped_scaling(np.exp(-0.3 * y * h.sum(axis=0)), 0.3 * 40)
+    by_loss = lazy_boosting.capped_scaling(np.exp(-0.6 * loss), 0.3 * 40)
+    by_margin = lazy_boosting.capped_scaling(np.exp(-0.3 * y * h.sum(axis=0)), 0.3 * 40)
     np.testing.assert_allclose(by_loss, by_margin, rtol=1e-12)
     score = jnp.asarray(h.sum(axis=0), jnp.float32)
     everyone = jnp.ones(40, bool)
@@ -95,7 +96,7 @@ def test_losses_and_margins_are_one_measure():
     rate=st.floats(0.05, 1.0),
     relation=st.sampled_from([0, 1]),
 )
-def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
+def test_measures_of_all_neighbours_are_slick(cap, seed, density, rate, relation):
     """Mass of at most one cap leaves and at most one cap enters, and all unchanged rows move the
     same way.
     """

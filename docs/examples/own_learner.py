@@ -45,7 +45,14 @@ def hypothesis(release, params, public):
 
 
 fractions = {"leaf": 1.0}  # of the budget, for each draw
-stump = boundary.weak_learner(program, hypothesis, fractions, trees.TREES, "add_remove")
+stump = boundary.weak_learner(
+    name="stump",
+    program=program,
+    hypothesis=hypothesis,
+    kind=trees.TREES,
+    fractions=fractions,
+    relation="add_remove",
+)
 
 if __name__ == "__main__":
     domain = {"age": Numeric(0, 100, bins=10), "job": Nominal(("clerk", "smith"))}
@@ -75,11 +82,18 @@ if __name__ == "__main__":
     # The same with momentum, as optax has it, of leaves and not of splits.
     leaves_alone = Tree(split=False, leaf=True)  # type: ignore[arg-type]
     momentum = optax.masked(optax.trace(0.9), leaves_alone)
-    one_stump = trees.TREES._replace(
-        merged=lambda rounds, *_: Tree(rounds.split[:1], rounds.leaf.sum(axis=0, keepdims=True))
+    one_stump = trees.TREES.with_training(
+        merge=lambda rounds, *_: Tree(rounds.split[:1], rounds.leaf.sum(axis=0, keepdims=True))
     )
     steady = boundary.weak_learner(
-        program, hypothesis, fractions, one_stump, "add_remove", optimizer=lambda params: momentum
+        name="stump with momentum",
+        config=0.9,
+        program=program,
+        hypothesis=hypothesis,
+        kind=one_stump,
+        fractions=fractions,
+        relation="add_remove",
+        optimizer=lambda params: momentum,
     )
     recipe = dpbt.recipes.custom(steady, epsilon=1.0, rows=600, rounds=5)
     print(dpbt.explain(dpbt.fit(dpbt.fresh_key(), table, recipe), domain))

@@ -59,7 +59,14 @@ def hypothesis(release, params, public):
     return Tree(jnp.full(1, SPLIT, jnp.int32), 2 * release["bit"].astype(jnp.float32) - 1)
 
 
-stump = boundary.weak_learner(program, hypothesis, {"bit": 1.0}, trees.TREES, "add_remove")
+stump = boundary.weak_learner(
+    name="stump of bits",
+    program=program,
+    hypothesis=hypothesis,
+    kind=trees.TREES,
+    fractions={"bit": 1.0},
+    relation="add_remove",
+)
 
 if __name__ == "__main__":
     domain = {"age": Numeric(0, 100, bins=10), "job": Nominal(("clerk", "smith"))}

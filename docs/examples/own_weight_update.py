@@ -28,7 +28,7 @@ def weigh(score, bound, table, public):
     return weighting.on_grid(weight, jnp.float32(1))  # 1 is the public cap of every weight
 
 
-stopped = WeightUpdate("exponential up to 1", coupled=False, weigh=weigh, numbers=Rate)
+stopped = WeightUpdate(identity="exponential up to 1", coupled=False, weigh=weigh, numbers=Rate)
 
 recipe = dpbt.recipes.custom(
     lazybb.one_rule(ADD_REMOVE),

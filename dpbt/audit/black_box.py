@@ -1,12 +1,13 @@
-"""Black-box audits: all that is asked of a learner is what its models show.
+"""Black-box audits: they see the outputs of a learner, and nothing else of it.
 
-The learner is run many times on a table and on a neighbour. A quarter of the runs teach several
-distinguishers to tell the two apart, a quarter choose the best of them and its threshold, and the
+The learner is run many times on a table and on a neighbour. A quarter of the runs trains several
+distinguishers of the two tables, a quarter chooses the best of them and its threshold, and the
 other half bounds its chances (`bounds.lower_bounds`).
 """
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,13 +15,10 @@ from numpy.typing import ArrayLike
 from dpbt.privacy.bounds import CONFIDENCE, Bound, RunScores, lower_bounds, one_run_epsilon_bound
 
 Fit = Callable[[Any, int], Any]
-"""(table, seed) -> what is released. Seeds of two runs differ."""
+"""(table, seed) -> the released output. Seeds of two runs differ."""
 
 View = Callable[[Any], Any]
-"""What is released -> numbers of one length, such as scores of some rows, leaves, or splits."""
-
-Distinguisher = Callable[[np.ndarray], np.ndarray]
-"""f64[R, D] -> f64[R], larger where the table is likelier."""
+"""The released output -> a list of numbers, such as scores of some rows, leaves, or splits."""
 
 
 def black(
@@ -34,46 +32,53 @@ def black(
     seed: int = 0,
     confidence: float = CONFIDENCE,
 ) -> Bound:
-    """A lower bound on what a learner spends, from samples of what it shows.
+    """A lower bound on the epsilon and mu of a learner, from samples of its outputs.
 
-    It cannot show more than about log(runs / 10), and nothing of an event that is rarer than
-    10 / runs: a bound far below the claim says little.
+    The bound cannot exceed about log(runs / 10), and an event that is rarer than 10 / runs has no
+    part in it. So a bound far below the claim says little.
 
     Args:
-        fit: (table, seed) -> what is released.
+        fit: (table, seed) -> the released output.
         table: in any form that `fit` reads.
-        neighbour: likewise. What is found about two private tables is itself private.
-        view: what is released -> numbers.
+        neighbour: likewise. The result of an audit of two private tables is itself private.
+        view: the released output -> numbers.
         claim: (epsilon, delta) that the learner states.
         runs: how many, at least 80; half of them on each table.
         seed: of the first run.
         confidence: in (0, 1).
     """
-    half = max(runs // 2, 40)
-    seen = [_as_numbers(view(fit(table, seed + k))) for k in range(half)]
-    other = [_as_numbers(view(fit(neighbour, seed + half + k))) for k in range(half)]
-    width = max(map(len, (*seen, *other)))
-    here, there = (_rows(each, width) for each in (seen, other))
+    runs_on_each = max(runs // 2, 40)
+    on_table = [_as_numbers(view(fit(table, seed + k))) for k in range(runs_on_each)]
+    seed += runs_on_each
+    on_neighbour = [_as_numbers(view(fit(neighbour, seed + k))) for k in range(runs_on_each)]
+    width = max(map(len, (*on_table, *on_neighbour)))
+    views = _Views(
+        on_table=_stack_views(on_table, width), on_neighbour=_stack_views(on_neighbour, width)
+    )
 
-    quarter = half // 4
-    best, chosen = 0.0, None
-    for name, score in _distinguishers(here[:quarter], there[:quarter]):
-        guess = RunScores(*(score(each[quarter : 2 * quarter]) for each in (here, there)))
-        tried = lower_bounds(guess, guess, delta=claim[1], confidence=0.5)
-        if chosen is None or tried.epsilon + 1e-3 * tried.mu > best:
-            best, chosen = tried.epsilon + 1e-3 * tried.mu, (name, score, guess)
-    assert chosen is not None
-    name, score, guess = chosen
-    tested = RunScores(*(score(each[2 * quarter :]) for each in (here, there)))
-    lower = lower_bounds(guess, tested, delta=claim[1], confidence=confidence)
+    quarter = runs_on_each // 4
+    choosing_views = views.slice(quarter, 2 * quarter)
+
+    def estimated_power(distinguisher: _Distinguisher) -> float:
+        scores = distinguisher.scores_of(choosing_views)
+        bounds = lower_bounds(scores, scores, delta=claim[1], confidence=0.5)
+        return bounds.epsilon + 1e-3 * bounds.mu
+
+    best = max(_train_distinguishers(views.slice(0, quarter)), key=estimated_power)
+    lower = lower_bounds(
+        best.scores_of(choosing_views),
+        best.scores_of(views.slice(2 * quarter, None)),
+        delta=claim[1],
+        confidence=confidence,
+    )
     return Bound(
         level="black box",
         claim=claim,
         epsilon=lower.epsilon,
         mu=lower.mu,
         confidence=confidence,
-        runs=2 * half,
-        where=name,
+        runs=2 * runs_on_each,
+        where=best.name,
         curve=lower.curve,
     )
 
@@ -81,14 +86,14 @@ def black(
 def worst_pairs(
     low: ArrayLike, high: ArrayLike, rows: int = 20, seed: int = 0
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Pairs of a table and a neighbour that wrong learners often treat wrongly, under add/remove.
+    """Tables and neighbours on which wrong learners often break their claim, under add/remove.
 
     A table is f64[N, A + 1]: numbers in their ranges, and a label of 0 or 1. The row that one of
     them has and the other lacks is the last.
 
     Args:
-        low: f64[A], the least value of each column that is in its domain.
-        high: f64[A], the largest.
+        low: f64[A], the least value in the domain of each column.
+        high: f64[A], the largest value.
         rows: N of the larger table.
         seed: of the random rows.
 
@@ -99,74 +104,130 @@ def worst_pairs(
     """
     low, high = np.asarray(low, float), np.asarray(high, float)
     rng = np.random.default_rng(seed)
-    bottom, top = np.append(low, 0.0), np.append(high, 1.0)
-    mixed = np.column_stack([rng.uniform(low, high, (rows, len(low))), rng.random(rows) < 0.5])
-    beyond, odd = np.append(high + 100 * (high - low + 1), 1.0), np.append(high, 1.0)
-    odd[0] = np.nan
+    low_corner, high_corner = np.append(low, 0.0), np.append(high, 1.0)
+    random_rows = np.column_stack(
+        [rng.uniform(low, high, (rows, len(low))), rng.random(rows) < 0.5]
+    )
+    beyond_domain = np.append(high + 100 * (high - low + 1), 1.0)
+    with_nan = np.append(high, 1.0)
+    with_nan[0] = np.nan
     tables = {
-        "the only row": top[None],
-        "a row among its copies": np.tile(top, (rows, 1)),
-        "a corner among the other": np.vstack([np.tile(bottom, (rows - 1, 1)), top]),
-        "a corner among random rows": np.vstack([mixed[:-1], top]),
-        "a row beyond the domain": np.vstack([mixed[:-1], beyond]),
-        "a cell that is no number": np.vstack([mixed[:-1], odd]),
+        "the only row": high_corner[None],
+        "a row among its copies": np.tile(high_corner, (rows, 1)),
+        "a corner among the other": np.vstack([np.tile(low_corner, (rows - 1, 1)), high_corner]),
+        "a corner among random rows": np.vstack([random_rows[:-1], high_corner]),
+        "a row beyond the domain": np.vstack([random_rows[:-1], beyond_domain]),
+        "a cell that is no number": np.vstack([random_rows[:-1], with_nan]),
     }
     return {name: (table, table[:-1]) for name, table in tables.items()}
 
 
-def _as_numbers(shown: Any) -> np.ndarray:
-    """f64[D]: the numbers that a view shows; what is no number is very small."""
-    return np.nan_to_num(np.ravel(np.asarray(shown, float)), nan=-1e30, posinf=1e30, neginf=-1e30)
+def _as_numbers(output: Any) -> np.ndarray:
+    """f64[D]: the numbers of a view; infinite ones are large, and NaN is very small."""
+    return np.nan_to_num(np.ravel(np.asarray(output, float)), nan=-1e30, posinf=1e30, neginf=-1e30)
 
 
-def _rows(seen: Sequence[np.ndarray], width: int) -> np.ndarray:
-    """f64[R, width + 1]: views, filled up with zeros, and how long each was."""
-    return np.stack([np.append(np.pad(each, (0, width - len(each))), len(each)) for each in seen])
+def _stack_views(views: Sequence[np.ndarray], width: int) -> np.ndarray:
+    """f64[R, width + 1]: R views, filled up with zeros, and the length of each."""
+    return np.stack([np.append(np.pad(view, (0, width - len(view))), len(view)) for view in views])
 
 
-def _distinguishers(here: np.ndarray, there: np.ndarray) -> list[tuple[str, Distinguisher]]:
-    """Ways to tell two tables apart, of which some were learned from these views."""
-    found: list[tuple[str, Distinguisher]] = []
-    both = np.concatenate([here, there])
-    moves = np.flatnonzero(np.ptp(both, axis=0) > 0)
-    if not len(moves):
-        return [("nothing: all views are alike", lambda views: np.zeros(len(views)))]
-    for place in moves.tolist():
-        middle = float(np.median(both[:, place]))
-        found += [
-            (f"number {place}", lambda views, k=place: views[:, k]),
-            (f"spread of number {place}", lambda v, k=place, m=middle: np.abs(v[:, k] - m)),
-            (
-                f"values of number {place}",
-                _value_distinguisher(here[:, place], there[:, place], place),
+class _Views(NamedTuple):
+    """Views of runs on two tables.
+
+    Attributes:
+        on_table: f64[R, D].
+        on_neighbour: f64[S, D].
+    """
+
+    on_table: np.ndarray
+    on_neighbour: np.ndarray
+
+    def slice(self, start: int, stop: int | None) -> "_Views":
+        """The views of some runs."""
+        return _Views(*(views[start:stop] for views in self))
+
+
+class _Distinguisher(NamedTuple):
+    """A way to tell from a view which of two tables the run was on.
+
+    Attributes:
+        name: what it looks at, in words.
+        score: f64[R, D] -> f64[R], larger where the table is likelier.
+    """
+
+    name: str
+    score: Callable[[np.ndarray], np.ndarray]
+
+    def scores_of(self, views: _Views) -> RunScores:
+        """The scores of all runs."""
+        return RunScores(
+            on_table=self.score(views.on_table), on_neighbour=self.score(views.on_neighbour)
+        )
+
+
+def _train_distinguishers(views: _Views) -> list[_Distinguisher]:
+    """Several distinguishers of two tables; some of them are trained on these views."""
+    pooled = np.concatenate(views)
+    varying_places = np.flatnonzero(np.ptp(pooled, axis=0) > 0)
+    if not len(varying_places):
+        name = "nothing: all views are alike"
+        return [_Distinguisher(name, lambda views: np.zeros(len(views)))]
+    distinguishers = []
+    for place in varying_places.tolist():
+        distinguishers += [
+            _Distinguisher(f"number {place}", functools.partial(_number_at, place=place)),
+            _Distinguisher(
+                f"spread of number {place}",
+                functools.partial(
+                    _distance_from, place=place, center=float(np.median(pooled[:, place]))
+                ),
             ),
+            _train_value_distinguisher(views, place),
         ]
-    if len(moves) > 1:
-        found.append(("a linear mean of all numbers", _linear_distinguisher(here, there, moves)))
-    return found
+    if len(varying_places) > 1:
+        distinguishers.append(_train_linear_distinguisher(views, varying_places))
+    return distinguishers
 
 
-def _value_distinguisher(here: np.ndarray, there: np.ndarray, place: int) -> Distinguisher:
-    """The log ratio of how often each value was seen on both tables."""
-    values, codes = np.unique(np.concatenate([here, there]), return_inverse=True)
-    counts = [np.bincount(each, minlength=len(values)) for each in np.split(codes, [len(here)])]
-    ratio = np.log(counts[0] + 0.5) - np.log(counts[1] + 0.5)
+def _number_at(views: np.ndarray, *, place: int) -> np.ndarray:
+    """f64[R]: the number at a place of each view."""
+    return views[:, place]
+
+
+def _distance_from(views: np.ndarray, *, place: int, center: float) -> np.ndarray:
+    """f64[R]: how far the number at a place of each view is from a center."""
+    return np.abs(views[:, place] - center)
+
+
+def _train_value_distinguisher(views: _Views, place: int) -> _Distinguisher:
+    """The log ratio of how often each value of a number was seen on both tables."""
+    pooled = np.concatenate([views.on_table[:, place], views.on_neighbour[:, place]])
+    values, codes = np.unique(pooled, return_inverse=True)
+    counts_on_table, counts_on_neighbour = (
+        np.bincount(codes_of_table, minlength=len(values))
+        for codes_of_table in np.split(codes, [len(views.on_table)])
+    )
+    log_ratio = np.log(counts_on_table + 0.5) - np.log(counts_on_neighbour + 0.5)
 
     def score(views: np.ndarray) -> np.ndarray:
-        at = np.minimum(np.searchsorted(values, views[:, place]), len(values) - 1)
-        return np.where(values[at] == views[:, place], ratio[at], 0.0)
+        index = np.minimum(np.searchsorted(values, views[:, place]), len(values) - 1)
+        return np.where(values[index] == views[:, place], log_ratio[index], 0.0)
 
-    return score
+    return _Distinguisher(f"values of number {place}", score)
 
 
-def _linear_distinguisher(here: np.ndarray, there: np.ndarray, moves: np.ndarray) -> Distinguisher:
+def _train_linear_distinguisher(views: _Views, places: np.ndarray) -> _Distinguisher:
     """The linear discriminant of Fisher, with a ridge."""
-    scale = np.std(np.concatenate([here, there])[:, moves], axis=0)
-    ours, theirs = (each[:, moves] / scale for each in (here, there))
-    spread = np.cov(ours.T) + np.cov(theirs.T)
-    ridge = 0.1 * np.trace(spread) / len(moves) * np.eye(len(moves))
-    weights = np.linalg.solve(spread + ridge, np.mean(ours, axis=0) - np.mean(theirs, axis=0))
-    return lambda views: views[:, moves] / scale @ weights
+    scale = np.std(np.concatenate(views)[:, places], axis=0)
+    on_table, on_neighbour = (views_of_table[:, places] / scale for views_of_table in views)
+    covariance = np.cov(on_table.T) + np.cov(on_neighbour.T)
+    ridge = 0.1 * np.trace(covariance) / len(places) * np.eye(len(places))
+    difference = np.mean(on_table, axis=0) - np.mean(on_neighbour, axis=0)
+    weights = np.linalg.solve(covariance + ridge, difference)
+    return _Distinguisher(
+        "a linear mean of all numbers", lambda views: views[:, places] / scale @ weights
+    )
 
 
 def one_run(
@@ -179,34 +240,37 @@ def one_run(
 ) -> Bound:
     """A lower bound on epsilon from one run with many canaries (Steinke et al. 2023).
 
-    A fair coin says for each canary whether it is in the table. The canaries that the model seems
-    to know best are guessed to be in, and those that it knows least to be out.
+    A fair coin decides for each canary whether it is in the table. The audit guesses that the
+    canaries of the largest scores are in the table, and those of the smallest are not.
 
     Args:
-        fit: (bool[m] which canaries are in, seed) -> f64[m], larger where the model seems to know
-            a canary, such as its margin.
+        fit: (bool[m] which canaries are in, seed) -> f64[m], a score of each canary that is larger
+            if the model seems to have seen it, such as its margin.
         canaries: m, at least 8. They must be rows that do not depend on each other's coins.
         claim: (epsilon, delta) that the learner states.
         seed: of the coins and of the run.
-        confidence: in (0, 1); shared by the numbers of guesses that are tried.
+        confidence: in (0, 1); the numbers of guesses that are tried share it.
     """
     coins = np.random.default_rng([seed, 2]).random(canaries) < 0.5
-    known = np.asarray(fit(coins, seed), float)
-    order = np.argsort(known, kind="stable")
-    best, where = 0.0, "nothing"
-    tries = sorted({canaries // 2, canaries // 8, canaries // 32} - {0})
-    for each in tries:
-        correct = int(np.sum(coins[order[-each:]]) + np.sum(~coins[order[:each]]))
-        miss = (1 - confidence) / len(tries)
+    scores = np.asarray(fit(coins, seed), float)
+    order = np.argsort(scores, kind="stable")
+    best_epsilon, where = 0.0, "nothing"
+    guesses_of_each_side = sorted({canaries // 2, canaries // 8, canaries // 32} - {0})
+    for guesses in guesses_of_each_side:
+        correct = int(np.sum(coins[order[-guesses:]]) + np.sum(~coins[order[:guesses]]))
         epsilon = one_run_epsilon_bound(
-            guesses=2 * each, correct=correct, canaries=canaries, delta=claim[1], miss=miss
+            guesses=2 * guesses,
+            correct=correct,
+            canaries=canaries,
+            delta=claim[1],
+            failure_probability=(1 - confidence) / len(guesses_of_each_side),
         )
-        if epsilon > best:
-            best, where = epsilon, f"{correct} of {2 * each} guesses right"
+        if epsilon > best_epsilon:
+            best_epsilon, where = epsilon, f"{correct} of {2 * guesses} guesses right"
     return Bound(
         level="one run",
         claim=claim,
-        epsilon=best,
+        epsilon=best_epsilon,
         mu=0.0,
         confidence=confidence,
         runs=1,

@@ -1,12 +1,13 @@
-"""What Python objects hold, so that what two runs return can be compared by content.
+"""The contents of Python objects, by which the returned objects of two runs are compared.
 
-Identity is no evidence: two runs make two objects, and many classes compare by identity. So each
-object is taken apart into numbers, words and arrays, each under its place, such as `['leaf'].n`.
-NaN equals NaN, and the sign of zero does not count. Instances are taken apart by their attributes
-and slots, functions by their code, defaults, closures and the plain globals that they name, and
-what has its state in C by what it pickles. Nothing is consumed or called but what pickles a value.
+Identity is no evidence: two runs create two objects, and many classes compare by identity. So each
+object is decomposed into numbers, words and arrays, each under its place, such as `['leaf'].n`. NaN
+equals NaN, and the sign of zero does not count. Instances are decomposed into their attributes and
+slots, functions into their code, defaults, closures and the plain globals that they name, and
+objects with state in C into the parts of their pickle. The reader consumes nothing, and calls
+nothing but the methods that pickle a value.
 
-What shows nothing of what it holds, such as a lock, an iterator or an open file, is listed as
+An object that does not show its contents, such as a lock, an iterator or an open file, is listed as
 unknown: it is no evidence that two runs are alike, and none that they differ. Neither is an
 attribute that a class hides from its pickles, a memory address, or the order of a set.
 """
@@ -14,6 +15,7 @@ attribute that a class hides from its pickles, a memory address, or the order of
 import functools
 import hashlib
 import importlib
+import itertools
 import pathlib
 import re
 import sys
@@ -26,16 +28,16 @@ import numpy as np
 from scipy import sparse
 
 MAX_PARTS, MAX_DEPTH = 50_000, 100
-"""Of an object with more parts, or deeper ones, nothing is known."""
+"""An object with more parts, or deeper parts, counts as unknown."""
 
 
 class Contents(NamedTuple):
-    """What an object held at one moment.
+    """The contents of an object at one moment.
 
     Attributes:
         parts: place -> a digest of the part that is there.
         orders: place of a mapping -> a digest of the order of its keys, which is no content.
-        unknown: place -> the type of what cannot be compared.
+        unknown: place -> the type of an object that cannot be compared.
     """
 
     parts: dict[str, bytes]
@@ -44,37 +46,41 @@ class Contents(NamedTuple):
 
 
 def contents_of(value: Any, opaque: tuple[type, ...] = ()) -> Contents:
-    """What an object holds now; later changes of it do not matter.
+    """The contents of an object now; later changes of the object do not matter.
 
     Args:
         value: anything.
         opaque: types whose instances all count as alike.
     """
-    found = _Reader(opaque)
+    reader = _ContentsReader(opaque)
     try:
-        found.read("", value, 0)
+        reader.read("", value, 0)
     except _TooLargeError as error:
-        return Contents({}, {}, {"": f"{type(value).__name__} {error}"})
-    return Contents(found.parts, found.orders, found.unknown)
+        return Contents(parts={}, orders={}, unknown={"": f"{type(value).__name__} {error}"})
+    return Contents(parts=reader.parts, orders=reader.orders, unknown=reader.unknown)
 
 
 def different_parts(one: Contents, other: Contents) -> frozenset[str]:
     """The places where two objects hold different parts; places that are unknown do not count."""
-    if any("" in each.unknown and not each.parts for each in (one, other)):
-        return frozenset()  # too large to be read
+    if any("" in contents.unknown and not contents.parts for contents in (one, other)):
+        return frozenset()  # one of them is too large to be read
     unknown = (*one.unknown, *other.unknown)
     places = one.parts.keys() | other.parts.keys()
-    found = (place for place in places if one.parts.get(place) != other.parts.get(place))
-    return frozenset(place for place in found if not any(_is_below(place, at) for at in unknown))
+    return frozenset(
+        place
+        for place in places
+        if one.parts.get(place) != other.parts.get(place)
+        and not any(_is_below(place, unknown_place) for unknown_place in unknown)
+    )
 
 
 def _is_below(place: str, above: str) -> bool:
-    """Whether a place is a part of what is at another."""
+    """Whether a place is within the object at another place."""
     return place.startswith(above) and place[len(above) : len(above) + 1] in (".", "[")
 
 
 def uncompared_parts(one: Contents, other: Contents) -> list[str]:
-    """Words for what could not be compared, or is in another order only."""
+    """Words for the parts that could not be compared, or that differ in their order alone."""
     unknown = {**one.unknown, **other.unknown}
     words = [f"{kind}{f' at {place}' if place else ''}" for place, kind in unknown.items()]
     orders = one.orders.keys() & other.orders.keys()
@@ -91,238 +97,264 @@ class _TooLargeError(Exception):
     """An object with more parts than are read, or deeper ones."""
 
 
-_SCALARS = (type(None), bool, int, str, bytes, type(Ellipsis), type(NotImplemented))
-_TEXTUAL = (pathlib.PurePath, range)
+_SCALAR_TYPES = (type(None), bool, int, str, bytes, type(Ellipsis), type(NotImplemented))
+_TYPES_SHOWN_BY_REPR = (pathlib.PurePath, range)
 """Types whose text says all that they hold."""
 
-_BUILT_IN = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float)
+_BUILT_IN_TYPES = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float)
 
 
-class _Reader:
-    """Takes one object apart."""
+class _ItemDigests(NamedTuple):
+    """Digests of objects that are compared without their order.
+
+    Attributes:
+        digests: one for each object.
+        unknown_type: the type of an object within them that cannot be compared; empty if none.
+    """
+
+    digests: list[bytes]
+    unknown_type: str
+
+
+class _ContentsReader:
+    """Decomposes one object; `parts`, `orders` and `unknown` are those of `Contents`."""
 
     def __init__(self, opaque: tuple[type, ...] = ()):
         self._opaque = opaque
         self.parts: dict[str, bytes] = {}
         self.orders: dict[str, bytes] = {}
         self.unknown: dict[str, str] = {}
-        self._left, self._path = MAX_PARTS, []
+        self._num_parts_left = MAX_PARTS
+        self._path: list[int] = []  # identities of the objects that the current one is within
 
     def read(self, place: str, value: Any, depth: int) -> None:
-        """Add what is at a place."""
-        self._left -= 1
-        if self._left < 0 or depth > MAX_DEPTH:
+        """Add the contents of the object at a place, which is so many objects deep."""
+        self._num_parts_left -= 1
+        if self._num_parts_left < 0 or depth > MAX_DEPTH:
             raise _TooLargeError("of more parts than are compared")
-        known = _scalar_digest(value)
-        if known is not None:
-            self.parts[place] = known
+        scalar_digest = _scalar_digest(value)
+        if scalar_digest is not None:
+            self.parts[place] = scalar_digest
             return
-        if id(value) in self._path:  # a cycle, by how far up it leads
-            self._put(place, "cycle", len(self._path) - self._path.index(id(value)))
+        if id(value) in self._path:  # a cycle; its content is how far up it leads
+            self._record(place, "cycle", len(self._path) - self._path.index(id(value)))
             return
         self._path.append(id(value))
         try:
-            self._whole(place, value, depth + 1)
+            self._read_by_type(place, value, depth + 1)
         except _TooLargeError:
             raise
-        except Exception:  # of an object that does not show what it holds
-            self._cannot(place, value)
+        except Exception:  # the object does not show its contents
+            self._record_unknown(place, value)
         finally:
             self._path.pop()
 
-    def _put(self, place: str, *words: Any) -> None:
+    def _record(self, place: str, *words: Any) -> None:
+        """Note a digest of some words and numbers as the part at a place."""
         self.parts[place] = _digest(*words)
 
-    def _cannot(self, place: str, value: Any) -> None:
-        self.unknown[place] = _class_name(type(value))
+    def _record_unknown(self, place: str, value: Any) -> None:
+        """Note that the object at a place cannot be compared."""
+        self.unknown[place] = _qualified_name(type(value))
 
-    def _type(self, place: str, value: Any, depth: int) -> None:
-        """The class of an instance by its name, and by its contents if no module has it."""
+    def _record_class(self, place: str, value: Any, depth: int) -> None:
+        """Note the class of an instance by its name, and by its contents if no module has it."""
         kind = type(value)
-        self._put(place, "instance of", _class_name(kind))
+        self._record(place, "instance of", _qualified_name(kind))
         if not _is_importable(kind) and id(kind) not in self._path:
             self.read(f"{place}.__class__", kind, depth)
 
-    def _whole(self, place: str, value: Any, depth: int) -> None:
-        kind, top = type(value), type(value).__module__.partition(".")[0]
+    def _read_by_type(self, place: str, value: Any, depth: int) -> None:
+        """Add the contents of an object in the way of its type."""
+        library = type(value).__module__.partition(".")[0]
         if isinstance(value, self._opaque):
-            self._type(place, value, depth)
+            self._record_class(place, value, depth)
         elif isinstance(value, np.ndarray | np.generic):
-            self._array(place, value, depth)
+            self._read_array(place, value, depth)
         elif isinstance(value, types.ModuleType):
-            self._put(place, "module", value.__name__)
+            self._record(place, "module", value.__name__)
         elif isinstance(value, type):
-            self._class(place, value, depth)
+            self._read_class(place, value, depth)
         elif isinstance(value, types.FunctionType):
-            self._function(place, value, depth)
+            self._read_function(place, value, depth)
         elif isinstance(value, types.CodeType):
-            self._code(place, value, depth)
+            self._read_code(place, value, depth)
         elif isinstance(value, types.MethodType):
-            self._put(place, "method")
+            self._record(place, "method")
             self.read(f"{place}.__func__", value.__func__, depth)
             self.read(f"{place}.__self__", value.__self__, depth)
         elif isinstance(value, functools.partial):
-            self._type(place, value, depth)
+            self._record_class(place, value, depth)
             for name in ("func", "args", "keywords"):
                 self.read(f"{place}.{name}", getattr(value, name), depth)
-            self._attributes(place, value, depth)
+            self._read_attributes(place, value, depth)
         elif isinstance(value, types.CellType):
-            self._put(place, "cell")
+            self._record(place, "cell")
             try:
                 self.read(f"{place}.value", value.cell_contents, depth)
             except ValueError:
-                self._put(f"{place}.value", "empty")
+                self._record(f"{place}.value", "empty")
         elif isinstance(value, Iterator | types.CoroutineType):
-            self._type(place, value, depth)
-            self._cannot(place, value)
-        elif isinstance(value, _BUILT_IN):
-            self._built_in(place, value, depth)
+            self._record_class(place, value, depth)
+            self._record_unknown(place, value)
+        elif isinstance(value, _BUILT_IN_TYPES):
+            self._read_built_in(place, value, depth)
         elif isinstance(value, types.MappingProxyType):
-            self._put(place, "view of a mapping")
-            self._mapping(place, dict(value), depth)
-        elif top in ("pandas", "polars", "pyarrow"):
-            self._frame(place, value, depth)
+            self._record(place, "view of a mapping")
+            self._read_mapping(place, dict(value), depth)
+        elif library in ("pandas", "polars", "pyarrow"):
+            self._read_frame(place, value, depth)
         elif sparse.issparse(value):
-            cells = value.tocoo(copy=True)
-            cells.sum_duplicates()
-            self._put(place, "sparse", _class_name(kind), value.shape)
-            for name in ("data", "row", "col") if value.ndim == 2 else ("data",):
-                self._array(f"{place}.{name}", getattr(cells, name), depth)
-            if value.ndim != 2:
-                self.read(f"{place}.coords", tuple(cells.coords), depth)
+            self._read_sparse(place, value, depth)
         else:
-            self._instance(place, value, depth)
+            self._read_instance(place, value, depth)
 
     # Arrays and frames.
 
-    def _array(self, place: str, value: Any, depth: int) -> None:
+    def _read_array(self, place: str, value: Any, depth: int) -> None:
+        """An array of NumPy by its dtype, shape and numbers, and a mask if it has one."""
         array = np.asarray(getattr(value, "data", value)) if _is_masked(value) else value
         array = np.asarray(array)
-        self._type(place, value, depth)
-        form = str(array.dtype), array.shape
+        self._record_class(place, value, depth)
+        dtype_and_shape = str(array.dtype), array.shape
         if array.dtype.names:
-            self._put(f"{place}.dtype", *form)
+            self._record(f"{place}.dtype", *dtype_and_shape)
             for name in array.dtype.names:  # padding between fields is no content
-                self._array(f"{place}[{name!r}]", array[name], depth)
+                self._read_array(f"{place}[{name!r}]", array[name], depth)
         elif array.dtype.kind == "O":
-            self._put(f"{place}.dtype", *form)
-            self._items(place, array.ravel().tolist(), depth)
+            self._record(f"{place}.dtype", *dtype_and_shape)
+            self._read_items(place, array.ravel().tolist(), depth)
         else:
-            self._put(f"{place}.values", *form, _bytes(array))
+            self._record(f"{place}.values", *dtype_and_shape, _canonical_bytes(array))
         if _is_masked(value):
-            self._array(f"{place}.mask", np.ma.getmaskarray(value), depth)
+            self._read_array(f"{place}.mask", np.ma.getmaskarray(value), depth)
         if type(value) is not np.ndarray and isinstance(value, np.ndarray):
             hidden = {"_mask", "_fill_value", "_basedict", "_optinfo"} if _is_masked(value) else ()
-            self._attributes(place, value, depth, hidden)
+            self._read_attributes(place, value, depth, hidden)
 
-    def _frame(self, place: str, value: Any, depth: int) -> None:
+    def _read_sparse(self, place: str, value: Any, depth: int) -> None:
+        """A sparse array by its cells, in order."""
+        cells = value.tocoo(copy=True)
+        cells.sum_duplicates()
+        self._record(place, "sparse", _qualified_name(type(value)), value.shape)
+        for name in ("data", "row", "col") if value.ndim == 2 else ("data",):
+            self._read_array(f"{place}.{name}", getattr(cells, name), depth)
+        if value.ndim != 2:
+            self.read(f"{place}.coords", tuple(cells.coords), depth)
+
+    def _read_frame(self, place: str, value: Any, depth: int) -> None:
         """A data frame, a column or an index by its cells, and not by how it stores them."""
-        self._type(place, value, depth)
+        self._record_class(place, value, depth)
         try:
-            parts = _parts_of_frame(value)
+            contents = _contents_of_frame(value)
         except Exception:
-            parts = None
-        if parts is None:
-            self._pickled(place, value, depth)
+            contents = None
+        if contents is None:
+            self._read_pickled(place, value, depth)
         else:
-            for name, part in parts.items():
-                self.read(f"{place}.{name}", part, depth)
+            for name, content in contents.items():
+                self.read(f"{place}.{name}", content, depth)
 
     # Containers.
 
-    def _built_in(self, place: str, value: Any, depth: int) -> None:
+    def _read_built_in(self, place: str, value: Any, depth: int) -> None:
         """A built-in value or container, or an instance of a subclass of it."""
-        self._type(place, value, depth)
+        self._record_class(place, value, depth)
         if isinstance(value, dict):
-            self._mapping(place, value, depth)
+            self._read_mapping(place, value, depth)
             if isinstance(value, OrderedDict):
                 self.parts[f"{place}.order"] = self.orders.pop(place, b"")
             if isinstance(value, defaultdict):
                 self.read(f"{place}.default_factory", value.default_factory, depth)
         elif isinstance(value, list | tuple):
-            self._items(place, [*_iterated(value)], depth)
+            self._read_items(place, [*_iterate_built_in(value)], depth)
         elif isinstance(value, set | frozenset):
-            self._set(place, [*_iterated(value)], depth)
+            self._read_set(place, [*_iterate_built_in(value)], depth)
         else:
-            plain: Any = next(base for base in _BUILT_IN if isinstance(value, base))
+            plain: Any = next(base for base in _BUILT_IN_TYPES if isinstance(value, base))
             content: Any = plain(value)
-            self._put(
+            self._record(
                 f"{place}.value", _scalar_digest(bytes(content) if plain is bytearray else content)
             )
-        if type(value) not in _BUILT_IN and not isinstance(value, OrderedDict):
-            self._attributes(place, value, depth)
+        if type(value) not in _BUILT_IN_TYPES and not isinstance(value, OrderedDict):
+            self._read_attributes(place, value, depth)
 
-    def _items(self, place: str, items: list, depth: int) -> None:
-        known = [_scalar_digest(item) for item in items]
-        self._put(f"{place}.len", len(items))
-        if all(each is not None for each in known):
-            self.parts[f"{place}[:]"] = hashlib.blake2b(b"".join(known)).digest()  # type: ignore
+    def _read_items(self, place: str, items: list, depth: int) -> None:
+        """A sequence by its items; a sequence of scalars has one digest."""
+        digests = [_scalar_digest(item) for item in items]
+        self._record(f"{place}.len", len(items))
+        if all(digest is not None for digest in digests):
+            self.parts[f"{place}[:]"] = hashlib.blake2b(b"".join(digests)).digest()  # type: ignore
             return
         for number, item in enumerate(items):
             self.read(f"{place}[{number}]", item, depth)
 
-    def _set(self, place: str, items: list, depth: int) -> None:
+    def _read_set(self, place: str, items: list, depth: int) -> None:
         """A set by its members, in no order."""
-        members, unknown = self._apart(items, depth)
-        self._put(f"{place}.members", *sorted(members))
-        if unknown:
-            self.unknown[place] = f"{unknown} in a set"
+        members = self._digests_of_items(items, depth)
+        self._record(f"{place}.members", *sorted(members.digests))
+        if members.unknown_type:
+            self.unknown[place] = f"{members.unknown_type} in a set"
 
-    def _mapping(self, place: str, value: dict, depth: int) -> None:
-        """A dict by its keys and values; their order is kept apart."""
-        keys, unknown = self._apart(dict.keys(value), depth)
-        if unknown or len(set(keys)) < len(keys):
-            self.unknown[place] = f"{unknown or 'keys that are alike'} as a key"
+    def _read_mapping(self, place: str, value: dict, depth: int) -> None:
+        """A dict by its keys and values; the order of its keys goes to `orders`."""
+        keys, unknown_type = self._digests_of_items(dict.keys(value), depth)
+        if unknown_type or len(set(keys)) < len(keys):
+            self.unknown[place] = f"{unknown_type or 'keys that are alike'} as a key"
             return
-        self._put(f"{place}.keys", *sorted(keys))
+        self._record(f"{place}.keys", *sorted(keys))
         self.orders[place] = _digest(*keys)
         for digest, (key, item) in zip(keys, dict.items(value), strict=True):
-            words = repr(key) if isinstance(key, _SCALARS) else digest.hex()[:12]
+            words = repr(key) if isinstance(key, _SCALAR_TYPES) else digest.hex()[:12]
             words = words if len(words) <= 40 else f"{words[:20]}...{digest.hex()[:12]}"
             self.read(f"{place}[{words}]", item, depth)
 
-    def _apart(self, items: Any, depth: int) -> tuple[list[bytes], str]:
-        """A digest of each of some objects, and the type of one that cannot be compared."""
-        digests, unknown = [], ""
+    def _digests_of_items(self, items: Any, depth: int) -> _ItemDigests:
+        """The digests of some objects, which have no places."""
+        digests, unknown_type = [], ""
         for item in items:
-            if (known := _scalar_digest(item)) is not None:
-                digests.append(known)
+            if (scalar_digest := _scalar_digest(item)) is not None:
+                digests.append(scalar_digest)
                 continue
-            inner = _Reader(self._opaque)
-            inner._left, inner._path = self._left, [*self._path]
+            inner = _ContentsReader(self._opaque)
+            inner._num_parts_left, inner._path = self._num_parts_left, [*self._path]
             inner.read("", item, depth)
-            self._left = inner._left
-            digests.append(_digest(*(word for at in sorted(inner.parts.items()) for word in at)))
-            unknown = unknown or next(iter(inner.unknown.values()), "")
-        return digests, unknown
+            self._num_parts_left = inner._num_parts_left
+            words = itertools.chain.from_iterable(sorted(inner.parts.items()))
+            digests.append(_digest(*words))
+            unknown_type = unknown_type or next(iter(inner.unknown.values()), "")
+        return _ItemDigests(digests=digests, unknown_type=unknown_type)
 
     # Code.
 
-    def _function(self, place: str, value: types.FunctionType, depth: int) -> None:
-        self._put(place, "function", value.__module__, value.__qualname__)
-        self._code(f"{place}.__code__", value.__code__, depth)
+    def _read_function(self, place: str, value: types.FunctionType, depth: int) -> None:
+        """A function by its name, its code and the data that the code reads."""
+        self._record(place, "function", value.__module__, value.__qualname__)
+        self._read_code(f"{place}.__code__", value.__code__, depth)
         for name in ("__defaults__", "__kwdefaults__", "__dict__", "__closure__"):
             self.read(f"{place}.{name}", getattr(value, name), depth)
-        for name in _names_in(value.__code__):
+        for name in _looked_up_names(value.__code__):
             held = value.__globals__.get(name)
-            if _is_plain(held):
+            if _is_plain_data(held):
                 self.read(f"{place}.__globals__[{name!r}]", held, depth)
 
-    def _code(self, place: str, value: types.CodeType, depth: int) -> None:
+    def _read_code(self, place: str, value: types.CodeType, depth: int) -> None:
+        """A code object by its instructions, names and constants."""
         names = value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars
         counts = value.co_argcount, value.co_kwonlyargcount, value.co_flags
-        self._put(place, "code", value.co_name, value.co_code, *names, *counts)
+        self._record(place, "code", value.co_name, value.co_code, *names, *counts)
         self.read(f"{place}.co_consts", value.co_consts, depth)
 
-    def _class(self, place: str, value: type, depth: int) -> None:
-        self._put(place, "class", _class_name(value))
+    def _read_class(self, place: str, value: type, depth: int) -> None:
+        """A class by its name, and by its attributes if no module has it under that name."""
+        self._record(place, "class", _qualified_name(value))
         if _is_importable(value):
             return
         self.read(f"{place}.__bases__", value.__bases__, depth)
         hidden = "__dict__ __weakref__ __module__ __doc__ __firstlineno__ __static_attributes__"
         hidden += " _abc_impl __abstractmethods__ __annotations__ __annotations_cache__"
         for name, held in sorted(vars(value).items()):
-            if name in hidden.split() or isinstance(held, _DESCRIPTORS):
+            if name in hidden.split() or isinstance(held, _DESCRIPTOR_TYPES):
                 continue
             if isinstance(held, staticmethod | classmethod):
                 held = held.__func__
@@ -332,25 +364,26 @@ class _Reader:
 
     # Instances.
 
-    def _instance(self, place: str, value: Any, depth: int) -> None:
-        self._type(place, value, depth)
-        numbers = _numbers_of(value)
+    def _read_instance(self, place: str, value: Any, depth: int) -> None:
+        """An instance of a class that is not built in."""
+        self._record_class(place, value, depth)
+        numbers = _as_numeric_array(value)
         if numbers is not None:
-            self._array(f"{place}.values", numbers, depth)
-            self._attributes(place, value, depth)
-        elif isinstance(value, _TEXTUAL):
-            self._put(f"{place}.value", repr(value))
+            self._read_array(f"{place}.values", numbers, depth)
+            self._read_attributes(place, value, depth)
+        elif isinstance(value, _TYPES_SHOWN_BY_REPR):
+            self._record(f"{place}.value", repr(value))
         elif isinstance(value, re.Pattern):
-            self._put(f"{place}.value", repr(value.pattern), value.flags)
+            self._record(f"{place}.value", repr(value.pattern), value.flags)
         elif isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType):
-            self._put(f"{place}.name", value.__name__)
+            self._record(f"{place}.name", value.__name__)
             self.read(f"{place}.__self__", value.__self__, depth)
-        elif _is_of_python(type(value)):
-            self._attributes(place, value, depth)
+        elif _is_pure_python(type(value)):
+            self._read_attributes(place, value, depth)
         else:
-            self._pickled(place, value, depth)
+            self._read_pickled(place, value, depth)
 
-    def _attributes(self, place: str, value: Any, depth: int, hidden: Any = ()) -> None:
+    def _read_attributes(self, place: str, value: Any, depth: int, hidden: Any = ()) -> None:
         """The attributes of an instance, by name, and its slots."""
         held = dict(getattr(value, "__dict__", {}))
         for kind in type(value).__mro__:
@@ -360,32 +393,32 @@ class _Reader:
                         held[name] = slot.__get__(value, kind)
                     except AttributeError:  # an empty slot
                         continue
-        self._put(f"{place}.attributes", *sorted(str(name) for name in held))
+        self._record(f"{place}.attributes", *sorted(str(name) for name in held))
         for name in sorted(held, key=str):
             if name not in hidden:
                 self.read(f"{place}.{name}", held[name], depth)
 
-    def _pickled(self, place: str, value: Any, depth: int) -> None:
-        """What has its state in C, by the parts of its pickle."""
+    def _read_pickled(self, place: str, value: Any, depth: int) -> None:
+        """An object with state in C, by the parts of its pickle."""
         try:
             reduced = value.__reduce_ex__(4)
         except Exception:
             reduced = None
-        if isinstance(reduced, str) and _global_of(value, reduced) is value:
-            self._put(f"{place}.name", reduced)
+        if isinstance(reduced, str) and _look_up_global(value, reduced) is value:
+            self._record(f"{place}.name", reduced)
         elif isinstance(reduced, tuple):
-            state, items = [*reduced[:3], None][:3], [*reduced[3:], None, None][:2]
-            parts = *state, *(None if each is None else [*each] for each in items)
-            for number, part in enumerate(parts):
-                self.read(f"{place}.pickled[{number}]", part, depth)
+            state, iterators = [*reduced[:3], None][:3], [*reduced[3:], None, None][:2]
+            items = [None if iterator is None else [*iterator] for iterator in iterators]
+            for number, entry in enumerate((*state, *items)):
+                self.read(f"{place}.pickled[{number}]", entry, depth)
         else:
             wrapped = getattr(value, "__wrapped__", None)
-            self._cannot(place if wrapped is None else f"{place}.state", value)
+            self._record_unknown(place if wrapped is None else f"{place}.state", value)
             if wrapped is not None:
                 self.read(f"{place}.__wrapped__", wrapped, depth)
 
 
-_DESCRIPTORS = (
+_DESCRIPTOR_TYPES = (
     types.GetSetDescriptorType,
     types.MemberDescriptorType,
     types.WrapperDescriptorType,
@@ -405,104 +438,120 @@ def _scalar_digest(value: Any) -> bytes | None:
     if kind is float:
         return _digest("float", "nan" if value != value else value + 0.0)
     if kind is complex:
-        parts = (value.real, value.imag)
-        return _digest("complex", *("nan" if each != each else each + 0.0 for each in parts))
-    return _digest(kind.__name__, value) if kind in _SCALARS else None
+        numbers = (value.real, value.imag)
+        return _digest("complex", *("nan" if x != x else x + 0.0 for x in numbers))
+    return _digest(kind.__name__, value) if kind in _SCALAR_TYPES else None
 
 
-def _class_name(kind: type) -> str:
+def _qualified_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
-def _global_of(value: Any, path: str) -> Any:
-    """What the module of a value holds under a name, which may have points; None for nothing."""
-    found: Any = sys.modules.get(getattr(value, "__module__", None) or "")
+def _look_up_global(value: Any, path: str) -> Any:
+    """The object that the module of a value has under a dotted name; None if it has none."""
+    target: Any = sys.modules.get(getattr(value, "__module__", None) or "")
     for name in path.split("."):
-        found = getattr(found, name, None)
-    return found
+        target = getattr(target, name, None)
+    return target
 
 
 def _is_importable(kind: type) -> bool:
-    """Whether a module has a class under its name, so that the name says which class it is."""
-    return _global_of(kind, kind.__qualname__) is kind
+    """Whether a module has a class under its name, so that the name identifies the class."""
+    return _look_up_global(kind, kind.__qualname__) is kind
 
 
-def _is_of_python(kind: type) -> bool:
+def _is_pure_python(kind: type) -> bool:
     """Whether instances hold nothing but attributes and slots, so none of their state is in C."""
-    slots = sum(
+    num_slots = sum(
         isinstance(slot, types.MemberDescriptorType)
-        for each in kind.__mro__
-        for slot in vars(each).values()
+        for base in kind.__mro__
+        for slot in vars(base).values()
     )
-    pointers = slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
-    most = object.__basicsize__ + pointers * np.dtype(np.intp).itemsize
-    return kind.__itemsize__ == 0 and kind.__basicsize__ <= most and kind is not object
+    num_pointers = num_slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    max_size = object.__basicsize__ + num_pointers * np.dtype(np.intp).itemsize
+    return kind.__itemsize__ == 0 and kind.__basicsize__ <= max_size and kind is not object
 
 
 def _is_masked(value: Any) -> bool:
     return isinstance(value, np.ma.MaskedArray)
 
 
-def _iterated(value: Any) -> Iterator:
+def _iterate_built_in(value: Any) -> Iterator:
     """The members of a built-in container, without code of a subclass."""
-    kind: Any = next(base for base in _BUILT_IN if isinstance(value, base))
+    kind: Any = next(base for base in _BUILT_IN_TYPES if isinstance(value, base))
     return kind.__iter__(value)
 
 
-def _bytes(array: np.ndarray) -> bytes:
-    """The numbers of an array; NaN has one form, and zero no sign."""
+def _canonical_bytes(array: np.ndarray) -> bytes:
+    """The bytes of an array, in which NaN has one form, and zero no sign."""
     if array.dtype.kind == "c":
-        return _bytes(np.real(array)) + _bytes(np.imag(array))
+        return _canonical_bytes(np.real(array)) + _canonical_bytes(np.imag(array))
     if array.dtype.kind == "f":
         if array.dtype.itemsize > 8:  # of which some bytes are padding
             high = array.astype(np.float64)
             with np.errstate(invalid="ignore"):
-                return _bytes(high) + _bytes((array - high).astype(np.float64))
+                return _canonical_bytes(high) + _canonical_bytes((array - high).astype(np.float64))
         array = np.where(np.isnan(array), np.nan, array + 0).astype(array.dtype)
     return array.tobytes() if array.dtype.kind in "biufmMSUV" else repr(array.tolist()).encode()
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain_data(value: Any) -> bool:
     """Whether a global is data rather than a module, a class or a function."""
     plain = np.ndarray | np.generic | bool | int | float | complex | str | bytes
     return isinstance(value, plain) or type(value) in (list, tuple, dict, set, frozenset)
 
 
-def _names_in(code: types.CodeType) -> list[str]:
+def _looked_up_names(code: types.CodeType) -> list[str]:
     """The names that a function and those within it look up."""
-    inner = [_names_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
-    return sorted({*code.co_names, *(name for names in inner for name in names)})
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names.update(_looked_up_names(constant))
+    return sorted(names)
 
 
-def _numbers_of(value: Any) -> np.ndarray | None:
-    """What another library's array holds, such as that of JAX; None of anything else."""
+def _as_numeric_array(value: Any) -> np.ndarray | None:
+    """The numbers of another library's array, such as that of JAX; None for anything else."""
     if not hasattr(value, "__array__") or not hasattr(value, "dtype"):
         return None
     try:
-        found = np.asarray(value)
+        array = np.asarray(value)
     except Exception:
         return None
-    return None if found.dtype.kind == "O" else found
+    return None if array.dtype.kind == "O" else array
 
 
-def _parts_of_frame(value: Any) -> dict[str, Any] | None:
-    """The cells of a frame, a column or an index, and its types, by name; None of others."""
-    kind = type(value).__name__
-    top = type(value).__module__.partition(".")[0]
-    if top == "pyarrow":
-        if hasattr(value, "to_pylist") and hasattr(value, "schema"):
-            names = list(value.schema.names)
-            cells = [column.to_pylist() for column in value.columns]
-            return {"schema": str(value.schema), "names": names, "cells": cells}
-        if hasattr(value, "to_pylist"):
-            return {"type": str(value.type), "cells": value.to_pylist()}
+def _contents_of_frame(value: Any) -> dict[str, Any] | None:
+    """Name -> cells, types or names of a frame, a column or an index; None for anything else."""
+    contents_of_library = {
+        "pyarrow": _contents_of_pyarrow,
+        "polars": _contents_of_polars,
+        "pandas": _contents_of_pandas,
+    }
+    return contents_of_library[type(value).__module__.partition(".")[0]](value)
+
+
+def _contents_of_pyarrow(value: Any) -> dict[str, Any] | None:
+    """As `_contents_of_frame`, of an object of pyarrow."""
+    if not hasattr(value, "to_pylist"):
         return None
-    if top == "polars":
-        if kind == "DataFrame":
-            return {"names": value.columns, "columns": value.get_columns()}
-        if kind == "Series":
-            return {"name": value.name, "dtype": str(value.dtype), "cells": value.to_list()}
-        return None
+    if not hasattr(value, "schema"):
+        return {"type": str(value.type), "cells": value.to_pylist()}
+    cells = [column.to_pylist() for column in value.columns]
+    return {"schema": str(value.schema), "names": list(value.schema.names), "cells": cells}
+
+
+def _contents_of_polars(value: Any) -> dict[str, Any] | None:
+    """As `_contents_of_frame`, of an object of polars."""
+    if type(value).__name__ == "DataFrame":
+        return {"names": value.columns, "columns": value.get_columns()}
+    if type(value).__name__ == "Series":
+        return {"name": value.name, "dtype": str(value.dtype), "cells": value.to_list()}
+    return None
+
+
+def _contents_of_pandas(value: Any) -> dict[str, Any] | None:
+    """As `_contents_of_frame`, of an object of pandas."""
     pandas = importlib.import_module("pandas")
     if value is pandas.NaT or value is pandas.NA:
         return {}
@@ -510,18 +559,18 @@ def _parts_of_frame(value: Any) -> dict[str, Any] | None:
         return {"text": repr(value)}
     if isinstance(value, pandas.DataFrame):
         columns = [value.iloc[:, place] for place in range(value.shape[1])]
-        about = {"names": value.columns, "index": value.index, "attrs": dict(value.attrs)}
-        return {**about, "columns": [[str(each.dtype), each.array] for each in columns]}
+        labels = {"names": value.columns, "index": value.index, "attrs": dict(value.attrs)}
+        return {**labels, "columns": [[str(column.dtype), column.array] for column in columns]}
     if isinstance(value, pandas.Series):
-        about = {"name": value.name, "index": value.index, "attrs": dict(value.attrs)}
-        return {**about, "dtype": str(value.dtype), "cells": value.array}
+        labels = {"name": value.name, "index": value.index, "attrs": dict(value.attrs)}
+        return {**labels, "dtype": str(value.dtype), "cells": value.array}
     if isinstance(value, pandas.MultiIndex):
         return {"names": list(value.names), "cells": value.tolist()}
     if isinstance(value, pandas.Index):
         return {"names": list(value.names), "dtype": str(value.dtype), "cells": value.array}
     if isinstance(value, pandas.Categorical):
-        about = {"categories": value.categories, "ordered": bool(value.ordered)}
-        return {**about, "cells": np.asarray(value.codes)}
+        labels = {"categories": value.categories, "ordered": bool(value.ordered)}
+        return {**labels, "cells": np.asarray(value.codes)}
     if isinstance(value, pandas.api.extensions.ExtensionArray):
         return {"dtype": str(value.dtype), "cells": value.tolist()}
     return None

@@ -2,7 +2,7 @@
 
 Every neighbour is a mask over one extended table: the table's rows, then candidate rows that are
 absent. So all neighbours share their splits and are one vmapped program. The audit evaluates
-`boundary.compared` on the same program that made the release. They are exact formulas in
+`boundary.compared` on the same program that drew the release. Log densities are exact formulas in
 float32, so a loss is exact up to about 1e-4.
 """
 
@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import types
-from dpbt.common import programs
-from dpbt.common.validate import check_whole_number
+from dpbt.common import compilation
+from dpbt.common.validate import check_positive_integer
 from dpbt.data import domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target, response_of
@@ -29,17 +29,17 @@ from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
 from dpbt.public_types import have_same_splits, redacted_repr
-from dpbt.training import step
+from dpbt.training import checks
 from dpbt.training.boosting import compared
+from dpbt.training.checks import check_run, check_table
 from dpbt.training.fit import boost
-from dpbt.training.step import check_run, check_table
 from dpbt.types import AnyArray, Array, Recipe, Relation, Table, Transcript
 
 ROUNDING = 1e-4
-"""How far a loss of float32 may be above the truth, beside its own size and 1."""
+"""A loss L in float32 may be above the truth by `ROUNDING` (1 + L)."""
 
-MEMORY = 256 * 2**20
-"""Neighbours compared side by side take about so many bytes."""
+MEMORY_BYTES = 256 * 2**20
+"""About how much memory the neighbours take that are compared side by side."""
 
 
 class Neighbours(NamedTuple):
@@ -70,7 +70,8 @@ def neighbours(
         relation: the neighbouring relation.
         candidates: bins [C, F] and target [C], of the table's types, of the rows that may be
             added, or may replace a row. Without candidates there are only removals. `whole_domain`
-            lists every row of a public domain. In a table of weights they have the largest.
+            lists every row of a public domain. In a table of weights candidates have the largest
+            weight.
         pairs: under replace-one, pairs of a row and the candidate that replaces it. By default
             every present row is replaced by every candidate.
 
@@ -80,65 +81,82 @@ def neighbours(
     """
     check_table(table)
     relation = types.as_relation(relation)
-    rows, features = table.bins.shape
+    num_rows, features = table.bins.shape
     if candidates is None:
         candidates = np.zeros((0, features), table.bins.dtype), np.zeros(0, table.target.dtype)
     bins, labels = map(np.asarray, candidates)
-    typed = bins.dtype == table.bins.dtype and labels.dtype == table.target.dtype
-    if not typed or labels.ndim != 1 or bins.shape != (len(labels), features):
+    has_types = bins.dtype == table.bins.dtype and labels.dtype == table.target.dtype
+    if not has_types or labels.ndim != 1 or bins.shape != (len(labels), features):
         raise ValueError(
             f"candidates must be {table.bins.dtype}[C, {features}] and {table.target.dtype}[C], "
             f"got {bins.dtype}{bins.shape}, {labels.shape}"
         )
+    extended = _append_absent_rows(table, bins, labels)
 
-    # The candidates follow the rows, and are absent.
-    here, count = np.flatnonzero(np.asarray(table.present)), len(labels)
-    more = {"bins": bins, "target": labels, "present": np.zeros(count, bool)}
-    if table.weight is not None:
-        more["weight"] = np.ones(count, np.float32)
-    extended = table._replace(
-        **{name: jnp.asarray(np.concatenate([getattr(table, name), more[name]])) for name in more}
-    )
-
+    # The rows whose presence differs, of each neighbour.
+    present_rows, num_candidates = np.flatnonzero(np.asarray(table.present)), len(labels)
     if relation is types.ADD_REMOVE:
-        moves = [(i,) for i in (*here, *range(rows, rows + count))]
+        flips = [(i,) for i in (*present_rows, *range(num_rows, num_rows + num_candidates))]
     else:
-        every = {*itertools.product(here.tolist(), range(count))}
-        if not every.issuperset(pairs or ()):
+        replacements = {*itertools.product(present_rows.tolist(), range(num_candidates))}
+        if not replacements.issuperset(pairs or ()):
             raise ValueError("pairs must hold the number of a present row and that of a candidate")
-        moves = [(i, rows + j) for i, j in (sorted(every) if pairs is None else pairs)]
-    if not moves:
+        listed = sorted(replacements) if pairs is None else pairs
+        flips = [(i, num_rows + j) for i, j in listed]
+    if not flips:
         raise ValueError("the table has no neighbours: no present row, or no candidate")
 
-    masks = np.repeat(np.asarray(extended.present)[None], len(moves), axis=0)
-    for mask, move in zip(masks, moves, strict=True):
-        mask[list(move)] ^= True
-    return Neighbours(extended, masks)
+    masks = np.repeat(np.asarray(extended.present)[None], len(flips), axis=0)
+    for mask, flipped_rows in zip(masks, flips, strict=True):
+        mask[list(flipped_rows)] ^= True
+    return Neighbours(table=extended, present=masks)
 
 
-def whole_domain(
-    domain: Domain, limit: int = 10_000, target: Target | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def _append_absent_rows(table: Table, bins: np.ndarray, labels: np.ndarray) -> Table:
+    """The table with more rows that are absent, of the largest weight if it has weights."""
+    num_rows = len(labels)
+    added = {"bins": bins, "target": labels, "present": np.zeros(num_rows, bool)}
+    if table.weight is not None:
+        added["weight"] = np.ones(num_rows, np.float32)
+    columns = {
+        name: jnp.asarray(np.concatenate([getattr(table, name), added[name]])) for name in added
+    }
+    return table._replace(**columns)
+
+
+class DomainRows(NamedTuple):
+    """Rows of a domain.
+
+    Attributes:
+        bins: u8[C, F].
+        target: [C], as `Table.target`.
+    """
+
+    bins: np.ndarray
+    target: np.ndarray
+
+
+def whole_domain(domain: Domain, limit: int = 10_000, target: Target | None = None) -> DomainRows:
     """Every row that a public domain admits, with every label: bins u8[C, F] and target [C].
 
     Args:
         domain: the public domain.
-        limit: the most rows.
+        limit: the largest number of rows.
         target: the declared classes or range; None for two classes. Of a range both ends are
             listed, and its middle.
 
     Raises:
-        ValueError: if there are more than `limit`, and as `domains.check` and
+        ValueError: if there are more than `limit`, and as `domains.check_domain` and
             `kinds.response_of`.
     """
-    domains.check(domain)
+    domains.check_domain(domain)
     labels = labels_of(target)
     counts = [column.n_bins for column in domain.values()]
     rows = len(labels) * math.prod(counts)
     if rows > limit:
         raise ValueError(f"the domain admits {rows} rows, more than the limit of {limit}")
     bins = np.array(list(itertools.product(*map(range, counts))), np.uint8)
-    return np.tile(bins, (len(labels), 1)), np.repeat(labels, len(bins))
+    return DomainRows(bins=np.tile(bins, (len(labels), 1)), target=np.repeat(labels, len(bins)))
 
 
 def labels_of(target: Target | None) -> np.ndarray:
@@ -165,7 +183,7 @@ class Audit:
         transcripts: how many transcripts there were.
         step_ratio: by site, the largest ratio of a step's worst-case loss over its outputs to that
             step's claim. For a recipe with a delta it is the square root of the ratio of zCDP
-            costs. Empty if it was not asked for.
+            costs. Empty unless the audit was called with `steps`.
     """
 
     claimed_epsilon: float
@@ -188,7 +206,7 @@ def audit(
         near: from `neighbours`.
         recipe: one setting; its `rows` must cover the largest neighbour.
         transcripts: how many to record, at least 1.
-        steps: also find the worst case of each step over all its outputs.
+        steps: whether to compute the worst case of each step over all its outputs, too.
 
     Raises:
         ValueError: if an argument is of another kind, `rows` is smaller than the largest neighbour,
@@ -196,16 +214,23 @@ def audit(
     """
     recorded = _record_transcripts(key, near.table, recipe, transcripts, near.present)
     claims = _claims_by_site(recipe) if steps else {}
-    loss, ratios = _losses_on_host(recorded, near.table, near.table, near.present, recipe, claims)
-    total = np.abs(sum(loss.values()))
+    losses = _losses_as_numpy(
+        recorded,
+        table=near.table,
+        other=near.table,
+        masks=near.present,
+        recipe=recipe,
+        claims=claims,
+    )
+    total = losses.absolute_total()
     place = np.unravel_index(np.argmax(total), total.shape)
     return Audit(
         claimed_epsilon=ledger(recipe).epsilon,
         largest_loss=float(total[place]),
-        by_site={site: float(values[place]) for site, values in loss.items()},
+        by_site={site: float(values[place]) for site, values in losses.by_site.items()},
         neighbours=len(near.present),
         transcripts=transcripts,
-        step_ratio={site: float(ratio) for site, ratio in ratios.items()},
+        step_ratio={site: float(ratio) for site, ratio in losses.step_ratios.items()},
     )
 
 
@@ -217,7 +242,7 @@ def exact(
     *,
     confidence: float = CONFIDENCE,
 ) -> Bound:
-    """A lower bound on what a recipe spends, from exact losses on the neighbour that is worst.
+    """A lower bound on the epsilon and mu of a recipe, from exact losses on the worst neighbour.
 
     A few transcripts choose the neighbour. For a pure claim the largest loss is a certificate. With
     a delta, chances are bounded (`bounds.lower_bounds`). The result is a function of the rows, and
@@ -233,39 +258,58 @@ def exact(
     Raises:
         ValueError: as `audit`.
     """
-    half = max(check_whole_number("runs", runs) // 2, 4)
-    first, here, there = jax.random.split(key, 3)
-    few = _record_transcripts(first, near.table, recipe, max(half // 20, 2), near.present)
-    loss, _ = _losses_on_host(few, near.table, near.table, near.present, recipe, {})
-    total = np.abs(sum(loss.values()))
-    other = near.table._replace(present=jnp.asarray(near.present[np.argmax(total.max(axis=0))]))
-    pair, losses = (near.table, other), []
-    for own, (table, against) in zip((here, there), (pair, pair[::-1]), strict=True):
-        ran = _record_transcripts(own, table, recipe, half, [against.present])
-        mask = np.asarray(against.present)[None]
-        found, _ = _losses_on_host(ran, table, against, mask, recipe, {})
-        losses.append({site: values[:, 0] for site, values in found.items()})
-    ours, theirs = (np.sum([*of.values()], axis=0) for of in losses)
-    scores = RunScores(here=ours, there=-theirs)
+    runs_on_each = max(check_positive_integer("runs", runs) // 2, 4)
+    choosing_key, table_key, neighbour_key = jax.random.split(key, 3)
+
+    # A few transcripts choose the neighbour.
+    num_choosing = max(runs_on_each // 20, 2)
+    recorded = _record_transcripts(choosing_key, near.table, recipe, num_choosing, near.present)
+    losses = _losses_as_numpy(
+        recorded, table=near.table, other=near.table, masks=near.present, recipe=recipe
+    )
+    choosing_loss = losses.absolute_total()
+    worst = np.argmax(choosing_loss.max(axis=0))
+    neighbour = near.table._replace(present=jnp.asarray(near.present[worst]))
+
+    # The losses of runs on the table, and of runs on the neighbour.
+    on_table = _losses_of_runs(
+        table_key, table=near.table, other=neighbour, recipe=recipe, runs=runs_on_each
+    )
+    on_neighbour = _losses_of_runs(
+        neighbour_key, table=neighbour, other=near.table, recipe=recipe, runs=runs_on_each
+    )
+    scores = RunScores(
+        on_table=np.sum([*on_table.values()], axis=0),
+        on_neighbour=-np.sum([*on_neighbour.values()], axis=0),
+    )
+
     book = ledger(recipe)
     lower = lower_bounds(*scores.halves(), delta=book.delta, confidence=confidence, exact=True)
-    epsilon = lower.epsilon
-    if certain := book.delta == 0:
-        largest = max(float(np.max(np.abs(scores))), float(total.max()))
+    epsilon, is_certain = lower.epsilon, book.delta == 0
+    if is_certain:
+        largest = max(float(np.max(np.abs(scores))), float(choosing_loss.max()))
         epsilon = max(largest - ROUNDING * (1 + largest), 0.0)
-    where = max(losses[0], key=lambda site: float(np.max(np.abs(losses[0][site]))))
-    claim = (book.epsilon, book.delta)
     return Bound(
         level="exact",
-        claim=claim,
+        claim=(book.epsilon, book.delta),
         epsilon=epsilon,
         mu=lower.mu,
         confidence=confidence,
-        runs=2 * half,
-        where=where,
+        runs=2 * runs_on_each,
+        where=max(on_table, key=lambda site: float(np.max(np.abs(on_table[site])))),
         curve=lower.curve,
-        certain=certain,
+        certain=is_certain,
     )
+
+
+def _losses_of_runs(
+    key: Array, *, table: Table, other: Table, recipe: Recipe, runs: int
+) -> dict[str, np.ndarray]:
+    """Site -> f32[R]: the log ratios of the densities of fresh runs on a table and on another."""
+    recorded = _record_transcripts(key, table, recipe, runs, [other.present])
+    mask = np.asarray(other.present)[None]
+    losses = _losses_as_numpy(recorded, table=table, other=other, masks=mask, recipe=recipe)
+    return {site: values[:, 0] for site, values in losses.by_site.items()}
 
 
 def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcripts: int) -> float:
@@ -286,17 +330,21 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
         ValueError: if an argument is of another kind, the tables have different shapes or
             splits or more rows than `rows`, or a log density is not a number.
     """
-    for each in (table, other):
-        check_run(each, recipe)
+    check_run(table, recipe)
+    check_run(other, recipe)
     table, other = jax.tree.map(jnp.asarray, (table, other))
-    domains.check_same(other.domain, table.domain, "the other table", "the table")
-    ours, theirs = table.splits, other.splits
-    alike = ours is theirs if ours is None or theirs is None else have_same_splits(ours, theirs)
-    if table.bins.shape != other.bins.shape or not alike:
+    domains.check_same_domain(other.domain, table.domain, "the other table", "the table")
+    if table.splits is None or other.splits is None:
+        has_same_splits = table.splits is other.splits
+    else:
+        has_same_splits = have_same_splits(table.splits, other.splits)
+    if table.bins.shape != other.bins.shape or not has_same_splits:
         raise ValueError("the tables must have one shape and the same splits")
     recorded = _record_transcripts(key, table, recipe, transcripts, [other.present])
-    loss, _ = _losses_on_host(recorded, table, other, other.present[None], recipe, {})
-    return float(np.abs(sum(loss.values())).max())
+    losses = _losses_as_numpy(
+        recorded, table=table, other=other, masks=other.present[None], recipe=recipe
+    )
+    return float(losses.absolute_total().max())
 
 
 def _record_transcripts(
@@ -304,56 +352,82 @@ def _record_transcripts(
 ) -> Transcript:
     """R transcripts of runs on a table, after a check of all arguments.
 
+    Args:
+        key: one typed key.
+        table: the runs are on this table.
+        recipe: one setting.
+        transcripts: R.
+        masks: of each table that the transcripts are compared on, which rows are present.
+
     Raises:
         ValueError: if an argument is of another kind, or the table or one of the masks has more
             rows than the recipe is for.
     """
-    keys.check(key)
+    keys.check_single_key(key)
     check_run(table, recipe)
-    check_whole_number("transcripts", transcripts)
+    check_positive_integer("transcripts", transcripts)
     if max(int(np.sum(mask)) for mask in (table.present, *masks)) > float(recipe.rows):
         raise ValueError(
             f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
         )
-    bare = step.without_domain(table), step.without_domain(recipe)
-    return _releases(jax.random.split(key, transcripts), *bare)
+    bare_table, bare_recipe = checks.without_domain(table), checks.without_domain(recipe)
+    return _sample_transcripts(jax.random.split(key, transcripts), bare_table, bare_recipe)
 
 
-@programs.keep_compiled()
-def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
+@compilation.jit_with_bounded_cache()
+def _sample_transcripts(keys: Array, table: Table, recipe: Recipe) -> Transcript:
     """The transcripts of runs under R keys."""
-    return jax.lax.map(lambda key: _release(key, table, recipe), keys)
+    return jax.lax.map(lambda key: _sample_transcript(key, table, recipe), keys)
 
 
-def _release(key: Array, table: Table, recipe: Recipe) -> Transcript:
+def _sample_transcript(key: Array, table: Table, recipe: Recipe) -> Transcript:
     noise_key, public_key = pair(key)
     return boost(noise_key, table, recipe, public_key).transcript
 
 
-def _losses_on_host(
+class _TranscriptLosses(NamedTuple):
+    """Losses of R transcripts between a table and B others.
+
+    Attributes:
+        by_site: site -> f32[R, B]: log p(transcript | table) - log p(transcript | other).
+        step_ratios: site -> f32[]: the largest ratio of a step's worst-case loss to its claim.
+    """
+
+    by_site: dict[str, Any]
+    step_ratios: dict[str, Any]
+
+    def absolute_total(self) -> np.ndarray:
+        """f32[R, B]: the absolute loss of each transcript over all sites."""
+        return np.abs(sum(self.by_site.values()))
+
+
+def _losses_as_numpy(
+    transcripts: Transcript,
+    *,
+    table: Table,
+    other: Table,
+    masks: AnyArray,
+    recipe: Recipe,
+    claims: dict[str, np.float32] | None = None,
+) -> _TranscriptLosses:
+    """`_transcript_losses` as arrays of NumPy, by a program that all domains share."""
+    table, other = map(checks.without_domain, (table, other))
+    recipe = checks.without_domain(recipe)
+    return _as_checked_numpy(
+        _transcript_losses(transcripts, table, other, masks, recipe, claims or {})
+    )
+
+
+@compilation.jit_with_bounded_cache()
+def _transcript_losses(
     transcripts: Transcript,
     table: Table,
     other: Table,
     masks: AnyArray,
     recipe: Recipe,
     claims: dict[str, np.float32],
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """`_compared` on the host, by a program that all domains share."""
-    table, other = map(step.without_domain, (table, other))
-    recipe = step.without_domain(recipe)
-    return _as_numpy(_compared(transcripts, table, other, masks, recipe, claims))
-
-
-@programs.keep_compiled()
-def _compared(
-    transcripts: Transcript,
-    table: Table,
-    other: Table,
-    masks: AnyArray,
-    recipe: Recipe,
-    claims: dict[str, np.float32],
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Each transcript on a table, and on another with B masks.
+) -> _TranscriptLosses:
+    """The losses of each transcript between a table and another one with each of B masks.
 
     Args:
         transcripts: R of them.
@@ -361,33 +435,39 @@ def _compared(
         other: N rows.
         masks: bool[B, N]: which rows of the other table are present.
         recipe: one setting.
-        claims: of the steps whose worst case is found, by site.
-
-    Returns:
-        Site -> f32[R, B]: log p(transcript | table) - log p(transcript | other). And by site the
-        largest ratio of a step's loss to its claim.
+        claims: site -> the claim of a step whose worst case is computed.
     """
-    # Shapes say how many masks the memory holds side by side.
-    splits, withheld = table.splits, recipe.learner.traits.withheld
-    sites = transcripts.rounds.items()
-    leaves = [math.prod(drawn.shape[2:]) for site, drawn in sites if site not in withheld]
-    width = 2 * sum(table.bins.shape) + 6 * (0 if splits is None else len(splits.feature))
-    size = max(1, min(MEMORY // (4 * max([64, *leaves]) * width), len(masks)))
 
-    def compare(transcript: Transcript) -> tuple:
-        def against(mask: Array) -> tuple:
-            found = compared(transcript, table, other._replace(present=mask), recipe)
-            losses = {site: jnp.sum(loss) for site, (loss, _) in found.items()}
-            return losses, _ratios_to_claims(found, recipe, claims)
+    def losses_of_transcript(transcript: Transcript) -> _TranscriptLosses:
+        def losses_for_mask(mask: Array) -> _TranscriptLosses:
+            by_site = compared(transcript, table, other._replace(present=mask), recipe)
+            return _TranscriptLosses(
+                by_site={site: jnp.sum(log_ratio) for site, (log_ratio, _) in by_site.items()},
+                step_ratios=_ratios_to_claims(by_site, recipe, claims),
+            )
 
-        return jax.lax.map(against, masks, batch_size=size)
+        num_parallel = _num_parallel_masks(transcripts, table, recipe)
+        return jax.lax.map(losses_for_mask, masks, batch_size=min(num_parallel, len(masks)))
 
-    losses, ratios = jax.lax.map(compare, transcripts)
-    return losses, jax.tree.map(jnp.max, ratios)
+    losses = jax.lax.map(losses_of_transcript, transcripts)
+    return losses._replace(step_ratios=jax.tree.map(jnp.max, losses.step_ratios))
+
+
+def _num_parallel_masks(transcripts: Transcript, table: Table, recipe: Recipe) -> int:
+    """How many masks `MEMORY_BYTES` hold side by side, by the shapes of the arrays."""
+    withheld = recipe.learner.withheld
+    widths = [
+        math.prod(draws.shape[2:])
+        for site, draws in transcripts.rounds.items()
+        if site not in withheld
+    ]
+    num_splits = 0 if table.splits is None else len(table.splits.feature)
+    table_width = 2 * sum(table.bins.shape) + 6 * num_splits
+    return max(1, MEMORY_BYTES // (4 * max([64, *widths]) * table_width))
 
 
 def _claims_by_site(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[str, np.float32]:
-    """Site -> what the ledger claims for one step: an epsilon, or the square root of a rho.
+    """Site -> the ledger's claim for one step: an epsilon, or the square root of a rho.
 
     Raises:
         ValueError: for a site that the ledger does not have, or no site.
@@ -396,40 +476,57 @@ def _claims_by_site(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[
     for line in book.lines:
         claim = line.pays * line.epsilon if book.delta == 0 else np.sqrt(line.pays * line.rho)
         claims[line.site] = np.float32(claim)
-    chosen = set(claims if sites is None else sites)
-    if not chosen or chosen - set(claims):
-        raise ValueError(f"sites must name sites of {sorted(claims)}, got {sorted(chosen)}")
-    return {site: claim for site, claim in claims.items() if site in chosen}
+    wanted = set(claims if sites is None else sites)
+    if not wanted or wanted - set(claims):
+        raise ValueError(f"sites must name sites of {sorted(claims)}, got {sorted(wanted)}")
+    return {site: claim for site, claim in claims.items() if site in wanted}
 
 
 def _ratios_to_claims(
-    found: dict[str, tuple[Array, StepLoss]], recipe: Recipe, claims: dict[str, np.float32]
+    by_site: dict[str, tuple[Array, StepLoss]], recipe: Recipe, claims: dict[str, np.float32]
 ) -> dict[str, Array]:
     """Site -> f32[], the largest ratio over rounds of a step's loss to its claim.
 
     It is 0 where public randomness claims nothing and costs nothing.
+
+    Args:
+        by_site: site -> (log ratios, worst-case losses), from `boosting.compared`.
+        recipe: one setting.
+        claims: site -> the claim of a step.
     """
 
-    def ratio(step: StepLoss, claim: Any) -> Array:
+    def ratio_to_claim(step: StepLoss, claim: Any) -> Array:
         cost = jnp.where(recipe.delta == 0, step.pure, jnp.sqrt(step.rho))
         return jnp.max(jnp.where(cost == 0, 0.0, cost / claim))
 
-    return {site: ratio(found[site][1], claim) for site, claim in claims.items()}
+    return {site: ratio_to_claim(by_site[site][1], claim) for site, claim in claims.items()}
 
 
-def _as_numpy(found: Any) -> Any:
-    """What was found, as arrays of NumPy.
+def _as_checked_numpy(tree: Any) -> Any:
+    """The pytree with arrays of NumPy.
 
     Raises:
         ValueError: if there is a NaN.
     """
-    found = jax.tree.map(np.asarray, found)
-    if any(np.isnan(each).any() for each in jax.tree.leaves(found)):
+    arrays = jax.tree.map(np.asarray, tree)
+    if any(np.isnan(array).any() for array in jax.tree.leaves(arrays)):
         raise ValueError("a log density is not a number; the audit cannot judge this recipe")
-    return found
+    return arrays
 
 
 # The search for a table that breaks a claim.
+
+
+class SearchResult(NamedTuple):
+    """The table on which a claim came closest to breaking.
+
+    Attributes:
+        ratio: its score; the claim is false if it is above 1.
+        table: the table.
+    """
+
+    ratio: float
+    table: Table
 
 
 def search(
@@ -441,8 +538,8 @@ def search(
     restarts: int = 16,
     sweeps: int = 60,
     sites: Sequence[str] | None = None,
-) -> tuple[float, Table]:
-    """Try to break a claim: improve random small tables by moves, against all their neighbours.
+) -> SearchResult:
+    """Try to break a claim: improve random small tables step by step, against all their neighbours.
 
     Each step of a table has a ratio: its worst-case loss over its outputs, divided by the ledger's
     claim. The score of a table is the largest ratio over neighbours, rounds and sites. Above 1, the
@@ -451,12 +548,12 @@ def search(
 
     Args:
         key: one typed key.
-        recipe: one setting; its own `rows` must be at least `rows`.
+        recipe: one setting; its `rows` must be at least the argument `rows`.
         rows: N of the tables, at least 1, or 2 under replace-one. Rows come and go, so the number
             of present ones varies up to N.
         splits: S of the tables, of `splits.table_of_splits`; all bit patterns are allowed.
         restarts: how many tables are improved side by side.
-        sweeps: how many rounds of moves; each proposes one change of a few bits to every table.
+        sweeps: how many proposals each table gets; a proposal changes a few of its bits.
         sites: the sites to evaluate; all by default. A site that attains its claim on any table
             hides the others.
 
@@ -465,69 +562,88 @@ def search(
             divergence that is not a number.
 
     Returns:
-        The largest ratio found, and its table.
+        The table of the largest ratio.
     """
-    keys.check(key)
+    keys.check_single_key(key)
     claims = _claims_by_site(recipe, sites)
     sizes = {"rows": rows, "splits": splits, "restarts": restarts, "sweeps": sweeps}
     for name, value in sizes.items():
-        check_whole_number(name, value)
-    least = 1 if recipe.relation is types.ADD_REMOVE else 2
-    if not least <= rows <= float(recipe.rows):
-        raise ValueError(f"rows must be in {least}..{float(recipe.rows):g}, got {rows}")
+        check_positive_integer(name, value)
+    min_rows = 1 if recipe.relation is types.ADD_REMOVE else 2
+    if not min_rows <= rows <= float(recipe.rows):
+        raise ValueError(f"rows must be in {min_rows}..{float(recipe.rows):g}, got {rows}")
 
     # The entries of `present` to flip; under replace-one, odd rows may come for even ones.
-    flips, even = np.eye(rows, dtype=bool), np.arange(rows) % 2 == 0
+    flips, is_even = np.eye(rows, dtype=bool), np.arange(rows) % 2 == 0
     if recipe.relation is not types.ADD_REMOVE:
-        flips = (flips[even][:, None] ^ flips[~even]).reshape(-1, rows)
+        flips = (flips[is_even][:, None] ^ flips[~is_even]).reshape(-1, rows)
     rng = np.random.default_rng(int(jax.random.bits(key, dtype=jnp.uint32)))
 
-    def score(tables: Sequence[np.ndarray]) -> np.ndarray:
-        return _as_numpy(_worst_steps(key, *tables, flips, claims, recipe))
+    def score(tables: _BitTables) -> np.ndarray:
+        return _as_checked_numpy(_max_ratios_to_claims(key, tables, flips, claims, recipe))
 
-    best = [
-        rng.random((restarts, rows, splits)) < 0.5,
-        rng.random((restarts, rows)) < rng.uniform(0.02, 0.98, (restarts, 1)),
-        rng.random((restarts, rows)) < 0.8,
-    ]
+    best = _BitTables(
+        splits=rng.random((restarts, rows, splits)) < 0.5,
+        target=rng.random((restarts, rows)) < rng.uniform(0.02, 0.98, (restarts, 1)),
+        present=rng.random((restarts, rows)) < 0.8,
+    )
     if recipe.relation is not types.ADD_REMOVE:
-        best[2] = np.tile(even, (restarts, 1))
+        best = best._replace(present=np.tile(is_even, (restarts, 1)))
     best_score = score(best)
     for _ in range(sweeps):
-        proposal = [array ^ (rng.random(array.shape) < 1.5 / array[0].size) for array in best]
+        proposal = _BitTables(
+            *(array ^ (rng.random(array.shape) < 1.5 / array[0].size) for array in best)
+        )
         if recipe.relation is not types.ADD_REMOVE:
-            proposal[2] = best[2].copy()
-        proposed = score(proposal)
-        better = proposed > best_score
-        for array, change in zip(best, proposal, strict=True):
-            array[better] = change[better]
-        best_score = np.where(better, proposed, best_score)
+            proposal = proposal._replace(present=best.present.copy())
+        proposed_score = score(proposal)
+        is_better = proposed_score > best_score
+        for array, proposed in zip(best, proposal, strict=True):
+            array[is_better] = proposed[is_better]
+        best_score = np.where(is_better, proposed_score, best_score)
 
     winner = int(np.argmax(best_score))
-    return float(best_score[winner]), table_of_splits(*(array[winner] for array in best))
+    table = table_of_splits(*(array[winner] for array in best))
+    return SearchResult(ratio=float(best_score[winner]), table=table)
 
 
-@programs.keep_compiled()
-def _worst_steps(
-    key: Array,
-    splits: Any,
-    target: Any,
-    present: Any,
-    flips: Any,
-    claims: dict[str, np.float32],
-    recipe: Recipe,
+class _BitTables(NamedTuple):
+    """R tables of `splits.table_of_splits`.
+
+    Attributes:
+        splits: bool[R, N, S].
+        target: bool[R, N].
+        present: bool[R, N].
+    """
+
+    splits: Any
+    target: Any
+    present: Any
+
+
+@compilation.jit_with_bounded_cache()
+def _max_ratios_to_claims(
+    key: Array, tables: _BitTables, flips: Any, claims: dict[str, np.float32], recipe: Recipe
 ) -> Array:
-    """f32[R]: the largest ratio, over neighbours of each table, of a step's loss to its claim."""
+    """f32[R]: the largest ratio, over neighbours of each table, of a step's loss to its claim.
 
-    def worst(splits: Array, target: Array, present: Array) -> Array:
-        table = table_of_splits(splits, target, present)
-        release = _release(key, table, recipe)
+    Args:
+        key: of a run on each table.
+        tables: R of them.
+        flips: bool[B, N], the entries of `present` in which each neighbour differs.
+        claims: site -> the claim of a step.
+        recipe: one setting.
+    """
 
-        def against(flip: Array) -> Array:
-            neighbour = table._replace(present=present ^ flip)
-            found = compared(release, table, neighbour, recipe)
-            return jnp.max(jnp.stack(list(_ratios_to_claims(found, recipe, claims).values())))
+    def max_ratio_of_table(bits: _BitTables) -> Array:
+        table = table_of_splits(bits.splits, bits.target, bits.present)
+        transcript = _sample_transcript(key, table, recipe)
 
-        return jnp.max(jax.vmap(against)(flips))
+        def max_ratio_of_neighbour(flip: Array) -> Array:
+            neighbour = table._replace(present=bits.present ^ flip)
+            by_site = compared(transcript, table, neighbour, recipe)
+            return jnp.max(jnp.stack(list(_ratios_to_claims(by_site, recipe, claims).values())))
 
-    return jax.vmap(worst)(splits, target, present)
+        return jnp.max(jax.vmap(max_ratio_of_neighbour)(flips))
+
+    return jax.vmap(max_ratio_of_table)(tables)

@@ -1,12 +1,12 @@
 """Grey-box audits: a learner in any Python whose mechanisms are called through hooks.
 
-A run on one table records what each mechanism was given, and what it put out. A replay on the
-neighbour gives the learner the same outputs, and asks each mechanism how likely they were. So the
-log ratio of likelihoods of the whole run is exact, whatever the learner is written in, as long as
-all of its randomness comes from the hooks.
+A run on one table records the input and the output of each mechanism. A replay on the neighbour
+returns the same outputs to the learner, and computes how likely they were there. So the log ratio
+of the likelihoods of the run is exact, whatever the learner is written in, as long as all of its
+randomness comes from the hooks.
 
-Numbers are of float64. What rounding may have added to a log ratio is bounded draw by draw, and
-taken off (`Call.rounding`), so that no bound is above the truth by it.
+Numbers are of float64. The rounding error of a log ratio is bounded draw by draw and subtracted
+(`Call.rounding`), so that no bound is above the truth by it.
 """
 
 import copy
@@ -21,10 +21,9 @@ from dpbt.privacy.bounds import CONFIDENCE, LARGE, Bound, RunScores, lower_bound
 from dpbt.privacy.conversions import gdp_epsilon
 
 Learn = Callable[[Any, "Hooks"], Any]
-"""(table, hooks) -> what is released; it draws by the hooks alone."""
+"""(table, hooks) -> the released output; it draws by the hooks alone."""
 
-
-_HALF_LOG = np.log(2 * np.pi) / 2
+_LOG_SQRT_2PI = np.log(2 * np.pi) / 2
 
 _UNIT = 4 * float(np.finfo(np.float64).eps)
 """The relative error of a few operations of float64."""
@@ -32,28 +31,28 @@ _UNIT = 4 * float(np.finfo(np.float64).eps)
 CONTROLS = 20
 """How often each table is replayed before a difference counts as certain.
 
-If what differs followed from something else than the table, the 40 replays would be exchangeable.
-Then all of one table would be alike and apart from all of the other with a chance of at most
-2 / C(40, 20), about 1e-11."""
+If the difference came from something else than the table, the 40 replays would be exchangeable.
+Then all replays on one table would be alike, and differ from all on the other, with a chance of at
+most 2 / C(40, 20), about 1e-11."""
 
-_SUSPECTS = 3
-"""Runs whose returned values are replayed so, until one of them tells the tables apart."""
+_MAX_SUSPECTS = 3
+"""How many runs are replayed so for a difference of their returned values, until one is a leak."""
 
 
 class Call(NamedTuple):
     """One draw of a run.
 
     Attributes:
-        name: of the mechanism, and of the draw where it was given one.
-        value: what was to be released.
-        sensitivity: by how much the value may move, as the learner states; NaN where it states
-            none.
-        distance: from a value and another -> how far it moved, in the mechanism's norm.
-        output: what the mechanism put out.
+        name: of the mechanism, and of the draw if the learner names it.
+        value: the private value.
+        sensitivity: how far the value may be from the neighbour's, as the learner states; NaN if
+            undeclared.
+        distance: the difference of two values -> its size, in the mechanism's norm.
+        output: of the mechanism.
         log_density: of the output.
-        deviation: of Gaussian noise; NaN of any other.
-        rounding: by how much the log density may be off, by the rounding of float64.
-        contents: what was put out without noise; None of other draws.
+        deviation: the standard deviation of Gaussian noise; NaN for other mechanisms.
+        rounding: a bound on the error of the log density by the rounding of float64.
+        contents: of a value that is released without noise; None for other draws.
     """
 
     name: str
@@ -71,6 +70,88 @@ class DivergedError(Exception):
     """A replay asked for another draw than the run: control flow follows private rows."""
 
 
+def _l1_norm(difference: np.ndarray) -> float:
+    return float(np.sum(np.abs(difference)))
+
+
+def _l2_norm(difference: np.ndarray) -> float:
+    return float(np.sqrt(np.sum(difference**2)))
+
+
+def _max_norm(difference: np.ndarray) -> float:
+    return float(np.max(np.abs(difference), initial=0.0))
+
+
+class _AdditiveNoise(NamedTuple):
+    """A law of noise that is added to each number of a value.
+
+    Attributes:
+        name: of the mechanism.
+        sample: (generator, shape) -> f64[shape].
+        log_density: f64[...] -> f64[...], at each noise.
+        slope: f64[...] -> f64[...], the absolute slope of the log density.
+        distance: the norm of the sensitivity.
+        deviation: as `Call.deviation`.
+    """
+
+    name: str
+    sample: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+    log_density: Callable[[np.ndarray], np.ndarray]
+    slope: Callable[[np.ndarray], np.ndarray]
+    distance: Callable[[np.ndarray], float]
+    deviation: float = np.nan
+
+    def log_density_of_output(self, output: np.ndarray, value: np.ndarray) -> float:
+        """The log density of an output; -LARGE if a number that is not finite has changed."""
+        is_odd = ~(np.isfinite(value) & np.isfinite(output))
+        if not np.array_equal(output[is_odd], value[is_odd], equal_nan=True):
+            return -LARGE  # only one of the tables has a finite number there
+        noise = np.where(is_odd, 0.0, output - np.where(is_odd, 0.0, value))
+        return float(np.sum(self.log_density(noise)))
+
+    def rounding(self, output: np.ndarray, value: np.ndarray) -> float:
+        """A bound on the rounding of the difference of output and value, and of the density."""
+        is_finite = np.isfinite(value) & np.isfinite(output)
+        finite_value = np.where(is_finite, value, 0.0)
+        finite_output = np.where(is_finite, output, 0.0)
+        noise = finite_output - finite_value
+        spacing = np.spacing(np.maximum(np.abs(finite_value), np.abs(finite_output)))
+        errors = self.slope(noise) * spacing + _UNIT * np.abs(self.log_density(noise))
+        return float(np.sum(errors))
+
+
+def _laplace_noise(scale: float) -> _AdditiveNoise:
+    return _AdditiveNoise(
+        name="laplace",
+        sample=lambda rng, shape: rng.laplace(0, scale, shape),
+        log_density=lambda noise: -np.abs(noise) / scale - np.log(2 * scale),
+        slope=lambda noise: np.full_like(noise, 1 / scale),
+        distance=_l1_norm,
+    )
+
+
+def _gaussian_noise(scale: float) -> _AdditiveNoise:
+    return _AdditiveNoise(
+        name="gaussian",
+        sample=lambda rng, shape: rng.normal(0, scale, shape),
+        log_density=lambda noise: -((noise / scale) ** 2) / 2 - np.log(scale) - _LOG_SQRT_2PI,
+        slope=lambda noise: np.abs(noise) / scale / scale,
+        distance=_l2_norm,
+        deviation=scale,
+    )
+
+
+def _discrete_laplace_noise(scale: float) -> _AdditiveNoise:
+    success = -np.expm1(-1 / scale)
+    return _AdditiveNoise(
+        name="integer laplace",
+        sample=lambda rng, shape: rng.geometric(success, shape) - rng.geometric(success, shape),
+        log_density=lambda noise: -np.abs(noise) / scale + np.log(np.tanh(0.5 / scale)),
+        slope=lambda noise: np.full_like(noise, 1 / scale),
+        distance=_l1_norm,
+    )
+
+
 class Hooks:
     """Mechanisms for a learner that is to be audited.
 
@@ -80,15 +161,15 @@ class Hooks:
     Attributes:
         public: a NumPy generator whose numbers do not depend on the table, for public randomness.
         calls: the draws so far.
-        uncompared: what of the values without noise could not be compared with the run's.
+        uncompared: which parts of values without noise could not be compared with the run's.
     """
 
     def __init__(self, seed: int = 0, recorded: list[Call] | None = None):
         """Hooks of a run, or of its replay.
 
         Args:
-            seed: of the noise and of what is public.
-            recorded: the calls of a run whose outputs are to be put out again; None for fresh ones.
+            seed: of the noise and of the public randomness.
+            recorded: the calls of a run whose outputs the hooks return again; None for fresh draws.
         """
         self.public = np.random.default_rng([seed, 0])
         self._noise, self._recorded = np.random.default_rng([seed, 1]), recorded
@@ -96,70 +177,68 @@ class Hooks:
         self.uncompared: list[str] = []
 
     @property
-    def public_taken(self) -> Any:
-        """How far the public randomness was read; two of one seed are equal if it is the same."""
+    def public_state(self) -> Any:
+        """The state of `public`; equal for two hooks of one seed that drew as many numbers."""
         return self.public.bit_generator.state
 
     def laplace(self, value: Any, sensitivity: float, scale: float, name: str = "") -> Any:
         """The value with Laplace noise of a scale; the sensitivity is in the L1 norm."""
-        draw = lambda rng, size: rng.laplace(0, scale, size)  # noqa: E731
-        density = lambda moved: -np.abs(moved) / scale - np.log(2 * scale)  # noqa: E731
-        slope = lambda moved: np.full_like(moved, 1 / scale)  # noqa: E731
-        return self._added("laplace", value, sensitivity, draw, (density, slope), _l1, name)
+        return self._add_noise(_laplace_noise(scale), value, sensitivity, name)
 
     def gaussian(self, value: Any, sensitivity: float, scale: float, name: str = "") -> Any:
         """The value with Gaussian noise of a standard deviation; the sensitivity is in L2."""
-        draw = lambda rng, size: rng.normal(0, scale, size)  # noqa: E731
-        density = lambda moved: -((moved / scale) ** 2) / 2 - np.log(scale) - _HALF_LOG  # noqa: E731
-        slope = lambda moved: np.abs(moved) / scale / scale  # noqa: E731
-        found = self._added("gaussian", value, sensitivity, draw, (density, slope), _l2, name)
-        self.calls[-1] = self.calls[-1]._replace(deviation=scale)
-        return found
+        return self._add_noise(_gaussian_noise(scale), value, sensitivity, name)
 
     def integer_laplace(self, value: Any, sensitivity: float, scale: float, name: str = "") -> Any:
         """Whole numbers with discrete Laplace noise, of densities in proportion to e^-|k| / scale.
 
         The sensitivity is in the L1 norm.
         """
-        ends = -np.expm1(-1 / scale)
-        draw = lambda rng, size: rng.geometric(ends, size) - rng.geometric(ends, size)  # noqa: E731
-        density = lambda moved: -np.abs(moved) / scale + np.log(np.tanh(0.5 / scale))  # noqa: E731
-        slope = lambda moved: np.full_like(moved, 1 / scale)  # noqa: E731
-        given, both = np.rint(np.asarray(value, float)), (density, slope)
-        return self._added("integer laplace", given, sensitivity, draw, both, _l1, name)
+        integers = np.rint(np.asarray(value, float))
+        return self._add_noise(_discrete_laplace_noise(scale), integers, sensitivity, name)
 
     def choose(self, scores: Any, sensitivity: float, epsilon: float, name: str = "") -> int:
-        """A place, with a chance in proportion to e^(epsilon score / (2 sensitivity)).
+        """An index, with a probability in proportion to e^(epsilon score / (2 sensitivity)).
 
-        This is the exponential mechanism; each score may move by the sensitivity.
+        This is the exponential mechanism; each score may change by the sensitivity.
         """
-        given = np.asarray(scores, float)
-        below = epsilon * (given - np.max(given)) / (2 * sensitivity)
-        logs = below - special.logsumexp(below)
-        draw = lambda: np.asarray(self._noise.choice(len(logs), p=np.exp(logs)))  # noqa: E731
-        finite = given[np.isfinite(given)]
-        off = np.max(np.spacing(np.abs(finite)), initial=0.0) * epsilon / (2 * sensitivity)
-        found = self._called(
-            "choose",
-            given,
-            sensitivity,
-            _max_moved,
-            name,
-            draw,
-            lambda k: logs[k],
-            lambda k: 2 * off + _UNIT * (abs(logs[k]) + 1),
+        scores = np.asarray(scores, float)
+        logits = epsilon * (scores - np.max(scores)) / (2 * sensitivity)
+        log_pmf = logits - special.logsumexp(logits)
+        finite_scores = scores[np.isfinite(scores)]
+        spacing = np.max(np.spacing(np.abs(finite_scores)), initial=0.0)
+        score_error = spacing * epsilon / (2 * sensitivity)
+        return int(
+            self._call(
+                name=f"choose {name}".strip(),
+                value=scores,
+                sensitivity=sensitivity,
+                distance=_max_norm,
+                draw=lambda: np.asarray(self._noise.choice(len(log_pmf), p=np.exp(log_pmf))),
+                log_density=lambda index: log_pmf[index],
+                rounding=lambda index: 2 * score_error + _UNIT * (abs(log_pmf[index]) + 1),
+            )
         )
-        return int(found)
 
     def respond(self, bit: bool, epsilon: float, name: str = "") -> bool:
         """The bit, or with a chance of 1 / (1 + e^epsilon) the other: randomized response."""
-        lie = float(special.expit(-epsilon))
-        draw = lambda: np.asarray(bool(bit) ^ (self._noise.random() < lie))  # noqa: E731
-        # The log of 1 / (1 + e^-epsilon) or of 1 / (1 + e^epsilon); 1 - lie would cancel.
-        chance = lambda out: -np.logaddexp(0.0, -epsilon if out == bool(bit) else epsilon)  # noqa: E731
-        off = lambda out: _UNIT * abs(chance(out))  # noqa: E731
-        value = np.asarray(bool(bit))
-        return bool(self._called("respond", value, 1.0, _max_moved, name, draw, chance, off))
+        truth, flip_probability = bool(bit), float(special.expit(-epsilon))
+
+        def log_probability(response: np.ndarray) -> float:
+            # The log of 1 / (1 + e^-epsilon) or of 1 / (1 + e^epsilon), without cancellation.
+            return -np.logaddexp(0.0, -epsilon if response == truth else epsilon)
+
+        return bool(
+            self._call(
+                name=f"respond {name}".strip(),
+                value=np.asarray(truth),
+                sensitivity=1.0,
+                distance=_max_norm,
+                draw=lambda: np.asarray(truth ^ (self._noise.random() < flip_probability)),
+                log_density=log_probability,
+                rounding=lambda response: _UNIT * abs(log_probability(response)),
+            )
+        )
 
     def custom(
         self,
@@ -169,269 +248,359 @@ class Hooks:
         sensitivity: float = np.nan,
         name: str = "custom",
     ) -> Any:
-        """A mechanism of one's own: how it draws, and the log density of what it draws.
+        """A mechanism of one's own: how it draws, and the log density of its outputs.
 
         Args:
-            value: what it is about, for the report.
+            value: the private value, for the report.
             draw: generator -> output.
             log_density: output -> its log density or log probability.
-            sensitivity: how far the value may move in the L2 norm; NaN for no check.
+            sensitivity: how far the value may change in the L2 norm; NaN for no check.
             name: of the draw.
 
-        A log density counts as off by a few roundings of its own size. Where it loses more, as
-        through the difference of large numbers, the caller's claim must leave room for it.
+        The audit assumes a rounding error of a few units of a log density's own size. Where it
+        loses more, as through the difference of large numbers, the caller's claim must leave room
+        for it.
         """
-        drawn = lambda: np.asarray(draw(self._noise))  # noqa: E731
-        off = lambda out: _UNIT * (abs(float(log_density(out))) + 1)  # noqa: E731
-        given = np.asarray(value)
-        return self._called(name, given, sensitivity, _l2, "", drawn, log_density, off)
+        return self._call(
+            name=name.strip(),
+            value=np.asarray(value),
+            sensitivity=sensitivity,
+            distance=_l2_norm,
+            draw=lambda: np.asarray(draw(self._noise)),
+            log_density=log_density,
+            rounding=lambda output: _UNIT * (abs(float(log_density(output))) + 1),
+        )
 
     def exactly(self, value: Any, name: str = "") -> Any:
-        """The value itself: what is released, or decided by, without noise.
+        """The value itself, which is released, or decides something, without noise.
 
-        If it holds something else on the neighbour, one run tells the tables apart. Objects are
-        compared by what they hold (`contents`), and what cannot be compared is reported.
+        If it holds something else on the neighbour, one run distinguishes the tables. Objects are
+        compared by what they hold (`contents`), and the audit reports what it cannot compare.
         """
-        given, place, now = np.asarray(value), len(self.calls), contents_of(value, _OPAQUE)
+        array, number = np.asarray(value), len(self.calls)
+        contents = contents_of(value, _OPAQUE_TYPES)
 
-        def same(_: np.ndarray) -> float:
-            before = now if self._recorded is None else self._recorded[place].contents
-            assert before is not None  # as the draw has the name of this one
-            self.uncompared += uncompared_parts(before, now)
-            return -LARGE if different_parts(before, now) else 0.0
+        def log_density(_: np.ndarray) -> float:
+            recorded = contents if self._recorded is None else self._recorded[number].contents
+            assert recorded is not None  # since the recorded draw has the name of this one
+            self.uncompared += uncompared_parts(recorded, contents)
+            return -LARGE if different_parts(recorded, contents) else 0.0
 
-        found = self._called("exactly", given, 0.0, _max_moved, name, lambda: given, same)
-        self.calls[-1] = self.calls[-1]._replace(contents=now)
-        return found
+        output = self._call(
+            name=f"exactly {name}".strip(),
+            value=array,
+            sensitivity=0.0,
+            distance=_max_norm,
+            draw=lambda: array,
+            log_density=log_density,
+        )
+        self.calls[-1] = self.calls[-1]._replace(contents=contents)
+        return output
 
-    def _added(
+    def _add_noise(
+        self, noise: _AdditiveNoise, value: Any, sensitivity: float, name: str
+    ) -> np.ndarray:
+        """The value with noise, as a draw of the run."""
+        array = np.asarray(value, float)
+        output = self._call(
+            name=f"{noise.name} {name}".strip(),
+            value=array,
+            sensitivity=sensitivity,
+            distance=noise.distance,
+            draw=lambda: array + noise.sample(self._noise, array.shape),
+            log_density=lambda output: noise.log_density_of_output(output, array),
+            rounding=lambda output: noise.rounding(output, array),
+        )
+        self.calls[-1] = self.calls[-1]._replace(deviation=noise.deviation)
+        return output
+
+    def _call(
         self,
-        kind: str,
-        value: Any,
-        sensitivity: float,
-        noise: Callable[[np.random.Generator, Any], Any],
-        law: tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]],
-        distance: Callable[[np.ndarray], float],
+        *,
         name: str,
-    ) -> Any:
-        given, (density, slope) = np.asarray(value, float), law
-        draw = lambda: given + noise(self._noise, given.shape)  # noqa: E731
-
-        def sure(out: np.ndarray) -> float:
-            odd = ~(np.isfinite(given) & np.isfinite(out))
-            if not np.array_equal(out[odd], given[odd], equal_nan=True):
-                return -LARGE  # only one of the tables has a finite number there
-            return float(np.sum(density(np.where(odd, 0.0, out - np.where(odd, 0.0, given)))))
-
-        def rounding(out: np.ndarray) -> float:
-            """Of the difference of output and value, and of the density."""
-            finite = np.isfinite(given) & np.isfinite(out)
-            ours, theirs = np.where(finite, given, 0.0), np.where(finite, out, 0.0)
-            moved = theirs - ours
-            off = slope(moved) * np.spacing(np.maximum(np.abs(ours), np.abs(theirs)))
-            return float(np.sum(off + _UNIT * np.abs(density(moved))))
-
-        return self._called(kind, given, sensitivity, distance, name, draw, sure, rounding)
-
-    def _called(
-        self,
-        kind: str,
         value: np.ndarray,
         sensitivity: float,
         distance: Callable[[np.ndarray], float],
-        name: str,
         draw: Callable[[], np.ndarray],
         log_density: Callable[[np.ndarray], float],
-        rounding: Callable[[np.ndarray], float] = lambda out: 0.0,
-    ) -> Any:
-        place, words = len(self.calls), f"{kind} {name}".strip()
-        if self._recorded is None:
-            output = draw()
-        else:
-            known = self._recorded[place] if place < len(self._recorded) else None
-            if known is None or known.name != words or known.value.shape != value.shape:
-                raise DivergedError(words)
-            output = known.output
-        found = float(log_density(output))
-        # Copies, as a learner may write into what it gave and was given.
-        kept = np.array(value), np.array(output)
-        off = float(rounding(output)) if abs(found) < LARGE / 2 else 0.0
-        self.calls.append(Call(words, kept[0], sensitivity, distance, kept[1], found, rounding=off))
+        rounding: Callable[[np.ndarray], float] = lambda output: 0.0,
+    ) -> np.ndarray:
+        """The output of a draw, fresh or recorded, after a note of the call.
+
+        Raises:
+            DivergedError: if the run that is replayed had another draw here.
+        """
+        output = draw() if self._recorded is None else self._recorded_output(name, value.shape)
+        log_density_of_output = float(log_density(output))
+        is_possible = abs(log_density_of_output) < LARGE / 2
+        self.calls.append(
+            Call(
+                name=name,
+                value=np.array(value),  # copies, as a learner may write into both
+                sensitivity=sensitivity,
+                distance=distance,
+                output=np.array(output),
+                log_density=log_density_of_output,
+                rounding=float(rounding(output)) if is_possible else 0.0,
+            )
+        )
         return np.array(output)
 
-
-_OPAQUE = (Hooks,)
-"""Hooks are the audit's own, and no part of a release."""
-
-
-def _l1(moved: np.ndarray) -> float:
-    return float(np.sum(np.abs(moved)))
-
-
-def _l2(moved: np.ndarray) -> float:
-    return float(np.sqrt(np.sum(moved**2)))
+    def _recorded_output(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """The output of the next draw of the run that is replayed."""
+        assert self._recorded is not None
+        number = len(self.calls)
+        call = self._recorded[number] if number < len(self._recorded) else None
+        if call is None or call.name != name or call.value.shape != shape:
+            raise DivergedError(name)
+        return call.output
 
 
-def _max_moved(moved: np.ndarray) -> float:
-    return float(np.max(np.abs(moved), initial=0.0))
+_OPAQUE_TYPES = (Hooks,)
+"""Hooks belong to the audit, and are no part of a release."""
 
 
-class Replayed(NamedTuple):
-    """A run on one table, and its replay on another.
+class ReplayResult(NamedTuple):
+    """A run on one table, compared with its replay on another.
 
     Attributes:
-        loss: log p(outputs | table) - log p(outputs | other), less what rounding may have added;
+        loss: log p(outputs | table) - log p(outputs | other), minus a bound on the rounding;
             `LARGE` where the replay diverged, or returned something else.
-        where: the draw that lost most, by its name and number.
-        moved: by how much more than its stated sensitivity a value moved at most, as a ratio.
-        steps: of each draw by how many deviations of Gaussian noise its value moved; NaN of a draw
-            with other noise, unless its likelihood did not change.
-        of_draws: the loss of the draws alone.
-        returned: the places where what was returned differs from what the replay returned.
+        where: the draw of the largest loss, by its number and name.
+        sensitivity_ratio: the largest ratio of a value's change to its stated sensitivity.
+        changes_in_deviations: for each draw, the change of its value in deviations of Gaussian
+            noise; NaN for a draw with other noise, unless its likelihood did not change.
+        loss_of_draws: the loss without what was returned.
+        differing_returns: the places where the run and the replay returned different parts.
         uncompared: what could not be compared, in words.
-        same_public: whether both tables took the same numbers of public randomness.
+        has_same_public: whether both tables took as many numbers of public randomness.
     """
 
     loss: float
     where: str
-    moved: float
-    steps: tuple[float, ...] = (np.nan,)
-    of_draws: float = LARGE
-    returned: frozenset[str] = frozenset()
+    sensitivity_ratio: float = 1.0
+    changes_in_deviations: tuple[float, ...] = (np.nan,)
+    loss_of_draws: float = LARGE
+    differing_returns: frozenset[str] = frozenset()
     uncompared: tuple[str, ...] = ()
-    same_public: bool = True
+    has_same_public: bool = True
 
 
-def replay_pair(learn: Learn, table: Any, other: Any, seed: int) -> Replayed:
-    """Run a learner on a table, and ask how likely its outputs were on another.
+def replay_pair(learn: Learn, table: Any, other: Any, seed: int) -> ReplayResult:
+    """Run a learner on a table, and compute how likely its outputs were on another.
 
     Raises:
         ValueError: for a density that is not a number.
     """
     run = Hooks(seed)
-    released = contents_of(learn(table, run), _OPAQUE)
+    released = contents_of(learn(table, run), _OPAQUE_TYPES)
     return _replay_on(learn, other, seed, run, released)
 
 
-def _replay_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Contents) -> Replayed:
+def _replay_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Contents) -> ReplayResult:
     """The replay of a run on another table."""
-    again = Hooks(seed, run.calls)
+    replay = Hooks(seed, run.calls)
     try:
-        replay = contents_of(learn(other, again), _OPAQUE)
+        replayed = contents_of(learn(other, replay), _OPAQUE_TYPES)
     except DivergedError as other_draw:
-        return Replayed(LARGE, f"draw {len(again.calls)}: only one table asks for {other_draw}", 1)
-    if len(again.calls) < len(run.calls):
-        return Replayed(LARGE, f"the end: only one table asks for {len(run.calls)} draws", 1)
-    losses, rounding, moved, steps = [], 0.0, [0.0], []
-    for one, two in zip(run.calls, again.calls, strict=True):
-        losses.append(one.log_density - two.log_density)
-        far = _changed_parts(one, two)
-        if losses[-1] or far:
-            rounding += one.rounding + two.rounding + _UNIT * abs(losses[-1])
-        if far > 0 and not np.isnan(one.sensitivity):
-            moved.append(far / one.sensitivity if one.sensitivity > 0 else np.inf)
-        same = one.deviation == two.deviation or losses[-1] == 0
-        steps.append(far / one.deviation if same and losses[-1] else 0.0 if same else np.nan)
+        where = f"draw {len(replay.calls)}: only one table asks for {other_draw}"
+        return ReplayResult(loss=LARGE, where=where)
+    if len(replay.calls) < len(run.calls):
+        where = f"the end: only one table asks for {len(run.calls)} draws"
+        return ReplayResult(loss=LARGE, where=where)
+
+    differences = [_compare_calls(*calls) for calls in zip(run.calls, replay.calls, strict=True)]
+    losses = [difference.loss for difference in differences]
     if np.isnan(losses).any():
         raise ValueError("a log density is not a number; the audit cannot judge this learner")
     worst = int(np.argmax(np.abs(losses))) if losses else 0
     name = run.calls[worst].name if losses else "nothing"
-    loss, returned = float(np.sum(losses)) - rounding, different_parts(released, replay)
-    return Replayed(
-        LARGE if returned else loss,
-        f"draw {worst} ({name})",
-        max(moved),
-        tuple(steps),
-        loss,
-        returned,
-        (*again.uncompared, *uncompared_parts(released, replay)),
-        run.public_taken == again.public_taken,
+    rounding = sum((difference.rounding for difference in differences), 0.0)
+    loss_of_draws = float(np.sum(losses)) - rounding
+    differing_returns = different_parts(released, replayed)
+    return ReplayResult(
+        loss=LARGE if differing_returns else loss_of_draws,
+        where=f"draw {worst} ({name})",
+        sensitivity_ratio=max([0.0, *(difference.sensitivity_ratio for difference in differences)]),
+        changes_in_deviations=tuple(difference.in_deviations for difference in differences),
+        loss_of_draws=loss_of_draws,
+        differing_returns=differing_returns,
+        uncompared=(*replay.uncompared, *uncompared_parts(released, replayed)),
+        has_same_public=run.public_state == replay.public_state,
     )
 
 
-def _changed_parts(one: Call, two: Call) -> float:
-    """How far the value of a draw moved; infinite if it is no number, and is another."""
-    if not all(each.value.dtype.kind in "biuf" for each in (one, two)):
-        return 0.0 if one.log_density == two.log_density else np.inf
-    both = np.asarray(one.value, float), np.asarray(two.value, float)
+class _CallDifference(NamedTuple):
+    """How a draw of a run differs from the same draw of a replay.
+
+    Attributes:
+        loss: the log density of the run minus that of the replay.
+        rounding: a bound on the rounding error of the loss; 0 if nothing differs.
+        sensitivity_ratio: the ratio of the value's change to its stated sensitivity; 0 if it has
+            not changed, or the sensitivity is undeclared.
+        in_deviations: as an entry of `ReplayResult.changes_in_deviations`.
+    """
+
+    loss: float
+    rounding: float
+    sensitivity_ratio: float
+    in_deviations: float
+
+
+def _compare_calls(run_call: Call, replay_call: Call) -> _CallDifference:
+    """The difference between a draw of a run and of its replay."""
+    loss = run_call.log_density - replay_call.log_density
+    distance = _distance_of_values(run_call, replay_call)
+    rounding, ratio = 0.0, 0.0
+    if loss or distance:
+        rounding = run_call.rounding + replay_call.rounding + _UNIT * abs(loss)
+    if distance > 0 and not np.isnan(run_call.sensitivity):
+        ratio = distance / run_call.sensitivity if run_call.sensitivity > 0 else np.inf
+    if loss == 0:
+        in_deviations = 0.0
+    elif run_call.deviation == replay_call.deviation:
+        in_deviations = distance / run_call.deviation
+    else:
+        in_deviations = np.nan
+    return _CallDifference(loss, rounding, ratio, in_deviations)
+
+
+def _distance_of_values(run_call: Call, replay_call: Call) -> float:
+    """How far the value of a draw moved; infinite if it is no number, and has changed."""
+    if not all(call.value.dtype.kind in "biuf" for call in (run_call, replay_call)):
+        return 0.0 if run_call.log_density == replay_call.log_density else np.inf
+    value, other_value = np.asarray(run_call.value, float), np.asarray(replay_call.value, float)
     with np.errstate(invalid="ignore"):
-        far = one.distance(np.where(np.isnan(both[0]) & np.isnan(both[1]), 0.0, both[0] - both[1]))
-    return np.inf if np.isnan(far) else far
+        difference = np.where(np.isnan(value) & np.isnan(other_value), 0.0, value - other_value)
+        distance = run_call.distance(difference)
+    return np.inf if np.isnan(distance) else distance
+
+
+class _ControlledReplay(NamedTuple):
+    """What one of many replays of a run shows.
+
+    Attributes:
+        contents: of the returned object; None if the replay diverged.
+        log_densities: of the draws; None if the replay diverged.
+    """
+
+    contents: Contents | None
+    log_densities: tuple[float, ...] | None
+
+
+class _ReplaysByTable(NamedTuple):
+    """Many replays of one run.
+
+    Attributes:
+        on_table: on the table of the run.
+        on_other: on the other table.
+    """
+
+    on_table: list[_ControlledReplay]
+    on_other: list[_ControlledReplay]
 
 
 class _Controls(NamedTuple):
-    """What many replays of one run say of its cause.
+    """What many replays of one run say of the cause of a difference.
 
     Attributes:
-        repeat: whether the table repeats its draws in every replay, and the other table its own.
-        loss: of the draws of the run, as `Replayed.of_draws` but for rounding.
-        leaks: the places of what is returned where all replays on one table are alike, and differ
-            from all on the other.
+        has_repeated: whether each table repeats its draws in every replay.
+        loss: of the draws of the run, as `ReplayResult.loss_of_draws` but for rounding.
+        leaks: the places of the returned object where all replays on one table are alike, and
+            differ from all on the other.
     """
 
-    repeat: bool
+    has_repeated: bool
     loss: float
     leaks: frozenset[str]
 
 
-def _controls(learn: Learn, table: Any, other: Any, seed: int) -> _Controls:
+def _replay_controls(learn: Learn, table: Any, other: Any, seed: int) -> _Controls:
     """Replay one run on its own table and on the other, in a mixed order.
 
-    Every other replay is on a copy, so that what follows from the address of a table, and not from
+    Every second replay is on a copy, so that what follows from the address of a table, and not from
     its rows, does not repeat.
 
     A difference between the tables says nothing if the same table differs from itself.
     """
     run = Hooks(seed)
     learn(table, run)
+    on_table, on_other = _replay_in_mixed_order(learn, table=table, other=other, seed=seed, run=run)
+
+    rounding = sum(call.rounding for call in run.calls)
+    log_densities = tuple(call.log_density for call in run.calls)
+    log_densities_on_other = on_other[0].log_densities
+    has_repeated = all(
+        _are_close(replay.log_densities, expected, rounding)
+        for replays, expected in ((on_table, log_densities), (on_other, log_densities_on_other))
+        for replay in replays
+    )
+    loss = LARGE
+    if log_densities_on_other is not None and len(log_densities_on_other) == len(log_densities):
+        loss = float(np.sum(np.subtract(log_densities, log_densities_on_other)))
+    return _Controls(has_repeated=has_repeated, loss=loss, leaks=_find_leaks(on_table, on_other))
+
+
+def _replay_in_mixed_order(
+    learn: Learn, *, table: Any, other: Any, seed: int, run: Hooks
+) -> _ReplaysByTable:
+    """`CONTROLS` replays of a run on its own table, and as many on the other."""
     order = np.random.default_rng([seed, 3]).permutation(np.arange(2 * CONTROLS) % 2)
     tables, copies = (table, other), []  # copies are kept, so that no two have one address
-    seen: tuple[list, list] = ([], [])
+    replays = _ReplaysByTable(on_table=[], on_other=[])
     for side in order.tolist():
-        again = Hooks(seed, run.calls)
+        hooks = Hooks(seed, run.calls)
         try:
-            copies.append(_copy_table(tables[side]) if len(seen[side]) % 2 else tables[side])
-            contents = contents_of(learn(copies[-1], again), _OPAQUE)
-            draws = tuple(call.log_density for call in again.calls)
+            is_copied = len(replays[side]) % 2
+            copies.append(_copy_table(tables[side]) if is_copied else tables[side])
+            contents = contents_of(learn(copies[-1], hooks), _OPAQUE_TYPES)
+            log_densities = tuple(call.log_density for call in hooks.calls)
         except DivergedError:
-            contents, draws = None, None
-        seen[side].append((contents, draws))
-    off = sum(call.rounding for call in run.calls)
-    ran = tuple(call.log_density for call in run.calls)
-    repeat = all(_are_close(draws, ran, off) for _, draws in seen[0])
-    repeat &= all(_are_close(draws, seen[1][0][1], off) for _, draws in seen[1])
-    theirs = seen[1][0][1]
-    loss = LARGE
-    if theirs is not None and len(theirs) == len(ran):
-        loss = float(np.sum(np.subtract(ran, theirs)))
-    returned = [[contents for contents, _ in each] for each in seen]
-    if any(contents is None for each in returned for contents in each):
-        return _Controls(repeat, loss, frozenset())
-    own, others = returned
-    leaks = different_parts(own[0], others[0])
-    for each in returned:
-        for contents in each:
-            leaks -= different_parts(each[0], contents)
-    return _Controls(repeat, loss, leaks)
+            contents, log_densities = None, None
+        replays[side].append(_ControlledReplay(contents, log_densities))
+    return replays
+
+
+def _find_leaks(
+    on_table: list[_ControlledReplay], on_other: list[_ControlledReplay]
+) -> frozenset[str]:
+    """The leaks of `_Controls`; none if a replay diverged."""
+    contents, other_contents = (
+        [replay.contents for replay in replays if replay.contents is not None]
+        for replays in (on_table, on_other)
+    )
+    if len(contents) < len(on_table) or len(other_contents) < len(on_other):
+        return frozenset()
+    leaks = different_parts(contents[0], other_contents[0])
+    for repeated in (contents, other_contents):
+        for later in repeated:
+            leaks -= different_parts(repeated[0], later)
+    return leaks
 
 
 def _copy_table(table: Any) -> Any:
     """A copy of a table; the table itself, if it cannot be copied."""
     try:
         return copy.deepcopy(table)
-    except Exception:  # whatever a class of the caller's raises
+    except Exception:  # a class of the caller's may raise anything
         return table
 
 
-def _are_close(one: tuple | None, two: tuple | None, off: float) -> bool:
-    """Whether two replays asked for the same draws, with the same chances up to rounding."""
-    if one is None or two is None:
-        return one is two
-    return len(one) == len(two) and bool(np.all(np.abs(np.subtract(one, two)) <= 2 * off))
+def _are_close(
+    log_densities: tuple[float, ...] | None,
+    expected: tuple[float, ...] | None,
+    rounding: float,
+) -> bool:
+    """Whether two replays asked for the same draws, with the same densities up to rounding."""
+    if log_densities is None or expected is None:
+        return log_densities is expected
+    if len(log_densities) != len(expected):
+        return False
+    return bool(np.all(np.abs(np.subtract(log_densities, expected)) <= 2 * rounding))
 
 
-def _returned_at(places: frozenset[str]) -> str:
-    """Words for the first of some places of what is returned."""
+def _words_for_place(places: frozenset[str]) -> str:
+    """Words for the first of some places of the returned object."""
     first = min(places)
     return f"what is returned at {first}" if first else "what is returned"
 
@@ -447,12 +616,12 @@ def grey(
     seed: int = 0,
     confidence: float = CONFIDENCE,
 ) -> Bound:
-    """A lower bound on what a learner spends, from exact log ratios of likelihoods.
+    """A lower bound on the epsilon and mu of a learner, from exact log ratios of likelihoods.
 
     For a pure claim the largest loss is a certificate: an output that one table makes more likely
-    by that factor. With a delta, chances are bounded (`bounds.lower_bounds`). What a learner
-    returns must follow from its draws, so what differs there without a draw is a leak. It is
-    compared by what it holds (`contents`), and the bound names what could not be compared.
+    by that factor. With a delta, chances are bounded (`bounds.lower_bounds`). The returned object
+    must follow from the draws alone, so a difference there without a draw is a leak. Objects are
+    compared by what they hold (`contents`), and the bound names what could not be compared.
 
     Before a loss counts, its run is replayed 20 times on each table. If a table does not repeat
     itself, then the learner has other randomness than the hooks', or changes its table, and a
@@ -462,77 +631,105 @@ def grey(
         learn: (table, hooks) -> anything. All of its randomness must come from the hooks, and it
             must leave the table as it is.
         table: in any form that `learn` reads.
-        neighbour: likewise. What is found about two private tables is itself private.
+        neighbour: likewise. The result of an audit of two private tables is itself private.
         claim: (epsilon, delta) that the learner states.
-        fixed: whether no draw's value, noise or number of places follows earlier outputs, as the
-            caller knows. Where all draws that tell the tables apart are Gaussian, mu is then the
-            root of the sum of squares of their moves in deviations, for certain.
+        fixed: whether the caller knows that no draw's value, noise or number of places follows from
+            earlier outputs. Where all draws that distinguish the tables are Gaussian, mu is then
+            the root of the sum of squares of their changes in deviations, for certain.
         runs: how many, at least 8; half of them on each table.
         seed: of the first run.
         confidence: in (0, 1).
     """
-    half = max(runs // 2, 4)
-    asked = [(table, neighbour, seed + k) for k in range(half)]
-    asked += [(neighbour, table, seed + half + k) for k in range(half)]
-    found = [replay_pair(learn, *each) for each in asked]
+    runs_on_each = max(runs // 2, 4)
+    pairs = [(table, neighbour, seed + k) for k in range(runs_on_each)]
+    pairs += [(neighbour, table, seed + runs_on_each + k) for k in range(runs_on_each)]
+    results = [replay_pair(learn, *pair) for pair in pairs]
+    void_bound = Bound(
+        level="grey box",
+        claim=claim,
+        epsilon=0.0,
+        mu=0.0,
+        confidence=confidence,
+        runs=2 * runs_on_each,
+        where="nothing",
+    )
 
     # Fewer rows may ask for fewer public numbers, as a permutation of rows does. What is drawn or
     # returned after that differs, though it may be as likely on both tables.
-    if not all(run.same_public for run in found):
-        told = "anything: one table takes other numbers of hooks.public than the other does, so "
-        told += "runs on both are not alike; take as many whatever the rows are"
-        return Bound("grey box", claim, 0.0, 0.0, confidence, 2 * half, "nothing", uncompared=told)
+    if not all(result.has_same_public for result in results):
+        return void_bound._replace(
+            uncompared="anything: one table takes other numbers of hooks.public than the other "
+            "does, so runs on both are not alike; take as many whatever the rows are"
+        )
 
-    # What is returned differs for certain, or says nothing.
-    uncompared = list(dict.fromkeys(words for run in found for words in run.uncompared))
-    suspects = [number for number, run in enumerate(found) if run.returned]
+    # A difference of what is returned is a certain leak, or says nothing.
+    suspects = [number for number, result in enumerate(results) if result.differing_returns]
     leaks: frozenset[str] = frozenset()
-    for number in suspects[:_SUSPECTS]:
-        leaks = leaks or _controls(learn, *asked[number]).leaks
+    for number in suspects[:_MAX_SUSPECTS]:
+        leaks = leaks or _replay_controls(learn, *pairs[number]).leaks
+    uncompared = list(dict.fromkeys(words for result in results for words in result.uncompared))
     if suspects and not leaks:
-        at = _returned_at(found[suspects[0]].returned)
-        uncompared.insert(0, f"{at}, which one table does not repeat")
-    for number, run in enumerate(found):
-        if run.returned and not run.returned & leaks:
-            found[number] = run._replace(loss=run.of_draws)
-        elif run.returned:
-            at = _returned_at(run.returned & leaks)
-            where = f"{at}: it follows private rows beside all draws"
-            found[number] = run._replace(where=where, moved=1.0, steps=(np.nan,))
-    told = "; ".join(uncompared[:3]) + ("; and more" if uncompared[3:] else "")
+        place = _words_for_place(results[suspects[0]].differing_returns)
+        uncompared.insert(0, f"{place}, which one table does not repeat")
+    results = [_with_leaks_alone(result, leaks) for result in results]
 
-    worst = max(range(len(found)), key=lambda number: found[number].loss)
-    control = _controls(learn, *asked[worst]) if found[worst].loss > 0 and not leaks else None
-    if control and not (control.repeat and control.loss >= found[worst].loss):
-        told = "the draws, which one table does not repeat: they have other randomness than the "
-        told += "hooks', or the learner changes its table"
-        return Bound("grey box", claim, 0.0, 0.0, confidence, 2 * half, "nothing", uncompared=told)
+    # The draws of the largest loss must repeat.
+    worst = max(range(len(results)), key=lambda number: results[number].loss)
+    worst_result = results[worst]
+    control = None
+    if worst_result.loss > 0 and not leaks:
+        control = _replay_controls(learn, *pairs[worst])
+    if control and not (control.has_repeated and control.loss >= worst_result.loss):
+        return void_bound._replace(
+            uncompared="the draws, which one table does not repeat: they have other randomness "
+            "than the hooks', or the learner changes its table"
+        )
 
-    here, there = found[:half], found[half:]
-    losses = np.array([run.loss for run in here]), -np.array([run.loss for run in there])
-    scores = RunScores(*losses)
+    losses = np.array([result.loss for result in results])
+    scores = RunScores(on_table=losses[:runs_on_each], on_neighbour=-losses[runs_on_each:])
     lower = lower_bounds(*scores.halves(), delta=claim[1], confidence=confidence, exact=True)
-    epsilon, mu = lower.epsilon, lower.mu
-    where = found[worst].where
-    if found[worst].moved > 1 + 1e-9:
-        where += f", where a value moved {found[worst].moved:.3g} times its stated sensitivity"
+    epsilon, mu, is_certain = lower.epsilon, lower.mu, claim[1] == 0
     if claim[1] == 0:
-        largest = max(found[worst].loss, 0.0)
-        epsilon = np.inf if largest >= LARGE / 2 else largest
-    certain, steps = claim[1] == 0, {tuple(np.round(run.steps, 9)) for run in found}
-    spent = min(float(np.linalg.norm(run.steps)) for run in found) * (1 - _UNIT)
-    if fixed and len(steps) == 1 and not np.isnan(spent):
-        mu, certain = spent, True
+        epsilon = np.inf if worst_result.loss >= LARGE / 2 else max(worst_result.loss, 0.0)
+    fixed_mu = _mu_of_fixed_draws(results) if fixed else None
+    if fixed_mu is not None:
+        mu, is_certain = fixed_mu, True
         epsilon = gdp_epsilon(mu, claim[1]) if claim[1] else epsilon
-    return Bound(
-        level="grey box",
-        claim=claim,
+    return void_bound._replace(
         epsilon=epsilon,
         mu=mu,
-        confidence=confidence,
-        runs=2 * half,
-        where=where,
+        where=_where_of_result(worst_result),
         curve=lower.curve,
-        certain=certain,
-        uncompared=told,
+        certain=is_certain,
+        uncompared="; ".join(uncompared[:3]) + ("; and more" if uncompared[3:] else ""),
     )
+
+
+def _with_leaks_alone(result: ReplayResult, leaks: frozenset[str]) -> ReplayResult:
+    """The result, in which no difference of what was returned counts but a leak."""
+    if not result.differing_returns:
+        return result
+    if not result.differing_returns & leaks:
+        return result._replace(loss=result.loss_of_draws)
+    place = _words_for_place(result.differing_returns & leaks)
+    return result._replace(
+        where=f"{place}: it follows private rows beside all draws",
+        sensitivity_ratio=1.0,
+        changes_in_deviations=(np.nan,),
+    )
+
+
+def _where_of_result(result: ReplayResult) -> str:
+    """Words for where the loss of a result comes from."""
+    if result.sensitivity_ratio <= 1 + 1e-9:
+        return result.where
+    ratio = f"{result.sensitivity_ratio:.3g}"
+    return f"{result.where}, where a value moved {ratio} times its stated sensitivity"
+
+
+def _mu_of_fixed_draws(results: list[ReplayResult]) -> float | None:
+    """The mu of draws that change alike in every run; None unless they do and are Gaussian."""
+    changes = {tuple(np.round(result.changes_in_deviations, 9)) for result in results}
+    norms = [float(np.linalg.norm(result.changes_in_deviations)) for result in results]
+    mu = min(norms) * (1 - _UNIT)
+    return mu if len(changes) == 1 and not np.isnan(mu) else None

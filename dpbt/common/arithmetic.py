@@ -1,9 +1,10 @@
-"""Arithmetic of NumPy and JAX arrays alike, whose last bit does not depend on what is around it.
+"""Arithmetic of NumPy and JAX arrays alike, whose last bit is the same in every program.
 
-Functions find the namespace of their arrays, so what is written once runs on both. JAX is never
-imported here, but for arrays of it.
+Functions look up the namespace of their arrays, so that code which is written once runs on both.
+JAX is imported only for arrays of it.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from types import ModuleType
@@ -17,7 +18,7 @@ Array = Any
 LN2 = math.log(2)
 """The natural logarithm of 2: nats in a bit."""
 
-_LARGEST = np.finfo(np.float32).max
+_MAX_FLOAT32 = np.finfo(np.float32).max
 
 
 def array_namespace(*arrays: Any) -> ModuleType:
@@ -27,47 +28,49 @@ def array_namespace(*arrays: Any) -> ModuleType:
         arrays: arrays, None, or tuples of these.
     """
     for array in arrays:
-        several = isinstance(array, tuple) and array_namespace(*array) is np
-        if not several and array is not None and not isinstance(array, np.ndarray):
+        is_numpy_tuple = isinstance(array, tuple) and array_namespace(*array) is np
+        if not is_numpy_tuple and array is not None and not isinstance(array, np.ndarray):
             import jax.numpy
 
             return jax.numpy
     return np
 
 
-def fold(step: Callable[[Any, Any], Any], start: Any, parts: Any, unroll: int = 1) -> Any:
-    """`step(... step(start, first part) ..., last part)`; a loop, or a scan of JAX.
+def fold(step: Callable[[Any, Any], Any], start: Any, items: Any, unroll: int = 1) -> Any:
+    """`step(... step(start, first item) ..., last item)`, by a loop or by a scan of JAX.
 
     Args:
-        step: (total, part) -> total.
-        start: the total of no parts.
-        parts: an array or a tuple of arrays, cut along their first axis. With JAX a pytree.
+        step: (total, item) -> total.
+        start: the total of no items.
+        items: an array or a tuple of arrays, whose first axis has the items. With JAX a pytree.
         unroll: of the scan.
     """
-    if array_namespace(start, parts) is not np:
+    if array_namespace(start, items) is not np:
         import jax
 
-        return jax.lax.scan(lambda *now: (step(*now), None), start, parts, unroll=unroll)[0]
+        return jax.lax.scan(
+            lambda total, item: (step(total, item), None), start, items, unroll=unroll
+        )[0]
 
-    several = isinstance(parts, tuple)
-    rebuilt = getattr(type(parts), "_make", tuple)
-    for part in zip(*parts, strict=True) if several else parts:
-        start = step(start, rebuilt(map(np.asarray, part)) if several else np.asarray(part))
-    return start
+    if not isinstance(items, tuple):
+        return functools.reduce(step, map(np.asarray, items), start)
+    as_tuple = getattr(type(items), "_make", tuple)
+    arrays = (as_tuple(map(np.asarray, item)) for item in zip(*items, strict=True))
+    return functools.reduce(step, arrays, start)
 
 
-def map_over_parts(function: Callable[[Any], Any], parts: Any) -> Any:
-    """`function` of each part, stacked; a loop, or a map of JAX, one part at a time.
+def map_over_first_axis(function: Callable[[Any], Any], arrays: Any) -> Any:
+    """`function` of each item, stacked, by a loop or by a map of JAX; one item at a time.
 
     Args:
-        function: part -> array.
-        parts: a tuple of arrays, cut along their first axis.
+        function: item -> array, where an item is a tuple with an entry of each array.
+        arrays: a tuple of arrays, whose first axis has the items.
     """
-    if array_namespace(parts) is not np:
+    if array_namespace(arrays) is not np:
         import jax
 
-        return jax.lax.map(function, parts)
-    return np.stack([function(part) for part in zip(*parts, strict=True)])
+        return jax.lax.map(function, arrays)
+    return np.stack([function(item) for item in zip(*arrays, strict=True)])
 
 
 def round_separately(product: Array) -> Array:
@@ -77,12 +80,12 @@ def round_separately(product: Array) -> Array:
     once. Whether it does so depends on the program around them. A fit in memory and a fit by blocks
     are different programs, and must agree on every bit.
     """
-    return array_namespace(product).clip(product, -_LARGEST, _LARGEST)
+    return array_namespace(product).clip(product, -_MAX_FLOAT32, _MAX_FLOAT32)
 
 
-def sum_in_order(parts: Array) -> Array:
-    """[...]: the sum over the first axis, one part after the other."""
-    return _reduce_first_axis(array_namespace(parts).add, parts)
+def sum_in_order(items: Array) -> Array:
+    """[...]: the sum over the first axis, one item after the other."""
+    return _reduce_first_axis(array_namespace(items).add, items)
 
 
 def softmax(scores: Array) -> Array:
@@ -91,23 +94,23 @@ def softmax(scores: Array) -> Array:
     Shares are in [0, 1] however numbers are rounded. Infinite scores count as the largest float32.
     A NaN among the scores of a row makes all its shares NaN.
     """
-    xp, finite = array_namespace(scores), round_separately(scores)
+    xp, finite = array_namespace(scores), round_separately(scores)  # the clip makes them finite
     largest = _reduce_first_axis(xp.maximum, finite)
     powers = round_separately(xp.exp(round_separately((finite - largest[None]) * np.float32(LN2))))
     # XLA makes this product of a division, in the programs where it sees the broadcast.
     return xp.clip(powers * round_separately(1 / sum_in_order(powers))[None], 0, 1)
 
 
-def _reduce_first_axis(operation: Callable[[Any, Any], Any], parts: Any) -> Any:
-    """[...]: an operation over the first axis, in its order.
+def _reduce_first_axis(operation: Callable[[Any, Any], Any], items: Any) -> Any:
+    """[...]: the first axis reduced by an operation, in its order.
 
     On CPUs, XLA's own reductions over a first axis are not vectorized and take ten times as long.
-    Without a loop, the time to compile explodes with the number of parts.
+    Without a loop, the time to compile explodes with the number of items.
     """
-    return fold(operation, parts[0], parts[1:], unroll=4)
+    return fold(operation, items[0], items[1:], unroll=4)
 
 
-# What losses say that the probability of a score is.
+# The probability of a score, by loss.
 
 
 def matsushita_probability(z: Array) -> Array:

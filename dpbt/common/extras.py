@@ -4,13 +4,13 @@ from importlib import import_module
 from types import ModuleType
 
 
-def import_extra(package: str, extra: str, what: str) -> ModuleType:
-    """A package of an extra.
+def import_extra(package: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import a package that an extra of dpbt installs.
 
     Args:
         package: its name.
-        extra: the extra that installs it.
-        what: what needs it, in a few words.
+        extra: the name of the extra.
+        purpose: what needs the package, in a few words for errors.
 
     Raises:
         ImportError: naming the extra, if the package is not installed. It is no
@@ -21,9 +21,9 @@ def import_extra(package: str, extra: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != package:  # the package is there, and lacks one of its own
             raise ImportError(
-                f"{what} needs {package}, which cannot be imported: {error}"
+                f"{purpose} needs {package}, which cannot be imported: {error}"
             ) from error
         raise ImportError(
-            f"{what} needs {package}, which the extra `{extra}` installs: "
+            f"{purpose} needs {package}, which the extra `{extra}` installs: "
             f"pip install 'dpbt[{extra}]'"
         ) from error

@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-_LONGEST = 100
-"""Most characters of a value in an error."""
+_MAX_SHOWN_LENGTH = 100
+"""The largest number of characters of a value that an error shows."""
 
 
 def show_value(value: object) -> str:
-    """`value` on one line, as errors show it.
+    """The text of `value` on one line, as errors show it.
 
     Numbers and arrays of NumPy and JAX are shown as plain numbers. A value whose text is longer
     than 100 characters, or has several lines, is shown by the name of its type.
     """
-    text = repr(_plain(value))
-    return text if len(text) <= _LONGEST and text.isprintable() else type(value).__name__
+    text = repr(_as_plain_numbers(value))
+    return text if len(text) <= _MAX_SHOWN_LENGTH and text.isprintable() else type(value).__name__
 
 
-def _plain(value: Any) -> Any:
+def _as_plain_numbers(value: Any) -> Any:
     """`value` with plain numbers in place of the numbers and arrays of NumPy and JAX."""
     if type(value) in (list, tuple):
-        entries = [_plain(entry) for entry in value]
+        entries = [_as_plain_numbers(entry) for entry in value]
         return entries if type(value) is list else tuple(entries)
     try:
         return getattr(value, "tolist", lambda: value)()
@@ -54,17 +54,17 @@ def check_floats(name: str, value: object) -> np.ndarray:
         ValueError: naming the parameter and what was given, if that is text, a Boolean, empty, or
             an object of another kind.
     """
-    array = _array(name, value)
+    array = _as_untraced_array(name, value)
     if array.dtype.kind not in "iuf" or array.size == 0:
         raise ValueError(f"{name} must be a number or an array of numbers, got {show_value(value)}")
     return array.astype(np.float64)
 
 
-def _array(name: str, value: object) -> np.ndarray:
-    """`value` as an array, of None for a ragged list.
+def _as_untraced_array(name: str, value: object) -> np.ndarray:
+    """`value` as an array; an array of None for a ragged list.
 
     Raises:
-        ValueError: for a traced array, whose numbers are not there to be checked or rounded.
+        ValueError: for a traced array, whose numbers cannot be checked or rounded yet.
     """
     if is_traced(value):
         raise ValueError(
@@ -78,31 +78,33 @@ def _array(name: str, value: object) -> np.ndarray:
 
 
 def is_traced(*values: object) -> bool:
-    """Whether one of some values is an array that JAX traces, under jit, vmap or grad."""
+    """Whether any of the values is an array that JAX traces, under jit, vmap or grad."""
     jax = sys.modules.get("jax")
     return jax is not None and any(isinstance(value, jax.core.Tracer) for value in values)
 
 
-def check_interval(name: str, value: object, interval: str, *, whole: bool = False) -> np.ndarray:
+def check_interval(
+    name: str, value: object, interval: str, *, whole_numbers: bool = False
+) -> np.ndarray:
     """`value` as float64, if every entry is in an interval.
 
     Args:
         name: of the parameter.
         value: a number or an array of numbers.
         interval: as in "[0, 1)", "(0, inf]".
-        whole: whether entries must be whole numbers, too.
+        whole_numbers: whether every entry must be a whole number, too.
 
     Raises:
         ValueError: naming the parameter, the interval and what was given.
     """
     array = check_floats(name, value)
     low, high = map(float, interval[1:-1].split(","))
-    good = (array >= low) & (array <= high)
-    good &= (array > low) | (interval[0] == "[")
-    good &= (array < high) | (interval[-1] == "]")
-    good &= (array == np.floor(array)) | (not whole)
-    if not good.all():
-        kind = "a whole number in" if whole else "in"
+    is_valid = (array >= low) & (array <= high)
+    is_valid &= (array > low) | (interval[0] == "[")
+    is_valid &= (array < high) | (interval[-1] == "]")
+    is_valid &= (array == np.floor(array)) | (not whole_numbers)
+    if not is_valid.all():
+        kind = "a whole number in" if whole_numbers else "in"
         raise ValueError(f"{name} must be {kind} {interval}, got {show_value(value)}")
     return array
 
@@ -110,29 +112,29 @@ def check_interval(name: str, value: object, interval: str, *, whole: bool = Fal
 _MAX_INT32 = 2**31 - 1
 
 
-def check_whole_number(name: str, value: ArrayLike, most: int = _MAX_INT32) -> int:
-    """`value`, if it is an integer from 1 to `most`.
+def check_positive_integer(name: str, value: ArrayLike, max_value: int = _MAX_INT32) -> int:
+    """`value`, if it is an integer from 1 to `max_value`.
 
     Raises:
         ValueError: naming the parameter and what was given.
     """
-    array = check_whole_numbers(name, value, most)
+    array = check_positive_integers(name, value, max_value)
     if array.ndim > 0:
         raise ValueError(f"{name} must be one integer of at least 1, got {show_value(value)}")
     return int(array)
 
 
-def check_whole_numbers(name: str, value: ArrayLike, most: int = _MAX_INT32) -> np.ndarray:
-    """`value` as an array of integers, if every entry is from 1 to `most`.
+def check_positive_integers(name: str, value: ArrayLike, max_value: int = _MAX_INT32) -> np.ndarray:
+    """`value` as an array of integers, if every entry is from 1 to `max_value`.
 
     Raises:
         ValueError: naming the parameter and what was given.
     """
-    array = _array(name, value)
+    array = _as_untraced_array(name, value)
     if array.dtype.kind not in "iu" or array.size == 0 or np.any(array < 1):
         raise ValueError(f"{name} must be an integer of at least 1, got {show_value(value)}")
-    if np.any(array > most):
-        raise ValueError(f"{name} must be at most {most}, got {show_value(value)}")
+    if np.any(array > max_value):
+        raise ValueError(f"{name} must be at most {max_value}, got {show_value(value)}")
     return array
 
 
@@ -146,18 +148,18 @@ def check_boolean(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be True or False, got {show_value(value)}")
 
 
-def check_choice(name: str, value: Any, known: Collection[str]) -> None:
-    """Check an option that is one of some names.
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Check an option that must be one of some names.
 
     Raises:
-        ValueError: naming the parameter, the known names and what was given.
+        ValueError: naming the parameter, the names and what was given.
     """
-    if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{name} must be one of {sorted(known)}, got {show_value(value)}")
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {sorted(choices)}, got {show_value(value)}")
 
 
-def warn_of_delta(delta: ArrayLike, rows: ArrayLike) -> None:
-    """Warn of a delta of 1 / rows or more, as it protects nobody; at the line that calls dpbt.
+def warn_of_large_delta(delta: ArrayLike, rows: ArrayLike) -> None:
+    """Warn of a delta of 1 / rows or more, which protects nobody; at the line that calls dpbt.
 
     Args:
         delta: of the guarantee.
@@ -165,16 +167,16 @@ def warn_of_delta(delta: ArrayLike, rows: ArrayLike) -> None:
     """
     deltas, bounds = np.broadcast_arrays(np.asarray(delta, np.float64), np.asarray(rows))
     worst = np.argmax(deltas * bounds)
-    given, count = float(deltas.flat[worst]), float(bounds.flat[worst])
-    if given * count < 1:
+    worst_delta, num_rows = float(deltas.flat[worst]), float(bounds.flat[worst])
+    if worst_delta * num_rows < 1:
         return
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("dpbt."):
         frame, level = frame.f_back, level + 1
     warnings.warn(
-        f"delta = {given:g} is 1 / rows or more, with rows = {count:.0f}: publishing each row with "
-        f"probability delta would keep this guarantee, and expose {given * count:.3g} rows on "
-        f"average; give a delta far below {1 / count:.2g}",
+        f"delta = {worst_delta:g} is 1 / rows or more, with rows = {num_rows:.0f}: publishing each "
+        f"row with probability delta would keep this guarantee, and expose "
+        f"{worst_delta * num_rows:.3g} rows on average; give a delta far below {1 / num_rows:.2g}",
         UserWarning,
         stacklevel=level,
     )

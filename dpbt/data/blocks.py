@@ -1,4 +1,4 @@
-"""Tables on disk, in blocks of rows: what is larger than memory is read a part at a time.
+"""Tables on disk, in blocks of rows, for rows that do not fit in memory.
 
 A folder holds one table, encoded as `dpbt.table` encodes it. `convert` writes it once, and every
 fit reads it in passes. The folder is as private as the rows: only its owner may read it (mode
@@ -7,8 +7,8 @@ fit reads it in passes. The folder is as private as the rows: only its owner may
 - `manifest.json`: the public declarations, the blocks with the SHA-256 of each, and a checksum of
   its own. It is written last, so a folder without it is no table yet.
 - `block-000000` and so on: the rows of a block, one array after the other: bins u8[F, n], target,
-  present and, where rows have weights, weight f32[n]. Each column lies in one piece, so a pass
-  reads those columns alone that it asks.
+  present and, where rows have weights, weight f32[n]. The cells of a column are contiguous, so a
+  pass reads only the columns that it needs.
 
 A checksum finds accidents. It is no signature.
 """
@@ -21,13 +21,13 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt.common.storage import Digits, open_record
+from dpbt.common.storage import Digits, read_record
 from dpbt.common.validate import as_path
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain, Label
@@ -39,43 +39,43 @@ FORMAT, VERSION = "dpbt blocks", 2
 MANIFEST = "manifest.json"
 PREFIX = "block-"
 
-AGAIN = "convert the same rows again, to a new folder"
-"""What to do about a damaged folder. A run that was stopped goes on with the new one."""
+CONVERT_AGAIN_ADVICE = "convert the same rows again, to a new folder"
+"""How to repair a damaged folder. A run that was stopped goes on with the new folder."""
 
 ROWS_PER_BLOCK = 2**20
-"""How many rows a block has by default."""
+"""The default number of rows of a block."""
 
-_Rows = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
+_RowCount = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
 
 
 class Block(NamedTuple):
     """One file of a folder.
 
     Attributes:
-        rows: how many rows it has room for; public.
+        rows: the number of rows, absent ones too; public.
         present: how many of them are present; private.
-        sha256: of the file; private, as it tells guesses of the rows apart.
+        sha256: the hash of the file; private, as it confirms a guess of the rows.
     """
 
-    rows: _Rows
-    present: _Rows
+    rows: _RowCount
+    present: _RowCount
     sha256: Digits
 
     __repr__ = redacted_repr
 
 
 class Manifest(msgspec.Struct):
-    """The content of the manifest. Its public part is what was declared, and the capacity.
+    """The content of the manifest. All of it is public but the blocks and the checksum.
 
     Attributes:
-        domain: the public columns.
-        label: what labels and weights may be.
+        domain: the declared columns.
+        label: the declared labels, weights and users.
         weighted: whether rows have weights.
-        class_weight: the public weights of classes.
-        capacity: N, how many rows the table has room for.
-        rows_per_block: how many rows each block has, but for the last.
+        class_weight: the weights of classes by their words; None without.
+        capacity: N, the number of rows, absent ones too.
+        rows_per_block: the number of rows of each block but the last.
         blocks: the files; private.
-        checksum: of all of this.
+        checksum: of all other fields; private.
     """
 
     domain: dict[str, domains.Column]
@@ -91,14 +91,14 @@ class Manifest(msgspec.Struct):
         return f"Manifest(capacity={self.capacity}, rows not shown)"
 
 
-class Rows(NamedTuple):
-    """Room for rows of a block, as they are read from its file. On a CPU, JAX reads it in place.
+class BlockRows(NamedTuple):
+    """Rows of a block, column by column, or a buffer for them. On a CPU, JAX reads it in place.
 
     Attributes:
         bins: u8[F, n].
         target: bool[n], u8[n] or f32[n].
         present: bool[n].
-        weight: f32[n], or None.
+        weight: f32[n]; None if all rows weigh the same.
     """
 
     bins: np.ndarray
@@ -108,40 +108,67 @@ class Rows(NamedTuple):
 
     __repr__ = redacted_repr
 
-    def slice(self, start: int, stop: int | None = None) -> "Rows":
-        """Some of the rows, where they are."""
-        return Rows._make(None if array is None else array[..., start:stop] for array in self)
+    def slice(self, start: int, stop: int | None = None) -> "BlockRows":
+        """A view of the rows from `start` up to `stop`."""
+        return BlockRows._make(None if array is None else array[..., start:stop] for array in self)
 
 
-def empty_rows(features: int, rows: int, dtype: str, weighted: bool) -> Rows:
-    """Zeros in the shape of rows of a block: absent rows."""
-    weight = _zeros((rows,), "float32") if weighted else None
-    bins = _zeros((features, rows), "uint8")
-    return Rows(bins, _zeros((rows,), dtype), _zeros((rows,), "bool"), weight)
+def absent_rows(*, features: int, rows: int, dtype: str, weighted: bool) -> BlockRows:
+    """New absent rows of a block; all arrays are zeros.
+
+    Args:
+        features: F, the number of columns of bins.
+        rows: n, the number of rows.
+        dtype: of the targets.
+        weighted: whether rows have weights.
+    """
+    return BlockRows(
+        bins=_aligned_zeros((features, rows), "uint8"),
+        target=_aligned_zeros((rows,), dtype),
+        present=_aligned_zeros((rows,), "bool"),
+        weight=_aligned_zeros((rows,), "float32") if weighted else None,
+    )
 
 
 _ALIGNMENT = 64
-"""Where arrays begin at a multiple of so many bytes, JAX reads them in place on a CPU."""
+"""JAX on a CPU reads an array in place if its address is a multiple of so many bytes."""
 
 
-def _zeros(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Zeros that JAX does not copy."""
+def _aligned_zeros(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Zeros in memory that JAX reads without a copy."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(size + _ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % _ALIGNMENT
     return memory[first : first + size].view(dtype).reshape(shape)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class BlockTable:
-    """A table in a folder of blocks, as `open_folder` finds it. The rows stay on the disk.
+class FileState(NamedTuple):
+    """The state of a file by which a later change of it is noticed.
 
     Attributes:
-        folder: where it is.
-        manifest: what it says.
+        size: in bytes.
+        modified_ns: the time of its last change, in nanoseconds.
+    """
+
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of_stat(cls, stat: os.stat_result) -> Self:
+        """The state in the result of `os.stat`."""
+        return cls(stat.st_size, stat.st_mtime_ns)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class BlockTable:
+    """A table in a folder of blocks, as `open_folder` opens it. The rows stay on the disk.
+
+    Attributes:
+        folder: the path of the folder.
+        manifest: the content of its manifest.
         domain: the public domain.
         target: the declared classes or range; None for two classes.
-        capacity: N, how many rows the table has room for; public.
+        capacity: N, the number of rows, absent ones too; public.
     """
 
     folder: Path
@@ -149,7 +176,7 @@ class BlockTable:
     domain: Domain
     target: Target | None
     capacity: int
-    _verified: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict, init=False)
+    _verified: dict[int, FileState] = dataclasses.field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"BlockTable({str(self.folder)!r}, capacity={self.capacity}, rows not shown)"
@@ -161,84 +188,98 @@ class BlockTable:
 
     @property
     def features(self) -> int:
-        """F, how many columns the domain has."""
+        """F, the number of columns of the domain."""
         return len(self.domain)
 
     @property
     def rows_per_user(self) -> int | None:
-        """How many rows of each user are present at most; None for rows without ids of users."""
+        """The largest number of present rows of one user; None for rows without ids of users."""
         user = self.manifest.label.user
-        return None if user is None else user.most
+        return None if user is None else user.max_rows
 
     @property
     def splits(self) -> Splits:
-        """What may be asked of the bins."""
+        """The splits and attributes of the bins."""
         return domains.splits(self.domain)
 
     @property
     def identity(self) -> str:
-        """A hash that names the rows and what was declared of them; private.
+        """A hash of the rows and of their declarations; private.
 
-        It does not depend on where the rows came from, so the same rows that are converted again
-        have it, too.
+        It does not depend on the source of the rows, so converting the same rows again gives the
+        same hash.
         """
         return self.manifest.checksum
 
     @property
-    def declared(self) -> str:
-        """What was declared of the rows, as text: domain, label and weights; public."""
+    def declarations_text(self) -> str:
+        """The declarations of the rows as JSON text: domain, label and weights; public."""
         content, names = self.manifest, ("domain", "label", "weighted", "class_weight")
         return json.dumps(msgspec.to_builtins([getattr(content, name) for name in names]))
 
     def has_domain(self, domain: Domain) -> bool:
-        """Whether the rows were encoded by a domain: by the same columns in the same order."""
+        """Whether the rows were encoded by this domain: by the same columns in the same order."""
         return list(self.domain.items()) == list(domain.items())
 
-    def path(self, number: int) -> Path:
-        """The file of a block."""
+    def block_path(self, number: int) -> Path:
+        """The path of the file of block `number`."""
         return self.folder / block_name(number)
 
-    def room(self, rows: int) -> Rows:
-        """Room for rows of this table."""
-        dtype = kinds.response_of(self.target).dtype
-        return empty_rows(self.features, rows, dtype, self.manifest.weighted)
+    def new_absent_rows(self, rows: int) -> BlockRows:
+        """A buffer of absent rows of this table, for `read_rows`."""
+        return absent_rows(
+            features=self.features,
+            rows=rows,
+            dtype=kinds.response_of(self.target).dtype,
+            weighted=self.manifest.weighted,
+        )
 
-    def read(
-        self, number: int, first: int, rows: int, into: Rows, columns: Sequence[int] | None = None
+    def read_rows(
+        self,
+        block_number: int,
+        *,
+        first: int,
+        count: int,
+        into: BlockRows,
+        columns: Sequence[int] | None = None,
     ) -> None:
-        """Read some rows of a block to the beginning of `into`. What follows becomes absent.
+        """Read rows of a block into the first rows of a buffer, and mark all others as absent.
 
-        Once `verify` has compared the block, its file must keep its size and the time of its last
-        change. A change that restores both is not seen, nor is one through mapped memory before the
-        system notes it.
+        Once `verify_block` has compared the block, its file must keep its size and the time of its
+        last change. A change that restores both is not noticed, nor is one through mapped memory
+        before the system notes it.
 
         Args:
-            number: of the block.
-            first: its first row that is read.
-            rows: how many are read.
-            into: room for at least so many rows, from `empty_rows`.
-            columns: the columns of the domain that are read; None for all. The others keep what
-                `into` held.
+            block_number: the number of the block.
+            first: the first row to read, counted within the block.
+            count: the number of rows to read.
+            into: the buffer, of at least `count` rows, from `absent_rows`.
+            columns: the columns of the domain to read; None for all. The others keep their values
+                in the buffer.
 
         Raises:
             ValueError: naming the file, if it ends too early or changed since it was verified.
             OSError: if it cannot be read.
         """
-        each = self.blocks[number].rows
-        with open(self.path(number), "rb") as file:
+        block_rows = self.blocks[block_number].rows
+        with open(self.block_path(block_number), "rb") as file:
             for column in range(self.features) if columns is None else columns:
-                _read_into(file, each * int(column) + first, into.bins[int(column), :rows])
-            place = each * self.features
+                offset = block_rows * int(column) + first
+                _read_array_at(file, offset, into.bins[int(column), :count])
+            offset = block_rows * self.features
             for array in into[1:]:
                 if array is not None:
-                    _read_into(file, place + first * array.itemsize, array[:rows])
-                    place += each * array.itemsize
-            if self._verified.get(number, _file_state(file)) != _file_state(file):
-                raise ValueError(f"{file.name}: the file changed while it was read; {AGAIN}")
-        into.present[rows:] = False
+                    _read_array_at(file, offset + first * array.itemsize, array[:count])
+                    offset += block_rows * array.itemsize
+            state = FileState.of_stat(os.fstat(file.fileno()))
+            if self._verified.get(block_number, state) != state:
+                raise ValueError(
+                    f"{file.name}: the file changed while it was read; {CONVERT_AGAIN_ADVICE}"
+                )
+        into.present[count:] = False
 
-    def pieces(self, rows: int) -> Iterator[Rows]:
-        """All rows in their order, absent ones too, in pieces of at most `rows` rows.
+    def iter_rows(self, max_rows: int) -> Iterator[BlockRows]:
+        """All rows in their order, absent ones too, in pieces of at most `max_rows` rows.
 
         Each block is compared with its checksum before its first piece. A piece is valid until the
         next one is read.
@@ -247,55 +288,50 @@ class BlockTable:
             ValueError: naming a block that is not what its manifest says, or that changes.
             OSError: if a block cannot be read.
         """
-        kept = self.room(min(rows, self.manifest.rows_per_block))
+        buffer = self.new_absent_rows(min(max_rows, self.manifest.rows_per_block))
         for number, block in enumerate(self.blocks):
-            self.verify(number)
-            for first in range(0, block.rows, rows):
-                count = min(rows, block.rows - first)
-                self.read(number, first, count, kept)
-                yield kept.slice(0, count)
+            self.verify_block(number)
+            for first in range(0, block.rows, max_rows):
+                count = min(max_rows, block.rows - first)
+                self.read_rows(number, first=first, count=count, into=buffer)
+                yield buffer.slice(0, count)
 
-    def verify(self, number: int) -> None:
-        """Check that the file of a block is the one that was written, and note its state.
+    def verify_block(self, number: int) -> None:
+        """Compare the file of a block with its checksum, and record the state of the file.
 
         Raises:
-            ValueError: naming the file, if it is another one or missing.
+            ValueError: naming the file, if it differs or is missing.
             OSError: if it cannot be read.
         """
-        path = self.path(number)
+        path = self.block_path(number)
         try:
             with open(path, "rb") as file:
-                state = _file_state(file)  # before, so that `read` sees a change meanwhile
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+                # Before the hash, so that `read_rows` notices a change meanwhile.
+                state = FileState.of_stat(os.fstat(file.fileno()))
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
-            raise ValueError(f"{path}: the file is missing; {AGAIN}") from None
-        if found != self.blocks[number].sha256:
-            raise ValueError(f"{path}: the file was changed or damaged; {AGAIN}")
+            raise ValueError(f"{path}: the file is missing; {CONVERT_AGAIN_ADVICE}") from None
+        if digest != self.blocks[number].sha256:
+            raise ValueError(f"{path}: the file was changed or damaged; {CONVERT_AGAIN_ADVICE}")
         self._verified[number] = state
 
 
-def _read_into(file: io.BufferedReader, place: int, array: np.ndarray) -> None:
-    """Read an array from a place of a file."""
-    file.seek(place)
+def _read_array_at(file: io.BufferedReader, offset: int, array: np.ndarray) -> None:
+    """Fill an array with the bytes of a file from an offset on; ValueError if they are too few."""
+    file.seek(offset)
     if file.readinto(array.data.cast("B")) < array.nbytes:
         raise ValueError(f"{file.name}: the file is shorter than its manifest says")
 
 
-def _file_state(file: io.BufferedReader) -> tuple[int, int]:
-    """The size of a file, and when it was changed."""
-    found = os.fstat(file.fileno())
-    return found.st_size, found.st_mtime_ns
-
-
 def block_name(number: int) -> str:
-    """The name of the file of a block."""
+    """The name of the file of block `number`."""
     return f"{PREFIX}{number:06d}"
 
 
 def open_folder(folder: str | Path) -> BlockTable:
     """The table of a folder that `dpbt convert` or `dpbt.convert` wrote.
 
-    Reads the manifest alone. A fit compares every block with its checksum.
+    It reads the manifest alone. A fit compares every block with its checksum.
 
     Raises:
         ValueError: naming the folder, if it has no manifest, or a damaged one or one of another
@@ -309,10 +345,24 @@ def open_folder(folder: str | Path) -> BlockTable:
             f"{folder}: no table in blocks, as it has no {MANIFEST}, which `dpbt convert` writes "
             "last; convert the rows again"
         )
-    manifest = open_record(Manifest, path, FORMAT, VERSION, "a table in blocks", AGAIN)
+    manifest = read_record(
+        Manifest,
+        path,
+        format_name=FORMAT,
+        format_version=VERSION,
+        description="a table in blocks",
+        remedy=CONVERT_AGAIN_ADVICE,
+    )
     if not manifest.domain:
         raise ValueError(f"{path}: a domain needs at least one column")
-    rows, each = [block.rows for block in manifest.blocks], manifest.rows_per_block
-    if sum(rows) != manifest.capacity or {*rows[:-1], each} != {each} or not 0 < rows[-1] <= each:
+    sizes, full_size = [block.rows for block in manifest.blocks], manifest.rows_per_block
+    are_full = all(size == full_size for size in sizes[:-1])
+    if sum(sizes) != manifest.capacity or not are_full or not 0 < sizes[-1] <= full_size:
         raise ValueError(f"{path}: the blocks are not those of its capacity")
-    return BlockTable(folder, manifest, manifest.domain, manifest.label.target, manifest.capacity)
+    return BlockTable(
+        folder=folder,
+        manifest=manifest,
+        domain=manifest.domain,
+        target=manifest.label.target,
+        capacity=manifest.capacity,
+    )

@@ -1,9 +1,9 @@
 """How the cells of private rows are read, each by itself alone.
 
-`number`, `word` and `truth` are maps of one cell. No cell raises an error, whatever it is. No code
-of a cell's own class runs: a cell of a subclass is read by the methods of the built-in class below
-it. `cells_of`, `read_numbers`, `read_codes` and `read_truths` read whole columns, as fast as their
-container allows, and give for every cell exactly what the function of one cell gives.
+`number`, `word` and `truth` each read one cell. They never raise, whatever the cell is. No code of
+a cell's own class runs: a cell of a subclass is read by the methods of the built-in class below it.
+`column_cells`, `read_numbers`, `read_codes` and `read_truths` read whole columns, as fast as their
+container allows, and return for every cell exactly what the function of one cell returns.
 
 | kind of cell | as a number | as a word |
 |---|---|---|
@@ -14,11 +14,11 @@ container allows, and give for every cell exactly what the function of one cell 
 | `bytes`, `Decimal` | as its text | as its text |
 | `None`, NA, NaT, NaN, dates, anything else | missing | missing |
 
-As a Boolean, a Boolean is itself, and any other cell is true or false if its word is the declared
-word for it, and else missing.
+In a Boolean column a Boolean is itself. Any other cell is true or false if its word is the word
+declared for that, and missing otherwise.
 
-Blanks around text are dropped. The text of bytes is UTF-8. The text of a float is the shortest that
-gives it back, or "inf".
+Blanks around text are dropped. Bytes are decoded as UTF-8. The text of a float is the shortest text
+that reads as the same float, or "inf".
 
 Text is a number if it is ASCII, has no underscore and Python's `float` reads it. So "1e3", "-.5"
 and "inf" are numbers, and "1_000", "1,5", "0x10" and "1+2j" are missing. Signs of zero are kept in
@@ -30,8 +30,8 @@ zero, and zeros after a point if there is a point. So "03", "+3" and "1e3" stay 
 codes with leading zeros must. Other numbers are compared as text: the float 0.5 is the word "0.5",
 and "0.50" is another word.
 
-MISSING_WORDS are missing, in any mixture of capitals, unless the public domain lists them: where
-"NA" is a listed value, the text "NA" is that value. None and NaN are never a listed value.
+Text in MISSING_WORDS is missing, in any mixture of capitals, unless the public domain lists it:
+where "NA" is a listed value, the text "NA" is that value. None and NaN are never a listed value.
 """
 
 import dataclasses
@@ -51,135 +51,138 @@ MISSING_WORDS = frozenset({"", "?", "na", "n/a", "<na>", "nan", "nat", "null", "
 """Text that means a missing value unless the domain lists it; capitals do not matter."""
 
 MAX_DIGITS = 400
-"""Whole numbers of more digits, unless they are text, have no word. Every float64 has fewer."""
+"""A whole number of more digits has no word, unless it is text. Every float64 has fewer digits."""
 
 Cell = Any
-"""One cell of a private file: anything at all."""
+"""One cell of a private file: any object."""
 
 RawColumn = Any
-"""A column as a caller has it: whatever `cells_of` takes."""
+"""A column in the caller's container: whatever `column_cells` takes."""
 
-_WHOLE = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.0+)?", re.ASCII)
+_WHOLE_NUMBER = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.0+)?", re.ASCII)
 
 
 def number(cell: Cell) -> float:
-    """The cell of a numeric column; NaN if it is missing. It may be infinite."""
-    plain: Any = _plain(cell)
-    if type(plain) is str:
-        plain = plain.strip()
-        if "_" in plain or not plain.isascii():
+    """The number in a cell of a numeric column; NaN if it is missing. It may be infinite."""
+    builtin: Any = _as_builtin(cell)
+    if type(builtin) is str:
+        builtin = builtin.strip()
+        if "_" in builtin or not builtin.isascii():
             return math.nan
     try:
-        value = float(plain)
+        value = float(builtin)
     except OverflowError:
-        return math.inf if plain > 0 else -math.inf
+        return math.inf if builtin > 0 else -math.inf
     except (TypeError, ValueError):  # nothing, or text that is no number
         return math.nan
     return math.nan if value != value else value  # one NaN for all payloads
 
 
 def word(cell: Cell, listed: Container[str] = ()) -> str | None:
-    """The cell of a nominal column; None if it is missing.
+    """The word in a cell of a nominal column; None if it is missing.
 
     Args:
-        cell: anything.
-        listed: the declared words, each as `declared` gives it. They are words even where they are
-            among MISSING_WORDS.
+        cell: any object.
+        listed: the declared words, each as `declared_word` returns it. These are words even if
+            MISSING_WORDS holds them.
     """
-    text = _text(_plain(cell))
+    text = _text_of_builtin(_as_builtin(cell))
     if text is None or text in listed:
         return text
-    # Memory of NumPy may hold characters that are none; of such text no capitals can be told.
+    # NumPy memory may hold invalid characters, and such text cannot be lowered.
     return None if text.isascii() and text.lower() in MISSING_WORDS else text
 
 
 def truth(cell: Cell, true: str, false: str) -> bool | None:
-    """The cell of a Boolean column; None if it is no Boolean and neither declared word.
+    """The truth value in a cell of a Boolean column; None if it is missing.
 
     Args:
-        cell: anything. A Python or NumPy Boolean is itself, whatever the words.
-        true: the word that is true, as `declared` gives it.
-        false: the word that is false, likewise.
+        cell: any object. A Python or NumPy Boolean is itself, whatever the words. Any other cell
+            is missing unless its word is one of the two.
+        true: the word for true, as `declared_word` returns it.
+        false: the word for false, likewise.
     """
-    plain = _plain(cell)
-    if type(plain) is bool or type(plain) is np.bool_:
-        return bool(plain)
-    return {true: True, false: False}.get(_text(plain) or "")
+    builtin = _as_builtin(cell)
+    if type(builtin) is bool or type(builtin) is np.bool_:
+        return bool(builtin)
+    return {true: True, false: False}.get(_text_of_builtin(builtin) or "")
 
 
-def declared(value: Cell, name: str = "a declared value") -> str:
-    """A declared word as cells are read: without blanks around it, a whole number by its digits.
+def declared_word(value: Cell, name: str = "a declared value") -> str:
+    """The word of a declared value, read as cells are, so that cells can be compared with it.
+
+    Blanks around text are dropped, and a whole number is its digits.
 
     Args:
-        value: public: text, a number or a Boolean.
-        name: what an error calls it.
+        value: text, a number or a Boolean. It is public.
+        name: what an error calls the value.
 
     Raises:
         ValueError: if the value is no word, such as None, NaN or a list. Text always is a word.
     """
-    text = _text(_plain(value))
+    text = _text_of_builtin(_as_builtin(value))
     if text is None:
         raise ValueError(f"{name} must be text or a number, got {show_value(value)}")
     return text
 
 
-def _plain(cell: Cell) -> Cell:
-    """The cell as text, a Boolean or a number, of which none runs code of others; else None.
+def _as_builtin(cell: Cell) -> Cell:
+    """The cell as text, a Boolean or a number of a built-in class; None if it is none of these.
 
-    Types are found by `type` and looked up by identity, because `isinstance`, hashes and
+    A cell's type is read by `type` and looked up by identity, because `isinstance`, hashes and
     comparisons may run code of the cell's class.
     """
     kind = type(cell)
-    if id(kind) in _PLAIN:
+    if id(kind) in _BUILTIN_KIND_IDS:
         return cell
-    for base, convert in _CONVERT.items():
+    for base, convert in _CONVERTERS.items():
         if issubclass(kind, base):
             return convert(cell)
     return None
 
 
-_NUMPY = tuple(np.dtype(code).type for code in "?bhilqBHILQefdg")
-_PLAIN = {id(kind) for kind in (str, bool, int, float, *_NUMPY)}
-"""Kinds of cells that are read as they are."""
+_NUMPY_KINDS = tuple(np.dtype(code).type for code in "?bhilqBHILQefdg")
+_BUILTIN_KIND_IDS = {id(kind) for kind in (str, bool, int, float, *_NUMPY_KINDS)}
+"""The ids of the classes whose cells are read as they are."""
 
 
-_CONVERT: dict[type, Callable[[Any], Cell]] = {
+_CONVERTERS: dict[type, Callable[[Any], Cell]] = {
     str: str.__str__,
-    bytes: lambda cell: tried(bytes.decode, cell, "utf-8"),
+    bytes: lambda cell: result_or_none(bytes.decode, cell, "utf-8"),
     Decimal: lambda cell: None if Decimal.is_nan(cell) else Decimal.__str__(cell),
     int: int.__int__,
     float: float.__float__,
 }
-"""How other kinds, and subclasses such as np.str_, become such a kind."""
+"""How cells of other classes, and of subclasses such as np.str_, are converted to such a class."""
 
 
-def _text(plain: Cell) -> str | None:
-    """The text of a cell that `_plain` gave, of whole numbers the digits; None if it is missing."""
-    match plain:
+def _text_of_builtin(builtin: Cell) -> str | None:
+    """The text of what `_as_builtin` returned, of a whole number its digits; None if it is none."""
+    match builtin:
         case str():
-            text = plain.strip()
-            if whole := _WHOLE.fullmatch(text):
-                sign, digits = whole.groups()
+            text = builtin.strip()
+            if whole_number := _WHOLE_NUMBER.fullmatch(text):
+                sign, digits = whole_number.groups()
                 return digits if digits == "0" else sign + digits
             return text
         case bool() | np.bool_():
-            return str(plain)
+            return str(builtin)
         case int() | np.integer():
-            whole = int(plain)
-            return str(whole) if abs(whole) < 10**MAX_DIGITS else None
-        case float() | np.floating() if plain == plain:
-            is_whole = abs(float(plain)) < 1e16 and plain == int(plain)
-            return str(int(plain)) if is_whole else str(plain)
+            integer = int(builtin)
+            return str(integer) if abs(integer) < 10**MAX_DIGITS else None
+        case float() | np.floating() if builtin == builtin:
+            is_whole = abs(float(builtin)) < 1e16 and builtin == int(builtin)
+            return str(int(builtin)) if is_whole else str(builtin)
     return None
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Coded:
-    """A column whose cells are read once for all rows that hold them.
+class DictionaryCells:
+    """A column in dictionary encoding, of which each distinct cell is read once.
 
     Attributes:
-        distinct: the cells that occur.
-        index: int[N]: the place of each row's cell in `distinct`.
+        distinct: the distinct cells.
+        index: int[N]: the index in `distinct` of each row's cell.
     """
 
     distinct: Iterable
@@ -189,30 +192,33 @@ class Coded:
         return len(self.index)
 
 
-ColumnCells = np.ndarray | list | Coded
-"""The cells of a column, as `cells_of` gives them."""
+ColumnCells = np.ndarray | list | DictionaryCells
+"""The cells of a column, as `column_cells` returns them."""
 
 
-def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
-    """The cells of a column: an array of one dimension, or a list of the cells as they were given.
+def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
+    """The cells of a column, as an array of one dimension or as a list of the unchanged cells.
 
-    No cell is converted to suit another. A list stays a list, because NumPy would find one type for
-    all of its cells. Arrow arrays are read as their Python values are, and a value that has none is
-    None.
+    No cell is converted to suit another. A list stays a list, because NumPy would choose one type
+    for all of its cells. Arrow arrays are read as their Python values, and a value that cannot be
+    made is None.
 
     Args:
         values: a sequence, a NumPy or JAX array, a pandas Series or extension array, or an Arrow
             array.
-        name: how an error begins.
+        name: how an error message begins.
 
     Raises:
         ValueError: if it is no column: text, a mapping, a set, a value without a length, or an
             array that does not have one dimension.
     """
     if hasattr(values, "to_pylist"):
-        found = tried(_arrow_cells, values)
-        each = values.to_pylist, lambda place: values[place].as_py()
-        return _listed(values, *each) if found is None else found
+        cells = result_or_none(_arrow_cells, values)
+        if cells is not None:
+            return cells
+        return _as_cell_list(
+            len(values), read_all=values.to_pylist, read_one=lambda row: values[row].as_py()
+        )
     if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
         array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if array.ndim != 1:
@@ -221,16 +227,19 @@ def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
     if type(values) is list:  # which no reading changes
         return values
     if not is_sequence(values):
-        given = f"{type(values).__name__}{eager_advice(values)}"
-        raise ValueError(f"{name}a column must be a sequence of cells, got {given}")
-    return _listed(values, lambda: list(values), by_position(values).__getitem__)
+        description = f"{type(values).__name__}{advice_for_lazy_data(values)}"
+        raise ValueError(f"{name}a column must be a sequence of cells, got {description}")
+    return _as_cell_list(
+        len(values), read_all=lambda: list(values), read_one=positional_view(values).__getitem__
+    )
 
 
 def _arrow_cells(values: RawColumn) -> ColumnCells | None:
-    """The numbers or the distinct texts of an Arrow array, as its Python values are.
+    """The numbers or the distinct texts of an Arrow array, equal to its Python values.
 
-    None where an array does not hold them: missing numbers are NaN among floats, which hold no
-    integers beyond 2^53, and a dictionary may be that of many more rows.
+    It is None where NumPy cannot hold these values: with missing numbers an array is one of floats,
+    which hold no integers beyond 2^53. It is None also where the dictionary is no smaller than the
+    rows, as it may be that of many more rows.
     """
     kind = str(getattr(values.type, "value_type", values.type))  # that of a dictionary's values
     if kind in ("string", "large_string"):
@@ -238,7 +247,7 @@ def _arrow_cells(values: RawColumn) -> ColumnCells | None:
         encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
         index = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
         distinct = [*encoded.dictionary.to_pylist(), None]
-        return Coded(distinct, index) if len(distinct) < len(index) else None
+        return DictionaryCells(distinct, index) if len(distinct) < len(index) else None
     if not str(values.type).lstrip("u").startswith(("int", "halffloat", "float", "double")):
         return None
     numbers = values.to_numpy(zero_copy_only=False)
@@ -248,16 +257,16 @@ def _arrow_cells(values: RawColumn) -> ColumnCells | None:
 
 
 def is_sequence(values: object) -> bool:
-    """Whether a value has a length and an order: no text, no mapping and no set."""
+    """Whether a value is a sequence of items: it has a length, and is no text, mapping or set."""
     if isinstance(values, str | bytes | bytearray | Mapping | Set):
         return False
     return isinstance(values, Sized) and isinstance(values, Iterable)
 
 
-def eager_advice(values: object) -> str:
-    """What to do with a value that holds no cells yet, as the end of an error; else nothing.
+def advice_for_lazy_data(values: object) -> str:
+    """How to collect a value that holds no cells yet, as the end of an error; else empty text.
 
-    Such are lazy frames (polars, Spark, Dask, Ibis) and iterators, which have no length.
+    Such values are lazy frames (polars, Spark, Dask, Ibis) and iterators, which have no length.
     """
     for method in ("toPandas", "collect", "compute", "execute"):
         if callable(getattr(type(values), method, None)):
@@ -267,105 +276,109 @@ def eager_advice(values: object) -> str:
     return ""
 
 
-def by_position(values: RawColumn) -> Any:
-    """A container whose indices and slices are places, also if it has labels, as in pandas."""
+def positional_view(values: RawColumn) -> Any:
+    """A view of a column that is indexed and sliced by position, even if it has labels (pandas)."""
     return getattr(values, "iloc", values)
 
 
-def tried(read: Callable[..., Any], *given: Any) -> Any:
-    """What `read` returns, or None if it raises: the error may be of one private value."""
+def result_or_none(read: Callable[..., Any], *arguments: Any) -> Any:
+    """What `read` returns, or None if it raises, since one private value may cause the error."""
     try:
-        return read(*given)
+        return read(*arguments)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # errors of Rust, as in polars, are no Exception
         return None
 
 
-def _listed(values: RawColumn, whole: Callable[[], list], cell: Callable[[int], Cell]) -> list:
+def _as_cell_list(
+    count: int, *, read_all: Callable[[], list], read_one: Callable[[int], Cell]
+) -> list:
     """The cells of a container as a list.
 
-    If some cell cannot be made, such as a date in the year 10000, each is made by itself, and what
-    cannot be is None.
+    If reading all of them raises, as for a date in the year 10000, each cell is read by itself, and
+    one that cannot be read is None.
     """
-    found = tried(whole)
-    return [tried(cell, k) for k in range(len(values))] if found is None else found
+    cells = result_or_none(read_all)
+    return [result_or_none(read_one, row) for row in range(count)] if cells is None else cells
 
 
 def read_numbers(cells: ColumnCells) -> np.ndarray:
-    """float64[N]: `number` of each cell of a column that `cells_of` gave."""
+    """float64[N]: `number` of each cell of a column that `column_cells` returned."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
         with np.errstate(all="ignore"):  # a warning would say that some row holds a large number
             numbers = cells.astype(np.float64)
         numbers[np.isnan(numbers)] = np.nan
         return numbers
-    return _each(cells, number, np.float64)
+    return _read_each_cell(cells, number, np.float64)
 
 
 def read_codes(cells: ColumnCells, listed: Sequence[str]) -> np.ndarray:
     """i32[N]: for each cell the index of its word in `listed`; -1 for another word, -2 for none.
 
     Args:
-        cells: a column that `cells_of` gave.
-        listed: the declared words, each as `declared` gives it.
+        cells: a column that `column_cells` returned.
+        listed: the declared words, each as `declared_word` returns it.
     """
-    codes = {text: index for index, text in enumerate(listed)}
+    index_of_word = {text: index for index, text in enumerate(listed)}
 
-    def code(cell: Cell) -> int:
-        text = word(cell, codes)
-        return -2 if text is None else codes.get(text, -1)
+    def read_code(cell: Cell) -> int:
+        text = word(cell, index_of_word)
+        return -2 if text is None else index_of_word.get(text, -1)
 
-    return _each(cells, code, np.int32)
+    return _read_each_cell(cells, read_code, np.int32)
 
 
 def read_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
-    """object[N]: for each cell 16 bytes that follow from its word, or None if it has no word.
+    """object[N]: for each cell a hash of its word, of 16 bytes; None if it has no word.
 
-    They are of BLAKE2b. That two of 2^32 words have the same has a probability below 2^-64.
+    The hash is BLAKE2b. The probability that two of 2^32 words have the same is below 2^-64.
 
     Args:
-        cells: a column that `cells_of` gave.
-        ignore_case: whether words that differ in capitals alone are one.
+        cells: a column that `column_cells` returned.
+        ignore_case: whether words that differ in capitals alone have the same hash.
     """
 
-    def digest(text: str) -> bytes:
+    def hash_word(text: str) -> bytes:
         text = text.casefold() if ignore_case else text
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
-    def read(cell: Cell) -> bytes | None:
+    def read_id(cell: Cell) -> bytes | None:
         text = word(cell)
-        return None if text is None else tried(digest, text)
+        return None if text is None else result_or_none(hash_word, text)
 
-    return _each(cells, read, object)
+    return _read_each_cell(cells, read_id, object)
 
 
 def read_truths(cells: ColumnCells, true: str, false: str) -> np.ndarray:
-    """i8[N]: `truth` of each cell of a column that `cells_of` gave: 1, 0, or -1 for missing."""
+    """i8[N]: `truth` of each cell of a column that `column_cells` returned, -1 for missing."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
         return cells.astype(np.int8)
-    found = _each(cells, functools.partial(truth, true=true, false=false), np.float64)
-    return np.nan_to_num(found, nan=-1).astype(np.int8)
+    truths = _read_each_cell(cells, functools.partial(truth, true=true, false=false), np.float64)
+    return np.nan_to_num(truths, nan=-1).astype(np.int8)
 
 
-def _each(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.ndarray:
-    """dtype[N]: the reading of each cell.
+def _read_each_cell(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.ndarray:
+    """dtype[N]: what `read` returns for each cell.
 
-    Equal cells of one plain kind are read once, which changes no answer.
+    Equal cells of one built-in class are read once, which changes no result.
     """
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
-        cells = Coded(*np.unique(cells, return_inverse=True))
-    if isinstance(cells, Coded):
+        cells = DictionaryCells(*np.unique(cells, return_inverse=True))
+    if isinstance(cells, DictionaryCells):
         return np.array([read(cell) for cell in cells.distinct], dtype)[cells.index]
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
-        cells = _listed(cells, cells.tolist, cells.__getitem__)  # its memory may hold no text
+        cells = _as_cell_list(  # NumPy memory may hold invalid text
+            len(cells), read_all=cells.tolist, read_one=cells.__getitem__
+        )
 
-    known: dict[str, Any] = {}
-    readings: list[Any] = []
+    result_of_text: dict[str, Any] = {}
+    results: list[Any] = []
     for cell in cells:
         if type(cell) is not str:
-            readings.append(read(cell))
+            results.append(read(cell))
             continue
-        if cell not in known:
-            known[cell] = read(cell)
-        readings.append(known[cell])
-    return np.array(readings, dtype)
+        if cell not in result_of_text:
+            result_of_text[cell] = read(cell)
+        results.append(result_of_text[cell])
+    return np.array(results, dtype)

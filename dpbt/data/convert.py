@@ -1,11 +1,12 @@
-"""Writing a table to a folder of blocks, once, from a file, from arrays or from your own reader.
+"""Conversion of a file, of arrays or of the rows of your own reader to a table in blocks.
 
-Each row is encoded by itself, as `dpbt.table` does it: the same rows give the same bins. Only some
-rows are in memory at a time, and a count for each id of a user. A conversion that fails leaves
+Each row is encoded by itself, as `dpbt.table` does it: the same rows give the same bins. Memory
+holds some rows at a time, and a count for each id of a user. A conversion that fails leaves
 nothing, and one that is killed leaves a folder without a manifest, which is no table.
 """
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import os
@@ -17,22 +18,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.common.storage import name_in_errors, seal_record, write_whole
-from dpbt.common.validate import as_path, check_whole_number
+from dpbt.common.storage import encode_record, name_path_in_errors, write_atomically
+from dpbt.common.validate import as_path, check_positive_integer
 from dpbt.data import blocks, domains
-from dpbt.data.blocks import Block, BlockTable, Manifest, Rows
-from dpbt.data.cells import RawColumn, by_position
+from dpbt.data.blocks import Block, BlockRows, BlockTable, FileState, Manifest
+from dpbt.data.cells import RawColumn, positional_view
 from dpbt.data.domains import Columns, Domain, Label
-from dpbt.data.files import CSV, Form, blocks_of_file
+from dpbt.data.files import CSV_WITH_HEADER, TextForm, iter_column_blocks
 from dpbt.data.kinds import Target
 from dpbt.public_types import MAX_ROWS, MAX_ROWS_IN_BLOCKS, redacted_repr
 
 READ_ROWS = 2**16
-"""How many rows are encoded at a time."""
+"""The number of rows that are encoded at a time."""
 
 
 class RawRows(NamedTuple):
-    """Some rows of a source, as `dpbt.table` takes them.
+    """Some rows of a source, in the form in which `dpbt.table` takes them; private.
 
     Attributes:
         columns: for every column of the domain n cells.
@@ -49,12 +50,20 @@ class RawRows(NamedTuple):
     __repr__ = redacted_repr
 
 
-def raw_rows(label: Label, columns: Columns) -> RawRows:
-    """Rows by columns, of which some are those of the label."""
+def raw_rows_of_columns(label: Label, columns: Columns) -> RawRows:
+    """Raw rows, with the labels, weights and ids from the columns that the label names.
+
+    Raises:
+        ValueError: naming the columns of the label that are missing.
+    """
     if absent := [name for name in label.columns if name not in columns]:
         raise ValueError(f"the data lacks columns {absent} of the label")
-    weight, users = (each and columns[each.column] for each in (label.weight, label.user))
-    return RawRows(columns, columns[label.column], weight, users)
+    return RawRows(
+        columns=columns,
+        labels=columns[label.column],
+        sample_weight=None if label.weight is None else columns[label.weight.column],
+        users=None if label.user is None else columns[label.user.column],
+    )
 
 
 def convert_file(
@@ -62,7 +71,7 @@ def convert_file(
     domain: Domain,
     label: Label,
     folder: str | Path,
-    form: Form = CSV,
+    form: TextForm = CSV_WITH_HEADER,
     **options: Any,
 ) -> BlockTable:
     """Convert a CSV or Parquet file (`.parquet`); see `convert`, and `files` for how it is read.
@@ -70,7 +79,7 @@ def convert_file(
     Args:
         path: the file.
         domain: the public domain.
-        label: the label's column, its classes or its range, and the columns of weights and users.
+        label: the label's column and its classes or range, and the columns of weights and users.
         folder: of the table in blocks.
         form: how the text of a CSV file is laid out.
         **options: capacity and rows_per_block of `convert`.
@@ -80,17 +89,18 @@ def convert_file(
         ImportError: for a Parquet file, if pyarrow is not installed.
         OSError: if a file cannot be read or written.
     """
-    rows = _rows_of_file(as_path("path", path), domain, label, form)
+    rows = _raw_rows_of_file(as_path("path", path), domain, label, form)
     return convert(rows, domain, folder, **label.options, **options)
 
 
-def _rows_of_file(path: Path, domain: Domain, label: Label, form: Form) -> Iterator[RawRows]:
-    """The rows of a file; ValueError at the end, if it was changed meanwhile."""
-    before = os.stat(path)
-    for columns in blocks_of_file(path, (*domain, *label.columns), READ_ROWS, form):
-        yield raw_rows(label, columns)
-    after = os.stat(path)
-    if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+def _raw_rows_of_file(
+    path: Path, domain: Domain, label: Label, form: TextForm
+) -> Iterator[RawRows]:
+    """The rows of a file, some at a time; ValueError at its end if the file changed meanwhile."""
+    before = FileState.of_stat(os.stat(path))
+    for columns in iter_column_blocks(path, (*domain, *label.columns), READ_ROWS, form):
+        yield raw_rows_of_columns(label, columns)
+    if FileState.of_stat(os.stat(path)) != before:
         raise ValueError(f"{path}: changed while it was read; convert it again")
 
 
@@ -104,7 +114,7 @@ def convert_columns(
     users: RawColumn | None = None,
     **options: Any,
 ) -> BlockTable:
-    """Convert columns that slices can be taken of, such as NumPy memory maps; see `convert`.
+    """Convert columns that can be sliced, such as NumPy memory maps; see `convert`.
 
     Args:
         domain: the public domain.
@@ -119,20 +129,32 @@ def convert_columns(
         ValueError: as `convert`, and for columns of different lengths.
         OSError: if a file cannot be read or written.
     """
-    chosen = {name: columns[name] for name in domain if name in columns}
-    beside = labels, sample_weight, users
-    held = (column for column in (*chosen.values(), *beside) if column is not None)
-    if len({len(column) for column in held}) > 1:
+    raw = RawRows(
+        columns={name: columns[name] for name in domain if name in columns},
+        labels=labels,
+        sample_weight=sample_weight,
+        users=users,
+    )
+    arrays = (*raw.columns.values(), labels, sample_weight, users)
+    if len({len(column) for column in arrays if column is not None}) > 1:
         raise ValueError("columns, labels, sample_weight and users must have the same length")
+    return convert(_iter_slices(raw, READ_ROWS), domain, folder, **options)
 
-    def rows() -> Iterator[RawRows]:
-        for start in range(0, len(labels), READ_ROWS):
-            here = slice(start, start + READ_ROWS)
-            part = {name: by_position(column)[here] for name, column in chosen.items()}
-            more = (None if each is None else by_position(each)[here] for each in beside)
-            yield RawRows(part, *more)
 
-    return convert(rows(), domain, folder, **options)
+def _iter_slices(raw: RawRows, max_rows: int) -> Iterator[RawRows]:
+    """All rows in their order, in slices of at most `max_rows` rows."""
+    for start in range(0, len(raw.labels), max_rows):
+        rows = slice(start, start + max_rows)
+        yield RawRows(
+            columns={name: positional_view(cells)[rows] for name, cells in raw.columns.items()},
+            labels=positional_view(raw.labels)[rows],
+            sample_weight=_slice_or_none(raw.sample_weight, rows),
+            users=_slice_or_none(raw.users, rows),
+        )
+
+
+def _slice_or_none(column: RawColumn | None, rows: slice) -> RawColumn | None:
+    return None if column is None else positional_view(column)[rows]
 
 
 def convert(
@@ -171,7 +193,7 @@ def convert(
         capacity: a public bound on the number of rows; with users, of those that count. Absent rows
             are added up to it, so that the number of rows stays private. With None the number of
             rows is public.
-        rows_per_block: how many rows a file has, at most `types.MAX_ROWS`.
+        rows_per_block: the number of rows of a file, at most `types.MAX_ROWS`.
 
     Raises:
         ValueError: for a folder that exists, for more rows than the capacity, and as `dpbt.table`.
@@ -181,31 +203,29 @@ def convert(
     # Check what is public.
     folder = as_path("folder", folder)
     if capacity is not None:
-        capacity = check_whole_number("capacity", capacity, MAX_ROWS_IN_BLOCKS)
-    each = check_whole_number("rows_per_block", rows_per_block, MAX_ROWS)
-    label = Label.of(negative, positive, target, max_weight, max_rows_per_user, ignore_case)
-
-    def encode(given: RawRows) -> tuple[Rows, Any]:
-        bins = domains.encode(domain, given.columns)
-        read = label.read(given.labels, given.sample_weight, len(bins), class_weight)
-        return Rows(bins.T, *read), label.ids(given.users, len(bins))
-
-    nobody = None if label.user is None else []
-    nothing, _ = encode(RawRows({name: [] for name in domain}, [], users=nobody))
+        capacity = check_positive_integer("capacity", capacity, MAX_ROWS_IN_BLOCKS)
+    rows_per_block = check_positive_integer("rows_per_block", rows_per_block, MAX_ROWS)
+    label = Label.from_table_options(
+        negative=negative,
+        positive=positive,
+        target=target,
+        max_weight=max_weight,
+        max_rows_per_user=max_rows_per_user,
+        ignore_case=ignore_case,
+    )
+    encode = functools.partial(_encode_rows, domain, label, class_weight)
+    no_users = None if label.user is None else []
+    no_rows = encode(RawRows({name: [] for name in domain}, [], users=no_users)).rows
 
     # Read what is private, each row by itself, and then the rows of each user by themselves.
-    try:
-        folder.mkdir(mode=0o700, parents=True)
-    except FileExistsError:
-        raise ValueError(
-            f"{folder}: exists; give a new folder, or delete it if it has no {blocks.MANIFEST} "
-            "because a conversion was killed"
-        ) from None
-    with contextlib.ExitStack() as failed:
-        failed.callback(shutil.rmtree, folder)
+    with _new_private_folder(folder):
+        limited = _limit_rows_of_users(
+            _encode_ahead(encode, rows), label, drop_rows=capacity is not None
+        )
         files, weighted = [], False
-        read = _count_rows(_encode_ahead(encode, rows), label, capacity)
-        for block in _write_blocks(read, nothing, capacity, each):
+        for block in _cut_into_blocks(
+            limited, no_rows=no_rows, capacity=capacity, rows_per_block=rows_per_block
+        ):
             files.append(_write_block(folder, len(files), block))
             weighted = block.weight is not None
         if not files:
@@ -218,100 +238,153 @@ def convert(
             if class_weight is None
             else [(str(word), float(weight)) for word, weight in class_weight.items()],
             capacity=sum(file.rows for file in files),
-            rows_per_block=each,
+            rows_per_block=rows_per_block,
             blocks=files,
         )
-        text = seal_record(manifest, blocks.FORMAT, blocks.VERSION)
+        text = encode_record(manifest, format_name=blocks.FORMAT, format_version=blocks.VERSION)
         path = folder / blocks.MANIFEST
-        write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
-        failed.pop_all()
+        write_atomically(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
     return blocks.open_folder(folder)
 
 
+@contextlib.contextmanager
+def _new_private_folder(folder: Path) -> Iterator[None]:
+    """Make a folder that only its owner can read; remove it after an error in the block.
+
+    Raises:
+        ValueError: if the folder exists.
+        OSError: if it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise ValueError(
+            f"{folder}: exists; give a new folder, or delete it if it has no {blocks.MANIFEST} "
+            "because a conversion was killed"
+        ) from None
+    with contextlib.ExitStack() as on_error:
+        on_error.callback(shutil.rmtree, folder)
+        yield
+        on_error.pop_all()
+
+
+class _EncodedRows(NamedTuple):
+    """Some encoded rows, and the ids of their users; private.
+
+    Attributes:
+        rows: the rows, column by column.
+        ids: object[n], as `cells.read_ids` returns them; None for rows without ids.
+    """
+
+    rows: BlockRows
+    ids: np.ndarray | None
+
+    __repr__ = redacted_repr
+
+
+def _encode_rows(
+    domain: Domain, label: Label, class_weight: Mapping[Any, float] | None, raw: RawRows
+) -> _EncodedRows:
+    """Raw rows in the form of a block, each encoded by itself."""
+    bins = domains.encode(domain, raw.columns)
+    labels = label.read_labels(raw.labels, raw.sample_weight, len(bins), class_weight)
+    return _EncodedRows(BlockRows(bins.T, *labels), label.read_user_ids(raw.users, len(bins)))
+
+
 def _encode_ahead(
-    encode: Callable[[RawRows], tuple[Rows, Any]], rows: Iterable[RawRows]
-) -> Iterator[tuple[Rows, Any]]:
-    """The encoded rows in their order; as many parts at a time as there are processors."""
-    left, threads = iter(rows), os.cpu_count() or 1
+    encode: Callable[[RawRows], _EncodedRows], source: Iterable[RawRows]
+) -> Iterator[_EncodedRows]:
+    """The encoded parts of a source in their order, encoded in one thread for each processor."""
+    remaining, threads = iter(source), os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
-        while parts := list(itertools.islice(left, threads)):
+        while parts := list(itertools.islice(remaining, threads)):
             yield from pool.map(encode, parts)
 
 
-def _count_rows(
-    parts: Iterator[tuple[Rows, Any]], label: Label, capacity: int | None
-) -> Iterator[Rows]:
-    """The rows, of which the first of each user count; with a capacity they alone are left."""
-    counts = None if label.user is None else label.user.counting()
-    for rows, ids in parts:
-        if counts is None:
-            yield rows
-            continue
-        there = counts(ids, rows.present)
-        if capacity is None:
-            yield rows._replace(target=rows.target * there, present=there)
-        else:
-            yield Rows._make(None if array is None else array[..., there] for array in rows)
-
-
-def _write_blocks(
-    parts: Iterator[Rows], nothing: Rows, capacity: int | None, each: int
-) -> Iterator[Rows]:
-    """The rows in blocks of `each`, but for the last, with absent rows up to the capacity.
+def _limit_rows_of_users(
+    parts: Iterator[_EncodedRows], label: Label, *, drop_rows: bool
+) -> Iterator[BlockRows]:
+    """The rows, of which only the first of each user count.
 
     Args:
-        parts: the rows.
-        nothing: no rows of the same kind, where there is no part.
-        capacity: how many rows all have; None for as many as there are.
-        each: how many rows a block has.
+        parts: the encoded rows, some at a time.
+        label: has the limit, if rows have ids of users.
+        drop_rows: leave out the rows that do not count, in place of marking them as absent.
+    """
+    limiter = None if label.user is None else label.user.new_row_limiter()
+    for rows, ids in parts:
+        if limiter is None:
+            yield rows
+            continue
+        assert ids is not None  # as the label has users
+        admitted = limiter.admit_rows(ids, rows.present)
+        if drop_rows:
+            yield BlockRows._make(None if array is None else array[..., admitted] for array in rows)
+        else:
+            yield rows._replace(target=rows.target * admitted, present=admitted)
+
+
+def _cut_into_blocks(
+    parts: Iterator[BlockRows], *, no_rows: BlockRows, capacity: int | None, rows_per_block: int
+) -> Iterator[BlockRows]:
+    """The rows in blocks of `rows_per_block`, the last one shorter, with absent rows at the end.
+
+    Args:
+        parts: the rows, some at a time.
+        no_rows: a part of no rows, whose dtypes count if `parts` is empty.
+        capacity: the number of rows of all blocks; None for as many as there are.
+        rows_per_block: the number of rows of a block.
 
     Raises:
         ValueError: for more rows than the capacity, or than a table may have, and if some parts
             have weights and others none.
     """
-    most, total = capacity or MAX_ROWS_IN_BLOCKS, 0
-    first = next(parts, nothing)
-    dtype, weighted = str(first.target.dtype), first.weight is not None
-
-    def absent() -> Rows:
-        return blocks.empty_rows(len(first.bins), min(each, most), dtype, weighted)
-
-    block = absent()
+    max_rows, num_rows = capacity or MAX_ROWS_IN_BLOCKS, 0
+    first = next(parts, no_rows)
+    weighted = first.weight is not None
+    new_block = functools.partial(
+        blocks.absent_rows,
+        features=len(first.bins),
+        rows=min(rows_per_block, max_rows),
+        dtype=str(first.target.dtype),
+        weighted=weighted,
+    )
+    block = new_block()
     for part in itertools.chain([first], parts):
-        count = len(part.present)
-        if total + count > most:
+        remaining = len(part.present)
+        if num_rows + remaining > max_rows:
             raise ValueError(
-                f"there are more rows than the capacity of {most}; convert them again with a "
+                f"there are more rows than the capacity of {max_rows}; convert them again with a "
                 "larger one"
             )
         if (part.weight is not None) != weighted:
             raise ValueError("all parts of the rows must have weights, or none")
-        while count:
-            place = total % each
-            taken = min(each - place, count)
-            for into, array in zip(block.slice(place), part.slice(-count), strict=True):
+        while remaining:
+            start = num_rows % rows_per_block
+            count = min(rows_per_block - start, remaining)
+            for into, array in zip(block.slice(start), part.slice(-remaining), strict=True):
                 if into is not None and array is not None:
-                    into[..., :taken] = array[..., :taken]
-            total, count = total + taken, count - taken
-            if total % each == 0:
+                    into[..., :count] = array[..., :count]
+            num_rows, remaining = num_rows + count, remaining - count
+            if num_rows % rows_per_block == 0:
                 yield block
-                block = absent()
+                block = new_block()
 
-    rows = capacity or total
-    for start in range(total - total % each, rows, each):
-        yield block.slice(0, rows - start)
-        block = absent()
+    size = capacity or num_rows
+    for start in range(num_rows - num_rows % rows_per_block, size, rows_per_block):
+        yield block.slice(0, size - start)
+        block = new_block()
 
 
-def _write_block(folder: Path, number: int, rows: Rows) -> Block:
-    """Write the file of a block.
+def _write_block(folder: Path, number: int, rows: BlockRows) -> Block:
+    """Write the file of a block, and return its entry in the manifest.
 
     Raises:
-        OSError: if the disk does not take it.
+        OSError: if it cannot be written.
     """
     path, digest = folder / blocks.block_name(number), hashlib.sha256()
     with (
-        name_in_errors(path),
+        name_path_in_errors(path),
         open(path, "xb", opener=lambda at, flags: os.open(at, flags, 0o600)) as file,
     ):
         for array in rows:

@@ -4,12 +4,12 @@ A domain is an ordered mapping from column names to `Numeric`, `Nominal` or `Boo
 defines the public splits as splits of bins. They are the predicates "column > threshold",
 "column = value" and "column >= value". Nothing here is ever fitted from data.
 
-Encoding is a map of each row alone, cell by cell as `cells` says. It never raises an error on a
-cell: what lies outside the declaration has a declared place.
+Each row is encoded by itself, cell by cell (`cells`). No cell raises an error: a cell outside the
+declaration is encoded as the declaration says.
 
 Beside the attributes there are a label, and perhaps weights and ids of users. Two classes are
-declared by their words, several classes by `Nominal`, and a number in a range by `Numeric`. A
-label, a weight and an id are read by themselves, as cells of such a column are.
+declared by their words, several classes by `Nominal`, and a number in a range by `Numeric`. Each
+label, weight and id is read by itself, as a cell of such a column.
 """
 
 import codecs
@@ -17,9 +17,9 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -29,15 +29,15 @@ from dpbt.common.validate import (
     as_path,
     check_boolean,
     check_choice,
-    check_whole_number,
+    check_positive_integer,
     show_value,
 )
 from dpbt.data.cells import (
     ColumnCells,
     RawColumn,
-    cells_of,
-    declared,
-    eager_advice,
+    advice_for_lazy_data,
+    column_cells,
+    declared_word,
     number,
     read_ids,
     read_numbers,
@@ -52,23 +52,23 @@ from dpbt.data.kinds import (
     Split,
     Target,
     Word,
+    attribute_positions_of_bins,
     check_number,
-    positions_of,
     response_of,
 )
 from dpbt.data.kinds import Objective as Objective
 from dpbt.public_types import DeclaredDomain as DeclaredDomain
-from dpbt.public_types import Splits
+from dpbt.public_types import Splits, redacted_repr
 
 Domain = Mapping[str, Column]
-"""The public columns by name."""
+"""The declared columns by name; public."""
 
 
-def check(domain: object) -> None:
+def check_domain(domain: object) -> None:
     """Check that a domain is a mapping from names to kinds of columns.
 
     Raises:
-        ValueError: if it is something else or has no column. What a column holds is not shown.
+        ValueError: if it is something else or has no column. The error shows no value.
     """
     if not isinstance(domain, Mapping) or not domain:
         raise ValueError(
@@ -77,89 +77,92 @@ def check(domain: object) -> None:
         )
     for name, kind in domain.items():
         if not isinstance(kind, Column):  # it may be private, if domain and columns were exchanged
-            given = type(kind).__name__
-            raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {given}")
+            raise ValueError(
+                f"column {name!r} must be Numeric, Nominal or Boolean, got {type(kind).__name__}"
+            )
     if len({str(name) for name in domain}) < len(domain):
         raise ValueError("two columns of a domain have names of one text, such as 0 and '0'")
 
 
-def declare(domain: Domain) -> DeclaredDomain:
-    """A domain as tables, recipes and models carry it.
+def as_declared_domain(domain: Domain) -> DeclaredDomain:
+    """A domain in the immutable form in which tables, recipes and models carry it.
 
     Raises:
-        ValueError: as `check`.
+        ValueError: as `check_domain`.
     """
-    check(domain)
+    check_domain(domain)
     return domain if isinstance(domain, DeclaredDomain) else DeclaredDomain(domain.items())
 
 
-def check_same(first: Domain | None, second: Domain | None, owner: str, other: str) -> None:
-    """Check that two things were made by one domain, as far as both are known to have one.
+def check_same_domain(first: Domain | None, second: Domain | None, owner: str, other: str) -> None:
+    """Check that two objects have the same domain, if both have one.
 
-    Without this check another domain would pass in silence: bins are numbers, and the same number
+    Without this check another domain would pass unnoticed: bins are numbers, and the same number
     would stand for another interval, value or column.
 
     Args:
-        first: a domain, or None where none is known.
-        second: likewise.
-        owner: what the first domain belongs to, in words, such as "the table".
-        other: what the second one belongs to, such as "the model".
+        first: the domain of the first object; None if it has none.
+        second: the domain of the second object; None if it has none.
+        owner: the first object in words, such as "the table".
+        other: the second object in words, such as "the model".
 
     Raises:
-        ValueError: naming the first difference (`difference`).
+        ValueError: naming the first difference (`describe_difference`).
     """
     if first is None or second is None:
         return
-    words = difference(first, second, owner, other)
+    words = describe_difference(first, second, owner, other)
     if words is not None:
         raise ValueError(f"another domain than that of {other}: {words}")
 
 
-def difference(
+def describe_difference(
     first: Domain, second: Domain, owner: str = "the first", other: str = "the second"
 ) -> str | None:
-    """How two domains differ, by the first column that does; None if they are the same.
+    """The first difference of two domains in words; None if they are the same.
 
     Columns are compared in their order, by name, kind and attributes, and numbered from 1.
 
     Args:
         first: a domain.
-        second: another one.
-        owner: what the first belongs to, in words.
-        other: what the second belongs to.
+        second: another domain.
+        owner: the object that has the first domain, in words.
+        other: the object that has the second domain, in words.
     """
     if first is second:
         return None
     pairs = zip(first.items(), second.items(), strict=False)
-    for place, ((name, kind), (known, expected)) in enumerate(pairs, 1):
-        if str(name) != str(known):
-            return f"column {place} is {str(name)!r} in {owner} and {str(known)!r} in {other}"
-        if kind != expected:
-            return f"column {str(name)!r} {_difference_of_kinds(kind, expected, owner, other)}"
+    for place, ((name, kind), (other_name, other_kind)) in enumerate(pairs, 1):
+        if str(name) != str(other_name):
+            return f"column {place} is {str(name)!r} in {owner} and {str(other_name)!r} in {other}"
+        if kind != other_kind:
+            words = _describe_difference_of_columns(kind, other_kind, owner, other)
+            return f"column {str(name)!r} {words}"
     if len(first) != len(second):
-        longer, where = (first, owner) if len(first) > len(second) else (second, other)
+        longer, longer_owner = (first, owner) if len(first) > len(second) else (second, other)
         extra = str([*longer][min(len(first), len(second))])
         return (
             f"there are {len(first)} columns in {owner} and {len(second)} in {other}; "
-            f"column {extra!r} is in {where} alone"
+            f"column {extra!r} is in {longer_owner} alone"
         )
     return None
 
 
-def _difference_of_kinds(kind: Column, expected: Column, owner: str, other: str) -> str:
-    """The first attribute in which two kinds differ, with both values."""
-    names = type(kind).__name__, type(expected).__name__
-    if names[0] != names[1]:
-        return f"is {names[0]} in {owner} and {names[1]} in {other}"
+def _describe_difference_of_columns(first: Column, second: Column, owner: str, other: str) -> str:
+    """The first attribute in which two columns differ, with both values, in words."""
+    if type(first) is not type(second):
+        return f"is {type(first).__name__} in {owner} and {type(second).__name__} in {other}"
     # The number of bins follows from cuts, so it comes last.
-    fields = sorted(kind.__struct_fields__, key=lambda field: field == "bins")
-    field = next(f for f in fields if getattr(kind, f) != getattr(expected, f))
-    values = getattr(kind, field), getattr(expected, field)
+    fields = sorted(first.__struct_fields__, key=lambda field: field == "bins")
+    field = next(name for name in fields if getattr(first, name) != getattr(second, name))
+    values = getattr(first, field), getattr(second, field)
     if all(isinstance(value, tuple) for value in values):
         for place, entries in enumerate(zip(*values, strict=False), 1):
             if entries[0] != entries[1]:
-                here, there = map(show_value, entries)
-                return f"has number {place} of its {field} {here} in {owner} and {there} in {other}"
+                one, another = map(show_value, entries)
+                return (
+                    f"has number {place} of its {field} {one} in {owner} and {another} in {other}"
+                )
         return f"has {len(values[0])} {field} in {owner} and {len(values[1])} in {other}"
     return f"has {field} {show_value(values[0])} in {owner} and {show_value(values[1])} in {other}"
 
@@ -168,21 +171,21 @@ def predicates(domain: Domain) -> list[Split]:
     """The public splits of a domain, in the order of `splits`.
 
     Raises:
-        ValueError: as `check`.
+        ValueError: as `check_domain`.
     """
-    check(domain)
+    check_domain(domain)
     return [split for name, column in domain.items() for split in column.splits(name)]
 
 
 Columns = Mapping[str, RawColumn]
-"""Raw columns by name, of N cells each, as `cells.cells_of` takes them."""
+"""Raw columns by name, of N cells each: a mapping or a data frame of what `cells.RawColumn` is."""
 
 
 def encode(domain: Domain, columns: Columns) -> np.ndarray:
-    """u8[N, F]: the public bin that each value lies in, one feature for each column of the domain.
+    """u8[N, F]: the bin of each cell, one feature for each column of the domain.
 
     Row n is a function of the cells of row n alone, so no row changes how another is encoded.
-    `splits` has the splits and attributes of the result.
+    `splits` makes the splits and attributes of the result.
 
     Args:
         domain: the public domain.
@@ -192,47 +195,50 @@ def encode(domain: Domain, columns: Columns) -> np.ndarray:
             not read.
 
     Raises:
-        ValueError: if a column is missing or is no column, if lengths differ, and as `check`. No
-            cell is an error.
+        ValueError: if a column is missing or is no column, if lengths differ, and as
+            `check_domain`. No cell is an error.
     """
-    read = read_columns(domain, columns)
-    return np.stack([kind.read(read[name])[0] for name, kind in domain.items()], axis=1)
+    cells = column_cells_by_name(domain, columns)
+    return np.stack([kind.read_bins(cells[name]).bins for name, kind in domain.items()], axis=1)
 
 
 def splits(domain: Domain) -> Splits:
-    """What is asked of the bins that `encode` gives: the splits in the order of `predicates`.
+    """The splits and attributes of the bins that `encode` returns, in the order of `predicates`.
 
     The position of a number is the share of the column's thresholds that it exceeds. So a threshold
     t uniform in [0, 1) on "position > t" is uniform over the declared thresholds. The position of a
     bin of an ordered nominal column is likewise its place among the bins.
 
     Raises:
-        ValueError: as `check`.
+        ValueError: as `check_domain`.
     """
-    check(domain)
-    splits, attributes = [], []
-    for feature, kind in enumerate(domain.values()):
-        splits += [(feature, split.low, split.high) for split in kind.splits("")]
-        attributes += [(feature, position) for position in positions_of(kind)]
-
-    of_split, low, high = zip(*splits, strict=True)
-    of_attribute, position = zip(*attributes, strict=True)
+    check_domain(domain)
+    column_splits = [
+        (feature, split)
+        for feature, kind in enumerate(domain.values())
+        for split in kind.splits("")
+    ]
+    attributes = [
+        (feature, position)
+        for feature, kind in enumerate(domain.values())
+        for position in attribute_positions_of_bins(kind)
+    ]
     return Splits(
-        feature=np.array(of_split, np.int32),
-        low=np.array(low, np.uint8),
-        high=np.array(high, np.uint8),
-        attribute=np.array(of_attribute, np.int32),
-        position=np.stack(position),
+        feature=np.array([feature for feature, _ in column_splits], np.int32),
+        low=np.array([split.low for _, split in column_splits], np.uint8),
+        high=np.array([split.high for _, split in column_splits], np.uint8),
+        attribute=np.array([feature for feature, _ in attributes], np.int32),
+        position=np.stack([position for _, position in attributes]),
     )
 
 
 def positions(domain: Domain, columns: Columns) -> np.ndarray:
-    """f32[N, A]: where each row lies exactly in the public range of each attribute, in [0, 1].
+    """f32[N, A]: the exact position of each row in the range of each attribute, in [0, 1].
 
     A threshold t uniform in [0, 1) on "position > t" is uniform in the attribute's range. The
     position of a Boolean is the Boolean itself. The position of a number is linear in the number,
-    whatever its cuts or scale. (`splits` has the same attributes with numbers on the declared
-    grid.)
+    whatever its cuts or scale. (`splits` has the same attributes, with the positions of numbers on
+    the declared grid.)
 
     Args:
         domain: the public domain.
@@ -246,46 +252,48 @@ def positions(domain: Domain, columns: Columns) -> np.ndarray:
     Raises:
         ValueError: as `encode`.
     """
-    read = read_columns(domain, columns)
+    cells = column_cells_by_name(domain, columns)
     blocks = []
     for name, kind in domain.items():
-        block = np.stack(positions_of(kind), axis=1)[kind.read(read[name])[0]]
+        position_of_bin = np.stack(attribute_positions_of_bins(kind), axis=1)
+        block = position_of_bin[kind.read_bins(cells[name]).bins]
         if isinstance(kind, Numeric):
-            block[:, 0] = kind.position(read[name])[0]
+            block[:, 0] = kind.read_positions(cells[name]).position
         blocks.append(block)
     return np.concatenate(blocks, axis=1)
 
 
-def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
-    """The cells of the domain's columns, N each, as `cells.cells_of` gives them.
+def column_cells_by_name(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
+    """The cells of the domain's columns by name, N each, as `cells.column_cells` returns them.
 
     Raises:
-        ValueError: as `encode`. The number of rows is in no message.
+        ValueError: as `encode`. No message holds the number of rows.
     """
-    check(domain)
-    names: Any = columns if hasattr(columns, "keys") else names_of(columns)
+    check_domain(domain)
+    names: Any = columns if hasattr(columns, "keys") else frame_column_names(columns)
     if names is None or not hasattr(columns, "__getitem__"):
-        given = f"{type(columns).__name__}{eager_advice(columns)}"
-        raise ValueError(f"columns must map names to cells, got {given}")
+        description = f"{type(columns).__name__}{advice_for_lazy_data(columns)}"
+        raise ValueError(f"columns must map names to cells, got {description}")
 
     absent = [name for name in domain if name not in names]
     if absent:
         raise ValueError(f"the data lacks columns {absent} of the domain")
-    read = {name: cells_of(columns[name], f"column {name!r}: ") for name in domain}
+    cells = {name: column_cells(columns[name], f"column {name!r}: ") for name in domain}
     first = next(iter(domain))
-    unlike = [name for name in domain if len(read[name]) != len(read[first])]
+    unlike = [name for name in domain if len(cells[name]) != len(cells[first])]
     if unlike:
         raise ValueError(f"columns must have the same length; {unlike} differ from {first!r}")
-    return read
+    return cells
 
 
-Names = tuple[Hashable, ...]
+ColumnNames = tuple[Hashable, ...]
+"""The names of the columns of a data frame, in their order."""
 
 
-def names_of(frame: Any) -> Names | None:
-    """The names of the columns of a data frame or an Arrow table; None for what is neither.
+def frame_column_names(frame: Any) -> ColumnNames | None:
+    """The names of the columns of a data frame or an Arrow table; None for any other object.
 
-    A lazy frame, which has no length, is neither.
+    A lazy frame, which has no length, has none.
     """
     if isinstance(frame, np.ndarray | Mapping):
         return None
@@ -299,72 +307,104 @@ def names_of(frame: Any) -> Names | None:
 
 
 class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of weights of rows, and the public bound on them."""
+    """A column of weights of rows, and the public bound on them.
+
+    Attributes:
+        column: the name of the column.
+        max_weight: the largest weight that counts; larger ones are clipped. Files call it "most".
+    """
 
     column: str
-    most: Real
+    max_weight: Real = msgspec.field(name="most")
 
     def __post_init__(self):
-        most = float(check_number("max_weight", self.most, "(0, inf)"))
-        msgspec.structs.force_setattr(self, "most", most)
+        max_weight = float(check_number("max_weight", self.max_weight, "(0, inf)"))
+        msgspec.structs.force_setattr(self, "max_weight", max_weight)
 
 
 class UserColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of ids, which say whose a row is, and the public limit on the rows of one user.
 
     Ids are compared as words (`cells.word`), so " 7 ", 7 and 7.0 are one. A row whose id is missing
-    is absent, as is one beyond the first `most` of its user.
+    is absent, as is one beyond the first `max_rows` of its user.
 
     Attributes:
-        column: its name.
-        most: how many rows of a user count.
+        column: the name of the column.
+        max_rows: how many rows of a user count. Files call it "most".
         ignore_case: whether ids that differ in capitals alone are one.
     """
 
     column: str
-    most: int
+    max_rows: int = msgspec.field(name="most")
     ignore_case: bool = False
 
     def __post_init__(self):
-        msgspec.structs.force_setattr(
-            self, "most", check_whole_number("max_rows_per_user", self.most)
-        )
+        max_rows = check_positive_integer("max_rows_per_user", self.max_rows)
+        msgspec.structs.force_setattr(self, "max_rows", max_rows)
         check_boolean("ignore_case", self.ignore_case)
 
-    def counting(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """(object[n] ids, bool[n] present) -> bool[n]: which rows count, some rows at a time.
+    def new_row_limiter(self) -> "RowLimiter":
+        """A limiter of the rows of each user that has seen no row yet."""
+        return RowLimiter(self.max_rows)
 
-        Of each user they are the first `most` that are present, over all calls. The rows of one
-        user keep their order whatever other rows there are, so which of them count follows from
-        them alone (docs/privacy.md, U1). It keeps a count for each id, of about 110 to 150 bytes.
+
+class RowLimiter:
+    """Admits the first rows of each user, over all calls of `admit_rows`.
+
+    The rows of one user keep their order whatever other rows there are, so which of them are
+    admitted follows from them alone (docs/privacy.md, U1). The limiter keeps a count for each id,
+    of about 110 to 150 bytes.
+    """
+
+    def __init__(self, max_rows: int):
+        self._max_rows = max_rows
+        self._num_admitted: dict[bytes | None, int] = {None: max_rows}  # no row without an id
+
+    def admit_rows(self, ids: np.ndarray, present: np.ndarray) -> np.ndarray:
+        """bool[n]: which of the next rows count: those present, within the limit of their user.
+
+        Args:
+            ids: object[n], as `cells.read_ids` returns them.
+            present: bool[n]. Absent rows neither count nor use up the limit.
         """
-        counted: dict[bytes | None, int] = {None: self.most}  # a missing id
+        admitted = np.zeros(len(ids), bool)
+        for row in np.flatnonzero(present).tolist():
+            num_admitted = self._num_admitted.get(ids[row], 0)
+            if num_admitted < self._max_rows:
+                self._num_admitted[ids[row]] = num_admitted + 1
+                admitted[row] = True
+        return admitted
 
-        def counts(ids: np.ndarray, present: np.ndarray) -> np.ndarray:
-            found = np.zeros(len(ids), bool)
-            for place in np.flatnonzero(present).tolist():
-                before = counted.get(ids[place], 0)
-                if before < self.most:
-                    counted[ids[place]] = before + 1
-                    found[place] = True
-            return found
 
-        return counts
+class RowLabels(NamedTuple):
+    """The labels and weights of rows, as `dpbt.Table` holds them; private.
+
+    Attributes:
+        target: bool[N], u8[N] or f32[N]: the class, or the position in the range; 0 if absent.
+        present: bool[N]: whether the label is as declared.
+        weight: f32[N], in units of the largest possible weight; None if all rows weigh the same.
+    """
+
+    target: np.ndarray
+    present: np.ndarray
+    weight: np.ndarray | None
+
+    __repr__ = redacted_repr
 
 
 class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The label's column, and what it may hold: two classes, several classes, or a number.
 
-    Two classes have `positive` and `negative`, words that are kept as `cells.declared` reads them.
-    Several classes and numbers have a `target`.
+    Two classes have the words `positive` and `negative`, which are stored as `cells.declared_word`
+    reads them. Several classes and numbers have a `target`.
 
     Attributes:
         column: the name of the column.
         positive: the word of the positive class.
         negative: the word of the negative class.
         target: `domains.Nominal` of two classes or more, or `domains.Numeric(low, high)`.
-        weight: the column of weights of rows, if there is one.
-        user: the column of ids of users, if there is one.
+        weight: the column of weights of rows; None without weights.
+        user: the column of ids of users; None without ids.
 
     Raises:
         ValueError: if the two words are read alike, or the column's name is no text. Also for a
@@ -380,12 +420,11 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     user: UserColumn | None = None
 
     def __post_init__(self):
-        if not all(isinstance(name, str) for name in self.columns):
-            raise ValueError(f"Label: column must be a name, got {show_value(list(self.columns))}")
-        if len(set(self.columns)) < len(self.columns):
-            raise ValueError(
-                f"Label: labels, weights and ids of users must differ, got {list(self.columns)}"
-            )
+        names = list(self.columns)
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError(f"Label: column must be a name, got {show_value(names)}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"Label: labels, weights and ids of users must differ, got {names}")
         if self.target is not None:
             response_of(self.target)
             if self.positive is not None or self.negative is not None:
@@ -399,13 +438,14 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"Boolean labels, got negative={show_value(words[0])} and "
                 f"positive={show_value(words[1])}"
             )
-        kind = Boolean(declared(words[1], "positive"), declared(words[0], "negative"))
+        kind = Boolean(declared_word(words[1], "positive"), declared_word(words[0], "negative"))
         msgspec.structs.force_setattr(self, "positive", kind.true)
         msgspec.structs.force_setattr(self, "negative", kind.false)
 
     @classmethod
-    def of(
+    def from_table_options(
         cls,
+        *,
         negative: Any,
         positive: Any,
         target: Target | None,
@@ -413,7 +453,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         max_rows_per_user: Any = None,
         ignore_case: bool = False,
     ) -> Self:
-        """A label of columns without a name; arguments as `dpbt.table` has them.
+        """The label that these arguments of `dpbt.table` declare, of columns without names.
 
         Raises:
             ValueError: as `dpbt.table`.
@@ -423,73 +463,83 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if max_rows_per_user is not None:
             user = UserColumn("users", max_rows_per_user, ignore_case)
         if target is not None and negative is False and positive is True:
-            negative = positive = None  # they were not given
+            negative = positive = None  # the defaults of `dpbt.table`
         words: Any = {"positive": positive, "negative": negative}
         return cls("labels", target=target, weight=weight, user=user, **words)
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
-        """The words of the classes in the order of scores, of two the negative first; or None."""
+        """The words of the classes in the order of scores, of two the negative one first.
+
+        None for a number.
+        """
         if self.target is None:
             return self.negative, self.positive
         return self.target.values if isinstance(self.target, Nominal) else None
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `dpbt.table` is told of the labels, and of the bounds on weights and on users."""
-        found: dict[str, Any] = {"target": self.target}
+        """The arguments of `dpbt.table` that declare this label, its weights and its users."""
+        options: dict[str, Any] = {"target": self.target}
         if self.target is None:
-            found = {"negative": self.negative, "positive": self.positive}
+            options = {"negative": self.negative, "positive": self.positive}
         if self.weight is not None:
-            found["max_weight"] = self.weight.most
+            options["max_weight"] = self.weight.max_weight
         if self.user is not None:
-            found["max_rows_per_user"] = self.user.most
-            found["ignore_case"] = self.user.ignore_case
-        return found
+            options["max_rows_per_user"] = self.user.max_rows
+            options["ignore_case"] = self.user.ignore_case
+        return options
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns beside the attributes: the label's, of weights, of users."""
-        more = (each.column for each in (self.weight, self.user) if each is not None)
-        return (self.column, *more)
+        """The names of the columns beside the attributes: of the label, of weights, of users."""
+        declared = (self.weight, self.user)
+        return (self.column, *(column.column for column in declared if column is not None))
 
-    def read(
+    def read_labels(
         self,
         labels: RawColumn,
         sample_weight: RawColumn | None,
         rows: int,
         class_weight: Mapping[Any, float] | None = None,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """(target, present, weight) of each row, by itself, as `Table` has them.
+    ) -> RowLabels:
+        """The target, presence and weight of each row, each row read by itself.
 
-        - The class of a label is its number in `Nominal.values`. A label that is not listed is of
-          the class `Nominal.other`, or else absent.
-        - A number is clipped to the range, and its target is its position in it, from 0 to 1. A
-          label that is no number is absent.
-        - Weights are in units of the largest, and None if all weigh the same.
+        - The target of a class is its index in `Nominal.values`. A label that is not listed counts
+          as the class `Nominal.other`; without one the row is absent.
+        - A number is clipped to the range, and its target is its position there, from 0 to 1. The
+          row of a label that is no number is absent.
+        - Weights are in units of the largest possible one.
 
-        What is absent has a target of 0.
+        Args:
+            labels: N cells.
+            sample_weight: N weights, or None.
+            rows: N, the length of the columns.
+            class_weight: the public weight of each class by its word, or None.
 
         Raises:
-            ValueError: for what is no column or has another length, for weights without a public
-                bound, and for weights of classes that are not as described. No cell is shown.
+            ValueError: for an argument that is no column or has another length, for weights without
+                a public bound, and for weights of classes that are not as described. No cell is
+                shown.
         """
-        of_class = None if class_weight is None else _of_classes(self.classes, class_weight)
-        cells = _column("labels", labels, rows)
+        weight_of_class = None
+        if class_weight is not None:
+            weight_of_class = _relative_class_weights(self.classes, class_weight)
+        cells = _cells_of_length("labels", labels, rows)
         match self.target:
             case Numeric():
-                target, missing = self.target.position(cells)
+                target, missing = self.target.read_positions(cells)
                 present = ~missing
             case Nominal():
-                bin, _ = self.target.read(cells)
-                present = bin < len(self.target.values)
-                target = np.where(present, bin, np.uint8(0))
+                bins = self.target.read_bins(cells).bins
+                present = bins < len(self.target.values)
+                target = np.where(present, bins, np.uint8(0))
             case _:
                 words: Any = self.positive, self.negative
-                found = read_truths(cells, *words)
-                target, present = found == 1, found >= 0
-        if sample_weight is None and of_class is None:
-            return target, present, None
+                truths = read_truths(cells, *words)
+                target, present = truths == 1, truths >= 0
+        if sample_weight is None and weight_of_class is None:
+            return RowLabels(target, present, None)
         weight = np.ones(rows)
         with np.errstate(all="ignore"):  # a warning would say that some row has a tiny weight
             if sample_weight is not None:
@@ -498,18 +548,20 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         "sample_weight needs max_weight, a public bound on the weight of a row, "
                         "which is never read off the weights; larger ones are clipped to it"
                     )
-                given = np.nan_to_num(read_numbers(_column("sample_weight", sample_weight, rows)))
-                weight = np.clip(given, 0.0, self.weight.most) / self.weight.most
-            if of_class is not None:
-                weight = weight * of_class[target.astype(np.int64)]
-            return target, present, weight.astype(np.float32)
+                weight_cells = _cells_of_length("sample_weight", sample_weight, rows)
+                stated = np.nan_to_num(read_numbers(weight_cells))
+                max_weight = self.weight.max_weight
+                weight = np.clip(stated, 0.0, max_weight) / max_weight
+            if weight_of_class is not None:
+                weight = weight * weight_of_class[target.astype(np.int64)]
+            return RowLabels(target, present, weight.astype(np.float32))
 
-    def ids(self, users: RawColumn | None, rows: int) -> np.ndarray | None:
-        """object[N]: whose each row is, by its cell alone (`cells.read_ids`); None without users.
+    def read_user_ids(self, users: RawColumn | None, rows: int) -> np.ndarray | None:
+        """object[N]: the id of each row's user (`cells.read_ids`); None without users.
 
         Raises:
-            ValueError: for ids without a declared limit or a limit without ids, for what is no
-                column, and for one of another length.
+            ValueError: for ids without a declared limit or a limit without ids, for a value that is
+                no column, and for a column of another length than `rows`.
         """
         if (self.user is None) != (users is None):
             raise ValueError(
@@ -518,10 +570,12 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if self.user is None:
             return None
-        return read_ids(_column("users", users, rows), self.user.ignore_case)
+        return read_ids(_cells_of_length("users", users, rows), self.user.ignore_case)
 
 
-def _of_classes(names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]) -> np.ndarray:
+def _relative_class_weights(
+    names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]
+) -> np.ndarray:
     """f64[K]: the weights of classes in units of the largest.
 
     Raises:
@@ -533,33 +587,48 @@ def _of_classes(names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]
             f"{show_value(class_weight)}; it is not read off the labels, as their counts "
             "are private"
         )
-    given = {declared(name, "class_weight: a class"): w for name, w in class_weight.items()}
-    if set(given) != set(names):
-        raise ValueError(f"class_weight must have a weight for each of {names}, got {list(given)}")
-    found = np.array(
-        [check_number(f"class_weight of {word!r}", given[word], "(0, inf)") for word in names]
-    )
-    shares = found / found.max()
-    if not np.all(shares.astype(np.float32) > 0):
+    weight_of_word = {
+        declared_word(name, "class_weight: a class"): weight
+        for name, weight in class_weight.items()
+    }
+    if set(weight_of_word) != set(names):
         raise ValueError(
-            f"class_weight must not differ beyond float32, got {show_value(dict(given))}"
+            f"class_weight must have a weight for each of {names}, got {list(weight_of_word)}"
         )
-    return shares
+    weights = np.array(
+        [
+            check_number(f"class_weight of {word!r}", weight_of_word[word], "(0, inf)")
+            for word in names
+        ]
+    )
+    relative_weights = weights / weights.max()
+    if not np.all(relative_weights.astype(np.float32) > 0):
+        raise ValueError(
+            f"class_weight must not differ beyond float32, got {show_value(weight_of_word)}"
+        )
+    return relative_weights
 
 
-def _column(name: str, values: RawColumn, rows: int) -> ColumnCells:
-    """The cells of labels or of weights; ValueError for no column, or another length."""
-    read = cells_of(values, f"{name}: ")
-    if len(read) != rows:
+def _cells_of_length(name: str, values: RawColumn, rows: int) -> ColumnCells:
+    """The cells of labels, weights or ids; ValueError unless it is a column of length `rows`."""
+    cells = column_cells(values, f"{name}: ")
+    if len(cells) != rows:
         raise ValueError(f"{name} must have the same length as the columns")
-    return read
+    return cells
 
 
 # Files of domains.
 
 
-def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> tuple[Domain, Label]:
-    """A domain and its label from a JSON file, UTF-8 text with or without a byte order mark.
+class DomainFile(NamedTuple):
+    """The domain and the label that a file declares."""
+
+    domain: Domain
+    label: Label
+
+
+def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> DomainFile:
+    """The domain and the label of a JSON file, UTF-8 text with or without a byte order mark.
 
     The file holds {"columns": {name: column, ...}, "label": {"column": ..., "positive": ...,
     "negative": ...}}. A column holds its "type" ("numeric", "nominal" or "boolean") and the
@@ -571,130 +640,154 @@ def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> tu
     and "user": {"column": ..., "most": ...}, the ids of users and how many rows of each count, with
     "ignore_case" if capitals do not matter. And it may hold "names", a list. It holds nothing else.
 
-    A name with a star, such as "x*" or "*", is a pattern. It stands for all names that fit it, but
-    for those of the label, the weights and the ids, and those that are declared themselves. The
-    first pattern that fits counts. The columns are in the order of the names, which are public:
-    those that the file lists as "names", or else `names`.
+    A name with a star, such as "x*" or "*", is a pattern. It declares all names that match it,
+    except those of the label, the weights and the ids, and those that have a declaration of their
+    own. Of several patterns that match, the first one counts. The columns are in the order of the
+    names, which are public: those that the file lists as "names", or else `names`.
 
     Args:
         path: the file.
         names: public names of columns, such as a header, that patterns may cover.
 
     Raises:
-        ValueError: naming the file and what is wrong; and for something that is no path. Also for a
-            pattern without names, or that covers none. Also for one that covers numbers which the
-            file does not list: where a header was forgotten, they are cells.
+        ValueError: naming the file and the reason; and for something that is no path. Also for a
+            pattern without names, or one that covers no name. Also for a pattern that covers names
+            which are numbers and which the file does not list: where a header was forgotten, they
+            are cells.
         OSError: if the file cannot be read.
     """
     path = as_path("path", path)
     text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
-        content = storage.parse(text, "the domain")
-        given = content if isinstance(content, dict) else {}
-        columns, entry, listed = map(given.get, ("columns", "label", "names"))
-        beside = {name: given[name] for name in ("weight", "user") if given.get(name) is not None}
-        known = {"columns", "label", *beside, *(key for key in ("names",) if key in given)}
-        if not isinstance(columns, dict) or not isinstance(entry, dict) or set(given) != known:
-            words = '"columns" and "label", and perhaps "weight", "user" and "names"'
-            raise ValueError(f"expected an object with {words}")
-
-        place, domain = "", {}
-        try:
-            for name, column in columns.items():
-                place = f"column {name!r}"
-                domain[name] = msgspec.convert(column, Column)  # type: ignore[arg-type]
-            check(domain)
-            if "type" in entry:
-                target = {name: value for name, value in entry.items() if name != "column"}
-                entry = {"column": entry.get("column"), "target": target}
-            place = "label"
-            if {"weight", "user"} & set(entry):
-                raise ValueError('"weight" and "user" stand beside "label", and not in it')
-            label = msgspec.convert({**entry, **beside}, Label)
-            place = "names"
-            listed = msgspec.convert(listed, list[str] | None)
-        except msgspec.ValidationError as error:
-            raise ValueError(f"{place}: {error}") from error
-        for what, column in zip(("label", *beside), label.columns, strict=True):
-            if column in domain:
-                raise ValueError(f"the {what} {column!r} is among the columns")
+        declarations = _parse_declarations(text)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    return _covered(path, domain, label, listed, names), label
+    domain = _expand_patterns(path, declarations, reader_names=names)
+    return DomainFile(domain, declarations.label)
 
 
-def _covered(
-    path: Path,
-    domain: Domain,
-    label: Label,
-    listed: Iterable[str] | None,
-    names: Iterable[Hashable] | None,
+class _Declarations(NamedTuple):
+    """What the file of a domain declares.
+
+    Attributes:
+        columns: the kind of each column, by its name or by a pattern of names.
+        label: the label's column, and those of weights and of users.
+        names: the names of columns that the file lists; None if it lists none.
+    """
+
+    columns: dict[str, Column]
+    label: Label
+    names: list[str] | None
+
+
+def _parse_declarations(text: bytes) -> _Declarations:
+    """The declarations in the text of a domain's file; ValueError with the reason for any other."""
+    parsed = storage.parse_json(text, "the domain")
+    content = parsed if isinstance(parsed, dict) else {}
+    entries, label_entry = content.get("columns"), content.get("label")
+    other_columns = {
+        key: content[key] for key in ("weight", "user") if content.get(key) is not None
+    }
+    known_keys = {"columns", "label", *other_columns, *({"names"} & set(content))}
+    if (
+        not isinstance(entries, dict)
+        or not isinstance(label_entry, dict)
+        or set(content) != known_keys
+    ):
+        words = '"columns" and "label", and perhaps "weight", "user" and "names"'
+        raise ValueError(f"expected an object with {words}")
+
+    entry_name, columns = "", {}
+    try:
+        for name, entry in entries.items():
+            entry_name = f"column {name!r}"
+            columns[name] = msgspec.convert(entry, Column)  # type: ignore[arg-type]
+        check_domain(columns)
+        entry_name = "label"
+        if "type" in label_entry:
+            target = {key: value for key, value in label_entry.items() if key != "column"}
+            label_entry = {"column": label_entry.get("column"), "target": target}
+        if {"weight", "user"} & set(label_entry):
+            raise ValueError('"weight" and "user" stand beside "label", and not in it')
+        label = msgspec.convert({**label_entry, **other_columns}, Label)
+        entry_name = "names"
+        names = msgspec.convert(content.get("names"), list[str] | None)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{entry_name}: {error}") from error
+    for role, name in zip(("label", *other_columns), label.columns, strict=True):
+        if name in columns:
+            raise ValueError(f"the {role} {name!r} is among the columns")
+    return _Declarations(columns, label, names)
+
+
+def _expand_patterns(
+    path: Path, declarations: _Declarations, *, reader_names: Iterable[Hashable] | None
 ) -> Domain:
-    """A domain of a file with the columns that its patterns cover, in the order of the names.
+    """The domain of a file, with the columns that its patterns cover, in the order of the names.
 
     Args:
-        path: of the file.
-        domain: kinds by names and patterns.
-        label: whose columns no pattern covers.
-        listed: the names that the file lists.
-        names: those of its reader, if it lists none; they are read only if there is a pattern.
+        path: of the file, for errors.
+        declarations: of the file. No pattern covers the columns of its label.
+        reader_names: the names that the caller of `read_domain` knows. They are read only if the
+            file has a pattern and lists no names.
 
     Raises:
         ValueError: for a pattern without names, or one that covers none.
     """
-    if listed is None and not any("*" in name for name in domain):
-        return domain
-    told = listed or names
-    known = [name for name in told or () if isinstance(name, str)]
-    wild = {
+    columns, label, listed = declarations
+    if listed is None and not any("*" in name for name in columns):
+        return columns
+    candidates = listed or reader_names
+    names = [name for name in candidates or () if isinstance(name, str)]
+    patterns = {
         name: re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL)
-        for name in domain
-        if "*" in name and name not in known
+        for name in columns
+        if "*" in name and name not in names
     }
-    if wild and told is None:
+    if patterns and candidates is None:
         raise ValueError(
-            f"{path}: column {next(iter(wild))!r} is a pattern, and needs the names that it "
+            f"{path}: column {next(iter(patterns))!r} is a pattern, and needs the names that it "
             'covers: a file with a header, or "names" beside "columns"'
         )
-    found, covering = {}, set()
-    for name in known:
-        covers = [pattern for pattern, words in wild.items() if words.fullmatch(name)]
-        by = name if name in domain else next(iter(covers), None)
-        if by is None or name in label.columns:
+    domain, used = {}, set()
+    for name in names:
+        matching = [pattern for pattern, regex in patterns.items() if regex.fullmatch(name)]
+        declared_as = name if name in columns else next(iter(matching), None)
+        if declared_as is None or name in label.columns:
             continue
-        if listed is None and by in wild and not math.isnan(number(name)):
+        if listed is None and declared_as in patterns and not math.isnan(number(name)):
             raise ValueError(
-                f"{path}: column {by!r} is a pattern that covers names that are numbers; is there "
-                'a header line? If so, list the names as "names" in the file'
+                f"{path}: column {declared_as!r} is a pattern that covers names that are numbers; "
+                'is there a header line? If so, list the names as "names" in the file'
             )
-        found[name] = domain[by]
-        covering.add(by)
-    if idle := [name for name in wild if name not in covering]:
+        domain[name] = columns[declared_as]
+        used.add(declared_as)
+    if unused := [name for name in patterns if name not in used]:
         raise ValueError(
-            f"{path}: column {idle[0]!r} is a pattern that covers none of the names; is there a "
+            f"{path}: column {unused[0]!r} is a pattern that covers none of the names; is there a "
             "header line, and what separates its fields?"
         )
-    return {**found, **{name: kind for name, kind in domain.items() if name not in wild}}
+    return {**domain, **{name: kind for name, kind in columns.items() if name not in patterns}}
 
 
-OPEN = {"type": "numeric, nominal or boolean?"}
-"""Stands for a kind that is to be filled in; no file with it is read as a domain."""
+UNDECLARED_COLUMN = {"type": "numeric, nominal or boolean?"}
+"""The entry of a column whose kind is to be filled in. `read_domain` refuses it."""
 
-_LABELS: dict[str, dict[str, Any]] = {
+_LABEL_TEMPLATES: dict[str, dict[str, Any]] = {
     "two": {"positive": None, "negative": None},
     "nominal": {"type": "nominal", "values": []},
     "numeric": {"type": "numeric", "low": None, "high": None},
 }
 
-LABEL_TYPES = tuple(_LABELS)
-"""What a label may be: one of two classes, one of several, or a number."""
+LABEL_TYPES = tuple(_LABEL_TEMPLATES)
+"""The types of a label: one of two classes, one of several classes, or a number."""
 
-KINDS: dict[str, dict[str, Any]] = {
+COLUMN_TEMPLATES: dict[str, dict[str, Any]] = {
     "numeric": {"type": "numeric", "low": None, "high": None},
     "nominal": {"type": "nominal", "values": []},
     "boolean": {"type": "boolean", "true": "1", "false": "0"},
 }
-"""What of each kind is to be filled in."""
+"""The entry of a column of each kind, with the values that are to be filled in."""
 
 
 def template(
@@ -704,15 +797,15 @@ def template(
     every: str | None = None,
     user: str | None = None,
 ) -> str:
-    """A domain as JSON text to fill in and save, for `read_domain`.
+    """A domain as JSON text, for you to fill in and save for `read_domain`.
 
-    It holds the names of columns, and no value is ever read. What a column may hold is for you to
-    fill in from what it means: its kind and its range or values. `read_domain` refuses what is left
-    open, by the name of the column.
+    It holds the names of columns, and reads no value. Fill in the kind of each column, and its
+    range or values, from what the column means. `read_domain` refuses a column that is left open,
+    by its name.
 
     Args:
-        columns: the names of the columns, such as `files.names_of` or a data frame's `columns`. Or
-            what is known of each by its name: a declaration, in which some is null or empty.
+        columns: the names of the columns, such as `files.column_names` or a data frame's `columns`.
+            Or a mapping of them to declarations, in which some values may be null or empty.
         label: the name of the label's column, which is then no attribute.
         label_type: "two" classes, several ("nominal"), or a number ("numeric").
         every: "numeric", "nominal" or "boolean" for one declaration of all columns, whose names are
@@ -727,24 +820,34 @@ def template(
     names = list(columns)
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError("names of columns must be text, and must not repeat")
-    for what, name in (("label", label), ("user", user)):
+    for role, name in (("label", label), ("user", user)):
         if name is not None and name not in names:
-            raise ValueError(f"{what} must be one of the columns, got {name!r}")
-    known = columns if isinstance(columns, Mapping) else {}
-    content = {name: known.get(name, OPEN) for name in names if name not in (label, user)}
-    if not content:
+            raise ValueError(f"{role} must be one of the columns, got {name!r}")
+    declarations = columns if isinstance(columns, Mapping) else {}
+    entries = {
+        name: declarations.get(name, UNDECLARED_COLUMN)
+        for name in names
+        if name not in (label, user)
+    }
+    if not entries:
         raise ValueError("a domain needs at least one column")
-    entry: dict[str, Any] = {"label": {"column": label, **_LABELS[label_type]}}
+    beside: dict[str, Any] = {"label": {"column": label, **_LABEL_TEMPLATES[label_type]}}
     if user is not None:
-        entry["user"] = {"column": user, "most": None}
+        beside["user"] = {"column": user, "most": None}
     if every is not None:
-        check_choice("every", every, tuple(KINDS))
-        return written({"columns": {"*": KINDS[every]}, "names": list(content), **entry})
-    return written({"columns": content, **entry})
+        check_choice("every", every, tuple(COLUMN_TEMPLATES))
+        return domain_file_text(
+            {"columns": {"*": COLUMN_TEMPLATES[every]}, "names": list(entries), **beside}
+        )
+    return domain_file_text({"columns": entries, **beside})
 
 
-def written(content: Mapping[str, Any]) -> str:
-    """The text of a domain's file: a line for each column."""
+def domain_file_text(content: Mapping[str, Any]) -> str:
+    """The JSON text of a domain's file, with a line for each column.
+
+    Args:
+        content: the parsed content, as `read_domain` describes it.
+    """
     text = functools.partial(json.dumps, ensure_ascii=False)
     columns = (f"    {text(name)}: {text(column)}" for name, column in content["columns"].items())
     rest = (f",\n  {text(key)}: {text(content[key])}" for key in content if key != "columns")

@@ -1,9 +1,9 @@
-"""Kinds of columns: what each may hold, the bins that it tells apart, and what is asked of them.
+"""Kinds of columns: what each may hold, its bins, and its splits.
 
 A column has at most 256 public bins. They are intervals of numbers, listed values, or true and
 false. Values that are missing or not listed have one more bin where they are told apart. Each kind
-says how its values are encoded, which splits there are, in words too, and is kept as JSON by the
-names of its attributes.
+encodes values as bins, lists the public splits with their words, and is stored as a JSON object of
+its attributes.
 
 Targets are declared here too: several classes by `Nominal`, and a number in a range by `Numeric`.
 """
@@ -20,25 +20,25 @@ from dpbt.common.validate import (
     check_boolean,
     check_choice,
     check_interval,
-    check_whole_number,
+    check_positive_integer,
     show_value,
 )
 from dpbt.data.cells import (
     ColumnCells,
-    declared,
+    declared_word,
     is_sequence,
     read_codes,
     read_numbers,
     read_truths,
 )
-from dpbt.public_types import BINARY, MAX_BINS, NUMBER, Response
+from dpbt.public_types import BINARY, MAX_BINS, NUMBER, Response, redacted_repr
 
 if TYPE_CHECKING:
     Word: TypeAlias = str
     Real: TypeAlias = float
 else:
     Word, Real = str | int | float, int | float
-"""Declared values: numbers become words in the making of a column, and integers stay integers."""
+"""Declared values. A column turns the numbers among its words into text; integers stay integers."""
 
 
 class Split(NamedTuple):
@@ -46,10 +46,10 @@ class Split(NamedTuple):
 
     Attributes:
         low: the first bin that satisfies it.
-        high: the last bin.
+        high: the last bin that satisfies it.
         column: the name of the column.
-        yes: what it says where it holds.
-        no: what it says where it does not hold.
+        yes: the words for rows that satisfy it.
+        no: the words for rows that do not.
     """
 
     low: int
@@ -59,48 +59,90 @@ class Split(NamedTuple):
     no: str
 
 
-class _Kind(
+class ColumnBins(NamedTuple):
+    """The bins of the cells of a column; private.
+
+    Attributes:
+        bins: u8[N]: the bin of each cell.
+        missing: bool[N]: whether the cell is missing.
+    """
+
+    bins: np.ndarray
+    missing: np.ndarray
+
+    __repr__ = redacted_repr
+
+
+class RangePositions(NamedTuple):
+    """Where the numbers of a column lie in its range; private.
+
+    Attributes:
+        position: f32[N]: from 0 at the lower end to 1 at the upper end; 0 if missing.
+        missing: bool[N]: whether the cell is missing.
+    """
+
+    position: np.ndarray
+    missing: np.ndarray
+
+    __repr__ = redacted_repr
+
+
+class ScoreUnits(NamedTuple):
+    """How a score is stated in the units of its target: as scale * score + offset.
+
+    Attributes:
+        scale: units of the target for each unit of the score.
+        offset: the number of a score of 0.
+        words: the name of the result.
+    """
+
+    scale: float
+    offset: float
+    words: str
+
+
+class _ColumnKind(
     msgspec.Struct,
     frozen=True,
     forbid_unknown_fields=True,
     tag_field="type",
     tag=str.lower,
 ):
-    """What all kinds share: their JSON object has a "type", and their attributes by name."""
+    """Base of all kinds: their JSON object has a "type", and their attributes by name."""
 
-    def _keep(self, **fields: Any) -> None:
-        """Set attributes of a column in the making."""
+    def _set_fields(self, **fields: Any) -> None:
+        """Set attributes of a frozen column while it is constructed."""
         for name, value in fields.items():
             msgspec.structs.force_setattr(self, name, value)
 
-    def held(self, bins: list[int]) -> str:
-        """What some bins hold."""
-        return " or ".join(self.words[bin] for bin in bins)  # type: ignore[attr-defined]
+    def describe_bins(self, bins: list[int]) -> str:
+        """The words for the cells of any of these bins."""
+        return " or ".join(self.bin_words[bin] for bin in bins)  # type: ignore[attr-defined]
 
     @property
-    def steps(self) -> int:
-        """How many of the first splits are thresholds of one attribute."""
+    def num_thresholds(self) -> int:
+        """How many of the first `splits` are thresholds of one attribute."""
         if isinstance(self, Numeric):
             return self.bins - 1
         return len(self.values) - 1 if isinstance(self, Nominal) and self.ordered else 0
 
-    def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-        """(u8[N], bool[N]): the bin of each value, and whether it is missing.
+    def read_bins(self, cells: ColumnCells) -> ColumnBins:
+        """The bin of each cell, and whether the cell is missing.
 
-        `_codes` of a kind has the bins, with negative numbers where a value is missing, and the bin
-        of what is missing.
+        `_read_codes` of each kind returns the bins, with negative numbers for missing cells.
         """
-        code, unread = self._codes(values)  # type: ignore[attr-defined]
-        missing = code < 0
-        return np.where(missing, unread, code).astype(np.uint8), missing
+        codes = self._read_codes(cells)  # type: ignore[attr-defined]
+        missing = codes < 0
+        bins = np.where(missing, self._bin_of_missing, codes)  # type: ignore[attr-defined]
+        return ColumnBins(bins.astype(np.uint8), missing)
 
 
-class Numeric(_Kind, frozen=True):
+class Numeric(_ColumnKind, frozen=True):
     """Numbers in [low, high], cut into intervals at public thresholds.
 
     The thresholds are the declared `cuts`, or those of a grid of `bins` intervals. There is a split
     "x > threshold" for each. The bin of a number is how many of the thresholds it exceeds. Values
-    outside the range count as its nearer end, infinite ones too.
+    outside the range, also infinite ones, count as its nearer end.
 
     A cell in which `cells.number` finds no number is missing, and satisfies no threshold. With
     `missing` it has a bin of its own, and there is one more split, "x is missing".
@@ -108,7 +150,7 @@ class Numeric(_Kind, frozen=True):
     Attributes:
         low: the lower end of the range.
         high: the upper end.
-        bins: how many intervals there are. It is 10 by default, and len(cuts) + 1 with cuts.
+        bins: the number of intervals: 10 by default, and len(cuts) + 1 with cuts.
         missing: whether there is a split for missing cells.
         cuts: the thresholds, strictly increasing and inside (low, high), in place of a grid.
         scale: "linear" for bins of equal width. "log" for bins of equal width in log(x), or in
@@ -137,7 +179,7 @@ class Numeric(_Kind, frozen=True):
         if cuts is not None:
             cuts = tuple(
                 float(check_number("Numeric: a cut", cut))
-                for cut in _check_listed("Numeric: cuts", cuts)
+                for cut in _as_list("Numeric: cuts", cuts)
             )
             bins = len(cuts) + 1
             if self.bins not in (None, bins) or self.scale != "linear":
@@ -145,8 +187,8 @@ class Numeric(_Kind, frozen=True):
                     f"Numeric: cuts make {bins} bins of no other scale, got "
                     f"bins={show_value(self.bins)} and scale={self.scale!r} beside them"
                 )
-        bins = check_whole_number("Numeric: bins", bins, MAX_BINS - bool(self.missing))
-        self._keep(low=low, high=high, cuts=cuts, bins=bins, missing=bool(self.missing))
+        bins = check_positive_integer("Numeric: bins", bins, MAX_BINS - bool(self.missing))
+        self._set_fields(low=low, high=high, cuts=cuts, bins=bins, missing=bool(self.missing))
 
         with np.errstate(all="ignore"):
             in_order = np.all(np.diff([low, *self.thresholds, high]) > 0)
@@ -159,17 +201,17 @@ class Numeric(_Kind, frozen=True):
 
     @property
     def response(self) -> Response:
-        """What is predicted of a row whose target is such a number."""
+        """The response that a model predicts for a target of this range."""
         return NUMBER
 
     @property
-    def of_score(self) -> tuple[float, float, str]:
-        """(scale, offset, words): a score times the scale, and the offset, is what words say."""
-        return float(self.high) - float(self.low), float(self.low), "prediction"
+    def score_units(self) -> ScoreUnits:
+        """How scores are stated in the units of the range."""
+        return ScoreUnits(float(self.high) - float(self.low), float(self.low), "prediction")
 
     @property
     def n_bins(self) -> int:
-        """How many bins the column has."""
+        """The number of bins of the column."""
         return self.bins + self.missing
 
     @property
@@ -184,17 +226,18 @@ class Numeric(_Kind, frozen=True):
         return low + (high - low) * np.arange(1, self.bins) / self.bins
 
     @property
-    def words(self) -> list[str]:
-        """What each bin holds: numbers up to a threshold or above the last, or nothing."""
+    def bin_words(self) -> list[str]:
+        """The words for each bin: numbers up to a threshold or above the last, or missing cells."""
         digits = 4 if self.cuts is None else 15
         ends = [f"{float(f'{end:.{digits}g}'):.15g}" for end in self.thresholds]
         return [*(f"<= {end}" for end in ends), f"> {ends[-1]}"] + ["missing"] * self.missing
 
-    def held(self, bins: list[int]) -> str:
-        """What bins next to each other hold, where cells of the bins before them are not meant."""
-        words, last = self.words, bins[-1]
+    def describe_bins(self, bins: list[int]) -> str:
+        """The words for the cells of these adjacent bins, and of no bins before them."""
+        words, last = self.bin_words, bins[-1]
         if last == self.bins:
-            return " or ".join([*([self.held(bins[:-1])] if bins[1:] else []), words[last]])
+            numbers = [self.describe_bins(bins[:-1])] if bins[1:] else []
+            return " or ".join([*numbers, words[last]])
         if last + 1 < self.bins:
             return words[last]
         return words[bins[0] - 1].replace("<=", ">") if bins[0] else "any number"
@@ -202,39 +245,44 @@ class Numeric(_Kind, frozen=True):
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
         digits = 6 if self.cuts is None else 15
-        places = [f"{threshold:.{digits}g}" for threshold in self.thresholds]
+        thresholds = [f"{threshold:.{digits}g}" for threshold in self.thresholds]
         above = [
-            Split(bin, self.bins - 1, name, f"{name} > {at}", f"{name} <= {at}")
-            for bin, at in enumerate(places, 1)
+            Split(bin, self.bins - 1, name, f"{name} > {threshold}", f"{name} <= {threshold}")
+            for bin, threshold in enumerate(thresholds, 1)
         ]
-        return [*above, _missing(name, self.bins)] if self.missing else above
+        return [*above, _missing_split(name, self.bins)] if self.missing else above
 
-    def _codes(self, values: ColumnCells) -> tuple[np.ndarray, int]:
-        number = read_numbers(values)
-        exceeded = np.searchsorted(self.thresholds, number, side="left")
-        code = np.where(np.isnan(number), np.int16(-1), exceeded.astype(np.int16))
-        return code, self.bins if self.missing else 0
+    @property
+    def _bin_of_missing(self) -> int:
+        return self.bins if self.missing else 0
 
-    def position(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-        """(f32[N], bool[N]): numbers in the range as parts of it, and which are missing, at 0."""
-        number = read_numbers(values)
+    def _read_codes(self, cells: ColumnCells) -> np.ndarray:
+        numbers = read_numbers(cells)
+        num_exceeded = np.searchsorted(self.thresholds, numbers, side="left")
+        return np.where(np.isnan(numbers), np.int16(-1), num_exceeded.astype(np.int16))
+
+    def read_positions(self, cells: ColumnCells) -> RangePositions:
+        """Where the number of each cell lies in the range, and whether the cell is missing."""
+        numbers = read_numbers(cells)
         with np.errstate(all="ignore"):  # a warning would tell of some row's large number
             low, high = float(self.low), float(self.high)
-            part = np.clip((number - low) / (high - low), 0, 1)
-            return np.nan_to_num(part, nan=0.0).astype(np.float32), np.isnan(number)
+            position = np.clip((numbers - low) / (high - low), 0, 1)
+            position = np.nan_to_num(position, nan=0.0).astype(np.float32)
+            return RangePositions(position, np.isnan(numbers))
 
 
-class Nominal(_Kind, frozen=True):
+class Nominal(_ColumnKind, frozen=True):
     """One of the listed values: a split "x = value" for each, or "x >= value" if `ordered`.
 
-    Declared values are kept as `cells.declared` reads them, so that 3, "3" and "3.0" are one value.
+    Declared values are stored as `cells.declared_word` reads them, so that 3, "3" and "3.0" are one
+    value.
 
     Attributes:
-        values: the listed values, each with a bin of its own, in their order.
-        other: the listed value that any other value, and a missing one, is read as. With None these
-            have a bin of their own, which satisfies no split.
-        ordered: whether the order of the bins means something. Then splits are "x >= value" for
-            each bin but the first, and all bins are positions of one attribute.
+        values: the listed values in order, each with a bin of its own.
+        other: the listed value as which any other value, and a missing one, is read. With None
+            these have a bin of their own, which satisfies no split.
+        ordered: whether the order of the values means something. Then there is a split "x >= value"
+            for each value but the first, and all values are positions of one attribute.
 
     Raises:
         ValueError: if there are no values, or two are read alike, or `other` is none of them, or
@@ -247,13 +295,13 @@ class Nominal(_Kind, frozen=True):
 
     def __post_init__(self):
         check_boolean("Nominal: ordered", self.ordered)
-        what = "Nominal: a declared value"
-        values = tuple(declared(v, what) for v in _check_listed("Nominal: values", self.values))
+        name = "Nominal: a declared value"
+        values = tuple(declared_word(v, name) for v in _as_list("Nominal: values", self.values))
         if len(set(values)) < len(values):
             raise ValueError(f"Nominal: values must be distinct, got {show_value(self.values)}")
-        self._keep(values=values, ordered=bool(self.ordered))
+        self._set_fields(values=values, ordered=bool(self.ordered))
         if self.other is not None:
-            self._keep(other=declared(self.other, what))
+            self._set_fields(other=declared_word(self.other, name))
             if self.other not in values:
                 raise ValueError(f"Nominal: other must be one of the values, got {self.other!r}")
         if len(self.values) < 1 + self.ordered or self.n_bins > MAX_BINS:
@@ -264,17 +312,17 @@ class Nominal(_Kind, frozen=True):
 
     @property
     def response(self) -> Response:
-        """What is predicted of a row whose target these values declare."""
+        """The response that a model predicts for a target of these classes."""
         return Response("uint8", len(self.values))
 
     @property
     def n_bins(self) -> int:
-        """How many bins the column has."""
+        """The number of bins of the column."""
         return len(self.values) + (self.other is None)
 
     @property
-    def words(self) -> list[str]:
-        """What each bin holds: a listed value, or any other."""
+    def bin_words(self) -> list[str]:
+        """The words for each bin: a listed value, or any other."""
         return [*map(str, self.values)] + ["not listed"] * (self.other is None)
 
     def splits(self, name: str) -> list[Split]:
@@ -290,22 +338,23 @@ class Nominal(_Kind, frozen=True):
             for bin, value in enumerate(self.values)
         ]
 
-    def _codes(self, values: ColumnCells) -> tuple[np.ndarray, int]:
+    @property
+    def _bin_of_missing(self) -> int:
+        return len(self.values) if self.other is None else self.values.index(self.other)
+
+    def _read_codes(self, cells: ColumnCells) -> np.ndarray:
         """Without `other` a value that is not listed is missing, too."""
-        code = read_codes(values, self.values)
-        if self.other is None:
-            return code, len(self.values)
-        other = self.values.index(self.other)
-        return np.where(code == -1, other, code), other
+        codes = read_codes(cells, self.values)
+        return codes if self.other is None else np.where(codes == -1, self._bin_of_missing, codes)
 
 
-class Boolean(_Kind, frozen=True):
+class Boolean(_ColumnKind, frozen=True):
     """True or false: one split, "x".
 
-    Python and NumPy Booleans are themselves. Any other cell is true if it reads as the word `true`,
-    false if it reads as the word `false`, and else missing. A missing cell does not satisfy "x".
-    With `missing` it is told from false, by one more split, "x is missing". The words are kept as
-    `cells.declared` reads them.
+    Python and NumPy Booleans are themselves. Any other cell is true if its word is `true`, false if
+    its word is `false`, and missing otherwise. A missing cell does not satisfy "x". With `missing`
+    it is told from false by one more split, "x is missing". The words are stored as
+    `cells.declared_word` reads them.
 
     Attributes:
         true: the word for true, "1" by default.
@@ -324,71 +373,80 @@ class Boolean(_Kind, frozen=True):
 
     def __post_init__(self):
         check_boolean("Boolean: missing", self.missing)
-        true, false = declared(self.true, "Boolean: true"), self.false
-        false = "0" if false is None and true == "1" else declared(false, "Boolean: false")
+        true = declared_word(self.true, "Boolean: true")
+        if self.false is None and true == "1":
+            false = "0"
+        else:
+            false = declared_word(self.false, "Boolean: false")
         if true == false:
             raise ValueError(f"Boolean: true and false must differ, got {true!r} twice")
-        self._keep(true=true, false=false, missing=bool(self.missing))
+        self._set_fields(true=true, false=false, missing=bool(self.missing))
 
     @property
     def n_bins(self) -> int:
-        """How many bins the column has."""
+        """The number of bins of the column."""
         return 2 + self.missing
 
     @property
-    def words(self) -> list[str]:
-        """What each bin holds: the words for false and true, or nothing."""
+    def bin_words(self) -> list[str]:
+        """The words for each bin: those for false and true, or missing cells."""
         return [str(self.false), str(self.true)] + ["missing"] * self.missing
 
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
-        itself = Split(1, 1, name, name, f"not {name}")
-        return [itself, _missing(name, 2)] if self.missing else [itself]
+        is_true = Split(1, 1, name, name, f"not {name}")
+        return [is_true, _missing_split(name, 2)] if self.missing else [is_true]
 
-    def _codes(self, values: ColumnCells) -> tuple[np.ndarray, int]:
-        return read_truths(values, self.true, self.false), 2 if self.missing else 0
+    @property
+    def _bin_of_missing(self) -> int:
+        return 2 if self.missing else 0
+
+    def _read_codes(self, cells: ColumnCells) -> np.ndarray:
+        return read_truths(cells, self.true, self.false)
 
 
 Column = Numeric | Nominal | Boolean
 
 
-def positions_of(kind: Column) -> list[np.ndarray]:
+def attribute_positions_of_bins(kind: Column) -> list[np.ndarray]:
     """f32[MAX_BINS] for each attribute of a column: the position of each of its bins.
 
-    The thresholds of a column make one attribute, at equal distances from 0 to 1, and each other
-    split is one of its own.
+    The thresholds of a column make one attribute, whose bins lie at equal distances from 0 to 1.
+    Each other split is an attribute of its own.
     """
-    alone = [np.arange(MAX_BINS) == split.low for split in kind.splits("")[kind.steps :]]
-    if kind.steps:
+    other_splits = kind.splits("")[kind.num_thresholds :]
+    positions = [np.arange(MAX_BINS) == split.low for split in other_splits]
+    if kind.num_thresholds:
         ordered = np.zeros(MAX_BINS, np.float32)
-        ordered[: kind.steps + 1] = np.arange(kind.steps + 1, dtype=np.float32)
-        alone.insert(0, ordered / np.float32(kind.steps))
-    return [position.astype(np.float32) for position in alone]
+        ordered[: kind.num_thresholds + 1] = np.arange(kind.num_thresholds + 1, dtype=np.float32)
+        positions.insert(0, ordered / np.float32(kind.num_thresholds))
+    return [position.astype(np.float32) for position in positions]
 
 
-def _missing(name: str, bin: int) -> Split:
+def _missing_split(name: str, bin: int) -> Split:
+    """The split of missing cells, which are in the bin `bin`."""
     return Split(bin, bin, name, f"{name} is missing", f"{name} is given")
 
 
 def check_number(name: str, value: Any, interval: str = "(-inf, inf)") -> float:
-    """One number in an interval, of Python; an integer stays one. ValueError for anything else."""
+    """`value` as a Python number in an interval; an integer stays one. ValueError otherwise."""
     if check_interval(name, value, interval).ndim > 0:
         raise ValueError(f"{name} must be one number, got {show_value(value)}")
     return np.asarray(value).item()
 
 
-def _check_listed(name: str, values: Any) -> list:
-    """The entries of a declared list; ValueError naming it if it is text, a set or a mapping."""
+def _as_list(name: str, values: Any) -> list:
+    """The entries of a declared list; ValueError naming it for text, a set or a mapping."""
     if not is_sequence(values):
         raise ValueError(f"{name} must be a list, got {show_value(values)}")
     return list(values)
 
 
 class Objective(Numeric, frozen=True, kw_only=True):
-    """A number in a declared range, of which something else than the squared error counts.
+    """A number in a declared range, for which a model minimises another loss than squared error.
 
-    - "poisson": the mean of a count, through its logarithm. Scores are the logarithm of the mean as
-      a part of `high`, and at most 0, which is `high` itself.
+    - "poisson": the mean of a count, through its logarithm. The score is the logarithm of the mean
+      as a share of `high`. It is at most 0, which stands for `high` itself.
     - "quantile": the number that a share `level` of the rows with such columns does not exceed.
 
     Attributes:
@@ -409,7 +467,9 @@ class Objective(Numeric, frozen=True, kw_only=True):
         super().__post_init__()
         check_choice("objective", self.objective, ("poisson", "quantile"))
         if self.objective == "quantile":
-            self._keep(level=check_number("the level of a quantile", self.level, "[0.01, 0.99]"))
+            self._set_fields(
+                level=check_number("the level of a quantile", self.level, "[0.01, 0.99]")
+            )
         elif self.level is not None:
             raise ValueError(f"a level is for quantiles, got {show_value(self.level)} for a count")
         elif self.low != 0:
@@ -417,30 +477,30 @@ class Objective(Numeric, frozen=True, kw_only=True):
 
     @property
     def response(self) -> Response:
-        """What is predicted of a row whose target is such a number."""
+        """The response that a model predicts for a target with this objective."""
         return Response("float32", 0, self.objective, self.level or 0.0)
 
     @property
-    def of_score(self) -> tuple[float, float, str]:
-        """As of `Numeric`; of a count it is the logarithm that scores add up to."""
+    def score_units(self) -> ScoreUnits:
+        """As for `Numeric`. The scores of a count are stated as the logarithm of the count."""
         if self.objective == "quantile":
-            return super().of_score
-        return 1.0, math.log(self.high), "logarithm of the prediction"
+            return super().score_units
+        return ScoreUnits(1.0, math.log(self.high), "logarithm of the prediction")
 
 
 Target = Nominal | Numeric | Objective
-"""The declared classes, or the declared range of a number and what is predicted of it."""
+"""The declared classes, or the declared range of a number, perhaps with an objective."""
 
 
-def with_objective(
+def target_with_objective(
     target: Target | None, objective: str | None, level: float | None
 ) -> Target | None:
-    """The target, with another objective if one is given.
+    """The target with this objective, or unchanged if both arguments are None.
 
     Args:
-        target: what is predicted.
+        target: the declared classes or range; None for two classes.
         objective: "squared", "poisson" or "quantile"; None for that of the target.
-        level: of a quantile.
+        level: the level of a quantile.
 
     Raises:
         ValueError: for a target that is no number, and as `Objective`.
@@ -459,18 +519,18 @@ def with_objective(
 
 
 def response_of(target: Target | None) -> Response:
-    """What is predicted; None stands for two classes.
+    """The response that a model predicts for a target; a target of None declares two classes.
 
     Raises:
-        ValueError: naming what was given, unless it declares several classes, or a range alone.
+        ValueError: showing the target, unless it declares several classes, or a range and no more.
     """
     if target is None:
         return BINARY
-    several = isinstance(target, Nominal) and len(target.values) > 1
-    range_alone = isinstance(target, Numeric) and (
+    has_several_classes = isinstance(target, Nominal) and len(target.values) > 1
+    is_plain_range = isinstance(target, Numeric) and (
         (target.cuts, target.scale, target.missing) == (None, "linear", False)
     )
-    if not several and not range_alone:
+    if not has_several_classes and not is_plain_range:
         raise ValueError(
             "target must be domains.Nominal of two classes or more, domains.Numeric with low and "
             f"high alone, or None for two classes, got {show_value(target)}"
@@ -479,7 +539,7 @@ def response_of(target: Target | None) -> Response:
 
 
 def target_fingerprint(target: Target) -> np.ndarray:
-    """u32[2]: tells declared classes, in their order, and declared ranges apart."""
+    """u32[2]: a hash of the declared classes, in their order, or of the declared range."""
     if isinstance(target, Numeric):
         words = repr((float(target.low), float(target.high)))
     else:
@@ -487,20 +547,20 @@ def target_fingerprint(target: Target) -> np.ndarray:
     return np.frombuffer(hashlib.sha256(words.encode()).digest()[:8], np.uint32)
 
 
-def same_labels(first: Target | None, second: Target | None) -> bool:
-    """Whether tables of two targets have the same labels, whatever the objective is."""
+def have_same_labels(first: Target | None, second: Target | None) -> bool:
+    """Whether two targets declare the same classes or range, whatever their objectives."""
     if first is None or second is None:
         return first is second
     return np.array_equal(target_fingerprint(first), target_fingerprint(second))
 
 
-def number_of_position(target: Numeric, position: Array) -> Array:
-    """f[...]: predicted scores in units of the target, clipped to its range; f32 with JAX.
+def predicted_numbers(target: Numeric, scores: Array) -> Array:
+    """f[...]: the numbers that scores f32[...] predict, clipped to the range; f32 with JAX.
 
-    A score is a position in the range, or the logarithm of that of a count.
+    A score is a position in the range, or for a count the logarithm of the position.
     """
-    low, high, xp = float(target.low), float(target.high), array_namespace(position)
-    exact = position.astype(np.float64) if xp is np else position
+    low, high, xp = float(target.low), float(target.high), array_namespace(scores)
+    position = scores.astype(np.float64) if xp is np else scores
     if target.response.objective == "poisson":
-        exact = xp.exp(xp.minimum(exact, 0.0))
-    return xp.clip(low + (high - low) * xp.clip(exact, 0.0, 1.0), low, high)
+        position = xp.exp(xp.minimum(position, 0.0))
+    return xp.clip(low + (high - low) * xp.clip(position, 0.0, 1.0), low, high)

@@ -1,8 +1,8 @@
-"""What follows from public splits and private cells: splits and positions of each row.
+"""The splits that rows satisfy, and their positions in the ranges of attributes.
 
-A table holds one bin for each feature of a row. Learners derive from the bins what they read.
-Trees read the splits that the row satisfies. Random trees and halfspaces read the row's positions
-in the ranges of the attributes. `dpbt.domains.splits` makes the splits of a domain.
+A table holds one bin for each feature of a row. Learners derive from the bins what they read: trees
+the splits that the row satisfies, random trees and halfspaces its positions in the ranges of the
+attributes. `dpbt.domains.splits` makes the splits of a domain.
 """
 
 import jax
@@ -18,17 +18,17 @@ def as_device_array(name: str, value: object) -> Array:
     """`value` as a device array.
 
     Raises:
-        ValueError: as `checked_array`.
+        ValueError: as `check_array`.
     """
-    return jnp.asarray(checked_array(name, value))
+    return jnp.asarray(check_array(name, value))
 
 
-def checked_array(name: str, value: object) -> AnyArray:
-    """`value` as an array of NumPy or of JAX; one of these stays where it is.
+def check_array(name: str, value: object) -> AnyArray:
+    """`value` as an array of NumPy or of JAX. Such an array is returned as it is.
 
     Raises:
-        ValueError: naming the argument, unless it is an array of numbers or Booleans. What it holds
-            is not shown, and neither are its lengths: errors of JAX and NumPy may show both.
+        ValueError: naming the argument, unless it is an array of numbers or Booleans. The error
+            shows neither values nor lengths, as errors of JAX and NumPy may.
     """
     if not isinstance(value, jax.Array):
         value = np.asarray(value) if hasattr(value, "__array__") else value
@@ -42,21 +42,23 @@ def checked_array(name: str, value: object) -> AnyArray:
     return value  # type: ignore[return-value]
 
 
-def columns_of(table: Table) -> Array:
-    """bool[S, N]: which split is satisfied by which row; the transpose of `splits_of`."""
-    splits = _splits_of(table)
+def satisfied_rows_by_split(table: Table) -> Array:
+    """bool[S, N]: whether row n satisfies split s; the transpose of `satisfied_splits`."""
+    splits = _required_splits(table)
     bin = jnp.asarray(table.bins).T[jnp.asarray(splits.feature)]
     low, high = (jnp.asarray(bound)[:, None] for bound in (splits.low, splits.high))
     return (low <= bin) & (bin <= high)
 
 
-def splits_of(table: Table) -> Array:
-    """bool[N, S]: which row satisfies which split; see `columns_of`."""
-    return columns_of(table).T
+def satisfied_splits(table: Table) -> Array:
+    """bool[N, S]: whether row n satisfies split s."""
+    return satisfied_rows_by_split(table).T
 
 
-def positions_of(table: Table) -> Array:
-    """f32[N, A]: the position of each row in each attribute's range; exact numbers as they are.
+def attribute_positions(table: Table) -> Array:
+    """f32[N, A]: the position of each row in the range of each attribute.
+
+    A table of exact numbers holds these positions itself.
 
     Raises:
         ValueError: if the table holds bins and has no splits.
@@ -64,21 +66,21 @@ def positions_of(table: Table) -> Array:
     bins = jnp.asarray(table.bins)
     if bins.dtype == jnp.float32:
         return bins
-    splits = _splits_of(table)
+    splits = _required_splits(table)
     bin = bins[:, jnp.asarray(splits.attribute)].astype(jnp.int32)
     first = MAX_BINS * jnp.arange(len(splits.attribute), dtype=jnp.int32)
     return jnp.asarray(splits.position).reshape(-1)[first[None] + bin]
 
 
-def _splits_of(table: Table) -> Splits:
-    """The splits that are asked of a table's bins; ValueError if there are none."""
+def _required_splits(table: Table) -> Splits:
+    """The splits of a table; ValueError if it has none."""
     if table.splits is None:
         raise ValueError("the table has no splits")
     return table.splits
 
 
 def table_of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
-    """A table of rows that are known by their splits; each is a feature of two bins, 0 and 1.
+    """A table of rows that are stated as Boolean splits. Each split is a feature of bins 0 and 1.
 
     Args:
         splits: bool[N, S], an array.
@@ -89,14 +91,19 @@ def table_of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Ta
         ValueError: unless all three are arrays of Booleans, `splits` of rank 2 and the others of
             rank 1.
     """
-    names, given = ("splits", "target", "present"), (splits, target, present)
-    arrays = [as_device_array(*pair) for pair in zip(names, given, strict=True)]
-    for name, array, rank in zip(names, arrays, (2, 1, 1), strict=True):
-        if array.dtype != bool or array.ndim != rank:
-            raise ValueError(f"{name} must be bool of rank {rank}, got {dtype_and_rank(array)}")
-    bits, label, here = arrays
-    asked = jax.tree.map(jnp.asarray, splits_of_bits(bits.shape[1]))
-    return Table(bits.astype(jnp.uint8), label, here, asked)
+    bits = _as_boolean_array("splits", splits, rank=2)
+    target = _as_boolean_array("target", target, rank=1)
+    present = _as_boolean_array("present", present, rank=1)
+    splits_of_features = jax.tree.map(jnp.asarray, splits_of_bits(bits.shape[1]))
+    return Table(bits.astype(jnp.uint8), target, present, splits_of_features)
+
+
+def _as_boolean_array(name: str, value: AnyArray, *, rank: int) -> Array:
+    """`value` as a device array; ValueError unless it is an array of Booleans of this rank."""
+    array = as_device_array(name, value)
+    if array.dtype != bool or array.ndim != rank:
+        raise ValueError(f"{name} must be bool of rank {rank}, got {dtype_and_rank(array)}")
+    return array
 
 
 def absent_row_table() -> Table:
@@ -105,15 +112,15 @@ def absent_row_table() -> Table:
     return table_of_splits(absent[:, None], absent, absent)
 
 
-def check(table: Table) -> None:
+def check_bins_and_splits(table: Table) -> None:
     """Refuse a table whose bins and splits do not fit each other.
 
-    Of the bins the check reads only the dtype, the rank, the number of features, and whether the
-    number of rows is in 1..MAX_ROWS. Splits are public. Of traced splits it reads dtypes and
-    shapes.
+    Of the bins it reads only the dtype, the rank, the number of features, and whether the number
+    of rows is in 1..MAX_ROWS. Of the splits, which are public, it also reads the values, unless
+    they are traced.
 
     Raises:
-        ValueError: saying what was expected; no number of rows is shown.
+        ValueError: stating what is expected. No number of rows is shown.
     """
     bins, splits = table.bins, table.splits
     if bins.dtype not in (jnp.uint8, jnp.float32) or bins.ndim != 2:
@@ -131,10 +138,14 @@ def check(table: Table) -> None:
             f"{bins.dtype} bins and {'no' if splits is None else 'its'} splits; `dpbt.table` makes "
             "them, and `dpbt.splits.table_of_splits` for Boolean splits"
         )
-    if splits is None:
-        return
+    if splits is not None:
+        _check_dtypes_and_shapes(splits)
+        if not is_traced(*splits):
+            _check_values(splits, num_features=features)
 
-    # Dtypes and shapes.
+
+def _check_dtypes_and_shapes(splits: Splits) -> None:
+    """Refuse splits whose arrays have other dtypes than declared, or lengths that do not match."""
     count, attributes = np.shape(splits.feature)[:1], np.shape(splits.attribute)[:1]
     expected = {
         "feature": (jnp.int32, count),
@@ -150,28 +161,24 @@ def check(table: Table) -> None:
                 f"splits.{field} must be {jnp.dtype(dtype)}, one for each split or attribute; "
                 f"got {array.dtype}{array.shape}"
             )
-
-    # A mask of the splits that may be chosen.
     allowed = splits.allowed
     if allowed is not None and (allowed.dtype != bool or allowed.shape != count):
         raise ValueError(
             f"splits.allowed must be bool[{count[0]}], got {dtype_and_rank(allowed)} of shape "
             f"{allowed.shape}"
         )
-    if is_traced(*splits):
-        return
 
-    # Only features that the table has.
+
+def _check_values(splits: Splits, *, num_features: int) -> None:
+    """Refuse splits of features that the table does not have, and splits that allow none."""
     for field in ("feature", "attribute"):
-        read = np.asarray(getattr(splits, field))
-        if read.min() < 0 or read.max() >= features:
+        features = np.asarray(getattr(splits, field))
+        if features.min() < 0 or features.max() >= num_features:
             raise ValueError(
-                f"splits.{field} must number features of the table, got {show_value(read)}"
+                f"splits.{field} must number features of the table, got {show_value(features)}"
             )
-
-    # At least one that may be chosen.
-    if allowed is not None and not np.asarray(allowed).any():
+    if splits.allowed is not None and not np.asarray(splits.allowed).any():
         raise ValueError(
-            f"splits.allowed must be bool[{count[0]}] with a split that may be chosen, "
-            f"got {show_value(allowed)}"
+            f"splits.allowed must be bool[{len(splits.feature)}] with a split that may be chosen, "
+            f"got {show_value(splits.allowed)}"
         )

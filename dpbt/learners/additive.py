@@ -26,7 +26,7 @@ import numpy as np
 from dpbt import types
 from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
 from dpbt.learners import oblivious_splits, oblivious_tree
-from dpbt.learners.hypotheses import SHAPES, ObliviousTree, Of
+from dpbt.learners.hypotheses import SHAPES, ObliviousTree
 from dpbt.learners.oblivious_splits import ObliviousConfig, ObliviousRows
 from dpbt.learners.shapes import ShapeFunctions, pair_cells
 from dpbt.privacy import boundary
@@ -74,6 +74,11 @@ class AdditiveConfig:
     resolutions: tuple[int, ...]
     capacity: int
     pairs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """Every static part as text, which enters keys."""
+        return f"{self.resolutions}, {self.capacity}, {self.pairs}, {self.base.identity}"
 
     @property
     def partitions(self) -> int:
@@ -217,29 +222,11 @@ def draw_bin_sums(
     draw(
         "bins",
         base.noise,
-        Total(of_bins, _sum_by_group(total), (place,)),
+        Total(of_bins, _sum_by_group(total), public=(place,)),
         sensitivity=bin_sum_sensitivity(config),
         theorem="dpbt theorem O4",
         **oblivious_tree.residual_draw_fields(base, config.partitions, "all bins of all columns"),
     )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BinSumsProgram:
-    """The program of a round of an additive model: `draw_bin_sums` of one config."""
-
-    config: AdditiveConfig
-
-    def __call__(
-        self,
-        draw: Draw,
-        rows: ObliviousRows,
-        weights: Array,
-        params: AdditiveParams,
-        public: Public,
-    ) -> None:
-        """Draw the bin sums of a round."""
-        draw_bin_sums(self.config, draw, rows, weights, params, public)
 
 
 def shape_step_of_round(
@@ -367,10 +354,6 @@ def monotone_curves(score: Array, base: ObliviousConfig) -> Array:
     return jnp.where((direction != 0) & known, jnp.where(direction < 0, -found, found), score)
 
 
-def _predict_rows(shapes: ShapeFunctions, rows: ObliviousRows) -> Array:
-    return SHAPES.predict(shapes, rows.bins)
-
-
 def _scale_shapes(shapes: ShapeFunctions, slope: Array) -> ShapeFunctions:
     return shapes._replace(score=shapes.score * slope, noise=shapes.noise * jnp.abs(slope))
 
@@ -420,14 +403,12 @@ def additive_by_column(base: ObliviousConfig) -> types.WeakLearner:
     Args:
         base: the static parts, of one attribute a tree.
     """
-    learner = oblivious_tree.oblivious_tree(base)
-    shapes = learner.hypotheses._replace(
-        predict=Of(SHAPES, learner.hypotheses.predict.predict),  # type: ignore[attr-defined]
-        scaled=_scale_shapes,
-        merged=functools.partial(_shapes_of_trees, base),
+    trees = oblivious_tree.oblivious_tree(base)
+    training = dataclasses.replace(
+        trees.training, scale=_scale_shapes, merge=functools.partial(_shapes_of_trees, base)
     )
-    traits = learner.traits._replace(tag=f"curves of {learner.traits.tag}")
-    return learner._replace(hypotheses=shapes, traits=traits)
+    kind = dataclasses.replace(SHAPES, training=training)
+    return dataclasses.replace(trees, name="curves of oblivious_tree", kind=kind)
 
 
 @functools.cache
@@ -443,19 +424,29 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         config: the static parts, checked and hashable (`recipes.additive`).
     """
     base = config.base
-    shapes = oblivious_splits.oblivious_hypothesis_class(base)._replace(
-        predict=Of(SHAPES, _predict_rows),
+    trees = oblivious_splits.oblivious_kind(base).training
+    assert trees is not None
+    shapes = SHAPES.with_training(
+        example_table=trees.example_table,
+        check_table=trees.check_table,
+        prepare=trees.prepare,
+        prediction_input=lambda rows: rows.bins,
         bound=lambda shapes: jnp.max(jnp.sum(jnp.max(jnp.abs(shapes.score), axis=-1), axis=-1)),
-        scaled=_scale_shapes,
-        merged=_merge_rounds,
+        scale=_scale_shapes,
+        merge=_merge_rounds,
     )
+    once = oblivious_tree.one_time_phases(base, "bins")
     return boundary.weak_learner(
-        BinSumsProgram(config=config),
-        functools.partial(shape_step_of_round, config),
-        hypotheses=shapes,
+        name="additive",
+        config=config,
+        program=functools.partial(draw_bin_sums, config),
+        hypothesis=functools.partial(shape_step_of_round, config),
+        kind=shapes,
+        response=base.response,
         relation=base.relation,
-        **oblivious_tree.one_time_draws(base, "bins"),
-        params=lambda noise, public: AdditiveParams(dict(noise)),
+        fractions=once.fractions,
+        prologue=once.prologue,
+        epilogue=once.epilogue,
+        make_params=lambda noise, public: AdditiveParams(dict(noise)),
         optimizer=functools.partial(NesterovDescent, config),
-        tag=f"additive({config.resolutions}, {config.capacity}, {config.pairs}, {base.tag})",
     )

@@ -116,19 +116,19 @@ def tree_of_release(
     is within some units of the last place of a double from where float32 rounds up.
     """
     with variates.double_precision():
-        numbers = jax.tree.map(variates.double, params.settings)
-        leaf_scale = variates.double(params.noise["leaf"]) * _leaf_sensitivity(config)
+        numbers = jax.tree.map(variates.to_float64, params.settings)
+        leaf_scale = variates.to_float64(params.noise["leaf"]) * _leaf_sensitivity(config)
 
         # The canonical link of each leaf's noisy share of the positive class.
-        to_rows = variates.double(public.cap) / GRID
-        noisy = variates.double(release["leaf"]) * to_rows
+        to_rows = variates.to_float64(public.cap) / GRID
+        noisy = variates.to_float64(release["leaf"]) * to_rows
         prior = jnp.maximum(numbers.smoothing * leaf_scale * to_rows, trees.TINY_PRIOR)
         share = trees.leaf_shares_shrunk_to_parents(jnp.maximum(noisy, 0), prior)
         value = trees.link_values(config.link, numbers, share)
 
         # The leverage is the step times the clamped noisy edge.
-        edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / variates.double(public.rows)
-        leverage = trees.leverage(numbers, value, edge, variates.double(public.cap))
+        edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / variates.to_float64(public.rows)
+        leverage = trees.leverage(numbers, value, edge, variates.to_float64(public.cap))
         leaf = (leverage * value).astype(jnp.float32)
     return Tree(trees.splits_in_heap_order(release, config.depth), leaf)
 
@@ -144,13 +144,15 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
     """
     check_criterion(config.criterion)
     usual = trees.default_tree_settings(config.link, config.depth)
+    with_errors = config.objective and config.depth > 1
     return boundary.weak_learner(
-        functools.partial(draw_splits_and_leaves, config),
-        functools.partial(tree_of_release, config),
-        trees.tree_budget_fractions(0.5, 0.1 if config.objective and config.depth > 1 else None),
-        trees.TREES,
-        config.relation,
-        params=functools.partial(greedy_tree_params, usual),
-        work=functools.partial(trees.bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
-        tag=f"greedy_tree({config.tag_under(types.as_relation(config.relation).value)})",
+        name="greedy_tree",
+        config=config,
+        program=functools.partial(draw_splits_and_leaves, config),
+        hypothesis=functools.partial(tree_of_release, config),
+        kind=trees.TREES,
+        fractions=trees.tree_budget_fractions(0.5, 0.1 if with_errors else None),
+        make_params=functools.partial(greedy_tree_params, usual),
+        relation=config.relation,
+        work_bytes=functools.partial(trees.bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
     )

@@ -14,7 +14,7 @@ import numpy as np
 from dpbt import types
 from dpbt.data import splits
 from dpbt.learners import hypotheses, trees
-from dpbt.learners.hypotheses import Halfspace, Of, project_to_unit_ball
+from dpbt.learners.hypotheses import Halfspace, project_to_unit_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import ROUNDING, Numbers, divide_rounding_up
@@ -72,21 +72,28 @@ class HalfspaceConfig:
     normalized: bool = False
     features: int = 256
 
+    @property
+    def identity(self) -> str:
+        """Every static part as text, which enters keys."""
+        under = types.as_relation(self.relation).value
+        return f"{under}, {self.calibration}, {self.normalized}, {self.features}"
+
 
 def check_halfspace_table(table: Table) -> None:
     """Refuse a table that halfspaces cannot read.
 
     Raises:
-        ValueError: as `splits.check`, or if the table allows only some of its splits.
+        ValueError: as `splits.check_bins_and_splits`, or if the table allows only some of its
+            splits.
     """
-    splits.check(table)
+    splits.check_bins_and_splits(table)
     if table.splits is not None and table.splits.allowed is not None:
         raise ValueError("halfspaces read all attributes: splits.allowed must be None")
 
 
 def prepare_ball_rows(table: Table) -> BallRows:
     """The table's rows in the unit ball: exact numbers, or the positions of bins."""
-    rows = project_to_unit_ball(splits.positions_of(table))
+    rows = project_to_unit_ball(splits.attribute_positions(table))
     return BallRows(rows.T, table.target, table.present, table.weight)
 
 
@@ -103,16 +110,17 @@ def signed_row_sums(signed: Array, columns: Array, step: AnyArray) -> Array:
     products = signed[None] * jnp.trunc(columns * 2.0**14).astype(jnp.int32)
     with variates.double_precision():
         sums = jnp.sum(products.astype(jnp.int64), axis=1)
-        return jnp.floor(variates.double(sums) / variates.double(step)).astype(jnp.int32)
+        return jnp.floor(variates.to_float64(sums) / variates.to_float64(step)).astype(jnp.int32)
 
 
-KIND = hypotheses.HALFSPACES
-HALFSPACES = types.HypothesisClass(
-    example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
-    check=check_halfspace_table,
+HALFSPACES = hypotheses.HALFSPACES.with_training(
+    example_table=lambda: Table(
+        jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)
+    ),
+    check_table=check_halfspace_table,
     prepare=prepare_ball_rows,
-    predict=Of(KIND, lambda each, rows: KIND.predict(each, rows.columns)),
-    bound=lambda each: jnp.sqrt(jnp.sum(each.normal**2)) * (1 + 2.0**-20),
+    prediction_input=lambda rows: rows.columns,
+    bound=lambda halfspace: jnp.sqrt(jnp.sum(halfspace.normal**2)) * (1 + 2.0**-20),
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""
 
@@ -242,15 +250,14 @@ def halfspace(config: HalfspaceConfig) -> types.WeakLearner:
         ValueError: when the program reads a table with more features than
             `HalfspaceConfig.features`.
     """
-    relation = types.as_relation(config.relation).value
-    static = f"{config.calibration}, {config.normalized}, {config.features}"
     return boundary.weak_learner(
-        functools.partial(draw_center, config),
-        functools.partial(halfspace_of_release, config),
-        {"center": 1.0},
-        HALFSPACES,
-        config.relation,
-        params=functools.partial(halfspace_params, config),
+        name="halfspace",
+        config=config,
+        program=functools.partial(draw_center, config),
+        hypothesis=functools.partial(halfspace_of_release, config),
+        kind=HALFSPACES,
+        fractions={"center": 1.0},
+        make_params=functools.partial(halfspace_params, config),
+        relation=config.relation,
         coupled=True,
-        tag=f"halfspace({relation}, {static})",
     )

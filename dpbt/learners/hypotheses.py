@@ -1,9 +1,11 @@
 """Kinds of hypotheses: how each predicts, is kept in files, put in words and in graphs.
 
 Functions take arrays of NumPy or of JAX alike (`arithmetic.array_namespace`). JAX is never imported
-here, so a loaded model predicts without it. A new kind is one `Kind`, and one row of `KINDS`.
+here, so a loaded model predicts without it. A new kind is one `HypothesisKind`, and one row of
+`KINDS`. How a learner trains with it is added beside the learner.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,11 +15,12 @@ from dpbt.common.arithmetic import (
     Array,
     array_namespace,
     fold,
-    map_over_parts,
+    map_over_first_axis,
     round_separately,
     sum_in_order,
 )
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.graph import Graph, Value
 from dpbt.learners.shapes import (
     GraphOutputs,
@@ -56,51 +59,6 @@ class EncodedRows(NamedTuple):
         return position[array_namespace(bin).arange(len(attribute))[None], bin]
 
 
-class Kind(NamedTuple):
-    """A kind of hypotheses; `KINDS` has all that files hold.
-
-    Attributes:
-        name: in files, and in words.
-        predict: (one hypothesis, rows as `read` lays them out) -> f32[N], or f32[K, N] with several
-            classes: what it adds to the score of each row.
-        read: (rows) -> what `predict` reads of them.
-        shares: (hypotheses, what `read` gives) -> f32[k, N], the shares of the positive class that
-            they state instead of scores, and NaN for rounds beyond T.
-        arrays: (name, dtype) of each array that a file keeps.
-        make: (arrays by name) -> hypotheses.
-        check: (hypotheses, how many features rows have, splits, axes of a score) -> None; raises
-            ValueError for arrays that do not fit each other or the rows.
-        explain: (hypotheses, splits, domain, target, names of several classes) -> the words.
-        nodes: (graph, hypotheses, rows in it, splits) -> `GraphOutputs`.
-    """
-
-    name: str
-    predict: Callable[[Any, Any], Any]
-    read: Callable[[EncodedRows], Any]
-    shares: Callable[[Hypotheses, Any], Any] | None = None
-    arrays: tuple[tuple[str, str], ...] = ()
-    make: Callable[..., Hypotheses] | None = None
-    check: Callable[[Any, int, Splits | None, tuple[int, ...]], None] | None = None
-    explain: Callable[..., str] | None = None
-    nodes: Callable[[Graph, Hypotheses, Value, Splits | None], GraphOutputs] | None = None
-
-
-class Of(NamedTuple):
-    """How hypotheses of a kind predict rows that a learner has laid out in its own way.
-
-    Attributes:
-        kind: it predicts the same of rows that it reads itself.
-        predict: (hypothesis, prepared) -> f32[N] or f32[K, N].
-    """
-
-    kind: Kind
-    predict: Callable[[Any, Any], Any]
-
-    def __call__(self, hypothesis: Any, prepared: Any) -> Any:
-        """What a hypothesis adds to the score of each row."""
-        return self.predict(hypothesis, prepared)
-
-
 def _check_complete_trees(inner: Array, leaf: Array) -> None:
     """Refuse arrays that are not complete trees.
 
@@ -137,9 +95,9 @@ def describe_bins(name: str, column: Column, right: np.ndarray) -> str:
     """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
     splits, bins = column.splits(name), np.flatnonzero(right[: column.n_bins]).tolist()
     names = column.values if isinstance(column, Nominal) else ()
-    if column.steps:
-        above = [split for split in splits[: column.steps] if right[split.low]]
-        alone = [split for split in splits[column.steps :] if right[split.low]]
+    if column.num_thresholds:
+        above = [split for split in splits[: column.num_thresholds] if right[split.low]]
+        alone = [split for split in splits[column.num_thresholds :] if right[split.low]]
         said = [split.yes for split in above[:1] + alone]
         unlisted = len(names) in bins if names else False
         return " or ".join([*said, *[f"{name} is not listed"] * unlisted])
@@ -342,15 +300,15 @@ def _graph_of_trees(graph: Graph, trees: Tree, rows: Value, splits: Splits | Non
     return graph.descend(rows, np.asarray(trees.leaf), right).sum(), None
 
 
-TREES = Kind(
+TREES = HypothesisKind(
     name="trees",
     predict=predict_tree,
-    read=_bins_and_splits,
+    read_rows=_bins_and_splits,
     arrays=(("split", "int32"), ("leaf", "float32")),
     make=Tree,
-    check=_check_trees,
-    explain=_describe_trees,
-    nodes=_graph_of_trees,
+    check_arrays=_check_trees,
+    describe=_describe_trees,
+    add_to_graph=_graph_of_trees,
 )
 """Trees of any depth over public splits; `public_types.Tree` says what they are."""
 
@@ -466,15 +424,15 @@ def _graph_of_oblivious_trees(
     return graph.constant(values).at(place + first).sum(), None
 
 
-OBLIVIOUS = Kind(
+OBLIVIOUS = HypothesisKind(
     name="oblivious trees",
     predict=_predict_oblivious_tree,
-    read=lambda rows: rows.bins.T.copy(),
+    read_rows=lambda rows: rows.bins.T.copy(),
     arrays=(("feature", "int32"), ("right", "bool"), ("leaf", "float32")),
     make=ObliviousTree,
-    check=_check_oblivious_trees,
-    explain=_describe_oblivious_trees,
-    nodes=_graph_of_oblivious_trees,
+    check_arrays=_check_oblivious_trees,
+    describe=_describe_oblivious_trees,
+    add_to_graph=_graph_of_oblivious_trees,
 )
 """Oblivious trees over the bins of a domain."""
 
@@ -482,15 +440,15 @@ OBLIVIOUS = Kind(
 # Additive models.
 
 
-SHAPES = Kind(
+SHAPES = HypothesisKind(
     name="shapes",
     predict=predict_shapes,
-    read=lambda rows: rows.bins.T,
+    read_rows=lambda rows: rows.bins.T,
     arrays=(("score", "float32"), ("pairs", "int32"), ("parts", "uint8"), ("noise", "float32")),
     make=ShapeFunctions,
-    check=check_shapes,
-    explain=describe_shapes,
-    nodes=graph_of_shapes,
+    check_arrays=check_shapes,
+    describe=describe_shapes,
+    add_to_graph=graph_of_shapes,
 )
 """Additive models over the bins of a domain: one curve a column, and declared pairs."""
 
@@ -537,7 +495,7 @@ def assign_leaves_by_position(attribute: Any, threshold: Any, position: Any, tre
 
 def shares_of_reached_leaves(group: TreeGroup, position: Any) -> Any:
     """f32[P, N]: theta of the leaf of each tree that each row ends in."""
-    leaf = map_over_parts(
+    leaf = map_over_first_axis(
         lambda tree: assign_leaves_by_position(tree[0], tree[1], position),
         (group.attribute, group.threshold),
     )
@@ -607,16 +565,16 @@ def _graph_of_tree_groups(
     return vote.sum(), graph.add("ReduceMean", shares, axes=[1], keepdims=0)
 
 
-TREE_GROUPS = Kind(
+TREE_GROUPS = HypothesisKind(
     name="tree_groups",
     predict=net_votes,
-    read=lambda rows: rows.positions,
+    read_rows=lambda rows: rows.positions,
     shares=stated_shares,
     arrays=(("attribute", "int32"), ("threshold", "float32"), ("leaf", "float32")),
     make=grown_trees,
-    check=_check_tree_groups,
-    explain=_describe_tree_groups,
-    nodes=_graph_of_tree_groups,
+    check_arrays=_check_tree_groups,
+    describe=_describe_tree_groups,
+    add_to_graph=_graph_of_tree_groups,
 )
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
 
@@ -684,7 +642,7 @@ def _describe_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: 
     names = []
     for name, column in domain.items():
         words = [split.yes for split in column.splits(name)]
-        names += [name] * (column.steps > 0) + words[column.steps :]
+        names += [name] * (column.num_thresholds > 0) + words[column.num_thresholds :]
     total = np.asarray(halfspaces.normal, np.float64).sum(axis=0)
     order = np.argsort(-np.abs(total), kind="stable")
     head = [
@@ -705,18 +663,23 @@ def _graph_of_halfspaces(graph: Graph, planes: Halfspace, rows: Value, splits: A
     return (inside * normal[None]).sum().cast("FLOAT"), None
 
 
-HALFSPACES = Kind(
+HALFSPACES = HypothesisKind(
     name="halfspaces",
     predict=_predict_halfspace,
-    read=lambda rows: project_to_unit_ball(rows.positions).T,
+    read_rows=lambda rows: project_to_unit_ball(rows.positions).T,
     arrays=(("normal", "float32"),),
     make=Halfspace,
-    check=_check_halfspaces,
-    explain=_describe_halfspaces,
-    nodes=_graph_of_halfspaces,
+    check_arrays=_check_halfspaces,
+    describe=_describe_halfspaces,
+    add_to_graph=_graph_of_halfspaces,
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""
 
 
 KINDS = {kind.name: kind for kind in (TREES, OBLIVIOUS, SHAPES, TREE_GROUPS, HALFSPACES)}
 """All kinds, by their names in files."""
+
+
+def is_kind_of_files(kind: HypothesisKind) -> bool:
+    """Whether files hold hypotheses of a kind: `KINDS` has it as it is, whatever it trains with."""
+    return KINDS.get(kind.name) == dataclasses.replace(kind, training=None)

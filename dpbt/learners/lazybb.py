@@ -71,13 +71,31 @@ def _draw_rule(tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: Any
     draw(
         "rule",
         mechanisms.exponential,
-        boundary.Total(error_weights_of_rules(table, weights), _rule_scores, (allowed,)),
+        boundary.Total(error_weights_of_rules(table, weights), _rule_scores, public=(allowed,)),
         sensitivity=GRID * (sensitivity.RULE_ERRORS_RANGE if tight else PUBLISHED_RULE_RANGE),
         moves=1,
         theorem="dpbt theorem 8" if tight else "Asadi et al. (2022), Thm 8.2",
         releases="a split, its negation or a constant",
         unit=accounting.ROW_STEP,
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RuleConfig:
+    """The static parts of one rule.
+
+    Attributes:
+        relation: the neighbouring relation of the ledger.
+        calibration: "tight" or "published", what the ledger claims for a scale.
+    """
+
+    relation: types.Relation
+    calibration: str
+
+    @property
+    def identity(self) -> str:
+        """Every static part as text, which enters keys."""
+        return f"{types.as_relation(self.relation).value}, {self.calibration}, exponential"
 
 
 @functools.cache
@@ -98,14 +116,15 @@ def one_rule(relation: types.Relation, calibration: str = "tight") -> types.Weak
         calibration: "tight" or "published", what the ledger claims for a scale.
     """
     return boundary.weak_learner(
-        functools.partial(_draw_rule, calibration == "tight"),
-        lambda release, params, public: tree_of_rule(release["rule"]),
-        {"rule": 1.0},
-        trees.TREES,
-        relation,
+        name="one_rule",
+        config=RuleConfig(relation=relation, calibration=calibration),
+        program=functools.partial(_draw_rule, calibration == "tight"),
+        hypothesis=lambda release, params, public: tree_of_rule(release["rule"]),
+        kind=trees.TREES,
+        fractions={"rule": 1.0},
+        relation=relation,
         coupled=True,
-        work=functools.partial(trees.bytes_of_level_sums, nodes=1),
-        tag=f"one_rule({types.as_relation(relation).value}, {calibration}, exponential)",
+        work_bytes=functools.partial(trees.bytes_of_level_sums, nodes=1),
     )
 
 
@@ -134,6 +153,13 @@ class TopDownConfig:
     criterion: ProperLoss
     relation: types.Relation
     calibration: str = "tight"
+
+    @property
+    def identity(self) -> str:
+        """Every static part as text, which enters keys."""
+        family = family_name(constant_family(self.criterion))
+        under = types.as_relation(self.relation).value
+        return f"{self.splits}, {self.depth}, {family}, {under}, {self.calibration}"
 
 
 def tight_improvement_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
@@ -313,15 +339,14 @@ def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
     """
     family = constant_family(config.criterion)
     check_criterion(family)
-    relation = types.as_relation(config.relation).value
-    static = f"{config.splits}, {config.depth}, {family_name(family)}, {relation}"
     return boundary.weak_learner(
-        functools.partial(_draw_splits_and_labels, config),
-        functools.partial(tree_of_release, config),
-        top_down_budget_fractions(0.5),
-        trees.TREES,
-        config.relation,
+        name="top_down_tree",
+        config=config,
+        program=functools.partial(_draw_splits_and_labels, config),
+        hypothesis=functools.partial(tree_of_release, config),
+        kind=trees.TREES,
+        fractions=top_down_budget_fractions(0.5),
+        relation=config.relation,
         coupled=True,
-        tag=f"top_down_tree({static}, {config.calibration})",
-        total=True,
+        total_weight=True,
     )

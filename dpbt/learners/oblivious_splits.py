@@ -31,7 +31,8 @@ from dpbt import types
 from dpbt.common.arithmetic import round_separately, sum_in_order
 from dpbt.common.validate import is_traced
 from dpbt.data import splits
-from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
+from dpbt.hypothesis_kind import HypothesisKind
+from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree
 from dpbt.privacy import keys
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.public_types import redacted_repr
@@ -103,8 +104,8 @@ class ObliviousConfig:
         return np.arange(bins.max()) < bins
 
     @property
-    def tag(self) -> str:
-        """Names every static part."""
+    def identity(self) -> str:
+        """Every static part as text, which enters keys."""
         bins = " ".join(f"{each.n_bins}{'o' if each.ordered else 'n'}" for each in self.attributes)
         once = f"{self.marginals}, {self.scores}"
         static = f"{self.depth}, {self.attributes_per_tree}, {once}, {self.smoothing!r}"
@@ -377,7 +378,7 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
     Raises:
         ValueError: saying what is expected.
     """
-    splits.check(table)
+    splits.check_bins_and_splits(table)
     if table.bins.dtype != jnp.uint8:
         raise ValueError(f"oblivious trees read uint8 bins, got {types.dtype_and_rank(table.bins)}")
     columns = len(attributes)
@@ -388,7 +389,7 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
 
     # A column has a bin for each of its splits, and at most one that no split knows.
     asked = table.splits
-    assert asked is not None  # as `splits.check` says
+    assert asked is not None  # as `splits.check_bins_and_splits` says
     if is_traced(*asked):
         return
     known = np.ones(columns, int)
@@ -409,42 +410,49 @@ def _merge_equal_structures(structures: int, trees: ObliviousTree, *_: object) -
     return ObliviousTree(trees.feature[:structures], trees.right[:structures], sum_in_order(leaf))
 
 
-def oblivious_hypothesis_class(
-    config: ObliviousConfig,
-    structure: Callable[[types.Params, types.Public], tuple[ObliviousTree, Array]] | None = None,
-) -> types.HypothesisClass:
-    """Oblivious trees over the bins of a domain.
-
-    Args:
-        config: the static parts.
-        structure: (params, public) -> the splits of a round, and what else is public in it; None
-            for hypotheses without splits.
-    """
+def oblivious_kind(config: ObliviousConfig) -> HypothesisKind:
+    """Oblivious trees over the bins of a domain, as learners train with them."""
     attributes, response = config.attributes, config.response
 
-    def example() -> types.Table:
+    def example_table() -> types.Table:
         bins, absent = jnp.zeros((1, len(attributes)), jnp.uint8), jnp.zeros(1, bool)
-        target, asked = absent.astype(response.dtype), splits.splits_of_bits(len(attributes))
-        return types.Table(bins, target, absent, asked)
+        target = absent.astype(response.dtype)
+        return types.Table(bins, target, absent, splits.splits_of_bits(len(attributes)))
 
-    def predict(tree: ObliviousTree, rows: ObliviousRows) -> Array:
+    def predict_prepared(tree: ObliviousTree, rows: ObliviousRows) -> Array:
         leaf = assign_leaves(attributes, tree, rows).astype(jnp.int32)
         return tree.leaf.at[..., leaf].get(mode="promise_in_bounds")
 
-    def place(structure: tuple[ObliviousTree, Array], rows: ObliviousRows) -> Array:
-        return assign_leaves(attributes, structure[0], rows)
-
-    reads, cycle = lambda structure: structure[0].feature, config.structures
-    return types.HypothesisClass(
-        example=example,
-        check=functools.partial(_check_table, attributes),
+    merge = functools.partial(_merge_equal_structures, config.structures)
+    return OBLIVIOUS.with_training(
+        example_table=example_table,
+        check_table=functools.partial(_check_table, attributes),
         prepare=functools.partial(prepare_oblivious_rows, attributes),
-        predict=Of(OBLIVIOUS, predict),
+        predict_prepared=predict_prepared,
+        prediction_input=lambda rows: rows.bins,
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
-        scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
-        merged=functools.partial(_merge_equal_structures, config.structures)
-        if config.structures
-        else None,
-        response=response,
-        partition=structure and types.Partition(structure, place, reads, cycle),
+        scale=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
+        merge=merge if config.structures else None,
+    )
+
+
+def partition_by_leaf(
+    config: ObliviousConfig,
+    structure: Callable[[types.Params, types.Public], tuple[ObliviousTree, Array]],
+) -> types.Partition:
+    """How the public splits of a round part the rows: by the leaf of the tree.
+
+    Args:
+        config: the static parts.
+        structure: (params, public) -> the splits of a round, and what else is public in it.
+    """
+
+    def place(structure: tuple[ObliviousTree, Array], rows: ObliviousRows) -> Array:
+        return assign_leaves(config.attributes, structure[0], rows)
+
+    return types.Partition(
+        structure=structure,
+        place=place,
+        reads=lambda structure: structure[0].feature,
+        cycle=config.structures,
     )

@@ -37,7 +37,8 @@ from dpbt.learners.oblivious_splits import (
     ObliviousConfig,
     ObliviousRows,
     assign_leaves,
-    oblivious_hypothesis_class,
+    oblivious_kind,
+    partition_by_leaf,
 )
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw, Total
@@ -212,14 +213,24 @@ def _initial_score(config: ObliviousConfig, release: Release, params: ObliviousP
 
 def histogram_prologue(config: ObliviousConfig) -> types.Prologue:
     """The prologue of oblivious trees with class histograms, or of a number."""
-    program = functools.partial(_draw_histograms, config)
-    start, tag = functools.partial(_initial_score, config), f"histograms({config.tag})"
-    if config.response.is_number:
-        of_number = functools.partial(estimate_target, config)
-        unit, seen = (lambda *read, part=part: of_number(*read)[part] for part in (1, 2))
-        return types.Prologue(program, start, tag, unit, seen)
-    seen = lambda release, _: jnp.sum(estimate_class_rows(config, release["histogram"]))  # noqa: E731
-    return types.Prologue(program, start, tag, seen=seen)
+
+    def unit_of_number(release: Release, params: ObliviousParams) -> Array:
+        return estimate_target(config, release, params)[1]
+
+    def rows_of_number(release: Release, params: ObliviousParams) -> Array:
+        return estimate_target(config, release, params)[2]
+
+    def rows_of_classes(release: Release, params: ObliviousParams) -> Array:
+        return jnp.sum(estimate_class_rows(config, release["histogram"]))
+
+    number = config.response.is_number
+    return types.Prologue(
+        program=functools.partial(_draw_histograms, config),
+        initial_score=functools.partial(_initial_score, config),
+        identity=f"histograms({config.identity})",
+        unit=unit_of_number if number else None,
+        estimated_rows=rows_of_number if number else rows_of_classes,
+    )
 
 
 def target_histogram(target: Array, rows: Array, bins: int) -> Array:
@@ -327,7 +338,7 @@ def score_unit(response: types.Response, public: Public) -> Array:
     The prediction of a count is exp(score), so there it depends on where scores start.
     """
     if response.objective == "poisson":
-        return round_separately(public.unit / round_separately(jnp.exp(public.start)))
+        return round_separately(public.unit / round_separately(jnp.exp(public.initial_score)))
     return public.unit
 
 
@@ -445,14 +456,20 @@ def score_line_epilogue(config: ObliviousConfig) -> types.Epilogue:
         counts = score_histogram(rows, scores)
         _draw_one_histogram(config, draw, SCORES_SITE, counts, "O3", "rows by score and class")
 
-    def of_release(release: Release, params: ObliviousParams, start: Array) -> tuple[Array, Array]:
+    def line_of_release(
+        release: Release, params: ObliviousParams, start: Array
+    ) -> tuple[Array, Array]:
         return fit_score_line(
             release[SCORES_SITE], noise_deviation(config, params, SCORES_SITE), start
         )
 
     more = f", {response.words}" if response.axes else ""
-    tag = f"score_line({types.as_relation(config.relation).value}, {config.noise.name}{more})"
-    return types.Epilogue(program, of_release, tag)
+    under = types.as_relation(config.relation).value
+    return types.Epilogue(
+        program=program,
+        score_line=line_of_release,
+        identity=f"score_line({under}, {config.noise.name}{more})",
+    )
 
 
 # Rounds.
@@ -498,7 +515,7 @@ def estimate_bin_shares_and_rows(
     The share is uniform without histograms, and else what stands above the noise, and a tenth of
     uniform.
     """
-    known, number, rows = config.known, config.response.is_number, public.seen
+    known, number, rows = config.known, config.response.is_number, public.estimated_rows
     uniform = mass = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
     if config.marginals:
         histogram = public.prologue["histogram"]
@@ -555,35 +572,6 @@ def draw_leaf_sums(
         theorem="dpbt theorem O2",
         **residual_draw_fields(config, 1, "all leaves"),
     )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LeafSumsProgram:
-    """The program of a round of oblivious trees: `draw_leaf_sums` of one config."""
-
-    config: ObliviousConfig
-
-    def __call__(
-        self,
-        draw: Draw,
-        rows: ObliviousRows,
-        weights: Array,
-        params: ObliviousParams,
-        public: Public,
-    ) -> None:
-        """Draw the leaf sums of a round."""
-        draw_leaf_sums(self.config, draw, rows, weights, params, public)
-
-
-def config_of(learner: types.WeakLearner) -> ObliviousConfig:
-    """The static choices of a learner that `oblivious_tree` made.
-
-    Raises:
-        TypeError: for any other learner.
-    """
-    if not isinstance(learner.program, LeafSumsProgram):
-        raise TypeError(f"{learner.traits.tag} is not a learner of oblivious trees")
-    return learner.program.config
 
 
 def sums_by_place(residuals: Array, place: Array, places: int) -> Array:
@@ -730,7 +718,22 @@ def _running_best(sides: Array, direction: Array, best: Any) -> Array:
     return jnp.stack([new_left, new_right], axis=1)
 
 
-def one_time_draws(config: ObliviousConfig, site: str) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneTimePhases:
+    """What a learner of oblivious trees or of curves draws once, and how its budget is shared.
+
+    Attributes:
+        fractions: site -> fraction of the budget.
+        prologue: with the histograms that it draws, if any.
+        epilogue: with the histogram of scores, if it is drawn.
+    """
+
+    fractions: Mapping[str, float]
+    prologue: types.Prologue | None
+    epilogue: types.Epilogue | None
+
+
+def one_time_phases(config: ObliviousConfig, site: str) -> OneTimePhases:
     """The prologue, the epilogue and the fractions of a learner whose rounds draw at a site.
 
     By default a tenth of the budget is for each of what is drawn once, and the rest for the rounds.
@@ -738,11 +741,11 @@ def one_time_draws(config: ObliviousConfig, site: str) -> dict[str, Any]:
     number = config.response.is_number
     is_drawn = {"histogram": config.marginals, TARGET_SITE: number, SCORES_SITE: config.scores}
     once = dict.fromkeys([site for site, drawn in is_drawn.items() if drawn], 0.1)
-    return {
-        "fractions": {site: 1 - 0.1 * len(once), **once},
-        "prologue": histogram_prologue(config) if config.marginals or number else None,
-        "epilogue": score_line_epilogue(config) if config.scores else None,
-    }
+    return OneTimePhases(
+        fractions={site: 1 - 0.1 * len(once), **once},
+        prologue=histogram_prologue(config) if config.marginals or number else None,
+        epilogue=score_line_epilogue(config) if config.scores else None,
+    )
 
 
 @functools.cache
@@ -760,12 +763,18 @@ def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
     Args:
         config: the static parts, checked and hashable (`recipes.oblivious_boost`).
     """
+    once = one_time_phases(config, "sums")
     return boundary.weak_learner(
-        LeafSumsProgram(config=config),
-        functools.partial(tree_of_release, config),
-        hypotheses=oblivious_hypothesis_class(config, functools.partial(round_structure, config)),
+        name="oblivious_tree",
+        config=config,
+        program=functools.partial(draw_leaf_sums, config),
+        hypothesis=functools.partial(tree_of_release, config),
+        kind=oblivious_kind(config),
+        response=config.response,
+        partition=partition_by_leaf(config, functools.partial(round_structure, config)),
         relation=config.relation,
-        **one_time_draws(config, "sums"),
-        params=lambda noise, public: ObliviousParams(dict(noise)),
-        tag=f"oblivious_tree({config.tag})",
+        make_params=lambda noise, public: ObliviousParams(dict(noise)),
+        fractions=once.fractions,
+        prologue=once.prologue,
+        epilogue=once.epilogue,
     )

@@ -23,7 +23,7 @@ import numpy as np
 from dpbt import types
 from dpbt.data import splits
 from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import Of, TreeGroup
+from dpbt.learners.hypotheses import TreeGroup
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Mechanism
@@ -63,6 +63,13 @@ class RandomTreeConfig:
         """Whether leaves state labels instead of class weights."""
         return self.noise is mechanisms.exponential
 
+    @property
+    def identity(self) -> str:
+        """Every static part as text, which enters keys."""
+        under = types.as_relation(self.relation).value
+        leaves = f"{self.noise.name}, {self.parts}, {self.per_leaf}, {self.negative}"
+        return f"{self.depth}, {under}, {leaves}"
+
 
 class PositionRows(NamedTuple):
     """A table laid out for the loops.
@@ -88,7 +95,9 @@ def prepare_position_rows(table: types.Table) -> PositionRows:
     """
     if table.splits is not None and table.splits.allowed is not None:
         raise ValueError("random trees ask for every attribute alike: splits.allowed must be None")
-    return PositionRows(splits.positions_of(table), table.target, table.present, table.weight)
+    return PositionRows(
+        splits.attribute_positions(table), table.target, table.present, table.weight
+    )
 
 
 def class_weights_of_leaves(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
@@ -123,13 +132,11 @@ def positive_shares(weights: Array, fallback: Array, negative: str) -> Array:
     return jnp.where(usable, noisy[..., 1] / jnp.where(usable, total, 1), fallback)
 
 
-TREE_GROUPS = types.HypothesisClass(
-    example=splits.absent_row_table,
-    check=splits.check,
+TREE_GROUPS = hypotheses.TREE_GROUPS.with_training(
+    example_table=splits.absent_row_table,
+    check_table=splits.check_bins_and_splits,
     prepare=prepare_position_rows,
-    predict=Of(
-        hypotheses.TREE_GROUPS, lambda group, rows: hypotheses.net_votes(group, rows.position)
-    ),
+    prediction_input=lambda rows: rows.position,
     bound=lambda group: jnp.sum(group.grown),
 )
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
@@ -241,15 +248,13 @@ def random_tree(config: RandomTreeConfig) -> types.WeakLearner:
     With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do, which split the
     budget evenly among leaves. The noise is that of `budget` either way.
     """
-    relation = types.as_relation(config.relation).value
-    leaves = f"{config.noise.name}, {config.parts}, {config.per_leaf}, {config.negative}"
-    static = f"{config.depth}, {relation}, {leaves}"
     return boundary.weak_learner(
-        functools.partial(draw_structure_and_leaves, config),
-        functools.partial(tree_group_of_release, config),
-        {"leaf": 1.0},
-        TREE_GROUPS,
-        config.relation,
-        tag=f"random_tree({static})",
+        name="random_tree",
+        config=config,
+        program=functools.partial(draw_structure_and_leaves, config),
+        hypothesis=functools.partial(tree_group_of_release, config),
+        kind=TREE_GROUPS,
+        fractions={"leaf": 1.0},
+        relation=config.relation,
         withheld=("part",) if config.parts > 1 else (),
     )

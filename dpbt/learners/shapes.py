@@ -27,7 +27,7 @@ def model_heading(target: Any, several: bool, parts: str) -> tuple[str, float]:
         )
         return f"{words}largest is predicted", 1.0
     if target is not None:
-        scale, _, what = target.of_score
+        scale, _, what = target.score_units
         what = {"prediction": "number"}.get(what, what)
         words = f"{what} of a row: the sum of what the {parts} add, clipped to "
         return f"{words}{target.low:g}..{target.high:g}", scale
@@ -170,7 +170,7 @@ def describe_shapes(
                 lines.append(f"{first[0]} and {last}{of_class}")
                 alike = [*map(tuple, curve)].__getitem__
                 for bins in (list(run) for _, run in itertools.groupby(range(len(curve)), alike)):
-                    lines += wrapped(f"  {one.held(bins)}", domain[last], curve[bins[0]])
+                    lines += wrapped(f"  {one.describe_bins(bins)}", domain[last], curve[bins[0]])
                 continue
             block = wrapped(f"{last}{of_class}", domain[last], curve)
             short = len(block) == 1 and len(block[0]) < 49
@@ -189,7 +189,7 @@ def _describe_values_by_bin(column: Any, curve: np.ndarray, digits: int) -> list
     if not getattr(column, "ordered", True):
         bins = sorted(bins, key=lambda bin: -float(values[bin]))
     runs = itertools.groupby(bins, key=values.__getitem__)
-    return [f"{column.held([*run])}: {value}".replace(" ", "\0") for value, run in runs]
+    return [f"{column.describe_bins([*run])}: {value}".replace(" ", "\0") for value, run in runs]
 
 
 def graph_of_shapes(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: Any) -> GraphOutputs:

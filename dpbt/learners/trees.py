@@ -27,7 +27,6 @@ from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import (
     ONE_HOT_NODES,
     BinsAndSplits,
-    Of,
     move_to_children,
     node_dtype,
     tree_depth,
@@ -82,7 +81,7 @@ def prepare_tree_rows(table: types.Table) -> TreeRows:
             table.bins.T, *map(jnp.asarray, (asked.feature, asked.low, asked.high))
         )
     else:
-        read = splits.columns_of(table).astype(jnp.int8)
+        read = splits.satisfied_rows_by_split(table).astype(jnp.int8)
     return TreeRows(read, table.target, table.present, asked.allowed, table.weight)
 
 
@@ -230,7 +229,7 @@ def perspectives_of_weights(loss: types.ProperLoss, counts: Array) -> Array:
         loss: the criterion.
         counts: i32[nodes, 2, ...], class weights in grid units.
     """
-    weight = variates.double(counts) / GRID
+    weight = variates.to_float64(counts) / GRID
     return loss.perspective(weight[:, 1], weight[:, 0])
 
 
@@ -264,19 +263,20 @@ def check_tree_table(table: types.Table) -> None:
     """Refuse a table that trees cannot read.
 
     Raises:
-        ValueError: as `splits.check`, and unless the table holds uint8 bins with splits.
+        ValueError: as `splits.check_bins_and_splits`, and unless the table holds uint8 bins with
+            splits.
     """
-    splits.check(table)
+    splits.check_bins_and_splits(table)
     if table.bins.dtype != jnp.uint8:
         found = types.dtype_and_rank(table.bins)
         raise ValueError(f"trees ask splits of uint8 table.bins, got {found}")
 
 
-TREES = types.HypothesisClass(
-    example=splits.absent_row_table,
-    check=check_tree_table,
+TREES = hypotheses.TREES.with_training(
+    example_table=splits.absent_row_table,
+    check_table=check_tree_table,
     prepare=prepare_tree_rows,
-    predict=Of(hypotheses.TREES, lambda tree, table: hypotheses.predict_tree(tree, table.asked)),
+    prediction_input=lambda rows: rows.asked,
     bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
 )
 """Trees of any depth over public splits."""
@@ -417,7 +417,7 @@ def split_scorer(family: LossFamily) -> Callable[..., Scores]:
             chosen_from = ~((noise == 0) & pure)[:, None]
             if allowed is not None:
                 chosen_from = chosen_from & allowed[None, :]
-            exact = split_scores(family(variates.double(alpha)), products, totals)
+            exact = split_scores(family(variates.to_float64(alpha)), products, totals)
             return mechanisms.behind_best(exact, chosen_from)
 
     return scores
@@ -444,10 +444,16 @@ class GreedyTreeConfig:
     relation: types.Relation
     noise: Mechanism = mechanisms.discrete_laplace
 
-    def tag_under(self, under: str) -> str:
-        """Every static part as text, with the name of the relation."""
+    @property
+    def identity(self) -> str:
+        """Every static part as text, which enters keys."""
         families = f"{family_name(self.criterion)}, {family_name(self.link)}"
-        return f"{self.depth}, {self.objective}, {families}, {under}, {self.noise.name}"
+        return f"{self.depth}, {self.objective}, {families}, {self.under}, {self.noise.name}"
+
+    @property
+    def under(self) -> str:
+        """The name of the neighbouring relation that the guarantee holds under."""
+        return types.as_relation(self.relation).value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -472,7 +478,10 @@ class SplitPricing:
         So a fit in memory and one in blocks have the same.
         """
         with variates.double_precision():
-            numbers = variates.double(jnp.asarray(alpha)), variates.double(jnp.asarray(rows))
+            numbers = (
+                variates.to_float64(jnp.asarray(alpha)),
+                variates.to_float64(jnp.asarray(rows)),
+            )
             bound = self.bound(family(numbers[0]), numbers[1])
             return (self.moves * bound).astype(jnp.float32)
 
@@ -514,11 +523,11 @@ def draw_tree_splits(
         # One split for each node, by its score; every row moves to its child.
         site = f"split_{level}"
         noise = noise_of[boundary.budget_group_of_site(site, noise_of)]
-        told = alpha, jnp.asarray(noise, jnp.float32), table.allowed
+        read_by_scorer = alpha, jnp.asarray(noise, jnp.float32), table.allowed
         split = draw(
             site,
             mechanisms.exponential,
-            boundary.Total((products, totals), split_scorer(family), told),
+            boundary.Total((products, totals), split_scorer(family), public=read_by_scorer),
             sensitivity=price.sensitivity(family, alpha, public.rows),
             at_most=price.sensitivity(family, largest, public.rows),
             moves=nodes if price.each_node else price.moves,

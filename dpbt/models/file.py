@@ -1,9 +1,9 @@
-"""What is public about a model, and its file: JSON text with a version and a checksum.
+"""The public facts of a model, and its file: JSON text with a version and a checksum.
 
-No JAX is needed. The file holds what was released and what is public. It never holds keys, scores
-or withheld sites. It does not hold the transcript either, as the hypotheses follow from it. The
-checksum finds accidents, such as a lost byte. It is no signature: whoever edits a file can compute
-another one.
+Files are written and read without JAX. A file holds the release and public declarations, and never
+keys, scores or withheld sites. It does not hold the transcript either, as the hypotheses follow
+from it. The checksum finds accidents, such as a lost byte. It is no signature: whoever edits a file
+can compute another one.
 """
 
 import functools
@@ -18,48 +18,49 @@ from msgspec import Meta
 
 from dpbt.common import arithmetic
 from dpbt.common.arithmetic import Array, array_namespace
-from dpbt.common.storage import open_record, seal_record, write_whole
+from dpbt.common.storage import encode_record, read_record, write_atomically
 from dpbt.common.validate import show_value
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target, response_of
-from dpbt.learners.hypotheses import KINDS, EncodedRows, Kind, Of, check_indices
+from dpbt.hypothesis_kind import HypothesisKind
+from dpbt.learners.hypotheses import KINDS, EncodedRows, check_indices, is_kind_of_files
 from dpbt.privacy import accounting
-from dpbt.public_types import MAX_BINS, Splits, have_same_splits
+from dpbt.public_types import MAX_BINS, DeclaredDomain, Splits, have_same_splits
 
 if TYPE_CHECKING:
-    from dpbt.types import HypothesisClass, Recipe
+    from dpbt.types import Recipe
 
 PROBABILITIES: dict[str, Callable[[Array], Array]] = {
     "matsushita": arithmetic.matsushita_probability,
     "log": arithmetic.log_probability,
     "square": arithmetic.square_probability,
 }
-"""Score f32[N] -> probability f32[N], by the names of files."""
+"""By the name of a loss in files, the function from scores f32[N] to probabilities f32[N]."""
 
 
-class About(NamedTuple):
-    """What is public about a model, besides its arrays; and what its file says, if it has one.
+class PublicFacts(NamedTuple):
+    """The public facts of a model besides its arrays. The last five are those of a saved model.
 
     Attributes:
-        name: of the algorithm.
-        kind: of its hypotheses.
+        name: the name of the algorithm.
+        kind: the kind of its hypotheses.
         target: the declared classes or range; None for two classes.
         classes: the negative and the positive class, or all of several classes in the order of
-            scores; None if they were not named.
-        probability: what gives probabilities: the name of a loss of `PROBABILITIES`, or a
-            function of scores of two classes; "softmax" of several; "shares" where trees state
-            them; None if nothing does.
-        reason: why nothing does.
-        domain: the public columns; None if the model was not saved with them.
-        ledger: the ledger as printed when the model was kept.
+            scores; None if they have no names.
+        probability: the source of probabilities: the name of a loss of `PROBABILITIES`, or a
+            function of scores of two classes; "softmax" for several classes; "shares" where trees
+            state them; None if there is no source.
+        reason: why there is no source of probabilities; None if there is one.
+        domain: the declared columns; None if the model was made or saved without them.
+        ledger: the text of the ledger.
         privacy: the ledger itself.
-        statement: what `dpbt.statement` said when the model was kept.
-        versions: of what kept it.
+        statement: the text of `dpbt.statement`.
+        versions: the version of each package that saved it.
     """
 
     name: str
-    kind: Kind
+    kind: HypothesisKind
     target: Target | None
     classes: tuple[Any, ...] | None
     probability: Callable[[Array], Array] | str | None
@@ -73,55 +74,84 @@ class About(NamedTuple):
     __hash__ = object.__hash__
 
 
-def about_recipe(recipe: "Recipe") -> About:
-    """What is public about the models of a recipe."""
-    hypotheses, target = recipe.learner.hypotheses, recipe.target
-    own = hypotheses.predict
-    kind = own.kind if isinstance(own, Of) else _kind_of_own_hypotheses(hypotheses)
-    classes = target.values if isinstance(target, Nominal) else None
-    return About(recipe.name, kind, target, classes, *_probability(recipe, kind))
+def public_facts_of_recipe(recipe: "Recipe") -> PublicFacts:
+    """The public facts of the models of a recipe."""
+    kind, target = _kind_of_models(recipe.learner.kind), recipe.target
+    source = _probability_source(recipe, kind)
+    return PublicFacts(
+        name=recipe.name,
+        kind=kind,
+        target=target,
+        classes=target.values if isinstance(target, Nominal) else None,
+        probability=source.probability,
+        reason=source.reason,
+    )
 
 
 @functools.cache
-def _kind_of_own_hypotheses(hypotheses: "HypothesisClass") -> Kind:
-    """The kind of hypotheses of the user's own, which no file and no words know."""
+def _kind_of_models(kind: HypothesisKind) -> HypothesisKind:
+    """The kind as models have it: without its training, if files know it, or as it is trained with.
+
+    A kind of the user's own has no file and no words. Its rows are laid out as training does it.
+    """
+    if is_kind_of_files(kind):
+        return KINDS[kind.name]
     from dpbt.types import Table
 
-    def read(rows: EncodedRows) -> Any:
+    training = kind.training
+    assert training is not None  # as `WeakLearner` says
+
+    def read_rows(rows: EncodedRows) -> Any:
         absent = array_namespace(rows.bins).zeros(rows.bins.shape[:1], bool)
-        return hypotheses.prepare(Table(rows.bins, absent, absent, rows.splits))
+        return training.prepare(Table(rows.bins, absent, absent, rows.splits))
 
-    return Kind("", hypotheses.predict, read)
+    return HypothesisKind(predict=kind.predict_prepared, read_rows=read_rows)
 
 
-def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
-    """(what gives probabilities, why nothing does); one of them is None."""
+class _ProbabilitySource(NamedTuple):
+    """The source of the probabilities of a model, or the reason why there is none.
+
+    Attributes:
+        probability: as `PublicFacts.probability`.
+        reason: as `PublicFacts.reason`.
+    """
+
+    probability: Callable[[Array], Array] | str | None
+    reason: str | None
+
+
+def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilitySource:
+    """The source of the probabilities of the models of a recipe."""
     if isinstance(recipe.target, Nominal):
-        return "softmax", None
+        return _ProbabilitySource("softmax", None)
     if isinstance(recipe.target, Numeric):
-        return None, "the model predicts a number, and no probabilities of classes"
+        reason = "the model predicts a number, and no probabilities of classes"
+        return _ProbabilitySource(None, reason)
     if kind.shares is not None:
-        return "shares", None
+        return _ProbabilitySource("shares", None)
     if (family := recipe.weight_update.loss) is None:
-        return None, f"{recipe.name} is a vote without a link, so a score defines no probability"
+        reason = f"{recipe.name} is a vote without a link, so a score defines no probability"
+        return _ProbabilitySource(None, reason)
     alpha = recipe.weighting.link_alpha
     loss = family(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
     try:
-        smooth = bool(np.isfinite(loss.smoothness))
+        is_smooth = bool(np.isfinite(loss.smoothness))
     except TypeError:  # traced
-        smooth = True
-    if not smooth:
-        return None, f"the surrogate of {loss.name} has kinks, so a score defines no probability"
-    own = loss.probability or loss.inverse_link
-    return next((name for name, known in PROBABILITIES.items() if known == own), own), None
+        is_smooth = True
+    if not is_smooth:
+        reason = f"the surrogate of {loss.name} has kinks, so a score defines no probability"
+        return _ProbabilitySource(None, reason)
+    function = loss.probability or loss.inverse_link
+    names = (name for name, known in PROBABILITIES.items() if known == function)
+    return _ProbabilitySource(next(names, function), None)
 
 
-def probability_of(about: Any, scores: Array) -> Array:
-    """f32[...]: the probability of the positive class that scores give; f32[N, K] of several.
+def probabilities_of_scores(about: Any, scores: Array) -> Array:
+    """f32[...]: the probability of the positive class by scores; f32[N, K] with several classes.
 
     Args:
-        about: the `About` of a model whose hypotheses state scores, as `about(recipe)`.
-        scores: as `decision_function` gives them, or `dpbt.boost` of two classes.
+        about: the `PublicFacts` of a model whose hypotheses state scores.
+        scores: as `decision_function` returns them, or `dpbt.boost` for two classes.
 
     Raises:
         ValueError: if scores define no probability.
@@ -141,7 +171,7 @@ def probability_of(about: Any, scores: Array) -> Array:
 FORMAT, VERSION = "dpbt model", 7
 """Files of any other version are refused."""
 
-_SPLITS = {
+_SPLIT_DTYPES = {
     "feature": "int32",
     "low": "uint8",
     "high": "uint8",
@@ -152,9 +182,9 @@ _SPLITS = {
 
 
 class _Array(msgspec.Struct):
-    """An array, as its bytes in base64: of little-endian numbers of 32 bits, the last axis fastest.
+    """An array as bytes in base64: little-endian numbers of 32 bits, the last axis fastest.
 
-    Eight Booleans are one byte, the first the highest bit; bins are bytes.
+    Bins are bytes. Eight Booleans are one byte, the first of them its highest bit.
     """
 
     shape: Annotated[list[Annotated[int, Meta(ge=0, le=2**40)]], Meta(max_length=4)]
@@ -165,10 +195,10 @@ _Arrays = dict[str, _Array]
 
 
 class _File(msgspec.Struct):
-    """The content: what is public of a model, the rows that it reads, and its arrays.
+    """The content of a file: the public facts of a model, the rows that it reads, and its arrays.
 
-    It reads the columns of a domain, or bins and what is asked of them, or numbers. The arrays are
-    the intercept, and those of its kind of hypotheses.
+    The model reads the columns of a domain, or bins with the splits that the file holds, or
+    numbers. The arrays are the intercept, and those of its kind of hypotheses.
     """
 
     name: str
@@ -188,10 +218,11 @@ class _File(msgspec.Struct):
     arrays: _Arrays
 
 
-_TOLD = ("name", "versions", "statement", "ledger", "target", "probability", "reason")
-"""What a file holds as `About` has it."""
+_FIELDS_OF_FACTS = ("name", "versions", "statement", "ledger", "target", "probability", "reason")
+"""The fields of `PublicFacts` that a file holds unchanged."""
 
-_INTERCEPT = {"intercept": "float32"}
+_INTERCEPT_DTYPES = {"intercept": "float32"}
+"""The dtype of the intercept, beside those of `Kind.arrays`."""
 
 
 def write_model(
@@ -201,7 +232,7 @@ def write_model(
 
     Args:
         path: the file.
-        model: a `Model`, as `model.without_training_parts` makes it.
+        model: a `Model`, as `model.without_training_parts` returns it.
         domain: as `dpbt.save`.
         classes: as `dpbt.save`.
 
@@ -223,40 +254,50 @@ def write_model(
             "model could give no probabilities; give its recipe a loss by name, such as 'gini'"
         )
     arrays = {"intercept": model.intercept, **model.hypotheses._asdict()}
-    asked = model.splits
-    if domain is not None:
-        domains.check(domain)
-        for name in domain:
-            if not isinstance(name, str):
-                raise ValueError(
-                    f"names of columns must be text to be kept, got {show_value(name)}"
-                )
-        domains.check_same(domain, model.domain, "the given domain", "the model")
-        if not _has_splits_of(domain, model):
-            raise ValueError("the model was trained with other splits than the domain asks")
-    elif about.domain is not None and _has_splits_of(
-        about.domain, model
-    ):  # not if splits were exchanged
-        domain = {str(name): kind for name, kind in about.domain.items()}
-    if domain is not None:
-        asked = None  # the domain asks them
+    domain = _domain_to_save(model, domain)
+    # The splits follow from a domain.
+    splits = model.splits if domain is None else None
     content = _File(
-        **{name: getattr(about, name) for name in _TOLD},
+        **{name: getattr(about, name) for name in _FIELDS_OF_FACTS},
         privacy=accounting.to_json(about.privacy),
-        classes=_classes(about.classes if classes is None else classes, about.target),
+        classes=_as_class_words(about.classes if classes is None else classes, about.target),
         dtype=model.dtype,
         features=model.features,
         domain=None if domain is None else dict(domain),
-        splits=None if asked is None else _pack_arrays(asked._asdict(), _SPLITS),
+        splits=None if splits is None else _pack_arrays(splits._asdict(), _SPLIT_DTYPES),
         kind=about.kind.name,
-        arrays=_pack_arrays(arrays, {**_INTERCEPT, **dict(about.kind.arrays)}),
+        arrays=_pack_arrays(arrays, {**_INTERCEPT_DTYPES, **dict(about.kind.arrays)}),
     )
-    text = seal_record(content, FORMAT, VERSION)
-    write_whole(path, lambda part: part.write_bytes(text))
+    text = encode_record(content, format_name=FORMAT, format_version=VERSION)
+    write_atomically(path, lambda part: part.write_bytes(text))
 
 
-def _has_splits_of(domain: Domain, model: Any) -> bool:
-    """Whether a domain has the features of a model, and asks its splits."""
+def _domain_to_save(model: Any, domain: Domain | None) -> Domain | None:
+    """The domain that the file of a model holds: the argument of `save`, or else the model's own.
+
+    It is None if neither is there, and if the splits of the model are not those of its own domain,
+    as after an exchange of splits.
+
+    Raises:
+        ValueError: for an argument that is another domain than the model's.
+    """
+    if domain is None:
+        saved = model.about.domain
+        if saved is None or not _fits_model(saved, model):
+            return None
+        return {str(name): kind for name, kind in saved.items()}
+    domains.check_domain(domain)
+    for name in domain:
+        if not isinstance(name, str):
+            raise ValueError(f"names of columns must be text to be kept, got {show_value(name)}")
+    domains.check_same_domain(domain, model.domain, "the given domain", "the model")
+    if not _fits_model(domain, model):
+        raise ValueError("the model was trained with other splits than the domain asks")
+    return domain
+
+
+def _fits_model(domain: Domain, model: Any) -> bool:
+    """Whether the features and splits of a domain are those of a model."""
     splits = domains.splits(domain)
     if model.splits is None:
         return len(splits.attribute) == model.features
@@ -264,10 +305,10 @@ def _has_splits_of(domain: Domain, model: Any) -> bool:
 
 
 def _pack_arrays(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Arrays:
-    """Arrays as a file has them, bit for bit.
+    """Arrays in the form of a file, bit for bit.
 
     Raises:
-        ValueError: naming one that holds an infinite number or NaN.
+        ValueError: naming an array that holds an infinite number or NaN.
     """
     packed = {}
     for name, dtype in dtypes.items():
@@ -277,37 +318,42 @@ def _pack_arrays(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Array
             values = np.packbits(values, axis=-1)
         if not np.isfinite(values).all():
             raise ValueError(f"{name} holds a number that is infinite or NaN, which no file keeps")
-        stored = "uint8" if dtype == "bool" else dtype
-        packed[name] = _Array(shape, values.astype(np.dtype(stored).newbyteorder("<")).tobytes())
+        packed[name] = _Array(shape, values.astype(_stored_dtype(dtype)).tobytes())
     return packed
+
+
+def _stored_dtype(dtype: str) -> np.dtype:
+    """The little-endian dtype of the bytes of an array; packed Booleans are bytes."""
+    return np.dtype("uint8" if dtype == "bool" else dtype).newbyteorder("<")
 
 
 def _unpack_arrays(arrays: _Arrays, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
     """The arrays of a file, by name.
 
     Raises:
-        ValueError: naming one that is not there, whose numbers do not fill its shape, or are not of
-            the type.
+        ValueError: naming an array that is missing, or whose numbers do not fill its shape or are
+            not finite.
     """
-    found = {}
+    unpacked = {}
     for name, dtype in dtypes.items():
         if name not in arrays:
             raise ValueError(f"the saved model lacks the array {name}")
-        shape, kept = list(arrays[name].shape), "uint8" if dtype == "bool" else dtype
+        shape, values = list(arrays[name].shape), arrays[name].values
         if dtype == "bool":
             shape[-1:] = [size // 8 for size in shape[-1:]]
-        stored, values = np.dtype(kept).newbyteorder("<"), arrays[name].values
-        if math.prod(shape) * stored.itemsize != len(values):
+        stored_dtype = _stored_dtype(dtype)
+        if math.prod(shape) * stored_dtype.itemsize != len(values):
             raise ValueError(f"{name} must be {dtype} numbers that fill its shape")
-        array = np.frombuffer(values, stored).astype(kept).reshape(shape)
+        stored = np.frombuffer(values, stored_dtype)
+        array = stored.astype(stored_dtype.newbyteorder("=")).reshape(shape)
         if not np.isfinite(array).all():
             raise ValueError(f"{name} must be finite {dtype} numbers")
-        found[name] = np.unpackbits(array, axis=-1).astype(bool) if dtype == "bool" else array
-    return found
+        unpacked[name] = np.unpackbits(array, axis=-1).astype(bool) if dtype == "bool" else array
+    return unpacked
 
 
-def _classes(classes: Any, target: Target | None) -> Any:
-    """The classes as a tuple of JSON content, or None for None.
+def _as_class_words(classes: Any, target: Target | None) -> Any:
+    """The classes as a tuple of text, numbers and Booleans, which JSON holds; None for None.
 
     Raises:
         ValueError: unless they are distinct words, finite numbers or Booleans, one for each class,
@@ -317,100 +363,125 @@ def _classes(classes: Any, target: Target | None) -> Any:
         return None
     if isinstance(target, Numeric):
         raise ValueError("a model that predicts a number has no classes")
-    given = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
-    words = [word.item() if isinstance(word, np.generic) else word for word in given]
+    listed = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
+    words = [word.item() if isinstance(word, np.generic) else word for word in listed]
     count = response_of(target).classes
-    good = all(
+    are_words = all(
         isinstance(word, str | int) or (isinstance(word, float) and math.isfinite(word))
         for word in words
     )
-    if not good or len(words) != count or len(set(words)) != count:
+    if not are_words or len(words) != count or len(set(words)) != count:
         raise ValueError(
             f"classes must be {count} distinct words or finite numbers, the negative one first or "
             f"in the order of the target, got {show_value(classes)}"
         )
     if isinstance(target, Nominal):
-        read, names = [cells.declared(word, "a class") for word in words], list(target.values)
-        if read != names and sorted(read) == sorted(names):
+        names = list(target.values)
+        declared = [cells.declared_word(word, "a class") for word in words]
+        if declared != names and sorted(declared) == sorted(names):
             raise ValueError(f"classes must be in the order of the target, {show_value(names)}")
     return tuple(words)
 
 
-def read_model(path: Path) -> dict[str, Any]:
-    """The fields of the `Model` that a file holds. Nothing in the file is run.
+class SavedModel(NamedTuple):
+    """The parts of the `Model` that a file holds, under the names of its fields."""
+
+    hypotheses: Any
+    intercept: np.ndarray
+    splits: Splits | None
+    features: int
+    dtype: str
+    loaded_facts: PublicFacts
+    domain: DeclaredDomain | None
+
+
+def read_model(path: Path) -> SavedModel:
+    """The parts of the `Model` that a file holds. Nothing in the file is run.
 
     Raises:
         ValueError: as `dpbt.load`.
         OSError: if the file cannot be read.
     """
-    content = open_record(_File, path, FORMAT, VERSION, "a saved model", "save the model again")
+    content = read_record(
+        _File,
+        path,
+        format_name=FORMAT,
+        format_version=VERSION,
+        description="a saved model",
+        remedy="save the model again",
+    )
     try:
-        return _fields_of_file(content)
+        return _parts_of_file(content)
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
         words = str(error) if isinstance(error, ValueError) else "an entry is none"
         raise ValueError(f"{path}: not a whole saved model: {words}") from None
 
 
-def _fields_of_file(file: _File) -> dict[str, Any]:
-    """The fields of a model, from the content of its file.
+def _parts_of_file(file: _File) -> SavedModel:
+    """The parts of a model, from the content of its file.
 
     Raises:
         ValueError: for entries that do not fit each other.
     """
-    asked, axes = _splits_of_file(file), response_of(file.target).axes
+    splits, axes = _splits_of_file(file), response_of(file.target).axes
     kind = KINDS.get(file.kind)
-    if kind is None or kind.make is None or kind.check is None:
+    if kind is None or kind.make is None or kind.check_arrays is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
-    arrays = _unpack_arrays(file.arrays, {**_INTERCEPT, **dict(kind.arrays)})
+    arrays = _unpack_arrays(file.arrays, {**_INTERCEPT_DTYPES, **dict(kind.arrays)})
     intercept = arrays.pop("intercept")
     if intercept.shape != axes:
         raise ValueError("intercept must have a value for each class of the target")
     if list(arrays.values())[-1].size == 0:
         raise ValueError("hypotheses must be of at least one round")
     hypotheses = kind.make(**arrays)
-    kind.check(hypotheses, file.features, asked, axes)
+    kind.check_arrays(hypotheses, file.features, splits, axes)
 
-    # What gives probabilities.
-    known = ("shares",) if kind.shares is not None else (None, *PROBABILITIES)
+    # The source of probabilities.
+    sources = ("shares",) if kind.shares is not None else (None, *PROBABILITIES)
     if file.target is not None:
-        known = ("softmax",) if isinstance(file.target, Nominal) else (None,)
-    if file.probability not in known or (file.probability is None and file.reason is None):
+        sources = ("softmax",) if isinstance(file.target, Nominal) else (None,)
+    if file.probability not in sources or (file.probability is None and file.reason is None):
         raise ValueError("probability must be by a loss of dpbt, or say why there is none")
 
-    about = About(
-        **{name: getattr(file, name) for name in _TOLD},
+    facts = PublicFacts(
+        **{name: getattr(file, name) for name in _FIELDS_OF_FACTS},
         kind=kind,
-        classes=_classes(file.classes, file.target),
+        classes=_as_class_words(file.classes, file.target),
         domain=file.domain,
         privacy=accounting.from_json(file.privacy),
     )
-    reads: dict[str, Any] = {"splits": asked, "features": file.features, "dtype": file.dtype}
-    if file.domain is not None:
-        reads["domain"] = domains.declare(file.domain)
-    return {"hypotheses": hypotheses, "intercept": intercept, "kept": about, **reads}
+    return SavedModel(
+        hypotheses=hypotheses,
+        intercept=intercept,
+        splits=splits,
+        features=file.features,
+        dtype=file.dtype,
+        loaded_facts=facts,
+        domain=None if file.domain is None else domains.as_declared_domain(file.domain),
+    )
 
 
 def _splits_of_file(file: _File) -> Splits | None:
-    """What is asked of bins, by the domain or as the file says; None where numbers are read.
+    """The splits of the domain, or else those of the file; None if the model reads numbers.
 
     Raises:
-        ValueError: if that does not fit the features of rows.
+        ValueError: for splits that do not fit the features of rows.
     """
     reads_bins = file.dtype == "uint8"
     if file.domain is not None:
-        asked = domains.splits(file.domain)
-        if file.features != (len(file.domain) if reads_bins else len(asked.attribute)):
+        splits = domains.splits(file.domain)
+        if file.features != (len(file.domain) if reads_bins else len(splits.attribute)):
             raise ValueError("features must be those of the domain")
-        return asked if reads_bins else None
+        return splits if reads_bins else None
     if (file.splits is not None) != reads_bins:
         raise ValueError("rows must be uint8 with splits, or float32 without")
     if file.splits is None:
         return None
-    asked = Splits(**_unpack_arrays(file.splits, _SPLITS))
-    count, attributes = asked.feature.size, asked.attribute.size
+    splits = Splits(**_unpack_arrays(file.splits, _SPLIT_DTYPES))
+    count, attributes = splits.feature.size, splits.attribute.size
     shapes = [*[(count,)] * 3, (attributes,), (attributes, MAX_BINS)]
-    if [array.shape for array in asked[:5]] != shapes:
+    if [array.shape for array in splits[:5]] != shapes:
         raise ValueError("splits must have arrays of the same length")
-    for numbers in (asked.feature, asked.attribute):
+    for numbers in (splits.feature, splits.attribute):
         check_indices("a split", numbers, 0, file.features)
-    return asked
+    return splits

@@ -1,29 +1,29 @@
-"""Measures of predictions on test rows. They are exact: a release of these rows, if private."""
+"""Measures of predictions on test rows. They are exact, so they are a release of these rows."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpbt.public_types import Response
 
 MIN_PROBABILITY = 1e-6
-"""Probabilities below it count as this in a log loss."""
+"""A smaller probability counts as this one in a log loss."""
 
 
 Measures = Mapping[str, float | None]
-"""Name -> value; None where it is not defined."""
+"""The value of each measure by its name; None where it is not defined."""
 
 
 def measure_two_classes(
     target: np.ndarray, score: np.ndarray, probability: np.ndarray | None
 ) -> Measures:
-    """Accuracy, AUROC and log loss of scores f[M], of which one above 0 is the positive class.
+    """Accuracy, AUROC and log loss of scores f[M]; a score above 0 predicts the positive class.
 
     Args:
         target: bool[M].
         score: f[M].
-        probability: f[M], of the positive class; None if there is none.
+        probability: f[M], of the positive class; None without probabilities.
     """
     return {
         "accuracy": float(np.mean((score > 0) == target)),
@@ -35,16 +35,21 @@ def measure_two_classes(
 def measure_classes(
     target: np.ndarray, predicted: np.ndarray, probability: np.ndarray | None
 ) -> Measures:
-    """Accuracy, AUROC and log loss of classes i64[M], as the target is, and their f[M, K].
+    """Accuracy, AUROC and log loss of predicted classes.
 
-    The AUROC is the mean over classes of that of one class against the rest. A class that has no
-    test row, or all of them, does not count.
+    The AUROC is the mean over classes of the AUROC of one class against the rest. A class that has
+    no test row, or all of them, does not count.
+
+    Args:
+        target: i64[M], the numbers of the classes.
+        predicted: i64[M].
+        probability: f[M, K]; None without probabilities.
     """
     accuracy = float(np.mean(predicted == target))
     if probability is None:
         return {"accuracy": accuracy, "auroc": None, "log_loss": None}
-    numbers = range(probability.shape[1])
-    areas = [auroc(probability[:, number], target == number) for number in numbers]
+    classes = range(probability.shape[1])
+    areas = [auroc(probability[:, number], target == number) for number in classes]
     return {
         "accuracy": accuracy,
         "auroc": float(np.nanmean(areas)),
@@ -67,11 +72,11 @@ def measure_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) ->
 
 
 def measure_objective(target: np.ndarray, predicted: np.ndarray, response: Response) -> Measures:
-    """What is measured of numbers f64[M] whose objective is not the squared error.
+    """The measures of predicted numbers f64[M] by an objective other than the squared error.
 
-    Of counts it is the mean Poisson deviance, where a prediction below 1e-6 counts as this. Of a
-    quantile it is the mean pinball loss, and the coverage: the share of numbers that are not above
-    it.
+    For counts it is the mean Poisson deviance, in which a prediction below 1e-6 counts as 1e-6. For
+    a quantile it is the mean pinball loss, and the coverage: the share of numbers that do not
+    exceed the prediction. For the squared error there are none.
     """
     target = np.asarray(target, np.float64)
     if response.objective == "poisson":
@@ -79,29 +84,37 @@ def measure_objective(target: np.ndarray, predicted: np.ndarray, response: Respo
         logs = target * np.log(np.maximum(target, 1e-300) / mean)
         return {"deviance": float(2 * np.mean(logs - target + mean))}
     if response.objective == "quantile":
-        apart, level = target - predicted, response.level
-        loss = np.maximum(level * apart, (level - 1) * apart)
-        return {"pinball": float(np.mean(loss)), "coverage": float(np.mean(apart <= 0))}
+        residual = target - predicted
+        loss = pinball_loss(residual, response.level)
+        return {"pinball": float(np.mean(loss)), "coverage": float(np.mean(residual <= 0))}
     return {}
 
 
+def pinball_loss(residual: np.ndarray, level: float) -> np.ndarray:
+    """f[M]: the pinball loss at a level, of residuals f[M]: the number less its prediction."""
+    return np.maximum(level * residual, (level - 1) * residual)
+
+
 def share_of_most_frequent(target: np.ndarray) -> float:
-    """The accuracy of one answer for all rows, the best one, given classes of at least one row."""
+    """The best accuracy of predicting one class for all rows, of which there is at least one."""
     return float(np.bincount(np.asarray(target).astype(int)).max() / len(target))
 
 
 def auroc(score: np.ndarray, positive: np.ndarray) -> float:
-    """The share of pairs that a score orders rightly; ties count half. NaN without pairs.
+    """The share of pairs of a positive and a negative row that a score orders correctly.
+
+    Ties count half. It is NaN without pairs.
 
     Args:
         score: f[M], or whole numbers.
         positive: bool[M].
     """
-    own, other = score[positive], np.sort(score[~positive])
-    if not len(own) or not len(other):
+    positives, negatives = score[positive], np.sort(score[~positive])
+    if not len(positives) or not len(negatives):
         return float("nan")
-    below = np.searchsorted(other, own, "left") + np.searchsorted(other, own, "right")
-    return float(np.mean(below) / (2 * len(other)))
+    below = np.searchsorted(negatives, positives, "left")
+    not_above = np.searchsorted(negatives, positives, "right")
+    return float(np.mean(below + not_above) / (2 * len(negatives)))
 
 
 def log_loss(target: np.ndarray, probability: np.ndarray) -> float:
@@ -111,28 +124,49 @@ def log_loss(target: np.ndarray, probability: np.ndarray) -> float:
         target: i64[M].
         probability: f[M, K].
     """
-    own = np.take_along_axis(np.asarray(probability, np.float64), target[:, None], axis=1)
-    return float(-np.mean(np.log(np.clip(own, MIN_PROBABILITY, 1))))
+    probability = np.asarray(probability, np.float64)
+    of_target = np.take_along_axis(probability, target[:, None], axis=1)
+    return float(-np.mean(np.log(np.clip(of_target, MIN_PROBABILITY, 1))))
 
 
 def log_loss_of_two(target: np.ndarray, probability: np.ndarray) -> float:
-    """The mean log loss of f[M], the probabilities of the positive class, in nats."""
+    """The mean log loss in nats, of probabilities f[M] of the positive class."""
     clipped = np.clip(probability, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     return float(-np.mean(np.log(np.where(target, clipped, 1 - clipped))))
 
 
-def calibration_bins(target: np.ndarray, probability: np.ndarray, bins: int = 10) -> list[tuple]:
-    """(rows, mean probability, share of positive rows) by probability, in bins of equal width.
+class CalibrationBin(NamedTuple):
+    """The rows whose probabilities lie in one bin.
+
+    Attributes:
+        num_rows: the number of rows.
+        mean_probability: the mean predicted probability of the positive class.
+        positive_share: the share of rows of the positive class.
+    """
+
+    num_rows: int
+    mean_probability: float
+    positive_share: float
+
+
+def calibration_bins(
+    target: np.ndarray, probability: np.ndarray, bins: int = 10
+) -> list[CalibrationBin]:
+    """The rows by predicted probability, in bins of equal width, without bins of no rows.
 
     Args:
         target: bool[M].
         probability: f[M], of the positive class.
-        bins: how many; one without rows is left out.
+        bins: the number of bins.
     """
-    place = np.minimum((probability * bins).astype(int), bins - 1)
-    chosen = [place == number for number in range(bins)]
+    bin_of_row = np.minimum((probability * bins).astype(int), bins - 1)
+    members = [bin_of_row == number for number in range(bins)]
     return [
-        (int(here.sum()), float(probability[here].mean()), float(target[here].mean()))
-        for here in chosen
-        if here.any()
+        CalibrationBin(
+            num_rows=int(rows.sum()),
+            mean_probability=float(probability[rows].mean()),
+            positive_share=float(target[rows].mean()),
+        )
+        for rows in members
+        if rows.any()
     ]

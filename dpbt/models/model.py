@@ -1,16 +1,16 @@
-"""Models, and their predictions: one class for what was fitted and what was loaded.
+"""Models and their predictions. One class serves fitted and loaded models.
 
-All of it is post-processing. Models of arrays of NumPy, as `dpbt.load` makes them, predict without
-JAX, which is never imported here but for arrays of it. With arrays of JAX in the model or in the
-rows, all functions are pure: they work under jit and vmap, and scores have gradients.
+All of it is post-processing. A loaded model has arrays of NumPy and predicts without JAX, which is
+imported here only for arrays of JAX. With arrays of JAX in the model or in the rows, all functions
+are pure: they work under jit and vmap, and scores have gradients.
 
 Functions read encoded rows, of the kind that the model was trained on:
 
 - bins u8[N, F] (`domains.encode`) or exact numbers f32[N, F] (`domains.positions`);
-- a Table of either, or one in blocks, whose absent rows are predicted, too;
+- a Table of either, or a table in blocks, whose absent rows are predicted, too;
 - splits bool[N, S], if the model was trained on a table of raw splits (`splits.table_of_splits`).
 
-There may be no rows: N may be 0. The methods of a model with a domain read raw columns, too.
+N may be 0. The methods of a model with a domain also read raw columns.
 """
 
 import dataclasses
@@ -19,24 +19,23 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import Array, array_namespace
-from dpbt.common.validate import as_path, check_whole_number, is_traced
+from dpbt.common.validate import as_path, check_positive_integer, is_traced
 from dpbt.data import domains
-from dpbt.data.cells import eager_advice
-from dpbt.data.domains import Domain, names_of
+from dpbt.data.cells import advice_for_lazy_data
+from dpbt.data.domains import Domain, frame_column_names
 from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import DIGITS, KINDS, Hypotheses
 from dpbt.models import file, scoring
 from dpbt.models import statement as statements
-from dpbt.models.file import About, probability_of
-from dpbt.models.file import about_recipe as about_models_of
-from dpbt.models.scoring import answers_of_scores, answers_of_votes
+from dpbt.models.file import PublicFacts, probabilities_of_scores, public_facts_of_recipe
+from dpbt.models.scoring import predictions_of_scores, predictions_of_votes
 from dpbt.privacy.accounting import RELATION_WORDS
 from dpbt.public_types import DeclaredDomain, HoldsFunctions, Splits, have_same_splits
 
@@ -47,30 +46,44 @@ if TYPE_CHECKING:
     from dpbt.types import Recipe, Release, Table, Transcript
 
 
+class Predictions(NamedTuple):
+    """All predictions of a model for N rows.
+
+    Attributes:
+        scores: as `Model.decision_function`.
+        answers: as `Model.predict`.
+        probabilities: as `Model.predict_proba`; None if scores define no probability.
+    """
+
+    scores: np.ndarray
+    answers: np.ndarray
+    probabilities: np.ndarray | None
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Model(HoldsFunctions):
-    """An ensemble: everything that was released, and what follows from it.
+    """An ensemble: the release of a fit, and what follows from it.
 
     With JAX it is a pytree of its arrays, which may have an axis of settings (`jax.vmap`).
 
     Attributes:
         hypotheses: the hypotheses of all rounds, such as trees, with a leading axis for rounds. The
             score of a row is `intercept` plus the sum of their predictions.
-        intercept: f32[], where every score starts; 0 for a learner without a prologue and without
+        intercept: f32[], the start of every score; 0 for a learner without a prologue and without
             an epilogue. It is f32[K] with several classes.
-        transcript: what was released. The sites that the learner withholds are not in it, unless
+        transcript: the released draws. The sites that the learner withholds are not in it, unless
             `fit` was asked for them. None in a loaded model.
-        recipe: the recipe that made it; None in a loaded model.
+        recipe: the recipe of the fit; None in a loaded model.
         splits: the splits of its table; None if it reads numbers.
-        features: F, how many features its rows have.
+        features: F, the number of features of its rows.
         dtype: the dtype of its rows: "uint8" for bins, "float32" for numbers.
-        key: the kind of key that its noise came from, "release" or "research", where it is known.
-            The key itself is never kept.
-        choice: if it is the best of several (`dpbt.tune`), what is public about the choice, and the
-            ledger's line for its score.
-        kept: what its file says, if it was loaded.
-        domain: the public domain of the rows that it reads, with which those of tables are
-            compared; None if the table and the recipe were made without one.
+        key: the kind of key that its noise came from, "release" or "research"; None if unknown. A
+            model never holds the key itself.
+        choice: for the best of several models (`dpbt.tune`) the public facts of the choice, and the
+            ledger's line for its score; else None.
+        loaded_facts: the public facts in the file of a loaded model; None if it was fitted.
+        domain: the domain of the rows that it reads, which is compared with the domains of tables;
+            None if the table and the recipe were made without one.
     """
 
     hypotheses: Hypotheses
@@ -82,10 +95,10 @@ class Model(HoldsFunctions):
     dtype: str = dataclasses.field(metadata={"static": True})
     key: str | None = dataclasses.field(default=None, metadata={"static": True})
     choice: Any = dataclasses.field(default=None, metadata={"static": True})
-    kept: About | None = dataclasses.field(default=None, metadata={"static": True})
+    loaded_facts: PublicFacts | None = dataclasses.field(default=None, metadata={"static": True})
     domain: DeclaredDomain | None = dataclasses.field(default=None, metadata={"static": True})
 
-    _keep = "model.hypotheses and model.transcript, and the arguments that made its recipe"
+    _alternative = "model.hypotheses and model.transcript, and the arguments that made its recipe"
 
     _is_tree: ClassVar[bool] = False
 
@@ -96,30 +109,32 @@ class Model(HoldsFunctions):
             jax.tree_util.register_dataclass(Model)
 
     def __repr__(self) -> str:
-        """What it is and how large, without the numbers that it learned."""
-        known = self.recipe if self.kept is None else self.kept
+        """Its algorithm and its size, without the numbers that it learned."""
+        named = self.recipe if self.loaded_facts is None else self.loaded_facts
         kind, count = type(self.hypotheses).__name__, np.shape(self.hypotheses[0])[:1]
-        about = f"{known.name}, " if known is not None else ""
-        about += f"{''.join(map(str, count))} of {kind}, {self.features} columns of {self.dtype}"
-        return f"Model({about}; see dpbt.explain, dpbt.ledger and dpbt.statement)"
+        words = f"{named.name}, " if named is not None else ""
+        words += f"{''.join(map(str, count))} of {kind}, {self.features} columns of {self.dtype}"
+        return f"Model({words}; see dpbt.explain, dpbt.ledger and dpbt.statement)"
 
     def _repr_html_(self) -> str:
-        """What it is, what it predicts and what it cost, as a list of HTML."""
-        rows = {"model": repr(self).removeprefix("Model(").partition(";")[0]}
+        """Its algorithm, its guarantee and its predictions, as a list of HTML."""
+        facts = {"model": repr(self).removeprefix("Model(").partition(";")[0]}
         if self.recipe is None or np.ndim(self.recipe.rounds) == 0:  # no axis of settings
-            book = ledger(self)
-            rows["guarantee"] = statements.claim_of_ledger(book)
-            rows["neighbours"] = RELATION_WORDS[book.relation]
-        rows |= statements.facts_of_model(self.about)
-        rows["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
-        return statements.statement_of_facts(rows)._repr_html_()
+            model_ledger = ledger(self)
+            facts["guarantee"] = statements.claim_in_words(model_ledger)
+            facts["neighbours"] = RELATION_WORDS[model_ledger.relation]
+        facts |= statements.facts_of_model(self.about)
+        facts["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
+        return statements.list_of_facts(facts)._repr_html_()
 
     def __reduce__(self) -> Any:
-        """A loaded model can be pickled; its kind is found again by its name."""
-        if self.kept is None or self.kept.kind.name not in KINDS:
+        """A loaded model can be pickled: its kind of hypotheses is stored by name."""
+        facts = self.loaded_facts
+        if facts is None or facts.kind.name not in KINDS:
             return super().__reduce__()
-        kept = self.kept._replace(kind=None)  # type: ignore[arg-type]
-        return _unpickled, ({**vars(self), "kept": kept}, self.kept.kind.name)
+        without_kind = facts._replace(kind=None)  # type: ignore[arg-type]
+        fields = {**vars(self), "loaded_facts": without_kind}
+        return _unpickle_loaded_model, (fields, facts.kind.name)
 
     @classmethod
     def of(
@@ -128,67 +143,75 @@ class Model(HoldsFunctions):
         """The model of a run.
 
         Args:
-            learned: its transcript, hypotheses and intercept, perhaps with room for more rounds.
-            recipe: of the run.
-            table: that was learned from, or one absent row of its kind.
-            key: the kind of its key.
+            learned: the transcript, the hypotheses and the intercept of the run. The first two may
+                have entries beyond the capacity of the recipe, which are dropped.
+            recipe: the recipe of the run.
+            table: the table of the run, or one absent row of the same form.
+            key: the kind of the key of the run, "release" or "research".
         """
-        from dpbt.data.tables import first_rows  # these bring JAX
+        from dpbt.data.tables import first_entries  # these bring JAX
         from dpbt.types import TableForm
 
         transcript, hypotheses, intercept = learned
-        transcript = transcript._replace(recorded_on=TableForm.of(table))
-        transcript = transcript._replace(rounds=first_rows(transcript.rounds, recipe.capacity))
-        hypotheses, rows = first_rows(hypotheses, recipe.capacity), table.bins
-        kind = rows.shape[1], str(rows.dtype)
-        ran = recipe.on(table)
-        domain = recipe.domain if table.domain is None else table.domain
-        parts = hypotheses, intercept, transcript, ran, table.splits
-        return cls(*parts, *kind, key=key, domain=domain)
+        transcript = transcript._replace(
+            recorded_on=TableForm.of(table),
+            rounds=first_entries(transcript.rounds, recipe.capacity),
+        )
+        return cls(
+            hypotheses=first_entries(hypotheses, recipe.capacity),
+            intercept=intercept,
+            transcript=transcript,
+            recipe=recipe.on(table),
+            splits=table.splits,
+            features=table.bins.shape[1],
+            dtype=str(table.bins.dtype),
+            key=key,
+            domain=recipe.domain if table.domain is None else table.domain,
+        )
 
     @property
     def releases(self) -> "Release":
-        """The stacked releases of all rounds; none in a loaded model."""
+        """The stacked releases of all rounds; empty in a loaded model."""
         return {} if self.transcript is None else self.transcript.rounds
 
     @property
-    def about(self) -> About:
-        """What is public about it, besides its arrays."""
-        if self.kept is not None:
-            return self.kept
+    def about(self) -> PublicFacts:
+        """The public facts of the model besides its arrays."""
+        if self.loaded_facts is not None:
+            return self.loaded_facts
         assert self.recipe is not None
-        return about_models_of(self.recipe)._replace(domain=self.domain)
+        return public_facts_of_recipe(self.recipe)._replace(domain=self.domain)
 
-    def on_host(self) -> Hypotheses:
-        """The hypotheses as NumPy arrays, without room beyond the number of rounds."""
+    def host_hypotheses(self) -> Hypotheses:
+        """The hypotheses of the rounds that were run, as NumPy arrays."""
         if self.recipe is None:
             return self.hypotheses
         rounds = int(self.recipe.rounds)
         return type(self.hypotheses)(*(np.asarray(array)[:rounds] for array in self.hypotheses))
 
     def decision_function(self, rows: Any) -> Array:
-        """`dpbt.decision_function`, of raw columns, too.
+        """The scores of rows, as `dpbt.decision_function`, which may be raw columns.
 
         Args:
             rows: as `encode`.
 
         Raises:
-            ValueError: for rows that the model cannot read. No cell is shown, and none is an error.
+            ValueError: for rows that the model cannot read. No cell is an error, and none is shown.
         """
         return decision_function(self, self.encode(rows))
 
     def predict(self, rows: Any) -> np.ndarray:
-        """The class of each row; a tie is negative.
+        """The class of each row by its name; a tie is negative.
 
-        Classes have their names. Where they have none it is what `dpbt.predict` answers: bool[N],
-        and the number of the class with several classes. For a number it is f64[N], in its units
-        and inside the declared range.
+        If classes have no names, it is the array of `dpbt.predict`: bool[N], or the number of the
+        class with several classes. For a number it is f64[N], in its units and inside the declared
+        range.
 
         Raises:
             ValueError: as `decision_function`, and within jit, vmap or grad, where classes have no
                 names: `dpbt.predict` is for these.
         """
-        return self._answers(self.decision_function(rows))
+        return self._named_answers(self.decision_function(rows))
 
     def predict_proba(self, rows: Any) -> np.ndarray:
         """f32[N, K]: the probability of each class, the negative one first.
@@ -199,41 +222,43 @@ class Model(HoldsFunctions):
         probabilities = predict_proba(self, self.encode(rows))
         return probabilities if is_traced(probabilities) else np.asarray(probabilities)
 
-    def predict_all(self, rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """What `decision_function`, `predict` and `predict_proba` say of rows, which it reads once.
-
-        The last is None for a model whose scores define no probability.
+    def predict_all(self, rows: Any) -> Predictions:
+        """The scores, answers and probabilities of rows, which are read once.
 
         Raises:
             ValueError: as `decision_function`.
         """
-        rows, known = self.encode(rows), self.about
-        scores = _on_host(decision_function(self, rows))
-        if known.probability is None:
-            return scores, self._answers(scores), None
-        by_trees = known.probability == "shares"
-        if by_trees:
+        rows, about = self.encode(rows), self.about
+        scores = _as_host_array(decision_function(self, rows))
+        answers = self._named_answers(scores)
+        if about.probability is None:
+            return Predictions(scores, answers, None)
+        if about.probability == "shares":
             probabilities = predict_proba(self, rows)
         else:
-            probabilities = _one_column_per_class(probability_of(known, scores))
-        return scores, self._answers(scores), np.asarray(probabilities)
+            probabilities = _one_column_per_class(probabilities_of_scores(about, scores))
+        return Predictions(scores, answers, np.asarray(probabilities))
 
-    def _answers(self, scores: Array) -> np.ndarray:
-        found, classes = answers_of_scores(self.about.target, _on_host(scores)), self.about.classes
+    def _named_answers(self, scores: Array) -> np.ndarray:
+        """The predictions that follow from scores, with the names of classes if they have any."""
+        predicted = predictions_of_scores(self.about.target, _as_host_array(scores))
+        classes = self.about.classes
         if classes is None:
-            return found
-        one_type = len({type(word) for word in classes}) == 1
-        return np.asarray(classes, None if one_type else object)[found.astype(np.int64)]
+            return predicted
+        are_of_one_type = len({type(word) for word in classes}) == 1
+        names = np.asarray(classes, None if are_of_one_type else object)
+        return names[predicted.astype(np.int64)]
 
     def encode(self, rows: Any) -> Any:
-        """Rows as the hypotheses read them: u8[N, F] or f32[N, F].
+        """Rows encoded by the domain of the model: u8[N, F] or f32[N, F].
 
         Args:
-            rows: raw columns: a mapping of names to cells, or a data frame. They are read by the
-                domain of the model. Encoded rows stay as they are.
+            rows: raw columns: a mapping of names to cells, or a data frame. Encoded rows are
+                returned as they are.
 
         Raises:
-            ValueError: for columns that the domain does not describe, and without a domain.
+            ValueError: for columns that the domain does not describe, and for a model without a
+                domain.
         """
         if hasattr(rows, "dtype") or hasattr(rows, "splits"):
             return rows
@@ -243,11 +268,11 @@ class Model(HoldsFunctions):
                 "the model was made and saved without a domain, so it reads arrays of encoded rows "
                 "alone; learn from dpbt.table(domain, ...), or save the model with domain=..."
             )
-        names = rows if isinstance(rows, Mapping) else names_of(rows)
+        names = rows if isinstance(rows, Mapping) else frame_column_names(rows)
         if names is None:
             raise ValueError(
                 "rows must be columns by name, a data frame or an array of encoded rows, got "
-                f"{type(rows).__name__}{eager_advice(rows)}"
+                f"{type(rows).__name__}{advice_for_lazy_data(rows)}"
             )
         columns = {name: rows[name] for name in domain if name in names}
         if self.dtype == "uint8":
@@ -255,15 +280,17 @@ class Model(HoldsFunctions):
         return domains.positions(domain, columns)
 
 
-def _unpickled(fields: dict[str, Any], kind: str) -> Model:
-    return Model(**{**fields, "kept": fields["kept"]._replace(kind=KINDS[kind])})
+def _unpickle_loaded_model(fields: dict[str, Any], kind: str) -> Model:
+    """The model of its fields, with the kind of hypotheses of this name."""
+    facts = fields["loaded_facts"]._replace(kind=KINDS[kind])
+    return Model(**{**fields, "loaded_facts": facts})
 
 
-# What is known of a model.
+# Predictions.
 
 
-def model_of(value: object) -> Model:
-    """`value`, if it is a model.
+def as_model(value: object) -> Model:
+    """`value` itself, which must be a model.
 
     Raises:
         ValueError: for anything else.
@@ -271,13 +298,13 @@ def model_of(value: object) -> Model:
     if not isinstance(value, Model):
         raise ValueError(
             f"expected a model, as dpbt.fit returns it, got {type(value).__name__}; "
-            + (_model_within(value) or "the model comes first, before rows or a domain")
+            + (_advice_on_estimator(value) or "the model comes first, before rows or a domain")
         )
     return value
 
 
-def _model_within(value: object) -> str:
-    """Where an estimator of scikit-learn has its model, in words; nothing of other objects."""
+def _advice_on_estimator(value: object) -> str:
+    """Where an estimator of scikit-learn has its model, in words; empty for other objects."""
     if isinstance(getattr(value, "model_", None), Model):
         return "the model of an estimator est is est.model_, and its domain est.domain_"
     if hasattr(value, "get_params") and hasattr(value, "fit"):
@@ -289,9 +316,9 @@ def _model_within(value: object) -> str:
 def decision_function(model: Model, rows: Any) -> Array:
     """f32[N], or f32[N, K] with several classes: the score H of each row.
 
-    Above 0 it means the positive class; the largest of several is the row's class. For a number
-    it is its predicted position in the declared range, which may lie outside of [0, 1]. For a count
-    it is the logarithm of that.
+    A score above 0 means the positive class. Of several classes the one with the largest score is
+    predicted. The score of a number is its predicted position in the declared range, which may lie
+    outside of [0, 1], and that of a count is the logarithm of the position.
 
     Args:
         model: from `fit`, or `dpbt.load`.
@@ -302,8 +329,8 @@ def decision_function(model: Model, rows: Any) -> Array:
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
     """
-    found = scoring.predict_in_blocks(model_of(model), rows, scoring.scores_of_rows)
-    return array_namespace(found).moveaxis(found, -1, 0)
+    scores = scoring.predict_in_blocks(as_model(model), rows, scoring.scores_of_rows)
+    return array_namespace(scores).moveaxis(scores, -1, 0)
 
 
 def shares(model: Model, rows: Any) -> Array:
@@ -319,46 +346,46 @@ def shares(model: Model, rows: Any) -> Array:
     Raises:
         ValueError: for a model of other hypotheses, and as `decision_function`.
     """
-    known = model_of(model).about
-    if known.kind.shares is None:
-        raise ValueError(f"the hypotheses of {known.name} state scores, and no shares to vote with")
+    about = as_model(model).about
+    if about.kind.shares is None:
+        raise ValueError(f"the hypotheses of {about.name} state scores, and no shares to vote with")
     return scoring.predict_in_blocks(model, rows, scoring.shares_of_rows)
 
 
 def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None) -> Array:
-    """bool[N], or i32[N] or f[N]: whether each row is of the positive class (H > 0, or a vote).
+    """The prediction for each row: bool[N], i32[N] or f[N].
 
-    A tie is negative. With several classes it is i32[N], the number of the class with the largest
-    score, the first of equal ones. For a number it is f[N], in its units and inside the declared
-    range.
+    Of two classes it is bool[N]: whether the row is of the positive class (H > 0, or a vote). A tie
+    is negative. With several classes it is i32[N], the number of the class with the largest score,
+    the first of equal ones. For a number it is f[N], in its units and inside the declared range.
 
     Args:
         model: from `fit`, or `dpbt.load`.
         rows: as `decision_function`.
-        voting: a rule of `answers_of_votes`, for hypotheses that state shares. The default is H >
-            0, which for these is the majority. Other hypotheses take no rule.
-        key: of the coins of a probabilistic vote.
+        voting: a rule of `predictions_of_votes`, for hypotheses that state shares. The default is
+            H > 0, which for these is the majority. Other hypotheses take no rule.
+        key: the key of the coins of a probabilistic vote.
 
     Raises:
-        ValueError: as `decision_function` and `answers_of_votes`.
+        ValueError: as `decision_function` and `predictions_of_votes`.
     """
     if voting is None:
-        return answers_of_scores(model_of(model).about.target, decision_function(model, rows))
-    return answers_of_votes(shares(model, rows), voting, key)
+        return predictions_of_scores(as_model(model).about.target, decision_function(model, rows))
+    return predictions_of_votes(shares(model, rows), voting, key)
 
 
 def _one_column_per_class(probabilities: Array) -> Array:
-    """f32[N, K], of f32[N] for the positive one of two classes, or of f32[N, K]."""
+    """f32[N, K]: from the probabilities of the positive class, f32[N], or of all classes."""
     if probabilities.ndim == 2:
         return probabilities
     return array_namespace(probabilities).stack([1 - probabilities, probabilities], axis=1)
 
 
-def _on_host(scores: Array) -> np.ndarray:
+def _as_host_array(scores: Array) -> np.ndarray:
     """Scores as an array of NumPy.
 
     Raises:
-        ValueError: for scores that are traced.
+        ValueError: for traced scores.
     """
     if is_traced(scores):
         raise ValueError(
@@ -374,8 +401,8 @@ def predict_proba(model: Model, rows: Any) -> Array:
     Probabilities of few boosted trees are close to 1/2, because each tree adds a small step to the
     score. They order rows as the score does.
 
-    It is the mean share of hypotheses that state shares. Of those that state scores it is the
-    probability that the recipe's loss gives the score H (`ProperLoss.probability`), and with
+    For hypotheses that state shares it is their mean share. For those that state scores it is the
+    probability that the recipe's loss assigns to the score H (`ProperLoss.probability`), and with
     several classes the softmax of the scores.
 
     Args:
@@ -387,14 +414,14 @@ def predict_proba(model: Model, rows: Any) -> Array:
             has kinks (the 0/1 loss), where the inverse link is not a function. Also for a model
             that predicts a number.
     """
-    known = model_of(model).about
-    if known.probability == "shares":
-        stated = shares(model, rows)
-        return _one_column_per_class(array_namespace(stated).nanmean(stated, axis=0))
-    return _one_column_per_class(probability_of(known, decision_function(model, rows)))
+    about = as_model(model).about
+    if about.probability == "shares":
+        tree_shares = shares(model, rows)
+        return _one_column_per_class(array_namespace(tree_shares).nanmean(tree_shares, axis=0))
+    return _one_column_per_class(probabilities_of_scores(about, decision_function(model, rows)))
 
 
-# Its file, its ledger and its statement.
+# The file, the ledger and the statement of a model.
 
 
 def save(
@@ -413,11 +440,11 @@ def save(
         model: from `fit`, or `dpbt.load`.
         path: the file; one that exists is replaced.
         domain: the domain that encoded the rows, by which the saved model reads raw columns. A
-            model that was learned from `dpbt.table`, or loaded, has its own, and this must be the
-            same. One of a table that was made without a domain is given it here.
+            model that was learned from `dpbt.table`, or loaded, has a domain, and this must be the
+            same. A model of a table without a domain needs it here to read raw columns.
         classes: the negative and the positive class, each text, a number or a Boolean. With them,
             the saved model predicts classes instead of Booleans. With several classes it is all of
-            them in order, by default the declared ones. A number has none.
+            them in order, by default the declared ones. A model of a number has none.
 
     Raises:
         ValueError: for anything that is no model, and for another domain than the model's, naming
@@ -426,7 +453,7 @@ def save(
         OSError: if the file cannot be written.
     """
     file.write_model(
-        as_path("path", path), without_training_parts(model_of(model)), domain, classes
+        as_path("path", path), without_training_parts(as_model(model)), domain, classes
     )
 
 
@@ -444,32 +471,39 @@ def load(path: str | Path) -> Model:
             changed, or has another format.
         OSError: if the file cannot be read.
     """
-    return Model(transcript=None, recipe=None, **file.read_model(as_path("path", path)))
+    saved = file.read_model(as_path("path", path))
+    return Model(transcript=None, recipe=None, **saved._asdict())
 
 
 def without_training_parts(model: Model) -> Model:
     """The model as `load` reads it from its file: without a recipe or JAX."""
-    if model.kept is not None:
+    if model.loaded_facts is not None:
         return model
-    book, splits, about = ledger(model), model.splits, model.about
-    kept = about._replace(
-        ledger=str(book),
-        privacy=book,
-        statement=statements.statement_of_ledger(book, about.name, dpbt.__version__),
+    model_ledger, about = ledger(model), model.about
+    facts = about._replace(
+        ledger=str(model_ledger),
+        privacy=model_ledger,
+        statement=statements.statement_of_ledger(model_ledger, about.name, dpbt.__version__),
         versions={"dpbt": dpbt.__version__, "jax": metadata.version("jax")},
     )
-    asked = None if splits is None else Splits(*map(np.asarray, splits[:5]))
-    reads = asked, model.features, model.dtype
-    intercept = np.asarray(model.intercept)
-    arrays = model.on_host(), intercept, None, None
-    return Model(*arrays, *reads, kept=kept, domain=model.domain)
+    return Model(
+        hypotheses=model.host_hypotheses(),
+        intercept=np.asarray(model.intercept),
+        transcript=None,
+        recipe=None,
+        splits=None if model.splits is None else Splits(*map(np.asarray, model.splits[:5])),
+        features=model.features,
+        dtype=model.dtype,
+        loaded_facts=facts,
+        domain=model.domain,
+    )
 
 
 def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
-    """The ledger of one setting: what each draw costs over all rounds, and the total.
+    """The ledger of one setting: the cost of each draw over all rounds, and the total.
 
-    A model has the ledger of the recipe that it was fitted with, and a loaded one that which was
-    saved with it. The ledger of a model that was chosen among several is that of the choice
+    The ledger of a model is that of the recipe it was fitted with, and of a loaded model the one in
+    its file. The ledger of a model that was chosen among several includes the choice
     (`Ledger.choice`).
 
     Args:
@@ -483,20 +517,22 @@ def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
     from dpbt.privacy import keys, pricing
 
     if not isinstance(model, Model):
-        if words := _model_within(model):
-            given = type(model).__name__
-            raise ValueError(f"a ledger needs a recipe or a model, got {given}; {words}")
+        if words := _advice_on_estimator(model):
+            raise ValueError(
+                f"a ledger needs a recipe or a model, got {type(model).__name__}; {words}"
+            )
         return pricing.ledger(model, key)
     kind = model.key if key is None else keys.kind_of_key(key)
-    if model.kept is not None:
-        book = pricing.reprice_ledger(model.kept.privacy)
+    if model.loaded_facts is not None:
+        model_ledger = pricing.reprice_ledger(model.loaded_facts.privacy)
     else:
         assert model.recipe is not None
-        book = pricing.ledger(model.recipe)
+        model_ledger = pricing.ledger(model.recipe)
     if model.choice is not None:
-        choice, score = model.choice
-        book = structs.replace(book, lines=(*book.lines, score), choice=choice)
-    return book if kind is None else structs.replace(book, key=kind)
+        choice, score_line = model.choice
+        lines = (*model_ledger.lines, score_line)
+        model_ledger = structs.replace(model_ledger, lines=lines, choice=choice)
+    return model_ledger if kind is None else structs.replace(model_ledger, key=kind)
 
 
 def statement(
@@ -510,106 +546,118 @@ def statement(
     """A page on what the guarantee of a model means, for a data-protection officer.
 
     It reads the ledger alone, and no rows. A statement of a model names the kind of its key, and
-    that of a model with a domain the columns that it reads. One of a sum of ledgers is about all of
-    its releases together. It is Markdown, `page()` is HTML, and `pdf(path)` writes a PDF.
+    for a model with a domain the columns that it reads. A statement of a sum of ledgers is about
+    all of its releases together. It is Markdown, `page()` is HTML, and `pdf(path)` writes a PDF.
 
     Args:
         model: a model, one setting of a recipe, or a ledger.
-        max_rows_per_user: say what the guarantee means for people with up to so many rows, instead
-            of as many as the recipe was made for. The noise stays as it is, so epsilon grows.
-        audits: what `dpbt.audit` found of this recipe, on tables that are public or made up. What
-            it finds on private rows is not private, and must not be in a statement.
+        max_rows_per_user: state the guarantee for people with up to so many rows, instead of as
+            many as the recipe was made for. The noise stays as it is, so epsilon grows.
+        audits: the results of `dpbt.audit` on this recipe, on tables that are public or made up. A
+            result on private rows is private, and must not be in a statement.
         facts: further lines by name, such as {"Data": "people of 1994", "Owner": "the registry"}.
             They must be public.
-        filter: the filter that paid for the model; the statement names all that it paid for.
+        filter: the filter that paid for the model. The statement names all releases that it paid
+            for.
 
     Raises:
         ValueError: as `dpbt.ledger`, or for rows that are no whole number of at least 1. Also for a
             filter that did not pay for such a model, or is damaged.
     """
-    from dpbt.privacy.accounting import Ledger
-
-    def own() -> Ledger:
-        return model if isinstance(model, Ledger) else ledger(model)
-
-    known: Any = model.about if isinstance(model, Model) else model
-    kept = model.kept if isinstance(model, Model) else None
-    if kept is not None and max_rows_per_user is None:
-        text = kept.statement  # without JAX
-    else:
-        book = own()
-        if max_rows_per_user is not None:
-            from dpbt.privacy import pricing
-
-            book = pricing.reprice_ledger(
-                book, check_whole_number("max_rows_per_user", max_rows_per_user)
-            )
-        name = None if isinstance(model, Ledger) else known.name
-        version = kept.versions.get("dpbt", "") if kept else dpbt.__version__
-        text = statements.statement_of_ledger(book, name, version)
-    read = statements.facts_of_model(known) if isinstance(model, Model) else {}
-    text = statements.add_facts(text, {**(facts or {}), **read})
-
-    # What else is known of this release.
+    text = _statement_of_guarantee(model, max_rows_per_user)
+    model_facts = statements.facts_of_model(model.about) if isinstance(model, Model) else {}
+    text = statements.add_facts(text, {**(facts or {}), **model_facts})
     if filter is not None:
-        text += f"\n\n{statements.statement_of_filter(filter, own())}"
+        text += f"\n\n{statements.section_on_other_releases(filter, _ledger_of(model))}"
     if audits:
-        from dpbt.privacy.bounds import Bound
-
-        text += "\n\n## Audits, on tables that are public or made up"
-        claim = own().epsilon, own().delta
-        for each in audits:
-            if not isinstance(each, Bound) or not np.allclose(each.claim, claim, atol=0):
-                raise ValueError("audits must be what dpbt.audit found of this very claim")
-            text += f"\n- {each.words}"
+        text += f"\n\n{_section_on_audits(audits, _ledger_of(model))}"
     return statements.Statement(text)
 
 
-# In words.
+def _ledger_of(value: "Model | Recipe | Ledger") -> "Ledger":
+    """The ledger of a model or a recipe, or `value` itself if it is a ledger."""
+    from dpbt.privacy.accounting import Ledger
+
+    return value if isinstance(value, Ledger) else ledger(value)
+
+
+def _statement_of_guarantee(model: "Model | Recipe | Ledger", max_rows_per_user: int | None) -> str:
+    """The text of a statement without further facts, audits and other releases."""
+    from dpbt.privacy.accounting import Ledger
+
+    loaded_facts = model.loaded_facts if isinstance(model, Model) else None
+    if loaded_facts is not None and max_rows_per_user is None:
+        return loaded_facts.statement  # without JAX
+    stated_ledger = _ledger_of(model)
+    if max_rows_per_user is not None:
+        from dpbt.privacy import pricing
+
+        max_rows_per_user = check_positive_integer("max_rows_per_user", max_rows_per_user)
+        stated_ledger = pricing.reprice_ledger(stated_ledger, max_rows_per_user)
+    named: Any = model.about if isinstance(model, Model) else model
+    name = None if isinstance(model, Ledger) else named.name
+    version = loaded_facts.versions.get("dpbt", "") if loaded_facts else dpbt.__version__
+    return statements.statement_of_ledger(stated_ledger, name, version)
+
+
+def _section_on_audits(audits: Sequence["Bound"], audited_ledger: "Ledger") -> str:
+    """The section of a statement on audits; ValueError for an audit of another claim."""
+    from dpbt.privacy.bounds import Bound
+
+    lines = ["## Audits, on tables that are public or made up"]
+    claim = audited_ledger.epsilon, audited_ledger.delta
+    for audit in audits:
+        if not isinstance(audit, Bound) or not np.allclose(audit.claim, claim, atol=0):
+            raise ValueError("audits must be what dpbt.audit found of this very claim")
+        lines.append(f"- {audit.words}")
+    return "\n".join(lines)
+
+
+# The model in words.
 
 
 def explain(model: Model, domain: Domain | None = None, *, trees: int | None = None) -> str:
     """The model in words; post-processing of what was released.
 
-    Trees are shown as rules, with the branches that a row can reach. Branches that say the same are
-    shown as one leaf. Trees that say the same of every row are counted in one line. Of an additive
+    Trees are shown as rules, with the branches that a row can reach. Branches with equal values are
+    shown as one leaf. Trees with one value for all rows are counted in one line. Of an additive
     model all curves and tables of pairs are shown, from those that move scores most, with the noise
     of a bin. Halfspaces are shown as the weight of each attribute. With several classes there is a
-    line for each class. Of a number, values are in its units.
+    line for each class. Predicted numbers are in their units.
 
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.
-        domain: the domain that encoded the table it was fitted on. A saved model may have its own.
-        trees: how many of the first trees are shown; by default all.
+        domain: the domain that encoded the table of the fit. A saved model may have its own.
+        trees: the number of trees to show, from the first; None for all.
 
     Raises:
         ValueError: if the arguments are something else, or the domain is not that of the model.
             Also for trees below 1, or of a model that is made of none.
     """
-    about, known = model_of(model).about, domain_of(model, domain)
-    if about.kind.explain is None:
+    about, model_domain = as_model(model).about, domain_of_bins(model, domain)
+    if about.kind.describe is None:
         raise ValueError(f"the hypotheses of {about.name} have no words")
-    asked = model.splits
-    assert asked is not None  # as `domain_of` says
-    words = about.kind.explain(model.on_host(), asked, known, about.target, about.classes)
+    hypotheses, splits = model.host_hypotheses(), model.splits
+    assert splits is not None  # `domain_of_bins` refuses a model without
+    words = about.kind.describe(hypotheses, splits, model_domain, about.target, about.classes)
     if trees is not None:
-        places = [each.start() for each in re.finditer(r"^tree \d+$", words, re.MULTILINE)]
-        if not places:
+        titles = [match.start() for match in re.finditer(r"^tree \d+$", words, re.MULTILINE)]
+        if not titles:
             raise ValueError(f"the hypotheses of {about.name} are no trees; all of it is shown")
-        left = len(places) - check_whole_number("trees", trees)
-        if left > 0:
-            words = f"{words[: places[trees]]}{left} more trees are not shown"
+        num_hidden = len(titles) - check_positive_integer("trees", trees)
+        if num_hidden > 0:
+            words = f"{words[: titles[trees]]}{num_hidden} more trees are not shown"
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         odds = "; +1 doubles the odds" if about.probability in ("log", "softmax") else ""
-        return f"every row starts with {_start_in_words(model)}{odds}\n{words}"
+        return f"every row starts with {_describe_start(model)}{odds}\n{words}"
     return words
 
 
-def _start_in_words(model: Model) -> str:
-    """Where scores start, or a number in its units, or the logarithm of a count."""
+def _describe_start(model: Model) -> str:
+    """The start of all scores in words: of a number in its units, of a count its logarithm."""
     target, start = model.about.target, np.asarray(model.intercept)
     if isinstance(target, Numeric):
-        scale, offset, _ = target.of_score
+        scale, offset, _ = target.score_units
         return f"{offset + scale * float(start):.{DIGITS}g}"
     if start.ndim == 0:
         return f"{float(start):+.{DIGITS}f}"
@@ -617,20 +665,20 @@ def _start_in_words(model: Model) -> str:
     return ", ".join(f"{word} {float(score):+.{DIGITS}f}" for word, score in scores)
 
 
-def domain_of(model: Model, domain: Domain | None = None) -> Domain:
-    """The domain of the bins that a model reads: what was given, or what a saved model has.
+def domain_of_bins(model: Model, domain: Domain | None = None) -> Domain:
+    """The domain of the bins that a model reads: the argument, or else the model's own.
 
     Raises:
         ValueError: for anything that is no model, and for a model that reads exact numbers. Also if
             there is no domain, or it is another one than the model's, naming the first difference.
     """
-    asked = model_of(model).splits
-    if asked is None:
+    model_splits = as_model(model).splits
+    if model_splits is None:
         raise ValueError("the model reads exact numbers, which a domain's bins do not describe")
-    known: Any = model.about.domain if domain is None else domain
+    described: Any = model.about.domain if domain is None else domain
     if domain is not None:
-        domains.check(domain)
-        domains.check_same(domain, model.domain, "the given domain", "the model")
-    if not have_same_splits(asked, domains.splits(known)):
+        domains.check_domain(domain)
+        domains.check_same_domain(domain, model.domain, "the given domain", "the model")
+    if not have_same_splits(model_splits, domains.splits(described)):
         raise ValueError("the model was trained with other splits than the domain asks")
-    return known
+    return described

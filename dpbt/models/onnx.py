@@ -1,22 +1,22 @@
 """Models as ONNX graphs of encoded rows. The extra `onnx` installs what this needs.
 
-A graph reads what `Model.encode` gives, so the domain stays outside: words and missing cells are
-read by `dpbt.domains.encode`. JAX is never imported here.
+A graph reads the arrays that `Model.encode` returns. So it does not hold the domain, and words and
+missing cells are read by `dpbt.domains.encode`. JAX is never imported here.
 """
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpbt.common.arithmetic import LN2
 from dpbt.common.extras import import_extra
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
-from dpbt.models.model import Model, model_of, without_training_parts
+from dpbt.models.model import Model, as_model, without_training_parts
 
 OPSET, IR_VERSION = 17, 8
 
@@ -45,70 +45,90 @@ def export(model: Model, path: str | Path) -> None:
         OSError: if the file cannot be written.
     """
     path = as_path("path", path)
-    model = without_training_parts(model_of(model))
+    model = without_training_parts(as_model(model))
     about = model.about
-    if about.kind.nodes is None:
+    if about.kind.add_to_graph is None:
         raise ValueError(f"the hypotheses of {about.name} are of your own, and no graph has them")
-    onnx: Any = import_extra("onnx", "onnx", "an ONNX file")
+    onnx: Any = import_extra("onnx", extra="onnx", purpose="an ONNX file")
     graph, helper, types = Graph(onnx), onnx.helper, onnx.TensorProto
     rows = Value(graph, "rows")
-    score, share = about.kind.nodes(graph, model.hypotheses, rows, model.splits)
+    score, share = about.kind.add_to_graph(graph, model.hypotheses, rows, model.splits)
     score = graph.add("Add", score, model.intercept, name="score")
     outputs = _add_outputs(graph, model, score, share)
 
-    read = types.UINT8 if model.dtype == "uint8" else types.FLOAT
-    given = helper.make_tensor_value_info("rows", read, ["rows", model.features])
-    stated = [
-        helper.make_tensor_value_info(name, getattr(types, kind), ["rows", *axes])
-        for name, (kind, axes) in outputs.items()
+    row_type = types.UINT8 if model.dtype == "uint8" else types.FLOAT
+    input_info = helper.make_tensor_value_info("rows", row_type, ["rows", model.features])
+    output_infos = [
+        helper.make_tensor_value_info(name, getattr(types, output.element), ["rows", *output.axes])
+        for name, output in outputs.items()
     ]
-    built = helper.make_graph(graph.nodes, "dpbt", [given], stated, graph.constants)
+    onnx_graph = helper.make_graph(graph.nodes, "dpbt", [input_info], output_infos, graph.constants)
     opset = helper.make_opsetid("", OPSET)
-    whole = helper.make_model(
-        built, opset_imports=[opset], producer_name="dpbt", ir_version=IR_VERSION
+    onnx_model = helper.make_model(
+        onnx_graph, opset_imports=[opset], producer_name="dpbt", ir_version=IR_VERSION
     )
     texts = {"statement": about.statement, "ledger": about.ledger}
     if about.classes is not None:
         texts["classes"] = json.dumps(list(about.classes))
-    helper.set_model_props(whole, texts)
-    onnx.checker.check_model(whole, full_check=True)
-    write_whole(path, lambda part: part.write_bytes(whole.SerializeToString()))
+    helper.set_model_props(onnx_model, texts)
+    onnx.checker.check_model(onnx_model, full_check=True)
+    write_atomically(path, lambda part: part.write_bytes(onnx_model.SerializeToString()))
 
 
-Outputs = dict[str, tuple[str, tuple[int, ...]]]
-"""Each output by its name: its type, and its axes after rows."""
+class OutputType(NamedTuple):
+    """The type of an output of a graph.
+
+    Attributes:
+        element: ONNX's name of the type of its numbers.
+        axes: the lengths of its axes after that of rows.
+    """
+
+    element: str
+    axes: tuple[int, ...] = ()
 
 
-def _add_outputs(graph: Graph, model: Model, score: Value, share: Value | None) -> Outputs:
-    """Add what scores predict."""
+def _add_outputs(
+    graph: Graph, model: Model, score: Value, share: Value | None
+) -> dict[str, OutputType]:
+    """Add the nodes of all outputs that follow from the score, and return their types by name.
+
+    Args:
+        graph: the graph, which has the output `score`.
+        model: the model.
+        score: its score.
+        share: the mean share of the positive class; None for hypotheses that state scores.
+
+    Raises:
+        ValueError: for probabilities by a loss of the user's own.
+    """
     match model.about.target:
         case Nominal(values=values):
             graph.add("ArgMax", score, axis=1, keepdims=0, name="class")
             graph.add("Softmax", score * np.float32(LN2), axis=1, name="probability")
-            several = "FLOAT", (len(values),)
-            return {"score": several, "class": ("INT64", ()), "probability": several}
+            per_class = OutputType("FLOAT", (len(values),))
+            return {"score": per_class, "class": OutputType("INT64"), "probability": per_class}
         case Numeric(low=low, high=high):
             position = score.cast("DOUBLE")
             if model.about.target.response.objective == "poisson":
                 position = graph.add("Exp", position)
-            inside = graph.add("Clip", position, np.float64(0), np.float64(1))
-            scaled = inside * np.float64(float(high) - float(low))
+            clipped = graph.add("Clip", position, np.float64(0), np.float64(1))
+            scaled = clipped * np.float64(float(high) - float(low))
             graph.add("Add", scaled, np.float64(low), name="number")
-            return {"score": ("FLOAT", ()), "number": ("DOUBLE", ())}
+            return {"score": OutputType("FLOAT"), "number": OutputType("DOUBLE")}
     graph.add("Greater", score, np.float32(0), name="positive")
-    outputs: Outputs = {"score": ("FLOAT", ()), "positive": ("BOOL", ())}
+    outputs = {"score": OutputType("FLOAT"), "positive": OutputType("BOOL")}
     if model.about.probability is not None:
         match model.about.probability:
             case "log":
                 share = graph.add("Sigmoid", score * np.float32(LN2))
             case "square":
-                inside = (score + np.float32(4)) / np.float32(8)
-                share = graph.add("Clip", inside, np.float32(0), np.float32(1))
+                scaled = (score + np.float32(4)) / np.float32(8)
+                share = graph.add("Clip", scaled, np.float32(0), np.float32(1))
             case "matsushita":
                 root = graph.add("Sqrt", score * score + np.float32(4))
                 share = (score / root + np.float32(1)) / np.float32(2)
         if share is None:
             raise ValueError("the loss is your own, and no graph is known for its probabilities")
         graph.add("Identity", share, name="probability")
-        outputs["probability"] = "FLOAT", ()
+        outputs["probability"] = OutputType("FLOAT")
     return outputs

@@ -1,4 +1,4 @@
-"""What models say of encoded rows: scores, classes, numbers, votes.
+"""Predictions of encoded rows: scores, classes, numbers and votes.
 
 All functions take arrays of NumPy or of JAX, and need no JAX for those of NumPy.
 """
@@ -13,74 +13,69 @@ from dpbt.common.arithmetic import Array, array_namespace, fold
 from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains
 from dpbt.data.blocks import BlockTable
-from dpbt.data.cells import eager_advice
-from dpbt.data.kinds import Nominal, Target, number_of_position
-from dpbt.learners.hypotheses import EncodedRows, Hypotheses, Kind
+from dpbt.data.cells import advice_for_lazy_data
+from dpbt.data.kinds import Nominal, Target, predicted_numbers
+from dpbt.hypothesis_kind import HypothesisKind
+from dpbt.learners.hypotheses import EncodedRows, Hypotheses
 from dpbt.public_types import Splits, have_same_splits, splits_of_bits
 
 if TYPE_CHECKING:
-    from dpbt.common.programs import Programs
+    from dpbt.common.compilation import BoundedJit
 
 BLOCK_ROWS = 2**16
-"""How many rows are laid out at once, so that memory does not follow their number."""
+"""The number of rows that are predicted at once, so that memory does not grow with all rows."""
 
 VOTINGS = ("majority", "threshold", "probabilistic")
 """The voting rules of hypotheses that state shares of the positive class."""
 
-What = Callable[[Kind, Hypotheses, Array, EncodedRows], Array]
+RowFunction = Callable[[HypothesisKind, Hypotheses, Array, EncodedRows], Array]
 """(kind, hypotheses, intercept, rows) -> [..., N]: `scores_of_rows` or `shares_of_rows`."""
 
 
 def scores_of_rows(
-    kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
+    kind: HypothesisKind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
 ) -> Array:
     """f32[N], or f32[K, N] with several classes: the scores of rows."""
-    laid_out = kind.read(rows)
+    assert kind.read_rows is not None
+    prepared_rows = kind.read_rows(rows)
 
-    def add(total: Array, hypothesis: Any) -> Array:
-        return total + kind.predict(hypothesis, laid_out)
+    def add_prediction(total: Array, hypothesis: Any) -> Array:
+        return total + kind.predict(hypothesis, prepared_rows)
 
     shape = (*intercept.shape, rows.bins.shape[0])
-    start = array_namespace(intercept).zeros(shape, np.float32)
-    return intercept[..., None] + fold(add, start, hypotheses)
+    zeros = array_namespace(intercept).zeros(shape, np.float32)
+    return intercept[..., None] + fold(add_prediction, zeros, hypotheses)
 
 
 def shares_of_rows(
-    kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
+    kind: HypothesisKind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
 ) -> Array:
-    """f32[k, N]: the shares that hypotheses state."""
+    """f32[k, N]: the shares of the positive class that hypotheses state."""
     assert kind.shares is not None
-    return kind.shares(hypotheses, kind.read(rows))
+    assert kind.read_rows is not None
+    return kind.shares(hypotheses, kind.read_rows(rows))
 
 
-def predict_in_blocks(model: Any, rows: Any, what: What) -> Array:
-    """[..., N]: what a function of encoded rows says of each row, with the arrays of a `Model`.
+def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> Array:
+    """[..., N]: the values of a function of encoded rows, with the arrays of a `Model`.
 
     Raises:
         ValueError: as `dpbt.decision_function`.
     """
     if hasattr(rows, "splits"):  # a table
-        domains.check_same(rows.domain, model.domain, "the table", "the model")
-        if _have_other_splits(model.splits, rows.splits):
+        domains.check_same_domain(rows.domain, model.domain, "the table", "the model")
+        if _splits_differ(model.splits, rows.splits):
             raise ValueError("the model was trained with other splits than the table has")
     if isinstance(rows, BlockTable):
-        if is_traced(*model.hypotheses, model.intercept):
-            raise ValueError(
-                "a table in blocks is read from the disk, and is predicted outside of jit, vmap "
-                "and grad"
-            )
-        blocks = rows.pieces(BLOCK_ROWS)
-        found = [
-            np.asarray(predict_in_blocks(model, block.bins.T.copy(), what)) for block in blocks
-        ]
-        return np.concatenate(found, axis=-1)
+        return _predict_blocks_of_folder(model, rows, function)
 
-    bins, asked = encoded_bins(model, rows), model.splits
-    arrays = model.about.kind, model.hypotheses, model.intercept
-    if array_namespace(*arrays[1:], bins) is np:
+    bins = as_encoded_rows(model, rows)
+    kind, hypotheses, intercept = model.about.kind, model.hypotheses, model.intercept
+    if array_namespace(hypotheses, intercept, bins) is np:
         starts = range(0, max(len(bins), 1), BLOCK_ROWS)
-        parts = [EncodedRows(bins[start : start + BLOCK_ROWS], asked) for start in starts]
-        return np.concatenate([what(*arrays, part) for part in parts], axis=-1)
+        blocks = [EncodedRows(bins[start : start + BLOCK_ROWS], model.splits) for start in starts]
+        values = [function(kind, hypotheses, intercept, block) for block in blocks]
+        return np.concatenate(values, axis=-1)
 
     # With JAX, by a program for one of few numbers of rows.
     import jax
@@ -92,28 +87,45 @@ def predict_in_blocks(model: Any, rows: Any, what: What) -> Array:
     if not isinstance(bins, Tracer):
         padding = max(tables.row_bucket(count) - count, 0)
         bins = np.pad(np.asarray(bins), [(0, padding), (0, 0)])
-    found = compiled_predictor(what)(*arrays, EncodedRows(bins, asked))
-    if isinstance(found, Tracer):
-        return found[..., :count]
-    return jax.device_put(np.asarray(found)[..., :count])
+    program = compiled_predictor(function)
+    values = program(kind, hypotheses, intercept, EncodedRows(bins, model.splits))
+    if isinstance(values, Tracer):
+        return values[..., :count]
+    return jax.device_put(np.asarray(values)[..., :count])
+
+
+def _predict_blocks_of_folder(model: Any, table: BlockTable, function: RowFunction) -> np.ndarray:
+    """[..., N]: the values for all rows of a folder, which are read from the disk in blocks."""
+    if is_traced(*model.hypotheses, model.intercept):
+        raise ValueError(
+            "a table in blocks is read from the disk, and is predicted outside of jit, vmap "
+            "and grad"
+        )
+    values = [
+        np.asarray(predict_in_blocks(model, block.bins.T.copy(), function))
+        for block in table.iter_rows(BLOCK_ROWS)
+    ]
+    return np.concatenate(values, axis=-1)
 
 
 @functools.cache
-def compiled_predictor(what: What) -> "Programs[Array]":
-    """A function of rows as a program of JAX."""
+def compiled_predictor(function: RowFunction) -> "BoundedJit[Array]":
+    """A function of encoded rows, compiled by JAX."""
     import jax
     import jax.numpy as jnp
 
-    from dpbt.common import programs
+    from dpbt.common import compilation
 
-    def run(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows) -> Array:
-        return what(kind, *jax.tree.map(jnp.asarray, (hypotheses, intercept, rows)))
+    def run(
+        kind: HypothesisKind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
+    ) -> Array:
+        return function(kind, *jax.tree.map(jnp.asarray, (hypotheses, intercept, rows)))
 
-    return programs.keep_compiled(static_argnames=("kind",))(run)
+    return compilation.jit_with_bounded_cache(static_argnames=("kind",))(run)
 
 
-def encoded_bins(model: Any, rows: Any) -> Array:
-    """Encoded rows as the model reads them.
+def as_encoded_rows(model: Any, rows: Any) -> Array:
+    """The bins or numbers of encoded rows or of a table, as an array that the model reads.
 
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or have another number of
@@ -123,16 +135,17 @@ def encoded_bins(model: Any, rows: Any) -> Array:
     advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
     if hasattr(rows, "bins") and hasattr(rows, "splits"):
         rows = rows.bins
-    lazy = eager_advice(rows) and not hasattr(rows, "__array__")  # its names may take a query
-    by_name = lazy or hasattr(rows, "keys") or hasattr(rows, "columns")
-    if by_name or not (hasattr(rows, "__array_namespace__") or hasattr(rows, "__array__")):
-        given = f"{type(rows).__name__}{eager_advice(rows)}"
-        raise ValueError(f"rows must be an array or a table, got {given}; {advice}")
+    # Reading the column names of a lazy frame may run a query, so this is asked first.
+    is_lazy = advice_for_lazy_data(rows) and not hasattr(rows, "__array__")
+    has_names = is_lazy or hasattr(rows, "keys") or hasattr(rows, "columns")
+    if has_names or not (hasattr(rows, "__array_namespace__") or hasattr(rows, "__array__")):
+        description = f"{type(rows).__name__}{advice_for_lazy_data(rows)}"
+        raise ValueError(f"rows must be an array or a table, got {description}; {advice}")
     if not hasattr(rows, "__array_namespace__"):
         rows = np.asarray(rows)
     bits = None if model.domain is not None else splits_of_bits(model.features)
-    if rows.dtype == bool and bits is not None and not _have_other_splits(model.splits, bits):
-        rows = rows.astype(np.uint8)  # splits are bins 0 and 1
+    if rows.dtype == bool and bits is not None and not _splits_differ(model.splits, bits):
+        rows = rows.astype(np.uint8)  # a Boolean split is a feature of bins 0 and 1
     if rows.dtype != model.dtype or rows.ndim != 2 or rows.shape[1] != model.features:
         kind = "text or objects" if rows.dtype.kind not in "biufcV" else rows.dtype
         raise ValueError(
@@ -142,35 +155,35 @@ def encoded_bins(model: Any, rows: Any) -> Array:
     return rows
 
 
-def _have_other_splits(splits: Splits | None, others: Splits | None) -> bool:
-    """Whether both are there and are not the same; which splits are allowed does not count.
+def _splits_differ(splits: Splits | None, others: Splits | None) -> bool:
+    """Whether both are splits and differ, whichever splits are allowed.
 
-    Of traced splits the shapes are compared, which is all that is known of them.
+    Of traced splits only the shapes can be compared.
     """
     if splits is None or others is None:
         return False
     if is_traced(*splits, *others):
         pairs = zip(splits[:5], others[:5], strict=True)
-        return any(np.shape(ours) != np.shape(theirs) for ours, theirs in pairs)
+        return any(np.shape(first) != np.shape(second) for first, second in pairs)
     return not have_same_splits(splits, others)
 
 
-def answers_of_scores(target: Target | None, scores: Array) -> Array:
-    """What scores predict: bool[N], i32[N] or f[N], as `predict` says.
+def predictions_of_scores(target: Target | None, scores: Array) -> Array:
+    """The predictions of `dpbt.predict` that follow from scores: bool[N], i32[N] or f[N].
 
     Args:
         target: the declared classes or range; None for two classes.
-        scores: as `decision_function` gives them.
+        scores: as `decision_function` returns them.
     """
     if target is None:
         return scores > 0
     if isinstance(target, Nominal):
         return array_namespace(scores).argmax(scores, axis=1).astype(np.int32)
-    return number_of_position(target, scores)
+    return predicted_numbers(target, scores)
 
 
-def answers_of_votes(stated: Array, voting: str, key: Any = None) -> Array:
-    """bool[...]: the answers of trees that state shares f32[k, ...] of the positive class.
+def predictions_of_votes(shares: Array, voting: str, key: Any = None) -> Array:
+    """bool[...]: the votes of trees that state shares f32[k, ...] of the positive class.
 
     The rules are those of Bojarski et al. (2014), Algorithm 1:
 
@@ -181,18 +194,18 @@ def answers_of_votes(stated: Array, voting: str, key: Any = None) -> Array:
     Ties are negative. Trees whose share is NaN do not count.
 
     Args:
-        stated: the shares of the trees, on the first axis.
+        shares: the shares of the trees, on the first axis.
         voting: the rule.
-        key: of the coins of a probabilistic vote. It must be independent of the noise's key,
-            because votes are published.
+        key: the key of the coins of a probabilistic vote. It must be independent of the key of the
+            noise, because votes are published.
 
     Raises:
         ValueError: for another rule, or a probabilistic vote without a key.
     """
-    xp = array_namespace(stated)
+    xp = array_namespace(shares)
     if voting == "majority":
-        return 2 * xp.sum(stated > 0.5, axis=0) > xp.sum(~xp.isnan(stated), axis=0)
-    mean = xp.nanmean(stated, axis=0)
+        return 2 * xp.sum(shares > 0.5, axis=0) > xp.sum(~xp.isnan(shares), axis=0)
+    mean = xp.nanmean(shares, axis=0)
     if voting == "threshold":
         return mean > 0.5
     if voting != "probabilistic":
@@ -203,5 +216,5 @@ def answers_of_votes(stated: Array, voting: str, key: Any = None) -> Array:
 
     from dpbt.privacy import keys
 
-    keys.check(key)
+    keys.check_single_key(key)
     return jax.random.uniform(key, mean.shape, mean.dtype) < mean

@@ -1,7 +1,7 @@
-"""Statements of ledgers: what the guarantee means, for who must decide.
+"""Statements of ledgers: the meaning of a guarantee, for people who decide about a release.
 
-A statement is Markdown of headings, paragraphs and lists alone, so that a page of HTML and a PDF
-follow from its lines.
+A statement is Markdown of headings, paragraphs and lists alone, so that HTML and PDF can be made
+line by line.
 """
 
 import html
@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpbt.data.kinds import Numeric
 from dpbt.privacy import accounting
@@ -18,10 +18,10 @@ from dpbt.privacy.accounting import Ledger
 from dpbt.public_types import ADD_REMOVE, REPLACE_ONE
 
 FALSE_POSITIVES = (0.01, 0.1)
-"""The rates of false alarms that a statement tells of."""
+"""The rates of false alarms that a statement reports."""
 
 _DELTAS = tuple(10.0**power for power in range(-12, 0))
-"""The deltas at which a ledger bounds an attacker. Each bound holds, and so does the least."""
+"""The deltas at which a ledger bounds an attacker. Each bound holds, so the smallest does too."""
 
 _PAGE = """\
 # Privacy statement: {subject}, dpbt {version}
@@ -75,13 +75,13 @@ _USER = {
     "a label count, up to {0}, and rows without an id do not. A person with several ids is "
     "protected for each of them alone, and less as a whole.",
 }
-"""What is protected: one row, all rows of a person, or all rows with one id."""
+"""The words for what is protected: one row, all rows of a person, or all rows with one id."""
 
 _AIM = {
     ADD_REMOVE: "whether one {0} is in the table",
     REPLACE_ONE: "two versions of one {0} apart",
 }
-"""What the attacker wants to tell."""
+"""The words for the aim of the attacker."""
 
 _ATTACK = {
     ADD_REMOVE: "If {0:g} % of {2} that are not in the table may be taken for members of it, at "
@@ -89,33 +89,33 @@ _ATTACK = {
     REPLACE_ONE: "If {0:g} % of first versions may be taken for the second, at most {1:g} % of "
     "second versions are recognised. A blind guess recognises {0:g} %.",
 }
-"""What the attacker attains."""
+"""The words for the success of the attacker."""
 
 _TIERS = (1.0, "strong"), (10.0, "reasonable"), (math.inf, "weak")
 """The largest epsilon of each of the three tiers of Ponomareva et al., "How to DP-fy ML" (2023)."""
 
 
 class Statement(str):
-    """A statement as Markdown, which Jupyter shows as HTML."""
+    """The Markdown text of a statement, which Jupyter shows as HTML."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
         """Its headings, paragraphs and lists as HTML."""
-        lines = [f"<{tag}>{html.escape(words)}</{tag}>" for tag, words in self._lines()]
+        lines = [f"<{line.tag}>{html.escape(line.words)}</{line.tag}>" for line in self._lines()]
         text = "\n".join(lines).replace("<li>", "<ul><li>").replace("</li>", "</li></ul>")
         return text.replace("</ul>\n<ul>", "\n")
 
-    def _lines(self) -> Iterator[tuple[str, str]]:
-        """(the element of HTML that it is, the words) of each line."""
-        marks = {"#": "h1", "##": "h2", "-": "li"}
-        for line in filter(None, self.splitlines()):
-            mark, _, words = line.partition(" ")
-            yield (marks[mark], words) if mark in marks else ("p", line)
+    def _lines(self) -> Iterator["_Line"]:
+        """The lines that are not empty."""
+        tag_of_mark = {"#": "h1", "##": "h2", "-": "li"}
+        for text in filter(None, self.splitlines()):
+            mark, _, words = text.partition(" ")
+            yield _Line(tag_of_mark[mark], words) if mark in tag_of_mark else _Line("p", text)
 
     def page(self) -> str:
-        """A whole page of HTML, which is one page of A4 in print."""
-        title = html.escape(next(self._lines())[1])
+        """A complete page of HTML, which prints on one page of A4."""
+        title = html.escape(next(self._lines()).words)
         return _HTML.format(title=title, style=_STYLE, body=self._repr_html_())
 
     def pdf(self, path: str | Path) -> None:
@@ -133,28 +133,92 @@ class Statement(str):
                 "a PDF needs matplotlib, which the extra `figures` installs: "
                 "pip install 'dpbt[figures]'; a page of HTML can be printed without it"
             ) from error
-        lines, size, down = [], 10.0, 800.0
-        while down > 760:  # in points, as A4 is 595 times 842
-            lines, down, size = [], 0.0, size - 0.25
-            for tag, words in self._lines():
-                large, above, indent = _LETTERS[tag]
-                width = int((595 - 100 - indent) / (0.53 * size * large))
-                mark = "\N{BULLET} " if tag == "li" else ""
-                down += above * size
-                for line in textwrap.wrap(mark + words, width, subsequent_indent="  " * bool(mark)):
-                    down += 1.3 * size * large
-                    lines.append((50 + indent, 842 - 40 - down, line, size * large, tag[0] == "h"))
-        figure = Figure(figsize=(595 / 72, 842 / 72))
-        for across, place, line, letters, bold in lines:
-            style: Any = {"fontsize": letters, "weight": "bold" if bold else "normal"}
-            figure.text(across / 595, place / 842, line, parse_math=False, **style)
+        figure = Figure(figsize=(_A4_WIDTH / 72, _A4_HEIGHT / 72))
+        for line in _fit_on_page(list(self._lines())):
+            style: Any = {"fontsize": line.size, "weight": "bold" if line.is_bold else "normal"}
+            x, y = line.x / _A4_WIDTH, line.y / _A4_HEIGHT
+            figure.text(x, y, line.text, parse_math=False, **style)
         with rc_context({"pdf.fonttype": 42}):  # its words can be searched and copied
-            title = next(self._lines())[1]
+            title = next(self._lines()).words
             figure.savefig(path, format="pdf", metadata={"Title": title, "CreationDate": None})
 
 
-_LETTERS = {"h1": (1.4, 0.0, 0), "h2": (1.1, 0.7, 0), "p": (1.0, 0.15, 0), "li": (1.0, 0.1, 8)}
-"""How large letters are, what is free above in letters, and how far in lines begin in points."""
+class _Line(NamedTuple):
+    """A line of a statement: its element of HTML, and its words without the mark of Markdown."""
+
+    tag: str
+    words: str
+
+
+class _PlacedText(NamedTuple):
+    """A line of text on a page of A4.
+
+    Attributes:
+        x: the distance from the left edge, in points.
+        y: the distance from the lower edge, in points.
+        text: the words.
+        size: the size of the letters, in points.
+        is_bold: whether the letters are bold.
+    """
+
+    x: float
+    y: float
+    text: str
+    size: float
+    is_bold: bool
+
+
+_A4_WIDTH, _A4_HEIGHT = 595, 842
+"""The size of a page, in points."""
+
+
+def _fit_on_page(lines: list[_Line]) -> list[_PlacedText]:
+    """The lines of a statement on one page, in letters as large as fit, at most 9.75 points."""
+    size = 10.0
+    while True:
+        size -= 0.25
+        placed, height = _place_lines(lines, size)
+        if height <= 760:
+            return placed
+
+
+def _place_lines(lines: list[_Line], size: float) -> tuple[list[_PlacedText], float]:
+    """The wrapped lines in letters of a size in points, and their height in points."""
+    placed, height = [], 0.0
+    for tag, words in lines:
+        layout = _LAYOUTS[tag]
+        letter_size = size * layout.scale
+        width = int((_A4_WIDTH - 100 - layout.indent) / (0.53 * letter_size))
+        mark = "\N{BULLET} " if tag == "li" else ""
+        height += layout.space_above * size
+        for text in textwrap.wrap(mark + words, width, subsequent_indent="  " * bool(mark)):
+            height += 1.3 * letter_size
+            y = _A4_HEIGHT - 40 - height
+            placed.append(_PlacedText(50 + layout.indent, y, text, letter_size, tag[0] == "h"))
+    return placed, height
+
+
+class _Layout(NamedTuple):
+    """The layout of an element on a page.
+
+    Attributes:
+        scale: the size of its letters, in units of the size of ordinary ones.
+        space_above: the free space above it, in units of the size of ordinary letters.
+        indent: of its lines, in points.
+    """
+
+    scale: float
+    space_above: float
+    indent: int
+
+
+_LAYOUTS = {
+    "h1": _Layout(1.4, 0.0, 0),
+    "h2": _Layout(1.1, 0.7, 0),
+    "p": _Layout(1.0, 0.15, 0),
+    "li": _Layout(1.0, 0.1, 8),
+}
+"""The layout of each element of HTML."""
 
 _STYLE = (
     "body{font:10.5pt/1.35 sans-serif;max-width:46em;margin:2em auto;padding:0 1em}"
@@ -174,174 +238,206 @@ _HTML = """\
 """
 
 
-def statement_of_ledger(book: Ledger, name: str | None, version: str) -> str:
-    """The statement, as `dpbt.statement` says.
+def statement_of_ledger(ledger: Ledger, name: str | None, version: str) -> str:
+    """The text of the statement of a ledger.
 
     Args:
-        book: what is stated.
-        name: of the algorithm; None for the sum of several releases.
-        version: of dpbt, that made what is released.
+        ledger: of a model, or the sum of several ledgers.
+        name: the name of the algorithm; None for the sum of several releases.
+        version: the version of dpbt that made the release.
     """
-    releases = len(book.parts) or 1
-    several = "one release" if releases == 1 else f"{releases} releases together"
-    people, relation = book.max_rows_per_user, book.relation
-    words = _USER if book.limited else _ROW if people == 1 else _PERSON
-    values = [
-        f"{line.site.split('.')[0]}. " * bool(book.parts)
-        + f"{line.releases} (drawn {'once' if line.count == 1 else f'{line.count:,} times'})"
-        for line in book.lines
-        if line.moved is not None
-    ]
-    choice = _ONE_MODEL if book.choice is None else _BEST_MODEL
-    declared = [(part.rows, f"release {number}") for number, part in enumerate(book.parts, 1)]
-    each = [
-        f"{rows:,} rows in {where}"
-        for rows, where in declared or [(book.rows, "the table")]
-        if rows
-    ]
-    counted = "are at most" if relation is ADD_REMOVE else "are"
-    candidates = book.choice and book.choice.candidates
-    attacks, one = [], "user" if book.limited else "row" if people == 1 else "person"
-    of_all = {"user": "users", "row": "rows", "person": "people"}[one]
-    for alarms in FALSE_POSITIVES:  # the rate found is rounded up, as it is a bound
-        found = min(math.ceil(round(max_true_positive_rate(book, alarms) * 1000, 6)) / 10, 100)
-        attacks.append(f"- {_ATTACK[relation].format(100 * alarms, found, of_all)}")
-    samplers = f"by samplers of FLOAT: {accounting.FLOAT_WORDS}."
-    if book.exact:
-        samplers = f"by {accounting.EXACT_WORDS}. Their cost is in epsilon and delta."
-    unknown = "key: not known here; the statement of a fitted model names its kind"
-    key = accounting.KEY_WORDS.get(book.key or "", unknown)
+    num_releases = len(ledger.parts) or 1
+    releases = "one release" if num_releases == 1 else f"{num_releases} releases together"
+    max_rows_per_user, relation = ledger.max_rows_per_user, ledger.relation
+    if ledger.limited:
+        protected, unit, units = _USER, "user", "users"
+    elif max_rows_per_user == 1:
+        protected, unit, units = _ROW, "row", "rows"
+    else:
+        protected, unit, units = _PERSON, "person", "people"
+    choice = _ONE_MODEL if ledger.choice is None else _BEST_MODEL
+    num_candidates = ledger.choice and ledger.choice.candidates
+    unknown_key = "key: not known here; the statement of a fitted model names its kind"
+    key = accounting.KEY_WORDS.get(ledger.key or "", unknown_key)
     secret = " Whoever has the key can subtract the noise, so it must stay secret or be lost."
+    samplers = f"by samplers of FLOAT: {accounting.FLOAT_WORDS}."
+    if ledger.exact:
+        samplers = f"by {accounting.EXACT_WORDS}. Their cost is in epsilon and delta."
     return _PAGE.format(
-        subject=several if name is None else f"a model by {name}",
+        subject=releases if name is None else f"a model by {name}",
         version=version,
-        protected=words[relation].format(people),
-        people=words["people"].format(people),
-        aim=_AIM[relation].format(one),
-        bound=f" By public declaration there {counted} {', '.join(each)}." if each else "",
-        guarantee="\n".join(_guarantee(book)),
-        attacks="\n".join(attacks),
-        models=f"model{'s' * bool(book.parts)}, and the noisy values that "
-        f"{'they are' if book.parts else 'it is'}",
-        values="; ".join(dict.fromkeys(values)),
-        **{name: said.format(candidates) for name, said in choice.items()},
+        protected=protected[relation].format(max_rows_per_user),
+        people=protected["people"].format(max_rows_per_user),
+        aim=_AIM[relation].format(unit),
+        bound=_declared_rows_in_words(ledger),
+        guarantee="\n".join(_guarantee_lines(ledger)),
+        attacks="\n".join(_attack_lines(ledger, units)),
+        models=f"model{'s' * bool(ledger.parts)}, and the noisy values that "
+        f"{'they are' if ledger.parts else 'it is'}",
+        values="; ".join(dict.fromkeys(_released_values(ledger))),
+        chosen=choice["chosen"].format(num_candidates),
+        choices=choice["choices"].format(num_candidates),
         samplers=samplers,
-        key=f"{key[0].upper()}{key[1:]}.{secret if book.key == 'release' else ''}",
+        key=f"{key[0].upper()}{key[1:]}.{secret if ledger.key == 'release' else ''}",
     )
 
 
-def statement_of_facts(facts: Mapping[str, Any]) -> Statement:
-    """Facts by name, a line each."""
+def _declared_rows_in_words(ledger: Ledger) -> str:
+    """The sentence on the declared number of rows of each table; empty if there is none."""
+    declared = [(part.rows, f"release {number}") for number, part in enumerate(ledger.parts, 1)]
+    rows_of_tables = [
+        f"{rows:,} rows in {table}"
+        for rows, table in declared or [(ledger.rows, "the table")]
+        if rows
+    ]
+    counted = "are at most" if ledger.relation is ADD_REMOVE else "are"
+    if not rows_of_tables:
+        return ""
+    return f" By public declaration there {counted} {', '.join(rows_of_tables)}."
+
+
+def _attack_lines(ledger: Ledger, units: str) -> list[str]:
+    """The bound on the best attacker at each rate of false alarms, rounded up."""
+    lines = []
+    for rate in FALSE_POSITIVES:
+        max_percent = math.ceil(round(max_true_positive_rate(ledger, rate) * 1000, 6)) / 10
+        words = _ATTACK[ledger.relation].format(100 * rate, min(max_percent, 100), units)
+        lines.append(f"- {words}")
+    return lines
+
+
+def _released_values(ledger: Ledger) -> list[str]:
+    """The values that each line of a ledger releases, and how often they are drawn."""
+    return [
+        f"{line.site.split('.')[0]}. " * bool(ledger.parts)
+        + f"{line.releases} (drawn {'once' if line.count == 1 else f'{line.count:,} times'})"
+        for line in ledger.lines
+        if line.moved is not None
+    ]
+
+
+def list_of_facts(facts: Mapping[str, Any]) -> Statement:
+    """A list of facts, with a line `name: fact` for each."""
     lines = (f"- {name}: {' '.join(str(fact).split())}" for name, fact in facts.items())
     return Statement("\n".join(lines))
 
 
 def add_facts(text: str, facts: Mapping[str, Any]) -> str:
-    """A statement with further lines after its title."""
-    return text.replace("\n\n", f"\n\n{statement_of_facts(facts)}\n\n", 1) if facts else text
+    """The text of a statement with a list of facts after its title."""
+    return text.replace("\n\n", f"\n\n{list_of_facts(facts)}\n\n", 1) if facts else text
 
 
 def facts_of_model(about: Any) -> dict[str, str]:
-    """What is public about the data of a model that was saved with its domain, by name."""
+    """The columns that a model reads and the answers that it predicts; empty without a domain.
+
+    Args:
+        about: the `PublicFacts` of the model.
+    """
     if about.domain is None:
         return {}
-    target, said = about.target, " or ".join(map(str, about.classes or ()))
+    target, answers = about.target, " or ".join(map(str, about.classes or ()))
     if isinstance(target, Numeric):
-        said = f"{target.response.words} from {target.low:g} to {target.high:g}"
-    columns = {"Columns read": f"{', '.join(about.domain)} ({len(about.domain)})"}
-    return {**columns, **({"Predicts": said} if said else {})}
+        answers = f"{target.response.words} from {target.low:g} to {target.high:g}"
+    facts = {"Columns read": f"{', '.join(about.domain)} ({len(about.domain)})"}
+    if answers:
+        facts["Predicts"] = answers
+    return facts
 
 
-def statement_of_filter(budget: Any, own: Ledger) -> str:
-    """What a statement says of the filter that paid for a release, and of its other releases.
+def section_on_other_releases(budget: Any, ledger: Ledger) -> str:
+    """The section of a statement on the filter that paid for a release, and its other releases.
 
     Args:
         budget: a `dpbt.Filter`.
-        own: the ledger of the release.
+        ledger: the ledger of the release.
 
     Raises:
         ValueError: for a filter that paid for no release with this ledger.
     """
-    whole, terms = budget.ledger, budget.terms
-    parts = whole.parts or (whole,)
-    if not any((part.lines, part.delta) == (own.lines, own.delta) for part in parts):
+    total, terms = budget.ledger, budget.terms
+    parts = total.parts or (total,)
+    if not any((part.lines, part.delta) == (ledger.lines, ledger.delta) for part in parts):
         raise ValueError("the filter paid for no release with the ledger of this model")
     count = f"one of {len(parts)} releases" if parts[1:] else "the only release"
     return (
         f"## Other releases of the same rows\nThis model is {count} that one budget paid for: "
         f"epsilon = {terms.epsilon:g} and delta = {terms.delta:g} hold for all of them together. "
-        f"So far they cost epsilon = {whole.epsilon:.6g}; {budget.words()}. "
+        f"So far they cost epsilon = {total.epsilon:.6g}; {budget.words()}. "
         "Releases that the budget did not pay for are not in it, and add to this."
     )
 
 
-def max_true_positive_rate(book: Ledger, false_positives: float) -> float:
-    """The largest share of cases that any test of the release detects, at a rate of false alarms.
+def max_true_positive_rate(ledger: Ledger, false_positives: float) -> float:
+    """A bound on the true positive rate of any test of the release, at a false positive rate.
 
-    The test tells two neighbouring tables apart. With Gaussian draws alone it is
-    Phi(Phi^-1(FPR) + mu) (Dong, Roth & Su, 2022). Otherwise it is
-    min(e^epsilon FPR + delta, 1 - e^-epsilon (1 - delta - FPR)) (Kairouz, Oh & Viswanath, 2015),
-    at the best of several deltas. What finite bits cost is in it.
+    The test tells two neighbouring tables apart. With Gaussian draws alone the bound is
+    Phi(Phi^-1(FPR) + mu) (Dong, Roth & Su, 2022). Otherwise it is the smallest of
+    min(e^epsilon FPR + delta, 1 - e^-epsilon (1 - delta - FPR)) (Kairouz, Oh & Viswanath, 2015)
+    over several deltas. It includes the cost of finite bits.
 
     Args:
-        book: a ledger.
+        ledger: the ledger of the release.
         false_positives: FPR, in (0, 1).
     """
-    if book.gaussian and math.isfinite(book.mu):
+    if ledger.gaussian and math.isfinite(ledger.mu):
         # Samplers are within e^g and t of their laws, for both rates.
-        factor = math.exp(min(book.sampler_epsilon / 2, 700))
-        tail = book.sampler_delta
+        factor = math.exp(min(ledger.sampler_epsilon / 2, 700))
+        tail = ledger.sampler_delta
         alarms = min(factor * false_positives + tail, 1.0)
         if alarms == 1.0:
             return 1.0
         normal = NormalDist()
-        return min(factor * normal.cdf(normal.inv_cdf(alarms) + book.mu) + tail, 1.0)
+        return min(factor * normal.cdf(normal.inv_cdf(alarms) + ledger.mu) + tail, 1.0)
 
-    bounds = [(book.pure_epsilon + book.sampler_epsilon, book.sampler_delta)]
+    bounds = [(ledger.pure_epsilon + ledger.sampler_epsilon, ledger.sampler_delta)]
     bounds += [
-        (book.epsilon_at(delta, book.accountant), delta)
-        for delta in (*_DELTAS, book.delta)
+        (ledger.epsilon_at(delta, ledger.accountant), delta)
+        for delta in (*_DELTAS, ledger.delta)
         if delta
     ]
-    bounds.append((book.epsilon, book.delta or book.sampler_delta))
-    found = 1.0
+    bounds.append((ledger.epsilon, ledger.delta or ledger.sampler_delta))
+    max_rate = 1.0
     for epsilon, delta in bounds:
         if not math.isinf(epsilon):
             rising = math.exp(min(epsilon, 700)) * false_positives + delta
-            found = min(found, rising, 1 - math.exp(-epsilon) * (1 - delta - false_positives))
-    return found
+            falling = 1 - math.exp(-epsilon) * (1 - delta - false_positives)
+            max_rate = min(max_rate, rising, falling)
+    return max_rate
 
 
-def claim_of_ledger(book: Ledger) -> str:
-    """Epsilon and delta."""
-    return f"epsilon = {book.epsilon:.6g} and delta = {book.delta or book.sampler_delta:.2g}"
+def claim_in_words(ledger: Ledger) -> str:
+    """The epsilon and the delta of a ledger in words."""
+    return f"epsilon = {ledger.epsilon:.6g} and delta = {ledger.delta or ledger.sampler_delta:.2g}"
 
 
-def _guarantee(book: Ledger) -> list[str]:
-    """Epsilon and delta, and what to think of them."""
-    epsilon, delta = book.epsilon, book.delta or book.sampler_delta
+def _guarantee_lines(ledger: Ledger) -> list[str]:
+    """The lines on epsilon and delta, and on how to judge them."""
+    epsilon, delta = ledger.epsilon, ledger.delta or ledger.sampler_delta
     if not math.isfinite(epsilon):
         return ["nothing is protected. Some private value was released without noise."]
-    tier = next(words for most, words in _TIERS if epsilon <= most * (1 + 1e-6))
+    tier = next(words for largest, words in _TIERS if epsilon <= largest * (1 + 1e-6))
     lines = [
-        f"{claim_of_ledger(book)}.",
+        f"{claim_in_words(ledger)}.",
         f"- This epsilon is '{tier}' on the scale of Ponomareva et al. (How to DP-fy ML, 2023) for "
         "models: up to 1 strong, up to 10 reasonable, above that weak. NIST SP 800-226 (2025) sets "
         "no number that suits all data, so the owner must judge it by what the data hold.",
     ]
-    rows = book.rows or max((part.rows or 0 for part in book.parts), default=0)
+    rows = ledger.rows or max((part.rows or 0 for part in ledger.parts), default=0)
     if rows:
-        exposed = delta * rows
-        verdict = "far below" if exposed <= 0.1 else "below" if exposed < 1 else "not below"
+        exposed_rows = delta * rows
+        unfit = " Such a delta is unfit: the guarantee protects nobody." * (exposed_rows >= 1)
+        verdict = (
+            "far below" if exposed_rows <= 0.1 else "below" if exposed_rows < 1 else "not below"
+        )
         lines.append(
             f"- This delta is {verdict} 1/rows, the usual bound: publishing each of {rows:,} rows "
-            f"with probability delta would keep this guarantee, and on average expose {exposed:.2g}"
-            f" rows.{' Such a delta is unfit: the guarantee protects nobody.' * (exposed >= 1)}"
+            f"with probability delta would keep this guarantee, and on average expose "
+            f"{exposed_rows:.2g} rows.{unfit}"
         )
-    if book.unprotected:
+    if ledger.unprotected:
         lines.append(
             "- This is the claim of a paper and not a proof, as the calibration reads private data "
-            f"without noise: {'; '.join(book.unprotected)}. Do not release the model."
+            f"without noise: {'; '.join(ledger.unprotected)}. Do not release the model."
         )
     return lines
 
@@ -358,4 +454,4 @@ _BEST_MODEL = {
     "choices": "Other choices made by looking at the rows, such as selecting columns or declaring "
     "a range that just fits. The choice of the settings is covered, and its running time is not.",
 }
-"""What is said of a choice among several models, and of choices that are not covered."""
+"""The words on a choice among several models, and on choices that are not covered."""

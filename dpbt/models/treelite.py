@@ -1,23 +1,23 @@
 """Models as treelite ensembles of encoded rows. The extra `treelite` installs what this needs.
 
-As in `onnx`, an ensemble reads what `Model.encode` gives, so words, missing cells and cells that
-are not listed have bins of their own. Trees of raw cells could not tell words apart. JAX is never
-imported here.
+As in `onnx`, an ensemble reads the arrays that `Model.encode` returns, so words, missing cells and
+cells that are not listed have bins of their own. Trees of raw cells could not tell words apart. JAX
+is never imported here.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpbt.common.arithmetic import LN2
 from dpbt.common.extras import import_extra
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.hypotheses import OBLIVIOUS, TREE_GROUPS, TREES, tree_depth
-from dpbt.models.model import Model, model_of, without_training_parts
+from dpbt.models.model import Model, as_model, without_training_parts
 from dpbt.public_types import MAX_BINS, UNSPLIT
 
 _BINS = np.arange(MAX_BINS)
@@ -28,10 +28,10 @@ def export(model: Model, path: str | Path) -> None:
 
     `treelite.Model.deserialize(path)` reads it, and `treelite.gtil.predict` takes encoded rows as
     f32[N, F] (`Model.encode`). Margins are the scores of `decision_function`, up to the rounding of
-    float32. Of several classes they are in nats, of numbers in their units and not clipped to the
-    range, and of counts the logarithm. Predictions are probabilities where the log loss was
-    learned, and means of counts. Of a random forest they are the mean share of the positive class.
-    The attributes hold the statement, the ledger and the classes.
+    float32. For several classes they are in nats, for numbers in their units and not clipped to the
+    range, and for counts the logarithm of the count. Predictions are probabilities for a model of
+    the log loss, and means for one of counts. For a random forest they are the mean share of the
+    positive class. The attributes hold the statement, the ledger and the classes.
 
     Args:
         model: of trees, such as those of "auto", "bdpe" and "random_forest".
@@ -44,115 +44,168 @@ def export(model: Model, path: str | Path) -> None:
         OSError: if the file cannot be written.
     """
     path = as_path("path", path)
-    model = without_training_parts(model_of(model))
+    model = without_training_parts(as_model(model))
     about, target = model.about, model.about.target
     if about.kind not in (TREES, OBLIVIOUS, TREE_GROUPS):
         raise ValueError(
             f"the hypotheses of {about.name} are no trees, and treelite has only these"
         )
-    treelite: Any = import_extra("treelite", "treelite", "a file of treelite")
-    builder, trees = treelite.model_builder, list(_trees_of_model(model))
+    treelite: Any = import_extra("treelite", extra="treelite", purpose="a file of treelite")
+    builder, trees = treelite.model_builder, list(_heap_trees(model))
 
-    # What margins are, and what is made of them.
-    scale, offset, after, alpha = 1.0, 0.0, "identity", 1.0
-    task, classes, shares = "kBinaryClf", 1, about.kind is TREE_GROUPS
-    several = isinstance(target, Nominal)
-    if isinstance(target, Nominal):
-        scale, after, task, classes = LN2, "softmax", "kMultiClf", len(target.values)
-    elif isinstance(target, Numeric):
-        (scale, offset, _), task = target.of_score, "kRegressor"
-        after = "exponential" if target.response.objective == "poisson" else after
-    elif about.probability == "log":
-        after, alpha = "sigmoid", LN2
-    base = np.zeros(1) if shares else offset + scale * np.asarray(model.intercept, np.float64)
-
-    features, count = model.features, len(trees)
-    built = builder.ModelBuilder(
+    output = _output_of_margins(model)
+    margins_start = output.offset + output.scale * np.asarray(model.intercept, np.float64)
+    is_mean_share = about.kind is TREE_GROUPS
+    num_trees, features = len(trees), model.features
+    classes_of_trees = [-1 if isinstance(target, Nominal) else 0] * num_trees
+    ensemble = builder.ModelBuilder(
         threshold_type="float32",
         leaf_output_type="float32",
-        metadata=builder.Metadata(features, task, shares, 1, [classes], (1, classes)),
-        tree_annotation=builder.TreeAnnotation(count, [0] * count, [-1 if several else 0] * count),
-        postprocessor=builder.PostProcessorFunc(after, alpha),
-        base_scores=np.atleast_1d(base).tolist(),
+        metadata=builder.Metadata(
+            features, output.task, is_mean_share, 1, [output.num_classes], (1, output.num_classes)
+        ),
+        tree_annotation=builder.TreeAnnotation(num_trees, [0] * num_trees, classes_of_trees),
+        postprocessor=builder.PostProcessorFunc(output.postprocessor, output.sigmoid_alpha),
+        base_scores=np.atleast_1d(np.zeros(1) if is_mean_share else margins_start).tolist(),
         attributes={
             "statement": about.statement,
             "ledger": about.ledger,
             "classes": None if about.classes is None else list(about.classes),
         },
     )
-    bins = [MAX_BINS] * features
+    num_bins = [MAX_BINS] * features
     if about.domain is not None and model.splits is not None:
-        bins = [column.n_bins for column in about.domain.values()]
-    for feature, right, leaf in trees:
-        _add_node(built, bins, feature, right, scale * leaf.astype(np.float64))
-    whole = built.commit()
-    write_whole(path, lambda part: whole.serialize(str(part)))
+        num_bins = [column.n_bins for column in about.domain.values()]
+    for tree in trees:
+        _add_tree(ensemble, tree, scale=output.scale, num_bins=num_bins)
+    treelite_model = ensemble.commit()
+    write_atomically(path, lambda part: treelite_model.serialize(str(part)))
 
 
-Trees = Iterator[tuple[np.ndarray, Any, np.ndarray]]
-"""(i[2^D - 1] features, which bins go right or numbers that do not, leaves [2^D] or [K, 2^D])."""
+class _Output(NamedTuple):
+    """How treelite makes margins of scores, and predictions of margins.
 
-
-def _trees_of_model(model: Model) -> Trees:
-    """The trees of a model in heap order.
-
-    Of nodes that read bins there is bool[2^D - 1, MAX_BINS], the bins that go right. Of nodes that
-    read numbers there are thresholds f[2^D - 1], above which a number goes right.
+    Attributes:
+        task: treelite's name of the task.
+        num_classes: K, the number of margins of a row.
+        scale: a margin is offset + scale * score.
+        offset: see `scale`.
+        postprocessor: treelite's name of the function from margins to predictions.
+        sigmoid_alpha: the factor of margins in a sigmoid.
     """
+
+    task: str = "kBinaryClf"
+    num_classes: int = 1
+    scale: float = 1.0
+    offset: float = 0.0
+    postprocessor: str = "identity"
+    sigmoid_alpha: float = 1.0
+
+
+def _output_of_margins(model: Model) -> _Output:
+    """How treelite makes the margins and the predictions of a model."""
+    target = model.about.target
+    if isinstance(target, Nominal):
+        num_classes = len(target.values)
+        return _Output("kMultiClf", num_classes, scale=LN2, postprocessor="softmax")
+    if isinstance(target, Numeric):
+        scale, offset, _ = target.score_units
+        is_count = target.response.objective == "poisson"
+        postprocessor = "exponential" if is_count else "identity"
+        return _Output("kRegressor", scale=scale, offset=offset, postprocessor=postprocessor)
+    if model.about.probability == "log":
+        return _Output(postprocessor="sigmoid", sigmoid_alpha=LN2)
+    return _Output()
+
+
+class HeapTree(NamedTuple):
+    """A complete binary tree of depth D, with its nodes in heap order.
+
+    Attributes:
+        feature: i[2^D - 1], the feature that each inner node reads.
+        right: for nodes that read bins bool[2^D - 1, MAX_BINS], whether a bin goes right. For nodes
+            that read numbers f[2^D - 1], the threshold above which a number goes right.
+        leaf: the values [2^D], or [K, 2^D] with several classes.
+    """
+
+    feature: np.ndarray
+    right: Any
+    leaf: np.ndarray
+
+
+def _heap_trees(model: Model) -> Iterator[HeapTree]:
+    """The trees of a model."""
     splits, kind = model.splits, model.about.kind
     if kind is OBLIVIOUS:
         for feature, right, leaf in zip(*model.hypotheses, strict=True):
             level = np.repeat(np.arange(len(feature)), 2 ** np.arange(len(feature)))
-            yield feature[level], right[level], leaf
+            yield HeapTree(feature[level], right[level], leaf)
     elif kind is TREES:
         assert splits is not None
         feature, low, high = (np.asarray(field) for field in splits[:3])
         for split, leaf in zip(*model.hypotheses, strict=True):
-            ends = low[split][:, None], high[split][:, None]
-            inside = (ends[0] <= _BINS) & (ends[1] >= _BINS) & (split != UNSPLIT)[:, None]
-            yield feature[split], inside, leaf
+            first, last = low[split][:, None], high[split][:, None]
+            goes_right = (first <= _BINS) & (last >= _BINS) & (split != UNSPLIT)[:, None]
+            yield HeapTree(feature[split], goes_right, leaf)
     else:
-        attribute, threshold, leaf = (a.reshape(-1, a.shape[-1]) for a in model.hypotheses[:3])
-        for asked, above, values in zip(attribute, threshold, leaf, strict=True):
-            if splits is not None:  # numbers are read as bins
-                above = np.asarray(splits.position)[asked] > above[:, None]
-                asked = np.asarray(splits.attribute)[asked]
-            yield asked, above, values
+        attributes, thresholds, leaves = (
+            array.reshape(-1, array.shape[-1]) for array in model.hypotheses[:3]
+        )
+        for attribute, threshold, leaf in zip(attributes, thresholds, leaves, strict=True):
+            if splits is None:
+                yield HeapTree(attribute, threshold, leaf)
+            else:  # positions follow from bins
+                goes_right = np.asarray(splits.position)[attribute] > threshold[:, None]
+                yield HeapTree(np.asarray(splits.attribute)[attribute], goes_right, leaf)
 
 
-def _add_node(
-    built: Any, bins: list[int], feature: np.ndarray, right: np.ndarray, leaf: np.ndarray
-) -> None:
-    """Add one tree of columns of so many bins. A node of which all bins go left is left out."""
-    inner = len(feature)
-    assert tree_depth(leaf.shape[-1]) == tree_depth(inner + 1)
+def _add_tree(ensemble: Any, tree: HeapTree, *, scale: float, num_bins: list[int]) -> None:
+    """Add a tree to an ensemble. A node of which all bins go left is left out.
 
-    def below(node: int) -> int:
-        while node < inner and right.ndim == 2 and not right[node].any():
-            node = 2 * node + 1
-        return node
+    Args:
+        ensemble: treelite's builder.
+        tree: the tree.
+        scale: the factor of its leaves.
+        num_bins: the number of bins of each feature.
+    """
+    num_inner = len(tree.feature)
+    leaves = scale * tree.leaf.astype(np.float64)
+    assert tree_depth(leaves.shape[-1]) == tree_depth(num_inner + 1)
 
-    built.start_tree()
-    waiting = [below(0)]
+    ensemble.start_tree()
+    waiting = [_first_kept_node(tree, 0)]
     while waiting:
         node = waiting.pop()
-        built.start_node(node)
-        if node >= inner:
-            value = leaf[..., node - inner]
-            built.leaf(value.tolist() if value.ndim else float(value))
+        ensemble.start_node(node)
+        if node >= num_inner:
+            value = leaves[..., node - num_inner]
+            ensemble.leaf(value.tolist() if value.ndim else float(value))
         else:
-            children, column = (below(2 * node + 1), below(2 * node + 2)), int(feature[node])
-            keys = dict(zip(("left_child_key", "right_child_key"), children, strict=True))
-            goes = {"default_left": True, **keys}
-            if right.ndim == 1:
-                built.numerical_test(column, float(right[node]), opname="<=", **goes)
-            else:
-                listed = np.flatnonzero(right[node, : bins[column]]).tolist()
-                if listed == [*range(bins[column])][-len(listed) :]:
-                    built.numerical_test(column, float(listed[0]), opname="<", **goes)
-                else:
-                    more = {"category_list": listed, "category_list_right_child": True}
-                    built.categorical_test(column, **more, **goes)
+            children = [_first_kept_node(tree, 2 * node + side) for side in (1, 2)]
+            _add_test(ensemble, tree, node, children, num_bins[int(tree.feature[node])])
             waiting += children
-        built.end_node()
-    built.end_tree()
+        ensemble.end_node()
+    ensemble.end_tree()
+
+
+def _first_kept_node(tree: HeapTree, node: int) -> int:
+    """The node itself, or the first one on its left branch that is a leaf or sends bins right."""
+    while node < len(tree.feature) and tree.right.ndim == 2 and not tree.right[node].any():
+        node = 2 * node + 1
+    return node
+
+
+def _add_test(ensemble: Any, tree: HeapTree, node: int, children: list[int], num_bins: int) -> None:
+    """Add the test of an inner node, whose feature has `num_bins` bins."""
+    feature = int(tree.feature[node])
+    routes = {"default_left": True, "left_child_key": children[0], "right_child_key": children[1]}
+    if tree.right.ndim == 1:
+        ensemble.numerical_test(feature, float(tree.right[node]), opname="<=", **routes)
+        return
+    right_bins = np.flatnonzero(tree.right[node, :num_bins]).tolist()
+    if right_bins == [*range(num_bins)][-len(right_bins) :]:
+        ensemble.numerical_test(feature, float(right_bins[0]), opname="<", **routes)
+    else:
+        ensemble.categorical_test(
+            feature, category_list=right_bins, category_list_right_child=True, **routes
+        )

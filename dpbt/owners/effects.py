@@ -1,17 +1,17 @@
-"""What a model makes of each attribute of the public domain. All of it is post-processing.
+"""The effects of the attributes of the public domain on a model's score: post-processing alone.
 
 Everything here is a function of the model and the domain alone. It takes no private row, so it
 costs no privacy. Averages are over the *uniform* law: each column has each of its bins with the
-same probability, whatever the others have. The bin of missing values counts as any other, and an
-interval of numbers counts as one bin, whatever its width. People are not spread like that. So an
-average here describes the model, and not the people that it learned from.
+same probability, independently of the others. The bin of missing values counts as any other, and an
+interval of numbers counts as one bin, whatever its width. Real rows are not distributed like that.
+So an average here describes the model, and not the people that it learned from.
 
-Noise has effects, too. A model of noise alone splits on attributes that tell nothing, and those
-then have an effect here. An effect says what the model uses, and not what is true of the data. With
-`noise=True` functions say what noise alone does. They take a fitted model and draw the noise of its
-rounds again around what was released (`boosting.redraw_hypotheses`). That needs the public scales
-of noise and no row, so it costs no privacy. Splits that were selected stay, and so do the first and
-the last step. A loaded model has no transcript, so its noise is not known here.
+Noise has effects, too. A model of noise alone splits on uninformative attributes, and these then
+have an effect here. An effect shows what the model uses, and not what is true of the data. With
+`noise=True` functions estimate the effects of noise alone. They take a fitted model and draw the
+noise of its rounds again around the release (`boosting.redraw_hypotheses`). That needs the public
+scales of noise and no row, so it costs no privacy. The selected splits stay, and so do the first
+and the last step. A loaded model has no transcript, so the effects of its noise are not known.
 """
 
 import dataclasses
@@ -21,19 +21,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpbt.common.validate import check_choice, check_whole_number, show_value
+from dpbt.common.validate import check_choice, check_positive_integer, show_value
 from dpbt.data.domains import Domain
 from dpbt.models import model as models
-from dpbt.models.model import Model, domain_of
+from dpbt.models.model import Model, domain_of_bins
 
-WHOLE = 2**14
-"""The most combinations of bins that are all taken."""
+MAX_EXACT_COMBINATIONS = 2**14
+"""The largest number of combinations of bins that are enumerated in place of drawing rows."""
 
-EVALUATIONS = 2**17
-"""About how many rows are scored at most for one average that is estimated."""
+MAX_EVALUATIONS = 2**17
+"""About the largest number of rows that are scored for an estimated average."""
 
-REDRAWS, _DRAWS_OF_NOISE = 16, 128
-"""How often noise is drawn again, and how many public rows are then drawn at most."""
+NUM_REDRAWS, _MAX_ROWS_OF_NOISE = 16, 128
+"""How often noise is drawn again, and the largest number of public rows for each draw."""
 
 
 class Effect(NamedTuple):
@@ -42,8 +42,8 @@ class Effect(NamedTuple):
     Attributes:
         attribute: the name of the column.
         variance: the total effect, in squared units of the score.
-        error: about its standard error; 0 if the variance is exact.
-        noise: the total effect of noise alone, in the same units; 0 where it is not known.
+        error: the approximate standard error of the variance; 0 if it is exact.
+        noise: the total effect of noise alone, in the same units; 0 if it is not known.
     """
 
     attribute: str
@@ -53,7 +53,7 @@ class Effect(NamedTuple):
 
     @property
     def deviation(self) -> float:
-        """The root of the variance, in units of the score."""
+        """The square root of the variance, in units of the score."""
         return math.sqrt(self.variance)
 
 
@@ -64,9 +64,9 @@ class PartialDependence(NamedTuple):
         attributes: the names of the columns.
         values: f64[bins of the first] or f64[bins of the first, bins of the second]. The bins
             are numbered as `domains.encode` numbers them.
-        error: about the standard error of each value; 0 where the values are exact.
-        noise: about the deviation that noise alone gives each value, less what it adds to all
-            values alike; 0 where it is not known.
+        error: the approximate standard error of each value; 0 if the values are exact.
+        noise: the approximate standard deviation of each value by noise alone, without the part
+            that is common to all values; 0 if it is not known.
     """
 
     attributes: tuple[str, ...]
@@ -78,44 +78,49 @@ class PartialDependence(NamedTuple):
 def attribute_effects(
     model: Model, domain: Domain | None = None, *, draws: int = 1024, noise: bool = False
 ) -> list[Effect]:
-    """The total effect of each attribute on the score, largest first; it costs no privacy.
+    """The total effect of each attribute on the score, largest first. It costs no privacy.
 
     The total effect of an attribute is E[Var(score | all other attributes)]. Bins have the uniform
     law of this module. In words: fix all other bins at random, redraw this one, and take the
-    variance of the score. Effects with interactions count for each attribute that takes part, so
-    the effects may add up to more than the variance of the score. An attribute that no hypothesis
-    reads has exactly 0.
+    variance of the score. An interaction counts for each attribute that takes part, so the effects
+    may add up to more than the variance of the score. An attribute that no hypothesis reads has an
+    effect of exactly 0.
 
-    Effects show what the model uses. Noise splits on attributes that tell nothing, so a model of
-    noise alone has effects as well.
+    Effects show what the model uses. Noise splits on uninformative attributes, so a model of noise
+    alone has effects as well.
 
-    Where the domain has at most 2^14 combinations of bins, all are taken and the result is exact.
-    Otherwise public rows are drawn as for `partial_dependence`.
+    The result is exact if the domain has at most 2^14 combinations of bins. Otherwise public rows
+    are drawn as for `partial_dependence`.
 
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.
-        domain: the domain that encoded the table it was fitted on. A saved model may have its own.
+        domain: the domain that encoded the table of the fit. A saved model may have its own.
         draws: as `partial_dependence`.
-        noise: also find the effects of noise alone.
+        noise: whether to estimate the effects of noise alone, too.
 
     Raises:
         ValueError: for a domain or a model of another kind, as `explain`, and for draws that are
             not an integer of at least 1.
     """
-    known, found = domain_of(model, domain), []
-    again = redrawn_models(model) if noise else []
-    for number, name in enumerate(known):
-        scores, exact = _score_columns(model, known, [number], "score", draws)
+    model_domain, effects = domain_of_bins(model, domain), []
+    redrawn = redrawn_models(model) if noise else []
+    for number, name in enumerate(model_domain):
+        scores, is_exact = _scores_by_bins(model, model_domain, [number], "score", draws)
         variances = scores.var(axis=0)
-        of_rows = variances.reshape(len(variances), -1).sum(axis=1)  # over classes
-        of_noise = 0.0
-        if again:
-            moved = _deviation_of_effects(model, again, known, [number], "score").var(axis=1)
-            of_noise = float(moved.mean(axis=(0, 1)).sum())
-        found.append(
-            Effect(name, float(of_rows.mean()), float(_standard_error(of_rows, exact)), of_noise)
+        variance_of_row = variances.reshape(len(variances), -1).sum(axis=1)  # over classes
+        noise_variance = 0.0
+        if redrawn:
+            changes = _changes_by_noise(model, redrawn, model_domain, [number], "score")
+            noise_variance = float(changes.var(axis=1).mean(axis=(0, 1)).sum())
+        effects.append(
+            Effect(
+                attribute=name,
+                variance=float(variance_of_row.mean()),
+                error=float(_standard_error(variance_of_row, is_exact)),
+                noise=noise_variance,
+            )
         )
-    return sorted(found, key=lambda effect: -effect.variance)
+    return sorted(effects, key=lambda effect: -effect.variance)
 
 
 def partial_dependence(
@@ -127,140 +132,166 @@ def partial_dependence(
     draws: int = 4096,
     noise: bool = False,
 ) -> PartialDependence:
-    """The mean score for each bin of one or two attributes; it costs no privacy.
+    """The mean score for each bin of one or two attributes. It costs no privacy.
 
     The mean is over the bins of all other attributes, by the uniform law of this module. It is
-    exact where the domain has at most 2^14 combinations of bins. Otherwise it is the mean over
-    public rows that are drawn under a fixed seed, as a Latin hypercube. These are the same rows for
-    every bin, and in every call.
+    exact if the domain has at most 2^14 combinations of bins. Otherwise it is the mean over public
+    rows that are drawn under a fixed seed, as a Latin hypercube. These are the same rows for every
+    bin, and in every call.
 
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.
         attributes: the name of a column, or of two columns.
-        domain: the domain that encoded the table it was fitted on. A saved model may have its own.
+        domain: the domain that encoded the table of the fit. A saved model may have its own.
         of: "score", or "probability" of the positive class, which not every model has.
-        draws: how many public rows are drawn at most. A pair of attributes has fewer for each pair
-            of bins, so that about 2^17 rows are scored in all, and at least 16.
-        noise: also find what noise alone does.
+        draws: the largest number of public rows. For each combination of bins there are fewer, but
+            at least 16, if otherwise more than about 2^17 rows would be scored in all.
+        noise: whether to estimate the deviation by noise alone, too.
 
     Raises:
         ValueError: for a domain or a model of another kind, as `explain`. Also for attributes that
             are not one or two distinct columns of the domain. Also for another `of`, for draws that
             are not an integer of at least 1, and as `predict_proba`.
     """
-    known = domain_of(model, domain)
+    model_domain = domain_of_bins(model, domain)
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
         raise ValueError(f"expected the names of one column, or of two, got {show_value(names)}")
-    check_columns(names, known)
+    check_columns(names, model_domain)
     check_choice("of", of, ("score", "probability"))
 
-    chosen = [list(known).index(name) for name in names]
-    scores, exact = _score_columns(model, known, chosen, of, draws)
-    shape = (*(known[name].n_bins for name in names), *scores.shape[2:])
-    rows_first = np.moveaxis(scores, 1, 0)
-    means, errors, deviation = (
-        scores.mean(axis=1),
-        _standard_error(rows_first, exact),
-        np.zeros(shape),
+    chosen = [list(model_domain).index(name) for name in names]
+    scores, is_exact = _scores_by_bins(model, model_domain, chosen, of, draws)
+    shape = (*(model_domain[name].n_bins for name in names), *scores.shape[2:])
+    deviations = np.zeros(shape)
+    if redrawn := redrawn_models(model) if noise else []:
+        changes = _changes_by_noise(model, redrawn, model_domain, chosen, of).mean(axis=2)
+        changes -= changes.mean(axis=1, keepdims=True)
+        deviations = np.sqrt(np.mean(changes**2, axis=0)).reshape(shape)
+    return PartialDependence(
+        attributes=names,
+        values=scores.mean(axis=1).reshape(shape),
+        error=_standard_error(np.moveaxis(scores, 1, 0), is_exact).reshape(shape),
+        noise=deviations,
     )
-    if again := redrawn_models(model) if noise else []:
-        moved = _deviation_of_effects(model, again, known, chosen, of).mean(axis=2)
-        moved -= moved.mean(axis=1, keepdims=True)
-        deviation = np.sqrt(np.mean(moved**2, axis=0)).reshape(shape)
-    return PartialDependence(names, means.reshape(shape), errors.reshape(shape), deviation)
 
 
 def redrawn_models(model: Model) -> list[Model]:
-    """Models as they are if the noise of the rounds is drawn again around what was released.
+    """Models that differ from this one in the noise of the rounds, drawn again around the release.
 
-    They are made under a fixed seed, and are the same in every call. There are none where the
-    transcript is not known, or does not hold all that the rounds drew.
+    They are made under a fixed seed, and are the same in every call. There are none if the
+    transcript is not known, or does not hold all draws of the rounds.
     """
     recipe = model.recipe
-    if model.transcript is None or recipe is None or recipe.learner.traits.withheld:
+    if model.transcript is None or recipe is None or recipe.learner.withheld:
         return []
     import jax
     import jax.numpy as jnp
 
     from dpbt.privacy.keys import research_key
-    from dpbt.training import boosting, step
+    from dpbt.training import boosting, checks
     from dpbt.types import Table
 
-    target = jnp.zeros(1, recipe.learner.hypotheses.response.dtype)
-    bins = jnp.zeros((1, model.features), model.dtype)
-    dummy = Table(bins, target, jnp.zeros(1, bool), model.splits)
-    keys = jax.random.split(research_key(0), REDRAWS)
-    bare = step.without_domain(recipe), dummy
-    found = jax.device_get(boosting.redraw_hypotheses(keys, model.transcript.parts, *bare))
-    each = (type(found)(*arrays) for arrays in zip(*found, strict=True))
-    return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in each]
-
-
-def _deviation_of_effects(
-    model: Model, again: Sequence[Model], domain: Domain, chosen: list[int], of: str
-) -> np.ndarray:
-    """f64[models, combinations, rows, ...]: what other models say, less what the model says."""
-    ours, *theirs = (
-        _score_columns(one, domain, chosen, of, _DRAWS_OF_NOISE)[0] for one in (model, *again)
+    absent_row = Table(
+        bins=jnp.zeros((1, model.features), model.dtype),
+        target=jnp.zeros(1, recipe.learner.response.dtype),
+        present=jnp.zeros(1, bool),
+        splits=model.splits,
     )
-    return np.array(theirs) - ours
+    keys = jax.random.split(research_key(0), NUM_REDRAWS)
+    transcript = model.transcript._replace(recorded_on=None)
+    stacked = jax.device_get(
+        boosting.redraw_hypotheses(keys, transcript, checks.without_domain(recipe), absent_row)
+    )
+    redrawn = (type(stacked)(*arrays) for arrays in zip(*stacked, strict=True))
+    return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in redrawn]
+
+
+def _changes_by_noise(
+    model: Model, redrawn: Sequence[Model], domain: Domain, chosen: list[int], of: str
+) -> np.ndarray:
+    """f64[models, combinations, rows, ...]: the scores of redrawn models, less the model's own."""
+    scores, *redrawn_scores = (
+        _scores_by_bins(one, domain, chosen, of, _MAX_ROWS_OF_NOISE).scores
+        for one in (model, *redrawn)
+    )
+    return np.array(redrawn_scores) - scores
 
 
 def check_columns(names: Sequence[str], domain: Domain) -> None:
     """Refuse names that are not columns of a domain.
 
     Raises:
-        ValueError: naming one, and the columns.
+        ValueError: naming the first such name, and the columns.
     """
     for name in names:
         if name not in domain:
             raise ValueError(f"the domain has no column {show_value(name)}, it has {list(domain)}")
 
 
-def _score_columns(
-    model: Model, domain: Domain, chosen: list[int], of: str, draws: int
-) -> tuple[np.ndarray, bool]:
-    """What a model says of rows with all combinations of the bins of some columns.
+class _ScoresByBins(NamedTuple):
+    """The scores of rows with all combinations of the bins of some columns.
 
-    Returns:
-        f64[combinations, rows, ...]; all combinations have the same rows, but for their own bins.
-        And whether these rows have every combination of the other columns' bins.
+    Attributes:
+        scores: f64[combinations, rows, ...]. All combinations have the same rows, but for the bins
+            of these columns.
+        is_exact: whether these rows have every combination of the bins of the other columns.
     """
-    check_whole_number("draws", draws)
-    bins = [column.n_bins for column in domain.values()]
-    others = [column for column in range(len(bins)) if column not in chosen]
-    combinations = _every_combination([bins[column] for column in chosen])
-    rest, exact = [bins[column] for column in others], math.prod(bins) <= WHOLE
-    count = max(min(draws, EVALUATIONS // len(combinations)), 16)
-    taken = _every_combination(rest) if exact else _hypercube(rest, count)
 
-    rows = np.empty((len(combinations), len(taken), len(bins)), np.uint8)
-    rows[..., chosen] = combinations[:, None]
-    rows[..., others] = taken
-    cells = rows.reshape(-1, len(bins))
-    if of == "score":
-        found = np.asarray(models.decision_function(model, cells), np.float64)
+    scores: np.ndarray
+    is_exact: bool
+
+
+def _scores_by_bins(
+    model: Model, domain: Domain, chosen: list[int], of: str, draws: int
+) -> _ScoresByBins:
+    """The scores or probabilities of a model for all combinations of the bins of some columns.
+
+    Args:
+        model: the model.
+        domain: its domain.
+        chosen: the numbers of the columns.
+        of: as `partial_dependence`.
+        draws: as `partial_dependence`.
+    """
+    check_positive_integer("draws", draws)
+    num_bins = [column.n_bins for column in domain.values()]
+    others = [column for column in range(len(num_bins)) if column not in chosen]
+    num_bins_of_others = [num_bins[column] for column in others]
+    combinations = _all_combinations([num_bins[column] for column in chosen])
+    is_exact = math.prod(num_bins) <= MAX_EXACT_COMBINATIONS
+    if is_exact:
+        other_bins = _all_combinations(num_bins_of_others)
     else:
-        found = np.asarray(models.predict_proba(model, cells), np.float64)
-        found = found[:, 1] if found.shape[1] == 2 else found  # of the positive class
-    return found.reshape(*rows.shape[:2], *found.shape[1:]), exact
+        count = max(min(draws, MAX_EVALUATIONS // len(combinations)), 16)
+        other_bins = _latin_hypercube(num_bins_of_others, count)
+
+    rows = np.empty((len(combinations), len(other_bins), len(num_bins)), np.uint8)
+    rows[..., chosen] = combinations[:, None]
+    rows[..., others] = other_bins
+    encoded = rows.reshape(-1, len(num_bins))
+    if of == "score":
+        scores = np.asarray(models.decision_function(model, encoded), np.float64)
+    else:
+        scores = np.asarray(models.predict_proba(model, encoded), np.float64)
+        scores = scores[:, 1] if scores.shape[1] == 2 else scores  # of the positive class
+    return _ScoresByBins(scores.reshape(*rows.shape[:2], *scores.shape[1:]), is_exact)
 
 
-def _every_combination(bins: Sequence[int]) -> np.ndarray:
-    """u8[prod(bins), F]: all combinations of bins, the last column fastest."""
-    return np.indices(tuple(bins), np.uint8).reshape(len(bins), math.prod(bins)).T
+def _all_combinations(num_bins: Sequence[int]) -> np.ndarray:
+    """u8[prod(num_bins), F]: all combinations of the bins of F columns, the last one fastest."""
+    return np.indices(tuple(num_bins), np.uint8).reshape(len(num_bins), math.prod(num_bins)).T
 
 
-def _hypercube(bins: Sequence[int], count: int) -> np.ndarray:
-    """u8[count, F]: rows in which each column has its bins equally often, up to one."""
+def _latin_hypercube(num_bins: Sequence[int], count: int) -> np.ndarray:
+    """u8[count, F]: random rows in which each column has its bins equally often, up to one."""
     rng = np.random.default_rng(0)  # the same in every call
-    columns = [rng.permutation(np.arange(count) % each) for each in bins]
+    columns = [rng.permutation(np.arange(count) % size) for size in num_bins]
     return np.stack(columns, axis=1).astype(np.uint8)
 
 
-def _standard_error(found: np.ndarray, exact: bool) -> np.ndarray:
-    """About the standard error of the mean over the first axis."""
-    if exact:
-        return np.zeros(found.shape[1:])
-    return found.std(axis=0, ddof=1) / math.sqrt(len(found))
+def _standard_error(values: np.ndarray, is_exact: bool) -> np.ndarray:
+    """The approximate standard error of the mean over the first axis; 0 if the mean is exact."""
+    if is_exact:
+        return np.zeros(values.shape[1:])
+    return values.std(axis=0, ddof=1) / math.sqrt(len(values))

@@ -1,7 +1,7 @@
 """Private trees as estimators of scikit-learn: `pip install 'dpbt[sklearn]'`.
 
-The guarantee starts at the X that is given to `fit`. A transformer that was fitted on private rows
-before, such as a scaler or an imputer, is outside of it, and so is every reader that made X.
+The guarantee starts at the X that is passed to `fit`. It does not cover a transformer that was
+fitted on private rows before, such as a scaler or an imputer, nor the code that read X.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import numbers
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -28,14 +28,14 @@ from sklearn.utils.validation import check_is_fitted
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.watching import show_progress
+from dpbt.common.progress import show_progress
 from dpbt.data import declarations, domains, tables
-from dpbt.data.cells import eager_advice
-from dpbt.data.declarations import Answers, Reading, Rows, rows_of
-from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, names_of
-from dpbt.data.kinds import with_objective
+from dpbt.data.cells import advice_for_lazy_data
+from dpbt.data.declarations import ColumnOrder, DeclaredAnswers, RowsByColumn, rows_by_column
+from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, frame_column_names
+from dpbt.data.kinds import target_with_objective
 from dpbt.models import model as models
-from dpbt.models.file import about_recipe
+from dpbt.models.file import public_facts_of_recipe
 from dpbt.models.model import explain, ledger, save, statement, without_training_parts
 from dpbt.owners import file_report
 from dpbt.owners.file_report import OwnerReport
@@ -52,41 +52,42 @@ __all__ = [
 ]
 
 BOOSTING: Mapping[str, Callable[..., Any]] = {name: recipes.NAMED[name] for name in BOOSTED}
-"""Recipes that boosting estimators know by name."""
+"""The recipes that boosting estimators know by name."""
 
 _FORESTS: Mapping[str, Callable[..., Any]] = {name: recipes.NAMED[name] for name in FORESTS}
+"""The recipes that forest estimators know by name."""
 
-_STATED = {
+_REQUIRED = {
     "epsilon": "it is the total budget, such as 1.0",
     "rows": "it is a public bound on the number of rows and never read off X; a bound of twice the "
     "truth costs little",
 }
-"""Parameters without a default, and what they mean."""
+"""The parameters without a default, with their meaning."""
 
-_MADE_OF = ("epsilon", "delta", "rows", "relation", "monotone", "max_rows_per_user")
-"""The parameters that a recipe is made of, beside the domain and the target."""
+_RECIPE_PARAMETERS = ("epsilon", "delta", "rows", "relation", "monotone", "max_rows_per_user")
+"""The parameters that a recipe is made from, beside the domain and the target."""
 
 
 class RepeatedReleaseWarning(UserWarning):
-    """Clones of one estimator are fitted, as cross-validation and grid search do."""
+    """Several clones of one estimator are fitted, as cross-validation and grid search do."""
 
 
 _parameters = dataclasses.dataclass(eq=False, repr=False, kw_only=True)
-"""Makes the constructor of a class of estimators, from its parameters and their defaults."""
+"""Adds a constructor to a class of estimators, from its parameters and their defaults."""
 
 
 @_parameters
 class PrivateEstimator(BaseEstimator):
-    """What all estimators share. Classes of it have further parameters and the predictions."""
+    """Base of all estimators. Subclasses add parameters and predictions."""
 
     _recipes: ClassVar[Mapping[str, Callable[..., Any]]]
     """The recipes by name."""
 
     _clone_number = 0
-    """Which clone of its original this is, as cross-validation makes them; 0 if it is none."""
+    """The number of this clone among those of its original, from 1; 0 for an original."""
 
-    _clones = 0
-    """How many clones were made of it."""
+    _num_clones = 0
+    """The number of clones that were made of this estimator."""
 
     epsilon: float | None = None
     delta: float = 0.0
@@ -98,19 +99,19 @@ class PrivateEstimator(BaseEstimator):
     random_state: Any = None
     verbose: int = 0
 
-    def _answers(self, label: Label | None, labels: Any) -> Answers:
-        """What is predicted. Of the labels only the dtype is read.
+    def _declared_answers(self, label: Label | None, labels: Any) -> DeclaredAnswers:
+        """The declared classes or range. Of the labels only the dtype is read.
 
         Raises:
-            ValueError: saying how to declare it.
+            ValueError: saying how to declare them.
         """
         raise NotImplementedError
 
-    def _check(self, recipe: Recipe) -> None:
-        """Refuse a recipe that the estimator cannot predict by.
+    def _check_recipe(self, recipe: Recipe) -> None:
+        """Refuse a recipe that the estimator cannot predict with.
 
         Raises:
-            ValueError: saying what it takes.
+            ValueError: saying which recipes it takes.
         """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, users: Any = None) -> Self:
@@ -118,8 +119,8 @@ class PrivateEstimator(BaseEstimator):
 
         Private values are never refused. A cell that the domain does not hold is missing or in its
         nearest interval, and a row whose label is no declared class, or no number, is absent. A
-        weight that is no number is 0. Of what is private only this is refused: more rows than
-        `rows`, and lengths of X, y and weights that differ.
+        weight that is no number is 0. The only private facts that raise an error are more rows than
+        `rows`, and different lengths of X, y, weights and ids.
 
         Args:
             X: N rows: a data frame (pandas, polars or Arrow), an array, or a list of rows. Frames
@@ -138,76 +139,97 @@ class PrivateEstimator(BaseEstimator):
             TypeError: for a sparse X.
         """
         # What is public: the parameters, and the form of X and y.
-        left = [name for name in _STATED if getattr(self, name) is None]
-        if left:
-            raise ValueError("; ".join(f"{name} must be stated: {_STATED[name]}" for name in left))
-        verbose = bool(self.verbose)
+        missing = [name for name in _REQUIRED if getattr(self, name) is None]
+        if missing:
+            raise ValueError(
+                "; ".join(f"{name} must be stated: {_REQUIRED[name]}" for name in missing)
+            )
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, "
                 "but the target y is None."
             )
-        domain, label = declarations.declared(self.domain, names_of(X))
-        given = rows_of(X, len(domain) if isinstance(domain, Mapping) else None)
-        if given.width < 1:
+        domain, label = declarations.declared_domain_and_label(self.domain, frame_column_names(X))
+        rows = rows_by_column(X, len(domain) if isinstance(domain, Mapping) else None)
+        if rows.num_columns < 1:
             raise ValueError(
                 f"0 feature(s) (shape=(, 0)) while a minimum of 1 is required by "
                 f"{type(self).__name__}."
             )
-        reading = Reading.of(domain, given)
+        column_order = ColumnOrder.of_fit(domain, rows)
         labels = column_of("y", y)
-        answers = self._answers(label, labels)
-        made = {name: getattr(self, name, None) for name in _MADE_OF}
-        made |= {"domain": reading.domain, "target": answers.target}
-        with show_progress("setting the noise", verbose):
-            recipe = recipes.make_recipe(self.recipe, made, self._recipes)
-        if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
-            raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
-        self._check(recipe)
+        sample_weight = None if sample_weight is None else column_of("sample_weight", sample_weight)
+        users = None if users is None else column_of("users", users)
+        answers = self._declared_answers(label, labels)
+        recipe = self._make_recipe(column_order.domain, answers)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
-        names = [name for name in ("max_weight", "class_weight") if hasattr(self, name)]
-        weights = {name: getattr(self, name) for name in names}
-        if sample_weight is not None:
-            weights["sample_weight"] = column_of("sample_weight", sample_weight)
-        elif label is not None and label.weight is not None:
+        options = {**answers.options, **self._row_options(label, sample_weight, users)}
+        max_rows = int(recipe.rows)
+        if users is None and rows.num_rows > max_rows:
             raise ValueError(
-                f"the domain's file declares weights of rows, in {label.weight.column!r}; "
-                f"give them to fit as sample_weight, with max_weight={label.weight.most:g}"
+                f"X has more rows than rows={max_rows}, the stated bound on their number"
             )
-        file, limit = None if label is None else label.user, self.max_rows_per_user
-        if users is not None:
-            folded = file is not None and file.ignore_case
-            words = {"max_rows_per_user": limit, "ignore_case": folded}
-            weights |= {"users": column_of("users", users), **words}
-        if file is not None and (users is None or limit != file.most):
-            raise ValueError(
-                f"the domain's file declares ids of users, in {file.column!r}; give them to fit as "
-                f"users, with max_rows_per_user={file.most}"
-            )
-        bound = int(recipe.rows)
-        if users is None and given.count > bound:
-            raise ValueError(f"X has more rows than rows={bound}, the stated bound on their number")
-        room = None if recipe.relation is REPLACE_ONE else bound
-        with show_progress("making the table", verbose):
-            private, report = read(reading, given, labels, answers, weights, room)
-        key, public_key = keys_of(self.random_state)
-        key = keys.noise_key(key, [private])
-        with show_progress("learning", verbose) as progress:
-            model = fit(key, private, recipe, public_key, progress=progress)
-        self._warn()
+        capacity = None if recipe.relation is REPLACE_ONE else max_rows
+        with show_progress("making the table", bool(self.verbose)):
+            table, report = table_and_report(column_order, rows, labels, options, capacity)
+        key, public_key = noise_and_public_keys(self.random_state)
+        key = keys.derive_noise_key(key, [table])
+        with show_progress("learning", bool(self.verbose)) as progress:
+            model = fit(key, table, recipe, public_key, progress=progress)
+        self._warn_of_repeated_release()
 
         # The release.
-        validate_data(self, form_of(X, given), reset=True, skip_check_array=True)
+        validate_data(self, public_form(X, rows), reset=True, skip_check_array=True)
         if answers.classes is not None:
             self.classes_ = answers.classes
         self.model_ = model
-        self._reading = reading
+        self._column_order = column_order
         self.owner_report_ = report
         return self
 
-    def _warn(self) -> None:
-        """Warn of the second of several clones that are fitted."""
+    def _make_recipe(self, domain: Domain, answers: DeclaredAnswers) -> Recipe:
+        """The recipe of the parameters; ValueError for one that the estimator does not take."""
+        arguments = {name: getattr(self, name, None) for name in _RECIPE_PARAMETERS}
+        arguments |= {"domain": domain, "target": answers.target}
+        with show_progress("setting the noise", bool(self.verbose)):
+            recipe = recipes.make_recipe(self.recipe, arguments, self._recipes)
+        if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
+            raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
+        self._check_recipe(recipe)
+        return recipe
+
+    def _row_options(
+        self, label: Label | None, sample_weight: Any | None, users: Any | None
+    ) -> dict[str, Any]:
+        """The arguments of `dpbt.table` on weights and users.
+
+        Raises:
+            ValueError: if the domain's file declares weights or ids that `fit` did not get, or
+                another limit on the rows of a user.
+        """
+        names = [name for name in ("max_weight", "class_weight") if hasattr(self, name)]
+        options = {name: getattr(self, name) for name in names}
+        if sample_weight is not None:
+            options["sample_weight"] = sample_weight
+        elif label is not None and label.weight is not None:
+            raise ValueError(
+                f"the domain's file declares weights of rows, in {label.weight.column!r}; "
+                f"give them to fit as sample_weight, with max_weight={label.weight.max_weight:g}"
+            )
+        user_column, max_rows = None if label is None else label.user, self.max_rows_per_user
+        if users is not None:
+            ignore_case = user_column is not None and user_column.ignore_case
+            options |= {"users": users, "max_rows_per_user": max_rows, "ignore_case": ignore_case}
+        if user_column is not None and (users is None or max_rows != user_column.max_rows):
+            raise ValueError(
+                f"the domain's file declares ids of users, in {user_column.column!r}; give them to "
+                f"fit as users, with max_rows_per_user={user_column.max_rows}"
+            )
+        return options
+
+    def _warn_of_repeated_release(self) -> None:
+        """Warn when the second of several clones of an estimator was fitted."""
         if self._clone_number == 2:
             self._clone_number = 0
             warnings.warn(
@@ -246,33 +268,33 @@ class PrivateEstimator(BaseEstimator):
         Importances by permutation read rows, and are a release of these that no ledger covers.
         """
         effects = dpbt.effects.attribute_effects(self.model_, self.domain_, draws=256)
-        found = {effect.attribute: effect.deviation for effect in effects}
-        shares = np.array([found.get(name, 0.0) for name in self._reading.names])
-        return shares / (shares.sum() or 1.0)
+        deviation_of = {effect.attribute: effect.deviation for effect in effects}
+        deviations = np.array([deviation_of.get(name, 0.0) for name in self._column_order.names])
+        return deviations / (deviations.sum() or 1.0)
 
     @property
     def domain_(self) -> Domain:
         """The public domain that the model was fitted with."""
-        return self._reading.domain
+        return self._column_order.domain
 
     @property
     def ledger_(self) -> accounting.Ledger:
-        """What the fit cost (`dpbt.ledger`), with the kind of its key."""
+        """The cost of the fit (`dpbt.ledger`), with the kind of its key."""
         return ledger(self.model_)
 
     @property
     def statement_(self) -> str:
-        """What the guarantee says, in plain words (`dpbt.statement`)."""
+        """The guarantee in plain words (`dpbt.statement`)."""
         return statement(self.model_)
 
-    def _bins(self, X: Any) -> np.ndarray:
-        """u8[N, F]: rows as the model reads them."""
+    def _encode(self, X: Any) -> np.ndarray:
+        """u8[N, F]: the bins of rows, which the model reads."""
         check_is_fitted(self, "model_")
-        given = rows_of(X, len(self._reading.names))
-        validate_data(self, form_of(X, given), reset=False, skip_check_array=True)
-        return domains.encode(self._reading.domain, self._reading.columns(given))
+        rows = rows_by_column(X, len(self._column_order.names))
+        validate_data(self, public_form(X, rows), reset=False, skip_check_array=True)
+        return domains.encode(self._column_order.domain, self._column_order.declared_columns(rows))
 
-    # What scikit-learn asks.
+    # The protocols of scikit-learn.
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -283,12 +305,12 @@ class PrivateEstimator(BaseEstimator):
 
     def __sklearn_clone__(self):
         clone = cast(Self, super().__sklearn_clone__())
-        self._clones += 1
-        clone._clone_number = self._clones
+        self._num_clones += 1
+        clone._clone_number = self._num_clones
         return clone
 
     def __getstate__(self) -> dict:
-        """The parameters and the release, as `dpbt.load` reads a model."""
+        """The parameters and the release, with the model as `dpbt.load` reads it from a file."""
         state: dict[str, Any] = {**cast(dict, super().__getstate__())}
         state.pop("owner_report_", None)  # private
         if "model_" in state:
@@ -296,27 +318,28 @@ class PrivateEstimator(BaseEstimator):
         return state
 
 
-def form_of(X: Any, given: Rows) -> Any:
-    """What scikit-learn is shown of X: the names and the number of its columns, and no row."""
-    return X if given.names is not None else np.empty((0, given.width))
+def public_form(X: Any, rows: RowsByColumn) -> Any:
+    """An argument of `validate_data` that shows the names and the number of columns, and no row."""
+    return X if rows.names is not None else np.empty((0, rows.num_columns))
 
 
 def column_of(name: str, data: Any) -> Any:
-    """Labels or weights as a column.
+    """Labels, weights or ids as a column.
 
     Raises:
-        ValueError: for more than one column, and for what holds none yet, such as a lazy frame.
+        ValueError: for more than one column, and for a value that holds no cells yet, such as a
+            lazy frame.
     """
-    if (advice := eager_advice(data)) and not hasattr(data, "__len__"):
+    if (advice := advice_for_lazy_data(data)) and not hasattr(data, "__len__"):
         raise ValueError(f"{name} must be one column, got {type(data).__name__}{advice}")
-    names = names_of(data)
-    plain = hasattr(data, "dtype") or hasattr(data, "to_pylist") or not hasattr(data, "__array__")
-    if names is None and not plain:
+    names = frame_column_names(data)
+    is_readable = hasattr(data, "dtype") or hasattr(data, "to_pylist")
+    if names is None and not is_readable and hasattr(data, "__array__"):
         data = np.asarray(data)
-    axes = getattr(data, "shape", (0,)) if names is None else (0, len(names))
-    if len(axes) == 1:
+    shape = getattr(data, "shape", (0,)) if names is None else (0, len(names))
+    if len(shape) == 1:
         return data
-    if axes[1:] != (1,):
+    if shape[1:] != (1,):
         raise ValueError(f"{name} must be one column")
     warnings.warn(
         f"A column-vector {name} was passed when a 1d array was expected.",
@@ -326,36 +349,61 @@ def column_of(name: str, data: Any) -> Any:
     return np.asarray(data)[:, 0] if names is None else data[names[0]]
 
 
-def read(
-    reading: Reading, given: Rows, labels: Any, answers: Answers, weights: Any, capacity: int | None
-) -> tuple[Table, OwnerReport]:
-    """The table of X, y, weights and ids of users, and how the declaration reads them.
+class TableAndReport(NamedTuple):
+    """The table of a fit, and the report to its owner on how it was read; both private."""
+
+    table: Table
+    report: OwnerReport
+
+
+def table_and_report(
+    column_order: ColumnOrder,
+    rows: RowsByColumn,
+    labels: Any,
+    options: Mapping[str, Any],
+    capacity: int | None,
+) -> TableAndReport:
+    """The table of X, y, weights and ids of users, and the report on how they are read.
+
+    Args:
+        column_order: how the columns of X are matched with those of the domain.
+        rows: X.
+        labels: y.
+        options: the further arguments of `dpbt.table`, such as the classes and the weights.
+        capacity: a bound on the number of rows; None if their number is public.
 
     Raises:
         ValueError: as `dpbt.table`.
     """
-    domain, stated = reading.domain, {**answers.options, **weights, "capacity": capacity}
-    columns = dict(reading.columns(given))
-    table = tables.table(domain, columns, labels, **stated)
+    columns = dict(column_order.declared_columns(rows))
+    domain = column_order.domain
+    table = tables.table(domain, columns, labels, **options, capacity=capacity)
 
-    def add(name: str, column: Any) -> str:
+    # The report reads labels, weights and ids as further columns, under names that are free.
+    def add_column(name: str, column: Any) -> str:
         while name in columns:
             name = f"({name})"
         columns[name] = column
         return name
 
     weight = user = None
-    if "users" in weights:
-        user = UserColumn(add("users", weights["users"]), weights["max_rows_per_user"])
-    if "sample_weight" in weights:
-        name = add("sample_weight", weights["sample_weight"])
-        weight = WeightColumn(name, weights["max_weight"])
-    label = Label(add("y", labels), **answers.options, weight=weight, user=user)
-    return table, file_report.report(domain, label, [columns])
+    if "users" in options:
+        name = add_column("users", options["users"])
+        user = UserColumn(name, options["max_rows_per_user"])
+    if "sample_weight" in options:
+        name = add_column("sample_weight", options["sample_weight"])
+        weight = WeightColumn(name, options["max_weight"])
+    words: Any = {name: options[name] for name in _LABEL_OPTIONS if name in options}
+    label = Label(add_column("y", labels), **words, weight=weight, user=user)
+    return TableAndReport(table, file_report.report(domain, label, [columns]))
 
 
-def keys_of(random_state: Any) -> tuple[Array, Array]:
-    """The keys of the noise and of public structure.
+_LABEL_OPTIONS = "negative", "positive", "target"
+"""The arguments of `dpbt.table` that declare the labels."""
+
+
+def noise_and_public_keys(random_state: Any) -> tuple[Array, Array]:
+    """The key of the noise and the key of public structure, from a random state of scikit-learn.
 
     Raises:
         ValueError: for a random state that scikit-learn does not know.
@@ -366,7 +414,7 @@ def keys_of(random_state: Any) -> tuple[Array, Array]:
 
 
 def _has_probabilities(estimator: Any) -> bool:
-    """Whether the model, if there is one, states probabilities."""
+    """True unless a fitted model states no probabilities; then an AttributeError says why."""
     model = vars(estimator).get("model_")
     if model is None or model.about.probability is not None:
         return True
@@ -377,19 +425,19 @@ def _has_probabilities(estimator: Any) -> bool:
 
 @_parameters
 class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
-    """What the two classifiers share."""
+    """Base of the two classifiers."""
 
     classes: Any = None
 
-    def _answers(self, label: Label | None, labels: Any) -> Answers:
-        return declarations.answers_of(self.classes, label, labels)
+    def _declared_answers(self, label: Label | None, labels: Any) -> DeclaredAnswers:
+        return declarations.declared_classes(self.classes, label, labels)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """float64[N]: the score of each row; above 0 means `classes_[1]`.
 
         With K > 2 classes it is float64[N, K], a score for each of `classes_`.
         """
-        bins = self._bins(X)
+        bins = self._encode(X)
         return np.asarray(models.decision_function(self.model_, bins), np.float64)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -398,8 +446,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
         With several classes it is that of the largest score, the first of equal ones.
         """
         score = self.decision_function(X)
-        number = np.argmax(score, axis=1) if score.ndim == 2 else (score > 0).astype(int)
-        return self.classes_[number]
+        class_number = np.argmax(score, axis=1) if score.ndim == 2 else (score > 0).astype(int)
+        return self.classes_[class_number]
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -407,13 +455,13 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Recipes that vote, such as "lazybb_rules", state no probabilities.
         """
-        bins = self._bins(X)  # which says so if there is no model yet
+        bins = self._encode(X)  # raises the error of scikit-learn if there is no model yet
         return np.asarray(self.model_.predict_proba(bins), np.float64)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        listed = isinstance(self.classes, list | tuple | np.ndarray)
-        tags.classifier_tags.multi_class = listed and len(self.classes) > 2
+        is_stated = isinstance(self.classes, list | tuple | np.ndarray)
+        tags.classifier_tags.multi_class = is_stated and len(self.classes) > 2
         tags.classifier_tags.poor_score = True  # noise
         return tags
 
@@ -448,13 +496,13 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             because it would read the private counts of classes.
         recipe: "auto", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees" or
             "halfspace_boost", with the defaults of `dpbt.recipes`; "bdpe" has the Gini criterion.
-            Or a function that is given epsilon, delta, rows, relation and, if it takes it, domain.
-            `functools.partial(dpbt.recipes.bdpe, depth=2)` is one. Parameters such as `monotone`
-            are given to it if they are stated, and it must take them.
+            Or a function of epsilon, delta, rows, relation and, if it takes it, domain, such as
+            `functools.partial(dpbt.recipes.bdpe, depth=2)`. It is also called with parameters such
+            as `monotone` if they are stated, and must then take them.
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
             research key: whoever knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
-        verbose: above 0 to say on standard error what is done; rounds, and never rows.
+        verbose: above 0 to report progress on standard error: stages and rounds, never rows.
 
     Attributes:
         classes_: the classes in order; of two, the negative one first.
@@ -462,8 +510,8 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         feature_names_in_: their names, if X is a data frame with names.
         domain_: the public domain.
         model_: the `dpbt.Model`.
-        ledger_: what the fit cost.
-        statement_: what the guarantee says, in plain words.
+        ledger_: the cost of the fit.
+        statement_: the guarantee in plain words.
         feature_importances_: how much the score depends on each column of X; they cost no privacy.
         owner_report_: exact counts of rows without a label and of cells without a value, for the
             owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
@@ -499,7 +547,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         recipe: "random_forest", "rf_l" or "rf_e", with the defaults of `dpbt.recipes`, or a
             function as in `PrivateBoostingClassifier` that makes a recipe of random trees.
         random_state: None draws a release key.
-        verbose: above 0 to say on standard error what is done; rounds, and never rows.
+        verbose: above 0 to report progress on standard error: stages and rounds, never rows.
     """
 
     _recipes = _FORESTS
@@ -520,8 +568,8 @@ class PrivateForestClassifier(_PrivateClassifier):
         """
         return super().fit(X, y, users=users)
 
-    def _check(self, recipe: Recipe) -> None:
-        if about_recipe(recipe).probability != "shares":
+    def _check_recipe(self, recipe: Recipe) -> None:
+        if public_facts_of_recipe(recipe).probability != "shares":
             raise ValueError(f"a forest takes a recipe of random trees, got {recipe.name}")
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -558,15 +606,15 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
             research key: whoever knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
-        verbose: above 0 to say on standard error what is done; rounds, and never rows.
+        verbose: above 0 to report progress on standard error: stages and rounds, never rows.
 
     Attributes:
         n_features_in_: F, the number of columns of X.
         feature_names_in_: their names, if X is a data frame with names.
         domain_: the public domain.
         model_: the `dpbt.Model`.
-        ledger_: what the fit cost.
-        statement_: what the guarantee says, in plain words.
+        ledger_: the cost of the fit.
+        statement_: the guarantee in plain words.
         feature_importances_: how much the score depends on each column of X; they cost no privacy.
         owner_report_: exact counts of rows without a label and of cells without a value, for the
             owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
@@ -580,14 +628,14 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
     monotone: Any = None
     max_weight: float | None = None
 
-    def _answers(self, label: Label | None, labels: Any) -> Answers:
+    def _declared_answers(self, label: Label | None, labels: Any) -> DeclaredAnswers:
         del labels  # only the declaration counts
-        target = declarations.range_of(self.target_range, label)
-        return Answers(None, with_objective(target, self.objective, self.quantile))
+        target = declarations.declared_range(self.target_range, label)
+        return DeclaredAnswers(None, target_with_objective(target, self.objective, self.quantile))
 
     def predict(self, X: Any) -> np.ndarray:
         """float64[N]: the number of each row, in its units and inside the declared range."""
-        bins = self._bins(X)
+        bins = self._encode(X)
         return np.asarray(self.model_.predict(bins))
 
     def __sklearn_tags__(self):

@@ -1,7 +1,7 @@
-"""What the owner of private rows may know of how a declaration reads them, and nobody else.
+"""A report to the owner of private rows, and to nobody else, on how a declaration reads them.
 
-A report costs nothing because it is no release. It holds exact counts, so it is for the eyes of the
-owner alone. To stop, or to change a declaration, after reading one is outside every guarantee.
+A report costs nothing because it is no release. It holds exact counts, so only the owner may see
+it. Stopping, or changing a declaration, after reading a report is outside every guarantee.
 """
 
 import dataclasses
@@ -11,14 +11,15 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from dpbt.data import domains
-from dpbt.data.convert import raw_rows
+from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import Columns, Domain, Label
+from dpbt.data.kinds import ColumnBins
 from dpbt.public_types import MAX_BINS
 
 OWNER = "private, not covered by the ledger: how the declaration reads the rows"
 
 _MAX_UNREAD, _MAX_UNLABELLED = 0.5, 0.05
-"""The largest shares of rows without a value in a column, and without a label, that are usual."""
+"""A column, or the labels, of which a larger share of rows has no value is doubtful."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -26,13 +27,14 @@ class OwnerReport:
     """Exact counts of private rows and cells; `str` shows them, and `repr` does not.
 
     Attributes:
-        rows: how many rows were read.
-        unread: for each column how many of its cells have no value. In a numeric column that is no
-            number, and in a Boolean one neither word. In a nominal one it is no word, or one that
-            is not listed if there is no `other`. A weight has none if it is 0.
+        rows: the number of rows that were read.
+        unread: for each column the number of cells without a value. Such is a cell of a numeric
+            column that is no number, and one of a Boolean column that is neither word. In a nominal
+            column it is a cell without a word, or with one that is not listed if there is no
+            `other`. A weight of 0 counts as no value.
         constant: the columns whose values all lie in one bin, so that no split tells rows apart.
         label: the column of labels; a row without a declared label is absent.
-        faults: how many lines of a file are malformed, by what is wrong with them.
+        faults: the number of malformed lines of a file, by what is wrong with them.
         user: the column of ids of users, if there is one; a row without an id is absent.
     """
 
@@ -47,24 +49,26 @@ class OwnerReport:
     def doubtful(self) -> tuple[str, ...]:
         """The columns that may be declared wrongly.
 
-        They are constant, or have no value in more than half of the rows; the label and the user in
-        more than a twentieth. Without any row the label is.
+        Such a column is constant, or lacks values in more than half of the rows, the label and the
+        user in more than a twentieth. Without any row the label is doubtful.
         """
-        found = [*self.constant]
+        doubtful = [*self.constant]
         for name, count in self.unread.items():
-            most = _MAX_UNLABELLED if name in (self.label, self.user) else _MAX_UNREAD
-            if count > most * self.rows:
-                found.append(name)
-        return tuple(dict.fromkeys(found)) if self.rows else (self.label,)
+            max_share = _MAX_UNLABELLED if name in (self.label, self.user) else _MAX_UNREAD
+            if count > max_share * self.rows:
+                doubtful.append(name)
+        return tuple(dict.fromkeys(doubtful)) if self.rows else (self.label,)
 
     def __str__(self) -> str:
         """The counts, a line for each column, and the verdict."""
         lines = [OWNER, f"{self.rows} rows"]
         lines += [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
         for name, count in self.unread.items():
-            what = "have no declared label, and are absent" if name == self.label else "are missing"
-            what = "have no id, and are absent" if name == self.user else what
-            lines.append(f"  {name}: {count} {what}")
+            words = {
+                self.label: "have no declared label, and are absent",
+                self.user: "have no id, and are absent",
+            }.get(name, "are missing")
+            lines.append(f"  {name}: {count} {words}")
         lines += [f"  {name}: all that are read lie in one bin" for name in self.constant]
         if not self.doubtful:
             return "\n".join([*lines, "nothing is doubtful"])
@@ -92,39 +96,59 @@ def report(
     blocks: Iterable[Columns],
     faults: Mapping[str, int] | None = None,
 ) -> OwnerReport:
-    """How a declaration reads rows, as a table does; numbers beside columns are read in tenths.
+    """Count how a declaration reads rows, in the way in which a table reads them.
 
-    Rows beyond the limit of their user are among those that are counted.
+    Rows beyond the limit of their user are counted, too. Numbers of labels and weights are read in
+    tenths of their range.
 
     Args:
         domain: the public domain.
         label: the label's column, and those of weights and of users.
         blocks: the rows, some at a time, with the columns of the domain and of the label.
-        faults: what reading the blocks counts of malformed lines (`files.blocks_of_file`).
+        faults: the malformed lines by what is wrong with them, as `files.iter_column_blocks` counts
+            them while it reads the blocks.
 
     Raises:
         ValueError: as `domains.encode`.
     """
     names = (*domain, *label.columns)
-    rows = 0
-    missing = np.zeros(len(names), int)
-    seen = np.zeros((len(names), MAX_BINS), bool)  # whether a value lies in a bin
-    for block in itertools.chain([{name: [] for name in names}], blocks):
-        given = raw_rows(label, block)
-        read = domains.read_columns(domain, block)
-        pairs = [kind.read(read[name]) for name, kind in domain.items()]
-        target, present, weight = label.read(given.labels, given.sample_weight, len(pairs[0][0]))
-        pairs.append((_tenths(target), ~present))
-        if given.sample_weight is not None and weight is not None:
-            pairs.append((_tenths(weight), weight == 0))
-        if (ids := label.ids(given.users, len(target))) is not None:
-            first = np.array([(each or b"\0")[0] for each in ids], np.uint8)
-            pairs.append((first, np.array([each is None for each in ids], bool)))
-        rows += len(pairs[0][0])
-        missing += [np.count_nonzero(none) for _, none in pairs]
-        seen |= np.stack([np.bincount(bins[~none], minlength=MAX_BINS) > 0 for bins, none in pairs])
+    num_rows = 0
+    num_missing = np.zeros(len(names), int)
+    is_occupied = np.zeros((len(names), MAX_BINS), bool)  # whether a value lies in a bin
+    no_rows = {name: [] for name in names}
+    for block in itertools.chain([no_rows], blocks):
+        columns = _bins_of_all_columns(domain, label, block)
+        num_rows += len(columns[0].bins)
+        num_missing += [np.count_nonzero(column.missing) for column in columns]
+        is_occupied |= np.stack(
+            [
+                np.bincount(column.bins[~column.missing], minlength=MAX_BINS) > 0
+                for column in columns
+            ]
+        )
 
-    unread = dict(zip(names, missing.tolist(), strict=True))
-    alike = tuple(name for name, each in zip(names, seen, strict=True) if each.sum() == 1)
-    user = None if label.user is None else label.user.column
-    return OwnerReport(rows, unread, alike, label.column, dict(faults or {}), user)
+    constant = tuple(name for name, bins in zip(names, is_occupied, strict=True) if bins.sum() == 1)
+    return OwnerReport(
+        rows=num_rows,
+        unread=dict(zip(names, num_missing.tolist(), strict=True)),
+        constant=constant,
+        label=label.column,
+        faults=dict(faults or {}),
+        user=None if label.user is None else label.user.column,
+    )
+
+
+def _bins_of_all_columns(domain: Domain, label: Label, block: Columns) -> list[ColumnBins]:
+    """The bins of the attributes of some rows, of their labels, weights and ids, in this order."""
+    raw = raw_rows_of_columns(label, block)
+    cells = domains.column_cells_by_name(domain, block)
+    columns = [kind.read_bins(cells[name]) for name, kind in domain.items()]
+    num_rows = len(columns[0].bins)
+    target, present, weight = label.read_labels(raw.labels, raw.sample_weight, num_rows)
+    columns.append(ColumnBins(_tenths(target), ~present))
+    if raw.sample_weight is not None and weight is not None:
+        columns.append(ColumnBins(_tenths(weight), weight == 0))
+    if (ids := label.read_user_ids(raw.users, num_rows)) is not None:
+        first_bytes = np.array([(user_id or b"\0")[0] for user_id in ids], np.uint8)
+        columns.append(ColumnBins(first_bytes, np.array([one is None for one in ids], bool)))
+    return columns

@@ -49,8 +49,8 @@ from dpbt.common.validate import (
     as_path,
     check_choice,
     check_interval,
-    check_whole_number,
-    warn_of_delta,
+    check_positive_integer,
+    warn_of_large_delta,
 )
 from dpbt.privacy import accounting, conversions, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger, Line
@@ -327,8 +327,8 @@ class Filter:
     ):
         epsilon = float(check_interval("epsilon", epsilon, "(0, inf)"))
         delta = float(check_interval("delta", delta, "[0, 1)"))
-        rows = check_whole_number("rows", rows, MAX_ROWS_IN_BLOCKS)
-        max_rows_per_user = check_whole_number("max_rows_per_user", max_rows_per_user)
+        rows = check_positive_integer("rows", rows, MAX_ROWS_IN_BLOCKS)
+        max_rows_per_user = check_positive_integer("max_rows_per_user", max_rows_per_user)
         relation_name: Any = to_relation(relation).value
         measure_name: Any = measure or ("rho" if delta else "epsilon")
         terms = Terms(
@@ -340,7 +340,7 @@ class Filter:
             measure=measure_name,
         )
         _ = terms.limits  # raises for a measure that does not go with the delta
-        warn_of_delta(delta, rows)
+        warn_of_large_delta(delta, rows)
         if path is None:
             folder = tempfile.mkdtemp(prefix="dpbt-filter-")
             weakref.finalize(self, _remove_folder, folder, os.getpid())
@@ -390,7 +390,7 @@ class Filter:
         # Without an isolation level the module begins no transaction of its own.
         options = {"uri": True, "timeout": _LOCK_SECONDS, "isolation_level": None}
         with (
-            storage.database_errors(self._path, _damaged_file_error),
+            storage.translate_database_errors(self._path, _damaged_file_error),
             self._lock,
             contextlib.closing(sqlite3.connect(uri, **options)) as database,
         ):
@@ -510,7 +510,7 @@ class Filter:
             OSError: if the file cannot be written. Then nothing is handed out.
         """
         if key is not None:
-            keys.check(key)
+            keys.check_single_key(key)
         ledger = pricing.ledger(recipe, key)
         self._pay(recipe.name, self.terms.charge(ledger), ledger, key, run)
         return recipe

@@ -1,4 +1,4 @@
-"""How accurate a recipe is likely to be, before anything is spent. No private row is read.
+"""Previews of the accuracy of a recipe, before anything is spent. No private row is read.
 
 A recipe is run on made-up rows of its domain, or on rows that are public, and predicts others.
 """
@@ -10,45 +10,66 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import programs
-from dpbt.common.validate import check_interval, check_whole_number, show_value
+from dpbt.common import compilation
+from dpbt.common.validate import check_interval, check_positive_integer, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.models import measures
-from dpbt.models.scoring import answers_of_scores
+from dpbt.models.scoring import predictions_of_scores
 from dpbt.privacy import pricing
 from dpbt.privacy.keys import research_key
-from dpbt.training import step
+from dpbt.training import checks
 from dpbt.training.fit import boost
-from dpbt.types import Array, Recipe, Table
+from dpbt.types import Array, Recipe, Response, Table
 
-_TEST = 5000
-"""How many made-up rows are predicted."""
+_NUM_TEST_ROWS = 5000
+"""The number of made-up rows that are predicted."""
+
+
+class PreviewLine(NamedTuple):
+    """The simulated accuracy of one recipe.
+
+    Accuracies are shares of correct classes. For a number they are R^2: the share of the squared
+    error or the pinball loss of a constant that is explained.
+
+    Attributes:
+        rows: the public number of rows of the recipe.
+        epsilon: its epsilon.
+        mean: its mean accuracy over the repeats.
+        error: the standard error of the mean.
+        best: the accuracy of the rule that made up the labels; NaN for public rows.
+        constant: the accuracy of the best constant.
+    """
+
+    rows: int
+    epsilon: float
+    mean: float
+    error: float
+    best: float
+    constant: float
 
 
 class Preview(NamedTuple):
-    """What a simulation found; `print` it.
+    """The result of a simulation; `print` it.
 
     Attributes:
-        lines: (rows, epsilon, mean, standard error, best or NaN, constant) of each recipe: the
-            accuracy, or how much of the squared error or pinball loss of a constant is explained
-            (R^2). The best is that of the rule that made up the labels.
-        words: what it is.
+        lines: the simulated accuracy of each recipe.
+        words: a description of the simulation.
         measure: "accuracy" or "R^2".
     """
 
-    lines: list[tuple[float, ...]]
+    lines: list[PreviewLine]
     words: str
     measure: str
 
     def __str__(self) -> str:
-        """A table, after what it is."""
+        """The description, and a table with a line for each recipe."""
         head = f"{'rows':>9} {'epsilon':>8} {self.measure:>15} {'best':>6} {'constant':>9}"
         rows = [
-            f"{rows:>9.0f} {epsilon:>8.3g} {f'{mean:.3f} +- {error:.3f}':>15} "
-            f"{'' if np.isnan(best) else f'{best:.3f}':>6} {constant:>9.3f}"
-            for rows, epsilon, mean, error, best, constant in self.lines
+            f"{line.rows:>9.0f} {line.epsilon:>8.3g} {f'{line.mean:.3f} +- {line.error:.3f}':>15} "
+            f"{'' if np.isnan(line.best) else f'{line.best:.3f}':>6} {line.constant:>9.3f}"
+            for line in self.lines
         ]
         return "\n".join([self.words, head, *rows])
 
@@ -65,122 +86,184 @@ def preview(
     """Run recipes on rows that are made up or public, and measure their predictions of others.
 
     It costs no privacy, as it reads nothing private. Made-up rows have independent columns, whose
-    bins are equally likely, and labels that a sum of one random curve a column says in part. Real
-    rows are seldom like this, so public rows of the same kind say more. Of these a quarter is for
-    testing, and as many as the recipe's rows are drawn from the others, with replacement.
+    bins are equally likely. Their labels follow in part from a sum of one random curve for each
+    column, and in part from noise. Real rows are seldom like this, so public rows of the same kind
+    tell more. A quarter of these is for testing, and as many rows as the recipe's are drawn from
+    the others, with replacement.
 
     Args:
-        recipes: of one setting each, which read the bins of the domain, and of one target.
+        recipes: recipes of one setting each, for the domain and for one target.
         domain: the public domain.
-        public: a table of rows that are public. It must never be the private one.
-        signal: of made-up rows, the share of the variance of a hidden number that the columns
-            explain, in (0, 1); of a number it is the best R^2.
-        repeats: how many times each is run, on other rows and with other noise.
-        seed: of all of it.
+        public: a table of rows that are public; None for made-up rows. It must never be the private
+            table.
+        signal: for made-up rows, the share of the variance of a hidden number that the columns
+            explain, in (0, 1). If a number is predicted, it is the best R^2.
+        repeats: the number of runs of each recipe, on different rows and with different noise.
+        seed: of the rows and the noise.
 
     Raises:
-        ValueError: for numbers out of range, for what is no recipe of one setting, for a recipe or
-            public rows of another domain, and as `boost`.
+        ValueError: for numbers out of range, for anything but recipes of one setting, for a recipe
+            or public rows of another domain, and as `boost`.
     """
-    share, count = (
-        float(check_interval("signal", signal, "(0, 1)")),
-        check_whole_number("repeats", repeats, 1000),
-    )
+    signal = float(check_interval("signal", signal, "(0, 1)"))
+    repeats = check_positive_integer("repeats", repeats, 1000)
     recipes = list(recipes)
     if not recipes or any(not isinstance(r, Recipe) or np.ndim(r.rows) for r in recipes):
         raise ValueError(f"preview takes recipes of one setting each, got {show_value(recipes)}")
-    domain = domains.declare(domain)
+    domain = domains.as_declared_domain(domain)
     if public is not None:
-        domains.check_same(public.domain, domain, "the public table", "the preview")
+        domains.check_same_domain(public.domain, domain, "the public table", "the preview")
     for recipe in recipes:
-        domains.check_same(recipe.domain, domain, "the recipe", "the preview")
+        domains.check_same_domain(recipe.domain, domain, "the recipe", "the preview")
     target, lines = recipes[0].target, []
-    for recipe in map(step.without_domain, recipes):
-        found = []
-        for number in range(count):
+    for recipe in map(checks.without_domain, recipes):
+        runs = []
+        for number in range(repeats):
             rng = np.random.default_rng((seed, number))
-            table, best = _rows(domain, target, int(recipe.rows), share, public, rng)
-            scores = np.asarray(_scores(research_key(rng.integers(2**31)), table, recipe))
-            test = ~np.asarray(table.present)
-            labels, predicted = (
-                np.asarray(table.target)[test],
-                answers_of_scores(target, scores[test]),
+            rows = _simulated_rows(domain, target, int(recipe.rows), signal, public, rng)
+            key = research_key(rng.integers(2**31))
+            runs.append(_accuracy_of_run(key, rows, recipe, target))
+        accuracies = np.array([run.accuracy for run in runs])
+        lines.append(
+            PreviewLine(
+                rows=int(recipe.rows),
+                epsilon=pricing.ledger(recipe).epsilon,
+                mean=float(np.mean(accuracies)),
+                error=float(np.std(accuracies, ddof=repeats > 1) / np.sqrt(repeats)),
+                best=float(np.mean([run.best for run in runs])),
+                constant=float(np.mean([run.constant for run in runs])),
             )
-            if isinstance(target, Numeric):
-                predicted = (predicted - target.low) / (target.high - target.low)
-            of_best = (
-                np.nan if best is None else _measure_predictions(target, labels, best[test])[0]
-            )
-            found.append((*_measure_predictions(target, labels, predicted), of_best))
-        mean, constant, best = np.mean(found, axis=0)
-        error = np.std([each[0] for each in found], ddof=count > 1) / np.sqrt(count)
-        epsilon = pricing.ledger(recipe).epsilon
-        lines.append((int(recipe.rows), epsilon, mean, error, best, constant))
-    rows = f"made-up rows of the domain, of signal {share:g}" if public is None else "public rows"
-    words = f"a simulation on {rows}; no private row was read, and nothing was spent"
+        )
+    kind_of_rows = "public rows"
+    if public is None:
+        kind_of_rows = f"made-up rows of the domain, of signal {signal:g}"
+    words = f"a simulation on {kind_of_rows}; no private row was read, and nothing was spent"
     return Preview(lines, words, "R^2" if kinds.response_of(target).is_number else "accuracy")
 
 
-@programs.keep_compiled()
-def _scores(key: Array, table: Table, recipe: Recipe) -> Array:
+class _SimulatedRows(NamedTuple):
+    """Rows to learn from and rows to predict.
+
+    Attributes:
+        table: the rows. Present ones are to learn from, and absent ones to predict.
+        best: the best prediction for each row: bool[N], i[N], or a position f[N] in the range; None
+            for public rows.
+    """
+
+    table: Table
+    best: np.ndarray | None
+
+
+class _RunAccuracy(NamedTuple):
+    """The accuracy of one run, of the best constant, and of the best rule; NaN if unknown."""
+
+    accuracy: float
+    constant: float
+    best: float
+
+
+def _accuracy_of_run(
+    key: Array, rows: _SimulatedRows, recipe: Recipe, target: Target | None
+) -> _RunAccuracy:
+    """Run a recipe on the present rows, and measure its predictions of the others."""
+    scores = np.asarray(_boosted_scores(key, rows.table, recipe))
+    is_test_row = ~np.asarray(rows.table.present)
+    labels = np.asarray(rows.table.target)[is_test_row]
+    predicted = predictions_of_scores(target, scores[is_test_row])
+    if isinstance(target, Numeric):
+        predicted = (predicted - target.low) / (target.high - target.low)
+    accuracy, constant = _measure_predictions(target, labels, predicted)
+    best = np.nan
+    if rows.best is not None:
+        best = _measure_predictions(target, labels, rows.best[is_test_row]).accuracy
+    return _RunAccuracy(accuracy, constant, best)
+
+
+@compilation.jit_with_bounded_cache()
+def _boosted_scores(key: Array, table: Table, recipe: Recipe) -> Array:
     """f32[N] or f32[N, K]; recipes that differ in numbers alone share a program."""
     return jnp.moveaxis(boost(key, table, recipe).scores, 0, -1)
 
 
-def _rows(
+def _simulated_rows(
     domain: Domain,
     target: Target | None,
-    rows: int,
+    num_rows: int,
     signal: float,
     public: Table | None,
     rng: np.random.Generator,
-) -> tuple[Table, np.ndarray | None]:
-    """Present rows to learn from, absent ones to predict, and the best answers to made-up ones."""
+) -> _SimulatedRows:
+    """`num_rows` rows to learn from and further rows to predict, public or made up."""
     if public is not None:
-        there = rng.permutation(np.flatnonzero(public.present))
-        test, others = np.split(there, [len(there) // 4])
-        chosen = np.concatenate([rng.choice(others, rows), test])
+        present = rng.permutation(np.flatnonzero(public.present))
+        test, others = np.split(present, [len(present) // 4])
+        chosen = np.concatenate([rng.choice(others, num_rows), test])
         arrays: Any = [np.asarray(array)[chosen] for array in (public.bins, public.target)]
-        arrays += [jnp.arange(len(chosen)) < rows, public.splits]
-        return Table(*arrays), None
+        arrays += [jnp.arange(len(chosen)) < num_rows, public.splits]
+        return _SimulatedRows(Table(*arrays), None)
 
-    # Each curve is a random walk over bins in order, or has a value of its own for each bin.
-    total, response = rows + _TEST, kinds.response_of(target)
+    total, response = num_rows + _NUM_TEST_ROWS, kinds.response_of(target)
     bins = np.stack([rng.integers(0, c.n_bins, total) for c in domain.values()], axis=1)
-    hidden = np.zeros((*response.axes, total))
+    explained = _sum_of_random_curves(domain, bins, response.axes, rng)
+    explained *= np.sqrt(signal) / np.maximum(explained.std(axis=-1, keepdims=True), 1e-9)
+    deviation = np.sqrt(1 - signal)
+    hidden = explained + deviation * rng.normal(size=explained.shape)
+    # The best prediction of a quantile is that of the hidden number, given what is explained.
+    quantile = deviation * NormalDist().inv_cdf(response.level) if response.level else 0.0
+    table = Table(
+        bins=jnp.asarray(bins, jnp.uint8),
+        target=jnp.asarray(_answers_of_hidden_numbers(hidden, response), response.dtype),
+        present=jnp.arange(total) < num_rows,
+        splits=domains.splits(domain),
+    )
+    return _SimulatedRows(table, _answers_of_hidden_numbers(explained + quantile, response))
+
+
+def _sum_of_random_curves(
+    domain: Domain, bins: np.ndarray, axes: tuple[int, ...], rng: np.random.Generator
+) -> np.ndarray:
+    """f64[*axes, N]: the sum of one random curve for each column, of mean 0 over the rows.
+
+    Over ordered bins a curve is a random walk; otherwise each bin has an independent value.
+    """
+    total = np.zeros((*axes, len(bins)))
     for column, bin in zip(domain.values(), bins.T, strict=True):
-        curve = rng.normal(size=(*response.axes, column.n_bins))
+        curve = rng.normal(size=(*axes, column.n_bins))
         if not isinstance(column, Nominal) or column.ordered:
             curve = np.cumsum(curve, axis=-1)
         curve /= np.maximum(curve.std(axis=-1, keepdims=True), 0.1)
-        hidden += rng.exponential() * curve[..., bin]
-    hidden -= hidden.mean(axis=-1, keepdims=True)
-    hidden *= np.sqrt(signal) / np.maximum(hidden.std(axis=-1, keepdims=True), 1e-9)
-    noise = np.sqrt(1 - signal)
-    middle = noise * NormalDist().inv_cdf(response.level) if response.level else 0.0
-    seen, known = hidden + noise * rng.normal(size=hidden.shape), hidden + middle
+        total += rng.exponential() * curve[..., bin]
+    total -= total.mean(axis=-1, keepdims=True)
+    return total
 
-    def said(hidden: np.ndarray) -> np.ndarray:
-        if response.is_number:
-            return np.clip(0.4 + 0.15 * hidden, 0, 1)
-        return hidden.argmax(axis=0) if response.axes else hidden > 0
 
-    of_rows = jnp.asarray(bins, jnp.uint8), jnp.asarray(said(seen), response.dtype)
-    return Table(*of_rows, jnp.arange(total) < rows, domains.splits(domain)), said(known)
+def _answers_of_hidden_numbers(hidden: np.ndarray, response: Response) -> np.ndarray:
+    """The class, or the position in the range, that a hidden number f64[N] or f64[K, N] means."""
+    if response.is_number:
+        return np.clip(0.4 + 0.15 * hidden, 0, 1)
+    return hidden.argmax(axis=0) if response.axes else hidden > 0
+
+
+class _Accuracy(NamedTuple):
+    """The accuracy or the R^2 of predictions, and that of the best constant."""
+
+    accuracy: float
+    constant: float
 
 
 def _measure_predictions(
     target: Target | None, labels: np.ndarray, predicted: np.ndarray
-) -> tuple[float, float]:
-    """The accuracy or R^2 of predicted classes or positions, and that of a constant."""
+) -> _Accuracy:
+    """The accuracy of predicted classes, or the R^2 of predicted positions in the range."""
     response = kinds.response_of(target)
     if not response.is_number:
-        return float(np.mean(predicted == labels)), measures.share_of_most_frequent(labels)
+        accuracy = float(np.mean(predicted == labels))
+        return _Accuracy(accuracy, measures.share_of_most_frequent(labels))
 
-    def loss(predicted: np.ndarray | float) -> float:
-        apart, level = labels - predicted, response.level
-        each = np.maximum(level * apart, (level - 1) * apart) if level else apart**2
-        return float(np.mean(each))
+    def mean_loss(predicted: np.ndarray | float) -> float:
+        residual, level = labels - predicted, response.level
+        loss = measures.pinball_loss(residual, level) if level else residual**2
+        return float(np.mean(loss))
 
     constant = np.quantile(labels, response.level) if response.level else np.mean(labels)
-    return 1 - loss(predicted) / max(loss(float(constant)), 1e-30), 0.0
+    return _Accuracy(1 - mean_loss(predicted) / max(mean_loss(float(constant)), 1e-30), 0.0)

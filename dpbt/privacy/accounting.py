@@ -1,20 +1,21 @@
-"""Ledgers: what is released, how often, by which mechanism, at what cost, and why.
+"""Ledgers: what a program releases, how often, by which mechanism, at what cost, and why.
 
 - A *draw* is one noisy output of a private value. Its *site* is its name in the release.
-- A *cost* (`conversions.Cost`) is what one draw takes of the privacy budget: epsilon, rho of zCDP,
-  or mu of Gaussian differential privacy. A *price* (`mechanism.Price`) is how a mechanism's cost
-  follows from sensitivity / scale.
-- An *allowance* (`mechanism.Allowance`) is what draws may cost. Recipes turn it into noise scales.
+- A *cost* (`conversions.Cost`) is the part of the privacy budget that one draw takes: epsilon, rho
+  of zCDP, or mu of Gaussian differential privacy. A *price* (`mechanism.Price`) computes a
+  mechanism's cost from sensitivity / scale.
+- An *allowance* (`mechanism.Allowance`) is the largest cost of draws. Recipes turn it into noise
+  scales.
 - A *line* (`Line`) is one draw without its value, for all rounds together: its mechanism, its
   sensitivity, its noise, its cost, and where the sensitivity is proved.
 - A *ledger* (`Ledger`) is all lines of a recipe and their total, or that of the best of several
   runs, which has a `Choice`.
 
-A ledger is an answer of the very programs that run (`pricing.ledger`), so none of their draws is
-priced as another one, or left out.
+A ledger is computed from the very programs that run (`pricing.ledger`), so none of their draws is
+missing, or priced as another one.
 
-All of these are records of plain numbers and words, which files keep as they are (`to_json`). No
-JAX is needed to read them.
+All of these are records of plain numbers and words, which files hold unchanged (`to_json`). Reading
+them needs no JAX.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replace_words
+from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replace_entries
 from dpbt.common.validate import check_choice, check_interval
 from dpbt.privacy import conversions
 from dpbt.privacy.conversions import Choice, Cost, NonNegative, SamplerCost
@@ -43,7 +44,7 @@ MEASURES = {
     "rho": "rho of zCDP",
     "mu": "mu^2 of Gaussian differential privacy",
 }
-"""What costs of releases add up in, by the name of the measure."""
+"""The name of each measure that costs of releases are added up in -> what it is, in words."""
 
 RELATION_WORDS = {
     ADD_REMOVE: "one row is there or not, and rows is a public bound on their number",
@@ -64,15 +65,15 @@ KEY_WORDS = {
         "RESEARCH KEY: whoever finds it by search can subtract the noise; release nothing"
     ),
 }
-"""What a ledger says about the key that the noise came from."""
+"""The kind of the key of the noise -> what a ledger says about it."""
 
-PARTS_WORDS = (
+SUM_WORDS = (
     "sum: a site begins with the number of its release; the total is for one neighbour in all of "
     "them, and each has its own rows"
 )
 
 ROW = "row"
-"""The unit of numbers that are measured in weights of rows."""
+"""The unit of numbers in weights of whole rows."""
 
 ROW_STEP = f"1/{GRID} row"
 """The unit of weights that are integers, 0..GRID."""
@@ -86,7 +87,7 @@ _UNITS = (
     "in which weights are counted"
 )
 _NO_PURE = "inf: the draw has no pure epsilon, like Gaussian noise; rho gives the total"
-_HEAD = (
+_COLUMN_TITLES = (
     *("site", "mechanism", "releases", "count", "scale"),
     *("sensitivity", "unit", "epsilon", "rho", "theorem"),
 )
@@ -94,24 +95,24 @@ _HEAD = (
 
 # Lines and ledgers.
 
-_MOST = 1e120
-"""The largest finite number of a line, so that squares and sums of many are finite, too."""
+_MAX_NUMBER = 1e120
+"""The largest finite number of a line; squares and sums of many such numbers are finite."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One draw of a program, for all rounds together, and what it costs.
+    """One draw of a program, for all rounds together, and its cost.
 
     Attributes:
-        site: the site of the release that it covers.
+        site: the name of the draw in the release.
         mechanism: the name of its mechanism.
         releases: what it publishes, in words.
-        sensitivity: how far one row moves the value, in the norm that prices the mechanism: L1, L2,
-            or for selections the range of the change of scores.
+        sensitivity: the largest change of the value by one row, in the norm that prices the
+            mechanism: L1, L2, or for selections the range of the change of scores.
         scale: the least noise that is drawn, in the unit of the sensitivity.
         theorem: where the sensitivity is proved.
-        pays: how often a round pays for it.
-        times: how often it takes place: the number of rounds, or 1 for a prologue.
-        moved: how many independent outputs of one draw a row moves, independently of `pays`;
+        pays: how often a round pays for the draw.
+        times: how often the draw takes place: the number of rounds, or 1 for a prologue.
+        moved: how many independent outputs of one draw a row changes, independently of `pays`;
             None for draws that never read the rows.
         unit: the unit of sensitivity and scale, in words for the printed ledger.
         epsilon: the pure epsilon of one payment; infinite if there is no pure guarantee.
@@ -147,19 +148,19 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self):
         for name in ("sensitivity", "scale", "epsilon", "rho", "mu", "gap", "tail"):
             if (value := getattr(self, name)) != math.inf or name == "sensitivity":
-                check_interval(f"{name} of the draw {self.site!r}", value, f"[0, {_MOST:g}]")
+                check_interval(f"{name} of the draw {self.site!r}", value, f"[0, {_MAX_NUMBER:g}]")
 
     @property
     def count(self) -> int:
-        """How often it is paid for, over all rounds."""
+        """How often the draw is paid for, over all rounds."""
         return self.pays * self.times
 
 
 COUNT_DISTANCE = 2.0**-200
-"""How far, in total variation, the number of runs that is drawn may be from its law."""
+"""The total variation between the number of runs, as it is drawn, and its law is at most this."""
 
 _LAW_SHARE = 0.98
-"""The share of delta at which a choice's epsilon is first bounded, to bound what bits cost."""
+"""The share of delta at which a choice's epsilon is first bounded, to bound the cost of bits."""
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -177,16 +178,17 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         relation: the neighbouring relation.
         lines: one for each site.
-        delta: of the guarantee; 0 for one that is pure up to the samplers' t, `sampler_delta`.
+        delta: of the guarantee; 0 for a guarantee that is pure up to `sampler_delta`, the samplers'
+            t.
         unprotected: what the calibration reads off private data without paying for it. If it is not
             empty, `epsilon` is the paper's claim and not a proof.
-        key: "release" or "research" where the key of a release is known, else None.
-        rows: the recipe's `rows`, where it is known.
-        max_rows_per_user: the most rows that one person has. Sensitivities are for all of them
-            together.
-        limited: whether the table lets no more rows of each user count, as ids tell users apart
+        key: "release" or "research"; None if the key of the release is undeclared.
+        rows: the recipe's `rows`; None if undeclared.
+        max_rows_per_user: the largest number of rows that one person has. Sensitivities are for all
+            of them together.
+        limited: whether the table enforces `max_rows_per_user` by the ids of its users
             (docs/privacy.md U1). If not, that nobody has more is the owner's promise.
-        parts: the ledgers that a sum was made of (`compose_ledgers`); empty for a ledger that is
+        parts: the ledgers that a sum is composed of (`compose_ledgers`); empty for a ledger that is
             no sum.
         choice: what is public about the choice, if the release is the best of several runs.
     """
@@ -209,7 +211,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def _paid_entries(self) -> tuple[Line | Choice, ...]:
-        """What is added up: all lines, or the dearest candidate and the score of one run."""
+        """The entries whose costs add up: all lines, or the dearest candidate and its score."""
         return self.lines if self.choice is None else (self.choice, *self.lines[-1:])
 
     def run_cost(self) -> Cost:
@@ -217,12 +219,12 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         Where fit and score read disjoint rows, a row is in one of them, and a run costs the dearer.
         """
-        disjoint = self.choice is not None and self.choice.disjoint
-        total = max if disjoint else math.fsum
+        is_disjoint = self.choice is not None and self.choice.disjoint
+        total_of = max if is_disjoint else math.fsum
         return Cost(
-            epsilon=total([entry.count * entry.epsilon for entry in self._paid_entries]),
-            rho=total([entry.count * entry.rho for entry in self._paid_entries]),
-            mu=math.sqrt(total([entry.count * entry.mu**2 for entry in self._paid_entries])),
+            epsilon=total_of([entry.count * entry.epsilon for entry in self._paid_entries]),
+            rho=total_of([entry.count * entry.rho for entry in self._paid_entries]),
+            mu=math.sqrt(total_of([entry.count * entry.mu**2 for entry in self._paid_entries])),
         )
 
     def sampler_cost(self) -> SamplerCost:
@@ -259,12 +261,12 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def exact(self) -> bool:
-        """Whether every sampler states how far it is from its law. If not, the total is FLOAT."""
+        """Whether every sampler states its distance from its law. If not, the total is FLOAT."""
         return all(entry.exact for entry in self._paid_entries)
 
     @property
     def sampler_epsilon(self) -> float:
-        """What finite bits add to epsilon: 2 G; for a choice 2 H (T5)."""
+        """The cost of finite bits in epsilon: 2 G; for a choice 2 H (T5)."""
         cost = self.sampler_cost()
         if self.choice is None:
             return 2 * cost.gap
@@ -275,7 +277,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return 2 * ((2 + eta) * cost.gap + from_tails)
 
     def _sampler_delta_at(self, delta: float, accountant: str) -> float:
-        """What finite bits, and the number of runs, add to a delta by one accountant."""
+        """The cost of finite bits, and of the drawn number of runs, in delta by one accountant."""
         tail = self.sampler_cost().tail
         if self.choice is None or (tail == 0 and self.choice.gamma == 1):
             return tail
@@ -283,40 +285,40 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         sampler_epsilon = self.sampler_epsilon
         if math.isinf(sampler_epsilon) or law_epsilon + sampler_epsilon > 600:
             return 1.0
-        of_runs = self.choice.law.mean * tail * (1 + math.exp(sampler_epsilon / 2 + law_epsilon))
-        of_their_number = COUNT_DISTANCE * (1 + math.exp(sampler_epsilon + law_epsilon))
-        return min(1.0, of_runs + of_their_number)
+        from_runs = self.choice.law.mean * tail * (1 + math.exp(sampler_epsilon / 2 + law_epsilon))
+        from_number_of_runs = COUNT_DISTANCE * (1 + math.exp(sampler_epsilon + law_epsilon))
+        return min(1.0, from_runs + from_number_of_runs)
 
     @property
     def sampler_delta(self) -> float:
-        """What finite bits add to delta: t; for a choice as T5 says."""
+        """The cost of finite bits in delta: t; for a choice as T5 says."""
         return self._sampler_delta_at(self.delta, self.accountant if self.delta else "pure")
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of the guarantee, with what finite bits cost.
+        """The epsilon of the guarantee, with the cost of finite bits.
 
-        It is the pure one for delta = 0. Otherwise it is the one at that delta: through GDP where
-        all draws are Gaussian, which is exact, and else through zCDP. It is the pure one if that
-        is smaller. Of a sum it is never more than the sum of the parts' epsilons.
+        For delta = 0 it is the pure epsilon. Otherwise it is the epsilon at that delta: through GDP
+        where all draws are Gaussian, which is exact, and else through zCDP. The pure epsilon counts
+        where it is smaller. For a sum, epsilon is at most the sum of the parts' epsilons.
         """
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
             return pure
         if self._sampler_delta_at(self.delta, "pure") > self.delta:
             pure = math.inf
-        joint = min(self.epsilon_at(self.delta, self.accountant), pure)
-        return min(joint, self.basic_epsilon) if self.parts else joint
+        joint_epsilon = min(self.epsilon_at(self.delta, self.accountant), pure)
+        return min(joint_epsilon, self.basic_epsilon) if self.parts else joint_epsilon
 
     @property
     def basic_epsilon(self) -> float:
-        """The sum of the parts' epsilons; infinite without parts, or if their deltas are more."""
+        """The sum of the parts' epsilons; infinite without parts, or if their deltas exceed it."""
         if not self.parts or total_delta(self.parts) > self.delta:
             return math.inf
         return math.fsum(part.epsilon for part in self.parts)
 
     def _law_epsilon_at(self, delta: float, accountant: str) -> float:
-        """The epsilon at a delta by one accountant, of the mechanisms' laws without finite bits."""
+        """The epsilon at a delta by one accountant, for the mechanisms' laws without bits."""
         cost = self.run_cost()
         if accountant == "pure":
             return self.pure_epsilon
@@ -331,15 +333,15 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return conversions.best_run_gdp_epsilon(cost.mu, delta, self._run_count)
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
-        """The epsilon at a delta in (0, 1) by one accountant, with what finite bits cost.
+        """The epsilon at a delta in (0, 1) by one accountant, with the cost of finite bits.
 
         Args:
             delta: in (0, 1).
-            accountant: "pure", "zcdp", "gdp", or "advanced" (Asadi et al. (2022), Theorem 2.8). Of
-                a choice "pure" is T1, "zcdp" T2, and "gdp" T3, for runs of Gaussian draws alone.
+            accountant: "pure", "zcdp", "gdp", or "advanced" (Asadi et al. (2022), Theorem 2.8). For
+                a choice, "pure" is T1, "zcdp" T2, and "gdp" T3, for runs of Gaussian draws alone.
 
         Returns:
-            Infinity where a draw has no noise, or where finite bits cost more than delta, or of a
+            Infinity where a draw has no noise. Also where finite bits cost more than delta, or in a
             choice more than delta / 50.
 
         Raises:
@@ -351,7 +353,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
         check_choice("accountant", accountant, accountants)
 
-        # What finite bits leave of delta to the laws of the mechanisms.
+        # The part of delta that is left for the laws of the mechanisms.
         sampler_epsilon = self.sampler_epsilon
         min_share = 0.0 if self.choice is None else _LAW_SHARE
         law_delta = delta - self._sampler_delta_at(delta, accountant)
@@ -363,15 +365,16 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def dp_event(self) -> ComposedDpEvent:
         """All draws as one event of dp_accounting, for its accountants to check the total.
 
-        It is of the laws alone: what finite bits cost is not in it. Sensitivities are those of the
-        ledger's relation, so the ratios in the event hold under it as they are.
+        The event has the laws alone, without the cost of finite bits. Sensitivities are those of
+        the ledger's relation, so the ratios in the event hold under that relation unchanged.
 
-        - Selections are `ZCDpEvent`, for which dp_accounting has no event that is closer. A ledger
-          that has one is for `RdpAccountant`, and its discrete Laplace draws are then of zCDP, too.
-        - All others are for `PLDAccountant()`, and those without integers also for `RdpAccountant`.
-          The former must keep its default, ADD_OR_REMOVE_ONE, whatever the relation of the ledger
-          is: with REPLACE_ONE it doubles the sensitivity of Gaussian events, and refuses Laplace
-          events.
+        - A selection is a `ZCDpEvent`, the closest event that dp_accounting has. A ledger with a
+          selection is for `RdpAccountant`, and its discrete Laplace draws are then zCDP events,
+          too.
+        - All other ledgers are for `PLDAccountant()`, and those without integer noise also for
+          `RdpAccountant`. The former must keep its default, ADD_OR_REMOVE_ONE, whatever the
+          relation of the ledger is: with REPLACE_ONE it doubles the sensitivity of Gaussian events,
+          and refuses Laplace events.
 
         Raises:
             ValueError: for a choice: dp_accounting has no event for every law of the runs.
@@ -381,23 +384,13 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.choice is not None:
             raise ValueError("a choice is no event of dp_accounting; use its total")
         costly_lines = [line for line in self.lines if line.mu > 0]
-        only_additive_noise = all(
+        has_additive_noise_alone = all(
             line.gaussian or line.mechanism == "discrete laplace" for line in costly_lines
         )
-
-        def event_of_one_draw(line: Line) -> DpEvent:
-            if math.isinf(line.rho):
-                return dp_event.NonPrivateDpEvent()
-            if line.gaussian:
-                return dp_event.GaussianDpEvent(1 / line.mu)
-            if (
-                only_additive_noise
-            ):  # one integer that moves by all is the worst case (docs/privacy.md, 16)
-                return dp_event.DiscreteLaplaceDpEvent(1 / line.scale, math.ceil(line.sensitivity))
-            return dp_event.ZCDpEvent(line.rho)
-
         events: list[DpEvent] = [
-            dp_event.SelfComposedDpEvent(event_of_one_draw(line), line.count)
+            dp_event.SelfComposedDpEvent(
+                _dp_event_of_line(line, as_zcdp=not has_additive_noise_alone), line.count
+            )
             for line in costly_lines
         ]
         return dp_event.ComposedDpEvent(events)
@@ -407,47 +400,59 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return compose_ledgers([self, other]) if isinstance(other, Ledger) else NotImplemented
 
     def __radd__(self, other: int) -> Ledger:
-        """The ledger itself, so that `sum` takes ledgers: it begins with 0."""
+        """The ledger itself, so that `sum`, which begins with 0, takes ledgers."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def __str__(self) -> str:
-        """A table of its lines, and what they add up to."""
+        """A table of the lines, their total, and what both mean."""
+        return "\n".join([self._table(), *self._guarantee_words(), *self._legend_words()])
+
+    def _table(self) -> str:
+        """The lines, and below them the cost of finite bits, with aligned columns."""
         bits_cells = (
             *("(bits)", "samplers", "nothing; the cost of finitely many bits", "", "", "", ""),
             *(f"{self.sampler_epsilon:.4g}", ""),
             f"delta {self.sampler_delta:.2g}; dpbt theorem 14",
         )
-        table = align_columns([_HEAD, *(_line_cells(line) for line in self.lines), bits_cells])
+        return align_columns([_COLUMN_TITLES, *map(_line_cells, self.lines), bits_cells])
 
-        # The guarantee in words, and the meaning of columns and units.
+    def _guarantee_words(self) -> list[str]:
+        """The total, and the assumptions that it holds under."""
         neighbours = RELATION_WORDS[self.relation]
         if self.rows is not None:
             neighbours = neighbours.replace("rows is", f"rows = {self.rows} is")
-        has_no_pure_epsilon = any(math.isinf(line.epsilon) for line in self.lines)
-        words = [
-            *([] if self.choice is None else _choice_words(self.choice, self._run_cost_words())),
-            f"{self._total_words()} under {self.relation.value}",
-            *(_part_words(number, part) for number, part in enumerate(self.parts, 1)),
-            *([PARTS_WORDS] if self.parts else []),
-            f"neighbours: {neighbours}",
-            *rows_per_user_words(self.max_rows_per_user, limited=self.limited),
-            f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}",
-            *(
-                f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof"
-                for reading in self.unprotected
-            ),
-            *([KEY_WORDS[self.key]] if self.key else []),
-            *_LEGEND,
-            *([_UNITS] if {ROW, ROW_STEP} & {line.unit for line in self.lines} else []),
-            *([_NO_PURE] if has_no_pure_epsilon else []),
+        words = []
+        if self.choice is not None:
+            words += _selection_rule_words(self.choice, self._run_cost_words())
+        words.append(f"{self._total_words()} under {self.relation.value}")
+        words += [_release_words(number, part) for number, part in enumerate(self.parts, 1)]
+        if self.parts:
+            words.append(SUM_WORDS)
+        words.append(f"neighbours: {neighbours}")
+        words += rows_per_user_words(self.max_rows_per_user, limited=self.limited)
+        words.append(f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}")
+        words += [
+            f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof"
+            for reading in self.unprotected
         ]
-        return "\n".join([table, *words])
+        if self.key:
+            words.append(KEY_WORDS[self.key])
+        return words
+
+    def _legend_words(self) -> list[str]:
+        """The meaning of the columns and of the units that the table has."""
+        words = [*_LEGEND]
+        if {ROW, ROW_STEP} & {line.unit for line in self.lines}:
+            words.append(_UNITS)
+        if any(math.isinf(line.epsilon) for line in self.lines):
+            words.append(_NO_PURE)
+        return words
 
     def _total_words(self) -> str:
-        """The epsilon and the delta of the guarantee, and what the epsilon is worked out from."""
+        """The epsilon and the delta of the guarantee, and the measure that epsilon follows from."""
         cost = self.run_cost()
         source = f"mu = {cost.mu:.6g} GDP" if self.gaussian else f"rho = {cost.rho:.6g} zCDP"
         if self.parts and self.basic_epsilon == self.epsilon < math.inf:
@@ -458,7 +463,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{total}, delta = {self.sampler_delta:.2g}" if self.sampler_delta else total
 
     def _run_cost_words(self) -> str:
-        """What one run costs, in the first of the three measures in which it is finite."""
+        """The cost of one run, in the first of the three measures in which it is finite."""
         cost = self.run_cost()
         if math.isfinite(cost.epsilon):
             return f"epsilon = {cost.epsilon:.6g}"
@@ -473,12 +478,14 @@ def compose_ledgers(parts: Sequence[Ledger], delta: float | None = None) -> Ledg
     the epsilons, and mostly far below. The releases may have been chosen after one another, but
     their number and their costs may not follow from what was released: `dpbt.Filter` is for that.
 
-    - A part without a delta counts with the delta of its samplers, if another part has one.
+    - A part without a delta counts with the delta of its samplers, if another part has a delta.
     - Each part's claim is for tables within its own `rows`. So under add/remove the sum's claim is
-      for tables within the smallest of them, if all parts read one table. `rows` of the sum is
-      what all parts agree on, or None.
-    - Sites get the number of their part, as in "2.leaf". What is unprotected does, too.
-    - One research key makes the sum a research release. It is a release of 256 bits if all are.
+      for tables within the smallest of them, if all parts read one table. `rows` of the sum is the
+      `rows` of all parts if they agree, or else None.
+    - Sites are prefixed by the number of their part, as in "2.leaf". So are the unprotected
+      readings.
+    - One research key makes the sum a research release. It is a release of 256 bits if all parts
+      are.
 
     Args:
         parts: at least one ledger. A part that is a sum counts as its parts.
@@ -529,7 +536,7 @@ def compose_ledgers(parts: Sequence[Ledger], delta: float | None = None) -> Ledg
 
 
 def total_delta(parts: Sequence[Ledger]) -> float:
-    """The deltas of all parts; of a pure part that of its samplers, unless all are pure."""
+    """The sum of the parts' deltas; a pure part counts with its samplers', unless all are pure."""
     if all(part.delta == 0 for part in parts):
         return 0.0
     return math.fsum(part.delta or part.sampler_delta for part in parts)
@@ -539,12 +546,12 @@ def total_delta(parts: Sequence[Ledger]) -> float:
 
 
 def to_json(ledger: Ledger) -> dict[str, Any]:
-    """The ledger as JSON content, from which `from_json` makes it again.
+    """The ledger as JSON content, which `from_json` reads.
 
-    The content also has three totals that `from_json` does not read, for whoever reads a file.
+    The content also has three totals for people who read a file; `from_json` ignores them.
     """
     totals = {name: getattr(ledger, name) for name in ("epsilon", "sampler_delta", "exact")}
-    return replace_words({**totals, **msgspec.to_builtins(ledger)}, math.inf, "inf")
+    return replace_entries({**totals, **msgspec.to_builtins(ledger)}, math.inf, "inf")
 
 
 def from_json(content: Mapping[str, Any]) -> Ledger:
@@ -553,14 +560,14 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
     Raises:
         ValueError: for content that is no ledger, with the place and without the value.
     """
-    return decode(Ledger, replace_words(content, "inf", math.inf), "the ledger")
+    return decode(Ledger, replace_entries(content, "inf", math.inf), "the ledger")
 
 
 # Print.
 
 
 def rows_per_user_words(max_rows_per_user: int, *, limited: bool) -> list[str]:
-    """What a ledger says about people who have several rows; no words where each has one row."""
+    """The lines of text on people who have several rows; none where each person has one row."""
     if limited:
         return [
             "users: all rows with one id together, however many; the first of them that have a "
@@ -575,7 +582,7 @@ def rows_per_user_words(max_rows_per_user: int, *, limited: bool) -> list[str]:
 
 
 def _line_cells(line: Line) -> tuple[str, ...]:
-    """The cells of a line in the printed ledger, in the order of `_HEAD`."""
+    """The cells of a line in the printed ledger, in the order of `_COLUMN_TITLES`."""
     return (
         *(line.site, line.mechanism, line.releases, str(line.count)),
         "" if line.moved is None else f"{line.scale:.4g}",
@@ -587,6 +594,20 @@ def _line_cells(line: Line) -> tuple[str, ...]:
     )
 
 
+def _dp_event_of_line(line: Line, *, as_zcdp: bool) -> DpEvent:
+    """One payment of a line as an event of dp_accounting; of zCDP, unless it is Gaussian."""
+    from dp_accounting import dp_event
+
+    if math.isinf(line.rho):
+        return dp_event.NonPrivateDpEvent()
+    if line.gaussian:
+        return dp_event.GaussianDpEvent(1 / line.mu)
+    if as_zcdp:
+        return dp_event.ZCDpEvent(line.rho)
+    # One integer that takes the whole change is the worst case (docs/privacy.md, 16).
+    return dp_event.DiscreteLaplaceDpEvent(1 / line.scale, math.ceil(line.sensitivity))
+
+
 def align_columns(rows: Sequence[Sequence[str]]) -> str:
     """The text of a table: one line for each row, with aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -596,8 +617,8 @@ def align_columns(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _choice_words(choice: Choice, run_cost_words: str) -> list[str]:
-    """What a choice is made of, and what one run of it costs."""
+def _selection_rule_words(choice: Choice, run_cost_words: str) -> list[str]:
+    """The lines of text on how a choice selects its release, and on the cost of one run."""
     costly_parts = "the dearer of fit and score" if choice.disjoint else "fit and score"
     law = {0.0: "logarithmic", 1.0: "geometric"}.get(choice.eta, "negative binomial")
     return [
@@ -608,8 +629,8 @@ def _choice_words(choice: Choice, run_cost_words: str) -> list[str]:
     ]
 
 
-def _part_words(number: int, part: Ledger) -> str:
-    """One release of a sum in one line."""
+def _release_words(number: int, part: Ledger) -> str:
+    """The line of text on one release of a sum."""
     words = f"release {number}: epsilon = {part.epsilon:.6g}"
     if part.delta:
         words += f", delta = {part.delta:g}"

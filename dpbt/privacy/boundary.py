@@ -23,15 +23,10 @@ So an audit exercises the very code that ran. What the program returns is ignore
 """
 
 import dataclasses
-import dis
 import functools
-import hashlib
 import itertools
-import sys
-import types
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from enum import Enum
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -44,39 +39,46 @@ from dpbt.privacy.keys import research_key
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
 from dpbt.public_types import redacted_repr
 from dpbt.types import (
+    BINARY,
     Array,
+    Assumptions,
     Epilogue,
     Given,
     Hypothesis,
-    HypothesisClass,
+    HypothesisKind,
     Noise,
     Params,
+    Partition,
     Program,
     Prologue,
     Public,
     Relation,
     Release,
-    Traits,
+    Response,
+    Round,
     View,
     WeakLearner,
+    as_relation,
 )
-from dpbt.types import as_relation as to_relation
 
 
-class Total(NamedTuple):
+@dataclasses.dataclass(frozen=True, repr=False)
+class Total:
     """A statistic that is a sum over rows, and then a public map of the sum.
 
     Attributes:
         parts: i32[...], or a pytree of such arrays: the sum over the rows of a table.
-        after: (sum over all rows, *told) -> the value that is drawn. In memory the sum is i32. Of a
-            table in parts it is of whole numbers in float64, within `variates.double_precision`.
+        after: (sum over all rows, *public) -> the value that is drawn. In memory the sum is i32.
+            Of a table in parts it is of whole numbers in float64, within
+            `variates.double_precision`.
             It is one function, and not a new one in each call, as programs are compiled for it.
-        told: arrays that `after` reads, or None; public, as they follow from earlier releases.
+        public: what else `after` reads: arrays, or None, that are public because they follow from
+            earlier releases.
     """
 
     parts: Any
     after: Callable[..., Any] = lambda total: total
-    told: tuple[Any, ...] = ()
+    public: tuple[Any, ...] = dataclasses.field(default=(), kw_only=True)
 
     __repr__ = redacted_repr
 
@@ -87,32 +89,32 @@ def is_static(number: Any) -> bool:
 
 
 @jax.tree_util.register_pytree_node_class
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class DrawSpec:
     """What a program asks `draw` for: a request, or without its private value a description.
 
-    In JAX it is a tree of what follows from traced numbers: `scale`, `most` and `told`, unless they
-    are `is_static`. All else is static.
+    In JAX it is a tree of what follows from traced numbers: `scale`, `max_sensitivity` and
+    `public`, unless they are `is_static`. All else is static.
 
     Attributes:
         site, mechanism, moves, theorem, count, releases, unit: as `Draw` has them.
-        parts: the private sum over rows, or the value where it is no `Total`. A description has the
+        total: the private sum over rows, or the value where it is no `Total`. A description has the
             shapes of it.
         after: from the sum over all rows to the value that is drawn; None if it is no `Total`.
-        told: what `after` reads, as `Total` has it.
+        public: what else `after` reads, as `Total` has it.
         scale: the scale that the mechanism is given.
-        most: the largest sensitivity, in the norm of the mechanism; public, and no release moves
-            it.
+        max_sensitivity: the largest sensitivity, in the norm of the mechanism; public, and no
+            release moves it.
         own_scale: whether it has a scale of its own, and the budget has no multiplier for it.
     """
 
     site: str
     mechanism: Mechanism
-    parts: Any
+    total: Any
     after: Callable[..., Any] | None
-    told: tuple[Any, ...]
+    public: tuple[Any, ...]
     scale: Any
-    most: Any
+    max_sensitivity: Any
     moves: int | None
     theorem: str
     count: int
@@ -125,7 +127,9 @@ class DrawSpec:
     def tree_flatten(self) -> tuple[tuple[dict[str, Any]], tuple[Any, ...]]:
         """What is traced, and what is static."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        names = [name for name in ("scale", "most", "told") if not is_static(fields[name])]
+        names = [
+            name for name in ("scale", "max_sensitivity", "public") if not is_static(fields[name])
+        ]
         traced = {name: fields.pop(name) for name in names}
         return (traced,), tuple(fields.items())
 
@@ -137,20 +141,20 @@ class DrawSpec:
     @property
     def value(self) -> Value:
         """The private value of the draw, of the rows of this table."""
-        return self.parts if self.after is None else self.after(self.parts, *self.told)
+        return self.total if self.after is None else self.after(self.total, *self.public)
 
     @functools.cached_property
     def output(self) -> jax.ShapeDtypeStruct:
         """The shape and the type of what is drawn."""
-        key, value = research_key(0), self.parts
+        key, value = research_key(0), self.total
         if self.after is not None:
-            value = jax.eval_shape(self.after, value, *self.told)
+            value = jax.eval_shape(self.after, value, *self.public)
         return jax.eval_shape(self.mechanism.sample, key, value, jnp.float32(1))
 
     @property
     def for_places(self) -> bool:
         """Whether it is for places of the table, and reads no row."""
-        return self.mechanism.at is not None and not self.mechanism.price.reads_rows
+        return self.mechanism.sample_places is not None and not self.mechanism.price.reads_rows
 
 
 def _hash_site(site: str) -> int:
@@ -259,10 +263,22 @@ class Draw:
         own_scale = scale is not None
         if scale is None:
             scale = jnp.asarray(sensitivity, jnp.float32)  # `run` multiplies it
-        most = sensitivity if at_most is None else at_most
-        total = value if isinstance(value, Total) else (value, None, ())
-        words = theorem, count, releases or site, unit
-        spec = DrawSpec(site, mechanism, *total, scale, most, moves, *words, own_scale)
+        is_total = isinstance(value, Total)
+        spec = DrawSpec(
+            site=site,
+            mechanism=mechanism,
+            total=value.parts if is_total else value,
+            after=value.after if is_total else None,
+            public=value.public if is_total else (),
+            scale=scale,
+            max_sensitivity=sensitivity if at_most is None else at_most,
+            moves=moves,
+            theorem=theorem,
+            count=count,
+            releases=releases or site,
+            unit=unit,
+            own_scale=own_scale,
+        )
         return self.answer(spec)
 
 
@@ -328,7 +344,7 @@ def check_as_priced(asked: Mapping[str, DrawSpec], priced: Sequence[PricedDraw])
         for name in _COMPARED:
             if getattr(ask, name) != getattr(draw.spec, name):
                 raise _difference_error(draw.spec.site, name)
-        for name, words in (("most", "sensitivity"), ("scale", "scale")):
+        for name, words in (("max_sensitivity", "sensitivity"), ("scale", "scale")):
             now, then = getattr(ask, name), getattr(draw.spec, name)
             if is_static(now) and is_static(then) and not np.array_equal(now, then, equal_nan=True):
                 raise _difference_error(draw.spec.site, words)
@@ -381,7 +397,7 @@ def run_apart_from_public(
         def noted(ask: DrawSpec) -> Array:
             site = ask.site
             asked[site] = ask
-            numbers[site] = jnp.asarray(ask.most), jnp.asarray(ask.scale)
+            numbers[site] = jnp.asarray(ask.max_sensitivity), jnp.asarray(ask.scale)
             outputs[site], kept[site] = answer(ask)
             return outputs[site]
 
@@ -545,10 +561,10 @@ def describe(
     def answer(ask: DrawSpec) -> Array:
         numbers = {
             name: number if is_static(number) else jnp.asarray(number, jnp.float32)
-            for name, number in (("scale", ask.scale), ("most", ask.most))
+            for name, number in (("scale", ask.scale), ("max_sensitivity", ask.max_sensitivity))
         }
-        shapes = jax.eval_shape(lambda: ask.parts)
-        found[ask.site] = dataclasses.replace(ask, parts=shapes, **numbers)
+        shapes = jax.eval_shape(lambda: ask.total)
+        found[ask.site] = dataclasses.replace(ask, total=shapes, **numbers)
         return known.get(ask.site, jnp.zeros_like(ask.output))
 
     run(program, answer, view)
@@ -605,170 +621,92 @@ def sums(
                 "read in parts has one draw for all of them; draw it by mechanisms.assignment"
             )
         if ask.for_places:
-            assert ask.mechanism.at is not None
+            assert ask.mechanism.sample_places is not None
             own = site_key(given.key, ask.site)
-            return ask.mechanism.at(own, ask.value, ask.scale, given.place), None
+            return ask.mechanism.sample_places(own, ask.value, ask.scale, given.place), None
         output = given.sites.get(ask.site, jnp.zeros_like(ask.output))
-        return output, ask.parts if ask.site in wanted else None
+        return output, ask.total if ask.site in wanted else None
 
     found = run_apart_from_public(program, answer, view, priced, released_here=False)
     return {site: found[site] for site in wanted}
 
 
 def weak_learner(
+    *,
+    name: str,
+    config: Hashable = None,
     program: Program,
     hypothesis: Callable[[Release, Params, Public], Hypothesis],
+    kind: HypothesisKind,
     fractions: Mapping[str, float],
-    hypotheses: HypothesisClass,
     relation: str | Relation | None,
-    *,
-    params: Callable[[Mapping[str, Numbers], Public], Params] | None = None,
+    make_params: Callable[[Mapping[str, Numbers], Public], Params] | None = None,
+    response: Response = BINARY,
+    partition: Partition | None = None,
     prologue: Prologue | None = None,
     epilogue: Epilogue | None = None,
-    tag: str | None = None,
-    **traits: Any,
+    optimizer: Callable[[Params], Any] | None = None,
+    coupled: bool = False,
+    total_weight: bool = False,
+    unprotected: tuple[str, ...] = (),
+    withheld: tuple[str, ...] = (),
+    work_bytes: Callable[[Any], tuple[int, int]] | None = None,
 ) -> WeakLearner:
     """The weak learner of a private program.
 
     Args:
+        name: of the algorithm. Two learners that differ must differ in name or config.
+        config: its static choices, hashable, such as a frozen dataclass; None if it has none.
         program: (draw, table, weights, params, public); every output of a private statistic goes
             through `draw`.
         hypothesis: (release, params, public) -> a hypothesis; it never sees private data.
+        kind: the kind of the hypotheses: `trees.TREES`, or one of your own.
         fractions: the fraction of the budget of each site, of those of the prologue and of the
             epilogue, too. They add up to at most 1. The sites "leaf_0", "leaf_1" share that of
             "leaf".
-        hypotheses: the class of the hypotheses: `trees.TREES`, or one of your own.
         relation: the neighbouring relation that the sensitivities of its draws hold under; None if
             they hold under both.
-        params: (noise multipliers by site, public) -> the learner's numbers, whose `noise` has the
-            multipliers. `types.Noise` by default, which holds nothing else.
+        make_params: (noise multipliers by site, public) -> the learner's numbers, whose `noise` has
+            the multipliers. `types.Noise` by default, which holds nothing else.
+        response: what it predicts of a row.
+        partition: how what is public in a round parts the rows, if anything does.
         prologue: what is done once before the first round.
-        epilogue: what is done once after the last round. The class of the hypotheses must say how
+        epilogue: what is done once after the last round. The kind of the hypotheses must say how
             they are scaled.
-        tag: names the learner and every static part of it. Two learners whose draws differ under
-            one budget must have two tags. The default is made of the program, the hypothesis, its
-            class, the prologue and the epilogue: their names, code, defaults, what they close over
-            and the globals that they read. Declare a tag where these are not plain values,
-            arrays and functions.
-        traits: the other fields of `Traits` by name, such as `coupled` and `unprotected`.
+        optimizer: (params) -> an `optax.GradientTransformation` of hypotheses, as for momentum.
+        coupled: whether the sensitivities hold where the weights of all rows depend on each other.
+        total_weight: whether they assume a total weight, as `Assumptions` says.
+        unprotected: what the program reads of the rows without a mechanism.
+        withheld: the sites that `fit` leaves out of the model.
+        work_bytes: how much memory a round takes, as `WeakLearner` says.
 
     Raises:
-        ValueError: for an epilogue without hypotheses that can be scaled, and as `code_tag`.
+        ValueError: for an epilogue without hypotheses that can be scaled, for a kind without
+            training, and for a config whose text does not say what it is.
     """
-    if epilogue is not None and hypotheses.scaled is None:
-        raise ValueError("an epilogue needs hypotheses that can be scaled: declare scaled=")
-    if tag is None:
-        tag = code_tag(program, hypothesis, hypotheses, prologue, epilogue, traits.get("optimizer"))
-    under = None if relation is None else to_relation(relation)
     return WeakLearner(
-        program,
-        hypothesis,
-        hypotheses,
+        name=name,
+        config=config,
+        round=Round(program=program, hypothesis=hypothesis),
+        kind=kind,
         fractions=tuple(fractions.items()),
-        params=params or _noise_alone,
-        traits=Traits(tag, under, **traits),
+        make_params=make_params or _noise_alone,
+        assumptions=Assumptions(
+            relation=None if relation is None else as_relation(relation),
+            coupled=coupled,
+            total_weight=total_weight,
+        ),
+        response=response,
+        partition=partition,
         prologue=prologue,
         epilogue=epilogue,
+        optimizer=optimizer,
+        unprotected=unprotected,
+        withheld=withheld,
+        work_bytes=work_bytes,
     )
 
 
 def _noise_alone(noise: Mapping[str, Numbers], public: Public) -> Noise:
     """The numbers of a learner that has no others than its noise."""
     return Noise(dict(noise))
-
-
-def code_tag(program: Callable[..., object], *parts: object) -> str:
-    """A tag for a learner that declares none: names, code, defaults, and what the code reads.
-
-    That is what functions close over, and the globals of modules outside of dpbt that they name.
-
-    Args:
-        program: the program of a round, which names the learner.
-        parts: other functions, or tuples of them, that the values of its draws follow from.
-
-    Raises:
-        ValueError: if the code depends on an object whose content cannot be read. Two learners that
-            differ in it could have one tag.
-    """
-    try:
-        contents = repr(_content((program, *parts)))
-    except TypeError as error:
-        raise ValueError(
-            f"a weak learner needs a tag: its code depends on a {error}, whose content cannot be "
-            "read; declare tag=, a text that names the learner and every static part of it"
-        ) from None
-    digest = hashlib.sha256(contents.encode()).hexdigest()[:16]
-    return f"{program.__module__}.{program.__qualname__} {digest}"
-
-
-_PLAIN = str | bytes | int | float | complex | Enum | None | types.EllipsisType
-_FUNCTION = types.FunctionType | types.BuiltinFunctionType
-_LIBRARIES = {"jax", "jaxlib", "numpy", "optax", "scipy", *sys.stdlib_module_names}
-
-
-def _is_plain(kind: type) -> bool:
-    """Whether a container is one of Python, of a library, or a tuple with names and no methods."""
-    if kind.__module__.split(".")[0] in {"builtins", "dpbt", *_LIBRARIES}:
-        return True
-    own = {n for n, held in vars(kind).items() if callable(held) or isinstance(held, property)}
-    return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and own <= _OF_NAMED
-
-
-_OF_NAMED = {n for n, held in vars(NamedTuple("_Bare", [])).items() if callable(held)}
-"""The methods that every tuple with names has."""
-
-
-def _content(value: Any, within: tuple[object, ...] = ()) -> object:
-    """The content of a value, which stands within these functions."""
-    name = type(value).__name__
-    if not isinstance(value, types.FunctionType):
-        value = getattr(value, "__wrapped__", value)  # as of a function that JAX compiles
-    if isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, np.generic | np.ndarray | jax.Array):
-        if value.dtype == object:
-            raise TypeError(f"{name} of objects")
-        return {name: [str(value.dtype), np.shape(value), np.asarray(value).tobytes()]}
-    if isinstance(value, tuple | list | frozenset | dict):
-        if not _is_plain(type(value)):
-            raise TypeError(name)  # it has methods of its own
-        parts = list(value.items() if isinstance(value, dict) else value)
-        parts = sorted(parts, key=repr) if isinstance(value, frozenset) else parts
-        return {name: [_content(part, within) for part in parts]}
-    if isinstance(value, functools.partial):
-        return {name: _content((value.func, value.args, value.keywords), within)}
-    if isinstance(value, types.CodeType):
-        return {name: [value.co_code, value.co_names, _content(value.co_consts, within)]}
-
-    module = isinstance(value, types.ModuleType)
-    where = str(value.__name__ if module else getattr(value, "__module__", ""))
-    written = getattr(value, "__globals__", {}).get("__name__", where)  # whatever it wraps
-    home, closed_over = str(written).split(".")[0], getattr(value, "__closure__", None)
-    inside = isinstance(value, _FUNCTION) and home != "dpbt" and not closed_over
-    by_name = inside or module or isinstance(value, type)
-    if (by_name and home in {"dpbt", *_LIBRARIES}) or any(value is each for each in within):
-        return {name: [where, getattr(value, "__qualname__", "")]}
-    if not isinstance(value, types.FunctionType):
-        raise TypeError(name)
-    closed = tuple(cell.cell_contents for cell in value.__closure__ or ())
-    around = {} if home in {"dpbt", *_LIBRARIES} else value.__globals__
-    read = {each: around[each] for each in _globals(value.__code__) if each in around}
-    parts = value.__module__, value.__qualname__, value.__code__, value.__defaults__
-    own = {each: held for each, held in vars(value).items() if each != "__wrapped__"}
-    more = (own,) if own and home not in {"dpbt", *_LIBRARIES} else ()
-    return {name: _content((*parts, value.__kwdefaults__, closed, read, *more), (*within, value))}
-
-
-_READS_GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
-"""What reads a global, the latter two in the body of a class."""
-
-
-def _globals(code: types.CodeType) -> list[str]:
-    """The globals that a code reads, those of the functions within it, too."""
-    steps = [*dis.get_instructions(code)]
-    for step in steps:
-        if step.opname == "IMPORT_NAME" and step.argval.split(".")[0] not in {"dpbt", *_LIBRARIES}:
-            raise TypeError(f"module {step.argval}, which a function imports")
-    own = {step.argval for step in steps if step.opname in _READS_GLOBALS}
-    inner = (_globals(part) for part in code.co_consts if isinstance(part, types.CodeType))
-    return sorted(own.union(*inner))

@@ -1,14 +1,14 @@
-"""Lower bounds on what a learner spends, from runs on a table and on a neighbour.
+"""Lower bounds on the epsilon and mu of a learner, from runs on a table and on a neighbour.
 
-A run is given a score, and a test says "the table" where the score is above a threshold. Let p be
+Each run has a score, and a test says "the table" where the score is above a threshold. Let p be
 the chance of that on the table and q on the neighbour. A learner that is (epsilon, delta)-DP has
 p <= e^epsilon q + delta, and one that is mu-GDP has Phi^-1(p) - Phi^-1(q) <= mu. So confidence
-intervals of p and q bound epsilon and mu from below. The threshold is chosen on one half of the
-runs, and the intervals are of the other half.
+intervals of p and q bound epsilon and mu from below. One half of the runs chooses the threshold,
+and the intervals are of the other half.
 
 Where the score is the exact log ratio L of the likelihoods, q is the mean of e^-L over the runs on
-the table whose score is above t. So q <= e^-t p, which tells rare events that no run shows. Epsilon
-then needs no threshold: the mean of max(0, 1 - e^(epsilon - L)) is delta at most
+the table whose score is above t. So q <= e^-t p, which bounds the chance of rare events that no run
+shows. Epsilon then needs no threshold: the mean of max(0, 1 - e^(epsilon - L)) is at most delta
 (`epsilon_bound_by_bets`).
 """
 
@@ -23,27 +23,28 @@ from scipy import special
 from dpbt.privacy.conversions import bisect_from_zero
 
 CONFIDENCE = 0.95
-"""With which a bound holds by default."""
+"""The confidence of a bound by default."""
 
 LARGE = 1e6
-"""A log ratio of likelihoods beyond it is that of an event that one of the tables cannot cause."""
+"""A larger log ratio of likelihoods belongs to an event that one of the tables cannot cause."""
 
 
 class Bound(NamedTuple):
-    """What an audit found; a function of the tables it ran on.
+    """The result of an audit; a function of the tables that it ran on.
 
     Attributes:
         level: "exact", "grey box", "black box" or "one run".
         claim: (epsilon, delta) that the learner states.
-        epsilon: a lower bound on its epsilon at the claim's delta; 0 if nothing was found.
+        epsilon: a lower bound on its epsilon at the claim's delta; 0 if the runs refute nothing.
         mu: a lower bound on the mu of its Gaussian differential privacy.
-        confidence: with which each of the two holds.
-        runs: how many runs of the learner it is from, on both tables together.
-        where: what told the tables apart.
-        curve: f64[K, 2], points (q, p) of tests, with q from above and p from below, each with the
-            confidence. Empty for one run.
+        confidence: of each of the two bounds.
+        runs: the number of runs of the learner, on both tables together.
+        where: the place of the output that distinguished the tables.
+        curve: f64[K, 2], points (q, p) of tests, with upper bounds on q and lower bounds on p, each
+            with the confidence. Empty for one run.
         certain: whether epsilon is a certificate: the log ratio of the likelihoods of an output.
-        uncompared: what the audit could not compare, and so says nothing about; empty if nothing.
+        uncompared: what the audit could not compare, in words, so that the bound does not cover it;
+            empty if nothing.
     """
 
     level: str
@@ -64,12 +65,14 @@ class Bound(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What was found beside the claim, in a sentence."""
-        sure = "for certain" if self.certain else f"with {100 * self.confidence:g} % confidence"
+        """The bound beside the claim, in a sentence."""
+        certainty = (
+            "for certain" if self.certain else f"with {100 * self.confidence:g} % confidence"
+        )
         runs = "1 run" if self.runs == 1 else f"{self.runs:,} runs"
         verdict = "THE CLAIM IS FALSE" if self.broken else "nothing against the claim"
         return (
-            f"{self.level}, {runs}: epsilon is at least {self.epsilon:.3g} {sure}, where "
+            f"{self.level}, {runs}: epsilon is at least {self.epsilon:.3g} {certainty}, where "
             f"{self.claim[0]:.6g} is claimed at delta = {self.claim[1]:g}: {verdict}."
             + (f" NOT COMPARED: {self.uncompared}." if self.uncompared else "")
         )
@@ -79,18 +82,34 @@ class Bound(NamedTuple):
         return f"{self.words}\n{mu}; found at {self.where}."
 
 
-def chance_bounds(
-    successes: np.ndarray, runs: int, confidence: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """(lower, upper) bounds on a chance, each with a confidence (Clopper and Pearson)."""
-    k, miss = np.asarray(successes, float), 1 - confidence
-    lower = np.where(k > 0, special.betaincinv(k, runs - k + 1, miss), 0.0)
-    upper = np.where(k < runs, special.betaincinv(k + 1, runs - k, 1 - miss), 1.0)
-    return lower, upper
+class ChanceBounds(NamedTuple):
+    """Bounds on chances, each of which holds with the confidence.
+
+    Attributes:
+        lower: f64[...].
+        upper: f64[...].
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+def chance_bounds(successes: np.ndarray, *, runs: int, confidence: float) -> ChanceBounds:
+    """Bounds on the chances of events (Clopper and Pearson).
+
+    Args:
+        successes: [...], in how many runs each event took place.
+        runs: how many runs there were.
+        confidence: of each of the two bounds, in (0, 1).
+    """
+    k, failure_probability = np.asarray(successes, float), 1 - confidence
+    lower = special.betaincinv(k, runs - k + 1, failure_probability)
+    upper = special.betaincinv(k + 1, runs - k, 1 - failure_probability)
+    return ChanceBounds(lower=np.where(k > 0, lower, 0.0), upper=np.where(k < runs, upper, 1.0))
 
 
 class ThresholdChances(NamedTuple):
-    """Bounds on the chances of tests, each of which says "the table".
+    """Bounds on the chances with which tests say "the table".
 
     Attributes:
         q: f64[K], upper bounds on the chance on the neighbour.
@@ -119,36 +138,38 @@ def _threshold_tests(
     scores: "RunScores", thresholds: np.ndarray, *, confidence: float, exact: bool
 ) -> ThresholdChances:
     """The chances of the tests "a score above t" for each of the thresholds."""
-    above_here = np.sum(scores.here[:, None] > thresholds, axis=0)
-    above_there = np.sum(scores.there[:, None] > thresholds, axis=0)
-    p_lower, p_upper = chance_bounds(above_here, len(scores.here), confidence)
-    _, q_upper = chance_bounds(above_there, len(scores.there), confidence)
+    num_above_on_table = np.sum(scores.on_table[:, None] > thresholds, axis=0)
+    num_above_on_neighbour = np.sum(scores.on_neighbour[:, None] > thresholds, axis=0)
+    p = chance_bounds(num_above_on_table, runs=len(scores.on_table), confidence=confidence)
+    q = chance_bounds(num_above_on_neighbour, runs=len(scores.on_neighbour), confidence=confidence)
+    q_upper = q.upper
     if exact:
-        ratio = np.exp(np.clip(-thresholds, -700, 0))  # more would underflow
+        ratio = np.exp(np.clip(-thresholds, -700, 0))  # beyond -700 the result would underflow
         ratio = np.where(thresholds < LARGE / 2, ratio, 0.0)
-        q_upper = np.minimum(q_upper, ratio * p_upper)
-    return ThresholdChances(q=q_upper, p=p_lower)
+        q_upper = np.minimum(q_upper, ratio * p.upper)
+    return ThresholdChances(q=q_upper, p=p.lower)
 
 
 _STAKES = np.geomspace(1e-4, 0.999, 20)
 """Shares of one's wealth that a bet may cost."""
 
 
-def epsilon_bound_by_bets(losses: np.ndarray, *, delta: float, miss: float) -> float:
-    """The largest epsilon that exact losses refute at this delta; infinite if all are.
+def epsilon_bound_by_bets(losses: np.ndarray, *, delta: float, failure_probability: float) -> float:
+    """The largest epsilon that exact losses refute at this delta; infinite if they refute all.
 
     Let L be the log ratio of the likelihoods of a run on the table. If the learner is
     (epsilon, delta)-DP, x = max(0, 1 - e^(epsilon - L)) has a mean of delta at most: the mean is
-    the hockey-stick divergence. So who stakes a share s has the product of 1 + s (x / delta - 1)
-    over the runs, whose mean is at most 1. The same holds for the mean over several s. It exceeds
-    1 / miss with a chance of at most miss (Markov), and then epsilon is refuted. As x falls in
-    epsilon, one above the truth is refuted only if the truth is, so the search costs nothing.
-    (Waudby-Smith & Ramdas, 2024, bound means of numbers in [0, 1] by such bets.)
+    the hockey-stick divergence. So whoever stakes a share s ends with the product of
+    1 + s (x / delta - 1) over the runs, whose mean is at most 1. The same holds for the mean over
+    several s. It exceeds 1 / failure_probability with a chance of at most failure_probability
+    (Markov), and then epsilon is refuted. As x falls in epsilon, an epsilon above the truth is
+    refuted only if the truth is, so the search costs nothing. (Waudby-Smith & Ramdas, 2024, bound
+    means of numbers in [0, 1] by such bets.)
 
     Args:
-        losses: f64[R], L of independent runs on the table.
+        losses: [R], floats, L of independent runs on the table.
         delta: of the claim, above 0.
-        miss: one less the confidence.
+        failure_probability: 1 minus the confidence.
     """
 
     def is_refuted(epsilon: float) -> bool:
@@ -156,46 +177,49 @@ def epsilon_bound_by_bets(losses: np.ndarray, *, delta: float, miss: float) -> f
         log_wealth = np.sum(np.log1p(_STAKES[:, None] * (x / delta - 1)), axis=1)
         log_wealth += (len(losses) - len(x)) * np.log1p(-_STAKES)
         total_log_wealth: Any = special.logsumexp(log_wealth)
-        return bool(total_log_wealth >= math.log(len(_STAKES) / miss))
+        return bool(total_log_wealth >= math.log(len(_STAKES) / failure_probability))
 
     return math.inf if is_refuted(LARGE / 2) else _largest_refuted(is_refuted, LARGE)
 
 
 def _largest_refuted(is_refuted: Callable[[float], bool], max_number: float) -> float:
-    """The largest number that is refuted, if all below it are; 0 if none is."""
+    """The largest refuted number, where all numbers below it are refuted; 0 if none is."""
     if not is_refuted(0.0):
         return 0.0
-    return bisect_from_zero(is_refuted, num_halvings=40, max_number=max_number)[0]
+    return bisect_from_zero(is_refuted, num_halvings=40, max_number=max_number).low
 
 
 class RunScores(NamedTuple):
     """Scores of runs.
 
     Attributes:
-        here: f64[R], of runs on the table. Infinite ones are large.
-        there: f64[S], of runs on the neighbour.
+        on_table: f64[R], of runs on the table. Infinite scores count as +-`LARGE`.
+        on_neighbour: f64[S], of runs on the neighbour.
     """
 
-    here: np.ndarray
-    there: np.ndarray
+    on_table: np.ndarray
+    on_neighbour: np.ndarray
 
     def halves(self) -> tuple["RunScores", "RunScores"]:
         """The first half of the runs, and the rest."""
-        half_here, half_there = len(self.here) // 2, len(self.there) // 2
-        first = RunScores(here=self.here[:half_here], there=self.there[:half_there])
-        return first, RunScores(here=self.here[half_here:], there=self.there[half_there:])
+        on_table, on_neighbour = (np.split(scores, [len(scores) // 2]) for scores in self)
+        first, rest = zip(on_table, on_neighbour, strict=True)
+        return RunScores(*first), RunScores(*rest)
 
     def directed(self, sign: int) -> "RunScores":
-        """Scores for one of the two directions, in which either table is the first one.
+        """The scores as they are for sign 1; for sign -1 the two tables exchange their roles.
 
-        They are larger on the first of the tables. ValueError for a score that is not a number.
+        Scores are negated with the exchange, so that they are larger on the first of the tables.
+
+        Raises:
+            ValueError: for a score that is not a number.
         """
-        if np.isnan(self.here).any() or np.isnan(self.there).any():
+        if np.isnan(self.on_table).any() or np.isnan(self.on_neighbour).any():
             raise ValueError("a score is not a number")
-        here, there = (np.clip(sign * scores, -LARGE, LARGE) for scores in self)
+        on_table, on_neighbour = (np.clip(sign * scores, -LARGE, LARGE) for scores in self)
         if sign > 0:
-            return RunScores(here=here, there=there)
-        return RunScores(here=there, there=here)
+            return RunScores(on_table=on_table, on_neighbour=on_neighbour)
+        return RunScores(on_table=on_neighbour, on_neighbour=on_table)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,18 +245,18 @@ def lower_bounds(
     confidence: float,
     exact: bool = False,
 ) -> LowerBounds:
-    """Bounds on what a learner spends, from the scores of runs on a table and on a neighbour.
+    """Bounds on epsilon and mu, from the scores of runs on a table and on a neighbour.
 
-    Both directions are tested. Each of the two bounds holds with the confidence: a direction has
-    half of what may fail, and so has each of its two chances. Exact scores have an epsilon of all
-    runs (`epsilon_bound_by_bets`), if delta is above 0.
+    Both directions are tested. Each of the two bounds holds with the confidence: each direction
+    gets half of the failure probability, and each of its two chances half of that. With exact
+    scores and a delta above 0, epsilon is bounded by all runs (`epsilon_bound_by_bets`).
 
     Args:
         choosing: scores that choose thresholds.
         testing: scores of other runs, which bound the chances.
         delta: of the claim.
         confidence: in (0, 1).
-        exact: whether scores are log ratios of the likelihoods, here over there.
+        exact: whether scores are log ratios of the likelihoods, on the table over on the neighbour.
     """
     directions = [
         _directed_lower_bounds(
@@ -254,24 +278,27 @@ def lower_bounds(
 def _directed_lower_bounds(
     choosing: RunScores, testing: RunScores, *, delta: float, confidence: float, exact: bool
 ) -> LowerBounds:
-    """The bounds of one direction, each with half of what may fail."""
-    quantiles = np.quantile(choosing.here, np.linspace(0, 1, 201)[:-1], method="nearest")
+    """The bounds of one direction, each with half of the failure probability."""
+    quantiles = np.quantile(choosing.on_table, np.linspace(0, 1, 201)[:-1], method="nearest")
     thresholds = np.unique(quantiles)
     thresholds = np.unique(np.concatenate([thresholds, np.nextafter(thresholds, -np.inf)]))
     options: dict[str, Any] = {"confidence": 1 - (1 - confidence) / 4, "exact": exact}
-    chosen = _threshold_tests(choosing, thresholds, **options)
-    tested = _threshold_tests(testing, thresholds, **options)
+    chances_to_choose = _threshold_tests(choosing, thresholds, **options)
+    chances = _threshold_tests(testing, thresholds, **options)
     if exact and delta > 0:
-        losses = np.concatenate([choosing.here, testing.here])
-        epsilon = epsilon_bound_by_bets(losses, delta=delta, miss=(1 - confidence) / 2)
+        losses = np.concatenate([choosing.on_table, testing.on_table])
+        epsilon = epsilon_bound_by_bets(
+            losses, delta=delta, failure_probability=(1 - confidence) / 2
+        )
     else:
-        epsilon = tested.min_epsilons(delta)[np.argmax(chosen.min_epsilons(delta))]
-    mu = tested.min_mus()[np.argmax(chosen.min_mus())]
-    return LowerBounds(epsilon=float(epsilon), mu=float(mu), curve=np.stack(tested, axis=1))
+        best = np.argmax(chances_to_choose.min_epsilons(delta))
+        epsilon = chances.min_epsilons(delta)[best]
+    mu = chances.min_mus()[np.argmax(chances_to_choose.min_mus())]
+    return LowerBounds(epsilon=float(epsilon), mu=float(mu), curve=np.stack(chances, axis=1))
 
 
 def one_run_epsilon_bound(
-    *, guesses: int, correct: int, canaries: int, delta: float, miss: float
+    *, guesses: int, correct: int, canaries: int, delta: float, failure_probability: float
 ) -> float:
     """The largest epsilon that so many correct guesses refute (Steinke et al. 2023, Theorem 5.2).
 
@@ -285,15 +312,15 @@ def one_run_epsilon_bound(
         correct: v.
         canaries: m.
         delta: of the claim.
-        miss: one less the confidence.
+        failure_probability: 1 minus the confidence.
     """
 
     def is_refuted(epsilon: float) -> bool:
-        right = 1 / (1 + math.exp(-epsilon))
+        success = 1 / (1 + math.exp(-epsilon))
         steps = np.arange(1, correct + 1)
-        tail = special.bdtrc(correct - 1, guesses, right)
-        more = special.bdtrc(correct - 1 - steps, guesses, right)
-        slack = np.max((more - tail) / steps) if correct else 0.0
-        return tail + 2 * canaries * delta * slack <= miss
+        tail = special.bdtrc(correct - 1, guesses, success)
+        longer_tails = special.bdtrc(correct - 1 - steps, guesses, success)
+        slack = np.max((longer_tails - tail) / steps) if correct else 0.0
+        return tail + 2 * canaries * delta * slack <= failure_probability
 
     return _largest_refuted(is_refuted, 64)

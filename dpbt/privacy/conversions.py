@@ -57,42 +57,66 @@ class SamplerCost:
 # Searches.
 
 
-def bisect(holds: Callable[[Any], Any], low: Any, high: Any, num_halvings: int) -> tuple[Any, Any]:
-    """(low, high) after so many halvings; `holds` stays true of low, and stays false of high."""
+class Bracket(NamedTuple):
+    """Two numbers, or arrays of them, around the point where a condition becomes false.
+
+    Attributes:
+        low: where the condition holds.
+        high: where it does not hold.
+    """
+
+    low: Any
+    high: Any
+
+
+def bisect(holds: Callable[[Any], Any], low: Any, high: Any, num_halvings: int) -> Bracket:
+    """The bracket from low to high after so many halvings.
+
+    Args:
+        holds: the condition: true up to some number, and false beyond it.
+        low: where the condition holds; a number or an array of numbers.
+        high: where it does not hold.
+        num_halvings: how often the bracket is halved.
+    """
     for _ in range(num_halvings):
         middle = (low + high) / 2
-        holds_there = holds(middle)
-        low, high = np.where(holds_there, middle, low), np.where(holds_there, high, middle)
-    return low, high
+        holds_at_middle = holds(middle)
+        low = np.where(holds_at_middle, middle, low)
+        high = np.where(holds_at_middle, high, middle)
+    return Bracket(low=low, high=high)
 
 
 def bisect_from_zero(
     holds: Callable[[float], Any], *, num_halvings: int, max_number: float = math.inf
-) -> tuple[float, float]:
-    """(low, high) around the number from which on `holds` is false; it must be true of 0.
+) -> Bracket:
+    """The bracket around the number from which on a condition is false, searched from 0 upwards.
 
-    Beyond `max_number` it is not looked for.
+    Args:
+        holds: the condition, which must hold at 0.
+        num_halvings: how often the bracket is halved.
+        max_number: the search goes no further than the first power of two from here on.
     """
     low, high = 0.0, 1.0
     while holds(high) and high < max_number:
         low, high = high, 2 * high
-    low, high = bisect(holds, low, high, num_halvings)
-    return float(low), float(high)
+    bracket = bisect(holds, low, high, num_halvings)
+    return Bracket(low=float(bracket.low), high=float(bracket.high))
 
 
 T = TypeVar("T")
 
 _COST_TOLERANCE = 1e-6
-"""How far below the largest cost a cost may be that `build_within_cost` takes as close to it."""
+"""A cost within this share below the largest cost is close to it for `build_within_cost`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Built(Generic[T]):
+class BuildResult(Generic[T]):
     """What `build_within_cost` returns.
 
     Attributes:
-        built: the dearest that costs no more than the largest cost; None if all cost more.
-        is_close: whether its cost is close to the largest cost, within a millionth of it.
+        built: what was built at the largest epsilon whose cost is at most the largest cost; None if
+            everything that was tried costs more.
+        is_close: whether its cost is within a millionth of the largest cost.
     """
 
     built: T | None
@@ -107,16 +131,16 @@ def build_within_cost(
     first_epsilon: float,
     cost_power: float,
     max_builds: int,
-) -> Built[T]:
-    """Build something for an epsilon at which it costs nearly, and at most, the largest cost.
+) -> BuildResult[T]:
+    """Search an epsilon for which what is built costs nearly, and at most, the largest cost.
 
     Args:
         build: (epsilon) -> what is built.
         cost_of: (what is built) -> its cost, which grows with epsilon.
-        max_cost: the largest cost.
-        first_epsilon: the epsilon that is tried first.
+        max_cost: the largest cost that is allowed.
+        first_epsilon: where the search begins.
         cost_power: p, where a cost is about proportional to epsilon^p.
-        max_builds: after how many builds the search ends.
+        max_builds: the search ends after so many builds.
     """
     low, epsilon, high = 0.0, first_epsilon, math.inf
     best: T | None = None
@@ -126,12 +150,12 @@ def build_within_cost(
         if cost <= max_cost:
             low, best = epsilon, built
             if cost >= max_cost * (1 - _COST_TOLERANCE):
-                return Built(built=built, is_close=True)
+                return BuildResult(built=built, is_close=True)
         else:
             high = epsilon
         epsilon *= (max_cost * (1 - _COST_TOLERANCE / 4) / cost) ** (1 / cost_power)
         epsilon = epsilon if low < epsilon < high else (low + high) / 2
-    return Built(built=best, is_close=False)
+    return BuildResult(built=best, is_close=False)
 
 
 # Compositions, and their epsilon at a delta.
@@ -153,27 +177,43 @@ def advanced_composition_epsilon(draws: Iterable[tuple[int, float]], delta: floa
     return math.sqrt(2 * math.log(1 / delta) * sum_of_squares) + bias
 
 
+class DrawGroup(NamedTuple):
+    """Draws of one cost.
+
+    Attributes:
+        num_draws: how many draws there are.
+        multiple: each of them costs so many times the epsilon that is searched.
+    """
+
+    num_draws: int
+    multiple: float
+
+
 @functools.cache
 def max_epsilon_per_draw(
-    total_epsilon: float, delta: float, parts: tuple[tuple[int, float], ...]
+    *, total_epsilon: float, delta: float, groups: tuple[DrawGroup, ...]
 ) -> float:
-    """The largest x for which all draws of all parts together cost at most the total epsilon.
+    """The largest x for which all draws together cost at most the total epsilon.
 
-    A part is a pair (count, multiple): `count` draws that cost `multiple` times x each. Draws
-    compose by basic composition, or by advanced composition at delta (as
+    Draws compose by basic composition, or by advanced composition at delta (as
     `advanced_composition_epsilon`; Asadi et al. (2022), Theorem 2.8), whichever allows more. The
-    result is cached, because a sweep asks for few distinct settings many times.
+    result is cached, because a sweep builds recipes of few distinct settings many times.
+
+    Args:
+        total_epsilon: of all draws, above 0.
+        delta: in (0, 1).
+        groups: draws that cost multiples of x.
     """
     if math.isinf(total_epsilon):
         return total_epsilon
 
     def is_within_total(epsilon: float) -> bool:
-        draws = [(count, multiple * float(epsilon)) for count, multiple in parts]
+        draws = [(group.num_draws, group.multiple * float(epsilon)) for group in groups]
         return advanced_composition_epsilon(draws, delta) <= total_epsilon
 
-    by_advanced, _ = bisect(is_within_total, 0.0, total_epsilon, 80)
-    by_basic = total_epsilon / math.fsum(count * multiple for count, multiple in parts)
-    return max(float(by_advanced), by_basic)
+    by_advanced = float(bisect(is_within_total, 0.0, total_epsilon, 80).low)
+    by_basic = total_epsilon / math.fsum(group.num_draws * group.multiple for group in groups)
+    return max(by_advanced, by_basic)
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -200,13 +240,13 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     def is_order_too_low(x: Any) -> Any:
         return rho * np.exp(2 * x) + np.log1p(np.exp(x)) <= log_inverse_delta
 
-    best_x = _bisect_order(is_order_too_low)
+    best_x = _search_order(is_order_too_low)
     return max(float((1 + np.exp(best_x)) * rho + _order_offset(best_x, log_inverse_delta)), 0.0)
 
 
-def _bisect_order(is_order_too_low: Callable[[Any], Any]) -> Any:
-    """X = log(alpha - 1) of the best Renyi order alpha."""
-    return bisect(is_order_too_low, -25.0, 25.0, 80)[0]
+def _search_order(is_order_too_low: Callable[[Any], Any]) -> Any:
+    """The x = log(alpha - 1) of the best Renyi order alpha."""
+    return bisect(is_order_too_low, -25.0, 25.0, 80).low
 
 
 def _order_offset(x: Any, log_inverse_delta: Any) -> Any:
@@ -285,8 +325,8 @@ def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     low, high = np.zeros(finite_epsilon.shape), np.ones(finite_epsilon.shape)
     while np.any(is_too_low := gdp_delta(finite_epsilon, high) < max_delta):
         high = np.where(is_too_low, 2 * high, high)
-    low, _ = bisect(lambda mu: gdp_delta(finite_epsilon, mu) <= max_delta, low, high, 80)
-    return np.where(np.isfinite(epsilon), low, epsilon)
+    max_mu = bisect(lambda mu: gdp_delta(finite_epsilon, mu) <= max_delta, low, high, 80).low
+    return np.where(np.isfinite(epsilon), max_mu, epsilon)
 
 
 def zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
@@ -318,10 +358,10 @@ class RhoAndOrder:
 
 
 def max_rho_and_order(epsilon: ArrayLike, delta: ArrayLike) -> RhoAndOrder:
-    """The largest rho, as `zcdp_rho`, and the Renyi order whose bound it is.
+    """The largest rho, as `zcdp_rho`, and the Renyi order that proves it.
 
-    Every order gives a bound that holds, rho = (epsilon - c(alpha)) / alpha, so the search need not
-    be exact, and the last factor is for rounding alone.
+    Every order proves a bound, rho = (epsilon - c(alpha)) / alpha, so the search need not be exact,
+    and the last factor is for rounding alone.
     """
     epsilon, delta = np.broadcast_arrays(
         check_interval("epsilon", epsilon, "(0, inf]"), check_interval("delta", delta, "(0, 1)")
@@ -334,7 +374,7 @@ def max_rho_and_order(epsilon: ArrayLike, delta: ArrayLike) -> RhoAndOrder:
         rho = (log_inverse_delta - np.log1p(np.exp(x))) * np.exp(-2 * x)
         return (1 + np.exp(x)) * rho + _order_offset(x, log_inverse_delta) > finite_epsilon
 
-    best_x = _bisect_order(is_order_too_low)
+    best_x = _search_order(is_order_too_low)
     alpha, offset = 1 + np.exp(best_x), _order_offset(best_x, log_inverse_delta)
     rho = np.maximum((finite_epsilon - offset) / alpha, 0.0) * (1 - 1e-11)
     return RhoAndOrder(rho=np.where(np.isfinite(epsilon), rho, epsilon), order=alpha)
@@ -359,8 +399,9 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     max_delta = delta * (1 - _GDP_SLACK / 2)
     if gdp_delta(0.0, mu) <= max_delta:
         return 0.0
-    _, high = bisect_from_zero(lambda epsilon: gdp_delta(epsilon, mu) > max_delta, num_halvings=60)
-    return high
+    return bisect_from_zero(
+        lambda epsilon: gdp_delta(epsilon, mu) > max_delta, num_halvings=60
+    ).high
 
 
 # The best of a random number of runs.
@@ -399,8 +440,8 @@ def run_count_law(mean: float, eta: float = 0.0) -> RunCount:
 
     Args:
         mean: E[K], at least 1.
-        eta: the shape, in -0.9..100. A smaller one costs less, and has more runs that are few and
-            more that are many.
+        eta: the shape, in -0.9..100. A smaller eta costs less, and makes both few runs and many
+            runs likelier.
 
     Raises:
         ValueError: for numbers outside these ranges. Also if gamma would be below `MIN_GAMMA`, as
@@ -422,7 +463,7 @@ def run_count_law(mean: float, eta: float = 0.0) -> RunCount:
     def is_mean_reached(log_gamma: float) -> bool:
         return RunCount(gamma=math.exp(log_gamma), eta=eta).mean >= mean
 
-    _, log_gamma = bisect(is_mean_reached, math.log(MIN_GAMMA), 0.0, 80)
+    log_gamma = bisect(is_mean_reached, math.log(MIN_GAMMA), 0.0, 80).high
     return RunCount(gamma=math.exp(log_gamma), eta=eta)
 
 
@@ -465,41 +506,45 @@ def best_run_gdp_epsilon(mu: float, delta: float, run_count: RunCount) -> float:
         return mu
     if run_count.gamma == 1:
         return gdp_epsilon(mu, delta)
-    return gdp_epsilon(mu, delta / run_count.mean) + (1 + run_count.eta) * max_log_event_ratio(
-        mu, run_count.gamma
-    )
+    log_ratio = max_log_event_ratio(mu, mixing=run_count.gamma)
+    return gdp_epsilon(mu, delta / run_count.mean) + (1 + run_count.eta) * log_ratio
 
 
 @functools.lru_cache(maxsize=4096)
-def max_log_event_ratio(mu: float, gamma: float) -> float:
+def max_log_event_ratio(mu: float, *, mixing: float) -> float:
     """An upper bound on log((gamma + (1 - gamma) t) / (gamma + (1 - gamma) s)) over events.
 
     s and t are the probabilities of one event on two neighbours, under mu-GDP: t is at most
     Phi(Phi^-1(s) + mu). On an interval of z = Phi^-1(s) the numerator is at most that of its right
     end, and the denominator at least that of its left end. Intervals are cut until this bound is
     within 1e-6 of a value that is attained.
+
+    Args:
+        mu: at least 0.
+        mixing: gamma, the weight of an event of probability 1, in (0, 1].
     """
     from scipy.special import ndtr
 
-    def log_mass(z: np.ndarray) -> np.ndarray:
-        return np.log(gamma + (1 - gamma) * ndtr(z))
+    def log_mixed_probability(z: np.ndarray) -> np.ndarray:
+        return np.log(mixing + (1 - mixing) * ndtr(z))
 
     edges = np.concatenate([[-np.inf], np.linspace(-40.0 - mu, 40.0, 4001), [np.inf]])
     low, high = edges[:-1], edges[1:]
-    upper_bound, attained = math.inf, 0.0
+    upper_bound, max_attained = math.inf, 0.0
     for _ in range(40):
-        bounds = log_mass(high + mu) - log_mass(low)
-        attained = max(attained, float(np.max(log_mass(low + mu) - log_mass(low))))
+        bounds = log_mixed_probability(high + mu) - log_mixed_probability(low)
+        attained = log_mixed_probability(low + mu) - log_mixed_probability(low)
+        max_attained = max(max_attained, float(np.max(attained)))
         upper_bound = float(np.max(bounds))
-        if upper_bound - attained < 1e-6:
+        if upper_bound - max_attained < 1e-6:
             break
         is_bounded = np.isfinite(low) & np.isfinite(high)
-        to_cut = (bounds > attained) & is_bounded
+        is_cut = (bounds > max_attained) & is_bounded
         bounds_of_ends = np.where(is_bounded, -np.inf, bounds)
-        if not np.any(to_cut) or np.max(bounds_of_ends) > attained:
+        if not np.any(is_cut) or np.max(bounds_of_ends) > max_attained:
             break
-        middle = (low[to_cut] + high[to_cut]) / 2
-        low, high = np.concatenate([low[to_cut], middle]), np.concatenate([middle, high[to_cut]])
+        middle = (low[is_cut] + high[is_cut]) / 2
+        low, high = np.concatenate([low[is_cut], middle]), np.concatenate([middle, high[is_cut]])
     return upper_bound + 1e-12
 
 
@@ -511,7 +556,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         gamma: of the law of the number of runs.
         eta: of the same law.
-        candidates: from how many a run takes one.
+        candidates: the number of candidates, of which each run takes one.
         disjoint: whether one row is read by the fit or by the score of a run, and never by both.
         gaussian: whether every draw of every candidate is Gaussian.
         epsilon: of the dearest candidate's fit, without finite bits.
@@ -540,15 +585,15 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def law(self) -> RunCount:
         """The law of the number of runs."""
-        return RunCount(self.gamma, self.eta)
+        return RunCount(gamma=self.gamma, eta=self.eta)
 
 
 def choice_among_fits(
     fit_ledgers: Sequence[Any],
     run_count: RunCount,
-    score: str,
     *,
-    candidates: int,
+    score: str,
+    num_candidates: int,
     disjoint: bool,
 ) -> Choice:
     """The choice among candidates whose fits have these ledgers.
@@ -557,13 +602,13 @@ def choice_among_fits(
         fit_ledgers: one `accounting.Ledger` for each distinct candidate.
         run_count: the law of the number of runs.
         score: the name of the score.
-        candidates: how many there are.
+        num_candidates: how many candidates there are.
         disjoint: as in `Choice`.
     """
     return Choice(
         gamma=run_count.gamma,
         eta=run_count.eta,
-        candidates=candidates,
+        candidates=num_candidates,
         disjoint=disjoint,
         gaussian=all(ledger.gaussian for ledger in fit_ledgers),
         epsilon=max(ledger.pure_epsilon for ledger in fit_ledgers),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jax.extend.core import Literal, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
 
 from dpbt.common.validate import is_traced
 
@@ -61,6 +61,23 @@ def formulas(
         known.setdefault(id(entry), _constant(value))
     makers = _makers(jaxpr)
     return [_formula(jaxpr.outvars[number], makers, known) for number in wanted]
+
+
+def digest_of_program(closed: Any) -> str:
+    """A digest of a closed jaxpr: its operations, and the values of its constants.
+
+    Two programs have one digest if they do the same. It has no address of memory, so it is the same
+    in every process.
+    """
+    consts = [_constant(value) for value in closed.consts]
+    within = [
+        digest_of_program(inner)
+        for step in closed.jaxpr.eqns
+        for value in step.params.values()
+        for inner in (value if isinstance(value, tuple | list) else (value,))
+        if isinstance(inner, ClosedJaxpr)
+    ]
+    return _digest("program", _ADDRESS.sub("", str(closed.jaxpr)), *consts, *within)
 
 
 def operations(jaxpr: Any) -> set[str]:

@@ -7,8 +7,8 @@ released. So it must not protect private rows.
 
 The guarantee of a release key is computational. The argument has three steps.
 
-1. Assumption: `block` under a uniform secret key of 256 bits is a pseudo-random function of
-   (counter, nonce).
+1. Assumption: `chacha20_blocks` under a uniform secret key of 256 bits is a pseudo-random function
+   of (counter, nonce).
 2. Inputs never meet. The first word of the nonce says what a block is for: bits, split or fold_in.
    Bits of different widths also differ in the second word. Within one purpose the counter is the
    index of the block, or the number that is folded in, and no counter wraps. So no (key, counter,
@@ -19,9 +19,10 @@ The guarantee of a release key is computational. The argument has three steps.
 
 A hybrid argument over the tree of keys (Goldreich, Goldwasser & Micali, 1986) then covers all words
 under different paths. Together they are indistinguishable from independent uniform words, up to the
-number of keys used times the advantage against `block`. Noise made of them is then as good as true
-noise against any adversary that is bounded in computation (Mironov, Pandey, Reingold & Vadhan,
-2009). Two draws under the same key and path are the same words, as with every JAX key.
+number of keys used times the advantage against `chacha20_blocks`. Noise that is computed from them
+is then as good as true noise against any adversary that is bounded in computation (Mironov, Pandey,
+Reingold & Vadhan, 2009). Two draws under the same key and path are the same words, as with every
+JAX key.
 """
 
 import hashlib
@@ -30,7 +31,7 @@ import math
 import secrets
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +52,7 @@ _KEY_WORDS = 8
 _BLOCK_WORDS = 16
 
 _FOR_BITS, _FOR_SPLIT, _FOR_FOLD_IN = 1, 2, 3
-"""First word of the nonce: what a block is for."""
+"""The first word of the nonce, which says what a block is for."""
 
 # A column round works on lanes (a_j, b_j, c_j, d_j) and a diagonal round on (a_j, b_(j+1), c_(j+2),
 # d_(j+3)). If lane j of row r takes what lane (r - j) mod 4 held, columns become diagonals, and the
@@ -79,9 +80,9 @@ _NEXT_LANES = np.array(
 # as threefry2x32.
 
 
-# JAX caches a loop by its body. A body of each call would be compiled anew in each call outside
-# `jax.jit`, and its memory is not given back.
-def _round(_: Array, state: Array) -> Array:
+# JAX caches a loop by its body. A function that is defined in each call would be compiled anew in
+# each call outside `jax.jit`, and JAX would never free that program.
+def _chacha20_round(_: Array, state: Array) -> Array:
     """The quarter round on every lane (RFC 8439, section 2.1)."""
     a, b, c, d = jnp.split(state, 4, axis=-1)
     for bits in (16, 12, 8, 7):
@@ -92,7 +93,7 @@ def _round(_: Array, state: Array) -> Array:
     return jnp.concatenate([a, b, c, d], axis=-1)[..., _NEXT_LANES]
 
 
-def block(key: Array, counter: Array, nonce: Array) -> Array:
+def chacha20_blocks(key: Array, counter: Array, nonce: Array) -> Array:
     """u32[..., 16]: blocks of the ChaCha20 stream, one for each counter (RFC 8439, section 2.3).
 
     Args:
@@ -100,13 +101,13 @@ def block(key: Array, counter: Array, nonce: Array) -> Array:
         counter: u32[...].
         nonce: u32[3], little-endian words.
     """
-    parts = (jnp.asarray(_CONSTANTS), key, counter[..., None], nonce)
-    lanes = [jnp.broadcast_to(part, (*counter.shape, part.shape[-1])) for part in parts]
+    rows = (jnp.asarray(_CONSTANTS), key, counter[..., None], nonce)
+    lanes = [jnp.broadcast_to(row, (*counter.shape, row.shape[-1])) for row in rows]
     start = jnp.concatenate(lanes, axis=-1)
-    return start + jax.lax.fori_loop(0, _ROUNDS, _round, start)
+    return start + jax.lax.fori_loop(0, _ROUNDS, _chacha20_round, start)
 
 
-def _seed(seed: Array) -> Array:
+def _refuse_seed(seed: Array) -> Array:
     raise ValueError(
         "a release key is not made from a seed, which a search can find:"
         " use dpbt.keys.fresh_key(), or for research jax.random.key(seed)"
@@ -121,7 +122,7 @@ def _split(key: Array, shape: tuple[int, ...]) -> Array:
 def _fold_in(key: Array, data: ArrayLike) -> Array:
     """u32[8]: the child key for a number u32[]."""
     counter = jnp.asarray(data, jnp.uint32)
-    return block(key, counter, jnp.asarray([_FOR_FOLD_IN, 0, 0], jnp.uint32))[:_KEY_WORDS]
+    return chacha20_blocks(key, counter, jnp.asarray([_FOR_FOLD_IN, 0, 0], jnp.uint32))[:_KEY_WORDS]
 
 
 def _random_bits(
@@ -131,11 +132,12 @@ def _random_bits(
     if bit_width not in (8, 16, 32, 64):
         raise ValueError(f"bit_width must be 8, 16, 32 or 64, got {bit_width}")
     size = math.prod(shape)
-    blocks = -(-size * bit_width // (32 * _BLOCK_WORDS))
-    if blocks > 2**32:
-        raise ValueError(f"one chacha20 key gives at most 2^32 blocks a purpose, got {blocks}")
-    nonces = jnp.asarray(nonce or (_FOR_BITS, bit_width, 0), jnp.uint32)
-    stream = block(key, jax.lax.iota(jnp.uint32, blocks), nonces).reshape(-1)
+    num_blocks = -(-size * bit_width // (32 * _BLOCK_WORDS))
+    if num_blocks > 2**32:
+        raise ValueError(f"one chacha20 key gives at most 2^32 blocks a purpose, got {num_blocks}")
+    nonce_words = jnp.asarray(nonce or (_FOR_BITS, bit_width, 0), jnp.uint32)
+    counters = jax.lax.iota(jnp.uint32, num_blocks)
+    stream = chacha20_blocks(key, counters, nonce_words).reshape(-1)
     if bit_width == 64:
         stream = stream.reshape(-1, 2)
     numbers = jax.lax.bitcast_convert_type(stream, np.dtype(f"uint{bit_width}"))
@@ -144,7 +146,7 @@ def _random_bits(
 
 CHACHA20 = define_prng_impl(
     key_shape=(_KEY_WORDS,),
-    seed=_seed,
+    seed=_refuse_seed,
     split=_split,
     random_bits=_random_bits,
     fold_in=_fold_in,
@@ -174,7 +176,7 @@ def fresh_key() -> Array:
 def kind_of_key(key: Array, name: str = "key") -> str:
     """The purpose of a typed key: "release" (chacha20) or "research" (threefry2x32).
 
-    It cannot tell where the 256 bits of a release key came from.
+    The function cannot know where the 256 bits of a release key came from.
 
     Args:
         key: typed keys of any shape, traced or not.
@@ -194,22 +196,34 @@ def kind_of_key(key: Array, name: str = "key") -> str:
     raise ValueError(f"{name} must be of chacha20 or threefry2x32, got {implementation}: {advice}")
 
 
-def pair(key: Array) -> tuple[Array, Array]:
+class NoiseAndPublicKeys(NamedTuple):
+    """The two keys of a run.
+
+    Attributes:
+        noise: the key of the noise, as secret as the rows.
+        public: the key of the public randomness, which published output may reveal.
+    """
+
+    noise: Array
+    public: Array
+
+
+def pair(key: Array) -> NoiseAndPublicKeys:
     """(noise, public) from one key, for experiments and audits on data that need no protection.
 
     In a release the public key must be independent of the noise's key. Whoever finds one of these
     two from published output may find the other.
     """
     noise, public = jax.random.split(key)
-    return noise, public
+    return NoiseAndPublicKeys(noise=noise, public=public)
 
 
 def research_key(seed: int | np.integer | Array) -> Array:
     """The research key of a seed: the words 0 and `seed` modulo 2^32, for threefry2x32.
 
-    They are the words of `jax.random.key(seed)` at JAX's default flags. No flag of JAX moves them,
-    as `jax_random_seed_offset` and `jax_default_prng_impl` move those of `jax.random.key`. So what
-    the library draws from a seed of its own is the same in every process.
+    They are the words of `jax.random.key(seed)` at JAX's default flags. No flag of JAX changes
+    them, as `jax_random_seed_offset` and `jax_default_prng_impl` change those of `jax.random.key`.
+    So a seed gives the same draws in every process.
 
     Args:
         seed: a whole number in the range of int64, or an integer array of shape (), traced or not.
@@ -221,16 +235,18 @@ def research_key(seed: int | np.integer | Array) -> Array:
     return jax.random.wrap_key_data(jnp.stack([jnp.zeros_like(low), low]), impl=_RESEARCH_IMPL)
 
 
-def noise_and_public_keys(seed: int | None) -> tuple[Array, Array]:
-    """Two fresh release keys of a run, or with a seed a pair of research keys."""
-    return (fresh_key(), fresh_key()) if seed is None else pair(research_key(seed))
+def noise_and_public_keys(seed: int | None) -> NoiseAndPublicKeys:
+    """The keys of a run: two fresh release keys, or with a seed a pair of research keys."""
+    if seed is None:
+        return NoiseAndPublicKeys(noise=fresh_key(), public=fresh_key())
+    return pair(research_key(seed))
 
 
 class ResearchKeyWarning(UserWarning):
     """Private rows were released with a key that a search can find."""
 
 
-def warn_of_research(key: Array) -> None:
+def warn_of_research_key(key: Array) -> None:
     """Warn if a key is a research key, once for each place that calls `fit` with one.
 
     Raises:
@@ -245,7 +261,7 @@ def warn_of_research(key: Array) -> None:
         )
 
 
-def check(key: Array, name: str = "key") -> None:
+def check_single_key(key: Array, name: str = "key") -> None:
     """Refuse anything but one key.
 
     Args:
@@ -260,7 +276,7 @@ def check(key: Array, name: str = "key") -> None:
         raise ValueError(f"{name} must be one key of shape (), got {key.shape}: vmap over several")
 
 
-def key_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
+def random_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
     """u32[count, *shape]: uniform 32-bit words, a function of the key alone.
 
     A chacha20 block gives 16 of them and a threefry2x32 block gives 2. For a release key they are
@@ -274,24 +290,25 @@ def key_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
     Raises:
         ValueError: as `check`.
     """
-    check(key)
+    check_single_key(key)
     if kind_of_key(key) == RELEASE:
         return jax.random.bits(key, (count, *shape), jnp.uint32)
     size = count * math.prod(shape)
-    return _threefry(jax.random.key_data(key), size)[:size].reshape(count, *shape)
+    return _threefry_words(jax.random.key_data(key), size)[:size].reshape(count, *shape)
 
 
 _ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 
 
-def _threefry(key: Array, size: int) -> Array:
-    """u32[size + size % 2]: what threefry2x32 makes of the numbers from 0 on under u32[2].
+def _threefry_words(key: Array, size: int) -> Array:
+    """u32[size + size % 2]: the numbers from 0 on, encrypted by threefry2x32 under a key u32[2].
 
     They are the words of `jax.extend.random.threefry_2x32`. Its loop over rounds takes seven times
     as long for 3,072 words, and twice the time to compile.
     """
-    part = (size + 1) // 2
-    x, y = jnp.arange(2 * part, dtype=jnp.uint32).reshape(2, part) + key[:, None]
+    num_blocks = (size + 1) // 2
+    counters = jnp.arange(2 * num_blocks, dtype=jnp.uint32).reshape(2, num_blocks)
+    x, y = counters + key[:, None]
     schedule = key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)
     for group in range(1, 6):
         for bits in _ROTATIONS[(group - 1) % 2]:
@@ -299,7 +316,8 @@ def _threefry(key: Array, size: int) -> Array:
             y = x ^ ((y << np.uint32(bits)) | (y >> np.uint32(32 - bits)))
         x = x + schedule[group % 3]
         y = y + schedule[(group + 1) % 3] + np.uint32(group)
-    return jax.lax.optimization_barrier(jnp.concatenate([x, y]))  # else it is made in each use
+    # Without the barrier XLA would compute the words again wherever they are used.
+    return jax.lax.optimization_barrier(jnp.concatenate([x, y]))
 
 
 def key_as_bytes(key: Array) -> bytes:
@@ -307,11 +325,11 @@ def key_as_bytes(key: Array) -> bytes:
     return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
 
 
-def _absorb(node: Array, word: Array) -> tuple[Array, None]:
+def _fold_in_word(node: Array, word: Array) -> tuple[Array, None]:
     return jax.random.fold_in(node, word), None
 
 
-def fold_words(key: Array, words: AnyArray, text: str | None = None) -> Array:
+def fold_in_words(key: Array, words: AnyArray, text: str | None = None) -> Array:
     """A child key for a sequence of words: the length is folded in first, then word after word.
 
     Different sequences, of one length or of several, give independent keys. For a release key that
@@ -322,55 +340,55 @@ def fold_words(key: Array, words: AnyArray, text: str | None = None) -> Array:
     Args:
         key: one typed key of shape ().
         words: u32[K], traced or not. Time is linear in K; the size of the program does not grow.
-        text: whose SHA-256 in UTF-8, as 8 little-endian words, comes before the words.
+        text: its SHA-256 in UTF-8, as 8 little-endian words, is folded in before the words.
 
     Raises:
         ValueError: as `check`, or if `words` is not u32 of rank 1.
     """
-    check(key)
+    check_single_key(key)
     if words.dtype != jnp.uint32 or words.ndim != 1:
         raise ValueError(f"words must be u32 of rank 1, got {words.dtype}{list(words.shape)}")
     # One loop for the length and all words, because each place that folds is compiled by itself.
     digest = b"" if text is None else hashlib.sha256(text.encode()).digest()
-    before = np.frombuffer(digest, "<u4").astype(np.uint32)
-    length = np.full(1, before.size + words.shape[0], np.uint32)
-    path = jnp.concatenate([length, before, jnp.asarray(words)])
-    return jax.lax.scan(_absorb, key, path)[0]
+    text_words = np.frombuffer(digest, "<u4").astype(np.uint32)
+    length = np.full(1, text_words.size + words.shape[0], np.uint32)
+    path = jnp.concatenate([length, text_words, jnp.asarray(words)])
+    return jax.lax.scan(_fold_in_word, key, path)[0]
 
 
-def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
-    """The key of the noise on one table: a release key itself, or a research key of its own.
+def derive_noise_key(key: Array, blocks: Iterable[Any]) -> Array:
+    """The key of the noise on one table: a release key itself, or a research key for these rows.
 
-    The latter follows from the rows, too, by HMAC-SHA256. Whoever fits two tables under one seed
-    would else add one noise to both, and the difference of two sums would be exact. Nothing but
-    noise may be drawn under it, and nothing else be derived from it.
+    The latter follows from the rows, too, by HMAC-SHA256. Otherwise whoever fits two tables under
+    one seed would add one noise to both, and the difference of two sums would be exact. Draw
+    nothing but noise under the result, and derive nothing else from it.
 
     Args:
         key: one typed key.
-        blocks: all rows in order: tables, or the like with bins [n, F]. They are not read for a
-            release key.
+        blocks: all rows in order, as tables or records with the same fields and bins [n, F]. With a
+            release key they are not read.
 
     Raises:
         ValueError: as `check`.
     """
-    check(key)
+    check_single_key(key)
     if kind_of_key(key) == RELEASE:
         return key
-    own = key_as_bytes(key)
-    made = hmac.digest(own, _digest(blocks), "sha256")[: len(own)]
-    own_words = jnp.asarray(np.frombuffer(made, "<u4").astype(np.uint32))
-    return jax.random.wrap_key_data(own_words, impl=_RESEARCH_IMPL)
+    secret = key_as_bytes(key)
+    derived = hmac.digest(secret, _hash_present_rows(blocks), "sha256")[: len(secret)]
+    derived_words = jnp.asarray(np.frombuffer(derived, "<u4").astype(np.uint32))
+    return jax.random.wrap_key_data(derived_words, impl=_RESEARCH_IMPL)
 
 
-def _digest(blocks: Iterable[Any]) -> bytes:
-    """A hash of the present rows and of where they are, whatever the capacity and the blocks."""
+def _hash_present_rows(blocks: Iterable[Any]) -> bytes:
+    """A hash of the present rows and of their places, whatever the capacity and the blocks."""
     hashes = [hashlib.sha256() for _ in range(4)]  # each field is hashed over all blocks
-    before = 0
+    first_place = 0
     for block in blocks:
         rows = np.flatnonzero(np.asarray(block.present))
         fields = [block.bins, block.target, *([] if block.weight is None else [block.weight])]
-        arrays = [before + rows, *(np.asarray(field)[rows] for field in fields)]
-        for one, array in zip(hashes, arrays, strict=False):
-            one.update(array.tobytes())
-        before += len(block.present)
-    return b"".join(one.digest() for one in hashes)
+        arrays = [first_place + rows, *(np.asarray(field)[rows] for field in fields)]
+        for field_hash, array in zip(hashes, arrays, strict=False):
+            field_hash.update(array.tobytes())
+        first_place += len(block.present)
+    return b"".join(field_hash.digest() for field_hash in hashes)

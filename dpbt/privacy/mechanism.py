@@ -23,14 +23,14 @@ Value = Any
 class Sampler(NamedTuple):
     """How far a sampler of finitely many bits can be from the law of its mechanism.
 
-    For each draw that a row moves, neighbours whose laws satisfy epsilon have samplers that satisfy
-    epsilon + 2 g, with t of delta (`accounting.Ledger`).
+    For each draw that a row changes, neighbours whose laws satisfy epsilon have samplers that
+    satisfy epsilon + 2 g, with t of delta (`accounting.Ledger`).
 
     Attributes:
         gap: g: each outcome near the value has a probability within a factor of e^(+-g) of the
             law's.
-        tail: (shift) -> t, the mass of the other outcomes, which are far from one of two values
-            that lie `shift` scales apart; 0 where there are none.
+        tail: (shift) -> t, the mass of the other outcomes, which are far from at least one of two
+            values at a distance of `shift` scales; 0 where there are none.
         max_scale: the largest scale for which this holds.
     """
 
@@ -39,13 +39,13 @@ class Sampler(NamedTuple):
     max_scale: float = math.inf
 
     def cost_of_draw(self, *, total_shift: Numbers, num_outputs: int) -> SamplerCost:
-        """What finite bits cost one draw that a row moves; the tail is f64[...].
+        """The cost of finite bits in one draw that a row changes; the tail is f64[...].
 
-        At most 4 outputs move by more than half of what all outputs move together.
+        At most 4 outputs change by more than half of the change of all outputs together.
 
         Args:
-            total_shift: f64[...], by how many scales the outputs move together, in L1 or L2 norm.
-            num_outputs: how many outputs a row moves.
+            total_shift: f64[...], the norm of the change of all outputs, L1 or L2, in scales.
+            num_outputs: how many outputs a row changes.
         """
         num_far = min(num_outputs, 4)
         num_near = num_outputs - num_far
@@ -62,7 +62,7 @@ class Sampler(NamedTuple):
 
 
 class Allowance(NamedTuple):
-    """What a draw may cost: a pure epsilon or a zCDP rho, whichever allows less noise.
+    """The largest cost of a draw: a pure epsilon or a zCDP rho, whichever allows less noise.
 
     Attributes:
         epsilon: f64[...], 0 where only rho counts.
@@ -73,13 +73,13 @@ class Allowance(NamedTuple):
     rho: np.ndarray
 
     def times(self, fraction: Numbers) -> Allowance:
-        """A fraction of the allowance. The fractions of draws in sequence add up to 1."""
+        """A fraction of the allowance. Fractions of draws in sequence must add up to at most 1."""
         fraction = np.asarray(fraction, np.float64)
         return Allowance(epsilon=self.epsilon * fraction, rho=self.rho * fraction)
 
 
-def gdp_mu_of_pure(epsilon: Numbers) -> Numbers:
-    """The mu for which every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
+def gdp_mu_of_pure_epsilon(epsilon: Numbers) -> Numbers:
+    """The least mu for which every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
 
     The trade-off curve of epsilon-DP is two lines that meet at type I and type II errors of
     1 / (1 + e^epsilon) each. The Gaussian curve through that corner and the two ends is convex, so
@@ -87,15 +87,15 @@ def gdp_mu_of_pure(epsilon: Numbers) -> Numbers:
     limit is used for tiny epsilon, where the difference from 1 / 2 would be lost.
     """
     epsilons = np.asarray(epsilon, np.float64)
-    mus = [_gdp_mu_of_one_pure(value) for value in epsilons.ravel().tolist()]
+    mus = [_gdp_mu_of_pure_number(value) for value in epsilons.ravel().tolist()]
     return np.reshape(np.asarray(mus, np.float64), epsilons.shape)[()]
 
 
 _TINY_EPSILON = 1e-6
 
 
-def _gdp_mu_of_one_pure(epsilon: float) -> float:
-    """`gdp_mu_of_pure` of one number."""
+def _gdp_mu_of_pure_number(epsilon: float) -> float:
+    """`gdp_mu_of_pure_epsilon` of one number."""
     if epsilon < _TINY_EPSILON:
         return epsilon * math.sqrt(math.pi / 2)
     corner = math.exp(-epsilon) / (1 + math.exp(-epsilon))
@@ -103,14 +103,14 @@ def _gdp_mu_of_one_pure(epsilon: float) -> float:
 
 
 class Price(NamedTuple):
-    """What a mechanism costs, as a function of shift = sensitivity / scale.
+    """The cost of a mechanism as a function of shift = sensitivity / scale.
 
     A price is pure, with epsilon = shift, or Gaussian, with mu = shift and no pure epsilon. In both
     rho is shift^2 over a divisor.
 
     Attributes:
-        norm: the sensitivity that counts: "l1", "l2", or "range" for selections, the largest minus
-            the smallest change of a score.
+        norm: of the sensitivity: "l1", "l2", or "range" for selections, the largest minus the
+            smallest change of a score.
         divisor: of shift^2 in rho.
         gaussian: whether a draw is exactly mu-GDP, with the mu of its cost.
         reads_rows: False for draws that never read the private value, and cost nothing.
@@ -146,7 +146,7 @@ FREE = Price("l1", reads_rows=False)
 
 
 class Sensitivity(NamedTuple):
-    """How far one row moves a statistic.
+    """The largest change of a statistic between neighbours.
 
     Attributes:
         l1: in L1 norm.
@@ -162,7 +162,7 @@ class Sensitivity(NamedTuple):
 
 
 class StepLoss(NamedTuple):
-    """What one draw costs between two tables, in the worst case over its outputs.
+    """The privacy loss of one draw between two tables, in the worst case over its outputs.
 
     Attributes:
         pure: f32[]: the largest absolute log ratio of the two densities (the max-divergence, in
@@ -189,13 +189,14 @@ class Mechanism(NamedTuple):
             noise, and gives f64 without a clamp.
         log_prob: (output, value, scale) -> the exact log density (or probability), one for each
             independent draw.
-        divergence: (value, scale, other_value, other_scale) -> what it costs at most to tell the
-            two values apart, over all outputs.
+        divergence: (value, scale, other_value, other_scale) -> the largest loss over all outputs,
+            between two values at their scales.
         price: the cost of a draw, from its sensitivity and its scale.
         public: whether the output is public randomness, drawn with the public key.
-        at: `sample` for a part of the places of a table; None if outputs are not for places. It is
-            (key, value, scale, place) -> output. The u32[2] `place` is (high, low), and 2^32 high +
-            low is the place of the first output. Place k has the output k of `sample`.
+        sample_places: `sample` for consecutive places of a table; None if outputs are not for
+            places. It is (key, value, scale, place) -> output. The u32[2] `place` is (high, low),
+            and 2^32 high + low is the place of the first output. Place k has the output k of
+            `sample`.
     """
 
     name: str
@@ -204,7 +205,7 @@ class Mechanism(NamedTuple):
     divergence: Callable[[Value, Array, Value, Array], StepLoss]
     price: Price
     public: bool = False
-    at: Callable[[Array, Value, Array, Array], Array] | None = None
+    sample_places: Callable[[Array, Value, Array, Array], Array] | None = None
 
     @property
     def selects(self) -> bool:
@@ -224,7 +225,7 @@ class Mechanism(NamedTuple):
         rho = shift**2 / self.price.divisor
         if self.price.gaussian:
             return Cost(epsilon=np.where(shift > 0, np.inf, 0.0)[()], rho=rho, mu=shift)
-        return Cost(epsilon=shift, rho=rho, mu=gdp_mu_of_pure(shift))
+        return Cost(epsilon=shift, rho=rho, mu=gdp_mu_of_pure_epsilon(shift))
 
     def sensitivity_in_norm(self, sensitivity: Sensitivity) -> Numbers:
         """The sensitivity in the norm that prices this mechanism.
@@ -242,8 +243,8 @@ class Mechanism(NamedTuple):
     def noise_multiplier(self, allowance: Allowance) -> np.ndarray:
         """f32[...]: the least noise for a sensitivity of 1 that costs no more than the allowance.
 
-        It is 0 for an infinite allowance. It is larger by `ROUNDING` than the quotient, so that its
-        product with a sensitivity, in float32, is no smaller than it should be.
+        It is 0 for an infinite allowance. It is larger by the factor `ROUNDING` than the quotient,
+        so that its product with a sensitivity, in float32, is no smaller than the exact product.
 
         Args:
             allowance: of one draw.
@@ -256,10 +257,10 @@ class Mechanism(NamedTuple):
 
 
 ROUNDING = 1 + 2.0**-22
-"""More than float32 takes from the product of a sensitivity and a multiplier.
+"""A factor that covers the rounding of the product of a sensitivity and a multiplier in float32.
 
-A sensitivity is rounded to float32, and so is the product: that is at most 2^-24 each, and one more
-where the sensitivity follows from what was released.
+A sensitivity is rounded to float32, and so is the product. Each rounding takes at most 2^-24, and
+there is a third one where the sensitivity follows from a release.
 """
 
 

@@ -31,7 +31,7 @@ from jax.scipy.special import log_ndtr
 
 from dpbt.common.arithmetic import LN2
 from dpbt.privacy import variates
-from dpbt.privacy.keys import key_words
+from dpbt.privacy.keys import random_words
 from dpbt.privacy.mechanism import (
     BOUNDED_RANGE,
     FREE,
@@ -55,11 +55,12 @@ MAX_DISCRETE_SCALE = 2.0**32
 SATURATION = 2**31 - 2**21
 """Integer noise returns integers in [-SATURATION, SATURATION]; sums beyond are clamped."""
 
-_GAUSSIAN_DIGITS = 11
-"""A rounded Gaussian of scale 2^12 or more is rounded to a step of at least scale / 2^12."""
+_LOG2_STEPS_IN_SCALE = 11
+"""From scale 2^12 on, the step of a rounded Gaussian is in scale / 2^12..scale / 2^11."""
 
 
 def _laplace_tail(shift: float) -> float:
+    """The mass beyond 44 scales of one of two values that lie `shift` scales apart."""
     return min(1.0, 2.0**-62 * math.exp(min(shift, 700.0)))
 
 
@@ -73,30 +74,36 @@ def _noise_free_log_prob(output: Array, value: Array) -> Array:
     return jnp.where(output == value, 0.0, -jnp.inf)
 
 
-def _moves_in_scales(
+def _distances_in_scales(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
 ) -> Array:
-    """f32[...]: by how many scales each entry moves; infinite without noise or if scales differ."""
+    """f32[...]: how many scales lie between two values; infinite without noise or if scales differ.
+
+    Equal entries have a distance of 0, without noise, too.
+    """
     distance = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
     in_scales = jnp.where(scale > 0, distance / positive(scale), jnp.inf)
     return jnp.where(scale == other_scale, jnp.where(distance > 0, in_scales, 0), jnp.inf)
 
 
-def _laplace_privacy_loss(
+def _laplace_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
 ) -> StepLoss:
-    """Sum of |difference| / scale, the max-divergence of Laplace noise."""
-    moves = _moves_in_scales(value, scale, other_value, other_scale)
-    return StepLoss.from_pure_epsilon(jnp.sum(moves))
+    """The max-divergence of Laplace noise: the sum of |difference| / scale."""
+    distances = _distances_in_scales(value, scale, other_value, other_scale)
+    return StepLoss.from_pure_epsilon(jnp.sum(distances))
 
 
-def _gaussian_privacy_loss(
+def _gaussian_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
 ) -> StepLoss:
-    """The sum of (difference / scale)^2 / 2 in rho; no pure epsilon unless nothing moves."""
-    moves = _moves_in_scales(value, scale, other_value, other_scale)
-    pure = jnp.where(jnp.all(moves == 0), 0.0, jnp.inf)
-    return StepLoss(pure=pure, rho=jnp.sum(moves**2 / 2))
+    """The rho of Gaussian noise, the sum of (difference / scale)^2 / 2.
+
+    There is no pure epsilon unless the values are equal.
+    """
+    distances = _distances_in_scales(value, scale, other_value, other_scale)
+    pure = jnp.where(jnp.all(distances == 0), 0.0, jnp.inf)
+    return StepLoss(pure=pure, rho=jnp.sum(distances**2 / 2))
 
 
 def _as_released_type(noisy_value: Array, value: Array) -> Array:
@@ -111,31 +118,33 @@ def _as_released_type(noisy_value: Array, value: Array) -> Array:
     return jnp.clip(noisy_value, -limit, limit).astype(jnp.int32)
 
 
-def _discrete_laplace_sample(key: Array, value: Array, scale: Numbers) -> Array:
-    bits = key_words(key, 8, jnp.shape(value))
+def _sample_discrete_laplace(key: Array, value: Array, scale: Numbers) -> Array:
+    words = random_words(key, variates.GEOMETRIC_WORDS, jnp.shape(value))
     with variates.double_precision():
         scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), jnp.shape(value))
-        size = variates.geometric(bits, positive(scale))
-        noise = jnp.where(variates.sign_bit(bits), -size, size)
-        noisy = variates.double(value) + jnp.where(scale > 0, noise, np.float64(0))
+        magnitude = variates.two_sided_geometric_magnitudes(words, positive(scale))
+        noise = jnp.where(variates.fair_coins(words), -magnitude, magnitude)
+        noisy = variates.to_float64(value) + jnp.where(scale > 0, noise, np.float64(0))
         return _as_released_type(noisy, value)
 
 
 def _discrete_laplace_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
     positive_scale = positive(scale)
-    above = (output - value).astype(jnp.uint32)  # modulo 2**32, where the true distance fits
-    distance = jnp.where(output >= value, above, -above).astype(jnp.float32) / positive_scale
-    of_one_integer = jnp.log(jnp.tanh(0.5 / positive_scale)) - distance
-    of_tail = -jnp.log1p(jnp.exp(-1 / positive_scale)) - distance
-    log_prob = jnp.where(jnp.abs(output) == SATURATION, of_tail, of_one_integer)
+    difference = (output - value).astype(jnp.uint32)  # modulo 2**32, where the true distance fits
+    distance = jnp.where(output >= value, difference, -difference).astype(jnp.float32)
+    distance = distance / positive_scale
+    log_prob_of_integer = jnp.log(jnp.tanh(0.5 / positive_scale)) - distance
+    log_prob_of_tail = -jnp.log1p(jnp.exp(-1 / positive_scale)) - distance
+    is_saturated = jnp.abs(output) == SATURATION
+    log_prob = jnp.where(is_saturated, log_prob_of_tail, log_prob_of_integer)
     return jnp.where(scale > 0, log_prob, _noise_free_log_prob(output, value))
 
 
 discrete_laplace = Mechanism(
     "discrete laplace",
-    _discrete_laplace_sample,
+    _sample_discrete_laplace,
     _discrete_laplace_log_prob,
-    _laplace_privacy_loss,
+    _laplace_loss,
     LAPLACE._replace(
         sampler=Sampler(gap=2.0**-28, tail=_laplace_tail, max_scale=MAX_DISCRETE_SCALE)
     ),
@@ -146,13 +155,13 @@ epsilon = L1 sensitivity / scale (Ghosh et al., 2009). Values are i32 within +-`
 beyond it are clamped, which is post-processing that `log_prob` counts. Scales go up to
 `MAX_DISCRETE_SCALE`.
 
-The sampler, up to 44 scales; beyond lies a mass below 2^-63. An exponential variable is computed to
-within 2^-50 of itself (`variates`). In one digit the value that is floored is below 44 * 2^13. So
-its error is below 2^-31.5, and moves the probability of an outcome by less than 2^-30.5 of it. In
-two digits the higher one is below 44 * 2^13 as well. The lower one is below 2^20, is computed by
-polynomials to within 9 roundings of 2^-53, and its error moves less than 2^-28.8. The choice of 0
-moves less than 2^-30.9: its lattice 2^-31, and a tanh that is within 2^-48 no more than that. The
-lattice of the variable moves less than 2^-62. Together these are less than 2^-28.1.
+The sampler, up to 44 scales, beyond which lies a mass below 2^-63. An exponential variable is
+computed to within 2^-50 of itself (`variates`). In one digit the value that is floored is below 44
+* 2^13. So its error is below 2^-31.5, and moves the probability of an outcome by less than 2^-30.5
+of it. In two digits the higher one is below 44 * 2^13 as well. The lower one is below 2^20, is
+computed by polynomials to within 9 roundings of 2^-53, and its error moves less than 2^-28.8. The
+choice of 0 moves less than 2^-30.9: its lattice 2^-31, and a tanh that is within 2^-48 no more than
+that. The lattice of the variable moves less than 2^-62. Together these are less than 2^-28.1.
 """
 
 
@@ -162,45 +171,49 @@ def rounding_step(scale: Numbers) -> Array:
     From there on it is the largest power of two that is at most scale / 2^11, so that rounding adds
     less than 10^-7 of the variance.
     """
-    return variates.power_of_two(positive(jnp.asarray(scale, jnp.float32)), _GAUSSIAN_DIGITS)
+    return variates.power_of_two_below(
+        positive(jnp.asarray(scale, jnp.float32)), _LOG2_STEPS_IN_SCALE
+    )
 
 
-def _rounded_gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
+def _sample_rounded_gaussian(key: Array, value: Array, scale: Numbers) -> Array:
     shape = jnp.shape(value)
-    bits = key_words(key, variates.NORMAL_WORDS, ((math.prod(shape) + 1) // 2,))
+    words = random_words(key, variates.NORMAL_WORDS, ((math.prod(shape) + 1) // 2,))
     with variates.double_precision():
-        value_f64 = variates.double(value)
+        value_f64 = variates.to_float64(value)
         scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), shape)
-        step = variates.double(rounding_step(scale))
-        whole = jnp.floor(value_f64 / step)
-        rest = value_f64 / step - whole
-        noise = variates.double(scale) / step * variates.normals(bits, shape)
-        noisy = jnp.where(scale > 0, step * (whole + jnp.round(rest + noise)), value_f64)
+        step = variates.to_float64(rounding_step(scale))
+        steps_below = jnp.floor(value_f64 / step)
+        remainder = value_f64 / step - steps_below
+        noise = variates.to_float64(scale) / step * variates.normal_variables(words, shape)
+        noisy_steps = steps_below + jnp.round(remainder + noise)
+        noisy = jnp.where(scale > 0, step * noisy_steps, value_f64)
         return _as_released_type(noisy, value)
 
 
 def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
     """Log of Phi((o + step / 2 - v) / scale) - Phi((o - step / 2 - v) / scale), by lower tails."""
     with variates.double_precision():
-        step = variates.double(rounding_step(scale))
-        width, distance = variates.double(positive(scale)), variates.double(output)
-        distance = jnp.abs(distance - variates.double(value))
-        near = log_ndtr((step / 2 - distance) / width)
-        far = log_ndtr((-step / 2 - distance) / width)
-        of_bin = near + jnp.log(-jnp.expm1(jnp.minimum(far - near, -np.float64(1e-300))))
+        step = variates.to_float64(rounding_step(scale))
+        deviation, output_f64 = variates.to_float64(positive(scale)), variates.to_float64(output)
+        distance = jnp.abs(output_f64 - variates.to_float64(value))
+        log_tail_near = log_ndtr((step / 2 - distance) / deviation)
+        log_tail_far = log_ndtr((-step / 2 - distance) / deviation)
+        log_ratio = jnp.minimum(log_tail_far - log_tail_near, -np.float64(1e-300))
+        log_prob_of_step = log_tail_near + jnp.log(-jnp.expm1(log_ratio))
 
-        is_saturated = jnp.abs(variates.double(output)) == np.float64(SATURATION)
-        log_prob = jnp.where(is_saturated, near, of_bin)
-        on_grid = jnp.floor(variates.double(output) / step) * step == variates.double(output)
-        log_prob = jnp.where(on_grid, log_prob, -np.float64(np.inf)).astype(jnp.float32)
+        is_saturated = jnp.abs(output_f64) == np.float64(SATURATION)
+        log_prob = jnp.where(is_saturated, log_tail_near, log_prob_of_step)
+        is_on_grid = jnp.floor(output_f64 / step) * step == output_f64
+        log_prob = jnp.where(is_on_grid, log_prob, -np.float64(np.inf)).astype(jnp.float32)
     return jnp.where(scale > 0, log_prob, _noise_free_log_prob(output, value))
 
 
 rounded_gaussian = Mechanism(
     "rounded gaussian",
-    _rounded_gaussian_sample,
+    _sample_rounded_gaussian,
     _rounded_gaussian_log_prob,
-    _gaussian_privacy_loss,
+    _gaussian_loss,
     GAUSSIAN._replace(
         sampler=Sampler(gap=2.0**-29, tail=_gaussian_tail, max_scale=MAX_DISCRETE_SCALE)
     ),
@@ -211,7 +224,7 @@ Rounding to a public step is post-processing of the Gaussian mechanism. So it is
 (L2 sensitivity / scale)-GDP and (L2 sensitivity)^2 / (2 scale^2)-zCDP (Dong, Roth & Su, 2022). A
 discrete Gaussian has only the latter. Values, clamping and scales are those of `discrete_laplace`.
 
-The sampler, up to a radius of 9.3 for each pair that is made together; the rest is the tail. A
+The sampler, up to a radius of 9.3 for each pair that is drawn together; the rest is the tail. A
 normal variable is within 2^-48 * 9.3 of an exact one. So a noisy value in units of the step, at
 most 9.3 * 2^12, is within 2^-32 of an exact one. That moves the probability of each of a pair by
 less than 2^-31 of it, and the pair's by 2^-30. The lattices of radius and angle move less than
@@ -221,8 +234,8 @@ less than 2^-31 of it, and the pair's by 2^-30. The lattices of radius and angle
 
 # Selections.
 
-FLOOR = 32.0
-"""No allowed candidate counts as more than this many scales behind the best one.
+MAX_SCALES_BEHIND = 32.0
+"""An allowed candidate counts as at most so many scales behind the best one.
 
 A candidate so far behind would be drawn with probability e^-32. Raising it there keeps every
 outcome reachable, which a sampler of finitely many bits could not promise otherwise.
@@ -233,7 +246,7 @@ something in [a, b]. So it also moves the larger of a score and (best - 32 scale
 """
 
 MAX_CANDIDATES = 2**20
-"""Most candidates of one draw for which the samplers' bound holds."""
+"""The largest number of candidates of one draw for which the samplers' bound holds."""
 
 
 class Scores(NamedTuple):
@@ -241,7 +254,7 @@ class Scores(NamedTuple):
 
     Attributes:
         high: f32[..., K], the scores rounded to float32.
-        low: f32[..., K], what rounding left.
+        low: f32[..., K], the scores minus `high`.
     """
 
     high: Array
@@ -265,67 +278,105 @@ def behind_best(values: Array, allowed: Array | None = None) -> Scores:
         allowed: bool[..., K], which candidates may be drawn; None for all.
     """
     with variates.double_precision():
-        scores = variates.double(values)
+        scores = variates.to_float64(values)
         if allowed is not None:
             scores = jnp.where(allowed, scores, np.float64(-np.inf))
         best = jnp.max(scores, axis=-1, keepdims=True)
         relative = scores - jnp.where(jnp.isneginf(best), np.float64(0), best)
 
-        # An explicit rounding, which no compiler may leave out, and what it left.
+        # An explicit rounding, which no compiler may leave out, and its error.
         rounded = jax.lax.reduce_precision(relative, exponent_bits=8, mantissa_bits=23)
         rest = jnp.where(jnp.isneginf(relative), np.float64(0), relative - rounded)
-        return Scores(rounded.astype(jnp.float32), rest.astype(jnp.float32))
+        return Scores(high=rounded.astype(jnp.float32), low=rest.astype(jnp.float32))
 
 
-def _scores_behind_best(pair: Array | Scores, scale: Numbers) -> tuple[Array, Array]:
-    """(f64[..., K], bool[..., 1]): (score - best score) / scale, and whether there is no noise.
+class _Logits(NamedTuple):
+    """Scores in units of the scale.
 
-    It is at least -FLOOR; -inf for forbidden candidates; 0 at scale inf. Differences are taken
-    first, so that large scores keep the digits that tell them apart. Use it within
-    `variates.double_precision`.
+    Attributes:
+        values: f64[..., K], (score - best score) / scale, and at least -`MAX_SCALES_BEHIND`. It is
+            -inf for forbidden candidates, and 0 at an infinite scale.
+        is_noise_free: bool[..., 1], whether the scale is 0.
     """
-    high, low = pair if isinstance(pair, Scores) else (pair, 0)
-    scores = variates.double(high) + variates.double(low)
+
+    values: Array
+    is_noise_free: Array
+
+
+def _logits_of_scores(scores_or_pair: Array | Scores, scale: Numbers) -> _Logits:
+    """The logits of scores; for use within `variates.double_precision`.
+
+    Differences are taken first, so that large scores keep the digits that tell them apart.
+    """
+    is_pair = isinstance(scores_or_pair, Scores)
+    high, low = scores_or_pair if is_pair else (scores_or_pair, 0)
+    scores = variates.to_float64(high) + variates.to_float64(low)
     if scores.shape[-1] > MAX_CANDIDATES:
         raise ValueError(
             f"a selection has at most {MAX_CANDIDATES} candidates, got {scores.shape[-1]}"
         )
-    single = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), scores.shape[:-1])[..., None]
-    scale = variates.double(single)
+    scale_f32 = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), scores.shape[:-1])[..., None]
+    scale = variates.to_float64(scale_f32)
     best = jnp.max(scores, axis=-1, keepdims=True)
     best = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
     ratio = jnp.where(jnp.isinf(scale), jnp.zeros_like(scores), (scores - best) / positive(scale))
-    floored = jnp.maximum(ratio, np.float64(-FLOOR))
-    return jnp.where(jnp.isneginf(scores), np.float64(-np.inf), floored), single == 0
+    floored = jnp.maximum(ratio, np.float64(-MAX_SCALES_BEHIND))
+    values = jnp.where(jnp.isneginf(scores), np.float64(-np.inf), floored)
+    return _Logits(values=values, is_noise_free=scale_f32 == 0)
 
 
-def _group_shape(candidates: int) -> tuple[int, int]:
-    """(groups, size): about sqrt(K) consecutive groups of about sqrt(K) candidates."""
-    size = math.isqrt(candidates - 1) + 1
-    return -(-candidates // size), size
+class _Grouping(NamedTuple):
+    """Consecutive groups of candidates; the last group may be filled up with forbidden ones.
 
-
-def selection_noise(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """The noise of `exponential` for scores [..., K] under this key: Exp(1) variables, in float64.
-
-    They are for the groups and for the candidates of the winning group. Use it within
-    `variates.double_precision`.
+    Attributes:
+        num_groups: about sqrt(K) of K candidates.
+        group_size: about sqrt(K).
     """
-    groups, size = _group_shape(shape[-1])
-    bits = key_words(key, variates.EXPONENTIAL_WORDS, (*shape[:-1], groups + size))
-    noise = variates.exponential(bits)
-    return noise[..., :groups], noise[..., groups:]
+
+    num_groups: int
+    group_size: int
+
+
+def _group_candidates(num_candidates: int) -> _Grouping:
+    """The groups of K candidates."""
+    group_size = math.isqrt(num_candidates - 1) + 1
+    return _Grouping(num_groups=-(-num_candidates // group_size), group_size=group_size)
+
+
+class RaceNoise(NamedTuple):
+    """Exp(1) variables of the two stages of a race (`exponential`).
+
+    Attributes:
+        of_groups: f64[..., G], one for each group of candidates.
+        of_members: f64[..., S], one for each candidate of the group that wins.
+    """
+
+    of_groups: Array
+    of_members: Array
+
+
+def selection_noise(key: Array, shape: tuple[int, ...]) -> RaceNoise:
+    """The noise of `exponential` for scores of a shape [..., K] under this key.
+
+    Use it within `variates.double_precision`.
+    """
+    grouping = _group_candidates(shape[-1])
+    words = random_words(key, variates.EXPONENTIAL_WORDS, (*shape[:-1], sum(grouping)))
+    noise = variates.exponential_variables(words)
+    return RaceNoise(
+        of_groups=noise[..., : grouping.num_groups], of_members=noise[..., grouping.num_groups :]
+    )
 
 
 def _first_argmax(values: Array) -> Array:
     """i32[...]: the lowest index of the largest entry along the last axis, by two reductions."""
     best = jnp.max(values, axis=-1, keepdims=True)
-    count = values.shape[-1]
-    index = jnp.arange(count, dtype=jnp.int32).reshape((1,) * (values.ndim - 1) + (-1,))
-    return jnp.min(jnp.where(values == best, index, np.int32(count)), axis=-1)
+    length = values.shape[-1]
+    index = jnp.arange(length, dtype=jnp.int32).reshape((1,) * (values.ndim - 1) + (-1,))
+    return jnp.min(jnp.where(values == best, index, np.int32(length)), axis=-1)
 
 
-def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
+def _sample_exponential(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
     """A race in two stages: of groups, and then of the candidates of the winning group.
 
     A candidate arrives after an exponential time at the rate of its mass, and the first one wins.
@@ -334,58 +385,78 @@ def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> A
     """
     with variates.double_precision():
         # Logits, cut into consecutive groups.
-        logits, quiet = _scores_behind_best(scores, scale)
-        groups, size = _group_shape(logits.shape[-1])
-        pads = [(0, 0)] * (logits.ndim - 1) + [(0, groups * size - logits.shape[-1])]
-        filled = jnp.pad(logits, pads, constant_values=-np.inf)
-        filled = filled.reshape(*logits.shape[:-1], groups, size)
+        logits, is_noise_free = _logits_of_scores(scores, scale)
+        num_groups, group_size = _group_candidates(logits.shape[-1])
+        num_fillers = num_groups * group_size - logits.shape[-1]
+        pads = [(0, 0)] * (logits.ndim - 1) + [(0, num_fillers)]
+        grouped = jnp.pad(logits, pads, constant_values=-np.inf)
+        grouped = grouped.reshape(*logits.shape[:-1], num_groups, group_size)
 
         # The group: the first to arrive, or without noise that of the best candidate. (The best
         # logit is 0 only up to rounding, since compilers may compute a score twice.)
-        best, mass = jnp.max(filled, axis=-1), jnp.sum(jnp.exp(filled), axis=-1)
-        across, within = selection_noise(key, logits.shape)
-        group = _first_argmax(jnp.where(quiet, best, -across / mass))
+        best, mass = jnp.max(grouped, axis=-1), jnp.sum(jnp.exp(grouped), axis=-1)
+        noise = selection_noise(key, logits.shape)
+        group = _first_argmax(jnp.where(is_noise_free, best, -noise.of_groups / mass))
 
-        # The candidate within it.
-        members = jnp.take_along_axis(filled, group[..., None, None], axis=-2)[..., 0, :]
-        member = _first_argmax(jnp.where(quiet, members, -within / jnp.exp(members)))
+        # The candidate within the group.
+        members = jnp.take_along_axis(grouped, group[..., None, None], axis=-2)[..., 0, :]
+        arrivals = noise.of_members / jnp.exp(members)
+        member = _first_argmax(jnp.where(is_noise_free, members, -arrivals))
 
         # No candidate is left if all are forbidden.
         is_none_allowed = jnp.all(jnp.isneginf(best), axis=-1)
-    return jnp.where(is_none_allowed, UNSPLIT, group * size + member)
+    return jnp.where(is_none_allowed, UNSPLIT, group * group_size + member)
 
 
-def _logits_and_limits(scores: Array | Scores, scale: Numbers) -> tuple[Array, Array, Array]:
-    """What densities read of scores, in float32.
+class _SelectionLaw(NamedTuple):
+    """What the densities of a selection follow from, in float32.
 
-    Returns:
-        f32[..., K], `_scores_behind_best`; bool[..., 1], whether there is no noise; f32[..., K],
-        the log probabilities without it.
+    Attributes:
+        logits: f32[..., K], those of `_Logits`.
+        is_noise_free: bool[..., 1], whether the scale is 0.
+        noise_free_log_pmf: f32[..., K], the log probabilities at scale 0.
     """
+
+    logits: Array
+    is_noise_free: Array
+    noise_free_log_pmf: Array
+
+
+def _selection_law(scores: Array | Scores, scale: Numbers) -> _SelectionLaw:
+    """What the densities of a selection by these scores follow from."""
     with variates.double_precision():
-        logits, quiet = _scores_behind_best(scores, scale)
-        winner = jax.nn.one_hot(_first_argmax(logits), logits.shape[-1], dtype=bool)
-        return logits.astype(jnp.float32), quiet, jnp.where(winner, 0.0, -jnp.inf)
+        logits, is_noise_free = _logits_of_scores(scores, scale)
+        is_winner = jax.nn.one_hot(_first_argmax(logits), logits.shape[-1], dtype=bool)
+        return _SelectionLaw(
+            logits=logits.astype(jnp.float32),
+            is_noise_free=is_noise_free,
+            noise_free_log_pmf=jnp.where(is_winner, 0.0, -jnp.inf),
+        )
 
 
 def _exponential_log_pmf(scores: Array | Scores, scale: Numbers) -> Array:
-    """Log probability of every candidate; all -inf where no candidate is allowed."""
-    logits, quiet, hard = _logits_and_limits(scores, scale)
-    none = jnp.all(jnp.isneginf(logits), axis=-1, keepdims=True)
-    soft = jax.nn.log_softmax(jnp.where(none, 0, logits), axis=-1)
-    return jnp.where(none, -jnp.inf, jnp.where(quiet, hard, soft))
+    """f32[..., K]: the log probability of each candidate; all -inf where none is allowed."""
+    law = _selection_law(scores, scale)
+    is_none_allowed = jnp.all(jnp.isneginf(law.logits), axis=-1, keepdims=True)
+    noisy_log_pmf = jax.nn.log_softmax(jnp.where(is_none_allowed, 0, law.logits), axis=-1)
+    log_pmf = jnp.where(law.is_noise_free, law.noise_free_log_pmf, noisy_log_pmf)
+    return jnp.where(is_none_allowed, -jnp.inf, log_pmf)
 
 
 def _log_prob_from_pmf(log_pmf: Callable[..., Array]) -> Callable[..., Array]:
-    """(output, scores, scale) -> the log probability of the output, by those of all candidates."""
+    """The function (output, scores, scale) -> log probability of the output.
+
+    Args:
+        log_pmf: (scores, scale) -> f32[..., K], the log probability of each candidate.
+    """
 
     def log_prob(output: Array, scores: Array | Scores, scale: Numbers) -> Array:
         log_probs = log_pmf(scores, scale)
         index = jnp.maximum(output, 0)[..., None]
-        of_output = jnp.take_along_axis(log_probs, index, axis=-1)[..., 0]
+        log_prob_of_candidate = jnp.take_along_axis(log_probs, index, axis=-1)[..., 0]
         is_none_allowed = jnp.all(jnp.isneginf(log_probs), axis=-1)
-        of_unsplit = jnp.where(is_none_allowed, 0.0, -jnp.inf)
-        return jnp.where(output == UNSPLIT, of_unsplit, of_output)
+        log_prob_of_unsplit = jnp.where(is_none_allowed, 0.0, -jnp.inf)
+        return jnp.where(output == UNSPLIT, log_prob_of_unsplit, log_prob_of_candidate)
 
     return log_prob
 
@@ -397,28 +468,28 @@ def _pmf_divergence(p: Array, q: Array) -> Array:
         p: f32[..., K], log probabilities.
         q: f32[..., K], log probabilities.
     """
-    ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), 0.0, p - q)
-    return jnp.maximum(jnp.sum(jnp.max(ratio, axis=-1)), jnp.sum(jnp.max(-ratio, axis=-1)))
+    log_ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), 0.0, p - q)
+    return jnp.maximum(jnp.sum(jnp.max(log_ratio, axis=-1)), jnp.sum(jnp.max(-log_ratio, axis=-1)))
 
 
-def _exponential_privacy_loss(
+def _exponential_loss(
     scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
 ) -> StepLoss:
     """Bounded range: rho is (range of the log ratio)^2 / 8 a draw (Cesar & Rogers, 2021)."""
     p, q = _exponential_log_pmf(scores, scale), _exponential_log_pmf(other_scores, other_scale)
-    none, other_none = (jnp.all(jnp.isneginf(log_probs), axis=-1) for log_probs in (p, q))
-    largest = jnp.where(jnp.any(none != other_none), jnp.inf, _pmf_divergence(p, q))
-    ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), jnp.nan, p - q)
-    spread = jnp.nanmax(ratio, axis=-1) - jnp.nanmin(ratio, axis=-1)
-    rho = jnp.sum(jnp.where(none & other_none, 0.0, spread**2 / 8))
-    return StepLoss(pure=largest, rho=rho)
+    none_in_p, none_in_q = (jnp.all(jnp.isneginf(log_pmf), axis=-1) for log_pmf in (p, q))
+    pure = jnp.where(jnp.any(none_in_p != none_in_q), jnp.inf, _pmf_divergence(p, q))
+    log_ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), jnp.nan, p - q)
+    spread = jnp.nanmax(log_ratio, axis=-1) - jnp.nanmin(log_ratio, axis=-1)
+    rho = jnp.sum(jnp.where(none_in_p & none_in_q, 0.0, spread**2 / 8))
+    return StepLoss(pure=pure, rho=rho)
 
 
 exponential = Mechanism(
     "exponential",
-    _exponential_sample,
+    _sample_exponential,
     _log_prob_from_pmf(_exponential_log_pmf),
-    _exponential_privacy_loss,
+    _exponential_loss,
     BOUNDED_RANGE._replace(sampler=Sampler(gap=2.0**-28)),
 )
 """Candidate k of [..., K] with probability proportional to exp(score / scale).
@@ -428,7 +499,7 @@ Scores are `Scores`, which hold 48 bits, or an array of float32.
 This is the mechanism of McSherry & Talwar (2007), drawn as a race of exponential times (see
 `selection_noise`). In logs it is the argmax under Gumbel noise.
 
-- Scores more than `FLOOR` scales behind the best count as `FLOOR` scales behind it.
+- Scores more than `MAX_SCALES_BEHIND` scales behind the best count as that many scales behind it.
 - A score of -inf forbids its candidate. The mask must be public, or the mode non-private. With no
   candidate left the output is `UNSPLIT`.
 - Scale 0 is the argmax, lowest index first. An infinite scale draws uniformly.
@@ -446,14 +517,14 @@ e^-32 / 2^20, so it is at most 2^-50.
 """
 
 
-def _noisy_max_sample(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
+def _sample_noisy_max(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
     """The argmax of scores in units of the scale, plus Laplace noise of scale 1 on each."""
     with variates.double_precision():
-        behind, quiet = _scores_behind_best(scores, scale)
-        bits = key_words(key, variates.EXPONENTIAL_WORDS, behind.shape)
-        size = variates.exponential(bits)
-        noise = jnp.where(variates.sign_bit(bits), -size, size)
-        return _first_argmax(behind + jnp.where(quiet, np.float64(0), noise))
+        logits, is_noise_free = _logits_of_scores(scores, scale)
+        words = random_words(key, variates.EXPONENTIAL_WORDS, logits.shape)
+        magnitude = variates.exponential_variables(words)
+        noise = jnp.where(variates.fair_coins(words), -magnitude, magnitude)
+        return _first_argmax(logits + jnp.where(is_noise_free, np.float64(0), noise))
 
 
 _QUADRATURE_NODES, _QUADRATURE_WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -461,43 +532,46 @@ _PANEL_EDGES = np.linspace(-40.0, 40.0, 161)
 
 
 def _noisy_max_log_pmf(scores: Array | Scores, scale: Numbers) -> Array:
-    """Log probability of every candidate, for one scale."""
-    behind, quiet, hard = _logits_and_limits(scores, scale)
-    rows = jax.vmap(_log_chances_of_winning)(behind.reshape(-1, behind.shape[-1]))
-    return jnp.where(quiet, hard, rows.reshape(behind.shape))
+    """f32[..., K]: the log probability of each candidate, for one scale."""
+    law = _selection_law(scores, scale)
+    draws = law.logits.reshape(-1, law.logits.shape[-1])
+    noisy_log_pmf = jax.vmap(_log_win_probabilities)(draws).reshape(law.logits.shape)
+    return jnp.where(law.is_noise_free, law.noise_free_log_pmf, noisy_log_pmf)
 
 
-def _log_chances_of_winning(s: Array) -> Array:
+def _log_win_probabilities(s: Array) -> Array:
     """f32[K]: log probabilities by Gauss quadrature between the kinks of the densities.
 
-    s is `_scores_behind_best`. In units of the scale, P(k wins) is the integral of the density
-    lap(x - s_k) times the product over j != k of the distribution functions Lap(x - s_j). The
-    integrand is smooth between scores, so panels break at every score. Scores are clipped to 40
-    scales around the best one, because less than exp(-40) is left beyond.
+    P(k wins) is the integral of the density lap(x - s_k) times the product over j != k of the
+    distribution functions Lap(x - s_j). The integrand is smooth between logits, so panels break at
+    every logit. Logits are clipped to 40 around the best one, as less than exp(-40) lies beyond.
+
+    Args:
+        s: f32[K], logits, so that noise has scale 1.
     """
     # The quadrature nodes of all panels.
     edges = jnp.sort(
         jnp.concatenate([jnp.asarray(_PANEL_EDGES, jnp.float32), jnp.clip(s, -40, 40)])
     )
-    half = (edges[1:] - edges[:-1]) / 2
-    middle = (edges[1:] + edges[:-1]) / 2
-    x = middle[:, None] + half[:, None] * jnp.asarray(_QUADRATURE_NODES, jnp.float32)[None, :]
+    half_width = (edges[1:] - edges[:-1])[:, None] / 2
+    middle = (edges[1:] + edges[:-1])[:, None] / 2
+    x = middle + half_width * jnp.asarray(_QUADRATURE_NODES, jnp.float32)[None, :]
 
     # The log of the integrand at every node.
-    gap = x[..., None] - s[None, None, :]
+    deviation = x[..., None] - s[None, None, :]
     log_two = np.float32(LN2)
-    above = jnp.log1p(-0.5 * jnp.exp(-jnp.maximum(gap, 0)))
-    log_cdf = jnp.where(gap < 0, gap - log_two, above)
-    log_pdf = -jnp.abs(gap) - log_two
-    log_all = jnp.sum(log_cdf, axis=-1, keepdims=True) - log_cdf + log_pdf
+    log_cdf_above = jnp.log1p(-0.5 * jnp.exp(-jnp.maximum(deviation, 0)))
+    log_cdf = jnp.where(deviation < 0, deviation - log_two, log_cdf_above)
+    log_pdf = -jnp.abs(deviation) - log_two
+    log_integrand = jnp.sum(log_cdf, axis=-1, keepdims=True) - log_cdf + log_pdf
 
     # The weighted sum over nodes, in logs.
-    weight = half[:, None] * jnp.asarray(_QUADRATURE_WEIGHTS, jnp.float32)[None, :]
+    weight = half_width * jnp.asarray(_QUADRATURE_WEIGHTS, jnp.float32)[None, :]
     log_weight = jnp.where(weight > 0, jnp.log(jnp.where(weight > 0, weight, 1)), -jnp.inf)
-    return jax.nn.logsumexp(log_all + log_weight[..., None], axis=(0, 1))
+    return jax.nn.logsumexp(log_integrand + log_weight[..., None], axis=(0, 1))
 
 
-def _noisy_max_privacy_loss(
+def _noisy_max_loss(
     scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
 ) -> StepLoss:
     p, q = _noisy_max_log_pmf(scores, scale), _noisy_max_log_pmf(other_scores, other_scale)
@@ -506,9 +580,9 @@ def _noisy_max_privacy_loss(
 
 noisy_max = Mechanism(
     "noisy max",
-    _noisy_max_sample,
+    _sample_noisy_max,
     _log_prob_from_pmf(_noisy_max_log_pmf),
-    _noisy_max_privacy_loss,
+    _noisy_max_loss,
     PURE._replace(sampler=Sampler(gap=2.0**-28)),
 )
 """Index of the largest of [..., K] finite scores after independent Laplace(scale) noise on each.
@@ -519,8 +593,8 @@ Its sensitivity is the range of the change of scores, as for `exponential`, and 
 range / scale-DP. The reason is that a change that all scores share changes nothing, so no score
 moves by more than half of the range (Dwork & Roth, 2014, Claim 3.9).
 
-Scores more than `FLOOR` scales behind the best count as `FLOOR` scales behind it. `log_prob`
-integrates numerically, to about 1e-5 relative. `scale` is a scalar.
+Scores more than `MAX_SCALES_BEHIND` scales behind the best count as that many scales behind it.
+`log_prob` integrates numerically, to about 1e-5 relative. `scale` is a scalar.
 
 The sampler is as far from its law as that of `exponential`, by the same argument in one stage.
 There K' is at most 2^20, and lattices move less than 2^-39.
@@ -530,58 +604,60 @@ There K' is at most 2^20, and lattices move less than 2^-39.
 # Randomness that never reads the rows.
 
 
-def _remainder(high: Array, low: Array, scale: Numbers) -> Array:
+def _remainder_of_bits(high: Array, low: Array, scale: Numbers) -> Array:
     """u32[...]: 2^32 high + low modulo scale; low modulo scale if scale is above 2^16."""
-    count = jnp.asarray(scale).astype(jnp.uint32)
-    radix = 2**16 % count
-    return ((high % count) * (radix * radix % count) + low % count) % count
+    modulus = jnp.asarray(scale).astype(jnp.uint32)
+    radix = 2**16 % modulus
+    return ((high % modulus) * (radix * radix % modulus) + low % modulus) % modulus
 
 
-def _uniform_sample(key: Array, value: Array, scale: Numbers) -> Array:
+def _sample_uniform(key: Array, value: Array, scale: Numbers) -> Array:
     if jnp.issubdtype(value.dtype, jnp.integer):
-        high, low = key_words(key, 2, value.shape)
-        return _remainder(high, low, scale).astype(value.dtype)
+        high, low = random_words(key, 2, value.shape)
+        return _remainder_of_bits(high, low, scale).astype(value.dtype)
     return jax.random.uniform(key, value.shape, value.dtype) * scale
 
 
-_PLACES_AT_ONCE = 2**14
-"""How many places of a block are drawn at once, so that their keys take little memory."""
+_PLACES_IN_BATCH = 2**14
+"""How many places of a block are drawn side by side, so that their keys take little memory."""
 
 
-def _key_of_places(key: Array, high: Array) -> Array:
-    """The key of 2^32 places that begin at 2^32 high; the first are those of `key` itself.
+def _key_for_places(key: Array, high: Array) -> Array:
+    """The key of the 2^32 places that begin at 2^32 high; the first 2^32 places have `key` itself.
 
-    The others hang on a child by split, and the first places on children by fold_in. Of a release
-    key these never meet (`keys`).
+    The other keys are children of a child by split, and the keys of the first places are children
+    by fold_in. Under a release key these never meet (`keys`).
     """
     key_beyond = jax.random.fold_in(jax.random.split(key)[1], high)
     return jnp.where(high == 0, key, key_beyond)
 
 
-def _assignment_at(key: Array, value: Array, scale: Numbers, place: Array) -> Array:
-    """The parts of some places of a table; each place has its own key, whatever places follow."""
-    high, first = place
-    here, beyond = (_key_of_places(key, high + np.uint32(k)) for k in (0, 1))
+def _sample_assignment_of_places(key: Array, value: Array, scale: Numbers, place: Array) -> Array:
+    """The outputs of consecutive places; each place has its own key, whatever places follow."""
+    first_high, first_low = place
+    root, next_root = (_key_for_places(key, first_high + np.uint32(k)) for k in (0, 1))
 
-    def bits_of(low: Array) -> Array:
-        root = jnp.where(low < first, beyond, here)  # where the low word began anew
-        return jax.random.bits(jax.random.fold_in(root, low), (2,), jnp.uint32)
+    def words_of_place(low: Array) -> Array:
+        has_wrapped = low < first_low  # the low word began anew at 0
+        key_of_place = jax.random.fold_in(jnp.where(has_wrapped, next_root, root), low)
+        return jax.random.bits(key_of_place, (2,), jnp.uint32)
 
-    lows = first + jnp.arange(value.size, dtype=jnp.uint32)
-    bits = jax.lax.map(bits_of, lows, batch_size=min(_PLACES_AT_ONCE, value.size))
-    return _remainder(bits[:, 0], bits[:, 1], scale).astype(value.dtype).reshape(value.shape)
+    lows = first_low + jnp.arange(value.size, dtype=jnp.uint32)
+    words = jax.lax.map(words_of_place, lows, batch_size=min(_PLACES_IN_BATCH, value.size))
+    outputs = _remainder_of_bits(words[:, 0], words[:, 1], scale)
+    return outputs.astype(value.dtype).reshape(value.shape)
 
 
-def _assignment_sample(key: Array, value: Array, scale: Numbers) -> Array:
-    return _assignment_at(key, value, scale, jnp.zeros(2, jnp.uint32))
+def _sample_assignment(key: Array, value: Array, scale: Numbers) -> Array:
+    return _sample_assignment_of_places(key, value, scale, jnp.zeros(2, jnp.uint32))
 
 
 def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
-    inside = (output >= 0) & (output < scale)
-    return jnp.where(inside, -jnp.log(jnp.asarray(scale, jnp.float32)), -jnp.inf)
+    is_inside = (output >= 0) & (output < scale)
+    return jnp.where(is_inside, -jnp.log(jnp.asarray(scale, jnp.float32)), -jnp.inf)
 
 
-def _uniform_privacy_loss(
+def _uniform_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
 ) -> StepLoss:
     loss = jnp.where(scale == other_scale, 0.0, jnp.inf)
@@ -590,9 +666,9 @@ def _uniform_privacy_loss(
 
 uniform = Mechanism(
     "uniform",
-    _uniform_sample,
+    _sample_uniform,
     _uniform_log_prob,
-    _uniform_privacy_loss,
+    _uniform_loss,
     FREE._replace(sampler=Sampler(gap=0.0)),
     public=True,
 )
@@ -607,13 +683,16 @@ above 2^16, they are 32 random bits modulo scale. Reals are multiples of 2^-23 t
 """
 
 assignment = uniform._replace(
-    name="assignment", sample=_assignment_sample, public=False, at=_assignment_at
+    name="assignment",
+    sample=_sample_assignment,
+    public=False,
+    sample_places=_sample_assignment_of_places,
 )
 """`uniform` integers from the key of the noise, for draws that are withheld from the model.
 
-It is 0-DP as `uniform`. The first outputs do not depend on how many follow. An example is the part
-of a table that each place belongs to. So a table that is read in parts has the outputs of the whole
-one, if each part knows its first place. There are 2^64 places.
+It is 0-DP as `uniform`. An example is the part of a table that each place belongs to. The first
+outputs do not depend on how many follow. So a table that is read in blocks has the outputs of the
+same table in memory, if the place of each block's first row is passed. There are 2^64 places.
 """
 
 BY_NAME = {

@@ -1,4 +1,4 @@
-"""Releases that dpbt did not make: what an event of dp_accounting costs, as lines of a ledger."""
+"""Releases of other libraries: what an event of dp_accounting costs, as lines of a ledger."""
 
 import math
 from collections.abc import Iterator
@@ -6,16 +6,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dpbt.common.validate import check_interval, check_whole_number
+from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy.accounting import Line
-from dpbt.privacy.mechanism import gdp_mu_of_pure
+from dpbt.privacy.mechanism import gdp_mu_of_pure_epsilon
 
 MAX_LINES = 1000
-"""How many events that differ one release may have."""
+"""How many distinct events one release may have."""
 
 
 class EpsilonDeltaDpEvent(NamedTuple):
-    """An event of which no more is known than its epsilon and delta, by dp_accounting's name."""
+    """An event that states its epsilon and delta alone, under dp_accounting's name.
+
+    Attributes:
+        epsilon: of the release.
+        delta: of the release.
+    """
 
     epsilon: float
     delta: float = 0.0
@@ -24,25 +29,25 @@ class EpsilonDeltaDpEvent(NamedTuple):
 def ledger_lines_of_event(
     event: Any, *, num_changed_rows: int, filter_epsilon: float
 ) -> tuple[Line, ...]:
-    """What a release that dpbt did not make costs.
+    """The ledger lines of a release of another library, one for each distinct event.
 
     Args:
         event: of dp_accounting, or an `EpsilonDeltaDpEvent`.
-        num_changed_rows: how many rows differ between neighbours. The norm by which noise is
-            measured is that of one row's value, so noise costs as one that is so many times
-            smaller.
+        num_changed_rows: how many rows differ between neighbours. An event measures its noise by
+            the norm of one row's value, so the noise costs as much as noise that is
+            `num_changed_rows` times smaller.
         filter_epsilon: of the filter, by which a delta grows (docs/composition.md).
 
     Raises:
         ValueError: for an event without a proved cost, and for numbers out of their range.
     """
     counts: dict[Line, int] = {}
-    for single_event, count in _single_events(event):
+    for repeated in _flatten_event(event):
         line = _line_of_single_event(
-            single_event, num_changed_rows=num_changed_rows, filter_epsilon=filter_epsilon
+            repeated.event, num_changed_rows=num_changed_rows, filter_epsilon=filter_epsilon
         )
-        counts[line] = check_whole_number(
-            "the number of events", counts.get(line, 0) + count, 2**62
+        counts[line] = check_positive_integer(
+            "the number of events", counts.get(line, 0) + repeated.repeats, 2**62
         )
     if not 0 < len(counts) <= MAX_LINES:
         raise ValueError(f"an outside release must cost something, by at most {MAX_LINES} events")
@@ -52,21 +57,34 @@ def ledger_lines_of_event(
     )
 
 
-def _single_events(event: Any, count: int = 1) -> Iterator[tuple[Any, int]]:
-    """(event, how often it takes place) of each event that a composed one consists of."""
+class _RepeatedEvent(NamedTuple):
+    """An event that is not composed.
+
+    Attributes:
+        event: of dp_accounting.
+        repeats: how often it takes place.
+    """
+
+    event: Any
+    repeats: int
+
+
+def _flatten_event(event: Any, repeats: int = 1) -> Iterator[_RepeatedEvent]:
+    """Each event that a composed event consists of, if the latter takes place `repeats` times."""
     match type(event).__name__:
         case "NoOpDpEvent":
             return
         case "ComposedDpEvent":
-            for part in event.events:
-                yield from _single_events(part, count)
+            for component in event.events:
+                yield from _flatten_event(component, repeats)
         case "SelfComposedDpEvent":
-            yield from _single_events(event.event, count * check_whole_number("count", event.count))
+            count = check_positive_integer("count", event.count)
+            yield from _flatten_event(event.event, repeats * count)
         case _:
-            yield event, count
+            yield _RepeatedEvent(event=event, repeats=repeats)
 
 
-def _number_of_event(event: Any, name: str, interval: str = "[1e-50, 1e50]") -> float:
+def _checked_number(event: Any, name: str, interval: str = "[1e-50, 1e50]") -> float:
     """A number that an event states; ValueError if it is out of its range."""
     return float(
         check_interval(f"{name} of {type(event).__name__}", getattr(event, name), interval)
@@ -79,19 +97,19 @@ def _line_of_single_event(event: Any, *, num_changed_rows: int, filter_epsilon: 
     epsilon, rho, mu, gaussian, tail = math.inf, math.inf, math.inf, False, 0.0
     match kind:
         case "GaussianDpEvent":
-            mu, gaussian = num_changed_rows / _number_of_event(event, "noise_multiplier"), True
+            mu, gaussian = num_changed_rows / _checked_number(event, "noise_multiplier"), True
             rho = mu**2 / 2
         case "LaplaceDpEvent":
-            epsilon = num_changed_rows / _number_of_event(event, "noise_multiplier")
+            epsilon = num_changed_rows / _checked_number(event, "noise_multiplier")
         case "DiscreteLaplaceDpEvent":
-            epsilon = num_changed_rows * _number_of_event(event, "noise_parameter")
-            epsilon *= check_whole_number("sensitivity", event.sensitivity)
+            epsilon = num_changed_rows * _checked_number(event, "noise_parameter")
+            epsilon *= check_positive_integer("sensitivity", event.sensitivity)
         case "ZCDpEvent":
-            rho = _number_of_event(event, "rho")
+            rho = _checked_number(event, "rho")
             check_interval("xi of a ZCDpEvent", event.xi, "[0, 0]")
         case "EpsilonDeltaDpEvent":
-            epsilon = _number_of_event(event, "epsilon")
-            delta = _number_of_event(event, "delta", "[0, 1)")
+            epsilon = _checked_number(event, "epsilon")
+            delta = _checked_number(event, "delta", "[0, 1)")
             tail = delta * (1 + math.exp(min(filter_epsilon, 700)))
         case _:
             raise ValueError(
@@ -99,7 +117,7 @@ def _line_of_single_event(event: Any, *, num_changed_rows: int, filter_epsilon: 
                 "Gaussian, Laplace, discrete Laplace, zCDP and EpsilonDelta events, also composed"
             )
     if math.isfinite(epsilon):
-        rho, mu = epsilon**2 / 2, float(gdp_mu_of_pure(epsilon))
+        rho, mu = epsilon**2 / 2, float(gdp_mu_of_pure_epsilon(epsilon))
     return Line(
         site="outside_1",
         mechanism=kind,

@@ -1,4 +1,4 @@
-"""What a fit asks of a privacy filter: whether it can pay, and to pay before anything is drawn."""
+"""The protocol of a privacy filter: a fit asks it whether it can pay, and pays before it draws."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -19,17 +19,17 @@ class PrivacyFilter(Protocol):
 
     @property
     def ledger(self) -> Ledger:
-        """What all releases cost together that the filter paid for."""
+        """The cost of all releases together that the filter has paid for."""
         ...
 
     def words(self) -> str:
-        """What is left, in words."""
+        """What is left of the budget, in words."""
         ...
 
     def check(self, recipe: Recipe, key: Array | None = None) -> None:
-        """Refuse a recipe that the filter does not pay for now; it costs nothing."""
+        """Refuse a recipe that the filter cannot pay for now. The check costs nothing."""
         ...
 
     def payment_callback(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
-        """What a fit calls before it draws: it pays, and once for a run that goes on."""
+        """A function that pays, which a fit calls before it draws; a resumed run pays once."""
         ...

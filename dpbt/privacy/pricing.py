@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from dpbt.common import programs
-from dpbt.common.validate import check_interval, check_whole_number
+from dpbt.common import compilation
+from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy import accounting, apart, boundary, dataflow, keys, mechanisms
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.boundary import DrawSpec, PricedDraw, budget_group_of_site, is_static
@@ -26,11 +26,15 @@ from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers
 from dpbt.privacy.sensitivity import weights_on_grid
 from dpbt.types import (
     Array,
+    Epilogue,
     Params,
+    Phase,
     Program,
+    Prologue,
     Public,
     Recipe,
     Release,
+    Round,
     Table,
     View,
     WeakLearner,
@@ -72,20 +76,29 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
 
     numbers = recipe.params.noise, recipe.max_rows_per_user
     lines: dict[str, list[Line]] = {}
-    for part in recipe.learner.parts:
-        times, static = int(rounds) if part == "rounds" else 1, (part, recipe.weight_update)
-        order = [ask.site for ask in draw_specs_of_phase(recipe, part)]
+    for phase in recipe.learner.phases:
+        order = [spec.site for spec in draw_specs_of_phase(recipe, phase)]
         specs = describe_draws(
-            recipe.learner, *static, recipe.params, recipe.public(), np.float32(0)
+            recipe.learner,
+            phase,
+            recipe.weight_update,
+            recipe.params,
+            recipe.public(),
+            bound=np.float32(0),
         )
-        boundary.check_as_priced(specs, priced_draws(recipe, part))
-        lines[part] = [ledger_line_of_spec(specs[site], *numbers, times=times) for site in order]
-    boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})
+        boundary.check_as_priced(specs, priced_draws(recipe, phase))
+        times = int(rounds) if phase.repeats else 1
+        lines[phase.name] = [
+            ledger_line_of_spec(specs[site], *numbers, times=times) for site in order
+        ]
+    boundary.check_sites(
+        **{name: [line.site for line in of_phase] for name, of_phase in lines.items()}
+    )
     return Ledger(
         relation=recipe.relation,
         lines=tuple(itertools.chain.from_iterable(lines.values())),
         delta=float(recipe.delta),
-        unprotected=recipe.learner.traits.unprotected,
+        unprotected=recipe.learner.unprotected,
         key=None if key is None else keys.kind_of_key(key),
         rows=int(recipe.rows),
         max_rows_per_user=recipe.max_rows_per_user,
@@ -112,7 +125,7 @@ def ledger_line_of_spec(
     Raises:
         ValueError: as `ledger_line`, and for a scale beyond the range of the draw's sampler.
     """
-    price, shift, scale = spec.mechanism.price, spec.most, spec.scale
+    price, shift, scale = spec.mechanism.price, spec.max_sensitivity, spec.scale
     if not price.reads_rows:
         shift, scale = 0.0, scale if is_static(scale) else 0.0
     elif np.size(shift) != 1 or np.size(scale) != 1:
@@ -177,7 +190,7 @@ def ledger_line(
         raise ValueError(f"moved of the draw {site!r} must say how many of its outputs a row moves")
     given = {"pays": pays, "times": times, "moved": 1 if moved is None else moved}
     pays, times, outputs = (
-        check_whole_number(f"{name} of the draw {site!r}", value, 2**62)
+        check_positive_integer(f"{name} of the draw {site!r}", value, 2**62)
         for name, value in given.items()
     )
     of_all = people * float(
@@ -264,13 +277,13 @@ def reprice_ledger(book: Ledger, max_rows_per_user: int | None = None) -> Ledger
     return msgspec.structs.replace(book, lines=lines, max_rows_per_user=people, limited=limited)
 
 
-def draw_specs_of_phase(recipe: Recipe, part: str) -> tuple[DrawSpec, ...]:
-    """The draws of a part of a run, with shapes for numbers that are traced.
+def draw_specs_of_phase(recipe: Recipe, phase: Phase) -> tuple[DrawSpec, ...]:
+    """The draws of a phase of a run, with shapes for numbers that are traced.
 
     Raises:
         ValueError: as `ledger`.
     """
-    return tuple(each.spec for each in _dependencies_of_phase(recipe, part))
+    return tuple(each.spec for each in _dependencies_of_phase(recipe, phase))
 
 
 def sampler_scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
@@ -283,16 +296,22 @@ def sampler_scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
     """
     flat = jax.tree.map(lambda leaf: np.reshape(leaf, -1), recipe)
     single = jax.tree.map(lambda leaf: leaf[0], flat)
-    for part in recipe.learner.parts:
-        for spec in draw_specs_of_phase(single, part):
+    for phase in recipe.learner.phases:
+        for spec in draw_specs_of_phase(single, phase):
             price, multiplier = spec.mechanism.price, np.float64(1)
             if not price.reads_rows:
                 continue
             most = math.inf if price.sampler is None else price.sampler.max_scale
-            own = spec.scale if spec.own_scale else spec.most if math.isfinite(most) else 1.0
+            own = (
+                spec.scale
+                if spec.own_scale
+                else spec.max_sensitivity
+                if math.isfinite(most)
+                else 1.0
+            )
             if not is_static(own):
-                evaluated = _evaluate_settings(flat, part)[spec.site]
-                own = evaluated.scale if spec.own_scale else evaluated.most
+                evaluated = _evaluate_settings(flat, phase)[spec.site]
+                own = evaluated.scale if spec.own_scale else evaluated.max_sensitivity
                 if np.ndim(own) != 1:
                     raise ValueError(_NO_NUMBER.format(spec.site))
             if not spec.own_scale:
@@ -303,40 +322,35 @@ def sampler_scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
 
 
 @jax.enable_x64(False)
-def _evaluate_settings(flat: Recipe, part: str) -> Mapping[str, DrawSpec]:
+def _evaluate_settings(flat: Recipe, phase: Phase) -> Mapping[str, DrawSpec]:
     """The draws of G settings, with numbers [G] where its program works them out."""
-    static = flat.learner, part, flat.weight_update
+    static = flat.learner, phase, flat.weight_update
     return jax.vmap(lambda one: describe_draws(*static, one.params, one.public(), np.float32(0)))(
         flat
     )
 
 
-@programs.keep_compiled(static_argnames=("learner", "part", "weight_update"))
+@compilation.jit_with_bounded_cache(static_argnames=("learner", "phase", "weight_update"))
 def describe_draws(
     learner: WeakLearner,
-    part: str,
+    phase: Phase,
     weight_update: WeightUpdate,
     params: Params,
     public: Public,
     bound: Numbers,
 ) -> Mapping[str, DrawSpec]:
-    """The draws that a part of a run asks for on a table of one row, by site; compiled once.
+    """The draws that a phase of a run asks for on a table of one row, by site; compiled once.
 
     Args:
         learner: the weak learner.
-        part: "prologue", "rounds" or "epilogue".
+        phase: of the learner.
         weight_update: the weight update.
         params: the learner's numbers, of one setting.
         public: what is public.
         bound: on the scores that the weights follow from.
     """
-    view = _view_of_one_row(learner, part, weight_update, params, public, bound)
-    return boundary.describe(program_of_phase(learner, part), view)
-
-
-def program_of_phase(learner: WeakLearner, part: str) -> Program:
-    """The program of a part of a run that the learner has."""
-    return (learner if part == "rounds" else getattr(learner, part)).program
+    view = _view_of_one_row(learner, phase, weight_update, params, public, bound)
+    return boundary.describe(phase.program, view)
 
 
 _PRIVATE = ("bins", "target", "present", "weight")
@@ -344,25 +358,38 @@ _PRIVATE = ("bins", "target", "present", "weight")
 
 
 def after_prologue(learner: WeakLearner, params: Params, public: Public) -> Public:
-    """What is public in all rounds, with the unit, the rows that there seem to be and the start.
+    """What is public in all rounds: what is there already, and what follows from the prologue.
 
-    They follow from the prologue's release, which `public` has.
+    That is the unit, the estimated number of rows and the initial score.
+
+    Args:
+        learner: the weak learner.
+        params: its numbers.
+        public: what is public, with the release of the prologue if there is one.
     """
-    once, release = learner.prologue, public.prologue
-    start = jnp.zeros(learner.hypotheses.response.axes, jnp.float32)
-    if once is not None:
-        for name, says in (("unit", once.unit), ("seen", once.seen)):
-            if says is not None:
-                number = apart.trace_of_public(f"the {name} of a prologue", says, release, params)
-                public = public._replace(**{name: jnp.asarray(number, jnp.float32)})
-        said = apart.trace_of_public("the intercept of a prologue", once.intercept, release, params)
-        start = jnp.asarray(said, jnp.float32)
-    return public._replace(start=start)
+    prologue = learner.prologue
+    if prologue is None:
+        zeros = jnp.zeros(learner.response.axes, jnp.float32)
+        return public._replace(initial_score=zeros)
+
+    def number_of_release(name: str, of_release: Callable[[Release, Params], Array]) -> Array:
+        words = f"the {name} of a prologue"
+        number = apart.trace_of_public(words, of_release, public.prologue, params)
+        return jnp.asarray(number, jnp.float32)
+
+    changes = {}
+    if prologue.unit is not None:
+        changes["unit"] = number_of_release("unit", prologue.unit)
+    if prologue.estimated_rows is not None:
+        rows = number_of_release("estimated number of rows", prologue.estimated_rows)
+        changes["estimated_rows"] = rows
+    score = number_of_release("initial score", prologue.initial_score)
+    return public._replace(**changes, initial_score=score)
 
 
 def round_structure(learner: WeakLearner, params: Params, public: Public) -> Any:
-    """What is public in a round by the partition of the hypotheses; None without one."""
-    partition = learner.hypotheses.partition
+    """What is public in a round by the partition of the learner; None without one."""
+    partition = learner.partition
     if partition is None:
         return None
     return apart.trace_of_public("the structure of a round", partition.structure, params, public)
@@ -382,54 +409,56 @@ def weigh_rows(
         scores, rows = private
         return update.weigh(scores, bound, rows, public)
 
-    closed, shapes = apart.traced(update.tag, from_rows, (scores, rows), bound, public)
+    closed, shapes = apart.traced(update.identity, from_rows, (scores, rows), bound, public)
     private, all_inputs = len(jax.tree.leaves((scores, rows))), len(closed.jaxpr.invars)
     names = [{ROWS}] * private + [set()] * (all_inputs - private)
     last = dataflow.dependencies(closed.jaxpr, names)[-1]  # the cap is the last field
     if ROWS in last:
         raise ValueError(
-            f"the cap of {update.tag} follows from private rows or their scores; it is public, and "
-            "may follow from the bound on scores"
+            f"the cap of {update.identity} follows from private rows or their scores; it is "
+            "public, and may follow from the bound on scores"
         )
     return apart.evaluate_closed(closed, shapes, ((scores, rows), bound, public))
 
 
 def _view_of_one_row(
     learner: WeakLearner,
-    part: str,
+    phase: Phase,
     weight_update: WeightUpdate,
     params: Params,
     public: Public,
     bound: Numbers,
     private: Mapping[str, Array] | None = None,
 ) -> View:
-    """What a part of a run reads of one row; `private` has what the row holds.
+    """What a phase of a run reads of one row; `private` has what the row holds.
 
     Its public side has the fields, the structure and the dtypes that it has in a run.
     """
     # What follows a prologue reads its release; zeros stand for it here.
-    if learner.prologue is not None and part != "prologue":
-        specs = describe_draws(learner, "prologue", weight_update, params, public, np.float32(0))
+    if learner.prologue is not None and phase is not learner.prologue:
+        specs = describe_draws(
+            learner, learner.prologue, weight_update, params, public, np.float32(0)
+        )
         zeros = {site: jnp.zeros_like(spec.output) for site, spec in specs.items()}
         public = public._replace(prologue=zeros)
-    if part != "prologue":
+    if not isinstance(phase, Prologue):
         public = after_prologue(learner, params, public)
         public = public._replace(round=jnp.asarray(public.round, jnp.int32))
 
     # Weights on the one row.
-    table: Table = learner.hypotheses.example()
-    prepared = learner.hypotheses.prepare(table._replace(**(private or {})))
-    weigher = uniform if part == "prologue" else weight_update
+    table: Table = learner.training.example_table()
+    prepared = learner.training.prepare(table._replace(**(private or {})))
+    weigher = uniform if isinstance(phase, Prologue) else weight_update
     shape = *weigher.response.axes, prepared.present.shape[0]
     score = jnp.zeros(shape, jnp.float32)
-    if part == "epilogue":
+    if isinstance(phase, Epilogue):
         return View(prepared, score, params, public)
     weighted = weigh_rows(weigher, score, bound, prepared, public)
 
     # The structure of a round, and what it says of the row.
-    if part == "rounds" and learner.hypotheses.partition is not None:
+    if isinstance(phase, Round) and learner.partition is not None:
         public = public._replace(structure=round_structure(learner, params, public))
-        leaf = learner.hypotheses.partition.place(public.structure, prepared)
+        leaf = learner.partition.place(public.structure, prepared)
         prepared = prepared._replace(leaf=leaf)
     weights = weights_on_grid(weighted.weight, prepared, weigher.response)
     return View(prepared, weights, params, public._replace(cap=weighted.cap))
@@ -444,17 +473,17 @@ class DrawDependencies(NamedTuple):
     Attributes:
         spec: the draw, with shapes for numbers that are traced.
         total: the names of its sum; of its value where it is no `Total`.
-        told: those of what `Total.after` reads.
+        public: those of what else `Total.after` reads.
         scale: those of the scale.
-        most: those of the largest sensitivity.
+        max_sensitivity: those of the largest sensitivity.
         formulas: how the largest sensitivity and the scale are worked out.
     """
 
     spec: DrawSpec
     total: set[str]
-    told: set[str]
+    public: set[str]
     scale: set[str]
-    most: set[str]
+    max_sensitivity: set[str]
     formulas: tuple[str, str]
 
     @property
@@ -473,8 +502,8 @@ RECIPE_CONSTANTS = frozenset({"rows", "weighting"})
 
 
 @jax.enable_x64(False)
-def _dependencies_of_phase(recipe: Recipe, part: str) -> list[DrawDependencies]:
-    """What is read off the program of a part of a run.
+def _dependencies_of_phase(recipe: Recipe, phase: Phase) -> list[DrawDependencies]:
+    """What is read off the program of a phase of a run.
 
     Raises:
         ValueError: as `check_prices`.
@@ -484,13 +513,13 @@ def _dependencies_of_phase(recipe: Recipe, part: str) -> list[DrawDependencies]:
         leaf if isinstance(leaf, jax.ShapeDtypeStruct) else jax.typeof(leaf) for leaf in leaves
     )
     kinds = tuple((leaf.shape, str(leaf.dtype), leaf.weak_type) for leaf in known)
-    return _traced_dependencies(recipe.learner, part, recipe.weight_update, structure, kinds)
+    return _traced_dependencies(recipe.learner, phase, recipe.weight_update, structure, kinds)
 
 
 @functools.lru_cache(maxsize=1024)
 def _traced_dependencies(
     learner: WeakLearner,
-    part: str,
+    phase: Phase,
     weight_update: WeightUpdate,
     structure: Any,
     kinds: tuple[tuple[tuple[int, ...], str, bool], ...],
@@ -501,17 +530,17 @@ def _traced_dependencies(
 
     Args:
         learner: the weak learner.
-        part: "prologue", "rounds" or "epilogue".
+        phase: of the learner.
         weight_update: the weight update.
         structure: of (params, public) as a pytree, with all that is static in them.
         kinds: shape, dtype and weakness of each of their arrays.
     """
     arrays = [jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in kinds]
     params, public = jax.tree.unflatten(structure, arrays)
-    table = learner.hypotheses.example()
+    table = learner.training.example_table()
     fields = {name: getattr(table, name) for name in _PRIVATE}
     known = {name: array for name, array in fields.items() if array is not None}
-    static = learner, part, weight_update
+    static = learner, phase, weight_update
 
     def make(private: Any, params: Params, public: Public, bound: Numbers) -> View:
         rows, weights = private
@@ -519,18 +548,18 @@ def _traced_dependencies(
 
     numbers = params, public, jax.ShapeDtypeStruct((), np.float32)
     weights = jax.eval_shape(functools.partial(_view_of_one_row, *static), *numbers).weights
-    found = draw_dependencies(program_of_phase(learner, part), make, (known, weights), numbers)
-    check_prices(found, protected=not learner.traits.unprotected)
-    return found
+    dependencies = draw_dependencies(phase.program, make, (known, weights), numbers)
+    check_prices(dependencies, protected=not learner.unprotected)
+    return dependencies
 
 
-def priced_draws(recipe: Recipe, part: str) -> tuple[PricedDraw, ...]:
-    """The draws of a part of a run as the ledger prices them.
+def priced_draws(recipe: Recipe, phase: Phase) -> tuple[PricedDraw, ...]:
+    """The draws of a phase of a run as the ledger prices them.
 
     Raises:
         ValueError: as `ledger`.
     """
-    return tuple(each.priced for each in _dependencies_of_phase(recipe, part))
+    return tuple(each.priced for each in _dependencies_of_phase(recipe, phase))
 
 
 def draw_dependencies(
@@ -568,7 +597,7 @@ def draw_dependencies(
         found: list[Any] = []
 
         def answer(ask: DrawSpec) -> Array:
-            read = ask.parts, ask.told, ask.scale, ask.most
+            read = ask.total, ask.public, ask.scale, ask.max_sensitivity
             found.append(jax.tree.map(jnp.asarray, read))
             return outputs[ask.site]
 
@@ -604,8 +633,8 @@ def check_prices(found: list[DrawDependencies], *, protected: bool = True) -> No
 
     Args:
         found: the draws of a program.
-        protected: whether no scale and no `Total.told` may follow from rows; a paper's calibration
-            may say otherwise.
+        protected: whether no scale and no `Total.public` may follow from rows; a paper's
+            calibration may say otherwise.
 
     Raises:
         ValueError: naming the draw and what it follows from. Also for a mechanism of the user's own
@@ -628,8 +657,8 @@ def check_prices(found: list[DrawDependencies], *, protected: bool = True) -> No
             continue
         if protected and ROWS in told:
             raise ValueError(
-                f"what Total.after of the draw {site!r} reads follows from the private rows; told= "
-                "is for what is public, and what follows from rows is in the sum"
+                f"what Total.after of the draw {site!r} reads follows from the private rows; "
+                "public= is for what is public, and what follows from rows is in the sum"
             )
         if own.price.norm not in ("l1", "l2", "range"):
             raise ValueError(f"{own.name} must be priced by l1, l2 or range, got {own.price.norm}")
@@ -653,8 +682,8 @@ Stages = tuple[tuple[str, ...], ...]
 """The sites of draws from sums, in their order; a stage's sums follow from earlier stages alone."""
 
 
-def pass_stages(recipe: Recipe, part: str) -> Stages:
-    """Which draws from sums of a part of a run one pass over a table in parts can serve, in order.
+def pass_stages(recipe: Recipe, phase: Phase) -> Stages:
+    """Which draws from sums of a phase one pass over a table in parts can serve, in order.
 
     A sum may follow from draws of earlier stages. Draws are made in the order of the program,
     because what one asks for besides its sum may follow from all draws before it, and never from
@@ -662,14 +691,14 @@ def pass_stages(recipe: Recipe, part: str) -> Stages:
 
     Raises:
         ValueError: for a draw that reads rows and is of no `Total`, or by a mechanism of the user's
-            own. Also for sums that are not int32, for a draw whose scale or `Total.told` follows
+            own. Also for sums that are not int32, for a draw whose scale or `Total.public` follows
             from rows, and for public randomness that follows from what was drawn from them.
     """
-    found = _dependencies_of_phase(recipe, part)
+    found = _dependencies_of_phase(recipe, phase)
     summed = {each.spec.site for each in found if each.spec.mechanism.price.reads_rows}
     order: list[list[str]] = []
     for spec in (each.spec for each in found if each.spec.site in summed):
-        types = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.parts)}
+        types = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.total)}
         if spec.after is None or types != {"int32"}:
             raise ValueError(
                 f"the draw {spec.site!r} is of no boundary.Total of int32, got {sorted(types)}: it "
@@ -702,8 +731,8 @@ def check_in_parts(recipe: Recipe) -> None:
         ValueError: saying which draw reads all rows at once.
     """
     if recipe.weight_update.coupled:
-        raise ValueError(f"{recipe.weight_update.tag} makes weights that depend on all rows")
-    for part in recipe.learner.parts:
-        found = pass_stages(recipe, part)
-        if part != "rounds" and len(found) > 1:
-            raise ValueError(f"the {part} has sums that follow from its own draws: {found}")
+        raise ValueError(f"{recipe.weight_update.identity} makes weights that depend on all rows")
+    for phase in recipe.learner.phases:
+        stages = pass_stages(recipe, phase)
+        if not phase.repeats and len(stages) > 1:
+            raise ValueError(f"the {phase.name} has sums that follow from its own draws: {stages}")

@@ -1,10 +1,10 @@
-"""Sensitivity bounds, by loss, neighbouring relation and calibration, and weights within bounds.
+"""Sensitivity bounds, by loss, neighbouring relation and calibration, and weights on a grid.
 
 A row's weight is in [0, 1] (in units of the round's public bound). The score of a split is minus
 the sum of the perspectives f(w1, w0) = (w1 + w0) L(w1 / (w1 + w0)) of its two children. Under
 add/remove-one the larger of two neighbours has at most m rows; under replace-one both have m.
 
-Smooth boosting: what one row moves when every weight depends on all rows, and why.
+Smooth boosting: how much one row changes when every weight depends on all rows, and why.
 
 Setting. `weighting.lazy_bregman` gives row j a weight mu(j) in [0, u], where u is a public cap.
 The total is the public M = kappa m, where m is the recipe's `rows`. If even the cap for every row
@@ -57,11 +57,11 @@ from dpbt.types import (
     Response,
 )
 
-# Losses and histograms, where a row moves its own weight alone.
+# Losses and histograms, where a row changes its own weight alone.
 
 
 def max_score_change(loss: ProperLoss, rows: Numbers) -> Array:
-    """f(1, m): the most that adding one row of weight at most 1 moves the score of a split.
+    """f(1, m): the largest change of a split's score by one added row of weight at most 1.
 
     Proof. f is concave and homogeneous of degree one, and it does not decrease in either argument.
     To see the last, let q = w1 / (w1 + w0). Then df/dw1 = L(q) + (1 - q) L'(q) is the value at 1 of
@@ -87,22 +87,22 @@ def max_score_change(loss: ProperLoss, rows: Numbers) -> Array:
         f(1, m), of the type of `rows`: 2 sqrt(m) for Matsushita, below 4 for square, 2 for 0/1 and
         2 + 2 alpha (sqrt(m) - 1) for M-alpha.
     """
-    rows = _as_floats(rows)
+    rows = _as_float_array(rows)
     return loss.perspective(jnp.ones_like(rows), rows)
 
 
-def _as_floats(rows: Numbers) -> Array:
-    """The numbers in float64 if they have it, and else in float32."""
-    rows = jnp.asarray(rows)
-    return rows if rows.dtype == jnp.float64 else rows.astype(jnp.float32)
+def _as_float_array(numbers: Numbers) -> Array:
+    """The numbers as float64 if that is their type, and else as float32."""
+    array = jnp.asarray(numbers)
+    return array if array.dtype == jnp.float64 else array.astype(jnp.float32)
 
 
 BOUND_MARGIN = np.float32(1 + 2.0**-20)
-"""Covers the rounding of a bound that is evaluated in float32, in at most 16 roundings."""
+"""A factor that covers the rounding of a bound in float32, of at most 16 roundings."""
 
 
 def score_rounding_allowance(rows: Numbers) -> Array:
-    """2^-40 m: the most that float64 adds to the spread of score changes between neighbours.
+    """2^-40 m: a bound on what float64 adds to the spread of score changes between neighbours.
 
     Scores are functions of exact integers, computed in float64 and held in 48 bits
     (`trees.perspectives_of_weights`, `mechanisms.behind_best`). A perspective is off by at most
@@ -113,7 +113,7 @@ def score_rounding_allowance(rows: Numbers) -> Array:
 
     At 2^24 rows it is 2^-16, where f(1, m) is at least 2.
     """
-    return _as_floats(rows) * 2.0**-40
+    return _as_float_array(rows) * 2.0**-40
 
 
 def tight_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
@@ -138,11 +138,11 @@ def published_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
 
 
 def num_one_signed_moves(relation: Relation) -> int:
-    """How many one-signed moves of size f(1, m) separate the scores of two neighbours.
+    """How many one-signed changes of size f(1, m) separate the scores of two neighbours.
 
-    Adding or removing a row is one move. Replacing a row is a removal and an addition, so the
-    exponential mechanism runs at eps / 2. The two may hit different nodes of a level. So under
-    replace-one a whole level costs two halves, and under add/remove one whole.
+    Adding or removing a row is one change. Replacing a row is a removal and an addition, so the
+    exponential mechanism runs at eps / 2. The two may be in different nodes of a level. So under
+    replace-one a level costs two times eps / 2, and under add/remove once eps.
     """
     return num_changed_rows(relation)
 
@@ -169,7 +169,7 @@ def histograms_sensitivity(relation: Relation, num_histograms: int = 1) -> Sensi
 
 
 def num_changed_rows(relation: Relation) -> int:
-    """How many rows of a table differ between neighbours, and with them entries of a statistic.
+    """How many rows of a table differ between neighbours, and so how many entries of a statistic.
 
     Raises:
         ValueError: for any other relation than add/remove and replace-one.
@@ -190,10 +190,10 @@ and takes something in [0, 1], which moves the sum by at most 1 again.
 """
 
 
-# Smooth boosting, where a row moves the weights of all.
+# Smooth boosting, where a row changes the weights of all rows.
 
 PROPERTY_WEIGHT = 1
-"""The most that the total weight of the rows with some public property moves, in units of u.
+"""The largest change of the total weight of the rows with a public property, in units of u.
 
 In grid units it is GRID.
 
@@ -277,7 +277,7 @@ def improvement_change_range(loss: ProperLoss, mass: Numbers) -> Array:
 
 
 def improvement_rounding_allowance(mass: Numbers) -> Array:
-    """2^-39 M: the most that float64 adds to the spread of the changes of improvements.
+    """2^-39 M: a bound on what float64 adds to the spread of the changes of improvements.
 
     It is in units of u. A perspective is off by at most 2^-43 of the weight in its leaf
     (`score_rounding_allowance`). A leaf and its two children make 2^-42 M, and subtractions
@@ -288,7 +288,7 @@ def improvement_rounding_allowance(mass: Numbers) -> Array:
 
 
 def weighted_sum_step(rows: Numbers, noise_deviation: Numbers = 0.0) -> np.ndarray:
-    """The public step that weighted sums of rows are rounded down to, in 2^-14 grid units.
+    """The public step to whose multiples sums of rows are rounded down, in 2^-14 grid units.
 
     It is the smallest power of two, at least 1, for which every sum fits 2^29 steps and the noise
     has a standard deviation of at most 2^26 steps. All weights together are at most GRID m, and a
@@ -321,15 +321,15 @@ def center_sensitivity(step: Numbers, num_features: int) -> Numbers:
     return (CENTER_L2 + from_rounding) * (1 + 2.0**-20)
 
 
-# Weights as private programs read them: integers on a grid, within their bounds.
+# Weights for private programs: integers on a grid, within their bounds.
 
 
 def weights_on_grid(weight: Array, table: Prepared, response: Response = BINARY) -> Array:
     """f32, shaped as the weights: integers on the grid, whatever a weight update returns.
 
-    Absent rows get 0. The function maps each row's own weight, and changes no weight that a weight
-    update of the library gives to a present row of a table without weights of its own. The weight
-    of a row in its table multiplies the weight update's.
+    Absent rows get 0. Each row's result follows from its own weight alone. A weight that a weight
+    update of the library computes for a present row stays as it is, if the table has no weights. If
+    it has, the weight of a row in its table multiplies that of the weight update.
 
     Args:
         weight: f32[N], or f32[K, N] with several classes, as `Weighted` has it.
@@ -339,16 +339,16 @@ def weights_on_grid(weight: Array, table: Prepared, response: Response = BINARY)
             are in 0..GRID.
     """
     present = jnp.broadcast_to(table.present, weight.shape)
-    is_number = weight > 0 if response == BINARY else ~jnp.isnan(weight)  # a NaN is not above 0
-    number = jnp.where(is_number & present, weight, 0)
+    is_valid = weight > 0 if response == BINARY else ~jnp.isnan(weight)  # a NaN is not above 0
+    unclipped = jnp.where(is_valid & present, weight, 0)
     row_weight = getattr(table, "weight", None)
     if row_weight is not None:
         row_weight = jnp.clip(jnp.where(jnp.isnan(row_weight), 0, row_weight), 0, 1)
         row_weight = jnp.broadcast_to(row_weight, weight.shape)
-        number = jnp.where(row_weight > 0, number, 0) * row_weight  # infinity times 0 is a NaN
+        unclipped = jnp.where(row_weight > 0, unclipped, 0) * row_weight  # infinity * 0 is a NaN
     if response == BINARY:
-        return jnp.round(jnp.minimum(number, GRID))
-    return jnp.trunc(jnp.clip(number, -GRID, GRID))
+        return jnp.round(jnp.minimum(unclipped, GRID))
+    return jnp.trunc(jnp.clip(unclipped, -GRID, GRID))
 
 
 def max_total_weight_in_caps(rows: Numbers, density: Numbers, cap: Numbers) -> Array:
@@ -367,6 +367,6 @@ def max_total_weight_in_caps(rows: Numbers, density: Numbers, cap: Numbers) -> A
 def round_to_whole_rows(counts: Array) -> Array:
     """Counts in 1 / GRID of a row, rounded to whole rows, of the type of `counts`.
 
-    Counts that differ by at most one row differ by at most one once they are rounded.
+    Counts that differ by at most one row differ by at most 1 after rounding.
     """
     return (counts + GRID // 2) // GRID

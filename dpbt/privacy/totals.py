@@ -1,7 +1,7 @@
-"""Drawing once from sums over all rows, which were added up in parts.
+"""One draw from the sums over all rows, which are added up block by block.
 
 The sums are int64 on the host. The noise is that of `boundary.sample` under the same key, and is
-added exactly. So a table that is read in parts has the releases of the same table in memory.
+added exactly. So a table that is read in blocks has the releases of the same table in memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import programs
+from dpbt.common import compilation
 from dpbt.privacy import variates
 from dpbt.privacy.boundary import DrawSpec, site_key
 from dpbt.privacy.mechanism import Mechanism
@@ -22,15 +22,15 @@ Totals = dict[str, Any]
 """Site -> int64[...], or a pytree of such arrays: private sums over rows."""
 
 WideRelease = dict[str, np.ndarray]
-"""Site -> int32[...] or int64[...]: what was drawn from the sums."""
+"""Site -> int32[...] or int64[...]: the draws from the sums."""
 
 MAX_LARGE_OUTPUT = 2**52
-"""Releases of large tables are clamped to this size, which float64 and int64 hold exactly."""
+"""Releases of large tables are clamped to +-2^52, which float64 and int64 hold exactly."""
 
 
 def add_sums(first: Totals | None, second: Mapping[str, Any]) -> Totals:
     """The sums over two sets of rows, in int64; of the second alone if the first is None."""
-    second_int64 = jax.tree.map(lambda part: np.asarray(part).astype(np.int64), dict(second))
+    second_int64 = jax.tree.map(lambda array: np.asarray(array).astype(np.int64), dict(second))
     return second_int64 if first is None else jax.tree.map(np.add, first, second_int64)
 
 
@@ -42,7 +42,7 @@ def draw_from_sums(
     Args:
         key: the key of the program's noise, as `boundary.sample` takes it.
         totals: the sum of each site that is drawn.
-        specs: what the draw of each site asks for.
+        specs: the mechanism, scale and value of the draw at each site.
         small: whether the table has at most `types.MAX_ROWS` rows, so that its releases are int32.
 
     Returns:
@@ -55,10 +55,12 @@ def draw_from_sums(
         assert spec.after is not None  # `pricing.pass_stages` refuses a draw without it
         scale = jnp.asarray(spec.scale, jnp.float32)
         with variates.double_precision():
-            total_f64 = jax.tree.map(lambda part: np.asarray(part, np.float64), total)
-            own_key = site_key(key, site)
+            total_f64 = jax.tree.map(lambda array: np.asarray(array, np.float64), total)
+            noise_key = site_key(key, site)
             output = np.asarray(
-                _sample_total(own_key, total_f64, spec.told, scale, spec.mechanism, spec.after)
+                _sample_from_sum(
+                    noise_key, total_f64, spec.public, scale, spec.mechanism, spec.after
+                )
             )
         if spec.mechanism.selects:
             release[site] = output
@@ -70,27 +72,35 @@ def draw_from_sums(
     return release
 
 
-@programs.keep_compiled(static_argnames=("mechanism", "after"))
-def _sample_total(
+@compilation.jit_with_bounded_cache(static_argnames=("mechanism", "after"))
+def _sample_from_sum(
     key: Array,
     total: Any,
-    told: tuple[Any, ...],
+    public_inputs: tuple[Any, ...],
     scale: Array,
     mechanism: Mechanism,
     after: Callable[..., Any],
 ) -> Array:
     """The output of a draw from a sum in f64: in f64, or an index.
 
-    `told` is what `after` reads besides the sum. For use within `variates.double_precision`.
+    For use within `variates.double_precision`.
+
+    Args:
+        key: the key of the site.
+        total: the sum, f64[...] or a pytree of such arrays.
+        public_inputs: what `after` reads besides the sum.
+        scale: of the noise.
+        mechanism: of the draw.
+        after: (total, *public inputs) -> the value of the draw.
     """
-    value = after(total, *told)
+    value = after(total, *public_inputs)
     if not mechanism.selects and value.dtype != np.float64:
         raise ValueError(f"the value of a draw from large sums must be float64, got {value.dtype}")
     return mechanism.sample(key, value, scale)
 
 
-def narrow_release(release: Mapping[str, np.ndarray]) -> dict[str, Array]:
-    """The release as post-processing reads it: int64 as the nearest float32, others as they are."""
+def release_as_float32(release: Mapping[str, np.ndarray]) -> dict[str, Array]:
+    """The release for post-processing: int64 as the nearest float32, other arrays as they are."""
     return {
         site: jnp.asarray(array.astype(np.float32) if array.dtype == np.int64 else array)
         for site, array in release.items()

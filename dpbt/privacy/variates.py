@@ -32,16 +32,18 @@ EXPONENTIAL_WORDS = 4
 NORMAL_WORDS = 6
 """How many words two normal variables take."""
 
-REACH = 44.0
+GEOMETRIC_WORDS = 8
+"""How many words one geometric magnitude takes."""
+
+EXPONENTIAL_REACH = 44.0
 """Up to this value a lattice of 2^-127 moves less than 2^-63; the mass beyond is e^-44 < 2^-63."""
 
 _WORD_UNIT = np.float64(2.0**-32)
 
-
 double_precision = functools.partial(jax.enable_x64, True)
 """() -> a scope in which arrays may be float64 under every global setting."""
 
-double = jnp.float64
+to_float64 = jnp.float64
 """(array) -> the same numbers in float64; for use within `double_precision`."""
 
 
@@ -50,90 +52,93 @@ def positive(scale: Numbers) -> Array:
     return jnp.where(scale > 0, scale, 1)
 
 
-def log1p(x: Array, or_log: Array | bool = False) -> Array:
-    """log(1 + x) of f64 x > -1, or log(-x) where `or_log` holds; for use within `double_precision`.
+def log1p(x: Array, *, log_instead: Array | bool = False) -> Array:
+    """log(1 + x) of f64 x > -1, or log(-x) where `log_instead` holds.
 
-    The former is x log(u) / (u - 1) with u = 1 + x, whose rounding cancels (Kahan). On CPUs
-    `jnp.log1p` has a relative error of up to 2^-45. A logarithm takes longest, so there is one for
-    both.
+    For use within `double_precision`. The former is x log(u) / (u - 1) with u = 1 + x, whose
+    rounding cancels (Kahan). On CPUs `jnp.log1p` has a relative error of up to 2^-45. A logarithm
+    takes longest, so one is shared by both.
     """
     shifted = jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
-    log, rounded_x = jnp.log(jnp.where(or_log, -x, shifted)), shifted - 1
+    log, rounded_x = jnp.log(jnp.where(log_instead, -x, shifted)), shifted - 1
     ratio = x * log / jnp.where(rounded_x == 0, 1.0, rounded_x)
     log1p_of_x = jnp.where(rounded_x == 0, x, ratio)
-    return jnp.where(or_log, log, log1p_of_x)
+    return jnp.where(log_instead, log, log1p_of_x)
 
 
-def small_negative_expm1(x: Array) -> Array:
+def one_minus_exp_of_small(x: Array) -> Array:
     """1 - exp(-x) of f64 x in 0..2^-12, by products and sums alone, whatever the compiler.
 
-    What is left out is below 2^-54 of it. For use within `double_precision`.
+    The terms that are left out are below 2^-54 of it. For use within `double_precision`.
     """
     return x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4)))
 
 
-def small_negative_log1p(x: Array) -> Array:
-    """-log(1 - x) of f64 x in 0..2^-12, as `small_negative_expm1`.
+def minus_log_one_minus_small(x: Array) -> Array:
+    """-log(1 - x) of f64 x in 0..2^-12, as `one_minus_exp_of_small`.
 
-    What is left out is below 2^-62 of it.
+    The terms that are left out are below 2^-62 of it.
     """
     return x * (1 + x * (1 / 2 + x * (1 / 3 + x * (1 / 4 + x / 5))))
 
 
-def unit_interval(*bits: Array) -> Array:
+def uniform_variables(*words: Array) -> Array:
     """f64 in (0, 1]: 0.w1 w2 ... to the base 2^32, plus half a unit in the last place.
 
     For use within `double_precision`. The result is rounded to 53 bits, however small it is.
     """
     fraction = jnp.float64(0.5)
-    for word in reversed(bits):
-        fraction = (double(word) + fraction) * _WORD_UNIT
+    for word in reversed(words):
+        fraction = (to_float64(word) + fraction) * _WORD_UNIT
     return fraction
 
 
-def exponential(bits: Array) -> Array:
+def exponential_variables(words: Array) -> Array:
     """f64[...]: Exp(1) variables from u32[4, ...]; for use within `double_precision`.
 
     The first bit chooses the half of (0, 1) that U lies in, and 126 bits its distance from 0 or
-    from 1. The second bit is left for `sign_bit`.
+    from 1. The second bit is left for `fair_coins`.
     """
-    distance = double(bits[0] & np.uint32(2**30 - 1))
-    distance = (distance + unit_interval(bits[1], bits[2], bits[3])) * np.float64(2.0**-31)
-    from_zero = bits[0] >> np.uint32(31) == 0
-    return -log1p(-distance, from_zero)
+    distance = to_float64(words[0] & np.uint32(2**30 - 1))
+    distance = (distance + uniform_variables(words[1], words[2], words[3])) * np.float64(2.0**-31)
+    is_from_zero = words[0] >> np.uint32(31) == 0
+    return -log1p(-distance, log_instead=is_from_zero)
 
 
-def sign_bit(bits: Array) -> Array:
-    """bool[...]: a fair coin from u32[4, ...], independent of `exponential` of the same bits."""
-    return (bits[0] >> np.uint32(30)) & np.uint32(1) == 1
+def fair_coins(words: Array) -> Array:
+    """bool[...]: fair coins from u32[4, ...], independent of `exponential_variables` of them."""
+    return (words[0] >> np.uint32(30)) & np.uint32(1) == 1
 
 
-def normal(bits: Array) -> Array:
+def normal_pairs(words: Array) -> Array:
     """f64[2, ...]: independent standard normal variables (Box & Muller) from u32[6, ...].
 
     For use within `double_precision`. The absolute error is at most 2^-48 times the radius. The
-    radius is at most sqrt(2 `REACH`) < 9.4, except with probability e^-44.
+    radius is at most sqrt(2 `EXPONENTIAL_REACH`) < 9.4, except with probability e^-44.
     """
-    radius = jnp.sqrt(np.float64(2) * exponential(bits[:4]))
-    angle = np.float64(2 * np.pi) * unit_interval(bits[4], bits[5])
+    radius = jnp.sqrt(np.float64(2) * exponential_variables(words[:EXPONENTIAL_WORDS]))
+    angle = np.float64(2 * np.pi) * uniform_variables(words[4], words[5])
     return jnp.stack([radius * jnp.cos(angle), radius * jnp.sin(angle)])
 
 
-def normals(bits: Array, shape: tuple[int, ...]) -> Array:
-    """f64[*shape]: `normal` of u32[6, pairs], with the second of each pair in the second half."""
-    pairs = normal(bits).reshape(-1)
+def normal_variables(words: Array, shape: tuple[int, ...]) -> Array:
+    """f64[*shape]: standard normal variables from u32[6, pairs], by `normal_pairs`.
+
+    The second of each pair is in the second half.
+    """
+    pairs = normal_pairs(words).reshape(-1)
     return pairs[: math.prod(shape)].reshape(shape)
 
 
-def power_of_two(scale: Array, digits: int) -> Array:
-    """f32[...]: the largest power of two that is at most scale / 2^digits, but at least 1.
+def power_of_two_below(scale: Array, num_halvings: int) -> Array:
+    """f32[...]: the largest power of two that is at most scale / 2^num_halvings, but at least 1.
 
     Args:
         scale: f32[...], above 0 and below 2^64.
-        digits: in 0..31.
+        num_halvings: in 0..31.
     """
     exponent = (jax.lax.bitcast_convert_type(scale, jnp.uint32) >> np.uint32(23)) & np.uint32(255)
-    lowered = jnp.maximum(exponent, np.uint32(127 + digits)) - np.uint32(digits)
+    lowered = jnp.maximum(exponent, np.uint32(127 + num_halvings)) - np.uint32(num_halvings)
     return jax.lax.bitcast_convert_type(lowered << np.uint32(23), jnp.float32)
 
 
@@ -141,7 +146,7 @@ _TWO_DIGIT_BITS = 12
 """A geometric variable of scale 2^13 or more is drawn in two digits."""
 
 
-def geometric(bits: Array, scale: Numbers) -> Array:
+def two_sided_geometric_magnitudes(words: Array, scale: Numbers) -> Array:
     """f64[...]: |k| for p(k) proportional to exp(-|k| / scale), from u32[8, ...].
 
     Below scale 2^13, |k| = floor(scale (E + c)) with E ~ Exp(1) and exp(c) = 2 / (1 + exp(-1 /
@@ -149,19 +154,19 @@ def geometric(bits: Array, scale: Numbers) -> Array:
     probability tanh(1 / (2 scale)). Otherwise it is 1 plus a geometric variable, whose two digits
     to the base `step` are independent.
     """
-    step = double(power_of_two(scale, _TWO_DIGIT_BITS))
-    scale = double(scale)
+    step = to_float64(power_of_two_below(scale, _TWO_DIGIT_BITS))
+    scale = to_float64(scale)
 
-    # One digit.
+    # In one digit.
     shift = -log1p(np.float64(0.5) * jnp.expm1(-1 / scale))
-    variable = exponential(bits[:4])
-    one_digit = jnp.floor(scale * (variable + shift))
+    variable = exponential_variables(words[:EXPONENTIAL_WORDS])
+    magnitude_in_one_digit = jnp.floor(scale * (variable + shift))
 
-    # Two digits.
-    high = jnp.floor(scale / step * variable)
+    # In two digits.
+    high_digit = jnp.floor(scale / step * variable)
     rate = jnp.minimum(step / scale, np.float64(2.0**-_TWO_DIGIT_BITS))
-    level = small_negative_expm1(rate) * unit_interval(bits[4], bits[5])
-    low = jnp.minimum(jnp.floor(scale * small_negative_log1p(level)), step - 1)
-    is_zero = unit_interval(bits[6], bits[7]) < jnp.tanh(np.float64(0.5) / scale)
-    two_digits = jnp.where(is_zero, np.float64(0), 1 + step * high + low)
-    return jnp.where(step > 1, two_digits, one_digit)
+    level = one_minus_exp_of_small(rate) * uniform_variables(words[4], words[5])
+    low_digit = jnp.minimum(jnp.floor(scale * minus_log_one_minus_small(level)), step - 1)
+    is_zero = uniform_variables(words[6], words[7]) < jnp.tanh(np.float64(0.5) / scale)
+    magnitude_in_two_digits = jnp.where(is_zero, np.float64(0), 1 + step * high_digit + low_digit)
+    return jnp.where(step > 1, magnitude_in_two_digits, magnitude_in_one_digit)

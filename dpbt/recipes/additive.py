@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import types
-from dpbt.common.validate import check_interval, check_whole_number, show_value
+from dpbt.common.validate import check_interval, check_positive_integer, show_value
 from dpbt.data import kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
@@ -112,7 +112,7 @@ def additive(
         ValueError: for a value outside these ranges, named with what was given. Also for settings
             whose programs would differ.
     """
-    num_rounds = check_whole_number("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
+    num_rounds = check_positive_integer("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -128,7 +128,7 @@ def additive(
             "scores_fraction": scores_fraction,
         },
     )
-    target = kinds.with_objective(target, objective, quantile)
+    target = kinds.target_with_objective(target, objective, quantile)
     response = kinds.response_of(target)
     if step is None:
         step = 0.5 if response.is_number else 1.6 if response == types.BINARY else 1.1
@@ -218,7 +218,7 @@ def _recipe_of_all_columns(
         learner.noise_growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
     )
     params = learner.AdditiveParams({}, step_of_round, learning_rate, _MOMENTUM, num_rounds)
-    sizes = check_interval("resolutions", resolutions, f"[1, {types.MAX_BINS}]", whole=True)
+    sizes = check_interval("resolutions", resolutions, f"[1, {types.MAX_BINS}]", whole_numbers=True)
 
     def make_learner(bins_config: ObliviousConfig) -> types.WeakLearner:
         config = learner.AdditiveConfig(

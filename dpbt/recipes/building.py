@@ -20,8 +20,8 @@ from dpbt.common.validate import (
     check_choice,
     check_floats,
     check_interval,
-    check_whole_number,
-    check_whole_numbers,
+    check_positive_integer,
+    check_positive_integers,
     show_value,
 )
 from dpbt.losses import as_loss_family, check_loss
@@ -175,7 +175,7 @@ def checked_privacy_request(
     shared = {"epsilon": epsilon, "delta": delta, "rows": rows, "rounds": rounds}
     check_axes(**shared, **(options or {}))
     check_choice("calibration", calibration, ("tight", "published"))
-    checked_rows = check_interval("rows", rows, f"[1, {max_rows}]", whole=True)
+    checked_rows = check_interval("rows", rows, f"[1, {max_rows}]", whole_numbers=True)
     rows_in_float32 = checked_rows.astype(np.float32)
     if np.any(checked_rows != rows_in_float32):
         above = np.nextafter(rows_in_float32, np.float32(np.inf)).astype(int)
@@ -191,10 +191,10 @@ def checked_privacy_request(
         epsilon=checked_epsilon,
         delta=checked_delta,
         rows=checked_rows,
-        rounds=check_whole_numbers("rounds", rounds).astype(np.int32),
+        rounds=check_positive_integers("rounds", rounds).astype(np.int32),
         calibration=calibration,
         relation=to_relation(relation),
-        max_rows_per_user=check_whole_number("max_rows_per_user", max_rows_per_user),
+        max_rows_per_user=check_positive_integer("max_rows_per_user", max_rows_per_user),
     )
     if request.is_approximate and not (request.is_tight or has_published_delta):
         raise ValueError("delta must be 0, as the published calibration has no other")
@@ -331,12 +331,12 @@ def build_recipe(
             fraction, for fractions of a budget that are no numbers above 0, or more than all of it,
             and as `Recipe`.
     """
-    validate.warn_of_delta(request.delta, request.rows)
+    validate.warn_of_large_delta(request.delta, request.rows)
     _check_axes_beside(request, parts.weighting, "weighting")
     _check_axes_beside(request, fractions or {}, "fractions")
     draft = _draft_recipe(request, parts)
     fractions = _checked_fractions(parts.learner.fractions if fractions is None else fractions)
-    make_params = make_params or parts.learner.params
+    make_params = make_params or parts.learner.make_params
     public = draft.public()._replace(rows=request.rows)
 
     # The draws that share the budget are the same under any noise.
@@ -367,7 +367,7 @@ def build_recipe_of_fixed_noise(
     Raises:
         ValueError: if a number does not fit float32, and as `Recipe`.
     """
-    validate.warn_of_delta(request.delta, request.rows)
+    validate.warn_of_large_delta(request.delta, request.rows)
     _check_axes_beside(request, parts.weighting, "weighting")
     draft = _draft_recipe(request, parts)
     params = make_params(draft.public()._replace(rows=request.rows))
@@ -434,15 +434,15 @@ def _paid_draws(
         PaidDraw(
             spec=spec,
             group=boundary.budget_group_of_site(spec.site, fractions),
-            times=request.rounds.astype(np.float64) if part == "rounds" else np.ones(()),
+            times=request.rounds.astype(np.float64) if phase.repeats else np.ones(()),
         )
-        for part in recipe.learner.parts
-        for spec in pricing.draw_specs_of_phase(first_setting, part)
+        for phase in recipe.learner.phases
+        for spec in pricing.draw_specs_of_phase(first_setting, phase)
         if spec.mechanism.price.reads_rows and not spec.own_scale
     ]
     if unused := sorted(set(fractions) - {draw.group for draw in paid_draws}):
         raise ValueError(
-            f"{recipe.learner.traits.tag} draws nothing at {unused}, which have fractions"
+            f"{recipe.learner.identity} draws nothing at {unused}, which have fractions"
         )
     return paid_draws
 
@@ -598,7 +598,7 @@ def custom(
     max_rows_per_user: int = 1,
     name: str = "custom",
 ) -> Recipe:
-    """Boosting with any weak learner: Bun et al. (2020), Algorithm 4, for any weight update.
+    """Boosting with any weak learner: Bun et al. (2020), Algorithm 1, for any weight update.
 
     Guarantee: what the learner's draws cost, times `rounds`; see `dpbt.ledger`. With `epsilon` the
     fractions of its draws set the noise, after the samplers' finite bits are paid for.
@@ -635,14 +635,14 @@ def custom(
     if type(weighting) is not weight_update.numbers:
         numbers = weight_update.numbers.__name__
         raise ValueError(
-            f"{weight_update.tag} needs weighting={numbers}, got {show_value(weighting)}"
+            f"{weight_update.identity} needs weighting={numbers}, got {show_value(weighting)}"
         )
     request = checked_privacy_request(
         epsilon=np.inf if epsilon is None else epsilon,
         delta=delta,
         rows=rows,
         rounds=rounds,
-        relation=learner.traits.relation or types.ADD_REMOVE if relation is None else relation,
+        relation=learner.assumptions.relation or types.ADD_REMOVE if relation is None else relation,
         max_rows_per_user=max_rows_per_user,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
     )
@@ -654,7 +654,7 @@ def custom(
 
     parts = RecipeParts(
         learner=learner,
-        weight_update=weight_update._replace(loss=family),
+        weight_update=dataclasses.replace(weight_update, loss=family),
         weighting=weighting,
         name=name,
         setting="custom",

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.common.validate import check_boolean, check_choice, check_whole_number
+from dpbt.common.validate import check_boolean, check_choice, check_positive_integer
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
@@ -103,13 +103,13 @@ def random_forest(
         max_rows=MAX_ROWS_IN_BLOCKS,
         has_published_delta=False,
     )
-    depth = check_whole_number("depth", depth, random_tree.MAX_DEPTH)
+    depth = check_positive_integer("depth", depth, random_tree.MAX_DEPTH)
     check_boolean("disjoint", disjoint)
     if disjoint and not request.is_tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
 
     # The number of parts of disjoint rows is that of trees, so it is static.
-    num_parts = check_whole_number("rounds", request.rounds) if disjoint else 1
+    num_parts = check_positive_integer("rounds", request.rounds) if disjoint else 1
     if num_parts > 2**30 >> depth:  # so that 32 bits number the classes of all leaves
         raise ValueError(
             f"disjoint trees have at most 2^30 leaves, got {num_parts} trees of 2^{depth}"

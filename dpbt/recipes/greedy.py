@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses, types
-from dpbt.common.validate import check_floats, check_interval, check_whole_number, show_value
+from dpbt.common.validate import check_floats, check_interval, check_positive_integer, show_value
 from dpbt.learners import greedy_tree, trees
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import round_down_to_float32
@@ -148,7 +148,7 @@ def bdpe(
             "smoothing": smoothing,
         },
     )
-    depth = check_whole_number("depth", depth, MAX_DEPTH)
+    depth = check_positive_integer("depth", depth, MAX_DEPTH)
     families = _loss_families(alpha=alpha, criterion=criterion, loss=loss)
     settings = _tree_settings(
         request,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses, types
-from dpbt.common.validate import check_floats, check_interval, check_whole_number, show_value
+from dpbt.common.validate import check_floats, check_interval, check_positive_integer, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Target
@@ -36,9 +36,9 @@ def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
     """What trees may ask of each column of a domain.
 
     Raises:
-        ValueError: as `domains.check`.
+        ValueError: as `domains.check_domain`.
     """
-    domains.check(domain)
+    domains.check_domain(domain)
     return tuple(
         Attribute(column.n_bins, not isinstance(column, Nominal) or column.ordered)
         for column in domain.values()
@@ -154,7 +154,7 @@ def oblivious_boost(
     return oblivious_recipe(
         request,
         domain=domain,
-        target=kinds.with_objective(target, objective, quantile),
+        target=kinds.target_with_objective(target, objective, quantile),
         monotone=monotone,
         depth=depth,
         attributes_per_tree=attributes_per_tree,
@@ -249,17 +249,17 @@ def oblivious_recipe(
     if curvature is None:
         curvature = 6 * steps[0] if response.is_number else 0.05
     curvature = check_interval("curvature", curvature, "[0, 1e30]")
-    seed = check_interval("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
+    seed = check_interval("seed", seed, f"[0, {MAX_SEED - 1}]", whole_numbers=True)
     attribute_counts = check_interval(
-        "attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True
+        "attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole_numbers=True
     )
     smoothing_weight = check_interval("smoothing", smoothing, "[0, 1)")
     if smoothing_weight.ndim:
         raise ValueError(f"smoothing must be one number, got {show_value(smoothing)}")
     num_structures = int(
-        check_interval("structures", structures, f"[0, {types.MAX_ROWS}]", whole=True)
+        check_interval("structures", structures, f"[0, {types.MAX_ROWS}]", whole_numbers=True)
     )
-    depth = check_whole_number("depth", depth, MAX_DEPTH)
+    depth = check_positive_integer("depth", depth, MAX_DEPTH)
 
     # A leaf's denominator counts its rows where these are known.
     has_marginals = bool(
@@ -350,7 +350,7 @@ def recipe_over_bins(
     if directions and response.axes:
         raise ValueError("monotone constraints need one score, and several classes have one each")
     target_bins = check_interval(
-        "target_bins", one_time_draws.target_bins, f"[2, {types.MAX_BINS}]", whole=True
+        "target_bins", one_time_draws.target_bins, f"[2, {types.MAX_BINS}]", whole_numbers=True
     )
     mechanism = (
         mechanisms.rounded_gaussian if request.is_approximate else mechanisms.discrete_laplace
@@ -377,7 +377,7 @@ def recipe_over_bins(
         name=name,
         setting=setting,
         target=target,
-        domain=domains.declare(domain),
+        domain=domains.as_declared_domain(domain),
     )
     return build_recipe(
         request,
@@ -649,8 +649,8 @@ def auto(
         ValueError: for a value outside these ranges, named with what was given. Also for settings
             whose programs would differ.
     """
-    domains.check(domain)
-    target = kinds.with_objective(target, objective, quantile)
+    domains.check_domain(domain)
+    target = kinds.target_with_objective(target, objective, quantile)
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,

@@ -7,6 +7,7 @@ node budgets of equation (17). The alpha of equation (16) is read off the data. 
 discrete Laplace noise.
 """
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -128,6 +129,16 @@ def hypothesis(config: GreedyTreeConfig, release: Release, params: Params, publi
     )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PublishedTreeConfig(GreedyTreeConfig):
+    """The static parts of a greedy tree of the paper, whose claim is for both relations."""
+
+    @property
+    def under(self) -> str:
+        """The claim holds under both relations."""
+        return "both"
+
+
 @functools.cache
 def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
     """The paper's calibration: a release of 2^D - 1 splits and 2^D leveraged leaf values.
@@ -149,13 +160,14 @@ def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
     check_criterion(config.criterion)
     usual = trees.default_tree_settings(config.link, config.depth)
     return boundary.weak_learner(
-        functools.partial(program, config),
-        functools.partial(hypothesis, config),
-        trees.tree_budget_fractions(0.5, None),
-        trees.TREES,
-        None,
-        params=functools.partial(greedy_tree_params, usual),
-        work=functools.partial(trees.bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
+        name="published_greedy_tree",
+        config=PublishedTreeConfig(**vars(config)),
+        program=functools.partial(program, config),
+        hypothesis=functools.partial(hypothesis, config),
+        kind=trees.TREES,
+        fractions=trees.tree_budget_fractions(0.5, None),
+        make_params=functools.partial(greedy_tree_params, usual),
+        relation=None,
+        work_bytes=functools.partial(trees.bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
         unprotected=(ALPHA_LEAK,) if config.objective else (),
-        tag=f"published_greedy_tree({config.tag_under('both')})",
     )

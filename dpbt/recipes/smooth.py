@@ -19,7 +19,7 @@ from dpbt.common.validate import (
     check_boolean,
     check_floats,
     check_interval,
-    check_whole_number,
+    check_positive_integer,
     show_value,
 )
 from dpbt.learners import halfspace, lazybb
@@ -177,8 +177,8 @@ def lazybb_trees(
         },
     )
     splits, depth = (
-        check_whole_number("splits", splits),
-        check_whole_number("depth", depth, MAX_DEPTH),
+        check_positive_integer("splits", splits),
+        check_positive_integer("depth", depth, MAX_DEPTH),
     )
     if splits > 2**depth - 1:
         raise ValueError(f"splits must be at most 2^depth - 1, got {splits} at a depth of {depth}")
@@ -303,11 +303,13 @@ def published_allowance(
         return better_of_pure_and_zcdp_allowance(request)
 
     def total_epsilon(epsilon: float, delta: float, rounds: int) -> float:
-        counts_and_weights = [(int(rounds) * draws_per_round, 1.0)]
+        groups = [conversions.DrawGroup(num_draws=int(rounds) * draws_per_round, multiple=1.0)]
         if has_labels:
-            counts_and_weights.append((int(rounds), float(draws_per_round)))
+            groups.append(
+                conversions.DrawGroup(num_draws=int(rounds), multiple=float(draws_per_round))
+            )
         of_draw = conversions.max_epsilon_per_draw(
-            float(epsilon), float(delta), tuple(counts_and_weights)
+            total_epsilon=float(epsilon), delta=float(delta), groups=tuple(groups)
         )
         return of_draw * draws_per_round * (1 + has_labels) * int(rounds)
 
@@ -397,7 +399,7 @@ def halfspace_boost(
         relation=request.relation,
         calibration=calibration,
         normalized=bool(normalized),
-        features=check_whole_number("features", features),
+        features=check_positive_integer("features", features),
     )
     margin_rate = check_interval("learning_rate", learning_rate, "(0, inf)") / 2
     fixed_params = None

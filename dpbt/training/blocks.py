@@ -1,370 +1,58 @@
 """Learning from a table in blocks, which may be larger than memory.
 
-Each round has a pass over the blocks for each of its stages, a draw from the sums over all rows
-(`privacy.totals`), and the steps of a round in memory (`step`). Rounds that do not wait for each
-other share a pass. So the releases are those of the same rows in memory.
-
-A pass adds hypotheses to the scores of the rows, weighs them, and sums up what the learner's
-program draws from. All sums are of integers, so neither the size of the blocks nor their order
-changes a sum. Rows are worked on in slices of one shape, by several threads, so one thread reads
-while another one computes. How it fits into memory is a plan from public numbers, and not a limit
-that the system keeps (docs/scaling.md).
+Each round has a pass over the blocks for each of its stages (`passes`), a draw from the sums over
+all rows (`privacy.totals`), and the public steps of a round in memory (`round`). Rounds that do not
+wait for each other share a pass. So the releases are those of the same rows in memory.
 
 With several processes (`jax.distributed`) each has a folder of its own, and their rows are one
 table, in the order of the processes. A process sends its sums to the others (`processes`). All draw
 the same noise under the same key, and all end with the same model.
 """
 
-import collections
 import contextlib
 import dataclasses
 import hashlib
-import math
 import os
-import queue
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import programs
-from dpbt.common.validate import as_path, check_interval, check_whole_number
-from dpbt.common.watching import Progress, Report
-from dpbt.data.blocks import BlockTable, Rows
+from dpbt.common import compilation
+from dpbt.common.progress import Progress, ReportProgress
+from dpbt.common.validate import as_path, check_interval, check_positive_integer
+from dpbt.data.blocks import BlockTable
 from dpbt.privacy import boundary, pricing, totals
-from dpbt.privacy.totals import Totals
-from dpbt.public_types import Splits, redacted_repr
-from dpbt.training import processes, step
+from dpbt.public_types import redacted_repr
+from dpbt.training import absent_row, checks, processes, run_keys
+from dpbt.training import round as steps
 from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, describe_key, describe_recipe
-from dpbt.training.step import Context, FittedParts
-from dpbt.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table
-
-# How a run fits into memory.
-
-BASE_BYTES = 700 * 2**20
-"""What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
-
-_MIN_BLOCK, _GOOD_BLOCK, _MAX_BLOCK = 2**14, 2**17, 2**19
-"""Fewest and most rows of a slice. Larger ones are no faster, because arrays leave the caches."""
-
-_MAX_SCORES = 2**21
-"""The most scores of a slice of several classes, unless it has the fewest rows.
-
-More of them took 1.4 to 1.6 times as long for a row.
-"""
-
-AHEAD = 3
-"""For each thread, the most slices whose sums wait to be added up."""
-
-_SUM_BYTES, _TOTAL_BYTES = 4, 128
-"""Of a number that is summed in a slice; and of its total, the new one and the words of a draw."""
-
-_OUTPUT_BYTES = 36
-"""Of an output of a round: in its release and its hypothesis, which are in memory three times at
-the end, one by one, stacked, and filled up and scaled."""
-
-
-class MemoryPlan(NamedTuple):
-    """How a run fits into memory.
-
-    Attributes:
-        block: the most rows of a slice.
-        threads: how many slices are worked on at once.
-        rounds: the most rounds that one pass serves.
-    """
-
-    block: int
-    threads: int
-    rounds: int = 1
-
-
-def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> MemoryPlan:
-    """The largest slices that fit into the memory beside the scores of all rows.
-
-    Where rounds do not depend on each other, as many of them are made in a pass as fit beside
-    slices of a good size.
-
-    Args:
-        table: what is learned from.
-        recipe: how.
-        memory: in bytes.
-        threads: how many slices are worked on at once.
-
-    Raises:
-        ValueError: with the least memory, if it is too little; also for the model.
-    """
-    classes = math.prod(recipe.learner.hypotheses.response.axes)
-    scores = 0 if recipe.independent else 4 * classes
-    row, together = _bytes_of_work(table, recipe)
-    each = threads * (table.features + row + 12 * scores + 40)
-    sums = _num_sums_of_pass(table, recipe) * (_SUM_BYTES * AHEAD * threads + _TOTAL_BYTES)
-    outputs = sum(spec.output.size for spec in pricing.draw_specs_of_phase(recipe, "rounds"))
-    model = _OUTPUT_BYTES * int(recipe.rounds) * outputs
-    left = memory - BASE_BYTES - model - sums - threads * together - scores * table.capacity
-    if left < each * _MIN_BLOCK:
-        least = (memory - left + each * _MIN_BLOCK) / 2**20
-        raise ValueError(
-            f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB; the model "
-            f"takes {model / 2**20:.0f} MB of it, and less depth and fewer rounds take less"
-        )
-
-    # More rounds in a pass, beside good slices.
-    rounds = 1
-    if recipe.independent:
-        rounds = int(np.clip(1 + (left - each * _GOOD_BLOCK) // sums, 1, int(recipe.rounds)))
-        left -= (rounds - 1) * sums
-
-    largest = min(_MAX_BLOCK, _MAX_SCORES // classes, table.manifest.rows_per_block)
-    block = 2 ** int(np.log2(np.clip(left / each, 1, max(largest, _MIN_BLOCK))))
-    return MemoryPlan(max(block, _MIN_BLOCK), threads, rounds)
-
-
-def _bytes_of_work(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
-    """How many bytes a row takes in work, and how many all rows of a slice take together."""
-    block, splits = table.room(_MIN_BLOCK), table.splits
-    laid = jax.eval_shape(lambda block: prepare_block(block, splits, recipe), block)
-    if recipe.learner.traits.work is not None:
-        return recipe.learner.traits.work(laid)
-    size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
-    return -(-size // _MIN_BLOCK), 0
-
-
-def _num_sums_of_pass(table: BlockTable, recipe: Recipe) -> int:
-    """How many numbers a round sums up and draws in its largest pass."""
-    found = jax.eval_shape(lambda: step.first_round_draw_specs(recipe, step.absent_row(table))[1])
-    stages = pricing.pass_stages(recipe, "rounds")
-    public = sum(draw.output.size for draw in found.values() if draw.mechanism.public)
-    parts = [jax.tree.leaves([found[site].parts for site in stage]) for stage in stages]
-    return public + max(sum(part.size for part in stage) for stage in parts)
-
-
-# Passes.
-
-
-class Slice(NamedTuple):
-    """Some rows of a block, which are worked on at once.
-
-    Attributes:
-        number: of the slice in the table.
-        block: the number of the block.
-        first: its first row in the block.
-        rows: how many rows it has.
-        place: of its first row in the whole table, of all processes.
-    """
-
-    number: int
-    block: int
-    first: int
-    rows: int
-    place: int
-
-
-class Batch(NamedTuple):
-    """What is public in the B rounds of a pass; a prologue and an epilogue are one of one.
-
-    Attributes:
-        context: of all rounds; their numbers and structures have a leading axis.
-        sites: the public randomness of the rounds, and what earlier stages of them released, with a
-            leading axis.
-        pending: (structures, hypotheses) that the scores do not have yet, with a leading axis; None
-            in a later stage, where the scores have them, and where no scores are read.
-    """
-
-    context: Context
-    sites: Release
-    pending: Any
-
-
-def prepare_block(block: Rows, splits: Splits, recipe: Recipe) -> Prepared:
-    """The rows of a block, laid out for the learner."""
-    bins, target, present, weight = jax.tree.map(jnp.asarray, block)
-    table = Table(bins.T, target, present, splits, weight)
-    return recipe.learner.hypotheses.prepare(table)
-
-
-def _sums_of_slice(
-    block: Rows,
-    scores: Array | None,
-    noise: Array,
-    place: Array,
-    splits: Splits,
-    batch: Batch,
-    recipe: Recipe,
-    part: str,
-    wanted: tuple[str, ...],
-) -> Any:
-    """(new scores or None, sums, cap); compiled once for a shape."""
-    learner, context = recipe.learner, batch.context
-    rows = prepare_block(block, splits, recipe)
-
-    def add(number: Any, scores: Array) -> Array:
-        structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
-        placed = step.assign_leaves(recipe, structure, rows)
-        return scores + step.predict_rows(recipe, hypothesis, placed)
-
-    if scores is not None and batch.pending is not None:
-        count = jax.tree.leaves(batch.pending)[0].shape[0]
-        scores = add(0, scores) if count == 1 else jax.lax.fori_loop(0, count, add, scores)
-    read = scores
-    if read is None:
-        axes = learner.hypotheses.response.axes
-        read = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
-    weighed = step.weigh_rows(part, recipe, rows, read, context)
-
-    def one(entry: tuple[Array, Any, Release, Array]) -> Any:
-        number, structure, sites, key = entry
-        public = context.public._replace(round=number, structure=structure)
-        view = step.program_view(part, recipe, rows, weighed, context._replace(public=public))
-        given = Given(sites, key, place)
-        program, priced = (
-            pricing.program_of_phase(learner, part),
-            pricing.priced_draws(recipe, part),
-        )
-        return boundary.sums(program, wanted, given, view, priced)
-
-    entries = context.public.round, context.public.structure, batch.sites, noise
-    if len(noise) > 1:
-        sums = jax.lax.map(one, entries)
-    else:  # a single one needs no loop
-        sums = one(jax.tree.map(lambda array: array[0], entries))
-        sums = jax.tree.map(lambda array: array[None], sums)
-    return scores, sums, weighed[1]
-
-
-# The new scores take the place of the old ones.
-_summed = programs.keep_compiled(donate_argnames=("scores",), static_argnames=("part", "wanted"))(
-    _sums_of_slice
+from dpbt.training.passes import Batch, Passes, plan_for
+from dpbt.training.round import Context, RoundState
+from dpbt.training.run import (
+    FittedParts,
+    LearnedModel,
+    PhaseValues,
+    PublicSteps,
+    RoundRelease,
+    fitted_parts,
+    round_step,
+    run_phases,
 )
-
-
-class Passes:
-    """The rows of a table in blocks, and their scores; all of it is private.
-
-    Only `sums` leave, and `privacy.totals.draw_from_sums` adds the noise. Use it as a context. A
-    pass that finds a changed block raises a ValueError, and nothing is drawn from its sums.
-    """
-
-    def __init__(self, table: BlockTable, recipe: Recipe, plan: MemoryPlan, place: int = 0):
-        """Make room for the rows that are worked on.
-
-        Args:
-            table: the rows.
-            recipe: one setting.
-            plan: how it fits into memory.
-            place: of the first row among those of all processes.
-        """
-        self._table, self._recipe, self._plan = table, recipe, plan
-        self._splits = jax.tree.map(jnp.asarray, table.splits)
-        self._pool = ThreadPoolExecutor(plan.threads)
-        self._slices = list(_slices_of_table(table, plan.block, place))
-        self._rooms: queue.SimpleQueue[Rows] = queue.SimpleQueue()
-        for _ in range(plan.threads):
-            self._rooms.put(table.room(plan.block))
-        self._scores: list[Any] = [None] * len(self._slices)
-
-    def __enter__(self) -> "Passes":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def verified(self) -> Iterator[int]:
-        """Compare every block with its checksum; yields how many were compared.
-
-        Raises:
-            ValueError: naming a block that is not what its manifest says.
-            OSError: if a block cannot be read.
-        """
-        for number, _ in enumerate(
-            self._pool.map(self._table.verify, range(len(self._table.blocks)))
-        ):
-            yield number + 1
-
-    def start(self, start: Array) -> None:
-        """Set the score of every row to f32[], or f32[K] with several classes."""
-        shape = *start.shape, self._plan.block
-        self._scores = [jnp.broadcast_to(start[..., None], shape) for _ in self._slices]
-
-    def sums(
-        self, part: str, batch: Batch, noise: Array, stage: tuple[str, ...]
-    ) -> tuple[Totals, Array]:
-        """(sums, cap) of a stage of a part, after adding what is pending to the scores.
-
-        The sums over all rows are private, with a leading axis for the rounds. The cap is the
-        public bound on the weights of the rounds.
-
-        Args:
-            part: "prologue", "rounds" or "epilogue".
-            batch: what is public in its rounds.
-            noise: B keys, of the noise of each round; private.
-            stage: the sites that are summed.
-        """
-        columns = None if part == "prologue" else self._columns(batch)
-        told = self._splits, *jax.tree.map(jnp.asarray, (batch, self._recipe))
-        scored = part != "prologue" and not self._recipe.independent
-
-        @jax.enable_x64(False)  # threads do not have the caller's context
-        def work(piece: Slice) -> tuple[Totals, Array]:
-            rows = self._rooms.get()
-            try:
-                self._table.read(piece.block, piece.first, piece.rows, rows, columns)
-                scores = self._scores[piece.number] if scored else None
-                words = np.array([piece.place >> 32, piece.place & (2**32 - 1)], np.uint32)
-                found = _summed(rows, scores, noise, words, *told, part, stage)
-                # JAX reads `rows` in place, so they are free when all outputs are there.
-                new, sums, cap = jax.block_until_ready(found)
-            finally:
-                self._rooms.put(rows)
-            if scored:
-                self._scores[piece.number] = new
-            return sums, cap
-
-        sums: Totals | None = None
-        caps = []
-        for more, cap in self._each(work):
-            sums = totals.add_sums(sums, more)
-            caps.append(cap)
-        assert sums is not None
-        return processes.sum_over_processes(sums), caps[0]  # every slice says the same
-
-    def _columns(self, batch: Batch) -> Sequence[int] | None:
-        """The columns that some rounds and the pending ones ask; None for all."""
-        partition = self._recipe.learner.hypotheses.partition
-        if partition is None:
-            return None
-        reads, asked = partition.reads, []
-        for structures in (batch.context.public.structure, *(batch.pending or ())[:1]):
-            rounds = jax.tree.leaves(structures)[0].shape[0] if structures is not None else 0
-            asked += [reads(jax.tree.map(lambda a, k=k: a[k], structures)) for k in range(rounds)]
-        return np.unique(np.concatenate([np.asarray(each) for each in asked])).tolist()
-
-    def _each(self, work: Callable[[Slice], Any]) -> Iterator[Any]:
-        """What is found in each slice, a few slices ahead of the one that is asked for."""
-        ahead: collections.deque[Future[Any]] = collections.deque()
-        for piece in self._slices:
-            if len(ahead) == (AHEAD - 1) * self._plan.threads:
-                yield ahead.popleft().result()
-            ahead.append(self._pool.submit(work, piece))
-        while ahead:
-            yield ahead.popleft().result()
-
-
-def _slices_of_table(table: BlockTable, size: int, place: int) -> Iterator[Slice]:
-    """The slices of a table, whose first row has a place among the rows of all processes."""
-    number = 0
-    for block, (rows, _, _) in enumerate(table.blocks):
-        for first in range(0, rows, size):
-            count = min(size, rows - first)
-            yield Slice(number, block, first, count, place)
-            number, place = number + 1, place + count
-
-
-# Runs.
-
+from dpbt.types import (
+    MAX_ROWS,
+    Array,
+    Hypotheses,
+    Phase,
+    Prologue,
+    Public,
+    Recipe,
+    Release,
+    Table,
+)
 
 Pay = Callable[[str | None], None]
 """Called before anything is drawn, with the name of the run in a checkpoint, if there is one."""
@@ -380,7 +68,7 @@ def fit_in_blocks(
     checkpoint: str | Path | Checkpoint | None = None,
     memory: float,
     threads: int | None = None,
-    progress: Report | None = None,
+    progress: ReportProgress | None = None,
 ) -> FittedParts:
     """`fit.fit_unwarned` of a table in blocks.
 
@@ -391,8 +79,8 @@ def fit_in_blocks(
         OSError: as `fit`.
     """
     capacity, first, public_key = check_fit_in_blocks(key, table, recipe, public_key)
-    recipe = step.without_domain(recipe)  # so that domains share programs
-    workers = os.cpu_count() or 1 if threads is None else check_whole_number("threads", threads)
+    recipe = checks.without_domain(recipe)  # so that domains share programs
+    workers = os.cpu_count() or 1 if threads is None else check_positive_integer("threads", threads)
     plan = plan_for(table, recipe, float(check_interval("memory", memory, "(0, inf)")), workers)
     report = progress or (lambda state: None)
 
@@ -413,10 +101,20 @@ def fit_in_blocks(
             if kept is not None:
                 kept.give_up()
             raise
-        own = step.derive_recipe_key(key, recipe)
-        keys = step.phase_keys(own, recipe), step.phase_keys(public_key, recipe)
-        small, dummy = capacity <= MAX_ROWS, step.without_domain(step.absent_row(table))
-        return _Run(recipe, passes, kept, small, *keys, dummy, []).learn(plan.rounds, report)
+        recipe_key = run_keys.derive_recipe_key(key, recipe)
+        executor = _BlockExecutor(
+            recipe=recipe,
+            passes=passes,
+            checkpoint=kept,
+            num_kept_rounds=processes.min_over_processes(0 if kept is None else kept.rounds),
+            small=capacity <= MAX_ROWS,
+            noise_keys=run_keys.phase_keys(recipe_key, recipe),
+            structure_keys=run_keys.phase_keys(public_key, recipe),
+            dummy=checks.without_domain(absent_row.absent_row(table)),
+            rounds_of_pass=plan.rounds,
+            report=report,
+        )
+        return executor.fitted(run_phases(recipe, executor))
 
 
 def check_fit_in_blocks(
@@ -431,8 +129,8 @@ def check_fit_in_blocks(
     Raises:
         ValueError: as `fit`.
     """
-    like = step.absent_row(table)
-    step.check_run(like, recipe)
+    like = absent_row.absent_row(table)
+    checks.check_run(like, recipe)
     try:
         pricing.check_in_parts(recipe)
     except ValueError as error:
@@ -440,7 +138,7 @@ def check_fit_in_blocks(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
             f"learns from no blocks, as recipes.auto does: {error}"
         ) from None
-    public_key = step.check_fit(key, recipe, public_key)
+    public_key = checks.check_fit(key, recipe, public_key)
     if jax.process_count() > 1:
         if table.rows_per_user is not None:
             raise ValueError(
@@ -451,7 +149,7 @@ def check_fit_in_blocks(
             "recipe": describe_recipe(recipe),
             "key": describe_key(key, recipe.name),
             "public_key": describe_key(public_key, recipe.name),
-            "table": hashlib.sha256(table.declared.encode()).hexdigest(),
+            "table": hashlib.sha256(table.declarations_text.encode()).hexdigest(),
         }
         for name, text in words.items():
             if len(set(processes.gather_digests(text))) > 1:  # on every process
@@ -464,203 +162,245 @@ def check_fit_in_blocks(
             raise ValueError("two processes were given the same table; give each its own rows")
     own = sum(block.present for block in table.blocks)
     present, capacity, first = processes.place_among_processes(own, table.capacity)
-    step.check_rows(present, capacity, recipe)
+    checks.check_rows(present, capacity, recipe)
     return capacity, first, public_key
 
 
-# The steps, each of which is compiled once for a recipe.
-_specs = programs.keep_compiled(static_argnames=("part",))(step.draw_specs)
-_public_draws = programs.keep_compiled(static_argnames=("part",))(step.public_draws)
-_begun, _opened = (
-    programs.keep_compiled()(step.round_context),
-    programs.keep_compiled()(step.after_prologue),
+# The public steps, each of which is compiled once for a recipe. They read releases of 32 bits.
+
+
+_compiled_after_prologue = compilation.jit_with_bounded_cache()(steps.after_prologue)
+_compiled_finish_round = compilation.jit_with_bounded_cache()(steps.finish_round)
+_compiled_score_line = compilation.jit_with_bounded_cache()(steps.score_line)
+_draw_specs = compilation.jit_with_bounded_cache(static_argnames=("phase",))(absent_row.draw_specs)
+_public_draws = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
+    absent_row.public_draws
 )
-_learned, _line_of = (
-    programs.keep_compiled()(step.hypothesis_and_bound_of_round),
-    programs.keep_compiled()(step.score_line),
+
+
+def _after_prologue(recipe: Recipe, prologue: Releases) -> steps.AfterPrologue:
+    return _compiled_after_prologue(recipe, totals.release_as_float32(prologue))
+
+
+def _finish_round(
+    recipe: Recipe, release: Releases, public: Public, state: RoundState
+) -> steps.LearnedRound:
+    return _compiled_finish_round(recipe, totals.release_as_float32(release), public, state)
+
+
+def _score_line(recipe: Recipe, initial_score: Array, epilogue: Releases) -> steps.ScoreLine:
+    return _compiled_score_line(recipe, initial_score, totals.release_as_float32(epilogue))
+
+
+_COMPILED_STEPS = PublicSteps(
+    after_prologue=_after_prologue,
+    begin_round=compilation.jit_with_bounded_cache()(steps.begin_round),
+    finish_round=_finish_round,
+    score_line=_score_line,
+    model_hypotheses=compilation.jit_with_bounded_cache()(steps.model_hypotheses),
 )
-_finished = programs.keep_compiled()(step.model_hypotheses)
 
 
-@dataclasses.dataclass
-class _Run:
-    """The public side of one run."""
+@dataclasses.dataclass(kw_only=True)
+class _BlockExecutor:
+    """The executor of a run over blocks (`run.Executor`), and what it has released.
 
-    _recipe: Recipe
-    _passes: Passes
-    _kept: Checkpoint | None
-    _small: bool  # whether its sums have 32 bits
-    _noise: step.PhaseValues
-    _structure: step.PhaseValues
-    _dummy: Table
-    _waiting: list[Any]  # (structure, hypothesis) that the scores do not have yet
+    Attributes:
+        recipe: one setting.
+        passes: over the rows, with their scores.
+        checkpoint: keeps releases, if there is one.
+        num_kept_rounds: how many rounds the checkpoints of all processes have.
+        small: whether its sums have 32 bits.
+        noise_keys: the keys of the noise of each phase.
+        structure_keys: the keys of the public structure of each phase.
+        dummy: one absent row.
+        rounds_of_pass: how many rounds share a pass.
+        report: is told of the progress.
+        steps: the public steps, each compiled by itself.
+        once: name of a prologue or an epilogue -> its release.
+        of_rounds: the releases of the rounds so far.
+        ready: what a pass released of rounds that have not begun yet.
+        pending: (structure, hypothesis) of rounds that the scores do not have yet.
+    """
+
+    recipe: Recipe
+    passes: Passes
+    checkpoint: Checkpoint | None
+    num_kept_rounds: int
+    small: bool
+    noise_keys: PhaseValues
+    structure_keys: PhaseValues
+    dummy: Table
+    rounds_of_pass: int
+    report: ReportProgress
+    steps: PublicSteps = _COMPILED_STEPS
+    once: dict[str, Releases] = dataclasses.field(default_factory=dict)
+    of_rounds: list[Releases] = dataclasses.field(default_factory=list)
+    ready: list[tuple[Releases, Array]] = dataclasses.field(default_factory=list)
+    pending: list[Any] = dataclasses.field(default_factory=list)
 
     __repr__ = redacted_repr
 
-    def learn(self, at_once: int, report: Report) -> FittedParts:
-        """What is learned, in passes that serve some rounds at once."""
-        recipe, rounds = self._recipe, int(self._recipe.rounds)
-        before = Context(recipe.public(), jnp.float32(0))
-        prologue = self._once("prologue", before, report)
-        public, start, state = _opened(recipe, totals.narrow_release(prologue))
-        bound = jnp.max(jnp.abs(start))
-        if not recipe.independent:
-            self._passes.start(start)
-
-        released: list[Releases] = []
-        learned: list[Any] = []
-        kept = processes.min_over_processes(0 if self._kept is None else self._kept.rounds)
-        while len(learned) < rounds:
-            first = len(learned)
-            known = self._known(str(first), "rounds") if first < kept else None
-            if known is None:
-                report(Progress("rounds", first, rounds))
-            count = at_once if known is None else 1
-            contexts = [
-                _begun(recipe, public, bound, jnp.int32(number))
-                for number in range(first, min(first + count, rounds))
-            ]
-            releases, cap = known or self._released("rounds", contexts)
-            for context, release in zip(contexts, releases, strict=True):
-                told = context.public._replace(cap=cap)
-                hypothesis, more, state = _learned(
-                    recipe, totals.narrow_release(release), told, state
-                )
-                bound = bound + more
-                released.append(release)
-                learned.append(hypothesis)
-                if not recipe.independent:
-                    self._waiting.append((told.structure, hypothesis))
-        report(Progress("rounds", rounds, rounds))
-
-        last = public._replace(round=jnp.asarray(rounds, jnp.int32))
-        epilogue = self._once("epilogue", Context(last, bound), report)
-        return self._learned(prologue, released, learned, epilogue)
-
-    def _once(self, part: str, context: Context, report: Report) -> Releases:
-        """The release of a prologue or of an epilogue; empty where there is none."""
-        if part not in self._recipe.learner.parts:
-            return {}
-        report(Progress(part, 0, 1))
-        known = self._known(part, part)
-        if not processes.min_over_processes(known is not None):  # then all draw it again
-            known = None
-        (release,), _ = known or self._released(part, [context])
-        report(Progress(part, 1, 1))
+    def release_once(self, phase: Phase, context: Context) -> Any:
+        """The release of a prologue or of an epilogue."""
+        self.report(Progress(phase.name, 0, 1))
+        kept = self._kept_release(phase.name, phase)
+        if not processes.min_over_processes(kept is not None):  # then all draw it again
+            kept = None
+        release, _ = kept or self._release(phase, [context])[0]
+        self.report(Progress(phase.name, 1, 1))
+        self.once[phase.name] = release
         return release
 
-    def _released(self, part: str, contexts: list[Context]) -> tuple[list[Releases], Any]:
-        """The releases of some rounds, or of what takes place once, and the cap on their weights.
+    def start_scores(self, initial_score: Array) -> None:
+        """Let the score of every row be the initial one, if scores are read."""
+        if not self.recipe.independent:
+            self.passes.start(initial_score)
+
+    def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
+        """Run all rounds, some of them in one pass where they do not wait for each other."""
+        recipe, rounds, hypotheses = self.recipe, int(self.recipe.rounds), []
+
+        def release_round(context: Context) -> RoundRelease:
+            if not self.ready:
+                self.ready = self._next_releases(public, state.bound, context)
+            release, cap = self.ready.pop(0)
+            self.of_rounds.append(release)
+            public_of_round = context.public._replace(cap=cap)
+            structures.append(public_of_round.structure)
+            return RoundRelease(release, public_of_round)
+
+        structures: list[Any] = []
+        for number in range(rounds):
+            learned = round_step(
+                recipe, public, state, jnp.int32(number), release_round, public_steps=self.steps
+            )
+            state = learned.state
+            hypotheses.append(learned.hypothesis)
+            if not recipe.independent:
+                self.pending.append((structures[-1], learned.hypothesis))
+        self.report(Progress("rounds", rounds, rounds))
+        stacked = _stack_on_host(hypotheses)
+        return state, jax.tree.map(lambda array: jnp.asarray(self._padded(array)), stacked)
+
+    def fitted(self, learned: LearnedModel) -> FittedParts:
+        """What is in the model, with zeros for the rounds that the recipe has room for besides."""
+        rounds = jax.tree.map(self._padded, _stack_on_host(self.of_rounds))
+        releases = self.once.get("prologue", {}), rounds, self.once.get("epilogue", {})
+        # Releases of 64 bits stay with NumPy.
+        releases = jax.tree.map(
+            lambda array: array if array.dtype == np.int64 else jnp.asarray(array), releases
+        )
+        return fitted_parts(releases, learned.hypotheses, learned.line.intercept, self.recipe)
+
+    def _padded(self, array: np.ndarray) -> np.ndarray:
+        """The values of the rounds, and zeros up to the capacity."""
+        missing = self.recipe.capacity - len(array)
+        return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
+
+    def _next_releases(
+        self, public: Public, bound: Array, context: Context
+    ) -> list[tuple[Releases, Array]]:
+        """(release, cap) of the round that begins, and of those that share its pass."""
+        recipe, first, rounds = self.recipe, len(self.of_rounds), int(self.recipe.rounds)
+        if first < self.num_kept_rounds:
+            kept = self._kept_release(str(first), recipe.learner.round)
+            if kept is not None:
+                return [kept]
+        self.report(Progress("rounds", first, rounds))
+        later = range(first + 1, min(first + self.rounds_of_pass, rounds))
+        contexts = [
+            self.steps.begin_round(recipe, public, bound, jnp.int32(number), None)
+            for number in later
+        ]
+        return self._release(recipe.learner.round, [context, *contexts])
+
+    def _release(self, phase: Phase, contexts: list[Context]) -> list[tuple[Releases, Array]]:
+        """(release, cap) of some rounds that share a pass, or of what takes place once.
 
         Each stage has a pass over the rows. What one draw asks for may follow from the draws before
         it. Zeros stand for those after it, so that one compiled program serves all stages.
         """
-        recipe, first = self._recipe, contexts[0]
+        recipe, first = self.recipe, contexts[0]
         cap: Any = None
-        noise = [_key_of_phase(self._noise, part, context) for context in contexts]
+        noise = [_key_of_phase(self.noise_keys, phase, context) for context in contexts]
         released: list[Releases] = [{} for _ in contexts]
         for release, context in zip(released, contexts, strict=True):
-            own = _key_of_phase(self._structure, part, context)
+            own = _key_of_phase(self.structure_keys, phase, context)
             if own is not None:
-                draws = _public_draws(part, recipe, self._dummy, context, own)
+                draws = _public_draws(phase, recipe, self.dummy, context, own)
                 release |= {site: np.asarray(array) for site, array in draws.items()}
 
-        zeros = self._zeros(part)
+        zeros = self._zeros(phase)
         own = [(each.public.round, each.public.structure) for each in contexts]
         numbers, structures = _stack_on_host(own)
         public = first.public._replace(round=numbers, structure=structures)
-        pending = self._pending(part, first)
-        for stage in pricing.pass_stages(recipe, part):
-            sites = _stack_on_host([totals.narrow_release(release) for release in released])
+        pending = self._take_pending(phase, first)
+        for stage in pricing.pass_stages(recipe, phase):
+            sites = _stack_on_host([totals.release_as_float32(release) for release in released])
             batch = Batch(Context(public, first.bound), sites, pending)
-            sums, cap = self._passes.sums(part, batch, jnp.stack(noise), stage)
+            sums, cap = self.passes.sums(phase, batch, jnp.stack(noise), stage)
             pending = None  # the scores have it now
             for place, (release, context) in enumerate(zip(released, contexts, strict=True)):
                 for site in stage:
-                    known = {**zeros, **totals.narrow_release(release)}
-                    asked = _specs(part, recipe, self._dummy, context, known)
+                    known = {**zeros, **totals.release_as_float32(release)}
+                    asked = _draw_specs(phase, recipe, self.dummy, context, known)
                     own = jax.tree.map(lambda array, place=place: array[place], sums[site])
                     release |= totals.draw_from_sums(
-                        noise[place], {site: own}, asked, small=self._small
+                        noise[place], {site: own}, asked, small=self.small
                     )
         for release, context in zip(released, contexts, strict=True):
-            if self._kept is not None:
-                name = str(int(context.public.round)) if part == "rounds" else part
-                self._kept.add(name, release, float(cap))
-        return released, cap
+            if self.checkpoint is not None:
+                name = str(int(context.public.round)) if phase.repeats else phase.name
+                self.checkpoint.add(name, release, float(cap))
+        return [(release, cap) for release in released]
 
-    def _pending(self, part: str, context: Context) -> Any:
+    def _take_pending(self, phase: Phase, context: Context) -> Any:
         """What the scores do not have yet, and will have now; zeros before the first round."""
-        if part == "prologue" or self._recipe.independent:
+        if isinstance(phase, Prologue) or self.recipe.independent:
             return None
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
-            told = self._recipe, self._zeros("rounds"), context.public, None
-            hypothesis = jax.tree.map(
-                jnp.zeros_like, jax.eval_shape(step.hypothesis_and_bound_of_round, *told)[0]
-            )
-            waiting = [(context.public.structure, hypothesis)]
-        return _stack_on_host(waiting)
+        pending, self.pending = self.pending, []
+        if not pending:
+            shapes = jax.eval_shape(absent_row.first_hypothesis_shapes, self.recipe)
+            zeros = jax.tree.map(jnp.zeros_like, shapes)
+            pending = [(context.public.structure, zeros)]
+        return _stack_on_host(pending)
 
-    def _zeros(self, part: str) -> Release:
-        """Zeros in place of the release of a part, as post-processing reads it."""
+    def _zeros(self, phase: Phase) -> Release:
+        """Zeros in place of the release of a phase, as post-processing reads it."""
 
         def zeros(spec: boundary.DrawSpec) -> Array:
             noisy = spec.mechanism.price.reads_rows and not spec.mechanism.selects
-            wide = noisy and not self._small
+            wide = noisy and not self.small
             return jnp.zeros(spec.output.shape, jnp.float32 if wide else spec.output.dtype)
 
-        return {spec.site: zeros(spec) for spec in pricing.draw_specs_of_phase(self._recipe, part)}
+        return {spec.site: zeros(spec) for spec in pricing.draw_specs_of_phase(self.recipe, phase)}
 
-    def _known(self, name: str, part: str) -> tuple[list[Releases], Any] | None:
-        """What the checkpoint has of a part of the run, by its name there.
+    def _kept_release(self, name: str, phase: Phase) -> tuple[Releases, Array] | None:
+        """What the checkpoint has of a phase of the run, by its name there.
 
         Raises:
-            ValueError: if it is not what the part draws.
+            ValueError: if it is not what the phase draws.
         """
-        found = None if self._kept is None else self._kept.get(name)
-        if self._kept is None or found is None:
+        kept = None if self.checkpoint is None else self.checkpoint.get(name)
+        if self.checkpoint is None or kept is None:
             return None
-        release, cap = found
-        specs = pricing.draw_specs_of_phase(self._recipe, part)
+        release, cap = kept
+        specs = pricing.draw_specs_of_phase(self.recipe, phase)
         drawn = {spec.site: spec.output for spec in specs if not spec.for_places}
         alike = release.keys() == drawn.keys() and all(
             array.shape == drawn[site].shape and array.dtype in (drawn[site].dtype, np.int64)
             for site, array in release.items()
         )
         if not alike or not 0 < cap < np.inf:
-            raise ValueError(f"{self._kept.path}: a release was changed or damaged; {AGAIN}")
-        return [release], jnp.asarray(cap)
-
-    def _learned(
-        self, prologue: Releases, released: list[Releases], learned: list[Any], epilogue: Releases
-    ) -> FittedParts:
-        """What is learned, with zeros for the rounds that the recipe has room for besides."""
-        recipe = self._recipe
-        missing = recipe.capacity - len(released)
-
-        def padded(array: np.ndarray) -> np.ndarray:
-            return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
-
-        slope, intercept = _line_of(
-            recipe, totals.narrow_release(prologue), totals.narrow_release(epilogue)
-        )
-        hypotheses = jax.tree.map(lambda array: jnp.asarray(padded(array)), _stack_on_host(learned))
-        rounds = jax.tree.map(padded, _stack_on_host(released))
-        # Releases of 64 bits stay with NumPy.
-        transcript = jax.tree.map(
-            lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
-            (prologue, rounds, epilogue),
-        )
-        public = _opened(recipe, totals.narrow_release(prologue))[0]
-        hypotheses = _finished(recipe, public, hypotheses, slope)
-        return step.fitted_parts(transcript, hypotheses, intercept, recipe)
+            raise ValueError(f"{self.checkpoint.path}: a release was changed or damaged; {AGAIN}")
+        return release, jnp.asarray(cap)
 
 
-def _key_of_phase(keys_of_run: step.PhaseValues, part: str, context: Context) -> Any:
-    """The key of a part of a run; of a round it is that of its number."""
-    own = getattr(keys_of_run, part)
-    return own[int(context.public.round)] if part == "rounds" and own is not None else own
+def _key_of_phase(keys_of_run: PhaseValues, phase: Phase, context: Context) -> Any:
+    """The key of a phase of a run; of a round it is that of its number."""
+    key = keys_of_run.of_phase(phase)
+    return key[int(context.public.round)] if phase.repeats and key is not None else key
 
 
 def _stack_on_host(arrays: list[Any]) -> Any:

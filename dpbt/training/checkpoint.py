@@ -29,8 +29,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.common.storage import database_errors, is_in_use, remove_leftover, write_whole
+from dpbt.common.storage import (
+    in_use_error,
+    remove_leftover,
+    translate_database_errors,
+    write_atomically,
+)
 from dpbt.privacy import keys
+from dpbt.training.own_code import digest_of_own_code
 from dpbt.types import Array, Recipe, as_relation
 
 TABLES = (
@@ -57,8 +63,9 @@ Releases = dict[str, np.ndarray]
 
 def describe_recipe(recipe: Recipe) -> str:
     """A hash of a recipe: of its parts, its target and the bits of all its numbers."""
-    parts = [*recipe.tags, recipe.name, as_relation(recipe.relation).value]
+    parts = [*recipe.identities, recipe.name, as_relation(recipe.relation).value]
     parts += [repr(recipe.target), str(recipe.max_rows_per_user)]
+    parts += filter(None, [digest_of_own_code(recipe)])
     digest = hashlib.sha256(json.dumps(parts).encode())
     for leaf in jax.tree.leaves(recipe):
         array = np.ascontiguousarray(leaf)
@@ -100,7 +107,7 @@ class Checkpoint:
         if not path.exists():
             _create_tables(path)
         if not path.exists() and not path.is_symlink():
-            raise is_in_use(path)
+            raise in_use_error(path)
         found = path.lstat()
         if path.is_symlink() or not path.is_file():
             raise ValueError(f"{path}: a link or a folder, where a checkpoint is a file")
@@ -118,7 +125,7 @@ class Checkpoint:
             self._execute(f"PRAGMA {pragma}")
         with self._transaction():
             if not (path.exists() and os.path.samestat(found, path.stat())):
-                raise is_in_use(path)  # another run gave up its file meanwhile
+                raise in_use_error(path)  # another run gave up its file meanwhile
             remove_leftover(path)
             self.begun = bool(self._names())
 
@@ -246,14 +253,14 @@ class Checkpoint:
         return dict(self._execute("SELECT name, words FROM run"))
 
     def _execute(self, command: str, *values: Any) -> list[Any]:
-        with database_errors(self.path, _damaged_file_error):
+        with translate_database_errors(self.path, _damaged_file_error):
             return self._database.execute(command, values).fetchall()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         """All that is written within is on the disk after it, or none of it."""
         with (
-            database_errors(self.path, _damaged_file_error),
+            translate_database_errors(self.path, _damaged_file_error),
             self._database,
         ):  # commits, or rolls back
             self._database.execute("BEGIN EXCLUSIVE")
@@ -281,4 +288,4 @@ def _create_tables(path: Path) -> None:
     # Another run made the file meanwhile, or removed what was being written of it.
     with contextlib.suppress(FileExistsError, FileNotFoundError):
         private: dict[str, Any] = {"mode": 0o600, "durable": True, "replace": False}
-        write_whole(path, lambda name: name.write_bytes(content), **private)
+        write_atomically(path, lambda name: name.write_bytes(content), **private)

@@ -19,19 +19,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from dpbt.common import programs
+from dpbt.common import compilation
+from dpbt.common.progress import Progress, ReportProgress, ignore_progress
 from dpbt.common.validate import check_interval, is_traced
-from dpbt.common.watching import Progress, Report, ignore_progress
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import Model
 from dpbt.privacy import keys, pricing
 from dpbt.privacy.payment import PrivacyFilter
 from dpbt.public_types import redacted_repr
-from dpbt.training import step
+from dpbt.training import absent_row, checks
+from dpbt.training import round as steps
 from dpbt.training.boosting import ROUND_REPORTS, run_with_fresh_draws
-from dpbt.training.step import FittedParts, fitted_parts
-from dpbt.types import Array, Hypotheses, Recipe, Table, Transcript
+from dpbt.training.run import FittedParts, fitted_parts
+from dpbt.types import Array, Hypotheses, Recipe, Table, TableForm, Transcript
 
 if TYPE_CHECKING:
     from dpbt.training.blocks import Pay
@@ -67,10 +68,13 @@ class Boosted(NamedTuple):
         Raises:
             ValueError: for another table or recipe, as far as that is static, as `replay`.
         """
-        step.check_run(table, recipe)
-        step.check_transcript(self.transcript, table, recipe)
-        _, intercept = step.score_line(recipe, self.transcript.prologue, self.transcript.epilogue)
-        learned = fitted_parts(self.transcript.parts, self.hypotheses, intercept, recipe)
+        checks.check_run(table, recipe)
+        checks.check_transcript(self.transcript, table, recipe)
+        releases = self.transcript.releases
+        intercept = steps.intercept_of_transcript(
+            recipe, releases["prologue"], releases["epilogue"]
+        )
+        learned = fitted_parts(releases.values(), self.hypotheses, intercept, recipe)
         return Model.of(learned, recipe, table)
 
 
@@ -78,7 +82,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
 
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
-    only the first `rows` present rows count (`step.mask_beyond_rows`). The key is a secret of the
+    only the first `rows` present rows count (`checks.mask_beyond_rows`). The key is a secret of the
     release. Use it on one table only. On two tables it makes the same noise, even if one is an
     update of the other. The same rows under another domain, with other weights or with exchanged
     classes are another table.
@@ -88,34 +92,34 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
 
     Args:
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise
-            under it (`step.derive_recipe_key`).
+            under it (`run_keys.derive_recipe_key`).
         table: N rows.
         recipe: one setting (no leading axes).
         public_key: of public structure, such as a random tree's splits; needed if the learner
             draws any. It must be independent of `key`, because what it draws is published.
 
     Raises:
-        ValueError: for public structure without a public key, and as `step.prepare_table` and
-            `step.check_keys`. All that is static is checked under jit and vmap, too.
+        ValueError: for public structure without a public key, and as `checks.prepare_table` and
+            `checks.check_keys`. All that is static is checked under jit and vmap, too.
     """
-    step.check_run(table, recipe)
-    step.check_keys(key, recipe, public_key)
-    bare_table, bare_recipe = step.without_domain(table), step.without_domain(recipe)
+    checks.check_run(table, recipe)
+    checks.check_keys(key, recipe, public_key)
+    bare_table, bare_recipe = checks.without_domain(table), checks.without_domain(recipe)
     boosted = _compiled_boost(key, bare_table, bare_recipe, public_key)
-    transcript = boosted.transcript._replace(recorded_on=step.TableForm.of(table))
+    transcript = boosted.transcript._replace(recorded_on=TableForm.of(table))
     return boosted._replace(transcript=transcript)
 
 
 def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
     """`boost` of a table whose form the caller records."""
-    rows = step.prepare_table(table, recipe)
-    step.check_keys(key, recipe, public_key)
+    rows = checks.prepare_table(table, recipe)
+    checks.check_keys(key, recipe, public_key)
     ran = run_with_fresh_draws(key, rows, recipe, public_key)
     assert ran.scores is not None
     return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
 
 
-_compiled_boost = programs.keep_compiled()(_boost)
+_compiled_boost = compilation.jit_with_bounded_cache()(_boost)
 
 
 MEMORY = 4 * 2**30
@@ -132,7 +136,7 @@ def fit(
     checkpoint: str | Path | None = None,
     memory: float = MEMORY,
     threads: int | None = None,
-    progress: Report | None = None,
+    progress: ReportProgress | None = None,
 ) -> Model:
     """Learn an ensemble: a function of noisy releases alone, with the guarantee of its ledger.
 
@@ -143,8 +147,9 @@ def fit(
     decides which tree has it. Greedy trees are worked out in double precision, and two programs
     may round the last bit of a leaf in different ways, though rarely (docs/scaling.md).
 
-    It returns when the work is done. The programs of the last `programs.KEPT` kinds of recipes and
-    tables are kept, and those that were not used for the longest time are given back.
+    It returns when the work is done. The programs of the last
+    `compilation.MAX_PROGRAMS_OF_FUNCTION` kinds of recipes and tables stay in memory, and those
+    that were not used for the longest time are dropped.
 
     Args:
         key: one typed key, a secret: whoever has it can subtract the noise. `keys.fresh_key()`
@@ -167,13 +172,13 @@ def fit(
             sixteenth of them for rounds side by side; one in blocks has blocks that fit beside the
             scores of all rows.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
-        progress: called with a `watching.Progress`, of public numbers alone, as the rounds go on.
+        progress: called with a `progress.Progress`, of public numbers alone, as the rounds go on.
             Of a table in memory only long runs tell, whose program is then not kept on disk.
 
     Raises:
         ValueError: if any of these does not hold, for what the filter does not pay, for a recipe
             that reads no blocks, a damaged block, and a checkpoint of another run or in use. Of
-            what is private only the number of present rows is refused (`step.check_fit`). No cell
+            what is private only the number of present rows is refused (`checks.check_fit`). No cell
             and no length of the table is shown.
         OSError: if a file cannot be read or written.
     """
@@ -186,13 +191,15 @@ def fit(
                 "several processes would each pay for the same fit; let the first one take() the "
                 "recipe with the key, and call dpbt.fit without a filter in all"
             )
-        step.check_run(step.absent_row(table) if isinstance(table, BlockTable) else table, recipe)
-        keys.check(key)
+        checks.check_run(
+            absent_row.absent_row(table) if isinstance(table, BlockTable) else table, recipe
+        )
+        keys.check_single_key(key)
         filter.check(recipe, None if checkpoint is None else key)
         pay = filter.payment_callback(recipe.on(table), key)
     more: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
     model = fit_unwarned(key, table, recipe, public_key, pay=pay, memory=memory, **more)
-    keys.warn_of_research(key)
+    keys.warn_of_research_key(key)
     return model
 
 
@@ -205,7 +212,7 @@ def fit_unwarned(
     pay: Pay | None = None,
     memory: float = MEMORY,
     checkpoint: str | Path | Checkpoint | None = None,
-    progress: Report | None = None,
+    progress: ReportProgress | None = None,
     **in_blocks: Any,
 ) -> Model:
     """`fit` for callers that warn of a research key, and hold a checkpoint, in their own words.
@@ -225,26 +232,26 @@ def fit_unwarned(
         in_blocks |= {"pay": pay, "memory": memory, "checkpoint": checkpoint, "progress": progress}
         learned = blocks.fit_in_blocks(key, table, recipe, public_key, **in_blocks)
         learned = jax.block_until_ready(learned)
-        return Model.of(learned, recipe, step.absent_row(table), keys.kind_of_key(key))
+        return Model.of(learned, recipe, absent_row.absent_row(table), keys.kind_of_key(key))
     if checkpoint is not None:
         raise ValueError("checkpoint is for tables in blocks, which dpbt.convert writes")
 
     # A table in memory.
-    step.check_run(table, recipe)
-    table = step.table_on_device(table)
-    step.check_fit(key, recipe, public_key)
-    step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
+    checks.check_run(table, recipe)
+    table = checks.table_on_device(table)
+    checks.check_fit(key, recipe, public_key)
+    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
     limit = float(check_interval("memory", memory, "(0, inf]"))
     if pay is not None:
         pay(None)
 
     batch = 0
     if recipe.independent:  # as many rounds side by side as fit, roughly
-        specs = pricing.draw_specs_of_phase(recipe, "rounds")
+        specs = pricing.draw_specs_of_phase(recipe, recipe.learner.round)
         private = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)
         each = 64 * table.target.shape[0] + 256 * private
         batch = int(np.clip(limit / 16 / each, 1, 64))
-    bare = step.without_domain(recipe)  # so that domains share programs
+    bare = checks.without_domain(recipe)  # so that domains share programs
     room = dataclasses.replace(bare, capacity=tables.capacity_bucket(recipe.capacity))
 
     # Whether it is compiled sooner follows from what is public. It is if all draws of a round are
@@ -253,13 +260,13 @@ def fit_unwarned(
     # way. So do scores of greedy trees, and programs of weights that depend on all rows take longer
     # to compile.
     short, sooner = int(room.rows) * room.capacity <= SHORT_RUN, False
-    other = room.learner.hypotheses.response.is_number or room.weight_update.coupled
+    other = room.learner.response.is_number or room.weight_update.coupled
     if short and not other and may_choose_compiler_options():
         with contextlib.suppress(ValueError):  # reads all rows at once
-            sooner = len(pricing.pass_stages(room, "rounds")) == 1
+            sooner = len(pricing.pass_stages(room, room.learner.round)) == 1
     run = _compiled_sooner if sooner else _compiled
     with _report_rounds(None if short or batch else progress, int(recipe.rounds)) as watch:
-        rows = step.without_domain(tables.pad_to_bucket(table))
+        rows = checks.without_domain(tables.pad_to_bucket(table))
         learned = run(key, rows, room, public_key, watch, batch=batch)
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
         learned = jax.block_until_ready(learned)
@@ -267,7 +274,7 @@ def fit_unwarned(
 
 
 @contextlib.contextmanager
-def _report_rounds(report: Report | None, rounds: int) -> Iterator[np.int32 | None]:
+def _report_rounds(report: ReportProgress | None, rounds: int) -> Iterator[np.int32 | None]:
     """The number of a run whose rounds are reported; None without a report."""
     if report in (None, ignore_progress):
         yield None
@@ -293,7 +300,7 @@ def _run(
     batch: int,
 ) -> FittedParts:
     """A run in one program."""
-    rows = step.prepare_table(table, recipe)
+    rows = checks.prepare_table(table, recipe)
     ran = run_with_fresh_draws(key, rows, recipe, public_key, batch, watch)
     return fitted_parts(ran.kept, ran.hypotheses, ran.intercept, recipe)
 
@@ -301,8 +308,8 @@ def _run(
 OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}
 """XLA's former way to turn loops into code for a processor: it compiles sooner and runs longer."""
 
-_compiled = programs.keep_compiled(static_argnames=("batch",))(_run)
-_compiled_sooner = programs.keep_compiled(
+_compiled = compilation.jit_with_bounded_cache(static_argnames=("batch",))(_run)
+_compiled_sooner = compilation.jit_with_bounded_cache(
     static_argnames=("batch",), compiler_options=OLDER_EMITTER
 )(_run)
 

@@ -28,10 +28,12 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean
 from dpbt.data.splits import table_of_splits
-from dpbt.privacy import boundary, pricing
+from dpbt.privacy import boundary
 from dpbt.privacy.keys import pair
-from dpbt.training import boosting, step
-from dpbt.types import Recipe, Transcript
+from dpbt.training import checks, scan
+from dpbt.training.run import PhaseValues
+from dpbt.training.scan import Answer
+from dpbt.types import Phase, Recipe, Transcript
 from experiments.common import commands, data, pages, peers, results, tables
 from experiments.common.results import Line, distinct, where
 
@@ -165,7 +167,7 @@ def release_of_recipe(recipe: Recipe, rows: BinaryRows, seed: int) -> Release:
     added = jax.tree.map(np.asarray, _added_statistics(run.transcript, one_row_tables, recipe))
 
     cells, amounts, released, scales, start = [], [], [], [], 0
-    for sites, outputs in zip(added, run.transcript.parts, strict=True):
+    for sites, outputs in zip(added, run.transcript.releases.values(), strict=True):
         for site, (cell, amount, scale) in sites.items():
             numbers = np.ravel(outputs[site])
             is_added_to = np.any(amount != 0, axis=0)
@@ -198,19 +200,19 @@ def _added_statistics(
         recipe: the recipe.
     """
 
-    def replay_specs(phase: str, release: Any, views: Sequence[Any]) -> Any:
-        program = pricing.program_of_phase(recipe.learner, phase)
-        specs = boundary.replay_draws(program, release, views[0])
-        return release, {
+    def replay_specs(phase: Phase, release: Any, views: Sequence[Any]) -> Answer:
+        specs = boundary.replay_draws(phase.program, release, views[0])
+        statistics = {
             site: (jnp.ravel(spec.value), spec.scale)
             for site, spec in specs.items()
             if spec.mechanism.price.reads_rows
         }
+        return Answer(release, statistics)
 
     def statistics_of_row(fields: Any) -> Any:
         table = rows._replace(**dict(zip(rows._fields[:3], fields, strict=True)))
-        prepared = [step.prepare_table(table, recipe)]
-        specs_by_phase = boosting.run(recipe, prepared, replay_specs, transcript).kept
+        prepared, entries = checks.prepare_table(table, recipe), PhaseValues(**transcript.releases)
+        specs_by_phase = scan.run(recipe, [prepared], replay_specs, entries).kept
         return [
             {
                 site: _entries_of_row(value, scale, table.bins.shape[1])

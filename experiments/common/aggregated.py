@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.owners.cli.shared import InputError
 from experiments.common import commands, results
 
@@ -99,7 +99,7 @@ def write_result(
     path.parent.mkdir(parents=True, exist_ok=True)
     short = [{key: _round_number(value, digits) for key, value in line.items()} for line in lines]
     results.write_columns(path, short)
-    write_whole(path.with_suffix(".json"), lambda path: path.write_text(text))
+    write_atomically(path.with_suffix(".json"), lambda path: path.write_text(text))
     print(path)
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from dpbt import sweeps
 from dpbt.owners.cli import shared
 from dpbt.owners.cli.shared import add_commands as add_commands
-from dpbt.owners.cli.shared import finite as finite
-from dpbt.owners.cli.shared import share as share
-from dpbt.owners.cli.shared import whole as whole
+from dpbt.owners.cli.shared import positive_number as positive_number
+from dpbt.owners.cli.shared import share_below_one as share_below_one
+from dpbt.owners.cli.shared import whole_number_type as whole_number_type
 from experiments.common.cache import NOTE
 
 
@@ -23,16 +23,18 @@ class Parser(shared.Parser):
         super().__init__(**{"epilog": NOTE, **options})
 
 
-positive = shared.number("greater than 0", lambda number: number > 0)
+positive = shared.number_type("greater than 0", lambda number: number > 0)
 """The type of an argument that is a number above 0, which may be infinite."""
 
-at_least_one = shared.number("at least 1", lambda number: 1 <= number < math.inf)
+at_least_one = shared.number_type("at least 1", lambda number: 1 <= number < math.inf)
 """The type of an argument that is a finite number of at least 1."""
 
 
 def add_count(parser: argparse.ArgumentParser, name: str, default: int, words: str) -> None:
     """Add an option that is a count of at least 1."""
-    parser.add_argument(name, type=whole(1), default=default, help=f"{words} (%(default)s)")
+    parser.add_argument(
+        name, type=whole_number_type(1), default=default, help=f"{words} (%(default)s)"
+    )
 
 
 def add_seed(parser: argparse.ArgumentParser, words: str) -> None:
@@ -78,7 +80,9 @@ def add_shared(
         parser.set_defaults(default_out=out)
     if memory:
         words = "working memory of a program, in MB (%(default)s)"
-        parser.add_argument("--memory-mb", type=finite, default=sweeps.MEMORY_MB, help=words)
+        parser.add_argument(
+            "--memory-mb", type=positive_number, default=sweeps.MEMORY_MB, help=words
+        )
     if doc:
         words = "measure nothing; write the tables of saved results into this page, and a summary"
         parser.add_argument("--doc", metavar="PAGE", help=words)

@@ -8,25 +8,27 @@ alone and is post-processing.
 import collections
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.validate import check_whole_number
+from dpbt.common.validate import check_positive_integer
 from dpbt.data.domains import Domain, predicates
 from dpbt.data.splits import as_device_array
 from dpbt.learners import trees
-from dpbt.models.model import Model, decision_function, model_of
+from dpbt.models.model import Model, as_model, decision_function
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align_columns
-from dpbt.training.boosting import run
-from dpbt.training.step import check_transcript, prepare_table
+from dpbt.training.checks import check_transcript, prepare_table
+from dpbt.training.run import PhaseValues
+from dpbt.training.scan import Answer, run
 from dpbt.types import (
     UNSPLIT,
     AnyArray,
     Array,
+    Phase,
     Recipe,
     Release,
     Table,
@@ -61,17 +63,18 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
         raise ValueError("edges are of two classes, and the table has another target")
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
-    def measure_edge(phase: str, release: Release, views: Sequence[View]) -> tuple[Release, Any]:
-        if phase != "rounds":
-            return release, None
+    def measure_edge(phase: Phase, release: Release, views: Sequence[View]) -> Answer:
+        if not phase.repeats:
+            return Answer(release, None)
         rows, weights, _, public = views[0]
-        hypothesis = learner.hypothesis(release, recipe.params, public)
-        predicted = jnp.clip(learner.hypotheses.predict(hypothesis, rows), -1, 1)
+        hypothesis = learner.round.hypothesis(release, recipe.params, public)
+        predicted = jnp.clip(learner.kind.predict_prepared(hypothesis, rows), -1, 1)
         measure = jnp.where(prepared.present, weights, 0)
         edge = jnp.sum(measure * sign * predicted) / jnp.maximum(jnp.sum(measure), 1)
-        return release, edge / 2
+        return Answer(release, edge / 2)
 
-    return run(recipe, [prepared], measure_edge, transcript).kept.rounds
+    entries = PhaseValues(**transcript.releases)
+    return run(recipe, [prepared], measure_edge, entries).kept.rounds
 
 
 def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
@@ -89,7 +92,7 @@ def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
     scores, labels = np.asarray(decision_function(model, rows)), np.asarray(target)
     if labels.shape != scores.shape:
         raise ValueError("target must have an entry for each row, and has another shape")
-    return scores * np.where(labels, 1, -1) / len(model.on_host()[0])
+    return scores * np.where(labels, 1, -1) / len(model.host_hypotheses()[0])
 
 
 class Histogram(NamedTuple):
@@ -105,7 +108,7 @@ def margin_histogram(values: np.ndarray, bins: int = 40) -> Histogram:
     Raises:
         ValueError: if `bins` is not an integer of at least 1.
     """
-    check_whole_number("bins", bins)
+    check_positive_integer("bins", bins)
     counts, edges = np.histogram(np.clip(values, -1, 1), bins=bins, range=(-1, 1))
     return Histogram(counts / max(len(values), 1), edges)
 
@@ -172,9 +175,9 @@ def format_votes(lines: list[Vote]) -> str:
 
 def _tree_arrays(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """The splits i32[T, 2^D - 1] and leaves f32[T, 2^D] of a model of trees."""
-    if model_of(model).about.kind.name != "trees":
+    if as_model(model).about.kind.name != "trees":
         raise ValueError(f"this diagnostic is of trees, and {model.about.name} has none")
-    return model.on_host()
+    return model.host_hypotheses()
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -199,19 +202,20 @@ def rademacher_complexity(key: Array, splits: Array, draws: int = 200) -> Estima
 
     Args:
         key: one typed key.
-        splits: bool[N, S], such as `splits.splits_of` gives of a table, with at least one row.
+        splits: bool[N, S], such as `splits.satisfied_splits` gives of a table, with at least one
+            row.
         draws: at least 2.
 
     Raises:
         ValueError: for anything else; no number of rows is shown.
     """
-    keys.check(key)
+    keys.check_single_key(key)
     splits = as_device_array("splits", splits)
     if splits.ndim != 2 or splits.dtype != bool or 0 in splits.shape:
         raise ValueError(
             f"splits must be bool of rank 2, with a row and a split, got {dtype_and_rank(splits)}"
         )
-    if check_whole_number("draws", draws) < 2:
+    if check_positive_integer("draws", draws) < 2:
         raise ValueError(f"draws must be at least 2 for a standard error, got {draws}")
 
     largest = _max_correlations(key, jnp.asarray(splits).astype(jnp.int8), draws)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.owners.cli.shared import InputError
 from experiments.common import ranks, results
 from experiments.common.results import distinct
@@ -64,7 +64,7 @@ def write_page(pages: Pages, page: Path, saved: Path) -> None:
     short = [{name: _round_number(line[name]) for name in pages.summary} for line in lines]
     text = fill_tables(pages, page.read_text(), short, str(page))
     results.write_columns(summary, short)
-    write_whole(page, lambda path: path.write_text(text))
+    write_atomically(page, lambda path: path.write_text(text))
     print(f"wrote {page}\nwrote {summary}")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbt import sweeps
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.owners.cli.shared import InputError
 
 Line = dict[str, Any]
@@ -54,7 +54,7 @@ def write_columns(path: Path, lines: Sequence[Mapping]) -> None:
             writer.writeheader()
             writer.writerows(lines)
 
-    write_whole(path, write)
+    write_atomically(path, write)
 
 
 def read_csv(path: Path, command: str) -> list[Line]:

@@ -17,7 +17,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.models.file import about_recipe, probability_of
+from dpbt.models.file import probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.measures import log_loss_of_two
 from dpbt.privacy import keys
 from dpbt.recipes.oblivious import choose_numbers
@@ -70,7 +70,9 @@ def _predictions_of_scores(
     score = np.round(scores[: len(trial.test)][trial.test], SCORE_DIGITS)
     probability = None
     if recipe.weight_update.loss is not None:
-        probability = np.asarray(probability_of(about_recipe(recipe), jnp.asarray(score)))
+        probability = np.asarray(
+            probabilities_of_scores(public_facts_of_recipe(recipe), jnp.asarray(score))
+        )
     return Predictions(score, probability, seconds)
 
 

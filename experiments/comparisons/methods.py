@@ -101,7 +101,7 @@ def describe_recipe(recipe: Recipe) -> str:
     numbers = {
         jax.tree_util.keystr(path).strip("."): float(f"{float(leaf):.6g}") for path, leaf in leaves
     }
-    learner = hashlib.sha256(recipe.learner.traits.tag.encode()).hexdigest()[:8]
+    learner = hashlib.sha256(recipe.learner.identity.encode()).hexdigest()[:8]
     return json.dumps({"setting": recipe.setting, "learner": learner, **numbers})
 
 

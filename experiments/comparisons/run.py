@@ -39,11 +39,11 @@ def _declare_options(parser: argparse.ArgumentParser, task: Task) -> None:
     words = f"total budgets ({default_words('epsilon')})"
     parser.add_argument("--epsilon", type=commands.positive, nargs="+", help=words)
     words = f"0 for a pure guarantee ({default_words('delta')})"
-    parser.add_argument("--delta", type=commands.share, nargs="+", help=words)
+    parser.add_argument("--delta", type=commands.share_below_one, nargs="+", help=words)
     words = f"methods ({', '.join(task.methods)})"
     parser.add_argument("--methods", metavar="NAME", nargs="+", choices=task.methods, help=words)
     words = f"splits into training and test rows ({task.defaults['splits']})"
-    parser.add_argument("--splits", type=commands.whole(1), help=words)
+    parser.add_argument("--splits", type=commands.whole_number_type(1), help=words)
     words = "rows of the recipes, as a multiple of the training rows, at least 1 (%(default)s)"
     parser.add_argument("--bound", type=commands.at_least_one, default=1.0, help=words)
     commands.add_shared(

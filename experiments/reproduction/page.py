@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from experiments.common import aggregated, results, tables
 from experiments.reproduction import chance, claims, doc_tables
 
@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
             texts[name] = doc_tables.fill_page(name, path.read_text())
     for name, text in texts.items():
         path = Path(options.out) / name
-        write_whole(path, lambda part, text=text: part.write_text(text))
+        write_atomically(path, lambda part, text=text: part.write_text(text))
         print(path)
 
 

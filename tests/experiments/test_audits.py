@@ -1,12 +1,11 @@
 """The museum of mistakes: the wrong learners are found, and the mended ones are not."""
 
-from pathlib import Path
-
 from experiments.audits.museum import EXHIBITS
 from experiments.audits.run import PAGES, audit_exhibit
 from experiments.common import pages, results
+from tests.support import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "audits.md"
+PAGE = ROOT / "docs" / "audits.md"
 MISSED = {"missing_logarithm", "short_seed"}
 SLOW = {"price_of_noisy_maximum"}
 """It takes thousands of runs."""

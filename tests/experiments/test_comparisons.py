@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +19,9 @@ from experiments.comparisons import challengers, study, synthetic
 from experiments.comparisons import targets as methods_of_targets
 from experiments.comparisons.pages import pages_of_task
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
+from tests.support import ROOT
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 DOMAIN = {"age": Numeric(0, 100, bins=4, missing=True), "job": Nominal(("clerk", "smith", "cook"))}
 TASKS = {task.name: task for task in (FRONTIER, TUNING, CLASSES, REGRESSION)}
 PAGES = {"classes": "classes_and_regression", "regression": "classes_and_regression"}
@@ -263,7 +263,7 @@ def test_the_page_is_made_of_its_summary(name):
     )
 
 
-def test_refusals(capsys, tmp_path, monkeypatch):
+def test_a_comparison_without_its_data_is_refused(capsys, tmp_path, monkeypatch):
     monkeypatch.delenv("DPBT_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(InputError, match="no target of 'banknote' is declared"):

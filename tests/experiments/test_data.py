@@ -123,7 +123,7 @@ def test_the_registry_is_complete():
             assert all(re.fullmatch("[0-9a-f]{64}|", text) for text in hashes)
 
 
-def test_places_in_order(tmp_path, monkeypatch):
+def test_data_sets_are_looked_for_in_order(tmp_path, monkeypatch):
     voting = dataclasses.replace(data.ENTRIES["voting"], rows=6)
     monkeypatch.setitem(data.ENTRIES, "voting", voting)
     monkeypatch.setenv("DPBT_DATA", str(tmp_path / "environment"))

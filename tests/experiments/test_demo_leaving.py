@@ -10,7 +10,13 @@ import pytest
 from dpbt.types import ADD_REMOVE, REPLACE_ONE
 from experiments import __main__ as command_line
 from experiments import demo as demos
-from tests.leaving import BOUND, N, Watch, found_in, found_in_files
+from tests.support.leak_watch import (
+    BOUND,
+    NUM_ROWS,
+    Watch,
+    private_words_in,
+    private_words_in_files,
+)
 
 DOMAIN = {
     "columns": {
@@ -30,12 +36,12 @@ def watch(capfd, caplog, tmp_path):
 def lines_of(extra=()):
     """A file of N rows with a rare cell and a rare number; extra lines replace its last rows."""
     rng = np.random.default_rng(0)
-    age, job = rng.uniform(20, 90, N), rng.choice(["clerk", "smith"], N)
-    member, ill = np.where(np.arange(N) % 3, "no", "yes"), (age > 50).astype(int)
-    lines = [f"{age[i]:.0f},{job[i]},{member[i]},{ill[i]}" for i in range(N)]
+    age, job = rng.uniform(20, 90, NUM_ROWS), rng.choice(["clerk", "smith"], NUM_ROWS)
+    member, ill = np.where(np.arange(NUM_ROWS) % 3, "no", "yes"), (age > 50).astype(int)
+    lines = [f"{age[i]:.0f},{job[i]},{member[i]},{ill[i]}" for i in range(NUM_ROWS)]
     lines[7] = f"31337.7719,{job[7]},no,1"
     lines[11] = f"{age[11]:.0f},zqxcell,no,1"
-    return ["age,job,member,ill", *lines[: N - len(extra)], *extra]
+    return ["age,job,member,ill", *lines[: NUM_ROWS - len(extra)], *extra]
 
 
 @pytest.fixture
@@ -72,8 +78,8 @@ def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, 
     monkeypatch.setattr(demos, "curves", lambda: [("tight", "gini"), demos.AUTO])
     status, out = demo("--rows", str(BOUND))
     assert status == 0, watch.said
-    assert found_in(watch.said) == found_in_files(out) == []
-    assert found_in("\n".join(demo.titles)) == []
+    assert private_words_in(watch.said) == private_words_in_files(out) == []
+    assert private_words_in("\n".join(demo.titles)) == []
 
     # Table, figure and CSV are headed.
     assert watch.out.startswith(demos.PRIVATE)
@@ -83,7 +89,7 @@ def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, 
 
     # JSON says so too.
     assert demo("--rows", str(BOUND), "--json")[0] == 0
-    assert found_in(watch.said) == []
+    assert private_words_in(watch.said) == []
     assert {line["status"] for line in json.loads(watch.out)} == {demos.PRIVATE}
 
 
@@ -91,7 +97,7 @@ def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, 
 def test_a_public_number_of_rows_is_shown(demo, watch):
     """Without a bound the relation is replace-one, and N is public; the same search finds it."""
     assert demo()[0] == 0
-    assert set(found_in(watch.said)) == {str(N)}
+    assert set(private_words_in(watch.said)) == {str(NUM_ROWS)}
     assert "replace_one" in watch.out
 
 
@@ -99,8 +105,9 @@ def test_malformed_rows_are_not_shown(demo, watch):
     """A label of neither class, a row with too many cells, and text among numbers."""
     bad = ["40,clerk,no,zqxlabel", "40,clerk,no,1,zqxextra", "zqxcell,clerk,no,1"]
     _, out = demo("--rows", str(BOUND), extra=bad)
-    assert found_in(watch.said.replace(str(N + 1), str(N))) == []  # the number of its line tells N
-    assert not out.exists() or found_in_files(out) == []
+    # The number of a malformed line tells N, so it is not said either.
+    assert private_words_in(watch.said.replace(str(NUM_ROWS + 1), str(NUM_ROWS))) == []
+    assert not out.exists() or private_words_in_files(out) == []
 
 
 @pytest.mark.parametrize("options", [("--rows", "100"), ("--rows", "0")])
@@ -108,7 +115,7 @@ def test_a_bound_that_is_too_small_is_refused_without_the_number(demo, watch, op
     status, out = demo(*options)
     assert status == 2
     assert "--rows must be at least" in watch.said
-    assert found_in(watch.said) == []
+    assert private_words_in(watch.said) == []
     assert not out.exists()
 
 

@@ -10,8 +10,8 @@ import pytest
 import dpbt
 from dpbt import recipes
 from experiments.common import diagnostics
-from tests import reference_smooth
-from tests.tables import random_table
+from tests.support.example_tables import random_table
+from tests.support.references import lazy_boosting
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_advantages_are_those_of_the_exact_measure(fitted):
     margins = np.zeros(len(y))
     for t, chosen in enumerate(np.asarray(model.releases["rule"])):
         h = (1 - 2 * (chosen % 2)) * (x[:, chosen // 2 - 1] if chosen > 1 else np.ones(len(y)))
-        measure = reference_smooth.capped_scaling(np.exp(-0.3 * margins), 0.4 * len(y))
+        measure = lazy_boosting.capped_scaling(np.exp(-0.3 * margins), 0.4 * len(y))
         assert found[t] == pytest.approx(0.5 - measure[h != y].sum() / measure.sum(), abs=0.01)
         margins += y * h
     found = diagnostics.margins(model, table, table.target)

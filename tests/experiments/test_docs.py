@@ -14,10 +14,9 @@ import pytest
 import dpbt
 from dpbt.privacy import accounting, boundary
 from dpbt.privacy.keys import ResearchKeyWarning
-from tests import names, pages
-from tests.pages import PAGES, blocks
+from tests.support import ROOT, doc_pages, documented_names
+from tests.support.doc_pages import PAGES, blocks_in_language
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 EXAMPLES = {path.name: path for path in sorted((ROOT / "docs" / "examples").glob("*.py"))}
 
@@ -37,11 +36,11 @@ def quiet_folder(tmp_path, monkeypatch):
 
 def test_the_quickstart_prints_what_the_readme_shows(quiet_folder, capsys):
     scope: dict = {}
-    (block,) = blocks(README, "python")
+    (block,) = blocks_in_language(README, "python")
     exec(compile(block, "README.md", "exec"), scope)
 
     printed = capsys.readouterr().out
-    (shown,) = [text for text in blocks(README, "") if "total: epsilon" in text]
+    (shown,) = [text for text in blocks_in_language(README, "") if "total: epsilon" in text]
     ledger = str(dpbt.ledger(scope["recipe"]))
     assert printed.startswith(ledger)
     assert shown.startswith(ledger)
@@ -74,8 +73,8 @@ def make_files(page: str, folder: Path) -> None:
         (folder / "data" / "adult" / name).write_text("\n".join(lines) + "\n\n")
     for other, start in BEFORE.get(page, ()):
         text = (ROOT / "docs" / other).read_text()
-        (block,) = [block for block in blocks(text, "sh") if block.startswith(start)]
-        pages.run(block, folder)
+        (block,) = [block for block in blocks_in_language(text, "sh") if block.startswith(start)]
+        doc_pages.run_block(block, folder)
 
 
 @pytest.mark.parametrize(
@@ -92,23 +91,29 @@ def test_code_and_commands_of_the_docs_run(page, quiet_folder):
     examples = [path.read_text() for path in EXAMPLES.values()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
-        for block in pages.steps((ROOT / "docs" / page).read_text()):
+        for block in doc_pages.blocks_with_outputs((ROOT / "docs" / page).read_text()):
             if block.language == "python" and not any(block.text in text for text in examples):
                 exec(compile(block.text, page, "exec"), {})
             if block.language == "sh":
-                printed = pages.run(block.text, quiet_folder)
+                printed = doc_pages.run_block(block.text, quiet_folder)
                 if printed is not None and block.shown is not None:
-                    assert pages.form(printed) == pages.form(block.shown)
+                    assert doc_pages.without_numbers(printed) == doc_pages.without_numbers(
+                        block.shown
+                    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_are_read_by_their_programs(page):
     text = page.read_text()
-    assert not [block for block in blocks(text, "") if pages.is_known(pages.meant(block.split()))]
-    for block in blocks(text, "sh"):
-        for words in pages.commands(block):
-            if pages.is_known(words):
-                pages.check(words)
+    assert not [
+        block
+        for block in blocks_in_language(text, "")
+        if doc_pages.is_known_command(doc_pages.command_without_folder(block.split()))
+    ]
+    for block in blocks_in_language(text, "sh"):
+        for words in doc_pages.commands_of_block(block):
+            if doc_pages.is_known_command(words):
+                doc_pages.check_command(words)
 
 
 TUTORIAL = ("income.py", "read_model.py")
@@ -178,7 +183,11 @@ def test_links_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_names_and_files_exist(page):
     """What stands between backticks and looks like a name of the code, a file or a test."""
-    assert [part for part in pages.inline(page.read_text()) if not names.is_there(part)] == []
+    assert [
+        part
+        for part in doc_pages.inline_code(page.read_text())
+        if not documented_names.is_name_of_something(part)
+    ] == []
 
 
 def test_the_answers_to_draws_are_those_of_the_page():
@@ -229,4 +238,6 @@ def test_notebooks_run_and_print_as_they_show(name, quiet_folder):
         for one, other in zip(cell.get("outputs", []), shown.get("outputs", []), strict=True):
             text, kept = ("".join(part.get("text", "")) for part in (one, other))
             if "statement" in text or "theorem" in text:
-                assert pages.form(text) == pages.form(kept), "run docs/notebooks/rerun.py"
+                assert doc_pages.without_numbers(text) == doc_pages.without_numbers(kept), (
+                    "run docs/notebooks/rerun.py"
+                )

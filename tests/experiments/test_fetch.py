@@ -88,7 +88,7 @@ def command(*arguments) -> int:
     return command_line.main(["data", *map(str, arguments)])
 
 
-def test_fetch_and_fetch_again(tmp_path, serve, voting, capsys):
+def test_a_data_set_is_fetched_and_then_found_in_its_folder(tmp_path, serve, voting, capsys):
     name = voting.files[0].name
     put(tmp_path / "served" / "voting" / name, TEXT)
     address, asked = serve(tmp_path / "served")
@@ -115,7 +115,7 @@ def test_fetch_and_fetch_again(tmp_path, serve, voting, capsys):
         ("/wrong", f"its sha256 is {digest(b'other')}, the registry has {digest(TEXT)}; nothing"),
     ],
 )
-def test_what_goes_wrong_is_one_line_and_leaves_nothing(
+def test_a_failed_fetch_prints_one_line_and_leaves_no_file(
     tmp_path, serve, voting, capsys, where, words
 ):
     put(tmp_path / "served" / "wrong" / "voting" / voting.files[0].name, b"other")

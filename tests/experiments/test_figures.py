@@ -6,7 +6,7 @@ from matplotlib.text import Text
 
 from paper_figures import __main__ as figures
 from paper_figures import style
-from tests.experiments.test_reproduction import ROOT
+from tests.support import ROOT
 
 SMALL = (
     "nock_henecka_2020/fig2",

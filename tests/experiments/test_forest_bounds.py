@@ -1,4 +1,4 @@
-"""Calculators of Bojarski et al.: Theorems 5.1 to 5.3 hold of forests, formulas are the paper's,
+"""Calculators of Bojarski et al.: Theorems 5.1 and 5.2 hold of forests, formulas are the paper's,
 k_opt is best.
 """
 
@@ -71,7 +71,7 @@ def test_a_tie_breaks_theorem_5_1_read_by_the_word():
     assert np.mean(found.weight > 0.5) == 0 < 0.5 == np.mean(forest_bounds.goodness(found))
 
 
-def test_formulas_at_one_point():
+def test_the_bounds_of_forests_agree_with_their_formulas():
     n, k, h, eta, delta, big_k, big_c, eps, c = 5000, 40, 3, 0.7, 0.2, 30, 0.5, 0.08, 0.1
     exp, coins = math.exp, 1 - math.exp(-2 * n * c**2)
     rate, x = delta / (24 * big_k * 2**h), eps + 1 / big_k

@@ -35,6 +35,21 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
     assert tau**2 / 2 < tau / 4
 
 
+def test_the_settings_of_hs_stl_are_those_of_algorithm_5():
+    """And at the rows for rho, T rounds of the paper's cost are rho-zCDP."""
+    alpha, beta, tau = 0.1, 0.05, 0.2
+    found = settings.halfspace_settings(alpha, beta, tau)
+    log_kappa = np.log(4 / alpha)
+    assert found.density == alpha / 4
+    assert found.learning_rate == tau / 8
+    assert found.rounds == np.ceil(1024 * log_kappa / tau**2)
+    spread = np.log(3072 * log_kappa / (beta * tau**2))
+    assert found.noise == pytest.approx(tau / (8 * np.sqrt(2) * np.sqrt(spread)))
+    rows = settings.halfspace_rows_for(found, rho=0.01, moved=4)
+    cost = found.rounds * 8 / (found.density * rows * found.noise) ** 2
+    assert cost == pytest.approx(0.01, rel=1e-5)
+
+
 @pytest.mark.slow
 def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -15,7 +15,7 @@ from experiments.papers.asadi_2022.tables import SAVED_BY
 from experiments.reproduction import results as steps
 from paper_figures import __main__ as figures
 from paper_figures import style
-from tests.experiments.test_reproduction import ROOT
+from tests.support import ROOT
 
 KEPT = ROOT / aggregated.FOLDER
 PAPERS = ("bojarski_2014", "bun_2020", "nock_henecka_2020")

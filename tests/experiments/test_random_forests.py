@@ -71,7 +71,8 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
                     jax.random.fold_in(key, 9),
                 )
                 answers = [
-                    prediction.answers_of_votes(theta, rule, coins) for rule in prediction.VOTINGS
+                    prediction.predictions_of_votes(theta, rule, coins)
+                    for rule in prediction.VOTINGS
                 ]
                 return jnp.stack([jnp.mean(answer != tested.target) for answer in answers])
 

@@ -1,7 +1,6 @@
 """Readings of Nock & Henecka: their options and recipes, and tables that follow from fits."""
 
 import dataclasses
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -9,13 +8,14 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from experiments.common import data, pages, results
 from experiments.papers.nock_henecka_2020 import options, reading_tables, readings, saved
 from experiments.papers.nock_henecka_2020.options import Reading
-from tests.tables import random_table
+from tests.support import ROOT
+from tests.support.example_tables import random_table
 
-PAGE = Path(__file__).parents[2] / "docs" / "nock_henecka.md"
+PAGE = ROOT / "docs" / "nock_henecka.md"
 SECOND = Reading(option="second")
 
 
@@ -52,7 +52,7 @@ def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha, bound):
     boosted = jax.jit(dpbt.boost)(jax.random.key(1), table, setting)
     release = {site: np.asarray(array) for site, array in boosted.transcript.rounds.items()}
     params = setting.params
-    splits = np.asarray(splits_of(table)).astype(int)
+    splits = np.asarray(satisfied_splits(table)).astype(int)
     sign = np.where(np.asarray(table.target), 1.0, -1.0)
     link_alpha = 1.0 if alpha == "objective" else alpha
     loss = losses.m_alpha(link_alpha)

@@ -1,7 +1,5 @@
 """The attack that reconstructs a table: it knows what is released, and noise stops it."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -9,8 +7,9 @@ from dpbt import recipes
 from dpbt.data.domains import Boolean
 from experiments.audits import reconstruction
 from experiments.common import pages, results
+from tests.support import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "audits.md"
+PAGE = ROOT / "docs" / "audits.md"
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import functools
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +12,8 @@ from experiments.common import aggregated, data
 from experiments.papers.nock_henecka_2020 import grid_tables, saved, settings
 from experiments.reproduction import chance, claims, doc_tables, page, results
 from paper_figures import __main__ as figures
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 MAX_BYTES = 10e6
 GROWING = ("measures", "table_1", "overall", "bins")
 """Results that have some lines only once a long run is finished."""

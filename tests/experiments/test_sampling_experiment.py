@@ -1,14 +1,13 @@
 """Sampled rounds: what the page says of them."""
 
-from pathlib import Path
-
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 
 from experiments.common import pages, results
 from experiments.comparisons import sampling
+from tests.support import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
+PAGE = ROOT / "docs" / "accuracy.md"
 
 
 def test_the_page_of_sampling_is_made_of_its_lines():

@@ -10,7 +10,7 @@ from dpbt.data.splits import table_of_splits
 from experiments import __main__ as command_line
 from experiments.papers.asadi_2022 import dp_boost, features, jobs, sparsity
 from paper_figures import __main__ as figures
-from tests.test_domains import library_splits
+from tests.support.example_tables import library_splits
 
 
 def test_intervals_are_one_hot():

@@ -16,9 +16,8 @@ import pytest
 
 import dpbt
 from experiments.common.data.dataset import breast_cancer
-from tests import pages
+from tests.support import ROOT, doc_pages
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()
 ARGUMENTS = ("adult.csv", "adult_test.csv", "adult.json", "people.csv", "40000")
@@ -38,7 +37,7 @@ def make_files(adult: Path, folder: Path) -> None:
     subprocess.run(["bash", "-ec", command], cwd=folder, check=True)
 
 
-def own_program(step: pages.Block) -> bool:
+def own_program(step: doc_pages.Block) -> bool:
     """Whether the block is a program of its own, which then has a docstring."""
     return step.text.startswith('"""')
 
@@ -75,12 +74,12 @@ def _run_alone(code: str, argument: str) -> str:
     ).stdout
 
 
-STEPS = [block for block in pages.steps(PAGE) if block.language == "python"]
+STEPS = [block for block in doc_pages.blocks_with_outputs(PAGE) if block.language == "python"]
 LEARNED = ("predict_proba", "measure", "explain")
 """What prints what was learned; all other steps print the same whenever they run."""
 
 
-def noisy(step: pages.Block) -> bool:
+def noisy(step: doc_pages.Block) -> bool:
     return any(f"{word}(" in step.text for word in LEARNED)
 
 

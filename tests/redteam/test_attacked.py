@@ -14,22 +14,22 @@ from dpbt import audit, boosting, recipes, weighting
 from dpbt.data import domains
 from dpbt.data.domains import Numeric
 from dpbt.privacy import boundary, pricing
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, Noise
-from tests.redteam.attacks import one_split
-from tests.redteam.test_boundary import (
+from tests.support.attacks import table_of_one_split
+from tests.support.hostile_learners import (
     KEYS,
     NOISE,
-    ONE,
+    ONE_ROW,
     SCALED,
-    closing,
-    count,
-    counting,
-    fresh,
-    leaf,
-    opened_by,
-    recipe_of,
-    traced,
+    count_positive_rows,
+    draw_count,
+    epilogue_of,
+    hostile_recipe,
+    prologue_of,
+    trace_run,
+    tree_of_count,
+    with_new_identity,
 )
 
 # Recipes that differ have independent noise under one key.
@@ -43,13 +43,13 @@ class Optional(NamedTuple):
     rate: Any = None
 
 
-def own_key(recipe):
-    return tuple(jax.random.key_data(step.derive_recipe_key(KEYS[0], recipe)).tolist())
+def words_of_recipe_key(recipe):
+    return tuple(jax.random.key_data(run_keys.derive_recipe_key(KEYS[0], recipe)).tolist())
 
 
-def by_rate(draw, table, weights, params, public):
+def draw_count_by_rate(draw, table, weights, params, public):
     """One key for both kinds gave the exact number of rows, by a difference of two releases."""
-    value = count(table)
+    value = count_positive_rows(table)
     if params.rate is not None:
         value = value + jnp.sum(table.present).astype(jnp.int32)
     draw("n", NOISE, value, sensitivity=2.0, moves=1, theorem="")
@@ -63,17 +63,19 @@ def test_numbers_that_are_left_out_make_another_key():
         rate: Any = None
         clip: Any = None
 
-    update = weighting.WeightUpdate("own", False, weighting.uniform.weigh, Rate)
-    made = [
-        recipe_of(by_rate, params=params)
+    update = weighting.WeightUpdate(
+        identity="own", coupled=False, weigh=weighting.uniform.weigh, numbers=Rate
+    )
+    differing_recipes = [
+        hostile_recipe(draw_count_by_rate, params=params)
         for params in (
             Optional(noise, step=two),
             Optional(noise, rate=two),
             Optional(noise, step=np.float32(2).view(np.int32)),
         )
     ]
-    learner = made[0].learner
-    made += [
+    learner = differing_recipes[0].learner
+    differing_recipes += [
         recipes.custom(
             learner,
             params=params,
@@ -89,9 +91,16 @@ def test_numbers_that_are_left_out_make_another_key():
             (Optional(noise, step=one), Rate(two)),
         )
     ]
-    made = [dataclasses.replace(recipe, learner=learner) for recipe in made]
-    assert len({own_key(recipe) for recipe in made}) == len(made)
-    releases = [dpbt.boost(KEYS[0], one_split(), one).transcript.rounds["n"] for one in made[:2]]
+    differing_recipes = [
+        dataclasses.replace(recipe, learner=learner) for recipe in differing_recipes
+    ]
+    assert len({words_of_recipe_key(recipe) for recipe in differing_recipes}) == len(
+        differing_recipes
+    )
+    releases = [
+        dpbt.boost(KEYS[0], table_of_one_split(), one).transcript.rounds["n"]
+        for one in differing_recipes[:2]
+    ]
     assert not np.all(releases[1] - releases[0] == 300)  # the exact number of rows
 
 
@@ -100,43 +109,49 @@ def test_fractions_of_other_names_make_another_key():
 
     def program(draw, table, weights, params, public):
         for site in ("leaf_0", "leaf_1"):
-            draw(site, NOISE, count(table), **ONE)
+            draw(site, NOISE, count_positive_rows(table), **ONE_ROW)
 
     learner = boundary.weak_learner(
-        program, leaf, {"leaf": 1.0}, SCALED, ADD_REMOVE, tag="two leaves"
+        name="two leaves",
+        program=program,
+        hypothesis=lambda release, params, public: tree_of_count(
+            {"n": release["leaf_0"]}, params, public
+        ),
+        kind=SCALED,
+        fractions={"leaf": 1.0},
+        relation=ADD_REMOVE,
     )
-    made = [
+    two_recipes = [
         recipes.custom(learner, epsilon=1.0, rows=400, rounds=1, fractions={"leaf": 0.8, own: 0.2})
         for own in ("leaf_0", "leaf_1")
     ]
-    assert own_key(made[0]) != own_key(made[1])
+    assert words_of_recipe_key(two_recipes[0]) != words_of_recipe_key(two_recipes[1])
 
 
 def test_a_part_with_the_tag_of_another_makes_another_key():
-    base = recipe_of()
+    base = hostile_recipe()
     learner, update = base.learner, base.weight_update
 
     def tagged(first, second):
-        named = learner._replace(traits=learner.traits._replace(tag=first))
-        changed = {"learner": named, "weight_update": update._replace(tag=second)}
-        return own_key(dataclasses.replace(base, **changed))
+        named = dataclasses.replace(learner, name=first)
+        renamed = dataclasses.replace(update, identity=second)
+        return words_of_recipe_key(dataclasses.replace(base, learner=named, weight_update=renamed))
 
     def with_part(**parts):
-        return own_key(dataclasses.replace(base, learner=learner._replace(**parts)))
+        return words_of_recipe_key(
+            dataclasses.replace(base, learner=dataclasses.replace(learner, **parts))
+        )
 
-    first, last = opened_by()._replace(tag="same"), closing()._replace(tag="same")
+    first = dataclasses.replace(prologue_of(), identity="same")
+    last = dataclasses.replace(epilogue_of(), identity="same")
     assert with_part(prologue=first) != with_part(epilogue=last)
     assert tagged("a | b", "c") != tagged("a", "b | c")
 
 
-# Default tags.
+# Learners of one name, whose functions differ.
 
 
-def reading(function):
-    return boundary.code_tag(lambda draw: function(draw))
-
-
-def wrapping(factor):
+def wrapper_of_sum(factor):
     """A wrapper that has the name of what it wraps."""
     source = "@functools.wraps(jnp.sum)\ndef total(x):\n    return FACTOR * jnp.sum(x)"
     around = {"functools": functools, "jnp": jnp, "FACTOR": factor, "__name__": "authors"}
@@ -147,65 +162,73 @@ def wrapping(factor):
 RATE = 1
 
 
-def in_a_class(draw):
+def rate_of_a_class():
     class Held:
         rate = RATE
 
     return Held.rate
 
 
-def by_attribute(draw):
-    return by_attribute.rate
+def rate_by_attribute():
+    return rate_by_attribute.rate
 
 
-def test_a_function_with_the_name_of_a_library_s_is_read():
-    assert reading(wrapping(2)) != reading(wrapping(3))
+def key_of_program_with(factor):
+    """The key of a learner whose count is multiplied by what a function gives."""
+
+    def program(draw, table, weights, params, public):
+        draw("n", NOISE, factor(table) * count_positive_rows(table), **ONE_ROW)
+
+    return words_of_recipe_key(hostile_recipe(program))
 
 
-def test_what_code_reads_in_a_class_or_by_an_attribute_is_in_its_tag(monkeypatch):
-    monkeypatch.setattr(by_attribute, "rate", 1, raising=False)
-    before = reading(in_a_class), reading(by_attribute)
+def test_a_function_with_the_name_of_a_librarys_is_told_apart_by_what_it_does():
+    one, other = (
+        key_of_program_with(lambda table, total=total: total(table.target).astype(jnp.int32))
+        for total in map(wrapper_of_sum, (2, 3))
+    )
+    assert one != other
+
+
+def test_what_code_reads_in_a_class_or_by_an_attribute_is_in_its_key(monkeypatch):
+    monkeypatch.setattr(rate_by_attribute, "rate", 1, raising=False)
+    rates = (lambda table: rate_of_a_class()), (lambda table: rate_by_attribute())
+    before = [key_of_program_with(rate) for rate in rates]
+    assert [key_of_program_with(rate) for rate in rates] == before
     monkeypatch.setitem(globals(), "RATE", 2)
-    monkeypatch.setattr(by_attribute, "rate", 2)
-    after = reading(in_a_class), reading(by_attribute)
+    monkeypatch.setattr(rate_by_attribute, "rate", 2)
+    after = [key_of_program_with(rate) for rate in rates]
     assert all(one != other for one, other in zip(before, after, strict=True))
 
 
-def importing(draw):
-    from tests.redteam import attacks
-
-    return attacks.GRID
-
-
-class WithMethod(NamedTuple):
-    rate: int
-
-    def of(self, number):
-        return self.rate * number
-
-
-class Bare(NamedTuple):
-    rate: int
-
-
-@pytest.mark.parametrize("held", [WithMethod(1), np.array([{}], dtype=object)])
-def test_what_cannot_be_read_needs_a_tag(held):
-    bare = Bare(1)
-    reading(lambda draw: (bare, draw))
-    for function in (importing, lambda draw: (held, draw)):
-        with pytest.raises(ValueError, match="declare tag="):
-            reading(function)
+def test_a_hypothesis_or_a_bound_of_another_kind_makes_another_key():
+    """Later rounds weigh rows by what they say, so one noise would give a difference of sums."""
+    kind = SCALED.with_training(bound=lambda tree: 2 * jnp.max(jnp.abs(tree.leaf)))
+    same_as_uniform = weighting.WeightUpdate(
+        identity="uniform",
+        coupled=False,
+        weigh=lambda *read: weighting.uniform.weigh(*read),
+    )
+    recipes_of_one_name = [
+        hostile_recipe(),
+        hostile_recipe(kind=kind),
+        hostile_recipe(hypothesis=lambda *read: tree_of_count(*read)._replace(leaf=jnp.ones(2))),
+        hostile_recipe(weigh=same_as_uniform),
+    ]
+    assert (
+        len({words_of_recipe_key(recipe) for recipe in recipes_of_one_name}) == 3
+    )  # the last is the first
 
 
 # Rows have no values for the classes that an author lays them out in.
 
 
-SEEN: list[Any] = []
+SEEN_VALUES: list[Any] = []
 
 
-def noticed(array):
+def note_values(array):
     if isinstance(array, np.ndarray | jax.Array) and not isinstance(array, jax.core.Tracer):
-        SEEN.extend([np.asarray(array)] if np.size(array) > 1 else [])
+        SEEN_VALUES.extend([np.asarray(array)] if np.size(array) > 1 else [])
 
 
 class Bundle(NamedTuple):
@@ -219,7 +242,7 @@ class Tuple(Bundle):
 
     def __new__(cls, *fields, **named):
         made = Bundle.__new__(cls, *fields, **named)
-        noticed(made.target)
+        note_values(made.target)
         return made
 
 
@@ -239,13 +262,17 @@ class Node:
     @classmethod
     def tree_unflatten(cls, static, children):
         made = cls(*children)
-        noticed(made.target)
+        note_values(made.target)
         return made
 
 
-def showing(release, params, public):
-    tree = leaf(release, params, public)
-    return tree._replace(leaf=tree.leaf * 0 + np.float32(SEEN[0].sum())) if SEEN else tree
+def tree_of_seen_values(release, params, public):
+    tree = tree_of_count(release, params, public)
+    return (
+        tree._replace(leaf=tree.leaf * 0 + np.float32(SEEN_VALUES[0].sum()))
+        if SEEN_VALUES
+        else tree
+    )
 
 
 def without_jit(table, recipe):
@@ -253,7 +280,7 @@ def without_jit(table, recipe):
         return dpbt.boost(KEYS[0], table, recipe).hypotheses
 
 
-RUNS = {
+WAYS_TO_RUN = {
     "vmap": lambda table, recipe: jax.vmap(lambda key: dpbt.boost(key, table, recipe))(KEYS),
     "without jit": without_jit,
     "replay": lambda table, recipe: dpbt.replay(
@@ -265,17 +292,22 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("way", RUNS)
+@pytest.mark.parametrize("way", WAYS_TO_RUN)
 @pytest.mark.parametrize("kind", [Tuple, Node])
 def test_a_class_of_rows_is_never_given_their_values(kind, way):
     """Op by op it was, and a hypothesis put the exact number of positive rows into the model."""
-    SEEN.clear()
-    laid_out = SCALED._replace(
+    SEEN_VALUES.clear()
+    laid_out = SCALED.with_training(
         prepare=lambda table: kind(table.present, table.target, table.weight),
-        predict=lambda found, rows: jnp.zeros(rows.present.shape, jnp.float32) + found.leaf[0],
+        predict_prepared=lambda found, rows: (
+            jnp.zeros(rows.present.shape, jnp.float32) + found.leaf[0]
+        ),
     )
-    RUNS[way](one_split(60), recipe_of(counting, fresh(showing), hypotheses=laid_out))
-    assert not SEEN
+    WAYS_TO_RUN[way](
+        table_of_one_split(60),
+        hostile_recipe(draw_count, with_new_identity(tree_of_seen_values), kind=laid_out),
+    )
+    assert not SEEN_VALUES
 
 
 # Prices, domains and the grey box.
@@ -289,33 +321,33 @@ def test_a_price_may_not_be_read_from_python_when_the_program_runs(where):
         return jax.pure_callback(lambda: np.float32(1), jax.ShapeDtypeStruct((), jnp.float32))
 
     def program(draw, table, weights, params, public):
-        draw("n", NOISE, count(table), **{**ONE, where: jax.jit(held)()})
+        draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, where: jax.jit(held)()})
 
     with pytest.raises(ValueError, match="reads what Python holds by a callback"):
-        traced(recipe_of(program, params=Noise({"n": np.float32(1000)})))
+        trace_run(hostile_recipe(program, params=Noise({"n": np.float32(1000)})))
 
 
-class Held:
+class PythonState:
     """What an author's module holds, and changes between two looks at the ledger."""
 
     scale = 1.0
 
 
-def held_scale(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE, scale=Held.scale)
+def draw_at_python_scale(draw, table, weights, params, public):
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, scale=PythonState.scale)
 
 
-def held_sensitivity(draw, table, weights, params, public):
-    most = jnp.float32(1 / Held.scale)
-    draw("n", NOISE, count(table), sensitivity=most, moves=1, theorem="", scale=1.0)
+def draw_at_python_sensitivity(draw, table, weights, params, public):
+    most = jnp.float32(1 / PythonState.scale)
+    draw("n", NOISE, count_positive_rows(table), sensitivity=most, moves=1, theorem="", scale=1.0)
 
 
 @pytest.mark.parametrize(
     "program",
     [
-        held_scale,
+        draw_at_python_scale,
         pytest.param(
-            held_sensitivity,
+            draw_at_python_sensitivity,
             marks=pytest.mark.xfail(
                 strict=True,
                 reason="a sensitivity that is a constant of the trace is evaluated anew for the "
@@ -324,21 +356,21 @@ def held_sensitivity(draw, table, weights, params, public):
         ),
     ],
 )
-def test_a_ledger_is_not_of_what_python_has_changed_since(program, monkeypatch):
+def test_a_ledger_is_refused_if_python_changed_a_number_after_the_run(program, monkeypatch):
     """Other recipes may have taken the place of the program that works out the lines."""
-    recipe = recipe_of(fresh(program), params=Noise({}))
-    dpbt.boost(KEYS[0], one_split(), recipe)
-    monkeypatch.setattr(Held, "scale", 100.0)
+    recipe = hostile_recipe(with_new_identity(program), params=Noise({}))
+    dpbt.boost(KEYS[0], table_of_one_split(), recipe)
+    monkeypatch.setattr(PythonState, "scale", 100.0)
     pricing.describe_draws.clear()
     with pytest.raises(ValueError, match="than the ledger prices"):
         dpbt.ledger(recipe)
 
 
-def test_names_of_one_text_are_refused():
+def test_columns_whose_names_have_one_text_are_refused():
     """Two domains of exchanged columns would be equal."""
     kind = Numeric(0, 1)
     with pytest.raises(ValueError, match="names of one text"):
-        domains.declare({0: kind, "0": kind})
+        domains.as_declared_domain({0: kind, "0": kind})
 
 
 ROWS = np.random.default_rng(0).random((50, 3))
@@ -360,9 +392,9 @@ def sampling(table, hooks):
 
 @pytest.mark.parametrize("learn", [by_address, shuffling, sampling])
 def test_an_honest_learner_gets_no_certificate(learn):
-    found = audit.grey(learn, ROWS, ROWS[1:], claim=(1.0, 0.0), runs=40)
-    assert not found.broken
-    assert found.uncompared
+    report = audit.grey(learn, ROWS, ROWS[1:], claim=(1.0, 0.0), runs=40)
+    assert not report.broken
+    assert report.uncompared
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e9, 1e12])

@@ -13,15 +13,25 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, weighting
+from dpbt import weighting
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, pricing
-from dpbt.types import ADD_REMOVE, Epilogue, Noise, Partition, Prologue, Public
-from tests.redteam.attacks import one_split
-
-NOISE = mechanisms.discrete_laplace
-KEYS = jax.random.split(jax.random.key(0))
-ONE = {"sensitivity": 1.0, "moves": 1, "theorem": "a row"}
+from dpbt.types import ADD_REMOVE, Noise, Partition, Prologue, Public
+from tests.support.attacks import table_of_one_split
+from tests.support.hostile_learners import (
+    KEYS,
+    NOISE,
+    ONE_ROW,
+    SCALED,
+    count_positive_rows,
+    draw_count,
+    epilogue_of,
+    hostile_recipe,
+    prologue_of,
+    trace_run,
+    tree_of_count,
+    with_new_identity,
+)
 
 
 class Numbers(NamedTuple):
@@ -31,48 +41,13 @@ class Numbers(NamedTuple):
     step: Any = None
 
 
-def count(table):
-    return jnp.sum(table.present & table.target).astype(jnp.int32)[None]
-
-
-def counting(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE)
-
-
-def leaf(release, params, public):
-    value = release["n"][0].astype(jnp.float32)
-    return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
-
-
-SCALED = trees.TREES._replace(
-    scaled=lambda found, slope: found._replace(leaf=found.leaf * slope),
-)
-
-
-def recipe_of(
-    program=counting, hypothesis=leaf, hypotheses=SCALED, params=None, rounds=2, weigh=None, **more
-):
-    tag = f"an attack {id(program)} {id(hypothesis)}"
-    learner = boundary.weak_learner(
-        program, hypothesis, {}, hypotheses, ADD_REMOVE, tag=tag, **more
-    )
-    params = Noise({"n": np.float32(1)}) if params is None else params
-    update = {} if weigh is None else {"weight_update": weigh}
-    return recipes.custom(learner, params=params, rows=400, rounds=rounds, **update)
-
-
-def traced(recipe, public_key=None):
-    """What a run traces, without compiling it."""
-    return jax.eval_shape(lambda table: dpbt.boost(KEYS[0], table, recipe, public_key), one_split())
-
-
 # The ledger, the filter and the run price one program.
 
 
 def with_a_step(draw, table, weights, params, public):
-    counting(draw, table, weights, params, public)
+    draw_count(draw, table, weights, params, public)
     if params.step is not None:
-        draw("more", NOISE, count(table), **ONE)
+        draw("more", NOISE, count_positive_rows(table), **ONE_ROW)
 
 
 @pytest.mark.parametrize("first", ["plain", "stepping"])
@@ -86,7 +61,7 @@ def test_a_draw_that_the_structure_of_the_numbers_decides_is_priced(first):
     plain = Numbers(noise)
     stepping = Numbers(noise, np.float32(1))
     order = [plain, stepping] if first == "plain" else [stepping, plain]
-    made = {id(params): recipe_of(program, params=params) for params in order}
+    made = {id(params): hostile_recipe(program, params=params) for params in order}
     books = {
         name: dpbt.ledger(made[id(each)])
         for name, each in (("plain", plain), ("stepping", stepping))
@@ -96,7 +71,7 @@ def test_a_draw_that_the_structure_of_the_numbers_decides_is_priced(first):
     assert books["plain"].epsilon == pytest.approx(1.0, rel=1e-3)
     assert books["stepping"].epsilon == pytest.approx(21.0, rel=1e-3)
     for name, params in (("plain", plain), ("stepping", stepping)):
-        assert set(traced(made[id(params)]).transcript.rounds) == {
+        assert set(trace_run(made[id(params)]).transcript.rounds) == {
             line.site for line in books[name].lines
         }
         budget = dpbt.Filter(100.0, rows=400)
@@ -104,7 +79,7 @@ def test_a_draw_that_the_structure_of_the_numbers_decides_is_priced(first):
         assert budget.spent == pytest.approx(books[name].epsilon)
 
 
-def test_what_was_read_is_kept_by_all_that_it_follows_from():
+def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
     """Structure, shapes and dtypes of the learner's and of the weight update's numbers."""
 
     class Weighing(NamedTuple):
@@ -113,10 +88,26 @@ def test_what_was_read_is_kept_by_all_that_it_follows_from():
     def program(draw, table, weights, params, public):
         times = 1 if public.weighting.rate is None else 2
         whole = params.noise["n"].dtype == jnp.int32
-        draw("n", NOISE, count(table), sensitivity=1.0 * times, moves=3 if whole else 1, theorem="")
+        draw(
+            "n",
+            NOISE,
+            count_positive_rows(table),
+            sensitivity=1.0 * times,
+            moves=3 if whole else 1,
+            theorem="",
+        )
 
-    update = weighting.WeightUpdate("own", False, weighting.uniform.weigh, Weighing)
-    learner = boundary.weak_learner(program, leaf, {}, SCALED, ADD_REMOVE, tag="structures")
+    update = weighting.WeightUpdate(
+        identity="own", coupled=False, weigh=weighting.uniform.weigh, numbers=Weighing
+    )
+    learner = boundary.weak_learner(
+        name="structures",
+        program=program,
+        hypothesis=tree_of_count,
+        kind=SCALED,
+        fractions={},
+        relation=ADD_REMOVE,
+    )
     found = []
     for noise, numbers in (
         (np.float32(1), Weighing()),
@@ -124,14 +115,14 @@ def test_what_was_read_is_kept_by_all_that_it_follows_from():
         (np.int32(1), Weighing()),
     ):
         recipe = dataclasses.replace(
-            recipe_of(),
+            hostile_recipe(),
             learner=learner,
             weight_update=update,
             weighting=numbers,
             params=Noise({"n": noise}),
         )
-        (draw,) = pricing.draw_specs_of_phase(recipe, "rounds")
-        found.append((draw.most, draw.moves))
+        (draw,) = pricing.draw_specs_of_phase(recipe, recipe.learner.round)
+        found.append((draw.max_sensitivity, draw.moves))
     assert found == [(1.0, 1), (2.0, 1), (1.0, 3)]
 
 
@@ -139,15 +130,18 @@ def test_what_was_read_is_kept_by_all_that_it_follows_from():
 
 
 def opening(**more):
-    return Prologue(
-        lambda draw, table, weights, params, public: draw(
-            "first", NOISE, count(table), **ONE, scale=2.0
+    prologue = Prologue(
+        program=lambda draw, table, weights, params, public: draw(
+            "first", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0
         ),
-        lambda release, params: jnp.float32(0),
-        "opening",
+        initial_score=lambda release, params: jnp.float32(0),
+        identity="opening",
         unit=lambda release, params: 1 + jnp.abs(release["first"][0]).astype(jnp.float32),
-        seen=lambda release, params: jnp.maximum(release["first"][0], 1).astype(jnp.float32),
-    )._replace(**more)
+        estimated_rows=lambda release, params: jnp.maximum(release["first"][0], 1).astype(
+            jnp.float32
+        ),
+    )
+    return dataclasses.replace(prologue, **more)
 
 
 def a_number(value):
@@ -165,16 +159,16 @@ class Held(NamedTuple):
     leaf: Any = None
 
 
-PARTED = SCALED._replace(
+PARTED = SCALED.with_training(
     prepare=lambda table: Held(table.target, table.present, table.weight),
-    predict=lambda hypothesis, rows: (
+    predict_prepared=lambda hypothesis, rows: (
         jnp.zeros(rows.present.shape, jnp.float32) + hypothesis.leaf[0]
     ),
-    partition=Partition(
-        lambda params, public: jnp.sum(public.prologue["first"]).astype(jnp.float32),
-        lambda structure, rows: jnp.zeros(rows.present.shape, jnp.uint8),
-        lambda structure: jnp.zeros(1, jnp.int32),
-    ),
+)
+PARTITION = Partition(
+    structure=lambda params, public: jnp.sum(public.prologue["first"]).astype(jnp.float32),
+    place=lambda structure, rows: jnp.zeros(rows.present.shape, jnp.uint8),
+    reads=lambda structure: jnp.zeros(1, jnp.int32),
 )
 CONSTANT = {"rows", "weighting"}
 FOLLOWING = [name for name in Public._fields if name not in CONSTANT]
@@ -186,17 +180,17 @@ def by_field(name, **how):
     def program(draw, table, weights, params, public):
         number = 1 / (1 + a_number(getattr(public, name)) ** 2)
         asked = {key: number * base for key, base in how.items()}
-        draw("n", NOISE, count(table), **{**ONE, **asked})
+        draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, **asked})
 
     return program
 
 
 def parted(program, **changes):
-    return recipe_of(program, hypotheses=PARTED, prologue=opening(), **changes)
+    return hostile_recipe(program, kind=PARTED, partition=PARTITION, prologue=opening(), **changes)
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
-def test_a_price_that_follows_from_what_a_run_finds_out_is_refused(name):
+def test_a_price_that_follows_from_a_value_of_the_run_is_refused(name):
     """Each field of what is public, unless the recipe alone says it; also one that comes later."""
     with pytest.raises(ValueError, match="the scale of the draw 'n' follows from"):
         parted(by_field(name, scale=1e4))
@@ -205,20 +199,35 @@ def test_a_price_that_follows_from_what_a_run_finds_out_is_refused(name):
 
     def bounded(draw, table, weights, params, public):
         number = 1 / (1 + a_number(getattr(public, name)) ** 2)
-        draw("n", NOISE, count(table), sensitivity=number, at_most=1.0, moves=1, theorem="")
+        draw(
+            "n",
+            NOISE,
+            count_positive_rows(table),
+            sensitivity=number,
+            at_most=1.0,
+            moves=1,
+            theorem="",
+        )
 
     (_, line) = dpbt.ledger(parted(bounded, rounds=1)).lines
     assert line.epsilon == pytest.approx(1.0, rel=1e-5)
-    traced(parted(bounded, rounds=1))
+    trace_run(parted(bounded, rounds=1))
 
 
 def test_a_price_may_follow_from_the_number_of_rows_that_a_recipe_is_for():
     def program(draw, table, weights, params, public):
-        draw("n", NOISE, count(table), moves=1, theorem="", sensitivity=public.rows / 100)
+        draw(
+            "n",
+            NOISE,
+            count_positive_rows(table),
+            moves=1,
+            theorem="",
+            sensitivity=public.rows / 100,
+        )
 
-    recipe = recipe_of(program, rounds=1)
+    recipe = hostile_recipe(program, rounds=1)
     assert dpbt.ledger(recipe).lines[0].sensitivity == 4.0
-    traced(recipe)
+    trace_run(recipe)
 
 
 def test_a_price_may_not_follow_from_the_splits_of_a_table():
@@ -235,25 +244,30 @@ def test_a_price_may_not_follow_from_the_splits_of_a_table():
 
     def program(draw, table, weights, params, public):
         most = 1.0 + jnp.sum(table.feature).astype(jnp.float32)
-        draw("n", NOISE, count(table), sensitivity=most, moves=1, theorem="")
+        draw("n", NOISE, count_positive_rows(table), sensitivity=most, moves=1, theorem="")
 
     with pytest.raises(ValueError, match=r"follows from \['the splits of the table'\]"):
-        recipe_of(program, hypotheses=SCALED._replace(prepare=prepare))
+        hostile_recipe(program, kind=SCALED.with_training(prepare=prepare))
 
 
-def test_what_a_total_is_told_may_not_follow_from_rows():
+def test_the_arguments_of_a_total_may_not_follow_from_rows():
     """In memory as in blocks: `after` is a public map of the sum."""
 
-    def after(total, told):
-        return total + told
+    def after(total, public):
+        return total + public
 
     def program(draw, table, weights, params, public):
-        draw("n", NOISE, boundary.Total(count(table), after, (count(table),)), **ONE)
+        draw(
+            "n",
+            NOISE,
+            boundary.Total(count_positive_rows(table), after, public=(count_positive_rows(table),)),
+            **ONE_ROW,
+        )
 
     with pytest.raises(
         ValueError, match=r"Total\.after of the draw 'n' reads follows from the pri"
     ):
-        recipe_of(program)
+        hostile_recipe(program)
 
 
 @pytest.mark.parametrize("source", ["rows", "scores"])
@@ -263,7 +277,7 @@ def test_a_cap_on_weights_may_not_follow_from_rows(source):
         return weighting.on_grid(jnp.ones(score.shape), 1.0 + read.astype(jnp.float32))
 
     with pytest.raises(ValueError, match="the cap of greedy follows from private rows"):
-        recipe_of(weigh=weighting.WeightUpdate("greedy", False, weigh))
+        hostile_recipe(weigh=weighting.WeightUpdate(identity="greedy", coupled=False, weigh=weigh))
 
 
 # The draw that runs is the draw that was priced.
@@ -280,13 +294,13 @@ def test_a_program_cannot_change_its_noise(what):
         else:
             noise = params.noise if what == "the noise of params" else draw.noise
             noise["n"] = 1e-6
-        draw("n", NOISE, count(table), **ONE)
+        draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
 
     with pytest.raises((TypeError, ValueError)):  # JAX's error of traced arrays is a TypeError
-        recipe_of(program, params=LOUD)
+        hostile_recipe(program, params=LOUD)
 
 
-def test_what_a_program_reads_is_a_copy():
+def test_a_program_reads_a_copy_of_its_numbers():
     """Noise in a container of another field is changed for nobody else, and public state is not."""
 
     class Kept(NamedTuple):
@@ -299,15 +313,15 @@ def test_what_a_program_reads_is_a_copy():
         seen.append(params.more["step"])
         params.more["step"] = jnp.float32(0)
         public.prologue["first"] = jnp.zeros(1, jnp.int32)
-        draw("n", NOISE, count(table), **ONE)
+        draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
 
     def hypothesis(release, params, public):
         value = params.more["step"] + public.prologue["first"][0].astype(jnp.float32)
         return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
 
     params = Kept({"n": np.float32(1000)}, {"step": np.float32(3)})
-    recipe = recipe_of(program, hypothesis, params=params, prologue=opening(), rounds=1)
-    boosted = dpbt.boost(KEYS[0], one_split(), recipe)
+    recipe = hostile_recipe(program, hypothesis, params=params, prologue=opening(), rounds=1)
+    boosted = dpbt.boost(KEYS[0], table_of_one_split(), recipe)
     expected = 3.0 + float(boosted.transcript.prologue["first"][0])
     assert boosted.hypotheses.leaf[0].tolist() == [expected, expected]
     assert params.more["step"] == 3
@@ -321,51 +335,72 @@ class Switch:
 
 def switched_noise(draw, table, weights, params, public):
     asked = {"scale": 1e-3} if Switch.on else {}
-    draw("n", NOISE, count(table), **ONE, **asked)
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, **asked)
 
 
 def switched_sensitivity(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), sensitivity=1e-3 if Switch.on else 1.0, moves=1, theorem="")
+    draw(
+        "n",
+        NOISE,
+        count_positive_rows(table),
+        sensitivity=1e-3 if Switch.on else 1.0,
+        moves=1,
+        theorem="",
+    )
 
 
 def switched_own_scale(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE, scale=1e-3 if Switch.on else 1e3)
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, scale=1e-3 if Switch.on else 1e3)
 
 
 def switched_bounded(draw, table, weights, params, public):
     most = 1e-3 if Switch.on else 1.0
     shrunk = most / (1 + a_number(public.round))
-    draw("n", NOISE, count(table), sensitivity=shrunk, at_most=1.0, moves=1, theorem="")
+    draw(
+        "n", NOISE, count_positive_rows(table), sensitivity=shrunk, at_most=1.0, moves=1, theorem=""
+    )
 
 
 def switched_site(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE)
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
     if Switch.on:
-        draw("n_1", NOISE, count(table), **ONE)
+        draw("n_1", NOISE, count_positive_rows(table), **ONE_ROW)
 
 
 def switched_mechanism(draw, table, weights, params, public):
     other = mechanisms.rounded_gaussian if Switch.on else NOISE
-    draw("n", other, count(table), **ONE)
+    draw("n", other, count_positive_rows(table), **ONE_ROW)
 
 
 def switched_moves(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **{**ONE, "moves": 2 if Switch.on else 1})
+    draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, "moves": 2 if Switch.on else 1})
 
 
 def switched_count(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE, count=1 if Switch.on else 3)
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, count=1 if Switch.on else 3)
 
 
 def forged(draw, table, weights, params, public):
     """It hands the library a request of its own, past the function that works out scales."""
     if not Switch.on:
-        draw("n", NOISE, count(table), **ONE)
+        draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
         return
     quiet = jnp.float32(1e-3)
     draw.answer(
         boundary.DrawSpec(
-            "n", NOISE, count(table), None, (), quiet, 1.0, 1, "a row", 1, "n", "", own_scale=False
+            site="n",
+            mechanism=NOISE,
+            total=count_positive_rows(table),
+            after=None,
+            public=(),
+            scale=quiet,
+            max_sensitivity=1.0,
+            moves=1,
+            theorem="a row",
+            count=1,
+            releases="n",
+            unit="",
+            own_scale=False,
         )
     )
 
@@ -389,11 +424,11 @@ SWITCHED = {
 @pytest.mark.parametrize("name", SWITCHED)
 def test_a_draw_that_is_not_the_priced_one_is_refused(name, monkeypatch):
     """Python may change what a program does after the ledger was read; the run looks again."""
-    recipe = recipe_of(SWITCHED[name], params=LOUD)
+    recipe = hostile_recipe(SWITCHED[name], params=LOUD)
     dpbt.ledger(recipe)
     monkeypatch.setattr(Switch, "on", True)
     with pytest.raises(ValueError, match=r"than the ledger prices|are priced"):
-        traced(recipe)
+        trace_run(recipe)
 
 
 def by_shape(table):
@@ -405,11 +440,11 @@ def test_a_price_that_follows_from_the_shape_of_the_table_is_refused(where):
     """The ledger reads a table of one row; a run compares what it asks for with that."""
 
     def program(draw, table, weights, params, public):
-        draw("n", NOISE, count(table), **{**ONE, where: by_shape(table)})
+        draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, where: by_shape(table)})
 
-    recipe = recipe_of(program)
+    recipe = hostile_recipe(program)
     with pytest.raises(ValueError, match="than the ledger prices"):
-        traced(recipe)
+        trace_run(recipe)
 
 
 # What a function keeps of the rows in Python reaches nothing that is public.
@@ -427,21 +462,7 @@ def spied():
 
 def keeping(draw, table, weights, params, public):
     keep(table.target)
-    counting(draw, table, weights, params, public)
-
-
-def closing(program=None, line=None):
-    def plain(draw, table, scores, params, public):
-        draw("last", NOISE, count(table), **ONE, scale=2.0)
-
-    return Epilogue(program or plain, line or (lambda *_: (jnp.float32(1), jnp.float32(0))), "end")
-
-
-def opened_by(program=None, **more):
-    def plain(draw, table, weights, params, public):
-        draw("first", NOISE, count(table), **ONE, scale=2.0)
-
-    return Prologue(program or plain, lambda release, params: jnp.float32(0), "open", **more)
+    draw_count(draw, table, weights, params, public)
 
 
 class Steps(NamedTuple):
@@ -450,7 +471,7 @@ class Steps(NamedTuple):
 
 
 def spying_hypothesis(release, params, public):
-    tree = leaf(release, params, public)
+    tree = tree_of_count(release, params, public)
     return tree._replace(leaf=tree.leaf + spied())
 
 
@@ -472,7 +493,7 @@ def handing_on(release, params, public):
 
 def keeping_pair(draw, table, weights, params, public):
     keep(weights)
-    counting(draw, table, weights, params, public)
+    draw_count(draw, table, weights, params, public)
 
 
 def merging(found, params, public):
@@ -485,41 +506,44 @@ def updating(found, state):
 
 IDLE = Steps(lambda like: (), lambda found, state: (found, state))
 READERS = {
-    "hypothesis": lambda **k: recipe_of(keeping, spying_hypothesis, **k),
-    "hypothesis, at compile time": lambda **k: recipe_of(keeping, spying_compile_time, **k),
-    "hypothesis, by a function of its own": lambda **k: recipe_of(keeping, spying_inside, **k),
-    "hypothesis, as it is": lambda **k: recipe_of(keeping_pair, handing_on, **k),
-    "optimizer": lambda **k: recipe_of(
+    "hypothesis": lambda **k: hostile_recipe(keeping, spying_hypothesis, **k),
+    "hypothesis, at compile time": lambda **k: hostile_recipe(keeping, spying_compile_time, **k),
+    "hypothesis, by a function of its own": lambda **k: hostile_recipe(keeping, spying_inside, **k),
+    "hypothesis, as it is": lambda **k: hostile_recipe(keeping_pair, handing_on, **k),
+    "optimizer": lambda **k: hostile_recipe(
         keeping, optimizer=lambda params: IDLE._replace(update=updating), **k
     ),
-    "bound": lambda **k: recipe_of(
-        keeping, hypotheses=SCALED._replace(bound=lambda found: spied()), **k
+    "bound": lambda **k: hostile_recipe(
+        keeping, kind=SCALED.with_training(bound=lambda found: spied()), **k
     ),
-    "merged": lambda **k: recipe_of(
-        prologue=opened_by(keeping_first), hypotheses=SCALED._replace(merged=merging), **k
+    "merged": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first), kind=SCALED.with_training(merge=merging), **k
     ),
-    "scaled": lambda **k: recipe_of(
-        epilogue=closing(keeping_last),
-        hypotheses=SCALED._replace(scaled=lambda found, slope: merging(found, None, None)),
+    "scaled": lambda **k: hostile_recipe(
+        epilogue=epilogue_of(keeping_last),
+        kind=SCALED.with_training(scale=lambda found, slope: merging(found, None, None)),
         **k,
     ),
-    "line": lambda **k: recipe_of(
-        epilogue=closing(keeping_last, lambda *_: (jnp.float32(1), spied())), **k
+    "line": lambda **k: hostile_recipe(
+        epilogue=epilogue_of(keeping_last, lambda *_: (jnp.float32(1), spied())), **k
     ),
-    "intercept": lambda **k: recipe_of(
-        prologue=opened_by(keeping_first)._replace(intercept=lambda *_: spied()), **k
+    "initial score": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first, initial_score=lambda *_: spied()), **k
     ),
-    "unit": lambda **k: recipe_of(prologue=opened_by(keeping_first, unit=lambda *_: spied()), **k),
-    "seen": lambda **k: recipe_of(prologue=opened_by(keeping_first, seen=lambda *_: spied()), **k),
-    "structure": lambda **k: recipe_of(
-        prologue=opened_by(keeping_first),
-        hypotheses=PARTED._replace(
-            partition=PARTED.partition._replace(structure=lambda params, public: spied())
-        ),
+    "unit": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first, unit=lambda *_: spied()), **k
+    ),
+    "estimated rows": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first, estimated_rows=lambda *_: spied()), **k
+    ),
+    "structure": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first),
+        kind=PARTED,
+        partition=dataclasses.replace(PARTITION, structure=lambda params, public: spied()),
         **k,
     ),
-    "optimizer's state": lambda **k: recipe_of(
-        prologue=opened_by(keeping_first),
+    "optimizer's state": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first),
         optimizer=lambda params: IDLE._replace(init=lambda like: spied()),
         **k,
     ),
@@ -528,12 +552,12 @@ READERS = {
 
 def keeping_first(draw, table, weights, params, public):
     keep(table.target)
-    draw("first", NOISE, count(table), **ONE, scale=2.0)
+    draw("first", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
 
 def keeping_last(draw, table, scores, params, public):
     keep(scores)
-    draw("last", NOISE, count(table), **ONE, scale=2.0)
+    draw("last", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
 
 def escapes(run):
@@ -547,8 +571,8 @@ def escapes(run):
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_what_a_program_keeps_is_read_by_nothing_public(name):
-    escapes(lambda: traced(READERS[name]()))
+def test_nothing_public_reads_what_a_program_keeps_in_python(name):
+    escapes(lambda: trace_run(READERS[name]()))
 
 
 WAYS = {
@@ -560,9 +584,9 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["hypothesis", "merged", "line", "intercept"])
-def test_no_way_to_run_lets_it_escape(way, name):
-    escapes(lambda: WAYS[way](READERS[name](), one_split(60)))
+@pytest.mark.parametrize("name", ["hypothesis", "merged", "line", "initial score"])
+def test_no_way_to_run_a_recipe_lets_kept_rows_escape(way, name):
+    escapes(lambda: WAYS[way](READERS[name](), table_of_one_split(60)))
 
 
 def keeping_prepare(table):
@@ -577,7 +601,7 @@ def keeping_weigh(score, bound, table, public):
 
 def keeping_predict(hypothesis, rows):
     keep(rows.target)
-    return SCALED.predict(hypothesis, rows)
+    return SCALED.predict_prepared(hypothesis, rows)
 
 
 def keeping_sample(key, value, scale):
@@ -589,12 +613,7 @@ QUIET = NOISE._replace(name="a laplace of one's own", sample=keeping_sample)
 
 
 def by_own_mechanism(draw, table, weights, params, public):
-    draw("n", QUIET, count(table), **ONE)
-
-
-def fresh(function):
-    """The function under an identity of its own, as JAX keeps traces by identity."""
-    return lambda *arguments: function(*arguments)
+    draw("n", QUIET, count_positive_rows(table), **ONE_ROW)
 
 
 def capping(score, bound, table, public):
@@ -602,33 +621,39 @@ def capping(score, bound, table, public):
 
 
 KEEPERS = {
-    "prepare": lambda: recipe_of(
-        hypothesis=fresh(spying_hypothesis),
-        hypotheses=SCALED._replace(prepare=fresh(keeping_prepare)),
+    "prepare": lambda: hostile_recipe(
+        hypothesis=with_new_identity(spying_hypothesis),
+        kind=SCALED.with_training(prepare=with_new_identity(keeping_prepare)),
     ),
-    "weigh": lambda: recipe_of(
-        hypothesis=fresh(spying_hypothesis),
-        weigh=weighting.WeightUpdate("keeps", False, fresh(keeping_weigh)),
+    "weigh": lambda: hostile_recipe(
+        hypothesis=with_new_identity(spying_hypothesis),
+        weigh=weighting.WeightUpdate(
+            identity="keeps", coupled=False, weigh=with_new_identity(keeping_weigh)
+        ),
     ),
-    "predict": lambda: recipe_of(
-        epilogue=closing(line=lambda *_: (jnp.float32(1), spied())),
-        hypotheses=SCALED._replace(predict=fresh(keeping_predict)),
+    "predict": lambda: hostile_recipe(
+        epilogue=epilogue_of(line=lambda *_: (jnp.float32(1), spied())),
+        kind=SCALED.with_training(predict_prepared=with_new_identity(keeping_predict)),
     ),
-    "mechanism": lambda: recipe_of(fresh(by_own_mechanism), fresh(spying_hypothesis)),
-    "prepare, for a cap": lambda: recipe_of(
-        hypotheses=SCALED._replace(prepare=fresh(keeping_prepare)),
-        weigh=weighting.WeightUpdate("caps", False, fresh(capping)),
+    "mechanism": lambda: hostile_recipe(
+        with_new_identity(by_own_mechanism), with_new_identity(spying_hypothesis)
+    ),
+    "prepare, for a cap": lambda: hostile_recipe(
+        kind=SCALED.with_training(prepare=with_new_identity(keeping_prepare)),
+        weigh=weighting.WeightUpdate(
+            identity="caps", coupled=False, weigh=with_new_identity(capping)
+        ),
     ),
 }
 
 
 @pytest.mark.parametrize("way", ["jit", "op by op"])
 @pytest.mark.parametrize("name", KEEPERS)
-def test_whoever_keeps_the_rows_keeps_nothing(name, way):
-    escapes(lambda: WAYS[way](KEEPERS[name](), one_split(60)))
+def test_a_function_that_keeps_its_rows_keeps_no_values(name, way):
+    escapes(lambda: WAYS[way](KEEPERS[name](), table_of_one_split(60)))
 
 
-def test_rows_that_a_check_keeps_are_none():
+def test_a_check_of_a_table_sees_shapes_and_no_values():
     """A check runs on the host, so it is given one absent row in place of the rows."""
     shapes = []
 
@@ -636,22 +661,26 @@ def test_rows_that_a_check_keeps_are_none():
         shapes.append((table.bins.shape[0], np.asarray(table.present).tolist()))
         trees.check_tree_table(table)
 
-    dpbt.fit(KEYS[0], one_split(60), recipe_of(hypotheses=SCALED._replace(check=check)))
+    dpbt.fit(
+        KEYS[0],
+        table_of_one_split(60),
+        hostile_recipe(kind=SCALED.with_training(check_table=check)),
+    )
     assert shapes
     assert all(shape == (1, [False]) for shape in shapes)
 
 
 def test_rows_that_a_replay_reads_are_not_kept_for_a_later_fit():
     """An owner may replay op by op before a fit, and Python keeps lists between the two."""
-    recipe, table = recipe_of(keeping), one_split(60)
+    recipe, table = hostile_recipe(keeping), table_of_one_split(60)
     dpbt.replay(dpbt.boost(KEYS[0], table, recipe).transcript, table, recipe)
     dead = list(KEPT)
 
     def later(release, params, public):
-        tree = leaf(release, params, public)
+        tree = tree_of_count(release, params, public)
         return tree._replace(leaf=tree.leaf + jnp.sum(dead[0]).astype(jnp.float32))
 
-    escapes(lambda: dpbt.boost(KEYS[0], table, recipe_of(counting, later)))
+    escapes(lambda: dpbt.boost(KEYS[0], table, hostile_recipe(draw_count, later)))
 
 
 def test_a_hypothesis_may_not_close_over_an_array_of_a_running_trace():
@@ -660,12 +689,12 @@ def test_a_hypothesis_may_not_close_over_an_array_of_a_running_trace():
     @jax.jit
     def careless(table):
         def hypothesis(release, params, public):
-            tree = leaf(release, params, public)
+            tree = tree_of_count(release, params, public)
             return tree._replace(leaf=tree.leaf + jnp.sum(table.target).astype(jnp.float32))
 
-        return dpbt.boost(KEYS[0], table, recipe_of(hypothesis=hypothesis)).scores
+        return dpbt.boost(KEYS[0], table, hostile_recipe(hypothesis=hypothesis)).scores
 
-    escapes(lambda: careless(one_split(60)))
+    escapes(lambda: careless(table_of_one_split(60)))
 
 
 def test_a_mutable_array_carries_no_rows():
@@ -673,10 +702,10 @@ def test_a_mutable_array_carries_no_rows():
 
     def writing(draw, table, weights, params, public):
         reference[...] = jnp.sum(table.target).astype(jnp.float32)
-        counting(draw, table, weights, params, public)
+        draw_count(draw, table, weights, params, public)
 
     with pytest.raises(ValueError, match="the program reads or writes a mutable array"):
-        traced(recipe_of(writing))
+        trace_run(hostile_recipe(writing))
     assert float(reference[...]) == 0
 
 
@@ -686,10 +715,10 @@ def test_a_hypothesis_reads_nothing_that_python_holds():
 
     def hypothesis(release, params, public):
         held = jax.pure_callback(lambda: np.zeros(2, np.float32), shape)
-        return leaf(release, params, public)._replace(leaf=held)
+        return tree_of_count(release, params, public)._replace(leaf=held)
 
     with pytest.raises(ValueError, match="reads what Python holds by"):
-        traced(recipe_of(hypothesis=hypothesis))
+        trace_run(hostile_recipe(hypothesis=hypothesis))
 
 
 def test_noise_that_is_changed_by_force_changes_no_scale():
@@ -699,23 +728,26 @@ def test_noise_that_is_changed_by_force_changes_no_scale():
         quiet = (("n", jnp.float32(1e-6)),)
         object.__setattr__(params.noise, "_items", quiet)
         object.__setattr__(draw.noise, "_items", quiet)
-        counting(draw, table, weights, params, public)
+        draw_count(draw, table, weights, params, public)
 
-    noise = jax.jit(jax.vmap(lambda key: dpbt.boost(key, one_split(), recipe).transcript.rounds))
-    recipe = recipe_of(program, params=LOUD, rounds=1)
+    noise = jax.jit(
+        jax.vmap(lambda key: dpbt.boost(key, table_of_one_split(), recipe).transcript.rounds)
+    )
+    recipe = hostile_recipe(program, params=LOUD, rounds=1)
     drawn = np.asarray(noise(jax.random.split(jax.random.key(2), 40))["n"])
     assert np.std(drawn) > 300  # false alarm below 1e-9; at the forced noise it would be 0
 
 
 def test_honest_learners_of_all_parts_run():
     """The parts that are attacked here, written as they should be."""
-    recipe = recipe_of(
-        hypotheses=PARTED._replace(merged=lambda found, params, public: found),
+    recipe = hostile_recipe(
+        kind=PARTED.with_training(merge=lambda hypotheses, params, public: hypotheses),
+        partition=PARTITION,
         prologue=opening(),
-        epilogue=closing(),
+        epilogue=epilogue_of(),
         optimizer=lambda params: IDLE,
     )
-    table = one_split(60)
+    table = table_of_one_split(60)
     ways = [WAYS[way](recipe, table) for way in ("jit", "op by op")]
     for one, other in zip(*map(jax.tree.leaves, ways), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -10,11 +10,13 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes, sweeps
-from dpbt.data.splits import splits_of, table_of_splits
-from dpbt.training import step
+from dpbt.data.splits import satisfied_splits, table_of_splits
+from dpbt.training import checks
 from dpbt.types import Table
-from tests.redteam.attacks import GRID, class_counts
-from tests.tables import random_features, random_table
+from tests.support.attacks import GRID, class_counts_by_side
+from tests.support.example_tables import random_features, random_table
+
+pytestmark = pytest.mark.unoptimized
 
 ROWS, BOUND = 400, 10
 
@@ -38,7 +40,7 @@ def matsushita_loss(table: Table, other: Table, bound: int, epsilon: float) -> f
     """
     logs = []
     for one in (table, other):
-        splits = np.asarray(splits_of(one))
+        splits = np.asarray(satisfied_splits(one))
         label, present = np.asarray(one.target), np.asarray(one.present)
         weight = present.astype(np.float64)
         score = np.zeros(splits.shape[1])
@@ -64,6 +66,7 @@ def worst_split(table, other, recipe):
     return jax.jit(boosting.compared)(release, table, other, recipe)
 
 
+@pytest.mark.slow
 def test_a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger():
     recipe = recipes.bdpe(
         epsilon=1.0,
@@ -93,9 +96,8 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["bdpe", "forest", pytest.param("halfspaces", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MAKERS)
 def test_rows_beyond_the_bound_change_no_release(name):
     """By boost, vmap over recipes, grow and replay: as if only the first rows were there."""
     make, kind = MAKERS[name], random_features if name == "halfspaces" else random_table
@@ -116,6 +118,7 @@ def test_rows_beyond_the_bound_change_no_release(name):
     chex.assert_trees_all_equal(here, there)
 
 
+@pytest.mark.slow
 def test_a_sweep_counts_the_first_rows_alone(tmp_path):
     table = random_table(0, 60, 4)
     train = np.ones((1, 60), bool)
@@ -172,7 +175,7 @@ def test_leaves_of_a_table_beyond_its_bound_hold_its_first_rows():
     table = random_table(1, 60, 1)
     recipe = recipes.bdpe(epsilon=np.inf, rows=BOUND, rounds=1, depth=1, alpha=1.0)
     release = dpbt.boost(jax.random.key(0), table, recipe).transcript.rounds
-    counts = class_counts(first_rows(table, BOUND))
+    counts = class_counts_by_side(first_rows(table, BOUND))
     split = int(release["split_0"][0, 0])
     expected = counts if split == 0 else np.stack([counts.sum(axis=0), np.zeros(2, np.int64)])
     np.testing.assert_array_equal(release["leaf"][0], GRID * expected)
@@ -182,4 +185,4 @@ def test_a_bound_of_no_number_counts_no_row():
     table = random_table(1, 20, 2)
     recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
     nothing = dataclasses.replace(recipe, rows=np.float32("nan"))
-    assert not np.any(step.mask_beyond_rows(table.present, nothing))
+    assert not np.any(checks.mask_beyond_rows(table.present, nothing))

@@ -8,7 +8,9 @@ import pytest
 import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.data.splits import table_of_splits
-from dpbt.training import step
+from dpbt.training import run_keys
+
+pytestmark = pytest.mark.unoptimized
 
 
 def share(w1, w0):
@@ -62,7 +64,7 @@ def test_criteria_without_a_sensitivity_are_refused(way, name):
         WAYS[way](own(BAD[name]))
 
 
-def test_a_good_criterion_of_ones_own_is_taken():
+def test_a_valid_custom_criterion_is_accepted():
     assert dpbt.ledger(recipes.bdpe(epsilon=1.0, rows=50, criterion=own(of_risk(gini)), alpha=1.0))
 
 
@@ -102,8 +104,9 @@ def bad_between(alpha):
     return own(perspective)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "most", "others"), [(spike, 8, 0), (bad_between, 1, 1)])
-def test_what_no_grid_of_checks_sees_is_found_by_the_audit_alone(family, most, others):
+def test_an_audit_catches_a_criterion_whose_fault_the_checks_miss(family, most, others):
     """The check is of a grid, the proof its author's."""
     recipe = recipes.bdpe(
         epsilon=1.0, rows=400, rounds=1, depth=1, alpha=0.3, criterion=family, loss=losses.log
@@ -125,5 +128,5 @@ def test_two_criteria_of_one_name_do_not_share_noise():
         recipes.bdpe(epsilon=1.0, rows=50, rounds=1, depth=1, criterion=criterion, loss=losses.log)
         for criterion in (line, parabola)
     )
-    keys = [step.derive_recipe_key(jax.random.key(0), one) for one in (recipe, other)]
+    keys = [run_keys.derive_recipe_key(jax.random.key(0), one) for one in (recipe, other)]
     assert not np.array_equal(*map(jax.random.key_data, keys))

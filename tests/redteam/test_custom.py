@@ -11,10 +11,9 @@ import dpbt
 from dpbt import recipes, weighting
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, Noise, Prologue
-from tests.redteam import attacks
-from tests.redteam.attacks import one_split
+from tests.support.attacks import table_of_one_split
 
 NOISE = mechanisms.discrete_laplace
 
@@ -35,18 +34,26 @@ def opening(site="n", intercept=lambda release, budget: jnp.float32(0), tag="pro
     def program(draw, table, weights, budget, public):
         draw(site, NOISE, jnp.sum(table.present).astype(jnp.int32)[None], **ROW)
 
-    return Prologue(program, intercept, tag)
+    return Prologue(program=program, initial_score=intercept, identity=tag)
 
 
-def recipe_of(program=positives, hypotheses=trees.TREES, **changes):
-    learner = boundary.weak_learner(program, leaf, {}, hypotheses, ADD_REMOVE, **changes)
+def recipe_of(program=positives, kind=trees.TREES, **changes):
+    learner = boundary.weak_learner(
+        name="an author's",
+        program=program,
+        hypothesis=leaf,
+        kind=kind,
+        fractions={},
+        relation=ADD_REMOVE,
+        **changes,
+    )
     return recipes.custom(learner, params=Noise({}), rows=400, rounds=2)
 
 
 def test_a_prologue_and_a_round_may_not_share_a_site():
     """An audit by site would forget one of the two."""
     recipe = recipe_of(prologue=opening("n"))
-    for ask in (dpbt.ledger, lambda one: dpbt.boost(jax.random.key(0), one_split(), one)):
+    for ask in (dpbt.ledger, lambda one: dpbt.boost(jax.random.key(0), table_of_one_split(), one)):
         with pytest.raises(ValueError, match="both draw"):
             ask(recipe)
 
@@ -54,17 +61,20 @@ def test_a_prologue_and_a_round_may_not_share_a_site():
 def refused_everywhere(program, words):
     """No recipe is made of a program, and none that is given it runs or has a ledger."""
     keys, honest = jax.random.split(jax.random.key(0)), recipe_of()
-    forged = dataclasses.replace(honest, learner=honest.learner._replace(program=program))
+    forged_round = dataclasses.replace(honest.learner.round, program=program)
+    forged = dataclasses.replace(
+        honest, learner=dataclasses.replace(honest.learner, round=forged_round)
+    )
     for ask in (
         lambda: recipe_of(program),
-        lambda: dpbt.boost(keys[0], one_split(), forged, keys[1]),
+        lambda: dpbt.boost(keys[0], table_of_one_split(), forged, keys[1]),
         lambda: dpbt.ledger(forged),
     ):
         with pytest.raises(ValueError, match=words):
             ask()
 
 
-def test_noise_of_the_public_key_is_refused():
+def test_noise_drawn_with_the_public_key_is_refused():
     """Whoever has the published key could subtract it."""
     mine = NOISE._replace(name="my laplace", public=True)
 
@@ -94,65 +104,81 @@ def closing_over(first, second):
     return program
 
 
-def test_learners_that_differ_have_default_tags_that_differ():
-    tags = {
-        recipe_of(closing_over((0, 1), (2,))).learner.traits.tag,
-        recipe_of(closing_over((0,), (1, 2))).learner.traits.tag,
-        recipe_of(closing_over(((0,), 1), (2,))).learner.traits.tag,
-        recipe_of(closing_over(frozenset({0, 1}), (2,))).learner.traits.tag,
-    }
-    assert len(tags) == 4
+def key_of(recipe):
+    key = run_keys.derive_recipe_key(jax.random.key(0), recipe)
+    return tuple(jax.random.key_data(key).tolist())
+
+
+def test_learners_of_one_name_that_differ_have_keys_that_differ():
+    recipes_of_one_name = [
+        recipe_of(closing_over((0, 1), (2,))),
+        recipe_of(closing_over((0,), (1, 2))),
+        recipe_of(closing_over(((0,), 1), ())),
+    ]
+    assert len({key_of(recipe) for recipe in recipes_of_one_name}) == 3
 
     def flipped(table):
         return trees.prepare_tree_rows(table._replace(target=~table.target))
 
-    other = recipe_of(hypotheses=trees.TREES._replace(prepare=flipped))
-    assert other.learner.traits.tag != recipe_of().learner.traits.tag
+    other = recipe_of(kind=trees.TREES.with_training(prepare=flipped))
+    assert key_of(other) != key_of(recipe_of())
+
+
+def test_learners_of_one_name_that_do_the_same_have_one_key():
+    """Whatever objects their functions are: a key is the same in the next process, too."""
+    one, other = (recipe_of(closing_over((0, 1), (2,))) for _ in range(2))
+    assert one.learner.round.program is not other.learner.round.program
+    assert key_of(one) == key_of(other)
 
 
 SCALED = 1.0
 
 
 def scaled(draw, table, weights, budget, public):
-    draw("n", NOISE, jnp.sum(table.target).astype(jnp.int32) * int(SCALED), **ROW)
+    draw("n", NOISE, jnp.sum(table.target).astype(jnp.int32)[None] * int(SCALED), **ROW)
 
 
-def test_a_default_tag_follows_what_the_code_reads(monkeypatch):
-    """A global that is replaced; a function that calls itself; and what cannot be read."""
+def test_a_key_follows_what_the_code_reads(monkeypatch):
+    """A global that is replaced."""
 
     def program(draw, table, weights, budget, public):
-        if draw is None:
-            program(draw, table, weights, budget, public)
         scaled(draw, table, weights, budget, public)
 
-    before = recipe_of(program).learner.traits.tag
-    assert recipe_of(program).learner.traits.tag == before
+    before = key_of(recipe_of(program))
+    assert key_of(recipe_of(program)) == before
     monkeypatch.setitem(globals(), "SCALED", 2.0)
-    assert recipe_of(program).learner.traits.tag != before
-    for unread in (object(), attacks):  # a module of one's own may change, too
-        monkeypatch.setitem(globals(), "SCALED", unread)
-        with pytest.raises(ValueError, match="declare tag="):
-            recipe_of(program)
+    assert key_of(recipe_of(program)) != before
 
 
-@pytest.mark.parametrize(
-    "pair",
-    [
-        (jax.nn.initializers.normal(0.1), jax.nn.initializers.normal(0.9)),
-        (jax.lax.max, jnp.max),
-    ],
-)
-def test_functions_of_libraries_that_differ_have_tags_that_differ(pair):
-    one, other = (boundary.code_tag(lambda draw, each=each: each(draw)) for each in pair)
-    assert one != other
+@pytest.mark.parametrize("pair", [(jnp.min, jnp.max), (jnp.array([1, 2]), jnp.array([1, 3]))])
+def test_functions_and_arrays_that_are_closed_over_tell_keys_apart(pair):
+    def recipe_with(value):
+        def program(draw, table, weights, budget, public):
+            rows = jnp.sum(table.target)
+            number = value(jnp.stack([rows, 2 * rows])) if callable(value) else rows + value[1]
+            draw("n", NOISE, number.astype(jnp.int32)[None], **ROW)
+
+        return recipe_of(program)
+
+    one, other = map(recipe_with, pair)
+    assert key_of(one) != key_of(other)
+
+
+def test_a_config_says_what_it_is():
+    """A function has no content as text, and its address differs from process to process."""
+    with pytest.raises(ValueError, match="has an address of memory"):
+        recipe_of(config=(1, closing_over))
+    assert key_of(recipe_of(config=(1, 2))) != key_of(recipe_of(config=(1, 3)))
 
 
 def test_a_prologue_that_is_put_under_another_tag_changes_the_noise():
     base = recipes.lazybb_rules(epsilon=1.0, rows=400, rounds=2, relation="add_remove")
     keys = set()
     for prologue in (None, opening("m"), opening("m", tag="another")):
-        learner = lazybb.one_rule(ADD_REMOVE)._replace(prologue=prologue)
-        own = step.derive_recipe_key(jax.random.key(0), dataclasses.replace(base, learner=learner))
+        learner = dataclasses.replace(lazybb.one_rule(ADD_REMOVE), prologue=prologue)
+        own = run_keys.derive_recipe_key(
+            jax.random.key(0), dataclasses.replace(base, learner=learner)
+        )
         keys.add(tuple(jax.random.key_data(own).tolist()))
     assert len(keys) == 3
 
@@ -163,7 +189,7 @@ def test_absent_rows_weigh_nothing_whatever_a_program_does():
     def forgetful(draw, table, weights, budget, public):
         draw("n", NOISE, jnp.sum(weights).astype(jnp.int32)[None], **EXACT)
 
-    table = one_split(60)
+    table = table_of_one_split(60)
     gone = table._replace(present=table.present.at[:20].set(False))
     recipe = recipe_of(forgetful)
     release = dpbt.boost(jax.random.key(0), gone, recipe).transcript.rounds["n"]
@@ -180,7 +206,7 @@ def test_weights_of_a_re_weighter_are_integers_in_their_range():
     def weighing(draw, table, weights, budget, public):
         draw("n", NOISE, weights[:5].astype(jnp.int32), **EXACT)
 
-    wilder = weighting.WeightUpdate("wild", False, wild)
+    wilder = weighting.WeightUpdate(identity="wild", coupled=False, weigh=wild)
     recipe = dataclasses.replace(recipe_of(weighing), weight_update=wilder)
-    release = dpbt.boost(jax.random.key(0), one_split(60), recipe).transcript.rounds["n"]
+    release = dpbt.boost(jax.random.key(0), table_of_one_split(60), recipe).transcript.rounds["n"]
     assert release[0].tolist() == [127, 0, 0, 1, 127]

@@ -9,11 +9,13 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.audit import exact_loss as audit
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from dpbt.types import ADD_REMOVE
-from tests import filerows
-from tests.noise import scales
-from tests.redteam.attacks import GRID
+from tests.support import file_neighbours
+from tests.support.attacks import GRID
+from tests.support.recipe_noise import scale_by_site
+
+pytestmark = pytest.mark.unoptimized
 
 PIECES = [
     *(b'"', b'""', b",", b", ", b" ", b"\t", b"\r", b"\x00", b"\xff", b"\xc3", b"\xe2\x80\xa8"),
@@ -40,19 +42,19 @@ def test_no_line_raises_and_no_line_changes_another(seed, exact):
     """In one file of all lines, each row is what it is in a file of its own."""
     rng = np.random.default_rng(seed)
     lines = [odd_line(rng) for _ in range(60)]
-    together = filerows.read(lines, exact)
+    together = file_neighbours.read_lines(lines, exact)
     for place in rng.choice(60, 15, replace=False):
-        alone = filerows.read([lines[place]], exact)
+        alone = file_neighbours.read_lines([lines[place]], exact)
         for whole, own in zip(together[:3], alone[:3], strict=True):
             np.testing.assert_array_equal(np.asarray(whole)[place], np.asarray(own)[0])
-    turned = filerows.read(lines[::-1], exact)
+    turned = file_neighbours.read_lines(lines[::-1], exact)
     for whole, back in zip(together[:3], turned[:3], strict=True):
         np.testing.assert_array_equal(np.asarray(whole)[:60], np.asarray(back)[:60][::-1])
 
 
 @functools.cache
 def recipe():
-    rows = filerows.CAPACITY
+    rows = file_neighbours.CAPACITY
     return recipes.bdpe(epsilon=1.0, rows=rows, rounds=1, depth=1, alpha=1.0)
 
 
@@ -60,17 +62,17 @@ def recipe():
 def test_an_odd_line_costs_at_most_the_ledger(seed):
     """The exact loss between a file and the same without one line, whatever the line holds."""
     rng = np.random.default_rng(100 + seed)
-    lines = [*filerows.plain_lines(seed, 30), *(odd_line(rng) for _ in range(20))]
+    lines = [*file_neighbours.plain_lines(seed, 30), *(odd_line(rng) for _ in range(20))]
     place = int(rng.integers(30, 50))
-    without = filerows.read([*lines[:place], *lines[place + 1 :]])
-    pair = filerows.read(lines), filerows.with_a_gap(without, place)
+    without = file_neighbours.read_lines([*lines[:place], *lines[place + 1 :]])
+    pair = file_neighbours.read_lines(lines), file_neighbours.with_absent_row(without, place)
     assert recipe().relation is ADD_REMOVE
     loss = audit.pair_loss(jax.random.key(seed), *pair, recipe(), transcripts=3)
     assert loss <= dpbt.ledger(recipe()).epsilon + 1e-4
 
 
 @pytest.mark.parametrize("odd", [False, True])
-def test_the_loss_of_one_true_cell_is_that_of_one_row_by_an_own_likelihood(odd):
+def test_a_changed_cell_loses_at_most_one_row_by_an_independent_likelihood(odd):
     """A Boolean column beside one odd cell more or less: leaves move by one row."""
     domain = {"flag": dpbt.domains.Boolean()}
     cells = [True, 1, "1", 1.0, False, 0, "0", 0.0] * 10 if odd else [True, False] * 40
@@ -78,7 +80,7 @@ def test_the_loss_of_one_true_cell_is_that_of_one_row_by_an_own_likelihood(odd):
     words = {"negative": "False", "positive": "True", "capacity": 100}
     plain = dpbt.table(domain, {"flag": cells}, labels, **words)
     once = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1, alpha=1.0)
-    boost, scale = jax.jit(dpbt.boost), scales(once)["leaf"]
+    boost, scale = jax.jit(dpbt.boost), scale_by_site(once)["leaf"]
     for cell in (None, "NA", 10**30, "x", float("nan"), b"\xff", [1], np.datetime64("NaT")):
         more = dpbt.table(domain, {"flag": [*cells, cell]}, [*labels, True], **words)
         for here, there in zip(plain[:3], more[:3], strict=True):
@@ -89,7 +91,7 @@ def test_the_loss_of_one_true_cell_is_that_of_one_row_by_an_own_likelihood(odd):
         outputs, split = np.asarray(release["leaf"][0], np.float64), int(release["split_0"][0, 0])
         far = []
         for table in (plain, more):
-            side, label = np.asarray(splits_of(table))[:, split], np.asarray(table.target)
+            side, label = np.asarray(satisfied_splits(table))[:, split], np.asarray(table.target)
             present = np.asarray(table.present)
             every = [[np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)]
             far.append(np.abs(outputs - GRID * np.asarray(every)))

@@ -11,7 +11,7 @@ from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.privacy import boundary, keys, mechanisms
 from dpbt.privacy.flags import FLAGS, check_flags
-from dpbt.training import step
+from dpbt.training import checks
 
 DOMAIN = {"a": Numeric(0, 1, bins=4), "b": Nominal(["x", "y", "z"]), "c": Boolean()}
 WORDS = np.arange(1, 9, dtype=np.uint32)
@@ -58,11 +58,11 @@ def public_and_noise():
     """Keys and words that the library makes: of seeds, of release keys and of research keys."""
     release = jax.random.wrap_key_data(WORDS, impl=keys.CHACHA20)
     public = keys.noise_and_public_keys(7)[1]
-    own = keys.noise_key(keys.research_key(11), [TABLE])
+    own = keys.derive_noise_key(keys.research_key(11), [TABLE])
     found = [*map(jax.random.key_data, (public, own))]
     for key in (release, own):
         first, second = (boundary.site_key(key, site) for site in ("leaf", "threshold"))
-        found.append(keys.key_words(first, 2, (3,)))
+        found.append(keys.random_words(first, 2, (3,)))
         found.append(mechanisms.uniform.sample(second, np.zeros(4, np.float32), np.float32(1)))
     return [np.asarray(each) for each in found]
 
@@ -75,7 +75,7 @@ def drawn():
     return public_and_noise()
 
 
-HARMLESS = [name for name, flag in FLAGS.items() if flag.needed is None]
+HARMLESS = [name for name, flag in FLAGS.items() if flag.required_value is None]
 
 
 @pytest.mark.parametrize("name", [name for name in FLAGS if name not in HARMLESS])
@@ -83,7 +83,7 @@ def test_a_flag_that_moves_what_is_drawn_is_refused(name):
     recipe = recipes.bdpe(epsilon=1.0, rows=60, rounds=1, depth=1)
     check_flags()
     with other_value(name):
-        for run in (dpbt.fit, dpbt.boost, lambda *args: step.check_run(*args[1:])):
+        for run in (dpbt.fit, dpbt.boost, lambda *args: checks.check_run(*args[1:])):
             with pytest.raises(ValueError, match=name):
                 run(keys.research_key(0), TABLE, recipe)
 

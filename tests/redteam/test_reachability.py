@@ -16,26 +16,29 @@ from scipy import stats
 import dpbt
 from dpbt import recipes
 from dpbt.privacy import mechanisms
-from tests import contract
-from tests.noise import scales
-from tests.redteam.attacks import (
+from tests.support import contract_rows
+from tests.support.attacks import (
     GRID,
-    class_counts,
+    class_counts_by_side,
     exponential_words,
-    forced,
     gaussian_words,
     laplace_words,
-    one_split,
+    sampler_on_words,
+    table_of_one_split,
 )
+from tests.support.recipe_noise import scale_by_site
+from tests.support.slow_cases import mark_slow_cases_except
 
-FITS = 60
+pytestmark = pytest.mark.unoptimized
+
+NUM_FITS = 60
 FALSE_ALARM = 1e-6
 LIMIT = mechanisms.SATURATION
 
 
-def given(mechanism, words, value, scale):
+def output_on_words(mechanism, words, value, scale):
     """The output of a mechanism of additive noise on chosen words."""
-    found = forced(mechanism)(words, np.asarray(value, np.int32), np.float32(scale))
+    found = sampler_on_words(mechanism)(words, np.asarray(value, np.int32), np.float32(scale))
     return np.asarray(found, np.int64)
 
 
@@ -48,11 +51,11 @@ def single_precision_normals() -> np.ndarray:
     return np.sort(np.asarray(normal))
 
 
-def reachable(output, value, scale) -> np.ndarray:
+def is_reachable(output, value, scale) -> np.ndarray:
     """bool[...]: float32 noise on a value gives exactly this output."""
-    everything = np.float32(value) + np.float32(scale) * single_precision_normals()
-    place = np.minimum(np.searchsorted(everything, output), len(everything) - 1)
-    return everything[place] == output
+    all_outputs = np.float32(value) + np.float32(scale) * single_precision_normals()
+    place = np.minimum(np.searchsorted(all_outputs, output), len(all_outputs) - 1)
+    return all_outputs[place] == output
 
 
 def test_the_attack_names_the_neighbour_of_single_precision_noise():
@@ -62,26 +65,21 @@ def test_the_attack_names_the_neighbour_of_single_precision_noise():
     for fit in range(fits):
         outputs = value + scale * jax.random.normal(jax.random.key(fit), (12,), jnp.float32)
         mine, other = (
-            reachable(np.asarray(outputs), v, scale).all() for v in (value, value + GRID)
+            is_reachable(np.asarray(outputs), v, scale).all() for v in (value, value + GRID)
         )
         assert mine
         named += not other
     assert named > fits / 2  # each draw is out of reach of the other value with 0.1 or more
 
 
-KEPT = ("bdpe-published-objective", "forest-disjoint", "halfspace", "lazybb-rule")
+ROWS = {row.name: row for row in contract_rows.ROWS}
+FAST_ROWS = ["bdpe-published-objective", "forest-disjoint", "halfspace", "lazybb-rule"]
 
 
-def _slow_unless(name):
-    return [] if name in KEPT else [pytest.mark.slow]
-
-
-ROWS = [pytest.param(row, marks=_slow_unless(row.name), id=row.name) for row in contract.ROWS]
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_nothing_private_leaves_as_a_float(row):
+@pytest.mark.parametrize("name", mark_slow_cases_except(ROWS, fast=FAST_ROWS))
+def test_nothing_private_leaves_as_a_float(name):
     """Whatever reads the rows is released as integers; reals are public randomness."""
+    row = ROWS[name]
     relation = "replace_one" if row.name.startswith(("lazybb", "halfspace")) else "add_remove"
     recipe = row.recipe(relation, epsilon=4.0, rows=20, rounds=3, depth=2)
     table = row.table(0, 20, 4)
@@ -95,8 +93,9 @@ def test_nothing_private_leaves_as_a_float(row):
     assert dpbt.ledger(recipe).exact
 
 
-FAST, SLOW = [254.0, 1e5, 2.0**32], [5.0, 4096.0, 8191.0, 8192.0, 2.0**23, 2.0**28]
-SCALES = [*FAST, *(pytest.param(scale, marks=pytest.mark.slow) for scale in SLOW)]
+SCALES = mark_slow_cases_except(
+    [5.0, 254.0, 4096.0, 8191.0, 8192.0, 1e5, 2.0**23, 2.0**28, 2.0**32], fast=[254.0, 1e5, 2.0**32]
+)
 VALUES = [0, 127 * 16_000_000, -LIMIT]
 
 
@@ -111,8 +110,10 @@ def test_every_laplace_output_comes_from_both_neighbours(scale):
         outputs = np.clip(outputs, -LIMIT, LIMIT)
         for start in (value, max(value - GRID, -LIMIT)):
             words = laplace_words(outputs - start, scale)
-            found = given(mechanisms.discrete_laplace, words, np.full(320, start), scale)
-            np.testing.assert_array_equal(found, outputs)
+            outputs_on_words = output_on_words(
+                mechanisms.discrete_laplace, words, np.full(320, start), scale
+            )
+            np.testing.assert_array_equal(outputs_on_words, outputs)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -130,15 +131,15 @@ def test_every_pair_of_gaussian_outputs_comes_from_both_neighbours(scale):
             beyond = np.where(np.abs(outputs) == LIMIT, np.sign(outputs) * step, 0)
             words = gaussian_words(*((outputs + beyond - start) / scale))
             starts = np.full(outputs.size, start)
-            found = given(mechanisms.rounded_gaussian, words, starts, scale)
-            np.testing.assert_array_equal(found, outputs.reshape(-1))
+            outputs_on_words = output_on_words(mechanisms.rounded_gaussian, words, starts, scale)
+            np.testing.assert_array_equal(outputs_on_words, outputs.reshape(-1))
 
 
 @pytest.mark.parametrize("mechanism", [mechanisms.exponential, mechanisms.noisy_max])
 def test_every_candidate_can_win_on_both_neighbours(mechanism):
     """However far behind its score is: words are chosen for which each candidate wins."""
     scores = np.float32([0, -3, -31, -33, -1e4, -1e7])
-    scores_too = scores + np.float32([0, 1, -1, 1, -1, 1])
+    neighbour_scores = scores + np.float32([0, 1, -1, 1, -1, 1])
     best = {True: exponential_words(np.array(1e-17)), False: exponential_words(np.array(3.0))}
     for winner in range(len(scores)):
         if mechanism is mechanisms.noisy_max:
@@ -148,16 +149,16 @@ def test_every_candidate_can_win_on_both_neighbours(mechanism):
             lanes = [best[k == winner // 3] for k in range(2)]
             lanes += [best[k == winner % 3] for k in range(3)]
             words = np.stack(lanes, axis=1)
-        for these in (scores, scores_too):
-            assert int(forced(mechanism)(words, these, np.float32(1))) == winner
+        for scores_of_table in (scores, neighbour_scores):
+            assert int(sampler_on_words(mechanism)(words, scores_of_table, np.float32(1))) == winner
 
 
-def moved_count(release, counts):
+def noise_under_both_hypotheses(release, counts):
     """The noise of a release of class weights under two hypotheses: as it is, and a row fewer."""
-    here = np.asarray(release, np.int64) - counts
-    there = here.copy()
-    there[0, 0] += GRID
-    return here.reshape(-1), there.reshape(-1)
+    noise = np.asarray(release, np.int64) - counts
+    noise_of_neighbour = noise.copy()
+    noise_of_neighbour[0, 0] += GRID
+    return noise.reshape(-1), noise_of_neighbour.reshape(-1)
 
 
 RECIPES = {
@@ -169,62 +170,58 @@ RECIPES = {
     "rf_l": (recipes.rf_l, {}),
     "rf_l, published": (recipes.rf_l, {"calibration": "published"}),
 }
-SELDOM = ("forest", "forest, delta", "forest, published", "rf_l", "rf_l, published")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n in SELDOM else []) for n in RECIPES],
-)
+@pytest.mark.parametrize("name", mark_slow_cases_except(RECIPES, fast=["bdpe"]))
 def test_sixty_fits_name_no_neighbour(name):
     """All leaves of a fit at once: words give the release from the table and from its neighbour."""
     make, settings = RECIPES[name]
-    table = one_split()
+    table = table_of_one_split()
     recipe = make(epsilon=0.5, rows=400, rounds=1, depth=1, **settings)
-    keys = jax.random.split(jax.random.key(2), (FITS, 2))
+    keys = jax.random.split(jax.random.key(2), (NUM_FITS, 2))
 
-    def one(pair):
+    def rounds_of_fit(pair):
         return dpbt.boost(pair[0], table, recipe, pair[1]).transcript.rounds
 
-    fits = jax.jit(jax.vmap(one))(keys)
-    scale = scales(recipe)["leaf"]
+    fits = jax.jit(jax.vmap(rounds_of_fit))(keys)
+    scale = scale_by_site(recipe)["leaf"]
 
-    named, modulo = 0, []
-    for fit in range(FITS):
-        counts = class_counts(table) * GRID  # a position is 0 or 1, and no threshold is 1
+    num_named, digits = 0, []
+    for fit in range(NUM_FITS):
+        counts = class_counts_by_side(table) * GRID  # a position is 0 or 1, and no threshold is 1
         release = np.asarray(fits["leaf"][fit]).reshape(2, 2)
-        hypotheses = moved_count(release, counts)
+        hypotheses = noise_under_both_hypotheses(release, counts)
         for noise in hypotheses:
             start = release.reshape(-1) - noise
             if "delta" in settings:
                 # Draws k and k + 2 are a pair.
                 words = gaussian_words(*(noise.reshape(2, 2) / scale))
-                found = given(mechanisms.rounded_gaussian, words, start, scale)
+                output = output_on_words(mechanisms.rounded_gaussian, words, start, scale)
             else:
                 words = laplace_words(noise, scale)
-                found = given(mechanisms.discrete_laplace, words, start, scale)
-            named += bool(np.any(found != release.reshape(-1)))
-        modulo.append([noise % 4 for noise in hypotheses])
-    assert named == 0
+                output = output_on_words(mechanisms.discrete_laplace, words, start, scale)
+            num_named += bool(np.any(output != release.reshape(-1)))
+        digits.append([noise % 4 for noise in hypotheses])
+    assert num_named == 0
 
     # Nor do parities and low digits: both hypotheses see them even.
-    for noise in np.moveaxis(np.asarray(modulo), 1, 0):
-        seen = np.bincount(noise.reshape(-1), minlength=4)
-        assert stats.chisquare(seen).pvalue > FALSE_ALARM
+    for noise in np.moveaxis(np.asarray(digits), 1, 0):
+        digit_counts = np.bincount(noise.reshape(-1), minlength=4)
+        assert stats.chisquare(digit_counts).pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize("scale", [2.0**20, pytest.param(2.0**26, marks=pytest.mark.slow)])
 def test_low_digits_of_wide_noise_do_not_depend_on_the_value(scale):
     """False alarm: 1e-6 for each of four tests."""
-    key, draws = jax.random.key(11), 40_000
+    key, num_draws = jax.random.key(11), 40_000
     step = 2.0 ** (np.log2(scale) - 11)
     for mechanism, unit in ((mechanisms.discrete_laplace, 1), (mechanisms.rounded_gaussian, step)):
-        tables, sample = [], jax.jit(mechanism.sample)
+        digit_counts, sample = [], jax.jit(mechanism.sample)
         for value in (0, GRID):
-            values = np.full(draws, value, np.int32)
-            found = sample(jax.random.fold_in(key, value), values, np.float32(scale))
-            inside = np.abs(np.asarray(found, np.int64)) < LIMIT
-            whole, rest = np.divmod(np.asarray(found, np.int64)[inside], int(unit))
-            assert not rest.any()
-            tables.append(np.bincount(whole % 16, minlength=16))
-        assert stats.chi2_contingency(np.asarray(tables))[1] > FALSE_ALARM
+            values = np.full(num_draws, value, np.int32)
+            outputs = sample(jax.random.fold_in(key, value), values, np.float32(scale))
+            inside = np.abs(np.asarray(outputs, np.int64)) < LIMIT
+            steps, remainder = np.divmod(np.asarray(outputs, np.int64)[inside], int(unit))
+            assert not remainder.any()
+            digit_counts.append(np.bincount(steps % 16, minlength=16))
+        assert stats.chi2_contingency(np.asarray(digit_counts))[1] > FALSE_ALARM

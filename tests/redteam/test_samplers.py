@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from dpbt.privacy import mechanisms
-from tests.redteam.attacks import exponential_words, forced, pack, unit_words
+from tests.support.attacks import exponential_words, sampler_on_words, unit_words, words_of_lattice
 
 FALSE_ALARM = 1e-6
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
@@ -31,7 +31,7 @@ def words_of(places: list[int], minus: bool) -> np.ndarray:
         place if near else 2 * HALF - 1 - place
         for place, near in zip(places, near_one, strict=True)
     ]
-    return pack(distance, near_one, np.full(len(places), minus))
+    return words_of_lattice(distance, near_one, np.full(len(places), minus))
 
 
 def boundaries(at_least, count: int, size: int = 2 * HALF) -> list[int]:
@@ -90,7 +90,7 @@ def reached(scale, part, unit=1.0):
 def test_one_digit_of_laplace_noise_is_within_its_gap(scale, part):
     """Outcomes by their numbers of patterns."""
     scale = float(np.float32(scale))
-    sample = forced(mechanisms.discrete_laplace)
+    sample = sampler_on_words(mechanisms.discrete_laplace)
     size = reached(scale, part)
     edges = np.concatenate([size, size + 1])
 
@@ -119,7 +119,7 @@ def test_two_digits_of_laplace_noise_are_within_their_gap(scale, part):
     """The widest ones up to where they saturate."""
     scale = float(np.float32(scale))
     step = 2 ** (math.floor(math.log2(scale)) - 12)
-    sample = forced(mechanisms.discrete_laplace)
+    sample = sampler_on_words(mechanisms.discrete_laplace)
     limit = mechanisms.SATURATION
     ends = [int(scale / step * end) for end in part]
     high = np.unique(np.linspace(ends[0], ends[1] - 2, 250).astype(np.int64))
@@ -173,7 +173,7 @@ def test_a_gaussian_of_a_known_angle_is_within_its_gap(scale, angle):
     """
     scale = float(np.float32(scale))
     step = 2.0 ** max(math.floor(math.log2(scale)) - 11, 0)
-    sample = forced(mechanisms.rounded_gaussian)
+    sample = sampler_on_words(mechanisms.rounded_gaussian)
     words = np.array([angle, 99], np.uint32)
     turn = (Decimal(int(words[0])) + (Decimal(int(words[1])) + Decimal("0.5")) / 2**32) / 2**32
     cosine = cosine_of(turn)
@@ -202,9 +202,9 @@ def test_a_gaussian_of_a_known_angle_is_within_its_gap(scale, angle):
 )
 def test_a_race_of_two_is_within_its_gap(behind, other):
     """The best candidate's variable is given; patterns of the other one's with which it wins."""
-    sample = forced(mechanisms.exponential)
+    sample = sampler_on_words(mechanisms.exponential)
     scores = jnp.asarray([0.0, -behind], jnp.float32)
-    behind = min(float(np.float32(behind)), mechanisms.FLOOR)
+    behind = min(float(np.float32(behind)), mechanisms.MAX_SCALES_BEHIND)
 
     def best_wins(places):
         lanes = np.zeros((4, 1, 3), np.uint32)
@@ -221,9 +221,9 @@ def test_a_race_of_two_is_within_its_gap(behind, other):
 
 @pytest.mark.parametrize("behind", [0.0, 31.9, 40.0])
 def test_a_noisy_race_of_two_is_within_its_gap(behind):
-    sample = forced(mechanisms.noisy_max)
+    sample = sampler_on_words(mechanisms.noisy_max)
     scores = jnp.asarray([0.0, -behind], jnp.float32)
-    behind = min(float(np.float32(behind)), mechanisms.FLOOR)
+    behind = min(float(np.float32(behind)), mechanisms.MAX_SCALES_BEHIND)
 
     def other_wins(places):
         lanes = np.concatenate([exponential_words(np.array([0.25])), words_of(places, False)], 1)
@@ -242,8 +242,8 @@ def test_words_at_their_ends_give_finite_noise(scale):
     """All words are 0, all are ones, and all are at a boundary of what their bits mean."""
     ends = np.array(ENDS, np.uint32)
     limit = 128 * math.log(2) + 1
-    laplace = forced(mechanisms.discrete_laplace)
-    gaussian = forced(mechanisms.rounded_gaussian)
+    laplace = sampler_on_words(mechanisms.discrete_laplace)
+    gaussian = sampler_on_words(mechanisms.rounded_gaussian)
 
     def noise(sample, words):
         zeros = jnp.zeros(len(ends) * (2 if len(words) == 6 else 1), jnp.int32)

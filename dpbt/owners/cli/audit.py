@@ -2,33 +2,37 @@
 
 import argparse
 import itertools
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 import dpbt
-from dpbt.common.watching import Progress, show_progress
+from dpbt.common.progress import Progress, show_progress
 from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
 from dpbt.owners.cli import shared
-from dpbt.owners.cli.shared import InputError, command, of_input, option
+from dpbt.owners.cli.shared import InputError, as_input_error, command, option
 
-SAMPLE, MAX_ROWS = 30, 1000
-"""Rows of the made-up table: under add_remove, and at most, as every neighbour has them all."""
+NUM_MADE_UP_ROWS, MAX_MADE_UP_ROWS = 30, 1000
+"""The rows of the made-up table under add_remove, and the largest number under replace_one.
 
-_FLOAT32 = 1e-3
-"""How far a loss may be above the claim, in shares of it, as densities are in float32."""
+Under replace_one every neighbour has all rows.
+"""
+
+_FLOAT32_TOLERANCE = 1e-3
+"""The share by which a loss may exceed the claim, because densities are in float32."""
 
 
 @command(
     option("--module FILE", "a Python file with a learner of your own, in place of a recipe"),
     option("--runs N", "runs of that learner for each pair and level", default=2000),
-    *((name, {**more, "required": False}) for name, more in shared.RECIPE),
+    *((name, {**reading, "required": False}) for name, reading in shared.RECIPE_OPTIONS),
     option("--neighbours N", "number of neighbours at most (%(default)s)", default=60),
     option("--transcripts N", "number of transcripts (%(default)s)", default=5),
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
-    shared.PROGRESS,
+    shared.PROGRESS_OPTION,
 )
 def audit(options: argparse.Namespace) -> int:
     """Check a recipe's claim on made-up rows of your domain: the largest exact privacy loss.
@@ -44,112 +48,168 @@ def audit(options: argparse.Namespace) -> int:
     an example. Its tables are run on, so what is found is as private as they are.
     """
     if options.module is not None:
-        return _module(options)
-    asked = ("domain", "rows", "epsilon")
-    if lacking := [f"--{name}" for name in asked if getattr(options, name) is None]:
-        raise InputError(f"an audit needs {', '.join(lacking)}, or --module")
-    domain, label = shared.declared(options.domain)
-    replace = options.relation == "replace_one"
-    if replace and options.rows > MAX_ROWS:
+        return _audit_module(options)
+    required = ("domain", "rows", "epsilon")
+    if missing := [f"--{name}" for name in required if getattr(options, name) is None]:
+        raise InputError(f"an audit needs {', '.join(missing)}, or --module")
+    domain, label = shared.domain_and_label(options.domain)
+    replaces_rows = options.relation == "replace_one"
+    if replaces_rows and options.rows > MAX_MADE_UP_ROWS:
         raise InputError(
-            f"--rows must be at most {MAX_ROWS} under replace_one, where all rows are made up, "
-            f"got {options.rows}"
+            f"--rows must be at most {MAX_MADE_UP_ROWS} under replace_one, where all rows are made "
+            f"up, got {options.rows}"
         )
-    rows = options.rows if replace else min(SAMPLE, options.rows)
+    num_rows = options.rows if replaces_rows else min(NUM_MADE_UP_ROWS, options.rows)
     with show_progress("setting the noise", options.progress) as report:
         from dpbt.privacy.keys import research_key
 
-        recipe = shared.recipe_of(options, domain, label)
-        near = _neighbours(domain, label, rows, options)
+        recipe = shared.recipe_from_options(options, domain, label)
+        neighbours = _made_up_neighbours(domain, label, num_rows, options)
         key = research_key(options.seed)
         report(Progress("auditing; this may compile first"))
-        found = dpbt.audit.audit(key, near, recipe, options.transcripts)
+        result = dpbt.audit.audit(key, neighbours, recipe, options.transcripts)
 
-    print(f"claim: epsilon = {found.claimed_epsilon:.6g}, delta = {options.delta:g}")
-    print(f"largest loss: {found.largest_loss:.6g}")
-    for site, loss in sorted(found.by_site.items()):
+    print(f"claim: epsilon = {result.claimed_epsilon:.6g}, delta = {options.delta:g}")
+    print(f"largest loss: {result.largest_loss:.6g}")
+    for site, loss in sorted(result.by_site.items()):
         print(f"  {site}: {loss:+.4g}")
-    print(f"{found.transcripts} transcripts, {found.neighbours} neighbours of {rows} made-up rows")
+    print(
+        f"{result.transcripts} transcripts, {result.neighbours} neighbours of {num_rows} "
+        "made-up rows"
+    )
     if recipe.max_rows_per_user > 1:
         print("neighbours differ in one row, and the claim is for all rows of a person")
     if options.delta > 0:
         print("with a delta above 0 a transcript may, rarely, lose more than epsilon")
         return 0
-    above = found.largest_loss - found.claimed_epsilon * (1 + _FLOAT32)
-    if 0 < above <= dpbt.audit.ROUNDING:
+    excess = result.largest_loss - result.claimed_epsilon * (1 + _FLOAT32_TOLERANCE)
+    if 0 < excess <= dpbt.audit.ROUNDING:
         print("the loss is above the claim by no more than float32 may round it")
-    elif above > 0:
+    elif excess > 0:
         print("THE LOSS IS ABOVE THE CLAIM: release nothing of this recipe, and report it")
         return 1
     return 0
 
 
-def _module(options: argparse.Namespace) -> int:
-    """Audit the learner of a Python file at the levels that it has functions for."""
-    import runpy
-
+def _audit_module(options: argparse.Namespace) -> int:
+    """Audit the learner of a Python file at each level for which the file has a function."""
     from dpbt.privacy.bounds import CONFIDENCE
 
-    path = Path(options.module)
+    audited = _read_module(Path(options.module))
+    # The chance of failure is shared among all bounds, so that all hold with the confidence.
+    levels = [function for function in (audited.learn, audited.fit) if function is not None]
+    num_bounds = len(audited.pairs) * len(levels)
+    bound_options = {
+        "claim": audited.claim,
+        "runs": options.runs,
+        "seed": options.seed,
+        "confidence": 1 - (1 - CONFIDENCE) / num_bounds,
+    }
+    is_broken = False
+    for name, (table, neighbour) in audited.pairs.items():
+        bounds = []
+        with show_progress(f"auditing {name}", options.progress):
+            if audited.learn is not None:
+                bounds.append(dpbt.audit.grey(audited.learn, table, neighbour, **bound_options))
+            if audited.fit is not None:
+                bounds.append(
+                    dpbt.audit.black(
+                        audited.fit, table, neighbour, view=audited.view, **bound_options
+                    )
+                )
+        for bound in bounds:
+            print(f"{name}\n{bound}\n")
+            is_broken |= bound.broken
+    return int(is_broken)
+
+
+class _AuditedModule(NamedTuple):
+    """A learner, its claim and its tables, from a Python file.
+
+    Attributes:
+        claim: (epsilon, delta).
+        pairs: two neighbouring tables by the name of the pair.
+        learn: the learner whose draws are by hooks; None if the file has none.
+        fit: the learner whose releases are looked at; None if the file has none.
+        view: the part of a release of `fit` that is looked at.
+    """
+
+    claim: tuple[float, float]
+    pairs: Mapping[str, tuple[Any, Any]]
+    learn: Callable[..., Any] | None
+    fit: Callable[..., Any] | None
+    view: Callable[[Any], Any]
+
+
+def _read_module(path: Path) -> _AuditedModule:
+    """The content of a Python file, which is run; InputError for a file without it."""
+    import runpy
+
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     try:
-        found = runpy.run_path(str(path))
-        learn, fit, pairs = found.get("learn"), found.get("fit"), dict(found["pairs"])
-        epsilon, delta = map(float, found["claim"])
+        content = runpy.run_path(str(path))
+        pairs = dict(content["pairs"])
+        epsilon, delta = map(float, content["claim"])
+        audited = _AuditedModule(
+            claim=(epsilon, delta),
+            pairs=pairs,
+            learn=content.get("learn"),
+            fit=content.get("fit"),
+            view=content.get("view", lambda released: released),
+        )
     except Exception as error:
         raise InputError(f"{path}: needs claim and pairs, and is no such file: {error}") from None
-    if not pairs or not (learn or fit) or not (epsilon >= 0 and 0 <= delta < 1):
+    has_learner = audited.learn or audited.fit
+    if not audited.pairs or not has_learner or not (epsilon >= 0 and 0 <= delta < 1):
         raise InputError(
             f"{path}: needs a claim (epsilon, delta), pairs by name, and learn(table, hooks) or "
             "fit(table, seed)"
         )
-    # What may fail is shared among all bounds, so that all of them hold with the confidence.
-    count = len(pairs) * sum(level is not None for level in (learn, fit))
-    broken, common = False, {"claim": (epsilon, delta), "runs": options.runs, "seed": options.seed}
-    common["confidence"] = 1 - (1 - CONFIDENCE) / count
-    for name, (table, neighbour) in pairs.items():
-        with show_progress(f"auditing {name}", options.progress):
-            bounds = [] if learn is None else [dpbt.audit.grey(learn, table, neighbour, **common)]
-            if fit is not None:
-                view = found.get("view", lambda released: released)
-                bounds.append(dpbt.audit.black(fit, table, neighbour, view=view, **common))
-        for bound in bounds:
-            print(f"{name}\n{bound}\n")
-            broken |= bound.broken
-    return int(broken)
+    return audited
 
 
-def _neighbours(domain: Domain, label: Label, rows: int, options: argparse.Namespace):
+def _made_up_neighbours(
+    domain: Domain, label: Label, num_rows: int, options: argparse.Namespace
+) -> Any:
     """Neighbours of a table of random bins with random labels, and weights if rows have them."""
     import numpy as np
 
     rng = np.random.default_rng(options.seed)
-    more = max(1, options.neighbours // 2)
-    counts = [column.n_bins for column in domain.values()]
-    bins = rng.integers(0, counts, (rows + more, len(counts))).astype(np.uint8)
-    target = rng.choice(dpbt.audit.labels_of(label.target), rows + more)
-    weight = None if label.weight is None else rng.random(rows).astype(np.float32)
-    here, splits = np.ones(rows, bool), domains.splits(domain)
-    arrays: Any = (bins[:rows], target[:rows], here, splits, weight)
-    table = dpbt.Table(*arrays)
-    pairs = [(number % rows, number % more) for number in range(options.neighbours)]
-    near = dpbt.audit.neighbours(table, options.relation, (bins[rows:], target[rows:]), pairs)
-    room = near.present.sum(axis=1) <= options.rows
-    return near._replace(present=near.present[room][-options.neighbours :])
+    num_others = max(1, options.neighbours // 2)  # rows that are added, or replace others
+    num_bins = [column.n_bins for column in domain.values()]
+    total = num_rows + num_others
+    bins = rng.integers(0, num_bins, (total, len(num_bins))).astype(np.uint8)
+    target = rng.choice(dpbt.audit.labels_of(label.target), total)
+    weight = None if label.weight is None else rng.random(num_rows).astype(np.float32)
+    arrays: Any = {"bins": bins[:num_rows], "target": target[:num_rows], "weight": weight}
+    table = dpbt.Table(
+        **arrays,
+        present=np.ones(num_rows, bool),  # type: ignore[arg-type]
+        splits=domains.splits(domain),
+    )
+    pairs = [(number % num_rows, number % num_others) for number in range(options.neighbours)]
+    others = bins[num_rows:], target[num_rows:]
+    neighbours = dpbt.audit.neighbours(table, options.relation, others, pairs)
+    fits = neighbours.present.sum(axis=1) <= options.rows
+    return neighbours._replace(present=neighbours.present[fits][-options.neighbours :])
 
 
-_SEVERAL = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
+_SEVERAL_VALUES = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
+"""The options of a recipe that take several values in a preview."""
 
 
 @command(
-    *((name, {**more, **_SEVERAL.get(name, {})}) for name, more in shared.RECIPE),
+    *(
+        (name, {**reading, **_SEVERAL_VALUES.get(name, {})})
+        for name, reading in shared.RECIPE_OPTIONS
+    ),
     option("--public ROWS", "a file of rows that are public, in place of made-up ones"),
-    *shared.FORM,
+    *shared.FORM_OPTIONS,
     option("--signal SHARE", "how much made-up columns explain (%(default)s)", default=0.3),
     option("--repeats N", "how often each is run, on other rows (%(default)s)", default=5),
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
-    shared.PROGRESS,
+    shared.PROGRESS_OPTION,
 )
 def preview(options: argparse.Namespace) -> None:
     """Simulate how accurate a recipe is, by --rows and --epsilon, before anything is spent.
@@ -160,18 +220,28 @@ def preview(options: argparse.Namespace) -> None:
     such as those of an earlier year that was published, and says more. No private row is read,
     nothing is paid, and what is printed may be shown to anybody.
     """
-    domain, label = shared.declared(options.domain)
-    table, recipes = None, []
+    domain, label = shared.domain_and_label(options.domain)
+    public_table = None
     if options.public is not None:
-        form = shared.form_of(options, (*domain, *label.columns))
-        with of_input(options.public):
+        form = shared.text_form_from_options(options, (*domain, *label.columns))
+        with as_input_error(options.public):
             columns = files.read_columns(options.public, (*domain, label.column), form)
-        one = msgspec.structs.replace(label, user=None)  # each row may count
-        table = dpbt.table(domain, columns, columns[label.column], **one.options)
+        without_users = msgspec.structs.replace(label, user=None)  # all rows of a user count
+        public_table = dpbt.table(domain, columns, columns[label.column], **without_users.options)
+    recipes = []
     for rows, epsilon in itertools.product(options.rows, options.epsilon):
-        one = argparse.Namespace(**{**vars(options), "rows": rows, "epsilon": epsilon})
-        recipes.append(shared.recipe_of(one, domain, label))
-    more = {name: getattr(options, name) for name in ("signal", "repeats", "seed")}
-    with show_progress("simulating; this compiles first", options.progress), of_input():
-        found = dpbt.preview.preview(recipes, domain, table, **more)
-    print(found)
+        setting = argparse.Namespace(**{**vars(options), "rows": rows, "epsilon": epsilon})
+        recipes.append(shared.recipe_from_options(setting, domain, label))
+    with (
+        show_progress("simulating; this compiles first", options.progress),
+        as_input_error(),
+    ):
+        result = dpbt.preview.preview(
+            recipes,
+            domain,
+            public_table,
+            signal=options.signal,
+            repeats=options.repeats,
+            seed=options.seed,
+        )
+    print(result)

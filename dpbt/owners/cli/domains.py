@@ -8,30 +8,37 @@ and ranges, which were declared beforehand. Of a Parquet file it is the types. O
 import argparse
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from dpbt.common import storage
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import write_atomically
 from dpbt.data import domains, files
 from dpbt.data.cells import number
-from dpbt.data.domains import KINDS, Label
+from dpbt.data.domains import COLUMN_TEMPLATES, Label
 from dpbt.data.kinds import Column
 from dpbt.owners.cli import shared
-from dpbt.owners.cli.shared import ROWS, InputError, command, of_input, option, out
+from dpbt.owners.cli.shared import (
+    ROWS_HELP,
+    InputError,
+    as_input_error,
+    command,
+    option,
+    output_options,
+)
 
-SOURCE = (
-    option("file ROWS", f"{ROWS}, of which the names of columns are read", nargs="?"),
+SOURCE_OPTIONS = (
+    option("file ROWS", f"{ROWS_HELP}, of which the names of columns are read", nargs="?"),
     option("--from-schema FILE", "a Parquet file, or a Table Schema in JSON, in place of rows"),
-    *shared.FORM,
+    *shared.FORM_OPTIONS,
 )
 
 
 @command(
-    *SOURCE,
+    *SOURCE_OPTIONS,
     option("--label NAME", "the column of the label"),
     option(
         "--label-type TYPE",
@@ -40,8 +47,12 @@ SOURCE = (
         default="two",
     ),
     option("--user NAME", "the column of ids that say whose a row is, to limit rows per user"),
-    option("--all KIND", "one declaration of all columns: %(choices)s", choices=domains.KINDS),
-    *out("the file of the domain, in place of standard output"),
+    option(
+        "--all KIND",
+        "one declaration of all columns: %(choices)s",
+        choices=domains.COLUMN_TEMPLATES,
+    ),
+    *output_options("the file of the domain, in place of standard output"),
 )
 def template(options: argparse.Namespace) -> None:
     """Write a domain to fill in, from the names of columns.
@@ -51,52 +62,62 @@ def template(options: argparse.Namespace) -> None:
     what the columns mean. A Table Schema has declared some of them.
     """
     path = None if options.out is None else shared.path_to_write(options)
-    columns = columns_of(options, options.label)
-    with of_input():
-        stated = options.label, options.label_type, options.all, options.user
-        text = domains.template(columns, *stated)
+    columns = column_entries(options, options.label)
+    with as_input_error():
+        text = domains.template(
+            columns,
+            label=options.label,
+            label_type=options.label_type,
+            every=options.all,
+            user=options.user,
+        )
     if path is None:
         sys.stdout.write(text)
         return
-    write_whole(path, lambda part: part.write_bytes(text.encode()))
+    write_atomically(path, lambda part: part.write_bytes(text.encode()))
     print(f"wrote {path}; fill in what is null, empty or open")
 
 
-def columns_of(
-    options: argparse.Namespace, label: str | None = None, sure: bool = False
-) -> dict[str, dict]:
-    """What is known of the columns of a file of rows or of a schema, by their names.
+Entry = dict[str, Any]
+"""The entry of a column in the file of a domain; values that are not known are null or empty."""
+
+
+def column_entries(
+    options: argparse.Namespace, label: str | None = None, *, owner_confirms: bool = False
+) -> dict[str, Entry]:
+    """The entries of the columns of a file of rows or of a schema, by the names of the columns.
 
     Args:
-        options: of `SOURCE`.
-        label: a name that is surely in a header.
-        sure: whether the owner is asked about the header.
+        options: the parsed `SOURCE_OPTIONS`.
+        label: a name that shows, if it is among the names, that these are a header.
+        owner_confirms: whether the owner is asked if the names are a header.
 
     Raises:
-        InputError: for what is none, and for names that look like the cells of a row.
+        InputError: for a file that is neither, and for names that look like the cells of a row.
         OSError: if a file cannot be read.
     """
     if (options.file is None) == (options.from_schema is None):
         raise InputError("give either a file of rows or --from-schema")
     path = options.file or options.from_schema
-    with of_input():
+    with as_input_error():
         if options.from_schema or path.lower().endswith(".parquet"):
-            return _of_schema(Path(path))
-        names = [*shared.names_in(options)]
-    odd = any(not name or not math.isnan(number(name)) for name in names)
-    if odd and not sure and options.no_header is None and label not in names:
+            return _entries_of_schema(Path(path))
+        names = [*shared.iter_column_names(options)]
+    look_like_cells = any(not name or not math.isnan(number(name)) for name in names)
+    are_confirmed = owner_confirms or options.no_header is not None or label in names
+    if look_like_cells and not are_confirmed:
         raise InputError(
             f"{path}, line 1: some names are numbers or empty; is there a header line? Else give "
             "the names by --no-header NAMES, or show by --label NAME that this is one"
         )
-    return dict.fromkeys(names, domains.OPEN)
+    return dict.fromkeys(names, domains.UNDECLARED_COLUMN)
 
 
-# What a schema says.
+# Entries from a schema.
 
 
-def _of_schema(path: Path) -> dict[str, dict[str, Any]]:
-    """The columns of a Parquet file, or of a Table Schema in JSON, and what to fill in of each.
+def _entries_of_schema(path: Path) -> dict[str, Entry]:
+    """The entries of the columns of a Parquet file, or of a Table Schema in JSON.
 
     Columns of which no cell would be read, such as dates, are left out, and standard error says so.
 
@@ -106,47 +127,68 @@ def _of_schema(path: Path) -> dict[str, dict[str, Any]]:
         OSError: if the file cannot be read.
     """
     if path.suffix.lower() == ".parquet":
-        fields = {name: (kind, {}) for name, kind in files.types_of(path).items()}
+        fields = {name: _Field(kind, {}) for name, kind in files.column_types(path).items()}
     else:
-        fields = _fields(path)
-    columns = {}
-    for name, (kind, more) in fields.items():
-        if files.is_unread(kind):
-            print(f"left out: {name}, of type {kind}: no cell is read", file=sys.stderr)
+        fields = _fields_of_table_schema(path)
+    entries = {}
+    for name, field in fields.items():
+        if files.is_unread_type(field.type_name):
+            print(f"left out: {name}, of type {field.type_name}: no cell is read", file=sys.stderr)
         else:
-            columns[name] = _declared(kind, more)
-    return columns
+            entries[name] = _entry_of_field(field)
+    return entries
 
 
-_ARROW = {"bool": "boolean", "string": "nominal", "large_string": "nominal", "binary": "nominal"}
-_NUMBERS = "int", "uint", "half", "float", "double", "decimal", "number", "year"
+class _Field(NamedTuple):
+    """A field of a schema.
 
-
-def _declared(kind: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    """The declaration of a column of a type, as far as it is stated."""
-    stated = more.get("constraints") or {}
-    if "enum" in stated:
-        return {**KINDS["nominal"], "values": stated["enum"]}
-    if kind.startswith(_NUMBERS):
-        ends = {"low": stated.get("minimum"), "high": stated.get("maximum")}
-        return {**KINDS["numeric"], **ends}
-    if kind == "boolean":  # one word for each, of several that the schema may list
-        words = {"true": "trueValues", "false": "falseValues"}
-        return {"type": kind, **{word: (more.get(key) or [word])[0] for word, key in words.items()}}
-    return dict(KINDS[_ARROW.get(kind, "nominal")])
-
-
-def _fields(path: Path) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """(type, all that is stated) of each field of a Table Schema.
-
-    Raises:
-        ValueError: for what is none.
+    Attributes:
+        type_name: the name of its type.
+        properties: its other properties in a Table Schema, such as its constraints.
     """
+
+    type_name: str
+    properties: Mapping[str, Any]
+
+
+_KIND_OF_TYPE = {
+    "bool": "boolean",
+    "string": "nominal",
+    "large_string": "nominal",
+    "binary": "nominal",
+}
+_NUMERIC_PREFIXES = "int", "uint", "half", "float", "double", "decimal", "number", "year"
+
+
+def _entry_of_field(field: _Field) -> Entry:
+    """The entry of a column, with the values that its field declares."""
+    type_name, properties = field
+    constraints = properties.get("constraints") or {}
+    if "enum" in constraints:
+        return {**COLUMN_TEMPLATES["nominal"], "values": constraints["enum"]}
+    if type_name.startswith(_NUMERIC_PREFIXES):
+        ends = {"low": constraints.get("minimum"), "high": constraints.get("maximum")}
+        return {**COLUMN_TEMPLATES["numeric"], **ends}
+    if type_name == "boolean":  # one word for each, of several that the schema may list
+        true_words, false_words = (properties.get(key) for key in ("trueValues", "falseValues"))
+        return {
+            "type": "boolean",
+            "true": (true_words or ["true"])[0],
+            "false": (false_words or ["false"])[0],
+        }
+    return dict(COLUMN_TEMPLATES[_KIND_OF_TYPE.get(type_name, "nominal")])
+
+
+def _fields_of_table_schema(path: Path) -> dict[str, _Field]:
+    """The fields of a Table Schema by their names; ValueError for any other file."""
     try:
-        content = storage.parse(path.read_bytes(), "the schema")
+        content = storage.parse_json(path.read_bytes(), "the schema")
         if "resources" in content:
             content = content["resources"][0]["schema"]
-        return {each["name"]: (str(each.get("type", "string")), each) for each in content["fields"]}
+        return {
+            field["name"]: _Field(str(field.get("type", "string")), field)
+            for field in content["fields"]
+        }
     except (ValueError, TypeError, LookupError, AttributeError):
         raise ValueError(
             f"{path}: no Parquet file and no Table Schema, a JSON object with fields"
@@ -156,7 +198,8 @@ def _fields(path: Path) -> dict[str, tuple[str, Mapping[str, Any]]]:
 # Questions.
 
 
-_PUBLIC = """A domain says what each column may hold. It is public: whoever gets the model may read
+_INTRODUCTION = """\
+A domain says what each column may hold. It is public: whoever gets the model may read
 it. Answer from what the columns mean, as a form or a code book says it, and never from the rows:
 a range or a list that was read off them is a release, which no ledger covers.
 """
@@ -164,11 +207,11 @@ a range or a list that was read off them is a release, which no ledger covers.
 T = TypeVar("T")
 
 
-def _ask(question: str, read: Callable[[str], T]) -> T:
-    """The answer to a question, which is asked until it can be read.
+def _ask_until_valid(question: str, parse: Callable[[str], T]) -> T:
+    """The parsed answer to a question, which is repeated until the answer can be parsed.
 
     Raises:
-        InputError: if there is no more answer.
+        InputError: at the end of the input.
     """
     while True:
         print(question, end=" ", flush=True)
@@ -176,93 +219,137 @@ def _ask(question: str, read: Callable[[str], T]) -> T:
         if not line:
             raise InputError("stopped; nothing was written")
         try:
-            return read(line.strip())
+            return parse(line.strip())
         except (ValueError, LookupError) as error:
             reason = str(error) if isinstance(error, ValueError) else "one of the answers, please"
             print(f"  {reason}")
 
 
-def _words(text: str) -> list[str]:
+def _ask_for_choice(question: str, choices: Iterable[str]) -> str:
+    """The answer to a question, which is repeated until it is one of the choices."""
+    return _ask_until_valid(question, {choice: choice for choice in choices}.__getitem__)
+
+
+def _split_words(text: str) -> list[str]:
+    """The words between commas."""
     return [word.strip() for word in text.split(",")]
 
 
-def _two(text: str) -> list[str]:
-    """Two answers, with a comma or a blank between them."""
-    words = _words(text) if "," in text else text.split()
+def _split_two_words(text: str) -> list[str]:
+    """The two words of an answer, with a comma or a blank between them."""
+    words = _split_words(text) if "," in text else text.split()
     if len(words) != 2:
         raise ValueError("two answers, please, with a comma between them")
     return words
 
 
-def _range(text: str) -> dict[str, Any]:
-    low, high = (int(word) if word.lstrip("-").isdigit() else float(word) for word in _two(text))
+def _parse_range(text: str) -> Entry:
+    """The entry of a numeric column, from the ends of its range."""
+    low, high = (
+        int(word) if word.lstrip("-").isdigit() else float(word) for word in _split_two_words(text)
+    )
     return {"type": "numeric", "low": low, "high": high}
 
 
-def _truths(text: str) -> dict[str, Any]:
-    true, false = _two(text or "1 0")
+def _parse_values(text: str) -> Entry:
+    """The entry of a nominal column, from its values."""
+    return {"type": "nominal", "values": _split_words(text)}
+
+
+def _parse_truths(text: str) -> Entry:
+    """The entry of a Boolean column, from its words for true and false."""
+    true, false = _split_two_words(text or "1 0")
     return {"type": "boolean", "true": true, "false": false}
 
 
-_KINDS: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
-    "n": ("  the lowest and the highest number that it may be, such as 0 100:", _range),
-    "c": (
-        "  the values, with commas between them:",
-        lambda text: {"type": "nominal", "values": _words(text)},
+def _parse_two_classes(text: str) -> Entry:
+    """The entry of a label of two classes, from their words."""
+    positive, negative = _split_two_words(text)
+    return {"positive": positive, "negative": negative}
+
+
+class _Question(NamedTuple):
+    """A question about a column, and how its answer becomes an entry."""
+
+    words: str
+    parse: Callable[[str], Entry]
+
+
+_QUESTION_OF_KIND = {
+    "n": _Question(
+        "  the lowest and the highest number that it may be, such as 0 100:", _parse_range
     ),
-    "b": ("  the words for true and for false [1 0]:", _truths),
+    "c": _Question("  the values, with commas between them:", _parse_values),
+    "b": _Question("  the words for true and for false [1 0]:", _parse_truths),
 }
+"""The question about a column by the answer that chooses its kind."""
+
+_QUESTION_OF_LABEL = {
+    "2": _Question("  the words of the positive and of the negative class:", _parse_two_classes),
+    "c": _QUESTION_OF_KIND["c"],
+    "n": _QUESTION_OF_KIND["n"],
+}
+"""The question about the label by the answer that chooses its type."""
 
 
-def _column(name: str, known: Any, last: Any) -> tuple[str, Any]:
-    """(answer, declaration) of one column; None for one that is not read."""
-    hint = f", a schema says {known['type']}" if known != domains.OPEN else ""
+class _ColumnAnswer(NamedTuple):
+    """The answers about one column.
+
+    Attributes:
+        choice: the answer that chooses its kind, "s" to skip it, "=" for the entry of the last
+            column, or "*" to give all others that entry.
+        entry: the entry; None for a column that is skipped.
+    """
+
+    choice: str
+    entry: Entry | None
+
+
+def _ask_for_column(name: str, schema_entry: Entry, last: Entry | None) -> _ColumnAnswer:
+    """Ask for the entry of one column.
+
+    Args:
+        name: the name of the column.
+        schema_entry: its entry by a schema, or `domains.UNDECLARED_COLUMN`.
+        last: the last entry; None for the first column.
+    """
+    is_declared = schema_entry != domains.UNDECLARED_COLUMN
+    hint = f", a schema says {schema_entry['type']}" if is_declared else ""
     again = ", =: as the last one, *: all others as the last one" if last else ""
-    question = f"{name!r}{hint} (n: number, c: categories, b: Boolean, s: skip{again})?"
-    answer = _ask(question, _one_of((*_KINDS, "s", *("=*" if last else ""))))
-    if answer not in _KINDS:
-        return answer, None if answer == "s" else last
+    choice = _ask_for_choice(
+        f"{name!r}{hint} (n: number, c: categories, b: Boolean, s: skip{again})?",
+        (*_QUESTION_OF_KIND, "s", *("=*" if last else "")),
+    )
+    if choice not in _QUESTION_OF_KIND:
+        return _ColumnAnswer(choice, None if choice == "s" else last)
+    question = _QUESTION_OF_KIND[choice]
 
-    words, read = _KINDS[answer]
+    def parse_and_check(text: str) -> Entry:
+        entry = question.parse(text)
+        msgspec.convert(entry, Column)  # type: ignore[arg-type]
+        return entry
 
-    def checked(text: str) -> dict[str, Any]:
-        column = read(text)
-        msgspec.convert(column, Column)  # type: ignore[arg-type]
-        return column
-
-    return answer, _ask(words, checked)
+    return _ColumnAnswer(choice, _ask_until_valid(question.words, parse_and_check))
 
 
-def _label(names: list[str]) -> dict[str, Any]:
-    """What is predicted."""
-    column = _ask(f"Which column is predicted, of {', '.join(names)}?", _one_of(names))
+def _ask_for_label(names: list[str]) -> Entry:
+    """Ask for the entry of the label, of one of the columns."""
+    column = _ask_for_choice(f"Which column is predicted, of {', '.join(names)}?", names)
+    label_type = _ask_for_choice(
+        "Is it one of 2 classes, of several (c), or a number (n)?", _QUESTION_OF_LABEL
+    )
+    question = _QUESTION_OF_LABEL[label_type]
 
-    def two(text: str) -> dict[str, Any]:
-        return dict(zip(("positive", "negative"), _two(text), strict=True))
-
-    asked = {
-        "2": ("  the words of the positive and of the negative class:", two),
-        "c": _KINDS["c"],
-        "n": _KINDS["n"],
-    }
-    words, read = asked[
-        _ask("Is it one of 2 classes, of several (c), or a number (n)?", _one_of(asked))
-    ]
-
-    def checked(text: str) -> dict[str, Any]:
-        entry = read(text)
-        target = {"target": entry} if "type" in entry else entry
-        msgspec.convert({"column": column, **target}, Label)
+    def parse_and_check(text: str) -> Entry:
+        entry = question.parse(text)
+        declaration = {"target": entry} if "type" in entry else entry
+        msgspec.convert({"column": column, **declaration}, Label)
         return {"column": column, **entry}
 
-    return _ask(words, checked)
+    return _ask_until_valid(question.words, parse_and_check)
 
 
-def _one_of(known: Any) -> Callable[[str], str]:
-    return {each: each for each in known}.__getitem__
-
-
-@command(*SOURCE, *out("the file of the domain", required=True))
+@command(*SOURCE_OPTIONS, *output_options("the file of the domain", required=True))
 def new(options: argparse.Namespace) -> None:
     """Write a domain by answers to questions, one column after the other.
 
@@ -271,27 +358,28 @@ def new(options: argparse.Namespace) -> None:
     """
     if not shared.is_terminal(sys.stdin, sys.stdout):
         raise InputError("new asks on a terminal alone; `dpbt domain template` needs none")
-    path, columns = shared.path_to_write(options), columns_of(options, sure=True)
-    print(_PUBLIC)
+    path = shared.path_to_write(options)
+    schema_entries = column_entries(options, owner_confirms=True)
+    print(_INTRODUCTION)
     if options.from_schema is None and options.no_header is None:
-        print(f"The names: {', '.join(map(repr, columns))}")
-        if _ask("Are these names, and no values of a row (y, n)?", _one_of("yn")) == "n":
+        print(f"The names: {', '.join(map(repr, schema_entries))}")
+        if _ask_for_choice("Are these names, and no values of a row (y, n)?", "yn") == "n":
             raise InputError("stopped; give the names of the columns by --no-header NAMES")
-    label = _label(list(columns))
-    declared: dict[str, Any] = {}
-    last, answer = None, ""
-    for name, known in columns.items():
+    label = _ask_for_label(list(schema_entries))
+    entries: dict[str, Entry | None] = {}
+    last, choice = None, ""
+    for name, schema_entry in schema_entries.items():
         if name == label["column"]:
             continue
-        if answer != "*":
-            answer, found = _column(name, known, last)
-            last = found or last
-        if answer != "s":
-            declared[name] = last
-    if not declared:
+        if choice != "*":
+            choice, entry = _ask_for_column(name, schema_entry, last)
+            last = entry or last
+        if choice != "s":
+            entries[name] = last
+    if not entries:
         raise InputError("stopped; a domain needs at least one column")
-    text = domains.written({"columns": declared, "label": label})
-    write_whole(path, lambda part: part.write_bytes(text.encode()))
+    text = domains.domain_file_text({"columns": entries, "label": label})
+    write_atomically(path, lambda part: part.write_bytes(text.encode()))
     print(f"wrote {path}; `dpbt check ROWS --domain {path}` shows you how it reads the rows")
 
 

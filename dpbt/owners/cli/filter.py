@@ -5,18 +5,26 @@ from collections.abc import Callable
 from typing import Any
 
 import dpbt
-from dpbt.owners.cli.shared import BOUND, PEOPLE, InputError, command, finite, of_input, option
+from dpbt.owners.cli.shared import (
+    BOUND_HELP,
+    NEIGHBOUR_OPTIONS,
+    InputError,
+    as_input_error,
+    command,
+    option,
+    positive_number,
+)
 from dpbt.privacy.accounting import MEASURES
 
-PAIR: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float, "action": "store"}
+_TWO_NUMBERS: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float, "action": "store"}
 
 
 @command(
     option("filter FILE", "the file of the filter; it must not exist"),
     option("--epsilon EPSILON", "the budget of all fits together, such as 2"),
     option("--delta DELTA", "of all fits together; 0 for a pure guarantee (%(default)s)"),
-    option("--rows N", f"{BOUND}; every fit must have it", required=True),
-    *PEOPLE,
+    option("--rows N", f"{BOUND_HELP}; every fit must have it", required=True),
+    *NEIGHBOUR_OPTIONS,
     option("--measure NAME", "what is added up: one of %(choices)s", choices=[*MEASURES]),
 )
 def new(options: argparse.Namespace) -> None:
@@ -28,7 +36,7 @@ def new(options: argparse.Namespace) -> None:
     it allows more.
     """
     names = ("epsilon", "delta", "rows", "relation", "max_rows_per_user", "measure")
-    with of_input():
+    with as_input_error():
         print(dpbt.Filter(**{name: getattr(options, name) for name in names}, path=options.filter))
     print(f"wrote {options.filter}")
 
@@ -39,7 +47,7 @@ def new(options: argparse.Namespace) -> None:
 )
 def show(options: argparse.Namespace) -> None:
     """Show what a budget was spent on, and what is left; --ledger adds every draw that was paid."""
-    with of_input():
+    with as_input_error():
         opened = dpbt.Filter.open(options.filter)
         print(opened)
         if options.ledger:
@@ -52,16 +60,16 @@ def show(options: argparse.Namespace) -> None:
     option(
         "--gaussian NOISE",
         "the deviation of Gaussian noise, over the most that a row moves the value (L2)",
-        type=finite,
+        type=positive_number,
     ),
     option(
         "--laplace NOISE",
         "the scale of Laplace noise, over that (L1); it costs epsilon = 1 / NOISE",
-        type=finite,
+        type=positive_number,
     ),
     option("--pure EPSILON", "pure differential privacy", required=False),
-    option("--zcdp RHO", "zero-concentrated differential privacy", type=finite),
-    option("--epsilon-delta", "an epsilon and a delta, and no more known", **PAIR),
+    option("--zcdp RHO", "zero-concentrated differential privacy", type=positive_number),
+    option("--epsilon-delta", "an epsilon and a delta, and no more known", **_TWO_NUMBERS),
     option("--count N", "how often (1)", default=1),
     option("--date DAY", "of the release, as 2026-11-26; by default today"),
 )
@@ -76,20 +84,21 @@ def charge(options: argparse.Namespace) -> None:
 
     from dpbt.privacy.outside import EpsilonDeltaDpEvent
 
-    made: dict[str, Callable[..., Any]] = {
+    event_makers: dict[str, Callable[..., Any]] = {
         "gaussian": dp_event.GaussianDpEvent,
         "laplace": dp_event.LaplaceDpEvent,
         "pure": EpsilonDeltaDpEvent,
         "zcdp": dp_event.ZCDpEvent,
         "epsilon_delta": lambda both: EpsilonDeltaDpEvent(*both),
     }
-    stated = {name: getattr(options, name) for name in made if getattr(options, name) is not None}
+    values = {name: getattr(options, name) for name in event_makers}
+    stated = {name: value for name, value in values.items() if value is not None}
     if len(stated) != 1:
         raise InputError("state one of --gaussian, --laplace, --pure, --zcdp and --epsilon-delta")
     [(name, value)] = stated.items()
-    with of_input():
+    with as_input_error():
         opened = dpbt.Filter.open(options.filter)
-        event = dp_event.SelfComposedDpEvent(made[name](value), options.count)
+        event = dp_event.SelfComposedDpEvent(event_makers[name](value), options.count)
         opened.charge(event, options.name, date=options.date)
     print(f"{options.filter}: {opened.words()}")
 

@@ -2,7 +2,6 @@
 
 import argparse
 import csv
-import functools
 import hashlib
 import re
 import sys
@@ -10,72 +9,73 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
 import dpbt
-from dpbt.common.storage import name_in_errors, remove_leftover, write_whole
-from dpbt.common.watching import is_terminal, show_progress
+from dpbt.common.progress import is_terminal, show_progress
+from dpbt.common.storage import name_path_in_errors, remove_leftover, write_atomically
 from dpbt.data import blocks as folders
 from dpbt.data import files
-from dpbt.data.domains import check_same
-from dpbt.data.kinds import Numeric, same_labels
+from dpbt.data.domains import check_same_domain
+from dpbt.data.kinds import Numeric, have_same_labels
+from dpbt.models import measures
 from dpbt.models.model import Model
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli.shared import (
-    FORCE,
-    FORM,
-    MODEL,
-    PROGRESS,
-    ROWS,
+    FORCE_OPTION,
+    FORM_OPTIONS,
+    MODEL_ARGUMENT,
+    PROGRESS_OPTION,
+    ROWS_HELP,
     InputError,
+    as_input_error,
     command,
-    declared,
-    form_of,
-    of_input,
+    domain_and_label,
     option,
-    out,
+    output_options,
     path_to_write,
+    text_form_from_options,
 )
 
 
-def _saved(path: str) -> Model:
+def _load_model(path: str) -> Model:
     """The model of a file.
 
     Raises:
-        InputError: if the file is no whole saved model.
+        InputError: if the file is no complete saved model.
         OSError: if it cannot be read.
     """
-    with of_input(path):
+    with as_input_error(path):
         return dpbt.load(path)
 
 
-@command(MODEL, option("--trees N", "only the first N trees"))
+@command(MODEL_ARGUMENT, option("--trees N", "only the first N trees"))
 def explain(options: argparse.Namespace) -> None:
     """Print a saved model in words, such as its trees as rules."""
-    model = _saved(options.model)
-    with of_input():
+    model = _load_model(options.model)
+    with as_input_error():
         print(dpbt.explain(model, trees=options.trees))
 
 
-_TITLE = option("--data NAME", "what the rows are, in a few public words")
+_DATA_OPTION = option("--data NAME", "what the rows are, in a few public words")
 
-_FACTS = {"data": "Data", "date": "Date of the data", "owner": "Owner of the data"}
-"""What a statement calls what options say."""
+_FACT_NAMES = {"data": "Data", "date": "Date of the data", "owner": "Owner of the data"}
+"""The names of facts in a statement, by the options that state them."""
 
 
 @command(
-    MODEL,
+    MODEL_ARGUMENT,
     option("--max-rows-per-user K", "say what the same noise means for people with up to K rows"),
     option("--ledger", "print the ledger, too"),
-    _TITLE,
+    _DATA_OPTION,
     option("--date DATE", "of the rows, such as 2026-09"),
     option("--owner NAME", "who answers for the rows"),
     option("--filter FILE", "the file that paid for the model: name the other releases, too"),
     option("--html FILE", "write it as a page of HTML"),
     option("--pdf FILE", "write it as a page of PDF, by the extra `figures`"),
-    FORCE,
+    FORCE_OPTION,
 )
 def statement(options: argparse.Namespace) -> None:
     """Print the privacy statement of a saved model; --ledger adds what it cost line by line.
@@ -83,33 +83,31 @@ def statement(options: argparse.Namespace) -> None:
     It is Markdown, on what the guarantee means for whom it protects. --data, --date and --owner
     are put in as they are given, and must be public.
     """
-    names = [name for name in ("html", "pdf") if getattr(options, name) is not None]
-    paths = {name: path_to_write(options, name) for name in names}
-    model, budget = _saved(options.model), None
+    formats = [name for name in ("html", "pdf") if getattr(options, name) is not None]
+    paths = {name: path_to_write(options, name) for name in formats}
+    model, budget = _load_model(options.model), None
     if options.filter is not None:
-        with of_input():
+        with as_input_error():
             budget = dpbt.Filter.open(options.filter)
-    given = {words: getattr(options, name) for name, words in _FACTS.items()}
-    digest = hashlib.sha256(Path(options.model).read_bytes()).hexdigest()
-    given |= {"File of the model": Path(options.model).name, "Its SHA-256": digest}
-    facts = {words: value for words, value in given.items() if value is not None}
-    with of_input():
-        people = options.max_rows_per_user
-        found = dpbt.statement(model, max_rows_per_user=people, facts=facts, filter=budget)
+    stated = {name: getattr(options, key) for key, name in _FACT_NAMES.items()}
+    facts = {name: fact for name, fact in stated.items() if fact is not None}
+    facts["File of the model"] = Path(options.model).name
+    facts["Its SHA-256"] = hashlib.sha256(Path(options.model).read_bytes()).hexdigest()
+    with as_input_error():
+        page = dpbt.statement(
+            model, max_rows_per_user=options.max_rows_per_user, facts=facts, filter=budget
+        )
 
-    # What is written, or else printed.
-    def write(name: str, part: Path) -> None:
-        if name == "pdf":
-            found.pdf(part)
-        else:
-            part.write_text(found.page(), encoding="utf-8")
-
+    writers = {
+        "html": lambda part: part.write_text(page.page(), encoding="utf-8"),
+        "pdf": page.pdf,
+    }
     for name, path in paths.items():
-        with of_input():
-            write_whole(path, functools.partial(write, name))
+        with as_input_error():
+            write_atomically(path, writers[name])
         print(f"wrote {path}")
     if not paths:
-        print(found)
+        print(page)
     if options.ledger:
         print(f"\n{model.about.ledger}")
 
@@ -119,41 +117,41 @@ def theorem(options: argparse.Namespace) -> None:
     """Print theorems that ledgers name, with their proofs, such as `dpbt theorem O1`."""
     page = resources.files("dpbt.privacy").joinpath("theorems.md").read_text("utf-8")
     section = page.partition("\n## The theorems\n")[2].partition("\n## ")[0]
-    parts = re.split(r"\n(?=#|\d+\. |\*\*[A-Z]\d+\. )", section)
-    named = ((re.match(r"\W*([A-Z]?\d+)\. ", part), part) for part in parts)
-    found = {name[1]: part.strip() for name, part in named if name}
-    names, chosen = [*found], []
+    paragraphs = re.split(r"\n(?=#|\d+\. |\*\*[A-Z]\d+\. )", section)
+    matches = ((re.match(r"\W*([A-Z]?\d+)\. ", text), text) for text in paragraphs)
+    text_of_theorem = {match[1]: text.strip() for match, text in matches if match}
+    names, chosen = [*text_of_theorem], []
     for word in " ".join(options.points).replace(",", " ").split():
         first, _, last = word.partition("-")
-        if first not in found or (last or first) not in found:
+        if first not in text_of_theorem or (last or first) not in text_of_theorem:
             raise InputError(f"{word}: no theorem; there are {', '.join(names)}")
         chosen += names[names.index(first) : names.index(last or first) + 1]
-    print("\n\n".join(found[name] for name in chosen or names))
+    print("\n\n".join(text_of_theorem[name] for name in chosen or names))
 
 
 @command(
-    MODEL,
+    MODEL_ARGUMENT,
     option("--format FORMAT", "onnx or treelite", choices=("onnx", "treelite"), required=True),
-    *out("the file", required=True),
+    *output_options("the file", required=True),
 )
 def export(options: argparse.Namespace) -> None:
     """Write a saved model for other libraries: as an ONNX graph, or as treelite's trees.
 
     The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
     """
-    path, model = path_to_write(options), _saved(options.model)
-    with of_input():
+    path, model = path_to_write(options), _load_model(options.model)
+    with as_input_error():
         getattr(dpbt, options.format).export(model, path)
     print(f"wrote {path}")
 
 
 @command(
-    MODEL,
+    MODEL_ARGUMENT,
     option("--shape NAME", "draw the mean score by this column, or its own curve"),
     option("--shapes", "draw the shapes of the 12 columns that move the score most"),
     option("--class NAME", "of several classes, the one whose shapes are drawn", dest="class_"),
-    _TITLE,
-    *out("the picture, such as age.png", required=True),
+    _DATA_OPTION,
+    *output_options("the picture, such as age.png", required=True),
 )
 def plot(options: argparse.Namespace) -> None:
     """Draw how much a saved model depends on each column, or with --shape on the bins of one.
@@ -161,29 +159,29 @@ def plot(options: argparse.Namespace) -> None:
     With --shapes it draws those of all columns in one picture. A picture follows from what was
     released and what is public, so it costs no privacy. It needs the extra `figures`.
     """
-    path, model, name = path_to_write(options), _saved(options.model), options.shape
+    path, model, column = path_to_write(options), _load_model(options.model), options.shape
     data = options.data or ""
-    with of_input():
-        if options.shapes and name is not None:
+    with as_input_error():
+        if options.shapes and column is not None:
             raise ValueError("give either --shape or --shapes")
         if options.shapes:
-            ax = dpbt.plot.shapes(model, class_=options.class_, data=data)[0]
-        elif name is None:
-            ax = dpbt.plot.attributes(model, data=data)
+            panel = dpbt.plot.shapes(model, class_=options.class_, data=data)[0]
+        elif column is None:
+            panel = dpbt.plot.attributes(model, data=data)
         else:
-            ax = dpbt.plot.shape(model, attribute=name, class_=options.class_, data=data)
-        figure: Any = ax.get_figure()
-        write_whole(path, lambda part: figure.savefig(part, dpi=150))
+            panel = dpbt.plot.shape(model, attribute=column, class_=options.class_, data=data)
+        figure: Any = panel.get_figure()
+        write_atomically(path, lambda part: figure.savefig(part, dpi=150))
     print(f"wrote {path}")
 
 
 @command(
-    MODEL,
-    option("file ROWS", f"{ROWS}, or a folder that `convert` wrote"),
+    MODEL_ARGUMENT,
+    option("file ROWS", f"{ROWS_HELP}, or a folder that `convert` wrote"),
     option("--proba", "a column for the probability of each class"),
-    PROGRESS,
-    *FORM,
-    *out("the file of the predictions, in place of standard output"),
+    PROGRESS_OPTION,
+    *FORM_OPTIONS,
+    *output_options("the file of the predictions, in place of standard output"),
 )
 def predict(options: argparse.Namespace) -> None:
     """Predict with a saved model: a line `class,probability` for each row, or `number`.
@@ -199,30 +197,30 @@ def predict(options: argparse.Namespace) -> None:
     there, so give their file.
     """
     path = None if options.out is None else path_to_write(options)
-    model = _saved(options.model)
+    model = _load_model(options.model)
     if model.about.domain is None:
         raise InputError(f"{options.model}: saved without a domain, so it reads no files")
     if options.proba and model.about.probability is None:
         raise InputError(f"{options.model}: {model.about.reason}")
     if path is None:
-        _write(sys.stdout, model, options)
+        _write_predictions(sys.stdout, model, options)
         return
 
     def write(part: Path) -> None:
         with open(part, "w", encoding="utf-8", newline="") as file:
-            _write(file, model, options)
+            _write_predictions(file, model, options)
 
     remove_leftover(path)  # it holds predictions, which are private
     with show_progress(f"predicting {options.file}", options.progress):
-        write_whole(path, write, mode=0o600)
+        write_atomically(path, write, mode=0o600)
     print(f"wrote {path}")
 
 
 @command(
-    MODEL,
-    option("file ROWS", ROWS),
+    MODEL_ARGUMENT,
+    option("file ROWS", ROWS_HELP),
     option("--domain FILE", "its label says what the label's column holds", required=True),
-    *FORM,
+    *FORM_OPTIONS,
 )
 def evaluate(options: argparse.Namespace) -> None:
     """Measure a saved model on rows with labels: accuracy, AUROC, log loss and calibration.
@@ -232,109 +230,146 @@ def evaluate(options: argparse.Namespace) -> None:
     the mean squared error, the mean absolute error and R^2; of a count the Poisson deviance, too,
     and of a quantile the pinball loss and the coverage. Rows without a label do not count.
     """
-    from dpbt.models import measures
-
-    model, (stated, label) = _saved(options.model), declared(options.domain, options)
-    domain, about = model.about.domain, model.about
-    alike = about.classes == label.classes and same_labels(about.target, label.target)
-    if domain is None or not alike:
+    model, (domain, label) = _load_model(options.model), domain_and_label(options.domain, options)
+    model_domain, about = model.about.domain, model.about
+    have_one_label = about.classes == label.classes
+    have_one_label = have_one_label and have_same_labels(about.target, label.target)
+    if model_domain is None or not have_one_label:
         raise InputError(f"{options.model}: of another label than that of {options.domain}")
-    with of_input():
-        check_same(stated, domain, options.domain, options.model)
-    with show_progress(f"predicting {options.file}"), of_input(options.file):
-        names = (*domain, label.column)
-        columns = files.read_columns(
-            options.file, names, form_of(options, (*domain, *label.columns))
-        )
+    with as_input_error():
+        check_same_domain(domain, model_domain, options.domain, options.model)
+    with show_progress(f"predicting {options.file}"), as_input_error(options.file):
+        form = text_form_from_options(options, (*model_domain, *label.columns))
+        columns = files.read_columns(options.file, (*model_domain, label.column), form)
         rows = model.encode(columns)
-        target, there, _ = label.read(columns[label.column], None, len(rows))
-    rows, target = rows[there], target[there]
+        target, present, _ = label.read_labels(columns[label.column], None, len(rows))
+    rows, target = rows[present], target[present]
     if not len(rows):
         raise InputError(f"{options.file}: no row has a label")
 
-    curve, words = [], "" if label.classes is None else label.classes[-1]
-    if isinstance(about.target, Numeric):
-        target = about.target.low + target * (about.target.high - about.target.low)
-        predicted = np.asarray(model.predict(rows))
-        more = measures.measure_objective(target, predicted, about.target.response)
-        found = {**measures.measure_numbers(target, predicted), **more}
-    else:
-        scores, _, shares = model.predict_all(rows)
-        if about.target is not None:
-            found = measures.measure_classes(target.astype(int), scores.argmax(axis=1), shares)
-        else:
-            positive = None if shares is None else shares[:, 1]
-            found = measures.measure_two_classes(target, scores, positive)
-            curve = [] if positive is None else measures.calibration_bins(target, positive)
-        alone = {"accuracy of the most frequent class": measures.share_of_most_frequent(target)}
-        found = {**found, **alone}
+    evaluation = _evaluate(model, rows, target)
     print(f"{len(rows)} rows; these numbers are a release of them, unless they are public")
-    for name, value in found.items():
+    for name, value in evaluation.values.items():
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")
-    for count, stated, share in curve:
-        print(f"  probability {stated:.3f}: {share:.3f} of {count} rows are {words}")
+    positive = "" if label.classes is None else label.classes[-1]
+    for count, probability, share in evaluation.calibration:
+        print(f"  probability {probability:.3f}: {share:.3f} of {count} rows are {positive}")
 
 
-def _write(file: TextIO, model: Model, options: argparse.Namespace) -> None:
+class _Evaluation(NamedTuple):
+    """The measures of a model on rows, and its calibration if it has two classes."""
+
+    values: measures.Measures
+    calibration: list[measures.CalibrationBin]
+
+
+def _evaluate(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evaluation:
+    """Measure the predictions for encoded rows.
+
+    Args:
+        model: the model.
+        rows: u8[N, F] or f32[N, F].
+        target: the classes or the positions in the range, as a table has them.
+    """
+    about = model.about
+    if isinstance(about.target, Numeric):
+        numbers = about.target.low + target * (about.target.high - about.target.low)
+        predicted = np.asarray(model.predict(rows))
+        of_objective = measures.measure_objective(numbers, predicted, about.target.response)
+        return _Evaluation({**measures.measure_numbers(numbers, predicted), **of_objective}, [])
+
+    scores, _, probabilities = model.predict_all(rows)
+    calibration = []
+    if about.target is not None:
+        predicted = scores.argmax(axis=1)
+        measured = measures.measure_classes(target.astype(int), predicted, probabilities)
+    else:
+        positive = None if probabilities is None else probabilities[:, 1]
+        measured = measures.measure_two_classes(target, scores, positive)
+        if positive is not None:
+            calibration = measures.calibration_bins(target, positive)
+    most_frequent = measures.share_of_most_frequent(target)
+    return _Evaluation(
+        {**measured, "accuracy of the most frequent class": most_frequent}, calibration
+    )
+
+
+def _write_predictions(file: TextIO, model: Model, options: argparse.Namespace) -> None:
     """Write the predictions as CSV, a block at a time."""
     writer = csv.writer(file, lineterminator="\n")
-    for number, (rows, present) in enumerate(_blocks(model, options)):
-        names, columns = zip(*_predictions(model, rows, options.proba), strict=True)
-        if number == 0:  # what is no table is refused before a line is written
-            writer.writerow(names)
-        lines = zip(present.tolist(), *columns, strict=True)
-        writer.writerows(line if there else [""] * len(names) for there, *line in lines)
+    for number, block in enumerate(_iter_encoded_blocks(model, options)):
+        columns = _prediction_columns(model, block.rows, per_class=options.proba)
+        if number == 0:  # the first block is read before a line is written: it may be refused
+            writer.writerow(columns)
+        lines = zip(block.present.tolist(), *columns.values(), strict=True)
+        writer.writerows(line if is_present else [""] * len(columns) for is_present, *line in lines)
 
 
-def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The rows of a file or of a folder of blocks: (encoded rows, bool[n] which are present).
+class _EncodedBlock(NamedTuple):
+    """Some encoded rows, and bool[n]: which of them are present."""
 
-    The last block is of no rows.
+    rows: np.ndarray
+    present: np.ndarray
+
+
+def _iter_encoded_blocks(model: Model, options: argparse.Namespace) -> Iterator[_EncodedBlock]:
+    """The encoded rows of a file or of a folder of blocks. The last block has no rows.
 
     Raises:
-        InputError: for what is neither, for one that is damaged, for a folder of another domain,
-            and for one where the model reads no cells.
+        InputError: for a path that is neither, for one that is damaged, for a folder of another
+            domain, and for a folder where the model reads exact numbers.
         OSError: if it cannot be read.
     """
     domain = model.about.domain or {}
-    with of_input(options.file), name_in_errors(Path(options.file)):
+    with as_input_error(options.file), name_path_in_errors(Path(options.file)):
         if Path(options.file).is_dir():
             table = folders.open_folder(options.file)
-            with of_input():
-                check_same(table.domain, domain, options.file, options.model)
+            with as_input_error():
+                check_same_domain(table.domain, domain, options.file, options.model)
             if model.dtype != "uint8":
                 words = "reads exact numbers, and blocks have bins of them"
                 raise InputError(f"{options.model}: {words}")
-            yield from ((block.bins.T, block.present) for block in table.pieces(BLOCK_ROWS))
+            for block in table.iter_rows(BLOCK_ROWS):
+                yield _EncodedBlock(block.bins.T, block.present)
         else:
-            form = form_of(options, domain)
+            form = text_form_from_options(options, domain)
             faults: Counter[str] = Counter()
-            source = options.file, tuple(domain), BLOCK_ROWS, form, faults
-            for columns in files.blocks_of_file(*source):
+            for columns in files.iter_column_blocks(
+                options.file, tuple(domain), BLOCK_ROWS, form, faults
+            ):
                 rows = model.encode(columns)
-                yield rows, np.ones(len(rows), bool)
+                yield _EncodedBlock(rows, np.ones(len(rows), bool))
             for fault, count in faults.items() if is_terminal(sys.stderr) else ():
                 print(
                     f"\r\033[Kwarning: {count} lines have {fault}, and no values", file=sys.stderr
                 )
-        yield np.zeros((0, model.features), model.dtype), np.ones(0, bool)
+        yield _EncodedBlock(np.zeros((0, model.features), model.dtype), np.ones(0, bool))
 
 
-def _predictions(model: Model, rows: np.ndarray, proba: bool) -> list[tuple[str, list]]:
-    """(name, cells) of each column."""
+def _prediction_columns(model: Model, rows: np.ndarray, *, per_class: bool) -> dict[str, list]:
+    """The columns of predictions by their names, with a cell for each row.
 
-    def words(numbers: Any) -> list[str]:
-        return [f"{number:.6g}" for number in np.asarray(numbers).tolist()]
-
-    about, (scores, found, shares) = model.about, model.predict_all(rows)
-    answers = found.tolist()
+    Args:
+        model: the model.
+        rows: encoded rows.
+        per_class: a column for the probability of each class, in place of one.
+    """
+    about, (scores, answers, probabilities) = model.about, model.predict_all(rows)
     if isinstance(about.target, Numeric):
-        return [("number", words(answers))]
-    if shares is None:
-        return [("class", answers), ("score", words(scores))]
-    if proba:
-        classes = about.classes or range(shares.shape[1])
-        named = zip(classes, shares.T, strict=True)
-        return [("class", answers), *((f"probability of {c}", words(of)) for c, of in named)]
-    of_predicted = shares[:, 1] if about.target is None else shares.max(axis=1)
-    return [("class", answers), ("probability", words(of_predicted))]
+        return {"number": _format_numbers(answers)}
+    columns = {"class": answers.tolist()}
+    if probabilities is None:
+        return {**columns, "score": _format_numbers(scores)}
+    if per_class:
+        classes = about.classes or range(probabilities.shape[1])
+        for word, of_class in zip(classes, probabilities.T, strict=True):
+            columns[f"probability of {word}"] = _format_numbers(of_class)
+        return columns
+    of_two = about.target is None
+    shown = probabilities[:, 1] if of_two else probabilities.max(axis=1)
+    return {**columns, "probability": _format_numbers(shown)}
+
+
+def _format_numbers(numbers: np.ndarray) -> list[str]:
+    """The numbers as text of six digits."""
+    return [f"{number:.6g}" for number in np.asarray(numbers).tolist()]

@@ -1,4 +1,4 @@
-"""Commands that read private rows: check how a domain reads them, convert them, and learn."""
+"""Commands that read private rows: check how a domain reads them, convert them, and fit a model."""
 
 import argparse
 import contextlib
@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpbt
-from dpbt.common.watching import show_progress
+from dpbt.common.progress import show_progress
 from dpbt.data import files
-from dpbt.data.convert import raw_rows
-from dpbt.data.domains import Domain, Label, check_same
+from dpbt.data.convert import raw_rows_of_columns
+from dpbt.data.domains import Domain, Label, check_same_domain
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli import shared
 from dpbt.owners.cli.shared import (
-    DOMAIN,
-    PROGRESS,
-    ROWS,
+    DOMAIN_HELP,
+    PROGRESS_OPTION,
+    ROWS_HELP,
     InputError,
+    as_input_error,
     command,
-    of_input,
     option,
-    out,
+    output_options,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     from dpbt.types import Recipe, Table
 
 
-@command(option("file ROWS", ROWS), option("--domain FILE", DOMAIN, required=True), *shared.FORM)
+@command(
+    option("file ROWS", ROWS_HELP),
+    option("--domain FILE", DOMAIN_HELP, required=True),
+    *shared.FORM_OPTIONS,
+)
 def check(options: argparse.Namespace) -> None:
     """Show the owner of rows how a domain reads them, before a budget is spent on them.
 
@@ -47,25 +51,27 @@ def check(options: argparse.Namespace) -> None:
             "check prints exact counts of private rows, so it does so on a terminal alone"
         )
     try:
-        domain, label = shared.declared(options.domain, options)
-        form = shared.form_of(options, (*domain, *label.columns))
-        print(shared.report(options.file, domain, label, form))
+        domain, label = shared.domain_and_label(options.domain, options)
+        form = shared.text_form_from_options(options, (*domain, *label.columns))
+        print(shared.owner_report_of_file(options.file, domain, label, form))
     except InputError:
         with contextlib.suppress(ValueError, OSError):  # there may be no line
-            names = [] if options.file.endswith(".parquet") else [*shared.names_in(options)]
+            names = (
+                [] if options.file.endswith(".parquet") else [*shared.iter_column_names(options)]
+            )
             print(f"private if there is no header: the names in the first line\n  {names}")
         raise
 
 
 @command(
-    option("domain DOMAIN", DOMAIN),
-    option("file ROWS", ROWS),
+    option("domain DOMAIN", DOMAIN_HELP),
+    option("file ROWS", ROWS_HELP),
     option("folder FOLDER", "the folder of the blocks; it must not exist"),
     option("--capacity N", "a public bound on the number of rows; without it that is public"),
     option("--rows-per-block K", "how many rows a block has (%(default)s)", default=2**20),
-    shared.YES,
-    PROGRESS,
-    *shared.FORM,
+    shared.YES_OPTION,
+    PROGRESS_OPTION,
+    *shared.FORM_OPTIONS,
 )
 def convert(options: argparse.Namespace) -> None:
     """Write a file of rows to a folder of blocks, for tables that are larger than memory.
@@ -73,26 +79,35 @@ def convert(options: argparse.Namespace) -> None:
     Each row is read by itself, and no cell is an error, as in `fit`. The folder is as private as
     the rows, and only its owner may read it. `fit` then takes the folder in place of the file.
     """
-    domain, label = shared.declared(options.domain, options)
-    form = shared.form_of(options, (*domain, *label.columns))
-    shared.ask(options.file, domain, label, options.yes, "Convert", form)
-    with of_input(), show_progress(f"reading {options.file}", options.progress):
-        chosen = {"capacity": options.capacity, "rows_per_block": options.rows_per_block}
-        dpbt.convert.convert_file(options.file, domain, label, options.folder, form, **chosen)
+    domain, label = shared.domain_and_label(options.domain, options)
+    form = shared.text_form_from_options(options, (*domain, *label.columns))
+    shared.confirm_doubtful_rows(
+        options.file, domain, label, skip=options.yes, action="Convert", form=form
+    )
+    with as_input_error(), show_progress(f"reading {options.file}", options.progress):
+        dpbt.convert.convert_file(
+            options.file,
+            domain,
+            label,
+            options.folder,
+            form,
+            capacity=options.capacity,
+            rows_per_block=options.rows_per_block,
+        )
     print(f"wrote {options.folder}: private, as the rows are")
 
 
 @command(
-    option("file ROWS", f"{ROWS}, or a folder that `convert` wrote"),
-    *shared.RECIPE,
+    option("file ROWS", f"{ROWS_HELP}, or a folder that `convert` wrote"),
+    *shared.RECIPE_OPTIONS,
     option("--seed SEED", "for research alone: whoever knows it can subtract the noise"),
     option("--filter FILE", "pay from this file of `filter new`, which has the same --rows"),
-    shared.YES,
-    PROGRESS,
-    *shared.FORM,
+    shared.YES_OPTION,
+    PROGRESS_OPTION,
+    *shared.FORM_OPTIONS,
     option("--checkpoint FILE", "of a folder of blocks: goes on from it after a stop"),
     option("--memory-mb N", "of a folder of blocks: what the process may take (4096)"),
-    *out("the file of the model", required=True),
+    *output_options("the file of the model", required=True),
 )
 def fit(options: argparse.Namespace) -> None:
     """Learn a private model of a file of rows, and write it to one file.
@@ -113,35 +128,37 @@ def fit(options: argparse.Namespace) -> None:
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
     path = shared.path_to_write(options)
-    domain, label = shared.declared(options.domain, options)
-    with of_input():
+    domain, label = shared.domain_and_label(options.domain, options)
+    with as_input_error():
         budget = None if options.filter is None else dpbt.Filter.open(options.filter)
     with show_progress("setting the noise", options.progress):
-        recipe = shared.recipe_of(options, domain, label)
+        recipe = shared.recipe_from_options(options, domain, label)
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
     if budget is not None and not goes_on:
-        with of_input():  # before a row is read, so that a refusal tells nothing of the rows
+        with as_input_error():  # before a row is read, so that a refusal tells nothing of the rows
             budget.check(recipe)
 
     with contextlib.ExitStack() as stack:
-        kept = None
+        checkpoint = None
         if in_blocks:
             table = _table_of_folder(options, domain, label)
         else:
-            form = shared.form_of(options, (*domain, *label.columns))
-            shared.ask(options.file, domain, label, options.yes, "Learn and pay", form)
+            form = shared.text_form_from_options(options, (*domain, *label.columns))
+            shared.confirm_doubtful_rows(
+                options.file, domain, label, skip=options.yes, action="Learn and pay", form=form
+            )
             table = _table_of_file(options, domain, label, form)
         if options.checkpoint is not None:
             from dpbt.training.checkpoint import Checkpoint
 
-            with of_input():
-                kept = stack.enter_context(Checkpoint(Path(options.checkpoint)))
-        with of_input() if in_blocks else contextlib.nullcontext():  # a block may be damaged
-            model = _learned(options, table, recipe, budget, kept)
+            with as_input_error():
+                checkpoint = stack.enter_context(Checkpoint(Path(options.checkpoint)))
+        with as_input_error() if in_blocks else contextlib.nullcontext():  # a block may be damaged
+            model = _learn_and_pay(options, table, recipe, budget=budget, checkpoint=checkpoint)
         save = functools.partial(dpbt.save, model, domain=domain, classes=label.classes)
-        path = shared.keep(path, save)
-        if kept is not None:
-            kept.finish()
+        path = shared.save_or_rescue(path, save)
+        if checkpoint is not None:
+            checkpoint.finish()
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
     if budget is not None:
@@ -153,14 +170,14 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
     """The table of a folder of blocks.
 
     Raises:
-        InputError: for a folder that is none, or of another domain or label, or with room for more
+        InputError: for a folder that holds no table, or one of another domain or label, or of more
             rows than --rows.
         OSError: if it cannot be read.
     """
     path = options.file
-    with of_input():
+    with as_input_error():
         table = dpbt.blocks.open_folder(path)
-        check_same(table.domain, domain, path, options.domain)
+        check_same_domain(table.domain, domain, path, options.domain)
     if table.manifest.label.options != label.options:
         words = "converted with another label, or bound on weights or on rows of a user"
         raise InputError(f"{path}: {words}")
@@ -173,23 +190,23 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
 
 
 def _table_of_file(
-    options: argparse.Namespace, domain: Domain, label: Label, form: files.Form
+    options: argparse.Namespace, domain: Domain, label: Label, form: files.TextForm
 ) -> "Table":
-    """The rows of a file in memory.
+    """The table of a file, in memory.
 
     Raises:
         InputError: for a file that is no table or lacks a column, and for more rows than --rows.
         OSError: if it cannot be read.
     """
-    with show_progress(f"reading {options.file}", options.progress), of_input(options.file):
+    with show_progress(f"reading {options.file}", options.progress), as_input_error(options.file):
         columns = files.read_columns(options.file, (*domain, *label.columns), form)
-        rows = raw_rows(label, columns)
+        rows = raw_rows_of_columns(label, columns)
     if rows.users is None and len(rows.labels) > options.rows:
         raise InputError(
             f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
             "number; lines that are blank or cannot be read count"
         )
-    with show_progress("making the table", options.progress), of_input():
+    with show_progress("making the table", options.progress), as_input_error():
         return dpbt.table(
             domain,
             **rows._asdict(),
@@ -198,43 +215,54 @@ def _table_of_file(
         )
 
 
-def _learned(
+def _learn_and_pay(
     options: argparse.Namespace,
     table: "Table | BlockTable",
     recipe: "Recipe",
+    *,
     budget: "Filter | None",
-    kept: "Checkpoint | None",
+    checkpoint: "Checkpoint | None",
 ) -> "Model":
-    """What is learned of a table, which may be in blocks; a filter pays before anything is drawn.
+    """The model of a table. A filter pays before anything is drawn.
+
+    Args:
+        options: the parsed options.
+        table: the table, in memory or in blocks.
+        recipe: the recipe.
+        budget: the filter that pays; None without one.
+        checkpoint: where a fit of a table in blocks goes on from; None without one.
 
     Raises:
-        InputError: for what a fit refuses, and what the filter does not pay.
+        InputError: for a fit that is refused, and for one that the filter cannot pay.
     """
     import jax
 
     from dpbt.data.blocks import BlockTable
     from dpbt.training import fit
 
-    if kept is not None and options.seed is None:
-        key, public_key = kept.own_keys()
+    if checkpoint is not None and options.seed is None:
+        key, public_key = checkpoint.own_keys()
     else:
         key, public_key = dpbt.keys.noise_and_public_keys(options.seed)
-    rows, more = [table], {}
+    parts, block_options = [table], {}
     if isinstance(table, BlockTable):
-        rows = (block._replace(bins=block.bins.T) for block in table.pieces(BLOCK_ROWS))
-        more = {"memory": (options.memory_mb or 4096) * 2**20, "checkpoint": kept}
-    noise = dpbt.keys.noise_key(key, rows)
+        parts = (block._replace(bins=block.bins.T) for block in table.iter_rows(BLOCK_ROWS))
+        memory = (options.memory_mb or 4096) * 2**20
+        block_options = {"memory": memory, "checkpoint": checkpoint}
+    noise_key = dpbt.keys.derive_noise_key(key, parts)
 
     words = "learning; this may compile first"
-    with show_progress(words, options.progress) as report, contextlib.ExitStack() as refused:
-        refused.enter_context(of_input())
+    with show_progress(words, options.progress) as report, contextlib.ExitStack() as refusals:
+        refusals.enter_context(as_input_error())
 
         def pay(run: str | None) -> None:
             if budget is not None:
                 budget.payment_callback(recipe.on(table), key)(run)
-            refused.pop_all()  # what can be refused has been, and any other error is a bug
+            refusals.pop_all()  # the fit is accepted, so any later error is a bug
 
-        model = fit.fit_unwarned(noise, table, recipe, public_key, pay=pay, progress=report, **more)
-        dpbt.keys.warn_of_research(noise)
+        model = fit.fit_unwarned(
+            noise_key, table, recipe, public_key, pay=pay, progress=report, **block_options
+        )
+        dpbt.keys.warn_of_research_key(noise_key)
         jax.block_until_ready(model)
     return model

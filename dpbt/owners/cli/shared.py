@@ -1,11 +1,11 @@
-"""What all command lines share: errors, a parser, types of arguments, what is read and written.
+"""The shared parts of all command lines: errors, a parser, options, and files read and written.
 
-A command is a function of the parsed options, which `command` says. It is also a module with a
-docstring, `arguments(parser)` and `run(options)`. The docstring's first line is its summary. One
-with `PROGRAMS` has sub-commands: the names of modules in a package, or commands by name.
+A command is a function of the parsed options with the decorator `command`, or a module with a
+docstring, `arguments(parser)` and `run(options)`. The docstring's first line is its summary. A
+module with `PROGRAMS` has sub-commands: the names of modules in a package, or commands by name.
 
-An option, a file or a domain that a person got wrong is one line and exit status 2. Any other error
-is a bug and keeps its traceback.
+A wrong option, file or domain ends in one line and exit status 2. Any other error is a bug and
+keeps its traceback.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import dpbt
-from dpbt.common.watching import is_terminal
+from dpbt.common.progress import is_terminal
 from dpbt.data import domains, files, kinds
 from dpbt.data.domains import Domain, Label
 from dpbt.models.scoring import BLOCK_ROWS
@@ -45,14 +45,14 @@ class InputError(ValueError):
 
 
 @contextlib.contextmanager
-def of_input(path: str | Path | None = None) -> Iterator[None]:
-    """Make a ValueError within the block an `InputError`.
+def as_input_error(path: str | Path | None = None) -> Iterator[None]:
+    """Convert a ValueError of the block to an `InputError`.
 
-    The block should do nothing but read or check what a person gave. An ImportError that says what
-    to install becomes one, too.
+    The block should do nothing but read or check the input of a person. An ImportError that says
+    what to install is converted, too.
 
     Args:
-        path: a file or folder. If given, only errors that begin with its name are converted.
+        path: a file or folder: only errors that begin with its name are converted. None for all.
 
     Raises:
         InputError: with the words of the error.
@@ -60,35 +60,35 @@ def of_input(path: str | Path | None = None) -> Iterator[None]:
     try:
         yield
     except (ValueError, ImportError) as error:
-        other = path is not None and not str(error).startswith(str(path))
-        if other or isinstance(error, ModuleNotFoundError):
+        is_unrelated = path is not None and not str(error).startswith(str(path))
+        if is_unrelated or isinstance(error, ModuleNotFoundError):
             raise
         raise InputError(str(error)) from error
 
 
-def status_of(parser: "Parser", given: list[str] | None = None) -> int:
-    """Run a command line; errors of input and Ctrl-C become one line on standard error.
+def run_command_line(parser: "Parser", words: list[str] | None = None) -> int:
+    """Run a command line. Errors of input and Ctrl-C become one line on standard error.
 
     Args:
-        parser: of the options, which hold the `program` to run.
-        given: the words of the command line; None for those of this process. Without any, a parser
-            of commands shows its help.
+        parser: parses the options, one of which is the `program` to run.
+        words: the words of the command line; None for those of this process. If there are none, a
+            parser of commands shows its help.
 
     Returns:
         The program's own exit status, `BAD_INPUT`, `INTERRUPTED` or `NO_READER`.
     """
 
-    def show(message: Warning | str, *_: object, **__: object) -> None:
+    def print_warning(message: Warning | str, *_: object, **__: object) -> None:
         print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
-            warnings.showwarning = show  # without the place in the code
-            if given == [] and parser._commands:
+            warnings.showwarning = print_warning  # without the place in the code
+            if words == [] and parser._commands:
                 parser.print_help()
                 return 0
-            options = parser.parse_args(given)
+            options = parser.parse_args(words)
             status = options.program(options) or 0
         sys.stdout.flush()
         return status
@@ -96,10 +96,10 @@ def status_of(parser: "Parser", given: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NO_READER
     except (InputError, OSError) as error:
-        words = str(error)
+        reason = str(error)
         if isinstance(error, OSError) and error.filename is not None and error.strerror:
-            words = f"{error.filename}: {error.strerror}"
-        print(f"error: {' '.join(words.split(chr(10)))}", file=sys.stderr)
+            reason = f"{error.filename}: {error.strerror}"
+        print(f"error: {' '.join(reason.split(chr(10)))}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from what it saved", file=sys.stderr)
@@ -113,40 +113,38 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises an error instead of printing its usage and exiting.
 
     Args:
-        command: what it reads the options of, which is imported when there are some to read.
+        command: the command whose options it parses, or its name. It is imported when it is run.
         **options: of `argparse.ArgumentParser`.
     """
 
     def __init__(self, command: Any = None, **options):
-        lines = functools.partial(
+        formatter = functools.partial(
             argparse.RawDescriptionHelpFormatter, max_help_position=24, width=96
         )
-        super().__init__(formatter_class=lines, allow_abbrev=False, **options)
+        super().__init__(formatter_class=formatter, allow_abbrev=False, **options)
         self._command = command
         self._commands: Mapping[str, Any] = {}
 
-    def parse_known_args(self, *given):  # type: ignore[override]
-        """As `argparse.ArgumentParser` does, after the options were added."""
+    def parse_known_args(self, *arguments):  # type: ignore[override]
+        """As `argparse.ArgumentParser` does, once the options of the command are added."""
         if self._command is not None:
-            command, self._command = _found(self._command), None
+            command, self._command = _import_command(self._command), None
             self.description = inspect.cleandoc(command.__doc__ or "")
             if hasattr(command, "PROGRAMS"):
-                names, below = command.PROGRAMS, command.__name__
-                more = isinstance(names, Mapping)
-                add_commands(self, names if more else {one: f"{below}.{one}" for one in names})
+                add_commands(self, _sub_commands(command))
             else:
-                for name, more in getattr(command, "options", ()):
-                    self.add_argument(name, **more)
+                for name, reading in getattr(command, "options", ()):
+                    self.add_argument(name, **reading)
                 if hasattr(command, "arguments"):
                     command.arguments(self)
                 self.set_defaults(program=command.run)
-        return super().parse_known_args(*given)
+        return super().parse_known_args(*arguments)
 
     def format_help(self) -> str:
         """The help, with a line for each sub-command."""
         lines = [
             f"  {name:{max(map(len, self._commands))}}  "
-            + inspect.cleandoc(_found(command).__doc__ or "").splitlines()[0]
+            + inspect.cleandoc(_import_command(command).__doc__ or "").splitlines()[0]
             for name, command in self._commands.items()
         ]
         return super().format_help() + "\n".join(["\ncommands:", *lines, ""] if lines else [])
@@ -155,134 +153,154 @@ class Parser(argparse.ArgumentParser):
         """Refuse the command line.
 
         Raises:
-            InputError: always; it names the option, what was given, and where help is.
+            InputError: always; it names the option, its value, and where help is.
         """
         words = message.removeprefix("argument ").replace(": ", " ", 1)
         raise InputError(f"{words} (see {self.prog} --help)")
 
 
 def add_commands(parser: Parser, commands: Mapping[str, Any]) -> None:
-    """Add sub-commands; the parsed options hold the `run` of one as `program`.
+    """Add sub-commands. The parsed options hold the function of the chosen one as `program`.
 
     Args:
         parser: the parser of the command.
         commands: each sub-command by name: a function or a module, or the full name of one.
     """
     parser._commands = commands
-    added = parser.add_subparsers(metavar="COMMAND", required=True)
+    parsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, command in commands.items():
-        added.add_parser(name, command=command)
+        parsers.add_parser(name, command=command)
 
 
-def _found(command: Any) -> Any:
+def _import_command(command: Any) -> Any:
     """A command, which is imported if it is a name: MODULE or MODULE:FUNCTION."""
     if not isinstance(command, str):
         return command
-    module, _, name = command.partition(":")
-    found = importlib.import_module(module)
-    return getattr(found, name) if name else found
+    module_name, _, function_name = command.partition(":")
+    module = importlib.import_module(module_name)
+    return getattr(module, function_name) if function_name else module
 
 
-def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """The type of an argument that is a whole number in least..most, or at least `least`."""
+def _sub_commands(command: Any) -> Mapping[str, Any]:
+    """The sub-commands of a command by name, each a command or the name of one."""
+    if isinstance(command.PROGRAMS, Mapping):
+        return command.PROGRAMS
+    return {name: f"{command.__name__}.{name}" for name in command.PROGRAMS}
 
-    def read(text: str) -> int:
+
+def whole_number_type(smallest: int, largest: int | None = None) -> Callable[[str], int]:
+    """The type of an argument that is a whole number in smallest..largest; None for no largest."""
+
+    def parse(text: str) -> int:
         if not re.fullmatch("[+-]?[0-9]+", text):  # int() reads "1_000", blanks and other digits
             raise ValueError
         number = int(text)
-        if number < least or (most is not None and number > most):
-            bounds = f"at least {least}" if most is None else f"in {least}..{most}"
+        if number < smallest or (largest is not None and number > largest):
+            bounds = f"at least {smallest}" if largest is None else f"in {smallest}..{largest}"
             raise argparse.ArgumentTypeError(f"must be {bounds}, got {number}")
         return number
 
-    read.__name__ = "whole number"
-    return read
+    parse.__name__ = "whole number"
+    return parse
 
 
-def number(words: str, good: Callable[[float], bool]) -> Callable[[str], float]:
-    """The type of an argument that is a number of which something holds. It is never NaN."""
+def number_type(words: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
+    """The type of an argument that is a number within bounds. It is never NaN.
 
-    def read(text: str) -> float:
-        if "_" in text or not text.isascii() or math.isnan(found := float(text)):
+    Args:
+        words: the bounds in words.
+        is_valid: whether a number is within them.
+    """
+
+    def parse(text: str) -> float:
+        if "_" in text or not text.isascii() or math.isnan(number := float(text)):
             raise ValueError
-        if not good(found):
+        if not is_valid(number):
             raise argparse.ArgumentTypeError(f"must be {words}, got {text}")
-        return found
+        return number
 
-    read.__name__ = "number"
-    return read
+    parse.__name__ = "number"
+    return parse
 
 
-finite = number("greater than 0 and finite", lambda number: 0 < number < math.inf)
+positive_number = number_type("greater than 0 and finite", lambda number: 0 < number < math.inf)
 """The type of an argument that is a finite number above 0."""
 
-share = number("at least 0 and less than 1", lambda number: 0 <= number < 1)
+share_below_one = number_type("at least 0 and less than 1", lambda number: 0 <= number < 1)
 """The type of an argument that is a number in [0, 1)."""
 
 
-def direction(text: str) -> tuple[str, int]:
-    """The type of an argument NAME=+1 or NAME=-1."""
+def column_and_direction(text: str) -> tuple[str, int]:
+    """The name and the direction of an argument NAME=+1 or NAME=-1."""
     name, _, number = text.rpartition("=")
     if not name or number not in ("1", "+1", "-1"):
         raise argparse.ArgumentTypeError(f"must be NAME=+1 or NAME=-1, got {text!r}")
     return name, int(number)
 
 
-RECIPES = (*BOOSTED, *FORESTS)
+RECIPE_NAMES = (*BOOSTED, *FORESTS)
+"""The recipes that commands know by name."""
 
-_VALUES: dict[str, dict[str, Any]] = {
-    "N": {"type": whole(1)},
-    "K": {"type": whole(1)},
-    "SEED": {"type": whole(0, 2**31 - 1)},
-    "EPSILON": {"type": finite, "required": True},
-    "DELTA": {"type": share, "default": 0.0},
-    "RECIPE": {"choices": RECIPES, "default": RECIPES[0]},
+_READING_BY_METAVAR: dict[str, dict[str, Any]] = {
+    "N": {"type": whole_number_type(1)},
+    "K": {"type": whole_number_type(1)},
+    "SEED": {"type": whole_number_type(0, 2**31 - 1)},
+    "EPSILON": {"type": positive_number, "required": True},
+    "DELTA": {"type": share_below_one, "default": 0.0},
+    "RECIPE": {"choices": RECIPE_NAMES, "default": RECIPE_NAMES[0]},
     "RELATION": {"choices": ("add_remove", "replace_one"), "default": "add_remove"},
-    "Q": {"type": share},
-    "SHARE": {"type": share},
+    "Q": {"type": share_below_one},
+    "SHARE": {"type": share_below_one},
     "OBJECTIVE": {"choices": ("squared", "poisson", "quantile")},
-    "NAME=+1": {"type": direction, "action": "append"},
+    "NAME=+1": {"type": column_and_direction, "action": "append"},
 }
-"""How values are read, by what the help calls them; all others are texts."""
+"""How `argparse` reads the values of options, by their name in the help; all others are text."""
 
 Option = tuple[str, dict[str, Any]]
 """The name of an option, and how `argparse` reads it."""
 
 
-def option(name: str, words: str, **more: Any) -> Option:
-    """An option of a command, or an argument.
+def option(name: str, words: str, **reading: Any) -> Option:
+    """An option or an argument of a command.
 
     Args:
-        name: "--name VALUE", or "--name" for what is given or not, or "name VALUE" for an argument.
+        name: "--name VALUE" for an option, "--name" for a flag, or "name VALUE" for an argument.
         words: its help.
-        **more: of `add_argument`.
+        **reading: further arguments of `add_argument`.
     """
     name, _, value = name.partition(" ")
-    read = {"metavar": value, **_VALUES.get(value, {})} if value else {"action": "store_true"}
-    return name, {"help": words, **read, **more}
+    by_value: dict[str, Any] = {"action": "store_true"}
+    if value:
+        by_value = {"metavar": value, **_READING_BY_METAVAR.get(value, {})}
+    return name, {"help": words, **by_value, **reading}
 
 
 def command(*options: Option) -> Callable[[Callable], Any]:
-    """Make a function of the parsed options a command, whose help is its docstring."""
+    """A decorator that makes a function of the parsed options a command.
 
-    def declared(run: Any) -> Any:
-        run.options, run.run = options, run
-        return run
+    Its docstring is the help.
+    """
 
-    return declared
+    def add_attributes(function: Any) -> Any:
+        function.options, function.run = options, function
+        return function
+
+    return add_attributes
 
 
-ROWS = "a CSV file, which may be packed (.gz, .zip), or a Parquet file"
-DOMAIN = "the public domain and the label, as JSON; `domain template` writes one"
-BOUND = "a public bound on the number of rows; under replace_one their public number"
-MODEL = option("model MODEL", "a file that `fit` wrote")
-PROGRESS = option(
+ROWS_HELP = "a CSV file, which may be packed (.gz, .zip), or a Parquet file"
+DOMAIN_HELP = "the public domain and the label, as JSON; `domain template` writes one"
+BOUND_HELP = "a public bound on the number of rows; under replace_one their public number"
+MODEL_ARGUMENT = option("model MODEL", "a file that `fit` wrote")
+PROGRESS_OPTION = option(
     "--progress",
     "say what is done also in a log: stages and rounds, no rows and no time",
     default=None,
 )
-YES = option("--yes", "do not show on a terminal what is doubtful in the rows, and do not ask")
-FORM = (
+YES_OPTION = option(
+    "--yes", "do not show on a terminal what is doubtful in the rows, and do not ask"
+)
+FORM_OPTIONS = (
     option("--delimiter CHAR", "between cells; by default that of the header"),
     option(
         "--no-header NAMES",
@@ -293,9 +311,9 @@ FORM = (
     ),
     option("--row-names", "each line begins with a name of its row, which the header lacks"),
 )
-"""How a file of text is laid out."""
+"""The options on the layout of a text file."""
 
-PEOPLE = (
+NEIGHBOUR_OPTIONS = (
     option("--relation RELATION", "what neighbours differ by: %(choices)s (%(default)s)"),
     option(
         "--max-rows-per-user K",
@@ -303,40 +321,42 @@ PEOPLE = (
         default=1,
     ),
 )
-"""What neighbours differ in."""
+"""The options on neighbouring tables."""
 
-_TWO: Any = {"nargs": 2, "metavar": "NAME", "action": "append"}
+_TWO_NAMES: Any = {"nargs": 2, "metavar": "NAME", "action": "append"}
 
-RECIPE = (
-    option("--domain FILE", DOMAIN, required=True),
-    option("--rows N", BOUND, required=True),
+RECIPE_OPTIONS = (
+    option("--domain FILE", DOMAIN_HELP, required=True),
+    option("--rows N", BOUND_HELP, required=True),
     option("--epsilon EPSILON", "the total budget, such as 1"),
     option("--delta DELTA", "0 for a pure guarantee (%(default)s)"),
-    *PEOPLE,
+    *NEIGHBOUR_OPTIONS,
     option("--recipe RECIPE", "one of %(choices)s (%(default)s)"),
     option("--objective OBJECTIVE", "of a number: squared, poisson for a count, or quantile"),
     option("--quantile Q", "the level of a quantile, such as .9"),
     option("--rounds N", "the rounds of the recipe, where it takes a number of them"),
     option("--depth N", "the depth of the recipe, where it takes a number of them"),
     option("--monotone NAME=+1", "predictions must not fall (+1) or rise (-1) with it; for each"),
-    option("--pair", "two columns that act together, for `additive`; for each", **_TWO),
+    option("--pair", "two columns that act together, for `additive`; for each", **_TWO_NAMES),
 )
-"""What a recipe is made of."""
+"""The options from which a recipe is made."""
 
 
-# What commands write.
+# Files that commands write.
 
 
-FORCE = option("--force", "replace the file if it exists")
+FORCE_OPTION = option("--force", "replace the file if it exists")
 
 
-def out(words: str, required: bool = False) -> tuple[Option, Option]:
-    """--out and --force, which `path_to_write` reads."""
-    return option("--out FILE", words, required=required), FORCE
+def output_options(words: str, required: bool = False) -> tuple[Option, Option]:
+    """The options --out and --force, which `path_to_write` reads."""
+    return option("--out FILE", words, required=required), FORCE_OPTION
 
 
 def path_to_write(options: argparse.Namespace, name: str = "out") -> Path:
-    """The file of --out or another option, if it may be written. Commands ask before they work.
+    """The path of --out or another option, where a file can be written.
+
+    Commands call it before they start to work.
 
     Raises:
         InputError: if it is a folder, or exists without --force, or its folder cannot be written.
@@ -352,18 +372,18 @@ def path_to_write(options: argparse.Namespace, name: str = "out") -> Path:
     return path
 
 
-def keep(path: Path, save: Callable[[Path], object]) -> Path:
-    """Save what was paid for: at the path or, if the disk does not take it there, elsewhere.
+def save_or_rescue(path: Path, save: Callable[[Path], object]) -> Path:
+    """Save a release that was paid for, in a temporary folder if it cannot be written to the path.
 
     Args:
         path: the file.
-        save: writes the file of the path that it is called with.
+        save: writes the release to the path that it is called with.
 
     Returns:
-        Where it is. Standard error says so if that is a temporary folder.
+        The path of the file. If it is in a temporary folder, standard error says so.
 
     Raises:
-        OSError: naming the path, if the temporary folder does not take it either.
+        OSError: naming the path, if the temporary folder cannot be written either.
     """
     try:
         save(path)
@@ -378,140 +398,156 @@ def keep(path: Path, save: Callable[[Path], object]) -> Path:
         return elsewhere
 
 
-# What commands read.
+# Files that commands read.
 
 
-def declared(path: str, options: argparse.Namespace | None = None) -> tuple[Domain, Label]:
+def domain_and_label(path: str, options: argparse.Namespace | None = None) -> domains.DomainFile:
     """The domain and the label of a JSON file.
 
     Args:
         path: of the file.
-        options: of rows, whose names its patterns may cover.
+        options: of a command that reads rows, whose names the patterns of the file may cover.
 
     Raises:
-        InputError: saying what is wrong with it, or with the header.
+        InputError: stating what is wrong with the file, or with the header of the rows.
         OSError: if a file cannot be read.
     """
-    seen: list[str] = []
+    names_in_file: list[str] = []
 
     def names() -> Iterator[str]:
         assert options is not None
-        seen.extend(names_in(options))
-        yield from seen
+        names_in_file.extend(iter_column_names(options))
+        yield from names_in_file
 
-    with of_input():
-        domain, label = domains.read_domain(path, None if options is None else names())
-        if options is not None and seen and not Path(options.file).is_dir():
+    with as_input_error():
+        declared = domains.read_domain(path, None if options is None else names())
+        if options is not None and names_in_file and not Path(options.file).is_dir():
             # Without a header these names are cells, so no later error may show one.
-            files.check_names(f"{options.file}, line 1", seen, label.columns, files.HEADER)
-        return domain, label
+            files.check_header_has_names(
+                f"{options.file}, line 1",
+                names_in_file,
+                declared.label.columns,
+                files.HEADER_ADVICE,
+            )
+        return declared
 
 
-def names_in(options: argparse.Namespace) -> Iterator[str]:
-    """The public names of the columns of the rows; the file is opened when the first is asked for.
+def iter_column_names(options: argparse.Namespace) -> Iterator[str]:
+    """The public names of the columns of the rows. The file is opened for the first of them.
 
     Raises:
-        InputError: for a file without them, and a pipe, which can be read once.
+        InputError: for a file without names, and for a pipe, which can be read only once.
         OSError: if it cannot be read.
     """
     path = Path(options.file)
-    with of_input():
+    with as_input_error():
         if path.is_dir():
             yield from dpbt.blocks.open_folder(path).manifest.domain
             return
-        form = form_of(options, ())
+        form = text_form_from_options(options, ())
         if form.names == () or (form.names is None and path.exists() and not path.is_file()):
             raise InputError(f"{path}: its names are not known; give --no-header NAMES")
-        yield from files.names_of(path, form)
+        yield from files.column_names(path, form)
 
 
-def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
-    """The recipe of the options `RECIPE`, whose programs are kept (`programs`).
+def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
+    """The recipe of the options `RECIPE_OPTIONS`. Its programs are cached on disk (`programs`).
 
     Args:
-        options: the options.
+        options: the parsed options.
         domain: the public domain.
-        label: what is predicted.
+        label: the declared label.
 
     Raises:
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    programs.keep_for_user()
+    programs.cache_programs_for_user()
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
-    given = {name: getattr(options, name) for name in names}
-    given["domain"] = domain
+    arguments = {name: getattr(options, name) for name in names}
+    arguments["domain"] = domain
     if label.user is not None:
-        if options.max_rows_per_user not in (1, label.user.most):
-            raise InputError(f"--max-rows-per-user: the domain limits them to {label.user.most}")
-        given["max_rows_per_user"] = label.user.most
-    given["monotone"] = None if options.monotone is None else dict(options.monotone)
-    given["pairs"] = options.pair
+        limit = label.user.max_rows
+        if options.max_rows_per_user not in (1, limit):
+            raise InputError(f"--max-rows-per-user: the domain limits them to {limit}")
+        arguments["max_rows_per_user"] = limit
+    arguments["monotone"] = None if options.monotone is None else dict(options.monotone)
+    arguments["pairs"] = options.pair
     objective = options.objective or (options.quantile and "quantile")
-    with of_input():
-        given["target"] = kinds.with_objective(label.target, objective, options.quantile)
-        return dpbt.recipes.make_recipe(options.recipe, given, dpbt.recipes.NAMED)
+    with as_input_error():
+        arguments["target"] = kinds.target_with_objective(label.target, objective, options.quantile)
+        return dpbt.recipes.make_recipe(options.recipe, arguments, dpbt.recipes.NAMED)
 
 
-def form_of(options: argparse.Namespace, names: Iterable[str]) -> files.Form:
-    """What the options `FORM` say of a file, whose columns have these names by default.
+def text_form_from_options(options: argparse.Namespace, names: Iterable[str]) -> files.TextForm:
+    """The layout of a text file that the options `FORM_OPTIONS` state.
+
+    Args:
+        options: the parsed options.
+        names: the names of the columns of a file without a header, if the options state none.
 
     Raises:
-        InputError: for a delimiter that is none.
+        InputError: for a delimiter that is no single character.
     """
     delimiter, header = options.delimiter, options.no_header
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
         raise InputError(f"--delimiter must be one character, such as ; or \\t, got {delimiter!r}")
     if header is None:
-        return files.Form(delimiter, row_names=options.row_names)
+        return files.TextForm(delimiter, row_names=options.row_names)
     stated = tuple(header.split(",")) if header else tuple(names)
-    return files.Form(delimiter, stated, options.row_names)
+    return files.TextForm(delimiter, stated, options.row_names)
 
 
-def report(
-    file: str, domain: Domain, label: Label, form: files.Form = files.CSV
+def owner_report_of_file(
+    file: str, domain: Domain, label: Label, form: files.TextForm = files.CSV_WITH_HEADER
 ) -> file_report.OwnerReport:
-    """The report of the owner on a file of rows.
+    """The report to the owner of a file of rows.
 
     Raises:
-        InputError: for what is none.
+        InputError: for a file that is no table, and for a folder of blocks.
         OSError: if it cannot be read.
     """
     if Path(file).is_dir():
         raise InputError(f"{file}: a folder of blocks; check the rows before converting them")
-    with of_input(file):
+    with as_input_error(file):
         faults: Counter[str] = Counter()
-        blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS, form, faults)
+        blocks = files.iter_column_blocks(file, (*domain, *label.columns), BLOCK_ROWS, form, faults)
         return file_report.report(domain, label, blocks, faults)
 
 
-def ask(
-    file: str, domain: Domain, label: Label, yes: bool, what: str, form: files.Form = files.CSV
+def confirm_doubtful_rows(
+    file: str,
+    domain: Domain,
+    label: Label,
+    *,
+    skip: bool,
+    action: str,
+    form: files.TextForm = files.CSV_WITH_HEADER,
 ) -> None:
-    """On a terminal, show the owner what is doubtful in the rows, and ask whether to go on.
+    """On a terminal, show the owner which columns of the rows are doubtful, and ask to go on.
 
-    With `yes`, without a terminal, or from a pipe no row is read, and nothing depends on any. A
-    folder of blocks was checked before it was converted.
+    If `skip` is set, without a terminal, or for a pipe, no row is read, and nothing depends on any.
+    A folder of blocks was checked before it was converted.
 
     Args:
         file: of the rows, or a folder of blocks.
         domain: the public domain.
-        label: of the rows.
-        yes: go on without a question.
-        what: would be done.
-        form: how the file is laid out.
+        label: the label of the rows.
+        skip: go on without a question.
+        action: what the command is about to do, for the question.
+        form: the layout of the file.
 
     Raises:
-        InputError: if the owner stops, and as `report`.
-        OSError: as `report`.
+        InputError: if the owner stops, and as `owner_report_of_file`.
+        OSError: as `owner_report_of_file`.
     """
-    asked = is_terminal(sys.stdin, sys.stderr) and not yes
-    if not asked or not Path(file).is_file():  # a pipe is read once
+    can_ask = is_terminal(sys.stdin, sys.stderr) and not skip
+    if not can_ask or not Path(file).is_file():  # a pipe can be read only once
         return
-    found = report(file, domain, label, form)
-    if not found.doubtful:
+    report = owner_report_of_file(file, domain, label, form)
+    if not report.doubtful:
         return
-    print(f"{found}\n{what} all the same? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{report}\n{action} all the same? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise InputError("stopped; nothing was written, and nothing was paid")

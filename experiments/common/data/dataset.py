@@ -20,8 +20,8 @@ from dpbt.data.domains import (
     splits,
 )
 from dpbt.data.files import read_columns
-from dpbt.data.splits import splits_of
-from dpbt.owners.cli.shared import InputError, of_input
+from dpbt.data.splits import satisfied_splits
+from dpbt.owners.cli.shared import InputError, as_input_error
 from dpbt.types import Table
 
 
@@ -57,7 +57,7 @@ class Dataset:
     @property
     def splits(self) -> np.ndarray:
         """bool[N, S]: whether a row satisfies a public split."""
-        return np.asarray(splits_of(self.table))
+        return np.asarray(satisfied_splits(self.table))
 
     def where(self, rows: np.ndarray) -> "Dataset":
         """The data set with only some rows; `rows` is bool[N], such as `~dataset.test`, or i[M]."""
@@ -112,7 +112,7 @@ def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
         OSError: if a file cannot be read.
     """
     domain, label = read_declaration(domain_file)
-    with of_input(data):
+    with as_input_error(data):
         columns = read_columns(data, (*domain, label.column))
     negative, positive = label.classes or ("", "")  # `read_declaration` refuses other numbers
     classes = read_truths(columns.pop(label.column), positive, negative)
@@ -129,7 +129,7 @@ def read_declaration(domain_file: str | Path) -> tuple[Domain, Label]:
             a number, weights of rows, and ids of users.
         OSError: if the file cannot be read.
     """
-    with of_input(domain_file):
+    with as_input_error(domain_file):
         domain, label = read_domain(domain_file)
     if label.target is not None or label.weight is not None or label.user is not None:
         raise InputError(

@@ -13,8 +13,8 @@ from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
-from dpbt.common.storage import write_whole
-from dpbt.owners.cli.shared import InputError, of_input
+from dpbt.common.storage import write_atomically
+from dpbt.owners.cli.shared import InputError, as_input_error
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read_rows
 from experiments.common.data.registry import find_file, search_folders
@@ -156,10 +156,10 @@ def _download(url: str, path: Path, accept: Accept) -> Path:
 
 
 def _write_or_remove_folders(path: Path, write: Callable[[Path], object]) -> Path:
-    """Write the file as `write_whole` does; if that fails, remove the folders that it made."""
+    """Write the file as `write_atomically` does; if that fails, remove the folders that it made."""
     new_folders = [folder for folder in path.parents if not folder.exists()]
     try:
-        write_whole(path, write)
+        write_atomically(path, write)
     except BaseException:
         for folder in new_folders:
             with contextlib.suppress(OSError):
@@ -171,7 +171,7 @@ def _write_or_remove_folders(path: Path, write: Callable[[Path], object]) -> Pat
 def _stream_to_file(url: str, part: Path, name: str) -> str:
     """Write what the address holds to `part`, and return its sha256."""
     digest = hashlib.sha256()
-    with of_input():
+    with as_input_error():
         request = Request(url, headers={"User-Agent": "dpbt"})
     try:
         with (

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import recipes
-from dpbt.data.splits import splits_of
-from dpbt.data.tables import take
+from dpbt.data.splits import satisfied_splits
+from dpbt.data.tables import select_rows
 from experiments.common import commands, data, peers, protocols, results
 from experiments.common.training import boosted_scores
 from experiments.papers.asadi_2022 import tables
@@ -103,11 +103,11 @@ class _EvaluatedRows:
         is_row_used = np.ones(len(dataset.label), bool)
         if dataset.test is not None and (name == "cod-rna" or protocol == "folds"):
             is_row_used = ~np.asarray(dataset.test)
-        self.domain, self.bins = dataset.domain, take(dataset.table, is_row_used)
+        self.domain, self.bins = dataset.domain, select_rows(dataset.table, is_row_used)
         self.peer_rows = peers.rows_of_dataset(dataset).where(is_row_used)
         if test is not None and protocol == "folds":
-            features, test = take(features, ~test), None
-        self.features = np.asarray(splits_of(features))
+            features, test = select_rows(features, ~test), None
+        self.features = np.asarray(satisfied_splits(features))
         self.label = np.asarray(features.target)
         if test is None:
             folds = protocols.cross_validation(self.label, options.folds, [options.seed])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from experiments.common import data, smooth_bounds
 from experiments.common.estimates import Estimate
 from experiments.common.results import Line, distinct, where
@@ -102,7 +102,7 @@ def _max_failure_probability(name: str) -> float:
     """
     table, test, _ = load_features(name)
     train = np.ones(len(np.asarray(table.target)), bool) if test is None else ~test
-    features = np.asarray(splits_of(table))[train]
+    features = np.asarray(satisfied_splits(table))[train]
     sign = np.where(np.asarray(table.target)[train], 1.0, -1.0)
     edge = sign @ np.where(features, 1.0, -1.0) / len(sign)
     advantage = np.concatenate([edge, -edge, [sign.mean(), -sign.mean()]]) / 2

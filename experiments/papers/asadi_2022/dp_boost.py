@@ -66,9 +66,13 @@ def recipe(*, epsilon: float, rows: int) -> Recipe:
 @functools.cache
 def learner() -> WeakLearner:
     """The weak learner; see the module."""
-    fractions = {"split": 0.5, "leaf": 0.5}
     return boundary.weak_learner(
-        program, hypothesis, fractions, trees.TREES, "add_remove", tag="dp_boost"
+        name="dp_boost",
+        program=program,
+        hypothesis=hypothesis,
+        kind=trees.TREES,
+        fractions={"split": 0.5, "leaf": 0.5},
+        relation="add_remove",
     )
 
 
@@ -151,7 +155,7 @@ def _gains(sums: list[Array], totals: list[Array], cap: Array) -> mechanisms.Sco
         )
         gains = gains + _gradients(weights, cap) ** 2 / (counts.sum(axis=1) + LAMBDA)
     with variates.double_precision():
-        return mechanisms.behind_best(variates.double(gains))
+        return mechanisms.behind_best(variates.to_float64(gains))
 
 
 def hypothesis(release: Release, params: Any, public: Public) -> Tree:

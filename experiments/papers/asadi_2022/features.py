@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbt.data.domains import Domain, Numeric, predicates
 from dpbt.data.splits import table_of_splits
-from dpbt.data.tables import take
+from dpbt.data.tables import select_rows
 from dpbt.types import Table
 from experiments.common import data
 
@@ -108,4 +108,4 @@ def quantile_intervals(dataset: data.Dataset) -> data.Dataset:
 
 def take_training_rows(table: Table, test: np.ndarray | None) -> Table:
     """The table without the canonical test rows, if there are any."""
-    return table if test is None else take(table, ~test)
+    return table if test is None else select_rows(table, ~test)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt import recipes, sweeps
-from dpbt.owners.cli.shared import InputError, of_input
+from dpbt.owners.cli.shared import InputError, as_input_error
 from dpbt.types import Recipe
 from experiments.common import aggregated, commands, protocols, results
 from experiments.common.progress import progress
@@ -45,7 +45,7 @@ def lazybb_recipe(*, learner: str, **settings: Any) -> Recipe:
     """
     if learner not in MAKERS:
         raise InputError(f"learner must be one of {sorted(MAKERS)}, got {learner!r}")
-    with of_input():
+    with as_input_error():
         return MAKERS[learner](relation=RELATION, **settings)
 
 
@@ -77,7 +77,10 @@ def add_shared_options(parser: argparse.ArgumentParser, datasets: Sequence[str] 
 def add_folds_option(parser: argparse.ArgumentParser) -> None:
     """Declare --folds."""
     parser.add_argument(
-        "--folds", type=commands.whole(2), default=5, help="number of folds (%(default)s)"
+        "--folds",
+        type=commands.whole_number_type(2),
+        default=5,
+        help="number of folds (%(default)s)",
     )
 
 
@@ -86,7 +89,7 @@ def add_budget_options(parser: argparse.ArgumentParser) -> None:
     words = "total budgets (1)"
     parser.add_argument("--epsilon", type=commands.positive, nargs="+", default=[1.0], help=words)
     words = "0 for a pure guarantee (%(default)s)"
-    parser.add_argument("--delta", type=commands.share, default=0.0, help=words)
+    parser.add_argument("--delta", type=commands.share_below_one, default=0.0, help=words)
     words = "weak learner: 1-rules or top-down trees (%(default)s)"
     parser.add_argument("--learner", choices=LEARNERS, default="one_rule", help=words)
 
@@ -144,7 +147,7 @@ def make_job(
     public = {"rows": int(split.train.sum(axis=1).max())}
     task = sweeps.Task(dataset, table, split.train, split.test, public)
     name = f"smooth_boosting_{dataset}"
-    with of_input():
+    with as_input_error():
         sweep = sweeps.Sweep(name, lazybb_recipe, tuple(blocks), repeats, seed)
     definition = {
         "task": [options.features, folds, keys, *sweeps.shape_of_table(task.table)],
@@ -179,7 +182,7 @@ def fit_job(job: Job, *, quiet: bool) -> JobFits:
     """Fit the settings of a job that are not saved yet."""
     total = len(job.sweep.settings) * len(job.task.train) * job.sweep.repeats
     bar = progress(total, "fit", job.task.name, quiet=quiet, smoothing=0.1)
-    with bar as progress_bar, of_input(job.folder):
+    with bar as progress_bar, as_input_error(job.folder):
         report = sweeps.run(job.sweep, [job.task], job.folder, progress=progress_bar.update)
     columns, _ = sweeps.load_columns(job.folder / f"{job.task.name}.jsonl")
     accuracy = 1 - columns["test_error"].astype(np.float64)

@@ -16,7 +16,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.data.splits import splits_of
+from dpbt.data.splits import satisfied_splits
 from dpbt.types import Array, Table
 from experiments.common import commands, diagnostics, results, smooth_bounds
 from experiments.papers.asadi_2022 import tables
@@ -117,7 +117,9 @@ def bound_lines(name: str, options: argparse.Namespace) -> list[results.Line]:
     table, test, _ = load_features(name, options.features, options.data)
     table = take_training_rows(table, test)
     key = jax.random.key(options.seed)
-    complexity, _ = diagnostics.rademacher_complexity(key, splits_of(table), COMPLEXITY_DRAWS)
+    complexity, _ = diagnostics.rademacher_complexity(
+        key, satisfied_splits(table), COMPLEXITY_DRAWS
+    )
     num_keys = 2 if options.smoke else BOUND_KEYS
     keys, lines = jax.random.split(key, num_keys), []
     for calibration in CALIBRATIONS:

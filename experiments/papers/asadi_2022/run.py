@@ -14,8 +14,8 @@ import jax
 
 import dpbt
 from dpbt.data.domains import Boolean
-from dpbt.data.splits import splits_of
-from dpbt.data.tables import take
+from dpbt.data.splits import satisfied_splits
+from dpbt.data.tables import select_rows
 from experiments.common import aggregated, commands, diagnostics, smooth_bounds
 from experiments.papers.asadi_2022.jobs import (
     Job,
@@ -33,7 +33,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_budget_options(parser)
     words = "use the paper's settings for this epsilon at all epsilons"
-    parser.add_argument("--settings-at", type=commands.finite, metavar="EPSILON", help=words)
+    parser.add_argument(
+        "--settings-at", type=commands.positive_number, metavar="EPSILON", help=words
+    )
     add_shared_options(parser, ["adult"])
     add_folds_option(parser)
 
@@ -67,7 +69,7 @@ def _setting_blocks(dataset: str, options: argparse.Namespace) -> list[dict[str,
 
 def _print_model(job: Job, line: dict, seed: int) -> None:
     """Print one model as a table of votes, and the accuracy that its margins guarantee."""
-    key, table = jax.random.key(seed), take(job.task.table, job.task.train[0])
+    key, table = jax.random.key(seed), select_rows(job.task.table, job.task.train[0])
     setting = {axis: line[axis] for axis in job.sweep.settings[0]}
     arguments = {**job.task.arguments, **setting, "rows": len(table.target)}
     model = dpbt.fit(key, table, lazybb_recipe(**arguments))
@@ -76,7 +78,7 @@ def _print_model(job: Job, line: dict, seed: int) -> None:
     words = diagnostics.format_votes(votes)
     print(f"\none model ({line['calibration']}), {len(votes)} features:\n{words}")
 
-    complexity, _ = diagnostics.rademacher_complexity(key, splits_of(table), 32)
+    complexity, _ = diagnostics.rademacher_complexity(key, satisfied_splits(table), 32)
     margins = diagnostics.margins(model, table, table.target)
     bound = smooth_bounds.margin_accuracy(margins, complexity)
     words = f"accuracy proved by its margins and Rademacher complexity {complexity:.4f}"

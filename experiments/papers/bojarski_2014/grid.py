@@ -91,10 +91,10 @@ def leaf_shares(noisy: Array, fallback: Array, reading: str) -> Array:
 
 def _add_laplace_noise(key: Array, value: Array, scale: Array) -> Array:
     """f32[...]: the values plus Laplace(scale) noise."""
-    bits = keys.key_words(key, variates.EXPONENTIAL_WORDS, value.shape)
+    bits = keys.random_words(key, variates.EXPONENTIAL_WORDS, value.shape)
     with variates.double_precision():
-        size = variates.exponential(bits)
-        noise = jnp.where(variates.sign_bit(bits), -size, size).astype(jnp.float32)
+        size = variates.exponential_variables(bits)
+        noise = jnp.where(variates.fair_coins(bits), -size, size).astype(jnp.float32)
     return value + scale * noise
 
 

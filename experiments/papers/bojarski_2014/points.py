@@ -4,8 +4,9 @@
   correctly, and its weight is the mean share of its label in its leaves. Theorems 5.1 and 5.2 bound
   their means over points from below, and the text says that most points are near them. Many random
   trees of one height stand for all trees; no noise is drawn.
-- *The best number of trees.* Theorems 5.7, 5.9 and 5.10 prove an error for k_opt trees with some
-  probability. They are evaluated at eta = 1000 / n_train and at the measured accuracy of the trees.
+- *The best number of trees.* Theorems 5.7 and 5.9 prove an error for k_opt trees with some
+  probability. One text of the paper numbers the latter 5.10. Both are evaluated at eta = 1000 /
+  n_train and at the measured accuracy of the trees.
 - *Adult.* The paper has 123 attributes: indicators of values, and of fifths of the numbers. They
   are fitted to the rows. Errors of the private and the other forests are measured on a sample of
   them, and on the same rows with declared ranges.

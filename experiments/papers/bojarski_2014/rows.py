@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     words = f"one data set of {', '.join(ALL_DATASETS)} (all but quantum)"
     parser.add_argument("--dataset", choices=ALL_DATASETS, metavar="NAME", help=words)
     words = f"number of runs, each with its own fold, 1 to {MAX_RUNS} (%(default)s)"
-    kind = commands.whole(1, MAX_RUNS)
+    kind = commands.whole_number_type(1, MAX_RUNS)
     parser.add_argument("--runs", type=kind, default=MAX_RUNS, metavar="COUNT", help=words)
     commands.add_seed(parser, "folds and keys")
     words = "nominal columns as codes, or as a Boolean for each value (as the paper has the data)"
@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     words = "numbers as indicators of their quintiles, which are read off the rows (LIBSVM's Adult)"
     parser.add_argument("--quintiles", action="store_true", help=words)
     words = "a random sample of COUNT rows, with the same eta n_train, so the same relative noise"
-    parser.add_argument("--rows", type=commands.whole(100), metavar="COUNT", help=words)
+    parser.add_argument("--rows", type=commands.whole_number_type(100), metavar="COUNT", help=words)
     commands.add_shared(parser, smoke=True)
 
 

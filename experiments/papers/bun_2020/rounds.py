@@ -51,14 +51,14 @@ class RoundCurves(NamedTuple):
 @jax.jit
 def measure_curves(key: Array, table: Table, recipe: Recipe, gamma: float) -> RoundCurves:
     """The measures of each round of one run."""
-    hypotheses = recipe.learner.hypotheses
+    kind, training = recipe.learner.kind, recipe.learner.training
     transcript, hypotheses_of_rounds, _ = dpbt.boost(key, table, recipe)
-    prepared = hypotheses.prepare(table)
+    prepared = training.prepare(table)
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
     def add_round(total, round_and_hypothesis):
         t, hypothesis = round_and_hypothesis
-        total = total + hypotheses.predict(hypothesis, prepared)
+        total = total + kind.predict_prepared(hypothesis, prepared)
         margin = sign * total
         is_small = margin <= gamma * t
         return total, (jnp.mean((total > 0) != prepared.target), jnp.mean(is_small))
@@ -66,7 +66,7 @@ def measure_curves(key: Array, table: Table, recipe: Recipe, gamma: float) -> Ro
     counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)
     start = jnp.zeros(prepared.target.shape[0], jnp.float32)
     _, (error, small_margins) = jax.lax.scan(add_round, start, (counts, hypotheses_of_rounds))
-    bound = jax.vmap(hypotheses.bound)(hypotheses_of_rounds)
+    bound = jax.vmap(training.bound)(hypotheses_of_rounds)
     advantage = diagnostics.advantages(transcript, table, recipe)
     return RoundCurves(error, small_margins, advantage, bound)
 

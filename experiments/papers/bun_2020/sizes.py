@@ -77,12 +77,13 @@ def clipped_boost(**arguments: Any) -> Recipe:
     The sum of the rounds is then no halfspace.
     """
     recipe = recipes.halfspace_boost(**arguments)
-    halfspaces = recipe.learner.hypotheses
-    clipped = halfspaces._replace(
+    halfspaces = recipe.learner.kind
+    clipped = dataclasses.replace(
+        halfspaces.with_training(bound=lambda _: jnp.float32(1)),
         predict=lambda halfspace, rows: jnp.clip(halfspaces.predict(halfspace, rows), -1, 1),
-        bound=lambda _: jnp.float32(1),
     )
-    return dataclasses.replace(recipe, learner=recipe.learner._replace(hypotheses=clipped))
+    learner = dataclasses.replace(recipe.learner, name="clipped halfspace", kind=clipped)
+    return dataclasses.replace(recipe, learner=learner)
 
 
 def measure_sizes(axes: Mapping[str, Sequence[float]], options: argparse.Namespace) -> list[Line]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.owners.cli.shared import InputError, of_input
+from dpbt.owners.cli.shared import InputError, as_input_error
 from experiments.common import aggregated, data
 from experiments.papers.nock_henecka_2020 import grid_tables, saved
 from experiments.papers.nock_henecka_2020.criterion import ALPHA
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     for folder in map(Path, (options.results, *options.more)):
         if not saved.fit_files(folder):
             raise InputError(f"no results in {folder}; run: python -m experiments {NAME} run")
-        with of_input(folder):
+        with as_input_error(folder):
             for key, grid in saved.read_grids(folder).items():
                 grids[key] = saved.join_grids(grids[key], grid) if key in grids else grid
     for (bins, clip), grid in sorted(grids.items()):

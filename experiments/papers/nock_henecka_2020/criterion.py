@@ -9,7 +9,7 @@ import argparse
 import optax
 
 from dpbt import recipes, sweeps
-from dpbt.owners.cli.shared import of_input
+from dpbt.owners.cli.shared import as_input_error
 from dpbt.types import Recipe
 from experiments.papers.nock_henecka_2020.run import (
     BINS,
@@ -46,5 +46,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Fit what is missing."""
-    with of_input():
+    with as_input_error():
         fit_and_report(sweep(options.smoke), BINS, options)

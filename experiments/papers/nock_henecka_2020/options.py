@@ -273,7 +273,7 @@ def _library_recipe(
     factor *= _leaf_divisor(reading, rounds, depth) / _leaf_divisor(usual, rounds, depth)
     noise = dict(recipe.params.noise)
     noise["leaf"] = np.asarray(noise["leaf"], np.float64) * factor
-    params = recipe.learner.params(noise, recipe.public())
+    params = recipe.learner.make_params(noise, recipe.public())
     rescaled = params._replace(
         settings=recipe.params.settings,
         noise={site: np.asarray(one, np.float32) for site, one in noise.items()},

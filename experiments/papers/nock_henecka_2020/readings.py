@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from dpbt import sweeps
-from dpbt.owners.cli.shared import InputError, of_input
+from dpbt.owners.cli.shared import InputError, as_input_error
 from experiments.common import commands, data, pages, results
 from experiments.papers.nock_henecka_2020 import neighbours, reading_tables, saved, settings
 from experiments.papers.nock_henecka_2020.forests import FOLDER as FORESTS_FOLDER
@@ -119,7 +119,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "readings (all of the study); those that a domain has already are not fitted again"
     parser.add_argument("--readings", nargs="+", metavar="READING", help=words)
     words = "depths of the trees (all of the study)"
-    kind = commands.whole(1)
+    kind = commands.whole_number_type(1)
     parser.add_argument("--depths", nargs="+", type=kind, metavar="DEPTH", help=words)
     words = "the folder of the results of `run` (%(default)s)"
     default = str(results.results_folder(settings.NAME))
@@ -151,7 +151,7 @@ def run(options: argparse.Namespace) -> None:
         _write_page(study, folder, Path(options.doc))
         return
 
-    with of_input():
+    with as_input_error():
         readings, depths = _readings_to_fit(study, options), _depths_to_fit(study, options)
     for name in dict.fromkeys(options.datasets):
         request = FitRequest(domain=name, folder=folder, readings=readings, depths=depths)
@@ -207,7 +207,7 @@ def _missing_blocks(
 
     Settings of one depth or several are together where the same readings lack them.
     """
-    with of_input(request.folder):
+    with as_input_error(request.folder):
         fitted_pairs = _fitted_pairs(request.folder, request.domain)
     by_readings: dict[tuple[str, ...], list[int]] = {}
     for depth in request.depths:
@@ -245,7 +245,7 @@ def _unfinished_folder(folder: Path, domain: str) -> Path:
 
 def _noise_lines(folder: Path, options: argparse.Namespace) -> list[results.Line]:
     """Compute and save the comparison of the readings of noise."""
-    with of_input():
+    with as_input_error():
         fits = saved.read_reading_fits(folder, Path(options.grid), Path(options.forests))
     labels = {name: np.asarray(data.load(name, BINS, options.data).label) for name in fits}
     lines = reading_tables.noise_lines(fits, labels)
@@ -263,7 +263,7 @@ def _write_page(study: Study, folder: Path, page: Path) -> None:
     path = folder / "lines.csv"
     if study.page is not reading_tables.NOISE_PAGE:
         forests = page.with_name(reading_tables.NOISE_PAGE.file)
-        with of_input():
+        with as_input_error():
             lines = reading_tables.mean_error_lines(folder, forests)
         if lines:
             results.write_columns(path, lines)

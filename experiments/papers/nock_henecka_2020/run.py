@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpbt import sweeps
-from dpbt.owners.cli.shared import of_input
+from dpbt.owners.cli.shared import as_input_error
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import settings, tables
@@ -29,7 +29,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--calibration", choices=choices, default="both", help=words)
     add_bins_option(parser)
     words = "values of M (10)"
-    parser.add_argument("--clip", type=commands.finite, nargs="+", default=[CLIP], help=words)
+    parser.add_argument(
+        "--clip", type=commands.positive_number, nargs="+", default=[CLIP], help=words
+    )
     add_fit_options(parser, settings.NAME, "print the times and Table 1's counts as JSON")
 
 
@@ -58,7 +60,7 @@ def add_dataset_option(parser: argparse.ArgumentParser) -> None:
 def add_bins_option(parser: argparse.ArgumentParser) -> None:
     """Declare --bins."""
     words = "v_q, the number of intervals of a numeric column (%(default)s)"
-    kind = commands.whole(2, settings.MAX_BINS)
+    kind = commands.whole_number_type(2, settings.MAX_BINS)
     parser.add_argument("--bins", type=kind, default=BINS, metavar="COUNT", help=words)
 
 
@@ -96,7 +98,7 @@ def fit_missing(
     total = len(sweep.settings) * settings.FOLDS * len(tasks)
     label = tasks[0].name if len(tasks) == 1 else ""
     bar = progress(total, "fit", label, quiet=options.json, smoothing=0.1)
-    with bar as shown, of_input(folder):
+    with bar as shown, as_input_error(folder):
         return sweeps.run(sweep, tasks, folder, memory_mb=options.memory_mb, progress=shown.update)
 
 
@@ -113,7 +115,7 @@ def run(options: argparse.Namespace) -> None:
     both = options.calibration == "both"
     calibrations = settings.CALIBRATIONS if both else (options.calibration,)
     out, start = commands.out_folder(options), time.perf_counter()
-    with of_input():
+    with as_input_error():
         sweep = settings.grid(calibrations, options.bins, tuple(options.clip), options.smoke)
     tasks = cross_validation_tasks(options.datasets, options.bins, options.data)
     report = fit_missing(sweep, tasks, out, options)

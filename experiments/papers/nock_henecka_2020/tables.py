@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpbt import sweeps
-from dpbt.owners.cli.shared import InputError, of_input
+from dpbt.owners.cli.shared import InputError, as_input_error
 from experiments.common import aggregated, commands, results, tables
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHA_NAMES,
@@ -51,7 +51,7 @@ def read_fits(folder: Path) -> dict[str, dict[str, np.ndarray]]:
     paths = sorted(folder.glob("*.jsonl"))
     if not paths:
         raise InputError(f"no results in {folder}; run: python -m experiments {NAME} run")
-    with of_input(folder):
+    with as_input_error(folder):
         return {path.stem: sweeps.load_columns(path)[0] for path in paths}
 
 

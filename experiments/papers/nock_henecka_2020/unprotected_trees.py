@@ -64,6 +64,13 @@ class TreeConfig(NamedTuple):
     is_noise_on_shares: bool
     is_beta_exact: bool
 
+    @property
+    def identity(self) -> str:
+        """Every static part as text, which enters keys."""
+        text = f"{self.greedy.depth}, {self.greedy.objective}"
+        text += ", noise on shares" if self.is_noise_on_shares else ""
+        return text + (", exact beta" if self.is_beta_exact else "")
+
 
 def program(
     config: TreeConfig,
@@ -163,15 +170,13 @@ def learner(
         noise=noise,
     )
     config = TreeConfig(greedy, is_noise_on_shares, is_beta_exact)
-    tag = f"second option({depth}, {objective})"  # A noise key hashes the tag.
-    tag += ", noise on shares" if is_noise_on_shares else ""
-    tag += ", exact beta" if is_beta_exact else ""
     return boundary.weak_learner(
-        functools.partial(program, config),
-        functools.partial(hypothesis, config),
-        {"split": 1.0},
-        trees.TREES,
-        "add_remove",
+        name="second option",
+        config=config,
+        program=functools.partial(program, config),
+        hypothesis=functools.partial(hypothesis, config),
+        kind=trees.TREES,
+        fractions={"split": 1.0},
+        relation="add_remove",
         unprotected=(BETA_LEAK, *((ALPHA_LEAK,) if objective else ())),
-        tag=tag,
     )

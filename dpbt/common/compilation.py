@@ -1,0 +1,121 @@
+"""Functions compiled by JAX, of which at most a bounded number of programs stay in memory.
+
+`jax.jit` keeps every program that it has compiled until the process ends. A program takes some
+hundreds of the memory maps that a process may have (65,530 on Linux), so a service that fits
+tables of many domains would end in a crash. `jit_with_bounded_cache` drops the programs that were
+not used for the longest time. If such a program is needed again, it is compiled again, and computes
+the same.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Generic, TypeVar
+
+import jax
+
+R = TypeVar("R")
+
+MAX_PROGRAMS_OF_FUNCTION = 16
+"""How many programs of one function stay in memory, unless its decorator has another number."""
+
+MAX_PROGRAMS = 96
+"""How many programs of all functions together stay in memory.
+
+At 350 memory maps each, they take half of those that a process may have.
+"""
+
+_LOCK = threading.RLock()
+_compiled_programs: collections.OrderedDict[tuple[Any, Hashable], Any] = collections.OrderedDict()
+"""(function, what its program depends on) -> the program; the one used last is last."""
+
+
+class BoundedJit(Generic[R]):
+    """A function that runs compiled, as under `jax.jit`, with a bounded cache of programs.
+
+    There is one program for each combination of static arguments and of the structure, shapes and
+    types of the other arguments. The cache is looked up by these alone, so no program depends on a
+    value.
+
+    Attributes:
+        max_programs: how many programs stay in memory.
+        num_compiled: how many programs were compiled so far, those that were dropped among them.
+    """
+
+    def __init__(self, function: Callable[..., R], max_programs: int, **options: Any) -> None:
+        """Wrap a function; `options` are those of `jax.jit`, with static arguments by name."""
+        functools.update_wrapper(self, function)
+        self.max_programs = max_programs
+        self.num_compiled = 0
+        self._function, self._options = function, options
+        self._static_names = options.get("static_argnames", ())
+        self._positional_names = tuple(inspect.signature(function).parameters)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        """Run the program of these arguments; compile it if it is not in memory."""
+        arguments = dict(zip(self._positional_names, args, strict=False)) | kwargs
+        with jax.disable_jit(False):  # op by op, an author's classes would be handed rows' values
+            return self._program_for(arguments)(*args, **kwargs)
+
+    def __len__(self) -> int:
+        """How many programs of this function are in memory now."""
+        return len(self._cache_keys())
+
+    def clear(self) -> None:
+        """Drop all programs of this function."""
+        with _LOCK:
+            for cache_key in self._cache_keys():
+                _compiled_programs.pop(cache_key).clear_cache()
+
+    def _cache_keys(self) -> list[tuple[Any, Hashable]]:
+        """The keys of this function's programs; the one not used for the longest time is first."""
+        with _LOCK:
+            return [cache_key for cache_key in _compiled_programs if cache_key[0] is self]
+
+    def _program_for(self, arguments: Mapping[str, Any]) -> Callable[..., R]:
+        """The program for arguments like these, from memory or new."""
+        static = tuple((n, arguments[n]) for n in self._static_names if n in arguments)
+        leaves, tree = jax.tree.flatten(
+            {name: value for name, value in arguments.items() if name not in self._static_names}
+        )
+        cache_key = self, (static, tree, tuple(jax.typeof(leaf) for leaf in leaves))
+        with _LOCK:
+            if cache_key in _compiled_programs:
+                _compiled_programs.move_to_end(cache_key)
+                return _compiled_programs[cache_key]
+            self._make_room()
+            self.num_compiled += 1
+            _compiled_programs[cache_key] = program = self._new_program()
+            return program
+
+    def _make_room(self) -> None:
+        """Drop the programs not used for the longest time, until both bounds admit another one."""
+        oldest_first = self._cache_keys()
+        for cache_key in oldest_first[: max(0, len(oldest_first) - self.max_programs + 1)]:
+            _compiled_programs.pop(cache_key).clear_cache()
+        while len(_compiled_programs) >= MAX_PROGRAMS:
+            _compiled_programs.popitem(last=False)[1].clear_cache()
+
+    def _new_program(self) -> Any:
+        # JAX keeps programs by the function. A new function is dropped together with its program.
+        @functools.wraps(self._function)
+        def function(*args: Any, **kwargs: Any) -> R:
+            return self._function(*args, **kwargs)
+
+        return jax.jit(function, **self._options)
+
+
+def jit_with_bounded_cache(
+    *, max_programs: int = MAX_PROGRAMS_OF_FUNCTION, **options: Any
+) -> Callable[[Callable[..., R]], BoundedJit[R]]:
+    """A decorator: the function runs compiled, and at most `max_programs` programs stay in memory.
+
+    Args:
+        max_programs: at least 1.
+        options: those of `jax.jit`. Static arguments are given by `static_argnames`, a tuple.
+    """
+    return lambda function: BoundedJit(function, max_programs, **options)

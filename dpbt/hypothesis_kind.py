@@ -1,0 +1,106 @@
+"""The contract of a kind of hypotheses: how a learner trains with it, and how a model keeps it.
+
+It is written without JAX, because a loaded model predicts, prints and exports without it. Functions
+take arrays of NumPy and of JAX alike, but for those of training.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from dpbt.public_types import HoldsFunctions
+
+Array = Any
+"""An array of NumPy or of JAX."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Training(HoldsFunctions):
+    """What the loops of training ask of a kind of hypotheses; all of it is JAX code.
+
+    Attributes:
+        example_table: () -> a table of one absent row that these hypotheses can read.
+        check_table: (table) -> None: raises ValueError, on the host, for a table that they cannot
+            read.
+        prepare: (table) -> the same rows laid out for the loops, with attributes `target`,
+            `present` and, if rows may have weights, `weight`.
+        bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
+        prediction_input: (prepared rows) -> what `HypothesisKind.predict` reads of them; None if it
+            reads the prepared rows.
+        predict_prepared: (hypothesis, prepared rows) -> what `HypothesisKind.predict` says of them,
+            where the learner has a faster way; None if it has not.
+        scale: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope times
+            theirs. A learner with an epilogue needs it.
+        merge: (hypotheses of all rounds, params, public with T as its round) -> hypotheses whose
+            predictions have the same sum, for the model; None to keep them as they are.
+    """
+
+    example_table: Callable[[], Any]
+    check_table: Callable[[Any], None]
+    prepare: Callable[[Any], Any]
+    bound: Callable[[Any], Array]
+    prediction_input: Callable[[Any], Any] | None = None
+    predict_prepared: Callable[[Any, Any], Array] | None = None
+    scale: Callable[[Any, Array], Any] | None = None
+    merge: Callable[[Any, Any, Any], Any] | None = None
+
+    _keep = "the kind of hypotheses that made it"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HypothesisKind(HoldsFunctions):
+    """A kind of hypotheses, from its training to the file of a model.
+
+    A kind of one's own needs `predict` and `training`. With the other fields its models are saved,
+    printed and exported, if `learners.hypotheses.KINDS` has the kind by its name.
+
+    Attributes:
+        predict: (one hypothesis, rows laid out) -> f32[N], or f32[K, N] with several classes: what
+            the hypothesis adds to the score of each row.
+        training: how a learner trains with such hypotheses; None where a model is read without it.
+        name: in files, and in words; empty for a kind that no file holds.
+        read_rows: (encoded rows) -> rows laid out as `predict` reads them; None to lay them out as
+            training does.
+        shares: (hypotheses, rows laid out) -> f32[k, N], the shares of the positive class that they
+            state instead of scores, and NaN for rounds beyond T; None if they state scores.
+        arrays: (name, dtype) of each array that a file keeps.
+        make: (arrays by name) -> hypotheses.
+        check_arrays: (hypotheses, how many features rows have, splits, axes of a score) -> None;
+            raises ValueError for arrays that do not fit each other or the rows.
+        describe: (hypotheses, splits, domain, target, names of several classes) -> the words.
+        add_to_graph: (graph, hypotheses, rows in it, splits) -> `shapes.GraphOutputs`.
+    """
+
+    predict: Callable[[Any, Any], Array]
+    training: Training | None = None
+    name: str = ""
+    read_rows: Callable[[Any], Any] | None = None
+    shares: Callable[[Any, Any], Array] | None = None
+    arrays: tuple[tuple[str, str], ...] = ()
+    make: Callable[..., Any] | None = None
+    check_arrays: Callable[[Any, int, Any, tuple[int, ...]], None] | None = None
+    describe: Callable[..., str] | None = None
+    add_to_graph: Callable[..., Any] | None = None
+
+    _keep = "the module that defines it"
+
+    def with_training(self, **changes: Any) -> "HypothesisKind":
+        """The same kind with another way to train, or with changed fields of the one it has."""
+        if self.training is None:
+            return dataclasses.replace(self, training=Training(**changes))
+        return dataclasses.replace(self, training=dataclasses.replace(self.training, **changes))
+
+    def predict_prepared(self, hypothesis: Any, prepared: Any) -> Array:
+        """f32[N] or f32[K, N]: what a hypothesis adds to the scores of rows laid out for training.
+
+        Args:
+            hypothesis: one.
+            prepared: rows, as `Training.prepare` lays them out.
+        """
+        training = self.training
+        assert training is not None, "rows are prepared for training"
+        if training.predict_prepared is not None:
+            return training.predict_prepared(hypothesis, prepared)
+        if training.prediction_input is not None:
+            prepared = training.prediction_input(prepared)
+        return self.predict(hypothesis, prepared)

@@ -1,0 +1,120 @@
+"""Groups of settings that share a program, and the memory that one fit of them takes."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.data import domains
+from dpbt.sweeps.grid import Sweep, Task
+from dpbt.training import absent_row, checks
+from dpbt.training import round as steps
+from dpbt.types import Recipe, Table, program_of_numbers
+
+
+class TableShape(NamedTuple):
+    """Lengths of a table.
+
+    Attributes:
+        rows: N.
+        features: F.
+        splits: S; 0 for a table of exact numbers.
+        attributes: A; 0 for a table of exact numbers.
+    """
+
+    rows: int
+    features: int
+    splits: int
+    attributes: int
+
+
+def shape_of_table(table: Table) -> TableShape:
+    """The lengths of a table."""
+    rows, features = table.bins.shape
+    if table.splits is None:
+        return TableShape(rows=rows, features=features, splits=0, attributes=0)
+    return TableShape(
+        rows=rows,
+        features=features,
+        splits=len(table.splits.feature),
+        attributes=len(table.splits.attribute),
+    )
+
+
+class Group(NamedTuple):
+    """Settings that share a program, sorted by their rounds.
+
+    Attributes:
+        structure: what they share. Two groups have equal structures if and only if one program
+            serves both, on tables of one shape.
+        recipe: their recipes, every leaf with a leading axis [K].
+        indices: i64[K], their places in `Sweep.settings`.
+    """
+
+    structure: Any
+    recipe: Recipe
+    indices: np.ndarray
+
+
+class _Member(NamedTuple):
+    """A setting of a group: its recipe, and its place in `Sweep.settings`."""
+
+    recipe: Recipe
+    setting: int
+
+
+def group_settings(sweep: Sweep, task: Task) -> list[Group]:
+    """The settings in as few groups as their static parts allow; every setting is in one of them.
+
+    Raises:
+        ValueError: if the maker does not return the recipe of one setting, as the maker, and for a
+            recipe that cannot learn from the table (`checks.check_run`).
+        TypeError: if the maker does not take the axes and the arguments by their names.
+    """
+    members: dict[Any, list[_Member]] = {}
+    for index, setting in enumerate(sweep.settings):
+        recipe = sweep.make(**setting, **task.arguments)
+        if not isinstance(recipe, Recipe) or np.ndim(recipe.rounds):
+            raise ValueError(
+                f"make must return the recipe of one setting, got {type(recipe).__name__}"
+            )
+        # A program depends on the shapes of numbers, and on all static parts but two: the domain,
+        # which is compared here, and the room for rounds.
+        domains.check_same_domain(
+            task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe"
+        )
+        recipe = checks.without_domain(recipe)
+        structure = program_of_numbers(dataclasses.replace(recipe, capacity=2**31 - 1))
+        if structure not in members:
+            checks.check_run(task.table, recipe)
+        members.setdefault(structure, []).append(_Member(recipe=recipe, setting=index))
+    return [_stack_members(structure, group) for structure, group in members.items()]
+
+
+def _stack_members(structure: Any, members: list[_Member]) -> Group:
+    """The group of some settings, with room for the largest of their numbers of rounds."""
+    by_rounds = sorted(members, key=lambda member: int(member.recipe.rounds))
+    capacity = max(member.recipe.capacity for member in members)
+    recipes = [dataclasses.replace(member.recipe, capacity=capacity) for member in by_rounds]
+    return Group(
+        structure=structure,
+        recipe=jax.tree.map(lambda *leaves: np.stack(leaves), *recipes),
+        indices=np.asarray([member.setting for member in by_rounds]),
+    )
+
+
+def estimate_lane_bytes(table: Table, recipe: Recipe) -> int:
+    """About how many bytes one fit takes, by the widest part of its hypothesis.
+
+    The recipe is that of a `Group`, with a leading axis of settings.
+    """
+    setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
+    hypothesis = jax.eval_shape(absent_row.first_hypothesis_shapes, setting)
+    width = max(leaf.shape[-1] for leaf in jax.tree.leaves(hypothesis) if leaf.shape)
+    rows, *other_lengths = shape_of_table(table)
+    return (
+        rows * (width + 32 + 2 * steps.num_cached_structures(recipe, rows))
+        + 24 * max(other_lengths) * width
+    )

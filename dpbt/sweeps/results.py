@@ -1,0 +1,225 @@
+"""The files of results: one for each task, of lines with checksums.
+
+The first line says what is run on which task, and each further line has the columns of one batch of
+fits, after a checksum. Batches are appended to `TASK.part`, which becomes `TASK.jsonl` once all
+fits are there. A run that is killed loses at most the batches it was in, and its resumption ends in
+the same bytes. A line that is cut off or damaged is found, and its fits are run again.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import warnings
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import msgspec
+import numpy as np
+
+import dpbt
+from dpbt.common.storage import name_path_in_errors, remove_leftovers, write_atomically
+from dpbt.common.validate import as_path
+from dpbt.data import domains
+from dpbt.sweeps.grid import Sweep, Task, setting_id, settings_of_blocks
+from dpbt.sweeps.groups import shape_of_table
+from dpbt.types import Table
+
+FIT = ("setting", "evaluation", "repeat")
+"""The columns that number a fit."""
+
+
+def provenance() -> dict[str, str]:
+    """Version and commit of dpbt, version of JAX, and device of this run.
+
+    The commit is "unknown" unless the folder that holds the package is a checkout.
+    """
+    root, device = Path(dpbt.__file__).resolve().parent.parent, jax.devices()[0]
+    command = ["git", f"--git-dir={root / '.git'}", "rev-parse", "HEAD"]
+    try:
+        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        commit = "unknown"
+    machine = f"{os.cpu_count()} cores, {platform.machine()}"
+    return {
+        "dpbt": dpbt.__version__,
+        "commit": commit,
+        "jax": jax.__version__,
+        "device": f"{device.platform} {device.device_kind}, {machine}",
+    }
+
+
+# Lines.
+
+
+def _encode_line(content: Mapping[str, Any]) -> bytes:
+    """Content as JSON on one line, after its checksum."""
+    text = json.dumps(content, default=str).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def _decode_line(line: bytes) -> Any:
+    """The content of an intact line."""
+    return json.loads(line[9:])
+
+
+def _is_intact(line: bytes) -> bool:
+    """Whether a line is complete, and has its checksum."""
+    return line == b"%08x %s" % (zlib.crc32(line[9:-1]), line[9:])
+
+
+def _domain_as_json(table: Table) -> dict[str, Any] | None:
+    """The domain of a table for a first line, with the ends of ranges as floats; None without."""
+
+    def column_as_json(kind: domains.Column) -> dict[str, Any]:
+        ends = {end: float(getattr(kind, end)) for end in ("low", "high") if hasattr(kind, end)}
+        return msgspec.to_builtins(kind) | ends
+
+    if table.domain is None:
+        return None
+    return {str(name): column_as_json(kind) for name, kind in table.domain.items()}
+
+
+def _check_domain(first_line: bytes, table: Table, path: Path) -> None:
+    """Refuse a table of another domain than the one that an intact first line states.
+
+    Raises:
+        ValueError: naming the first difference.
+    """
+    if not _is_intact(first_line):
+        return
+    stated = _decode_line(first_line).get("domain")
+    if stated is not None:
+        domain = msgspec.convert(stated, dict[str, domains.Column])
+        domains.check_same_domain(table.domain, domain, "the task", str(path))
+
+
+# Files.
+
+
+class SavedResults(NamedTuple):
+    """The results of a task.
+
+    Attributes:
+        columns: name -> [fits], by setting, evaluation and repeat: `setting` (an id), the axes,
+            `evaluation`, `repeat` and what was measured.
+        about: the content of the first line: the sweep, the task and the provenance.
+    """
+
+    columns: dict[str, np.ndarray]
+    about: dict[str, Any]
+
+
+def load_columns(path: str | Path) -> SavedResults:
+    """(columns, about) of a task's results; a part of them while they are not complete.
+
+    The columns are `setting` (an id), the axes, `evaluation`, `repeat` and what was measured. They
+    have an entry for each fit, by setting, evaluation and repeat.
+
+    Raises:
+        ValueError: naming the file, if it is damaged, holds no fits, or `run` did not write it.
+        OSError: if the file cannot be read.
+    """
+    path = as_path("path", path)
+    first, *lines = path.read_bytes().splitlines(keepends=True) or [b""]
+    if not _is_intact(first) or not all(map(_is_intact, lines)) or not lines:
+        raise ValueError(f"{path}: not the results of dpbt.sweeps.run, without fits, or damaged")
+    about, *batches = map(_decode_line, (first, *lines))
+    measured = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+    # Each fit once: runs with other batches fit some again.
+    numbers = np.stack([measured.pop(name) for name in FIT])
+    (setting, evaluation, repeat), first_of_fit = np.unique(numbers, axis=1, return_index=True)
+    columns = {
+        **_setting_columns(settings_of_blocks(about["blocks"]), setting),
+        "evaluation": evaluation,
+        "repeat": repeat,
+        **{name: column[first_of_fit] for name, column in measured.items()},
+    }
+    return SavedResults(columns=columns, about=about)
+
+
+def _setting_columns(
+    settings: list[dict[str, Any]], setting_of_fit: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The ids and the axes of the settings of some fits."""
+    ids = np.asarray([setting_id(setting) for setting in settings])
+    columns: dict[str, np.ndarray] = {"setting": ids[setting_of_fit]}
+    for axis in settings[0]:
+        values = [setting[axis] for setting in settings]
+        if any(isinstance(value, str | bool) for value in values):
+            values = list(map(str, values))
+        columns[axis] = np.asarray(values)[setting_of_fit]
+    return columns
+
+
+class ResultFile:
+    """The file of a task's results, in a folder that no other run works in.
+
+    Lines that a kill cut off, or that are damaged, are left out with a warning, and their fits are
+    run again.
+
+    Attributes:
+        done: bool[settings, evaluations, repeats], the fits that the file holds.
+
+    Raises:
+        ValueError: if the file was begun with another content, such as a table of another domain,
+            whose first difference is named. No number of rows is shown.
+    """
+
+    def __init__(self, folder: Path, sweep: Sweep, task: Task, about: Mapping[str, Any]):
+        self._partial_path = folder / f"{task.name}.part"
+        self._complete_path = folder / f"{task.name}.jsonl"
+        self._first_line = _encode_line(
+            {
+                **sweep.definition(),
+                **about,
+                "task": task.name,
+                "arguments": dict(task.arguments),
+                "shape": shape_of_table(task.table),
+                "masks": np.shape(task.train),
+                "domain": _domain_as_json(task.table),
+            }
+        )
+        self.done = np.zeros((len(sweep.settings), len(task.train), sweep.repeats), bool)
+        remove_leftovers(folder, "*")
+        path = self._complete_path if self._complete_path.exists() else self._partial_path
+        content = path.read_bytes() if path.exists() else b""
+        first_line, *lines = content.splitlines(keepends=True) or [b""]
+        if first_line not in (b"", self._first_line):
+            _check_domain(first_line, task.table, path)
+            raise ValueError(f"{path} was begun otherwise; finish it so, or use another folder")
+        self._lines = [line for line in lines if _is_intact(line)]
+        for columns in map(_decode_line, self._lines):
+            self.done[tuple(columns[name] for name in FIT)] = True
+        if len(self._lines) < len(lines) or not first_line:
+            if first_line:
+                words = f"{path}: cut off or damaged; fits that it lacks are run again"
+                warnings.warn(words, RuntimeWarning, stacklevel=3)
+            self._write(self._partial_path)
+            self._complete_path.unlink(missing_ok=True)
+
+    def _write(self, path: Path) -> None:
+        """Write all lines at once; equal batches give equal bytes."""
+        content = b"".join([self._first_line, *sorted(self._lines)])
+        write_atomically(path, lambda temporary: temporary.write_bytes(content), durable=True)
+
+    def add(self, columns: Mapping[str, np.ndarray]) -> None:
+        """Append the columns of a batch, those of `FIT` among them; one thread at a time.
+
+        Raises:
+            OSError: naming the file, if the disk does not take it.
+        """
+        line = _encode_line({name: np.asarray(column).tolist() for name, column in columns.items()})
+        with name_path_in_errors(self._partial_path), open(self._partial_path, "ab") as file:
+            file.write(line)
+        self._lines.append(line)
+
+    def finish(self) -> None:
+        """Give the file the name of complete results."""
+        if self._partial_path.exists():
+            self._write(self._complete_path)
+            self._partial_path.unlink()

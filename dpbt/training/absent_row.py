@@ -1,0 +1,78 @@
+"""What follows from no row: a program runs on one absent row in place of the table."""
+
+import jax
+import jax.numpy as jnp
+
+from dpbt.data import domains, kinds
+from dpbt.data.blocks import BlockTable
+from dpbt.privacy import boundary, pricing
+from dpbt.privacy.boundary import DrawSpec
+from dpbt.training.round import (
+    Context,
+    after_prologue,
+    begin_round,
+    hypothesis_shapes,
+    program_view,
+    weigh_rows,
+    zeros_of_phase,
+)
+from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, Table, View
+
+
+def absent_row(table: BlockTable) -> Table:
+    """One absent row of the kind of the table's."""
+    room = table.new_absent_rows(1)
+    return Table(
+        jnp.asarray(room.bins.T),
+        jnp.asarray(room.target),
+        jnp.asarray(room.present),
+        jax.tree.map(jnp.asarray, table.splits),
+        None if room.weight is None else jnp.asarray(room.weight),
+        None if table.target is None else jnp.asarray(kinds.target_fingerprint(table.target)),
+        None if table.rows_per_user is None else RowsPerUser(table.rows_per_user),
+        domains.as_declared_domain(table.domain),
+    )
+
+
+def draw_specs(
+    phase: Phase, recipe: Recipe, dummy: Table, context: Context, release: Release
+) -> dict[str, DrawSpec]:
+    """What the draws of a phase ask for, after the draws that `release` has; traceable."""
+    view = _view_of_absent_row(phase, recipe, dummy, context)
+    specs = boundary.describe(phase.program, view, release)
+    boundary.check_as_priced(specs, pricing.priced_draws(recipe, phase))
+    return specs
+
+
+def first_round_draw_specs(recipe: Recipe, dummy: Table) -> dict[str, DrawSpec]:
+    """What the draws of a round ask for after a prologue of zeros; traceable."""
+    prologue = recipe.learner.prologue
+    zeros = {} if prologue is None else zeros_of_phase(recipe, prologue)
+    public = after_prologue(recipe, zeros).public
+    context = begin_round(recipe, public, jnp.float32(0), jnp.int32(0))
+    return draw_specs(recipe.learner.round, recipe, dummy, context, {})
+
+
+def first_hypothesis_shapes(recipe: Recipe) -> Hypothesis:
+    """The shapes and dtypes of the hypothesis of a round, after a prologue of zeros."""
+    prologue = recipe.learner.prologue
+    zeros = {} if prologue is None else zeros_of_phase(recipe, prologue)
+    return hypothesis_shapes(recipe, after_prologue(recipe, zeros).public)
+
+
+def public_draws(
+    phase: Phase, recipe: Recipe, dummy: Table, context: Context, key: Array
+) -> Release:
+    """The public randomness of a phase; traceable."""
+    return boundary.public_draws(
+        phase.program, key, _view_of_absent_row(phase, recipe, dummy, context)
+    )
+
+
+def _view_of_absent_row(phase: Phase, recipe: Recipe, dummy: Table, context: Context) -> View:
+    """What a phase of a run reads of one absent row."""
+    rows = recipe.learner.training.prepare(dummy)
+    shape = *recipe.learner.response.axes, *rows.present.shape
+    scores = jnp.zeros(shape, jnp.float32)
+    weighed = weigh_rows(phase, recipe, rows, scores, context)
+    return program_view(phase, recipe, rows, weighed, context)

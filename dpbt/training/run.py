@@ -1,0 +1,184 @@
+"""A run of a recipe, from its prologue to its epilogue, written once for all executors.
+
+An executor holds the rows and their scores, and releases what the programs of the phases draw: the
+`scan` of a table in memory, or the loop over `blocks`. All else is public.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
+
+import jax.numpy as jnp
+
+from dpbt.public_types import redacted_repr
+from dpbt.training import round as steps
+from dpbt.training.round import Context, RoundState, ScoreLine
+from dpbt.types import Array, Hypotheses, Phase, Public, Recipe, Release, Transcript
+
+
+class PublicSteps(NamedTuple):
+    """The steps of a run that follow from releases alone, as an executor calls them.
+
+    In memory they are part of one program. Over blocks each is compiled by itself.
+
+    Attributes:
+        after_prologue, begin_round, finish_round, score_line, model_hypotheses: the functions of
+            `training.round` of these names.
+    """
+
+    after_prologue: Callable[..., steps.AfterPrologue] = steps.after_prologue
+    begin_round: Callable[..., Context] = steps.begin_round
+    finish_round: Callable[..., steps.LearnedRound] = steps.finish_round
+    score_line: Callable[..., ScoreLine] = steps.score_line
+    model_hypotheses: Callable[..., Hypotheses] = steps.model_hypotheses
+
+
+class RoundRelease(NamedTuple):
+    """What leaves a round.
+
+    Attributes:
+        release: of its program, with arrays of JAX or of NumPy.
+        public: what is public in the round, with the cap of its weights.
+    """
+
+    release: dict[str, Any]
+    public: Public
+
+
+class Executor(Protocol):
+    """Holds rows and their scores, and runs private programs on them.
+
+    Attributes:
+        steps: the public steps, as this executor calls them.
+    """
+
+    steps: PublicSteps
+
+    def release_once(self, phase: Phase, context: Context) -> Release:
+        """The release of a prologue or of an epilogue, on the scores so far."""
+        ...
+
+    def start_scores(self, initial_score: Array) -> None:
+        """Let the score of every row be the initial one."""
+        ...
+
+    def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
+        """Run all rounds by `round_step`, and add their hypotheses to the scores.
+
+        Returns:
+            The state after the last round, and the hypotheses with a leading axis for rounds.
+        """
+        ...
+
+
+class LearnedModel(NamedTuple):
+    """What a run learns.
+
+    Attributes:
+        hypotheses: of the model, after the epilogue, with a leading axis.
+        line: that scores are mapped by in the end; its intercept is that of the model.
+    """
+
+    hypotheses: Hypotheses
+    line: ScoreLine
+
+
+def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
+    """Run a recipe: its prologue, its rounds and its epilogue.
+
+    Args:
+        recipe: one setting.
+        executor: holds the rows.
+    """
+    learner, public_steps = recipe.learner, executor.steps
+
+    # The prologue, and what is public in all rounds.
+    prologue: Release = {}
+    if learner.prologue is not None:
+        context = Context(recipe.public(), jnp.float32(0))
+        prologue = executor.release_once(learner.prologue, context)
+    public, state = public_steps.after_prologue(recipe, prologue)
+    executor.start_scores(public.initial_score)
+
+    # The rounds.
+    state, hypotheses = executor.run_rounds(public, state)
+
+    # The epilogue, and the model.
+    epilogue: Release = {}
+    if learner.epilogue is not None:
+        after_all = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
+        epilogue = executor.release_once(learner.epilogue, Context(after_all, state.bound))
+    line = public_steps.score_line(recipe, public.initial_score, epilogue)
+    hypotheses = public_steps.model_hypotheses(recipe, public, hypotheses, line.slope)
+    return LearnedModel(hypotheses, line)
+
+
+def round_step(
+    recipe: Recipe,
+    public: Public,
+    state: RoundState,
+    number: Array,
+    release_round: Callable[[Context], RoundRelease],
+    *,
+    public_steps: PublicSteps,
+    structure: Any = None,
+) -> steps.LearnedRound:
+    """One round: its context, its release, and the hypothesis that follows from it.
+
+    Args:
+        recipe: one setting.
+        public: what is public in all rounds.
+        state: before the round.
+        number: i32[], of the round.
+        release_round: from the context to what leaves the round.
+        public_steps: as the executor calls them.
+        structure: of the round, if it is known already.
+    """
+    context = public_steps.begin_round(recipe, public, state.bound, number, structure)
+    release, public_of_round = release_round(context)
+    return public_steps.finish_round(recipe, release, public_of_round, state)
+
+
+class PhaseValues(NamedTuple):
+    """Something for each part of a run, such as its keys or its recorded release.
+
+    Attributes:
+        prologue: for the prologue.
+        rounds: for the rounds, with a leading axis.
+        epilogue: for the epilogue.
+    """
+
+    prologue: Any
+    rounds: Any
+    epilogue: Any
+
+    def of_phase(self, phase: Phase) -> Any:
+        """What belongs to a phase."""
+        return getattr(self, phase.name)
+
+    __repr__ = redacted_repr
+
+
+class FittedParts(NamedTuple):
+    """What follows from a run, and is in its model.
+
+    Attributes:
+        transcript: without the sites that the learner withholds, which may be of many rows.
+        hypotheses: after the epilogue, with a leading axis for rounds.
+        intercept: where every score starts.
+    """
+
+    transcript: Transcript
+    hypotheses: Hypotheses
+    intercept: Array
+
+
+def fitted_parts(
+    releases: Iterable[Release], hypotheses: Hypotheses, intercept: Array, recipe: Recipe
+) -> FittedParts:
+    """What is in the model of a run, by the releases of its three phases."""
+    withheld = recipe.learner.withheld
+    prologue, rounds, epilogue = (
+        {site: array for site, array in release.items() if site not in withheld}
+        for release in releases
+    )
+    return FittedParts(Transcript(prologue, rounds, epilogue), hypotheses, intercept)

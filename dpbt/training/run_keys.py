@@ -1,0 +1,97 @@
+"""The keys of a run: of its noise and of its public structure, phase by phase."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.privacy import keys
+from dpbt.training.own_code import digest_of_own_code
+from dpbt.training.run import PhaseValues
+from dpbt.types import Array, Recipe
+
+
+def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
+    """The key of a recipe's noise: a function of the key, of every budget number and of the parts.
+
+    So one key gives independent noise to two recipes that differ in any scale, share, learner or
+    declared target.
+    If they shared their noise at two scales, their two releases would reveal the private statistic.
+    Rounds and capacity are left out, because the first T rounds do not depend on how many follow.
+    A step that is a schedule has a number for each round, though, and these are in the key.
+    The epilogue does, so its own key also depends on the number of rounds.
+
+    Args:
+        key: a typed key.
+        recipe: one setting; its budget may be traced.
+    """
+    words = words_of_recipe(recipe)
+    numbers = jax.tree.leaves((recipe.params, recipe.weighting, recipe.rows))
+    leaves = [jnp.asarray(leaf).reshape(-1) for leaf in numbers]
+    for leaf in leaves:
+        if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
+            raise ValueError(f"a budget holds numbers of 32 bits, got {leaf.dtype}")
+    bits = [
+        jax.lax.bitcast_convert_type(jnp.concatenate([*of_one_type]), jnp.uint32)
+        for _, of_one_type in itertools.groupby(leaves, lambda leaf: leaf.dtype)
+    ]
+    return keys.fold_in_words(key, jnp.concatenate(bits), " | ".join(words))
+
+
+def words_of_recipe(recipe: Recipe) -> list[str]:
+    """What a recipe is besides its numbers, as text that enters keys and names checkpoints."""
+    target = [] if recipe.target is None else [repr(recipe.target)]
+    own_code = digest_of_own_code(recipe)
+    return [*recipe.identities, *target, *_layout(recipe), *([own_code] if own_code else [])]
+
+
+def _layout(recipe: Recipe) -> list[str]:
+    """What numbers and tags in a row do not tell apart, in words; nothing where the tags say it.
+
+    It is the names of noise that are not those that the learner declares, as `fractions` may have
+    them. Of an author's own classes it is the fields that are None, of any length, or no float32.
+    """
+    found, names = [], sorted(getattr(recipe.params, "noise", ()))
+    declared = sorted(dict(recipe.learner.fractions))
+    if names != declared and recipe.calibration != "published":  # a paper has its own numbers
+        found.append(f"noise of {names}")
+    if any(" | " in words for words in recipe.identities):
+        found.append(f"tags of lengths {[*map(len, recipe.identities)]}")
+    once, last = recipe.learner.prologue, recipe.learner.epilogue
+    if once is None and last is not None and not _is_of_library(last.program):
+        found.append("an epilogue alone")  # a prologue might have its tag
+    for numbers in (recipe.params, recipe.weighting):
+        if _is_of_library(type(numbers)):
+            continue
+        leaves, _ = jax.tree_util.tree_flatten_with_path(numbers, is_leaf=lambda each: each is None)
+        for path, leaf in leaves:
+            array = None if leaf is None else jnp.asarray(leaf)
+            if array is None or array.shape or array.dtype != jnp.float32:
+                kind = None if array is None else f"{array.dtype}{list(array.shape)}"
+                found.append(f"{jax.tree_util.keystr(path)} is {kind}")
+    return found
+
+
+def _is_of_library(part: Any) -> bool:
+    return getattr(part, "__module__", "").split(".")[0] in ("dpbt", "builtins")
+
+
+_PROLOGUE, _EPILOGUE = np.uint32(2**32 - 1), np.uint32(2**32 - 2)
+"""The numbers that are folded into a key for what takes place once. Rounds fold in smaller ones."""
+
+
+def phase_keys(key: Array | None, recipe: Recipe) -> PhaseValues:
+    """The keys of all parts of a run; None where it has no key.
+
+    Those of its noise are made of its `derive_recipe_key`, and those of its public structure of the
+    public key. Those of the first T rounds do not depend on the capacity.
+    """
+    if key is None:
+        return PhaseValues(None, None, None)
+    numbers = np.arange(recipe.capacity, dtype=np.uint32)
+    every = jnp.asarray(np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
+    children = jax.vmap(lambda number: jax.random.fold_in(key, number))(every)
+    epilogue = jax.random.fold_in(children[-1], jnp.asarray(recipe.rounds).astype(jnp.uint32))
+    return PhaseValues(children[-2], children[: recipe.capacity], epilogue)

@@ -1,0 +1,280 @@
+"""Runs on tables in memory: `lax.scan` over the rounds, whose carry has the scores of the rows.
+
+The only state between rounds is what has been released. All is pure and traceable. A fit and a
+replay are one function, `run`, with two answers to what the programs of a recipe draw.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpbt.public_types import redacted_repr
+from dpbt.training import round as steps
+from dpbt.training.round import Context, RoundState
+from dpbt.training.run import (
+    LearnedModel,
+    PhaseValues,
+    PublicSteps,
+    RoundRelease,
+    round_step,
+    run_phases,
+)
+from dpbt.types import Array, Hypotheses, Phase, Prepared, Public, Recipe, Release, View
+
+
+class Answer(NamedTuple):
+    """What answers the draws of a phase.
+
+    Attributes:
+        release: of the program.
+        kept: what is kept of it.
+    """
+
+    release: Release
+    kept: Any
+
+
+AnswerDraws = Callable[[Phase, Any, Sequence[View]], Answer]
+"""(phase, entry of the phase or of the round, what its program reads of each table) -> `Answer`."""
+
+
+class RunResult(NamedTuple):
+    """What `run` returns.
+
+    Attributes:
+        kept: of each phase, what its answer kept; of rounds with a leading axis.
+        hypotheses: of the model, after the epilogue, with a leading axis for rounds.
+        intercept: of the model.
+        scores: of each table, after the epilogue; None where rounds ran side by side.
+    """
+
+    kept: PhaseValues
+    hypotheses: Hypotheses
+    intercept: Array
+    scores: list[Array] | None
+
+    __repr__ = redacted_repr
+
+
+def run(
+    recipe: Recipe,
+    tables: Sequence[Prepared],
+    answer_draws: AnswerDraws,
+    entries: PhaseValues,
+    batch: int = 0,
+) -> RunResult:
+    """Run a recipe from its prologue to its epilogue; traceable.
+
+    Each round weighs the rows by their scores, asks for a release, and adds its hypothesis. Every
+    function of an author is traced apart, so what it keeps of the rows is dead when it returns, and
+    what is public is worked out from what is public alone (`privacy.apart`).
+
+    Args:
+        recipe: one setting.
+        tables: prepared rows. All tables share the releases, and each has scores of its own.
+        answer_draws: makes a release, or judges a recorded one.
+        entries: what it is given: a field for each phase, of rounds with a leading axis.
+        batch: how many rounds run side by side, of a recipe that is `independent`; 0 to run one
+            after the other.
+    """
+    executor = _ScanExecutor(
+        recipe=recipe, tables=tables, answer_draws=answer_draws, entries=entries, batch=batch
+    )
+    learned: LearnedModel = run_phases(recipe, executor)
+    start, scores = executor.initial_score[..., None], executor.scores
+    if recipe.learner.epilogue is not None:
+        assert scores is not None  # as `Recipe.independent` says
+        slope, intercept = learned.line
+        scores = [intercept[..., None] + slope * (score - start) for score in scores]
+    return RunResult(
+        kept=PhaseValues(**executor.kept),
+        hypotheses=learned.hypotheses,
+        intercept=learned.line.intercept,
+        scores=scores,
+    )
+
+
+@dataclasses.dataclass
+class _ScanExecutor:
+    """The executor of a run in memory (`run.Executor`); it lives within one trace.
+
+    Attributes:
+        recipe, tables, answer_draws, entries, batch: as `run` has them.
+        steps: the public steps, as they are.
+        scores: of each table so far; None after rounds that ran side by side.
+        initial_score: where they started.
+        kept: name of a phase -> what was kept of it.
+    """
+
+    recipe: Recipe
+    tables: Sequence[Prepared]
+    answer_draws: AnswerDraws
+    entries: PhaseValues
+    batch: int
+    steps: PublicSteps = PublicSteps()  # noqa: RUF009
+    scores: list[Array] | None = None
+    initial_score: Array = dataclasses.field(default_factory=lambda: jnp.float32(0))
+    kept: dict[str, Any] = dataclasses.field(
+        default_factory=lambda: {"prologue": {}, "rounds": {}, "epilogue": {}}
+    )
+
+    def release_once(self, phase: Phase, context: Context) -> Release:
+        """The release of a prologue, whose rows have no scores yet, or of an epilogue."""
+        scores = self.scores
+        if scores is None:
+            scores = [jnp.zeros(rows.present.shape, jnp.float32) for rows in self.tables]
+        entry = self.entries.of_phase(phase)
+        views = self._views(phase, context, self.tables, scores)
+        answer = self.answer_draws(phase, entry, views)
+        self.kept[phase.name] = answer.kept
+        return answer.release
+
+    def start_scores(self, initial_score: Array) -> None:
+        """Let the score of every row of every table be the initial one."""
+        self.initial_score, everyone = initial_score, initial_score[..., None]
+        self.scores = [
+            jnp.broadcast_to(everyone, initial_score.shape + rows.present.shape)
+            for rows in self.tables
+        ]
+
+    def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
+        """Run all rounds, one after the other or side by side."""
+        recipe, scores = self.recipe, self.scores
+        assert scores is not None
+        num_cached, cached = self._cached_structures(public, state)
+
+        def one_round(
+            carry: tuple[list[Array], RoundState], numbered: tuple[Array, Any]
+        ) -> tuple[Any, Any]:
+            """(carry after the round, (what was kept, hypothesis)) of one round."""
+            (scores, state), (number, entry) = carry, numbered
+            structure, tables, asked = None, self.tables, []
+            if cached is not None:
+                structure, leaves = jax.tree.map(lambda array: array[number % num_cached], cached)
+                tables = [
+                    rows._replace(leaf=leaf) for rows, leaf in zip(tables, leaves, strict=True)
+                ]
+
+            def release_round(context: Context) -> RoundRelease:
+                views = self._views(recipe.learner.round, context, tables, scores)
+                answer = self.answer_draws(recipe.learner.round, entry, views)
+                asked.append((views, answer.kept))
+                return RoundRelease(answer.release, views[0].public)
+
+            learned = round_step(
+                recipe,
+                public,
+                state,
+                number,
+                release_round,
+                public_steps=self.steps,
+                structure=structure,
+            )
+            ((views, kept),) = asked
+            if not self.batch:  # else no round reads them
+                scores = [
+                    score + steps.predict_rows(recipe, learned.hypothesis, view.rows)
+                    for score, view in zip(scores, views, strict=True)
+                ]
+            return (scores, learned.state), (kept, learned.hypothesis)
+
+        numbered = jnp.arange(recipe.capacity, dtype=jnp.int32), self.entries.rounds
+        if self.batch:
+            self.scores = None
+            run_round = lambda entry: one_round((scores, state), entry)[1]  # noqa: E731
+            self.kept["rounds"], hypotheses = _map_rounds(recipe, run_round, numbered, self.batch)
+            return state, hypotheses
+        carry, kept = _scan_rounds(recipe, one_round, (scores, state), numbered)
+        self.scores, state = carry
+        self.kept["rounds"], hypotheses = kept
+        return state, hypotheses
+
+    def _views(
+        self, phase: Phase, context: Context, tables: Sequence[Prepared], scores: Sequence[Array]
+    ) -> list[View]:
+        """What the program of a phase reads of each table."""
+        weighed = [
+            steps.weigh_rows(phase, self.recipe, rows, score, context)
+            for rows, score in zip(tables, scores, strict=True)
+        ]
+        shared = weighed[0].cap  # it follows from what was released, so all tables have it
+        return [
+            steps.program_view(phase, self.recipe, rows, each._replace(cap=shared), context)
+            for rows, each in zip(tables, weighed, strict=True)
+        ]
+
+    def _cached_structures(self, public: Public, state: RoundState) -> tuple[int, Any]:
+        """Structures that come again, worked out once, and what they say of each row.
+
+        Returns:
+            How many they are, and (structures, leaves of each table) with an axis for them; 0 and
+            None where none is worth it.
+        """
+        recipe, rows = self.recipe, sum(rows.present.shape[0] for rows in self.tables)
+        count = 0 if self.batch else steps.num_cached_structures(recipe, rows)
+        if not count:
+            return 0, None
+
+        def structure_and_leaves(number: Array) -> Any:
+            context = self.steps.begin_round(recipe, public, state.bound, number)
+            structure = context.public.structure
+            leaves = [steps.assign_leaves(recipe, structure, rows).leaf for rows in self.tables]
+            return structure, leaves
+
+        return count, jax.lax.map(structure_and_leaves, jnp.arange(count, dtype=jnp.int32))
+
+
+def _map_rounds(
+    recipe: Recipe, run_round: Callable[[Any], Any], entries: Any, batch: int
+) -> tuple[Any, Hypotheses]:
+    """What is kept of the first T of `capacity` rounds, a batch side by side; zeros of others."""
+
+    def run_active(numbered: tuple[Array, Any]) -> Any:
+        active, kept = numbered[0] < recipe.rounds, run_round(numbered)
+        return jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), kept)
+
+    return jax.lax.map(run_active, entries, batch_size=min(batch, recipe.capacity))
+
+
+@jax.custom_batching.custom_vmap
+def _any_lane(flag: Array) -> Array:
+    """The flag; under vmap, whether any lane has it. So a cond on it stays a cond under vmap."""
+    return flag
+
+
+@_any_lane.def_vmap
+def _any_lane_of_batch(
+    axis_size: int, in_batched: Sequence[bool], flag: Array
+) -> tuple[Array, bool]:
+    return (_any_lane(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
+
+
+def _scan_rounds(
+    recipe: Recipe, one_round: Callable[[Any, Any], tuple[Any, Any]], state: Any, entries: Any
+) -> tuple[Any, Any]:
+    """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
+
+    The other entries cost nothing where no lane of a vmap needs them. (A cond on a batched flag
+    would run both branches and copy the table for every lane.)
+    """
+    # What a round keeps. A jit of the round would know it too, but would hold the tables for good.
+    shapes: list[Any] = []
+
+    def skip(state: Any, entry: Any) -> tuple[Any, Any]:
+        kept = shapes[-1] if shapes else jax.eval_shape(one_round, state, entry)[1]
+        return state, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), kept)
+
+    def one(state: Any, entry: Any) -> tuple[Any, Any]:
+        active = entry[0] < recipe.rounds
+
+        def go_on(state: Any, entry: Any) -> tuple[Any, Any]:
+            found = one_round(state, entry)
+            shapes.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found[1]))
+            return jax.tree.map(lambda a, b: jnp.where(active, a, b), found, skip(state, entry))
+
+        return jax.lax.cond(_any_lane(active), go_on, skip, state, entry)
+
+    return jax.lax.scan(one, state, entries)

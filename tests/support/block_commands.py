@@ -1,0 +1,76 @@
+"""A folder of rows, and the commands that convert them to blocks and learn from those.
+
+The commands run in the process of the test.
+"""
+
+import contextlib
+import json
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+
+from dpbt.__main__ import main
+
+DOMAIN = {
+    "columns": {
+        "age": {"type": "numeric", "low": 0, "high": 100, "bins": 8},
+        "member": {"type": "boolean", "true": "yes", "false": "no"},
+    },
+    "label": {"column": "class", "positive": "ill", "negative": "healthy"},
+}
+NUM_ROWS = 300
+FOREST_OPTIONS = ("--recipe", "random_forest", "--rounds", "3", "--depth", "3")
+FIT_OPTIONS = ("--domain", "domain.json", "--rows", "400", "--epsilon", "4")
+
+
+def write_rows_and_domain(folder):
+    """Write a domain and rows of it."""
+    rng = np.random.default_rng(0)
+    age = rng.uniform(0, 100, NUM_ROWS)
+    words = np.where(age + rng.normal(0, 10, NUM_ROWS) > 50, "ill", "healthy")
+    member = rng.choice(["yes", "no"], NUM_ROWS)
+    lines = [
+        "age,member,class",
+        *(f"{a},{m},{w}" for a, m, w in zip(age, member, words, strict=True)),
+    ]
+    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+    (folder / "domain.json").write_text(json.dumps(DOMAIN))
+
+
+def run_command(*words):
+    return main([str(word) for word in words])
+
+
+def convert_rows(*more):
+    return run_command(
+        "convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400, *more
+    )
+
+
+def refusal_line(capsys, *words):
+    assert run_command(*words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+def releases_in_checkpoint(path):
+    """Part -> the bytes of its release, of a checkpoint that nobody holds."""
+    database = sqlite3.connect(path)
+    found = dict(database.execute("SELECT part, arrays FROM release ORDER BY rowid"))
+    database.close()
+    return found
+
+
+def raise_keyboard_interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def checkpoint_holds_keys():
+    """Whether the checkpoint has keys; one that a kill left may have none yet."""
+    if not Path("run").exists():
+        return False
+    with contextlib.closing(sqlite3.connect("run")) as database:
+        tables = database.execute("SELECT name FROM sqlite_schema WHERE name = 'keys'").fetchall()
+        return bool(tables and database.execute("SELECT * FROM keys").fetchall())

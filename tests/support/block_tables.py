@@ -1,0 +1,135 @@
+"""The same random rows as a table in memory and in blocks, and recipes that learn from both."""
+
+import chex
+import jax
+import numpy as np
+
+import dpbt
+from dpbt import recipes
+from dpbt.data import convert
+from dpbt.data.domains import Nominal, Numeric
+from dpbt.learners import lazybb
+from dpbt.training import blocks as in_blocks
+from dpbt.training.passes import MemoryPlan
+from dpbt.types import ADD_REMOVE
+
+DOMAIN = {
+    "age": Numeric(0, 100, bins=16, missing=True),
+    "income": Numeric(0, 1, bins=8),
+    "work": Nominal(["state", "private", "none"], other="none"),
+}
+CLASSES = Nominal(["low", "middle", "high"])
+NUMBER = Numeric(0, 10)
+KEY, PUBLIC = jax.random.key(5), jax.random.key(6)
+
+
+def random_columns(rows, seed=0):
+    rng = np.random.default_rng(seed)
+    age = rng.uniform(-10, 120, rows)
+    age[rng.random(rows) < 0.1] = np.nan
+    work = np.array(["state", "private", "none", "other", "?"])[rng.integers(0, 5, rows)]
+    return {"age": age, "income": rng.random(rows), "work": work}
+
+
+def random_labels(bins, kind, seed=1):
+    rng = np.random.default_rng(seed)
+    number = (
+        np.nan_to_num(bins["age"]) / 20 + 5 * bins["income"] + rng.normal(0, 1, len(bins["age"]))
+    )
+    if kind == "number":
+        return np.where(rng.random(len(number)) < 0.05, np.nan, number)
+    words = ["low", "middle", "high", "?"] if kind == "classes" else ["no", "no", "yes", "?"]
+    place = np.clip(number / 3, 0, 2).astype(int)
+    return np.array(words)[np.where(rng.random(len(number)) < 0.05, 3, place)]
+
+
+TARGET_OPTIONS = {
+    "two": {"negative": "no", "positive": "yes"},
+    "classes": {"target": CLASSES},
+    "number": {"target": NUMBER},
+}
+
+
+def table_and_blocks(folder, kind, rows=700, capacity=None, each=256, weights=False):
+    """The same rows in memory and in blocks."""
+    bins = random_columns(rows)
+    options = dict(TARGET_OPTIONS[kind], capacity=capacity)
+    if weights:
+        weight = np.random.default_rng(2).uniform(-1, 4, rows)
+        options |= {"sample_weight": weight, "max_weight": 3.0}
+    given = random_labels(bins, kind)
+    table = dpbt.table(DOMAIN, bins, given, **options)
+    in_blocks_too = convert.convert_columns(
+        DOMAIN, bins, given, folder, rows_per_block=each, **options
+    )
+    return table, in_blocks_too
+
+
+def oblivious_recipe(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **more):
+    once = {} if kind == "number" else {"scores_fraction": 0.05}
+    target = TARGET_OPTIONS[kind].get("target")
+    common = {
+        "domain": DOMAIN,
+        "target": target,
+        "relation": relation,
+        "attributes_per_tree": (1, 2),
+    }
+    options = {**common, "marginals_fraction": 0.2, "depth": 3, **once, **more}
+    return recipes.oblivious_boost(epsilon=2, delta=delta, rows=rows, rounds=rounds, **options)
+
+
+def additive_recipe(kind, rows=700, **more):
+    common = {"domain": DOMAIN, "target": TARGET_OPTIONS[kind].get("target"), "resolutions": (2, 4)}
+    return recipes.additive(
+        **{"epsilon": 2, "delta": 1e-6, "rounds": 5, **common, **more}, rows=rows
+    )
+
+
+def forest_recipe(rows=700, **more):
+    return recipes.random_forest(**{"epsilon": 2, "rounds": 5, "depth": 3, **more}, rows=rows)
+
+
+def greedy_recipe(rows=700, **more):
+    return recipes.bdpe(**{"epsilon": 3, "rounds": 3, "depth": 2, **more}, rows=rows)
+
+
+def rule_recipe(rows=700, **more):
+    learner = lazybb.one_rule(ADD_REMOVE)
+    return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **more}, rows=rows)
+
+
+def assert_same_fit(one, other):
+    one, other = ((each.transcript, each.hypotheses, each.intercept) for each in (one, other))
+    chex.assert_trees_all_equal(one, other, strict=True)
+
+
+def shorten_passes(monkeypatch):
+    """Let a pass have slices of 64 rows, and serve two rounds where it can."""
+
+    def plan(table, recipe, *_):
+        return MemoryPlan(64, 2, 2 if recipe.independent else 1)
+
+    monkeypatch.setattr(in_blocks, "plan_for", plan)
+
+
+def rows_in_blocks(table):
+    """All rows of a table in chunks."""
+    parts = []
+    for number, chunk in enumerate(table.blocks):
+        part = table.room(chunk.rows)
+        table.read(number, 0, chunk.rows, part)
+        parts.append(part)
+    joined = [np.concatenate([part[k] for part in parts], axis=-1) for k in range(3)]
+    weight = None if parts[0].weight is None else np.concatenate([p.weight for p in parts])
+    return joined[0].T, joined[1], joined[2], weight
+
+
+def assert_same_rows(table, in_chunks):
+    found = rows_in_blocks(in_chunks)
+    for mine, given in zip(found[:3], table[:3], strict=True):
+        np.testing.assert_array_equal(mine, np.asarray(given))
+        assert mine.dtype == given.dtype
+    if table.weight is None:
+        assert found[3] is None
+    else:
+        np.testing.assert_array_equal(found[3], np.asarray(table.weight))

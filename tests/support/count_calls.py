@@ -1,0 +1,61 @@
+"""How many functions of dpbt a fit of a CSV file passes through.
+
+`python -m tests.support.count_calls` prints it.
+
+Functions, methods, properties and closures that have a name count, those that a trace runs, too.
+"""
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import dpbt
+from dpbt import __main__ as command
+
+LIBRARY = str(Path(dpbt.__file__).parent)
+OPTIMIZED = 1  # a flag of the code of functions, which bodies of classes and modules lack
+
+
+def functions_called() -> set[tuple[str, str]]:
+    """(file, name) of each function."""
+    seen = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        named = code.co_flags & OPTIMIZED and not code.co_name.startswith("<")
+        if event == "call" and named and code.co_filename.startswith(LIBRARY):
+            seen.add((code.co_filename.removeprefix(LIBRARY), code.co_qualname))
+
+    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
+        folder = Path(name)
+        rows = [f"{20 + i % 60},{'ab'[i % 2]},{int(i % 3 == 0)}" for i in range(200)]
+        (folder / "rows.csv").write_text("\n".join(["age,job,y", *rows]))
+        columns = {
+            "age": {"type": "numeric", "low": 0, "high": 100, "bins": 16},
+            "job": {"type": "nominal", "values": ["a", "b"]},
+        }
+        label = {"column": "y", "positive": "1", "negative": "0"}
+        (folder / "domain.json").write_text(json.dumps({"columns": columns, "label": label}))
+        options = ["--domain", str(folder / "domain.json"), "--out", str(folder / "model.json")]
+        threading.setprofile(note)
+        sys.setprofile(note)
+        try:
+            rows = ["--rows", "300", "--epsilon", "1", str(folder / "rows.csv")]
+            assert command.main(["fit", *options, *rows]) == 0
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+    return seen
+
+
+if __name__ == "__main__":
+    found = functions_called()
+    for file in sorted({file for file, _ in found}):
+        print(file, *sorted(name for where, name in found if where == file))
+    print(f"{len(found)} functions in {len({file for file, _ in found})} files")

@@ -1,0 +1,65 @@
+"""Whether the names, files and tests that README and docs put between backticks exist."""
+
+import functools
+import re
+from pathlib import Path
+
+from tests.support import ROOT
+
+_NAMES = """
+functools jax numpy np pandas df cat pyarrow scipy sklearn BaggingClassifier VotingClassifier
+FunctionTransformer JAX_LOG_COMPILES column_types factorize income keep_default_na read_json reindex
+Approximate BudgetAccountant BudgetError ChangeOneDistance DMatrix GridSearchCV MaxDivergence
+PrivacyLeakWarning SymmetricDistance XGBClassifier XGBRFClassifier ZeroConcentratedDivergence
+atom_domain bin_budget_frac enable_categorical explain_global interaction_constraints
+interaction_cst load_model make_laplace make_privacy_filter max_bin max_bins max_iter
+monotone_constraints monotonic_cst num_boost_round output_margin save_model unit_of xgboost
+"""
+ELSEWHERE = set(_NAMES.split())
+"""Other packages, names of theirs that stand alone, and a file that an example writes."""
+
+FILES = re.compile(r"(?:[\w.-]+/)*[\w.-]*\.(?:cff|csv|jsonl?|key|lock|md|npz|onnx|pdf|png|py|toml)")
+FOLDERS = re.compile(r"(?:docs|dpbt|experiments|paper_figures|reproduction|tests)(?:/\w+)*/?")
+
+
+def is_name_of_something(part: str) -> bool:
+    """Whether what stands between backticks exists, where it looks like a name, file or test."""
+    path, of_test, test = part.partition("::")
+    if of_test:
+        return _is_file(path) and f"def {test}(" in (ROOT / path).read_text()
+    if FILES.fullmatch(part) and part.split(".")[0] not in ELSEWHERE:
+        return _is_file(part) or _is_written(Path(part).name)
+    if "/" in part and FOLDERS.fullmatch(part):
+        return (ROOT / part).exists()
+    found = re.fullmatch(r"([A-Za-z_]\w*(?:\.\w+)*)(?:\(.*\)|\[.*\]|=.*)?", part)
+    if found is None:
+        return True
+    words = found[1].split(".")
+    return words[0] in ELSEWHERE or set(words) <= _words() or _is_written(found[1])
+
+
+def _is_file(path: str) -> bool:
+    if (ROOT / path).is_file():
+        return True
+    folders = ("docs", "dpbt", "experiments", "paper_figures", "tests")
+    return any(found for folder in folders for found in (ROOT / folder).glob(f"**/{path}"))
+
+
+def _is_written(name: str) -> bool:
+    """Whether the code has the name of a file; NAME stands for any part."""
+    return name.replace("NAME", "").removesuffix(".lock") in _text()
+
+
+@functools.cache
+def _text() -> str:
+    folders = ("dpbt", "experiments", "paper_figures", "docs/examples", "tests")
+    names = {"documented_names.py", "test_docs.py"}  # these have names that do not exist
+    paths = [path for folder in folders for path in sorted(ROOT.glob(f"{folder}/**/*.py"))]
+    return "\n".join(path.read_text() for path in paths if path.name not in names)
+
+
+@functools.cache
+def _words() -> set[str]:
+    """The words of the code, and the names of the aggregated results."""
+    results = {path.stem for path in ROOT.glob("reproduction/*/*.json")}
+    return results | set(re.findall(r"\w+", _text()))

@@ -1,0 +1,118 @@
+"""Neighbours made of file rows: two CSV files that differ in one line, each read by itself."""
+
+import functools
+import tempfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import dpbt
+from dpbt.data.domains import Boolean, Label, Nominal, Numeric
+from dpbt.data.files import read_columns
+from dpbt.types import ADD_REMOVE, Relation, Table
+
+DOMAIN = {
+    "age": Numeric(0, 100, bins=6, missing=True),
+    "job": Nominal(("clerk", "smith", "NA", "3"), other="3"),
+    "member": Boolean("yes", "no", missing=True),
+    "retired": Boolean(),
+}
+LABEL = Label("ill", "1", "0")
+HEADER = b"\xef\xbb\xbfname, age, job, member, retired, ill"
+NUM_PLAIN_LINES = 40
+CAPACITY = 64
+
+ODD_LINES = [
+    b"",
+    b"   \t",
+    b"\r",
+    b'"',
+    b'x,"41,clerk,yes,1,1',
+    b'x,41,cl"erk,"yes"s,1,1',
+    b"x,41,clerk",
+    b"x,41,clerk,yes,1,1,1,1",
+    b"x,4\x001,clerk,yes,1,1",
+    b"x,41,cl\xfferk,yes,1,1",
+    b"x\ry,41,clerk,yes,1,1",
+    b"x" * 200_000 + b",41,clerk,yes,1,1",
+    b"x,41,clerk,yes,1,maybe",
+    b"x,41,clerk,yes,1,",
+    b"x,,,,,1",
+    b"x,NA,NA,NA,NA,0",
+    b"x,None,null,nan,?,1.0",
+    b"x,1e400,03,TRUE,2,1",
+    b"x,-inf,3.0,yes,1.0,0",
+    b"x,1_000,king,Yes,0.5, 1 ",
+    b"x," + b"9" * 5000 + b",clerk,no,0,0",
+    b'"x","41","cl""erk","yes","1","1"',
+    b"\xef\xbb\xbfx,41,clerk,yes,1,1",
+    b"name, age, job, member, retired, ill",
+]
+"""Twelve malformed lines, lines of unusual cells, and last an unusual line of usual ones."""
+
+
+def plain_lines(seed: int, count: int = NUM_PLAIN_LINES) -> list[bytes]:
+    """Lines of a well-kept file whose label depends on the age."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for row in range(count):
+        age = rng.uniform(0, 100)
+        job, member = rng.choice(["clerk", "smith"]), rng.choice(["yes", "no"])
+        ill = int((age > 50) ^ (rng.random() < 0.1))
+        lines.append(f"p{row}, {age:.1f}, {job}, {member}, {int(age > 65)}, {ill}".encode())
+    return lines
+
+
+def read_lines(lines: list[bytes], exact: bool = False) -> Table:
+    """The table of a file of these lines below the header, CAPACITY rows; see `dpbt.table`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        path.write_bytes(b"\n".join([HEADER, *lines, b""]))
+        rows = read_columns(path, (*DOMAIN, LABEL.column))
+    options = {**LABEL.options, "capacity": CAPACITY, "exact": exact}
+    return dpbt.table(DOMAIN, rows, rows[LABEL.column], **options)
+
+
+def with_absent_row(table: Table, place: int) -> Table:
+    """The table with an absent row put in at a place, which moves the rows behind it."""
+
+    def open_up(array):
+        held = np.asarray(array)
+        return jnp.asarray(np.insert(held, place, np.zeros_like(held[0]), axis=0)[: len(held)])
+
+    return Table(*map(open_up, table[:3]), table.splits)
+
+
+def neighbouring_tables(
+    relation: Relation, seed: int, exact: bool = False
+) -> list[tuple[Table, Table]]:
+    """Tables of two files that differ in one line, for each odd line and some plain ones.
+
+    Under add/remove the line is at some place of the first file and not in the second. Under
+    replace-one it stands in the first file where the second has another line. Files hold other odd
+    lines, too. All tables have one shape, and lines that both files hold are at the same rows.
+    """
+    rng, plain = np.random.default_rng(seed), plain_lines(seed)
+    found = []
+    for line in [*ODD_LINES, *plain_lines(seed + 1, 3)]:
+        odd = [ODD_LINES[k] for k in rng.choice(len(ODD_LINES), 8, replace=False)]
+        held = [*plain, *odd]
+        others = [held[k] for k in rng.permutation(len(held))]
+        place = int(rng.integers(len(others)))
+        if relation is ADD_REMOVE:
+            without = with_absent_row(read_lines(others, exact), place)
+            found.append((read_lines([*others[:place], line, *others[place:]], exact), without))
+        else:
+            replaced = [*others[:place], line, *others[place + 1 :]]
+            found.append((read_lines(replaced, exact), read_lines(others, exact)))
+    return found
+
+
+@functools.cache
+def stacked_neighbouring_tables(relation: Relation, exact: bool) -> tuple[Table, Table]:
+    """The first and the second tables of `neighbouring_tables`, with a leading axis for pairs."""
+    both = zip(*neighbouring_tables(relation, 1, exact), strict=True)
+    first, second = (jax.tree.map(lambda *rows: jnp.stack(rows), *tables) for tables in both)
+    return first, second

@@ -1,0 +1,182 @@
+"""All moments at which a kill finds other files, in a process of its own.
+
+`python -m tests.support.kill_moments COPIES KILL WHAT` runs `convert`, `fit` or `sweep` in the
+folder that it is started in. Before each change of a file there, it copies the folder to COPIES:
+what SIGKILL would leave. With a number in place of "none" it sends itself SIGKILL at that moment,
+and makes no copies. With -1 it does neither.
+"""
+
+import functools
+import itertools
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import sys
+import threading
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+
+import dpbt
+from dpbt import sweeps
+from dpbt.__main__ import main
+from dpbt.privacy import keys
+from experiments.common.cache import use_compilation_cache
+from tests.support import worker_process
+
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link")
+
+CONVERT = ("convert", "domain.json", "rows.csv", "rows.chunks", "--rows-per-block", "150")
+FIT = ("fit", "rows.chunks", "--domain", "domain.json", "--rows", "400", "--epsilon", "4")
+FIT += ("--recipe", "oblivious_boost", "--rounds", "3", "--filter", "filter.db")
+FIT += ("--checkpoint", "run", "--out", "model.json")
+
+SWEEP = sweeps.Sweep(
+    "tiny", worker_process.make_recipe, ({"rounds": (2,), "depth": (1,), "epsilon": (1.0,)},)
+)
+
+
+class Moments:
+    """Counts changes of files in a folder, and copies the folder before each of them.
+
+    Args:
+        folder: the folder.
+        copies: where the copies go, by their number.
+        kill: the number at which the process is killed; None to copy.
+    """
+
+    def __init__(self, folder: Path, copies: Path, kill: int | None):
+        self._folder, self._copies, self._kill = folder.resolve(), copies, kill
+        self._number, self._last = 0, {}
+        self._lock, self._own = threading.Lock(), threading.local()
+        fsync = os.fsync
+
+        def noted(handle: int) -> None:
+            self._note("fsync", os.readlink(f"/proc/self/fd/{handle}"))
+            fsync(handle)
+
+        os.fsync = noted
+        sqlite3.Connection = self._noting(sqlite3.Connection)  # type: ignore[misc]
+        sqlite3.connect = functools.partial(sqlite3.connect, factory=sqlite3.Connection)
+        sys.addaudithook(self._heard)
+
+    def _noting(self, connection: type[sqlite3.Connection]) -> type[sqlite3.Connection]:
+        """Connections whose statements are moments; SQLite opens its files by itself."""
+        note = self._note
+
+        class Noting(connection):
+            def __init__(self, database: object, *args: object, **options: object) -> None:
+                super().__init__(database, *args, **options)  # type: ignore[arg-type]
+                self._file = str(database).removeprefix("file://").partition("?")[0]
+
+            def execute(self, *args: object) -> sqlite3.Cursor:
+                note("a statement", self._file)
+                return super().execute(*args)  # type: ignore[arg-type]
+
+        return Noting
+
+    def _heard(self, event: str, given: tuple) -> None:
+        opened = event == "open" and isinstance(given[2], int) and given[2] & WRITES
+        if opened or event in CHANGES:
+            self._note(event, given[0])
+
+    def _note(self, event: str, path: object) -> None:
+        if isinstance(path, int) or getattr(self._own, "busy", False):
+            return
+        place = Path(os.path.abspath(os.fsdecode(path)))  # type: ignore[arg-type]
+        if not place.is_relative_to(self._folder):
+            return
+        self._own.busy = True
+        with self._lock:
+            self._take(event, place)
+        self._own.busy = False
+
+    def _take(self, event: str, place: Path) -> None:
+        if self._kill is None and _is_written(event, place):
+            half = shutil.copytree(self._folder, self._copy(event, place, HALF))
+            cut_last_line(half / place.relative_to(self._folder))
+        found = state_of_folder(self._folder, content=True)
+        if found == self._last:
+            return
+        self._last = found
+        if self._number == self._kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._kill is None:
+            shutil.copytree(self._folder, self._copy(event, place))
+        self._number += 1
+
+    def _copy(self, event: str, place: Path, more: str = "") -> Path:
+        return self._copies / f"{self._number:03d} before {event} of {place.name}{more}"
+
+
+HALF = ", half written"
+"""Ends the names of copies that a kill within the writing of a file leaves."""
+
+
+def _is_written(event: str, place: Path) -> bool:
+    """Whether a file has been written that was not there, or a line of it."""
+    appended = event == "fsync" and place.is_file() and not place.name.startswith(".")
+    return appended or (event == "os.chmod" and place.stat().st_size > 0)
+
+
+def cut_last_line(path: Path) -> None:
+    """Leave the half of what was written last, as a kill within the writing does."""
+    content = path.read_bytes()
+    start = content.rstrip(b"\n").rfind(b"\n") + 1
+    path.write_bytes(content[: (start + len(content)) // 2])
+
+
+def state_of_folder(folder: Path, content: bool = False) -> dict[str, tuple[int, int, int]]:
+    """Name -> (mode, size, a hash of the content if it is asked for) of all there is in a folder.
+
+    Names that were drawn are masked.
+    """
+    masked = re.compile(r"^(.*/)?(\..*-)[a-z0-9_]{8}(?=\.[a-z]+$|$)")
+    found = {}
+    for path in folder.rglob("*"):
+        size = path.stat().st_size if path.is_file() else 0
+        known = hash(path.read_bytes()) if content and size else 0
+        name = masked.sub(r"\1\2x", str(path.relative_to(folder)))
+        found[name] = path.stat().st_mode, size, known
+    return found
+
+
+def release_key(number: int) -> jax.Array:
+    """A release key that is the same each time."""
+    words = jnp.arange(8, dtype=jnp.uint32) + jnp.uint32(8 * number)
+    return jax.random.wrap_key_data(words, impl=keys.CHACHA20)
+
+
+def run_command(what: str, number: int, *more: str) -> int:
+    """Run one of the three in the current folder, and return the exit status.
+
+    Args:
+        what: the name.
+        number: of the key that is drawn if one is.
+        *more: words of the command.
+    """
+    drawn = itertools.count(number, 1000)  # the key of the noise, and then the public one
+    fresh, keys.fresh_key = keys.fresh_key, lambda: release_key(next(drawn))
+    try:
+        if what == "sweep":
+            options = {"memory_mb": 0.02, "about": {"test": "moments"}}
+            sweeps.run(SWEEP, worker_process.sweep_tasks()[:2], "results", **options)
+        else:
+            return main([*(CONVERT if what == "convert" else FIT), *more])
+        return 0
+    finally:
+        keys.fresh_key = fresh
+
+
+DOMAIN = {"age": dpbt.domains.Numeric(0, 100, bins=8)}
+
+if __name__ == "__main__":
+    copies, kill, what = sys.argv[1:]
+    use_compilation_cache(min_seconds=0.0)
+    jax.devices()  # its files are no moments
+    Moments(Path.cwd(), Path(copies), None if kill == "none" else int(kill))
+    sys.exit(run_command(what, 0))

@@ -1,0 +1,114 @@
+"""Models of random hypotheses, and a small domain, of which everything can be said row by row."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+
+import dpbt
+from dpbt import recipes
+from dpbt.data import domains
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.kinds import response_of
+from dpbt.learners.hypotheses import Halfspace, ObliviousTree, grown_trees
+from dpbt.learners.shapes import ShapeFunctions
+from dpbt.public_types import Tree
+
+DOMAIN = {
+    "age": Numeric(0, 100, cuts=(20, 25.5, 60), missing=True),
+    "job": Nominal(("clerk", "smith", "cook")),
+    "rank": Nominal(("low", "mid", "top"), other="top", ordered=True),
+    "member": Boolean("yes", "no", missing=True),
+}
+ROWS = 60
+COMMON = {"epsilon": 5.0, "rows": ROWS, "rounds": 3}
+RECIPE_MAKERS = {
+    "bdpe": lambda: recipes.bdpe(**COMMON, depth=3, criterion="gini"),
+    "oblivious": lambda: recipes.oblivious_boost(**COMMON, domain=DOMAIN, depth=3),
+    "forest": lambda: recipes.random_forest(**COMMON, depth=4),
+    "rules": lambda: recipes.lazybb_rules(**COMMON, density=0.5),
+    "trees": lambda: recipes.lazybb_trees(**COMMON, density=0.5, depth=2, splits=2),
+    "halfspace": lambda: recipes.halfspace_boost(**COMMON, delta=1e-4),
+}
+TREES = tuple(name for name in RECIPE_MAKERS if name != "halfspace")
+VOTES = {"rules", "trees", "halfspace"}
+"""Models whose scores define no probability."""
+
+N_BINS = [column.n_bins for column in DOMAIN.values()]
+EVERY_ROW = np.array(list(itertools.product(*map(range, N_BINS))), np.uint8)
+
+
+def random_columns(seed):
+    rng = np.random.default_rng(seed)
+    return {
+        "age": np.where(rng.random(ROWS) < 0.2, np.nan, rng.uniform(0, 100, ROWS)),
+        "job": rng.choice(["clerk", "smith", "cook", "zebra"], ROWS),
+        "rank": rng.choice(["low", "mid", "top"], ROWS),
+        "member": rng.choice(["yes", "no", ""], ROWS),
+    }
+
+
+def random_model(recipe, depth, domain, exact=False):
+    """A model of a recipe whose hypotheses no row was read for; no program is compiled."""
+    rng, rounds = np.random.default_rng(0), int(recipe.rounds)
+    asked = domains.splits(domain)
+    inner, leaves = 2**depth - 1, 2**depth
+    axes = response_of(recipe.target).axes
+    match recipe.learner.kind.name:
+        case "trees":
+            split = rng.integers(0, len(asked.feature), (rounds, inner), np.int32)
+            found = Tree(split, rng.normal(0, 0.5, (rounds, leaves)))
+        case "oblivious trees":
+            orders = [rng.permutation(len(domain))[:depth] for _ in range(rounds)]
+            feature = np.stack(orders).astype(np.int32)
+            columns = list(domain.values())
+            ends = np.array([[columns[each].n_bins for each in tree] for tree in feature])
+            low, bin = rng.integers(1, ends)[..., None], np.arange(256)
+            right = (low <= bin) & (bin < ends[..., None])
+            found = ObliviousTree(feature, right, rng.normal(0, 0.1, (rounds, *axes, leaves)))
+        case "shapes":
+            bins = max(column.n_bins for column in domain.values())
+            score = rng.normal(0, 0.5, (1, *axes, len(domain) + 1, bins))
+            parts = rng.integers(0, bins // 2, (1, 1, 2, 256), np.uint8)
+            found = ShapeFunctions(score, rng.random(1), np.array([[[0, 2]]], np.int32), parts)
+        case "tree_groups":
+            attribute = rng.integers(0, len(asked.attribute), (rounds, 1, inner), np.int32)
+            threshold = rng.random((rounds, 1, inner), np.float32)
+            found = grown_trees(attribute, threshold, rng.random((rounds, 1, leaves)))
+        case _:
+            found = Halfspace(rng.normal(0, 1, (rounds, len(asked.attribute))))
+    singles = (each.astype(np.float32) if each.dtype == float else each for each in found)
+    found = type(found)(*map(jnp.asarray, singles))
+    start = jnp.asarray(rng.random(axes, np.float32) * (recipe.target is not None), jnp.float32)
+    reads = (None, len(asked.attribute), "float32") if exact else (asked, len(domain), "uint8")
+    return dpbt.Model(found, start, None, recipe, *reads, key="release")
+
+
+DEPTHS = {"bdpe": 3, "oblivious": 3, "forest": 4, "rules": 1, "trees": 2, "halfspace": 0}
+
+
+class Models(dict):
+    """Name -> model, which is made when it is first asked for."""
+
+    def __missing__(self, name):
+        self[name] = random_model(RECIPE_MAKERS[name](), DEPTHS[name], DOMAIN)
+        return self[name]
+
+
+MODELS = Models()
+"""Those that any test of this process has asked for."""
+
+
+class SavedModels(dict):
+    """Name -> model of a file."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __missing__(self, name):
+        dpbt.save(MODELS[name], self.path(name), domain=DOMAIN)
+        self[name] = dpbt.load(self.path(name))
+        return self[name]
+
+    def path(self, name):
+        return self.folder / f"{name}.json"

@@ -1,0 +1,40 @@
+"""The noise of a recipe, as its own programs ask for it."""
+
+import dataclasses
+
+import numpy as np
+
+from dpbt.privacy import pricing
+from dpbt.privacy.boundary import budget_group_of_site
+
+
+def draw_specs_by_site(recipe, phase, bound=0.0):
+    """Site -> the draw that a phase asks for on one row; a phase may be given by its name."""
+    if isinstance(phase, str):
+        (phase,) = (each for each in recipe.learner.phases if each.name == phase)
+    static = recipe.learner, phase, recipe.weight_update
+    return pricing.describe_draws(*static, recipe.params, recipe.public(), np.float32(bound))
+
+
+def scale_by_site(recipe):
+    """Site -> the scale of its draw, as on outputs of zeros."""
+    return {
+        site: float(spec.scale)
+        for phase in recipe.learner.phases
+        for site, spec in draw_specs_by_site(recipe, phase).items()
+    }
+
+
+def noise_multiplier(recipe, site):
+    """The noise of a site for a sensitivity of 1."""
+    noise = recipe.params.noise
+    return np.asarray(noise[budget_group_of_site(site, noise)])
+
+
+def scale_noise(recipe, factor, *sites):
+    """The recipe with the noise of these sites, or of all, multiplied by a factor."""
+    noise = {
+        site: own * np.float32(factor) if not sites or site in sites else own
+        for site, own in recipe.params.noise.items()
+    }
+    return dataclasses.replace(recipe, params=recipe.params._replace(noise=noise))

@@ -1,0 +1,1 @@
+"""Plain loops over rows, written from papers and standards, with which the library must agree."""

@@ -45,7 +45,7 @@ def test_the_settings_of_hs_stl_are_those_of_algorithm_5():
     assert found.rounds == np.ceil(1024 * log_kappa / tau**2)
     spread = np.log(3072 * log_kappa / (beta * tau**2))
     assert found.noise == pytest.approx(tau / (8 * np.sqrt(2) * np.sqrt(spread)))
-    rows = settings.halfspace_rows_for(found, rho=0.01, moved=4)
+    rows = settings.halfspace_rows_for(found, rho=0.01, l2_times_kappa_n=4)
     cost = found.rounds * 8 / (found.density * rows * found.noise) ** 2
     assert cost == pytest.approx(0.01, rel=1e-5)
 

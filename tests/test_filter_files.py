@@ -36,8 +36,7 @@ def opened(path, epsilon=1.0):
 
 def pay(budget, cost=0.05):
     """A raw charge, which needs no recipe."""
-    budget._pay(
-        "x", filters.Charge(cost=cost, gap=0.0, tail=0.0), ledger_of(ledger_line(0.05)))
+    budget._pay("x", filters.Charge(cost=cost, gap=0.0, tail=0.0), ledger_of(ledger_line(0.05)))
 
 
 def edited(path, *statements):

@@ -89,7 +89,7 @@ def sum_of_log_losses(
     return jnp.sum(jnp.where(rows.present, steps, 0))
 
 
-def loss_of_probabilities(recipe: Recipe) -> types.LossFamily:
+def loss_behind_probabilities(recipe: Recipe) -> types.LossFamily:
     """The loss that a recipe's probabilities come from.
 
     Raises:
@@ -108,7 +108,7 @@ LOG_LOSS = Score(
     value=lambda draw: -_NATS_PER_STEP * float(draw),
     releases="the sum of their clipped log losses",
     unit=f"1/{GRID} of {MAX_LOSS:g} nats",
-    required_loss=loss_of_probabilities,
+    required_loss=loss_behind_probabilities,
 )
 """The score of every choice."""
 

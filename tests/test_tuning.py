@@ -324,7 +324,7 @@ SMALL = {"rows": 40, "domain": DOMAIN, "attributes_per_tree": (1,), "depth": 2}
 def losses_of(rows, scores):
     recipe = recipes.oblivious_boost(epsilon=1.0, **SMALL)
     return tuning.sum_of_log_losses(
-        rows, scores, recipe.public(), tuning.loss_of_probabilities(recipe)
+        rows, scores, recipe.public(), tuning.loss_behind_probabilities(recipe)
     )
 
 

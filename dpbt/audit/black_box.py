@@ -64,7 +64,7 @@ def black(
         bounds = lower_bounds(scores, scores, delta=claim[1], confidence=0.5)
         return bounds.epsilon + 1e-3 * bounds.mu
 
-    best = max(_train_distinguishers(views.slice(0, quarter)), key=estimated_power)
+    best = max(_make_distinguishers(views.slice(0, quarter)), key=estimated_power)
     lower = lower_bounds(
         best.scores_of(choosing_views),
         best.scores_of(views.slice(2 * quarter, None)),
@@ -166,7 +166,7 @@ class _Distinguisher(NamedTuple):
         )
 
 
-def _train_distinguishers(views: _Views) -> list[_Distinguisher]:
+def _make_distinguishers(views: _Views) -> list[_Distinguisher]:
     """Several distinguishers of two tables; some of them are trained on these views."""
     pooled = np.concatenate(views)
     varying_places = np.flatnonzero(np.ptp(pooled, axis=0) > 0)

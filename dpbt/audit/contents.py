@@ -246,7 +246,7 @@ class _ContentsReader:
         """A data frame, a column or an index by its cells, and not by how it stores them."""
         self._record_class(place, value, depth)
         try:
-            contents = _contents_of_frame(value)
+            contents = _contents_of_frame_or_column(value)
         except Exception:
             contents = None
         if contents is None:
@@ -521,7 +521,7 @@ def _as_numeric_array(value: Any) -> np.ndarray | None:
     return None if array.dtype.kind == "O" else array
 
 
-def _contents_of_frame(value: Any) -> dict[str, Any] | None:
+def _contents_of_frame_or_column(value: Any) -> dict[str, Any] | None:
     """Name -> cells, types or names of a frame, a column or an index; None for anything else."""
     contents_of_library = {
         "pyarrow": _contents_of_pyarrow,
@@ -532,7 +532,7 @@ def _contents_of_frame(value: Any) -> dict[str, Any] | None:
 
 
 def _contents_of_pyarrow(value: Any) -> dict[str, Any] | None:
-    """As `_contents_of_frame`, of an object of pyarrow."""
+    """As `_contents_of_frame_or_column`, of an object of pyarrow."""
     if not hasattr(value, "to_pylist"):
         return None
     if not hasattr(value, "schema"):
@@ -542,7 +542,7 @@ def _contents_of_pyarrow(value: Any) -> dict[str, Any] | None:
 
 
 def _contents_of_polars(value: Any) -> dict[str, Any] | None:
-    """As `_contents_of_frame`, of an object of polars."""
+    """As `_contents_of_frame_or_column`, of an object of polars."""
     if type(value).__name__ == "DataFrame":
         return {"names": value.columns, "columns": value.get_columns()}
     if type(value).__name__ == "Series":
@@ -551,7 +551,7 @@ def _contents_of_polars(value: Any) -> dict[str, Any] | None:
 
 
 def _contents_of_pandas(value: Any) -> dict[str, Any] | None:
-    """As `_contents_of_frame`, of an object of pandas."""
+    """As `_contents_of_frame_or_column`, of an object of pandas."""
     pandas = importlib.import_module("pandas")
     if value is pandas.NaT or value is pandas.NA:
         return {}

@@ -91,7 +91,7 @@ def neighbours(
             f"candidates must be {table.bins.dtype}[C, {features}] and {table.target.dtype}[C], "
             f"got {bins.dtype}{bins.shape}, {labels.shape}"
         )
-    extended = _append_absent_rows(table, bins, labels)
+    extended = _append_rows_marked_absent(table, bins, labels)
 
     # The rows whose presence differs, of each neighbour.
     present_rows, num_candidates = np.flatnonzero(np.asarray(table.present)), len(labels)
@@ -112,7 +112,7 @@ def neighbours(
     return Neighbours(table=extended, present=masks)
 
 
-def _append_absent_rows(table: Table, bins: np.ndarray, labels: np.ndarray) -> Table:
+def _append_rows_marked_absent(table: Table, bins: np.ndarray, labels: np.ndarray) -> Table:
     """The table with more rows that are absent, of the largest weight if it has weights."""
     num_rows = len(labels)
     added = {"bins": bins, "target": labels, "present": np.zeros(num_rows, bool)}

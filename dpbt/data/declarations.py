@@ -224,7 +224,7 @@ class DeclaredAnswers(NamedTuple):
         return dict(zip(("negative", "positive"), self.classes.tolist(), strict=True))
 
 
-def declared_classes(stated: Any, label: Label | None, labels: Any) -> DeclaredAnswers:
+def declared_classes(stated: Any, label_of_file: Label | None, y: Any) -> DeclaredAnswers:
     """The classes that an estimator states, or its file, or False and True where y is Boolean.
 
     Of y only its dtype is read, which is public. Whole numbers are no declaration: three classes
@@ -232,26 +232,26 @@ def declared_classes(stated: Any, label: Label | None, labels: Any) -> DeclaredA
 
     Args:
         stated: the estimator's parameter `classes`; None if it is not stated.
-        label: the label of the domain's file; None without a file.
-        labels: y.
+        label_of_file: the label of the domain's file; None without a file.
+        y: the labels of the rows, of which the dtype alone is read.
 
     Raises:
         ValueError: if the classes are not stated, or are not of one kind, or are words where y
             holds numbers. Also for a file that declares a number.
     """
-    if label is not None and isinstance(label.target, Numeric) and stated is None:
+    if label_of_file is not None and isinstance(label_of_file.target, Numeric) and stated is None:
         raise ValueError(
-            f"the domain's file declares the label {label.column!r} as a number, and a classifier "
-            "needs classes; PrivateBoostingRegressor learns numbers"
+            f"the domain's file declares the label {label_of_file.column!r} as a number, and a "
+            "classifier needs classes; PrivateBoostingRegressor learns numbers"
         )
-    dtype_kind = getattr(getattr(labels, "dtype", None), "kind", None)
+    dtype_kind = getattr(getattr(y, "dtype", None), "kind", None)
     y_is_numeric, other = dtype_kind in ("i", "u", "f"), None
     if stated is None and dtype_kind == "b":
         return DeclaredAnswers(np.array([False, True]), None)
-    if stated is None and label is not None and label.classes is not None:
-        words = list(label.classes)
+    if stated is None and label_of_file is not None and label_of_file.classes is not None:
+        words = list(label_of_file.classes)
         stated = _as_numbers(words) if y_is_numeric else words
-        other = label.target.other if isinstance(label.target, Nominal) else None
+        other = label_of_file.target.other if isinstance(label_of_file.target, Nominal) else None
 
     listed = list(stated) if isinstance(stated, list | tuple | np.ndarray) else []
     are_of_one_kind = any(

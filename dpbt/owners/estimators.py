@@ -174,7 +174,7 @@ class PrivateEstimator(BaseEstimator):
         with show_progress("making the table", bool(self.verbose)):
             table, report = table_and_report(column_order, rows, labels, options, capacity)
         key, public_key = noise_and_public_keys(self.random_state)
-        key = keys.derive_noise_key(key, [table])
+        key = keys.noise_key_of_table(key, [table])
         with show_progress("learning", bool(self.verbose)) as progress:
             model = fit(key, table, recipe, public_key, progress=progress)
         self._warn_of_repeated_release()

@@ -495,7 +495,7 @@ def best_run_zcdp_epsilon(rho: float, delta: float, run_count: RunCount) -> floa
 def best_run_gdp_epsilon(mu: float, delta: float, run_count: RunCount) -> float:
     """The epsilon at delta of the best of K runs of mu-GDP (T3).
 
-    It is that of one run at delta / E[K], plus (1 + eta) times `max_log_event_ratio`.
+    It is that of one run at delta / E[K], plus (1 + eta) times `bound_on_log_event_ratio`.
 
     Args:
         mu: at least 0.
@@ -506,12 +506,12 @@ def best_run_gdp_epsilon(mu: float, delta: float, run_count: RunCount) -> float:
         return mu
     if run_count.gamma == 1:
         return gdp_epsilon(mu, delta)
-    log_ratio = max_log_event_ratio(mu, mixing=run_count.gamma)
+    log_ratio = bound_on_log_event_ratio(mu, mixing=run_count.gamma)
     return gdp_epsilon(mu, delta / run_count.mean) + (1 + run_count.eta) * log_ratio
 
 
 @functools.lru_cache(maxsize=4096)
-def max_log_event_ratio(mu: float, *, mixing: float) -> float:
+def bound_on_log_event_ratio(mu: float, *, mixing: float) -> float:
     """An upper bound on log((gamma + (1 - gamma) t) / (gamma + (1 - gamma) s)) over events.
 
     s and t are the probabilities of one event on two neighbours, under mu-GDP: t is at most

@@ -356,7 +356,7 @@ def fold_in_words(key: Array, words: AnyArray, text: str | None = None) -> Array
     return jax.lax.scan(_fold_in_word, key, path)[0]
 
 
-def derive_noise_key(key: Array, blocks: Iterable[Any]) -> Array:
+def noise_key_of_table(key: Array, blocks: Iterable[Any]) -> Array:
     """The key of the noise on one table: a release key itself, or a research key for these rows.
 
     The latter follows from the rows, too, by HMAC-SHA256. Otherwise whoever fits two tables under

@@ -249,7 +249,7 @@ def _learn_and_pay(
         parts = (block._replace(bins=block.bins.T) for block in table.iter_rows(BLOCK_ROWS))
         memory = (options.memory_mb or 4096) * 2**20
         block_options = {"memory": memory, "checkpoint": checkpoint}
-    noise_key = dpbt.keys.derive_noise_key(key, parts)
+    noise_key = dpbt.keys.noise_key_of_table(key, parts)
 
     words = "learning; this may compile first"
     with show_progress(words, options.progress) as report, contextlib.ExitStack() as refusals:

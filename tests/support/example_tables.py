@@ -147,4 +147,6 @@ def pairs_with_a_flipped_corner() -> list[Extreme]:
 def library_splits(domain, columns):
     """bool[N, S]: the splits of the library's table of these columns."""
     labels = [True] * len(next(iter(columns.values())))
-    return np.asarray(satisfied_splits(dpbt.table(domain, columns, labels, negative="0", positive="1")))
+    return np.asarray(
+        satisfied_splits(dpbt.table(domain, columns, labels, negative="0", positive="1"))
+    )

@@ -10,33 +10,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float32, Int32
 
 import dpbt
 from dpbt.data.splits import table_of_splits
-from dpbt.weighting import dense_weights
+from dpbt.models.measures import pinball_loss
 from tests.support import ROOT
 from tests.support.array_types import ARRAY_TYPE, check_arrays, checked_functions
 
 
 @check_arrays
-def weighted_columns(
+def count_columns(
     rows: Float32[jax.Array, "N F"],
     weight: Float32[jax.Array | np.ndarray, "N"] | None = None,
-    scale: Any = 1.0,
-) -> Float32[jax.Array, "F"]:
-    total = rows.sum(0) if weight is None else (rows * jnp.asarray(weight)[:1, None]).sum(0)
-    return total * scale
+    factor: Any = 1,
+) -> Int32[jax.Array, "F"]:
+    """Of any arrays at all, so that nothing but the check refuses one."""
+    return jnp.full(rows.shape[-1], rows.shape[0] * factor, jnp.int32)
 
 
 ROWS = jnp.ones((3, 2), jnp.float32)
 
 
 def test_arrays_as_stated_pass():
-    assert weighted_columns(ROWS).shape == (2,)
-    assert weighted_columns(ROWS, jnp.ones(3, jnp.float32)).shape == (2,)
-    assert weighted_columns(ROWS, np.ones(3, np.float32), scale=2.0).shape == (2,)
-    assert jax.jit(weighted_columns)(ROWS).shape == (2,)
+    assert count_columns(ROWS).shape == (2,)
+    assert count_columns(ROWS, jnp.ones(3, jnp.float32)).shape == (2,)
+    assert count_columns(ROWS, np.ones(3, np.float32), factor=2).shape == (2,)
+    assert jax.jit(count_columns)(ROWS).shape == (2,)
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_arrays_as_stated_pass():
 )
 def test_wrong_arrays_are_caught(words, rows, weight):
     with pytest.raises(TypeError) as caught:
-        weighted_columns(rows, weight)
+        count_columns(rows, weight)
     assert any(each in str(caught.value) for each in words.split("|"))
 
 
 def test_a_wrong_array_is_caught_while_traced():
     with pytest.raises(TypeError, match="rows is int32"):
-        jax.jit(weighted_columns)(ROWS.astype(jnp.int32))
+        jax.jit(count_columns)(ROWS.astype(jnp.int32))
 
 
 def test_a_wrong_array_that_is_returned_is_caught():
@@ -86,8 +86,8 @@ def test_a_function_that_states_no_array_stays_as_it_is():
 
 
 def test_functions_of_the_library_are_checked():
-    with pytest.raises(TypeError, match="dense_weights: weight is int32"):
-        dense_weights(jnp.ones(3, jnp.int32), jnp.int32(2))
+    with pytest.raises(TypeError, match="pinball_loss: return is int64"):
+        pinball_loss(np.arange(3), level=1)
 
 
 def test_what_a_function_refuses_itself_it_says_itself():

@@ -214,7 +214,7 @@ class Model(HoldsFunctions):
         """
         return self._named_answers(self.decision_function(rows))
 
-    def predict_proba(self, rows: Any) -> Float32[np.ndarray, "N K"]:
+    def predict_proba(self, rows: Any) -> Float32[Array, "N K"]:
         """f32[N, K]: the probability of each class, the negative one first.
 
         Raises:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Int32, UInt64
 from msgspec import structs
 
 from dpbt import types
@@ -78,7 +79,7 @@ class Score(NamedTuple):
 
 def sum_of_log_losses(
     rows: types.Prepared, scores: Array, public: types.Public, loss: types.LossFamily
-) -> Array:
+) -> Int32[Array, ""]:
     """i32[]: the sum of the log losses of present rows, each rounded to a step and clipped."""
     proper_loss = loss(public.weighting.link_alpha)
     probability = (proper_loss.probability or proper_loss.inverse_link)(scores)
@@ -681,14 +682,14 @@ def _split_rows(table: Table, selection: Selection) -> SplitRows:
 _SPLITMIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _splitmix_finalise(words: np.ndarray) -> np.ndarray:
+def _splitmix_finalise(words: np.ndarray) -> UInt64[np.ndarray, "..."]:
     """u64[...]: the finaliser of SplitMix64 (Steele, Lea & Flood, 2014), a bijection."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
 
 
-def is_held_out(table: Table, share: float, seed: int) -> np.ndarray:
+def is_held_out(table: Table, share: float, seed: int) -> Bool[np.ndarray, "N"]:
     """bool[N]: whether each row is scored on instead of learned from.
 
     It is a hash of the row's bins and target under a public seed, so it depends on that row alone.

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately, softmax, sum_in_order
@@ -168,7 +169,7 @@ _MANTISSA = 12
 """Bits of the common factor: in relative steps of 2^-12, each moves a weight by at most 1."""
 
 
-def dense_weights(weight: Array, total: Array) -> Array:
+def dense_weights(weight: Float32[Array, "N"], total: Int32[Array, ""]) -> Int32[Array, "N"]:
     """Capped scaling: integers min(GRID, round(c weight)), with the c that makes their sum `total`.
 
     This is the Bregman projection of a measure onto those of a density (Bun et al. (2020), Lemma 9,

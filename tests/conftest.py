@@ -1,7 +1,7 @@
 """The settings of JAX, pytest and hypothesis under which all tests run, and fixtures of many tests.
 
 JAX promotes neither dtypes nor ranks by itself, and keeps compiled programs on disk. Every function
-of the library is compared with the shapes that its docstring states.
+of the library is compared with the shapes that its signature states.
 """
 
 import gc
@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from tests.support import docstring_shapes
+from tests.support import array_types
 
-docstring_shapes.watch()  # before the library is imported
+array_types.check_modules_imported_later()  # before the library is imported
 
 import dpbt
 from dpbt.sweeps import batches

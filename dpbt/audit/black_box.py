@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
 from dpbt.privacy.bounds import CONFIDENCE, Bound, RunScores, lower_bounds, one_run_epsilon_bound
@@ -122,12 +123,12 @@ def worst_pairs(
     return {name: (table, table[:-1]) for name, table in tables.items()}
 
 
-def _as_numbers(output: Any) -> np.ndarray:
+def _as_numbers(output: Any) -> Float64[np.ndarray, "D"]:
     """f64[D]: the numbers of a view; infinite ones are large, and NaN is very small."""
     return np.nan_to_num(np.ravel(np.asarray(output, float)), nan=-1e30, posinf=1e30, neginf=-1e30)
 
 
-def _stack_views(views: Sequence[np.ndarray], width: int) -> np.ndarray:
+def _stack_views(views: Sequence[np.ndarray], width: int) -> Float64[np.ndarray, "R _"]:
     """f64[R, width + 1]: R views, filled up with zeros, and the length of each."""
     return np.stack([np.append(np.pad(view, (0, width - len(view))), len(view)) for view in views])
 
@@ -190,12 +191,12 @@ def _make_distinguishers(views: _Views) -> list[_Distinguisher]:
     return distinguishers
 
 
-def _number_at(views: np.ndarray, *, place: int) -> np.ndarray:
+def _number_at(views: np.ndarray, *, place: int) -> Float64[np.ndarray, "R"]:
     """f64[R]: the number at a place of each view."""
     return views[:, place]
 
 
-def _distance_from(views: np.ndarray, *, place: int, center: float) -> np.ndarray:
+def _distance_from(views: np.ndarray, *, place: int, center: float) -> Float64[np.ndarray, "R"]:
     """f64[R]: how far the number at a place of each view is from a center."""
     return np.abs(views[:, place] - center)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float32
 
 from dpbt import types
 from dpbt.common import compilation
@@ -396,7 +397,7 @@ class _TranscriptLosses(NamedTuple):
     by_site: dict[str, Any]
     step_ratios: dict[str, Any]
 
-    def absolute_total(self) -> np.ndarray:
+    def absolute_total(self) -> Float32[np.ndarray, "R B"]:
         """f32[R, B]: the absolute loss of each transcript over all sites."""
         return np.abs(sum(self.by_site.values()))
 
@@ -423,7 +424,7 @@ def _transcript_losses(
     transcripts: Transcript,
     table: Table,
     other: Table,
-    masks: AnyArray,
+    masks: Bool[AnyArray, "B N"],
     recipe: Recipe,
     claims: dict[str, np.float32],
 ) -> _TranscriptLosses:
@@ -623,8 +624,12 @@ class _BitTables(NamedTuple):
 
 @compilation.jit_with_bounded_cache()
 def _max_ratios_to_claims(
-    key: Array, tables: _BitTables, flips: Any, claims: dict[str, np.float32], recipe: Recipe
-) -> Array:
+    key: Array,
+    tables: _BitTables,
+    flips: Bool[Any, "B N"],
+    claims: dict[str, np.float32],
+    recipe: Recipe,
+) -> Float32[Array, "R"]:
     """f32[R]: the largest ratio, over neighbours of each table, of a step's loss to its claim.
 
     Args:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float32
 
 Array = Any
 """An array of NumPy or of JAX."""
@@ -73,7 +74,7 @@ def map_over_first_axis(function: Callable[[Any], Any], arrays: Any) -> Any:
     return np.stack([function(item) for item in zip(*arrays, strict=True)])
 
 
-def round_separately(product: Array) -> Array:
+def round_separately(product: Array) -> Float32[Array, "..."]:
     """f32[...]: a finite product, rounded by itself before it is added to anything.
 
     A compiler may join a product and the sum that it is added to into one operation, which rounds
@@ -88,7 +89,7 @@ def sum_in_order(items: Array) -> Array:
     return _reduce_first_axis(array_namespace(items).add, items)
 
 
-def softmax(scores: Array) -> Array:
+def softmax(scores: Array) -> Float32[Array, "K ..."]:
     """f32[K, ...]: the share of each class in 2^score, for scores in bits; the classes come first.
 
     Shares are in [0, 1] however numbers are rounded. Infinite scores count as the largest float32.

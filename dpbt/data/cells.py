@@ -44,6 +44,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int8, Int32
 
 from dpbt.common.validate import show_value
 
@@ -313,7 +314,7 @@ def read_numbers(cells: ColumnCells) -> np.ndarray:
     return _read_each_cell(cells, number, np.float64)
 
 
-def read_codes(cells: ColumnCells, listed: Sequence[str]) -> np.ndarray:
+def read_codes(cells: ColumnCells, listed: Sequence[str]) -> Int32[np.ndarray, "N"]:
     """i32[N]: for each cell the index of its word in `listed`; -1 for another word, -2 for none.
 
     Args:
@@ -350,7 +351,7 @@ def read_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
     return _read_each_cell(cells, read_id, object)
 
 
-def read_truths(cells: ColumnCells, true: str, false: str) -> np.ndarray:
+def read_truths(cells: ColumnCells, true: str, false: str) -> Int8[np.ndarray, "N"]:
     """i8[N]: `truth` of each cell of a column that `column_cells` returned, -1 for missing."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
         return cells.astype(np.int8)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
+from jaxtyping import Bool, Float32, Float64, UInt8
 
 from dpbt.common import storage
 from dpbt.common.validate import (
@@ -181,7 +182,7 @@ Columns = Mapping[str, RawColumn]
 """Raw columns by name, of N cells each: a mapping or a data frame of what `cells.RawColumn` is."""
 
 
-def encode(domain: Domain, columns: Columns) -> np.ndarray:
+def encode(domain: Domain, columns: Columns) -> UInt8[np.ndarray, "N F"]:
     """u8[N, F]: the bin of each cell, one feature for each column of the domain.
 
     Row n is a function of the cells of row n alone, so no row changes how another is encoded.
@@ -232,7 +233,7 @@ def splits(domain: Domain) -> Splits:
     )
 
 
-def positions(domain: Domain, columns: Columns) -> np.ndarray:
+def positions(domain: Domain, columns: Columns) -> Float32[np.ndarray, "N A"]:
     """f32[N, A]: the exact position of each row in the range of each attribute, in [0, 1].
 
     A threshold t uniform in [0, 1) on "position > t" is uniform in the attribute's range. The
@@ -360,7 +361,7 @@ class RowLimiter:
         self._max_rows = max_rows
         self._num_admitted: dict[bytes | None, int] = {None: max_rows}  # no row without an id
 
-    def admit_rows(self, ids: np.ndarray, present: np.ndarray) -> np.ndarray:
+    def admit_rows(self, ids: np.ndarray, present: Bool[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """bool[n]: which of the next rows count: those present, within the limit of their user.
 
         Args:
@@ -576,7 +577,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def _relative_class_weights(
     names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]
-) -> np.ndarray:
+) -> Float64[np.ndarray, "K"]:
     """f64[K]: the weights of classes in units of the largest.
 
     Raises:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+from jaxtyping import Float, UInt32
 
 from dpbt.common.arithmetic import Array, array_namespace
 from dpbt.common.validate import (
@@ -538,7 +539,7 @@ def response_of(target: Target | None) -> Response:
     return target.response
 
 
-def target_fingerprint(target: Target) -> np.ndarray:
+def target_fingerprint(target: Target) -> UInt32[np.ndarray, "2"]:
     """u32[2]: a hash of the declared classes, in their order, or of the declared range."""
     if isinstance(target, Numeric):
         words = repr((float(target.low), float(target.high)))
@@ -554,7 +555,7 @@ def have_same_labels(first: Target | None, second: Target | None) -> bool:
     return np.array_equal(target_fingerprint(first), target_fingerprint(second))
 
 
-def predicted_numbers(target: Numeric, scores: Array) -> Array:
+def predicted_numbers(target: Numeric, scores: Array) -> Float[Array, "..."]:
     """f[...]: the numbers that scores f32[...] predict, clipped to the range; f32 with JAX.
 
     A score is a position in the range, or for a count the logarithm of the position.

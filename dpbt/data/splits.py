@@ -8,6 +8,7 @@ attributes. `dpbt.domains.splits` makes the splits of a domain.
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float32
 
 from dpbt.common.validate import is_traced, show_value
 from dpbt.public_types import splits_of_bits as splits_of_bits
@@ -42,7 +43,7 @@ def check_array(name: str, value: object) -> AnyArray:
     return value  # type: ignore[return-value]
 
 
-def satisfied_rows_by_split(table: Table) -> Array:
+def satisfied_rows_by_split(table: Table) -> Bool[Array, "S N"]:
     """bool[S, N]: whether row n satisfies split s; the transpose of `satisfied_splits`."""
     splits = _required_splits(table)
     bin = jnp.asarray(table.bins).T[jnp.asarray(splits.feature)]
@@ -50,12 +51,12 @@ def satisfied_rows_by_split(table: Table) -> Array:
     return (low <= bin) & (bin <= high)
 
 
-def satisfied_splits(table: Table) -> Array:
+def satisfied_splits(table: Table) -> Bool[Array, "N S"]:
     """bool[N, S]: whether row n satisfies split s."""
     return satisfied_rows_by_split(table).T
 
 
-def attribute_positions(table: Table) -> Array:
+def attribute_positions(table: Table) -> Float32[Array, "N A"]:
     """f32[N, A]: the position of each row in the range of each attribute.
 
     A table of exact numbers holds these positions itself.
@@ -79,7 +80,9 @@ def _required_splits(table: Table) -> Splits:
     return table.splits
 
 
-def table_of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
+def table_of_splits(
+    splits: Bool[AnyArray, "N S"], target: Bool[AnyArray, "N"], present: Bool[AnyArray, "N"]
+) -> Table:
     """A table of rows that are stated as Boolean splits. Each split is a feature of bins 0 and 1.
 
     Args:

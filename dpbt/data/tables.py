@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Int
 
 from dpbt.common.validate import check_boolean, check_positive_integer
 from dpbt.data.cells import RawColumn
@@ -148,7 +149,7 @@ def _add_absent_rows(table: Table, count: int) -> Table:
     return table._replace(**arrays)
 
 
-def select_rows(table: Table, rows: AnyArray) -> Table:
+def select_rows(table: Table, rows: Bool[AnyArray, "N"] | Int[AnyArray, "M"]) -> Table:
     """The table of some of the rows, in the order of `rows`, with the same splits.
 
     Args:

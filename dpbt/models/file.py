@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
+from jaxtyping import Float32
 from msgspec import Meta
 
 from dpbt.common import arithmetic
@@ -146,7 +147,7 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
     return _ProbabilitySource(next(names, function), None)
 
 
-def probabilities_of_scores(about: Any, scores: Array) -> Array:
+def probabilities_of_scores(about: Any, scores: Array) -> Float32[Array, "..."]:
     """f32[...]: the probability of the positive class by scores; f32[N, K] with several classes.
 
     Args:

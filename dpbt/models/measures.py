@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Int64
 
 from dpbt.public_types import Response
 
@@ -16,7 +17,9 @@ Measures = Mapping[str, float | None]
 
 
 def measure_two_classes(
-    target: np.ndarray, score: np.ndarray, probability: np.ndarray | None
+    target: Bool[np.ndarray, "M"],
+    score: Float[np.ndarray, "M"],
+    probability: Float[np.ndarray, "M"] | None,
 ) -> Measures:
     """Accuracy, AUROC and log loss of scores f[M]; a score above 0 predicts the positive class.
 
@@ -33,7 +36,9 @@ def measure_two_classes(
 
 
 def measure_classes(
-    target: np.ndarray, predicted: np.ndarray, probability: np.ndarray | None
+    target: Int64[np.ndarray, "M"],
+    predicted: Int64[np.ndarray, "M"],
+    probability: Float[np.ndarray, "M K"] | None,
 ) -> Measures:
     """Accuracy, AUROC and log loss of predicted classes.
 
@@ -90,7 +95,7 @@ def measure_objective(target: np.ndarray, predicted: np.ndarray, response: Respo
     return {}
 
 
-def pinball_loss(residual: np.ndarray, level: float) -> np.ndarray:
+def pinball_loss(residual: np.ndarray, level: float) -> Float[np.ndarray, "M"]:
     """f[M]: the pinball loss at a level, of residuals f[M]: the number less its prediction."""
     return np.maximum(level * residual, (level - 1) * residual)
 
@@ -100,7 +105,7 @@ def share_of_most_frequent(target: np.ndarray) -> float:
     return float(np.bincount(np.asarray(target).astype(int)).max() / len(target))
 
 
-def auroc(score: np.ndarray, positive: np.ndarray) -> float:
+def auroc(score: np.ndarray, positive: Bool[np.ndarray, "M"]) -> float:
     """The share of pairs of a positive and a negative row that a score orders correctly.
 
     Ties count half. It is NaN without pairs.
@@ -117,7 +122,7 @@ def auroc(score: np.ndarray, positive: np.ndarray) -> float:
     return float(np.mean(below + not_above) / (2 * len(negatives)))
 
 
-def log_loss(target: np.ndarray, probability: np.ndarray) -> float:
+def log_loss(target: Int64[np.ndarray, "M"], probability: Float[np.ndarray, "M K"]) -> float:
     """The mean log loss in nats.
 
     Args:
@@ -150,7 +155,7 @@ class CalibrationBin(NamedTuple):
 
 
 def calibration_bins(
-    target: np.ndarray, probability: np.ndarray, bins: int = 10
+    target: Bool[np.ndarray, "M"], probability: Float[np.ndarray, "M"], bins: int = 10
 ) -> list[CalibrationBin]:
     """The rows by predicted probability, in bins of equal width, without bins of no rows.
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from jaxtyping import Float32
 from msgspec import structs
 
 import dpbt
@@ -213,7 +214,7 @@ class Model(HoldsFunctions):
         """
         return self._named_answers(self.decision_function(rows))
 
-    def predict_proba(self, rows: Any) -> np.ndarray:
+    def predict_proba(self, rows: Any) -> Float32[Array, "N K"]:
         """f32[N, K]: the probability of each class, the negative one first.
 
         Raises:
@@ -333,7 +334,7 @@ def decision_function(model: Model, rows: Any) -> Array:
     return array_namespace(scores).moveaxis(scores, -1, 0)
 
 
-def shares(model: Model, rows: Any) -> Array:
+def shares(model: Model, rows: Any) -> Float32[Array, "k N"]:
     """f32[k, N]: the share of the positive class that each tree states for each row.
 
     Args:
@@ -374,7 +375,7 @@ def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None)
     return predictions_of_votes(shares(model, rows), voting, key)
 
 
-def _one_column_per_class(probabilities: Array) -> Array:
+def _one_column_per_class(probabilities: Array) -> Float32[Array, "N K"]:
     """f32[N, K]: from the probabilities of the positive class, f32[N], or of all classes."""
     if probabilities.ndim == 2:
         return probabilities
@@ -395,7 +396,7 @@ def _as_host_array(scores: Array) -> np.ndarray:
     return np.asarray(scores)
 
 
-def predict_proba(model: Model, rows: Any) -> Array:
+def predict_proba(model: Model, rows: Any) -> Float32[Array, "N K"]:
     """f32[N, K]: the probability of each class; of two classes the negative one is first.
 
     Probabilities of few boosted trees are close to 1/2, because each tree adds a small step to the

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Bool, Float32
 
 from dpbt.common.arithmetic import Array, array_namespace, fold
 from dpbt.common.validate import is_traced, show_value
@@ -49,7 +50,7 @@ def scores_of_rows(
 
 def shares_of_rows(
     kind: HypothesisKind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
-) -> Array:
+) -> Float32[Array, "k N"]:
     """f32[k, N]: the shares of the positive class that hypotheses state."""
     assert kind.shares is not None
     assert kind.read_rows is not None
@@ -182,7 +183,7 @@ def predictions_of_scores(target: Target | None, scores: Array) -> Array:
     return predicted_numbers(target, scores)
 
 
-def predictions_of_votes(shares: Array, voting: str, key: Any = None) -> Array:
+def predictions_of_votes(shares: Array, voting: str, key: Any = None) -> Bool[Array, "..."]:
     """bool[...]: the votes of trees that state shares f32[k, ...] of the positive class.
 
     The rules are those of Bojarski et al. (2014), Algorithm 1:

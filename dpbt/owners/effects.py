@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float64, UInt8
 
 from dpbt.common.validate import check_choice, check_positive_integer, show_value
 from dpbt.data.domains import Domain
@@ -209,7 +210,7 @@ def redrawn_models(model: Model) -> list[Model]:
 
 def _changes_by_noise(
     model: Model, redrawn: Sequence[Model], domain: Domain, chosen: list[int], of: str
-) -> np.ndarray:
+) -> Float64[np.ndarray, "models combinations rows ..."]:
     """f64[models, combinations, rows, ...]: the scores of redrawn models, less the model's own."""
     scores, *redrawn_scores = (
         _scores_by_bins(one, domain, chosen, of, _MAX_ROWS_OF_NOISE).scores
@@ -278,12 +279,12 @@ def _scores_by_bins(
     return _ScoresByBins(scores.reshape(*rows.shape[:2], *scores.shape[1:]), is_exact)
 
 
-def _all_combinations(num_bins: Sequence[int]) -> np.ndarray:
+def _all_combinations(num_bins: Sequence[int]) -> UInt8[np.ndarray, "_ F"]:
     """u8[prod(num_bins), F]: all combinations of the bins of F columns, the last one fastest."""
     return np.indices(tuple(num_bins), np.uint8).reshape(len(num_bins), math.prod(num_bins)).T
 
 
-def _latin_hypercube(num_bins: Sequence[int], count: int) -> np.ndarray:
+def _latin_hypercube(num_bins: Sequence[int], count: int) -> UInt8[np.ndarray, "count F"]:
     """u8[count, F]: random rows in which each column has its bins equally often, up to one."""
     rng = np.random.default_rng(0)  # the same in every call
     columns = [rng.permutation(np.arange(count) % size) for size in num_bins]

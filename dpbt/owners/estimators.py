@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
+from jaxtyping import UInt8
 
 try:
     from sklearn.utils.validation import validate_data
@@ -287,7 +288,7 @@ class PrivateEstimator(BaseEstimator):
         """The guarantee in plain words (`dpbt.statement`)."""
         return statement(self.model_)
 
-    def _encode(self, X: Any) -> np.ndarray:
+    def _encode(self, X: Any) -> UInt8[np.ndarray, "N F"]:
         """u8[N, F]: the bins of rows, which the model reads."""
         check_is_fitted(self, "model_")
         rows = rows_by_column(X, len(self._column_order.names))

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from jaxtyping import UInt8
 
 from dpbt.data import domains
 from dpbt.data.convert import raw_rows_of_columns
@@ -84,7 +85,7 @@ class OwnerReport:
         return f"OwnerReport(label={self.label!r}, counts not shown)"
 
 
-def _tenths(values: np.ndarray) -> np.ndarray:
+def _tenths(values: np.ndarray) -> UInt8[np.ndarray, "N"]:
     """u8[N]: classes as they are, and the tenth of [0, 1] that a number lies in."""
     number = values.dtype.kind == "f"
     return np.minimum(values * 10, 9).astype(np.uint8) if number else values.astype(np.uint8)

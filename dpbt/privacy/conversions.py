@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
+from jaxtyping import Float64
 from msgspec import Meta
 from numpy.typing import ArrayLike
 
@@ -259,7 +260,7 @@ def _order_offset(x: Any, log_inverse_delta: Any) -> Any:
     return x - log_alpha + (log_inverse_delta - log_alpha) * np.exp(-x)
 
 
-def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> np.ndarray:
+def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> Float64[np.ndarray, "..."]:
     """f64[...]: the delta of mu-GDP at epsilon (Dong, Roth & Su, 2022), for mu above 0.
 
     It is Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), computed from the
@@ -280,7 +281,7 @@ def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> np.ndarray:
 _SMALL_MU = 0.01
 
 
-def _delta_of_small_mu(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
+def _delta_of_small_mu(epsilon: np.ndarray, mu: np.ndarray) -> Float64[np.ndarray, "..."]:
     """f64[...]: `gdp_delta` for mu of at most 0.01, without a difference of close numbers.
 
     Let R(x) = Phi(-x) / phi(x), a = epsilon / mu - mu / 2 and b = a + mu. As phi(a) =
@@ -304,7 +305,7 @@ _GDP_SLACK = 1e-9
 """The share of delta that `gdp_mu` and `gdp_epsilon` leave for rounding."""
 
 
-def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
+def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> Float64[np.ndarray, "..."]:
     """f64[...]: the largest mu of which mu-GDP satisfies (epsilon, delta (1 - 1e-9)).
 
     The 1e-9 is for rounding. mu is infinite where epsilon is. All settings are searched at once.
@@ -329,7 +330,7 @@ def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     return np.where(np.isfinite(epsilon), max_mu, epsilon)
 
 
-def zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
+def zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> Float64[np.ndarray, "..."]:
     """f64[...]: the largest rho with `zcdp_epsilon(rho, delta)` at most epsilon, to about 1e-11.
 
     All settings are searched at once.

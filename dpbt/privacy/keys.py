@@ -38,6 +38,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import define_prng_impl
 from jax.typing import ArrayLike
+from jaxtyping import UInt32
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
@@ -93,7 +94,9 @@ def _chacha20_round(_: Array, state: Array) -> Array:
     return jnp.concatenate([a, b, c, d], axis=-1)[..., _NEXT_LANES]
 
 
-def chacha20_blocks(key: Array, counter: Array, nonce: Array) -> Array:
+def chacha20_blocks(
+    key: UInt32[Array, "8"], counter: UInt32[Array, "..."], nonce: UInt32[Array, "3"]
+) -> UInt32[Array, "... 16"]:
     """u32[..., 16]: blocks of the ChaCha20 stream, one for each counter (RFC 8439, section 2.3).
 
     Args:
@@ -119,7 +122,7 @@ def _split(key: Array, shape: tuple[int, ...]) -> Array:
     return _random_bits(key, 32, (*shape, _KEY_WORDS), (_FOR_SPLIT, 0, 0))
 
 
-def _fold_in(key: Array, data: ArrayLike) -> Array:
+def _fold_in(key: Array, data: ArrayLike) -> UInt32[Array, "8"]:
     """u32[8]: the child key for a number u32[]."""
     counter = jnp.asarray(data, jnp.uint32)
     return chacha20_blocks(key, counter, jnp.asarray([_FOR_FOLD_IN, 0, 0], jnp.uint32))[:_KEY_WORDS]
@@ -300,7 +303,7 @@ def random_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
 _ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 
 
-def _threefry_words(key: Array, size: int) -> Array:
+def _threefry_words(key: Array, size: int) -> UInt32[Array, "_"]:
     """u32[size + size % 2]: the numbers from 0 on, encrypted by threefry2x32 under a key u32[2].
 
     They are the words of `jax.extend.random.threefry_2x32`. Its loop over rounds takes seven times
@@ -329,7 +332,7 @@ def _fold_in_word(node: Array, word: Array) -> tuple[Array, None]:
     return jax.random.fold_in(node, word), None
 
 
-def fold_in_words(key: Array, words: AnyArray, text: str | None = None) -> Array:
+def fold_in_words(key: Array, words: UInt32[AnyArray, "K"], text: str | None = None) -> Array:
     """A child key for a sequence of words: the length is folded in first, then word after word.
 
     Different sequences, of one length or of several, give independent keys. For a release key that

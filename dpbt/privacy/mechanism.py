@@ -12,6 +12,7 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float32, Float64
 
 from dpbt.privacy.conversions import Cost, SamplerCost
 from dpbt.types import Array, Numbers
@@ -38,7 +39,9 @@ class Sampler(NamedTuple):
     tail: Callable[[float], float] = lambda shift: 0.0
     max_scale: float = math.inf
 
-    def cost_of_draw(self, *, total_shift: Numbers, num_outputs: int) -> SamplerCost:
+    def cost_of_draw(
+        self, *, total_shift: Float64[Numbers, "..."], num_outputs: int
+    ) -> SamplerCost:
         """The cost of finite bits in one draw that a row changes; the tail is f64[...].
 
         At most 4 outputs change by more than half of the change of all outputs together.
@@ -240,7 +243,7 @@ class Mechanism(NamedTuple):
             )
         return getattr(sensitivity, self.price.norm)
 
-    def noise_multiplier(self, allowance: Allowance) -> np.ndarray:
+    def noise_multiplier(self, allowance: Allowance) -> Float32[np.ndarray, "..."]:
         """f32[...]: the least noise for a sensitivity of 1 that costs no more than the allowance.
 
         It is 0 for an infinite allowance. It is larger by the factor `ROUNDING` than the quotient,
@@ -264,7 +267,7 @@ there is a third one where the sensitivity follows from a release.
 """
 
 
-def divide_rounding_up(dividend: Numbers, divisor: Numbers) -> np.ndarray:
+def divide_rounding_up(dividend: Numbers, divisor: Numbers) -> Float32[np.ndarray, "..."]:
     """f32[...]: the quotient rounded up, never below it; 0 for an infinite divisor."""
     with np.errstate(over="ignore", divide="ignore"):  # callers refuse infinite numbers by name
         quotient = np.asarray(dividend, np.float64) / np.asarray(divisor, np.float64)
@@ -273,6 +276,6 @@ def divide_rounding_up(dividend: Numbers, divisor: Numbers) -> np.ndarray:
     return np.where(nearest < quotient, next_above, nearest).astype(np.float32)
 
 
-def round_down_to_float32(value: Numbers) -> np.ndarray:
+def round_down_to_float32(value: Numbers) -> Float32[np.ndarray, "..."]:
     """f32[...]: a float64 number of at least 0 rounded down, never above it."""
     return np.asarray(-divide_rounding_up(-np.asarray(value, np.float64), 1.0))

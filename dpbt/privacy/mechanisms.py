@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
+from jaxtyping import Bool, Float32, Int32, UInt32
 
 from dpbt.common.arithmetic import LN2
 from dpbt.privacy import variates
@@ -76,7 +77,7 @@ def _noise_free_log_prob(output: Array, value: Array) -> Array:
 
 def _distances_in_scales(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
-) -> Array:
+) -> Float32[Array, "..."]:
     """f32[...]: how many scales lie between two values; infinite without noise or if scales differ.
 
     Equal entries have a distance of 0, without noise, too.
@@ -165,7 +166,7 @@ that. The lattice of the variable moves less than 2^-62. Together these are less
 """
 
 
-def rounding_step(scale: Numbers) -> Array:
+def rounding_step(scale: Numbers) -> Float32[Array, "..."]:
     """f32[...]: the public step that `rounded_gaussian` rounds to: 1 below scale 2^12.
 
     From there on it is the largest power of two that is at most scale / 2^11, so that rounding adds
@@ -263,7 +264,7 @@ class Scores(NamedTuple):
     __repr__ = redacted_repr
 
 
-def behind_best(values: Array, allowed: Array | None = None) -> Scores:
+def behind_best(values: Array, allowed: Bool[Array, "... K"] | None = None) -> Scores:
     """Each score minus the best allowed score of its draw, as a pair.
 
     Selections read differences alone, so the law is the same. The pair is off by at most 2^-48 of
@@ -368,7 +369,7 @@ def selection_noise(key: Array, shape: tuple[int, ...]) -> RaceNoise:
     )
 
 
-def _first_argmax(values: Array) -> Array:
+def _first_argmax(values: Array) -> Int32[Array, "..."]:
     """i32[...]: the lowest index of the largest entry along the last axis, by two reductions."""
     best = jnp.max(values, axis=-1, keepdims=True)
     length = values.shape[-1]
@@ -434,7 +435,7 @@ def _selection_law(scores: Array | Scores, scale: Numbers) -> _SelectionLaw:
         )
 
 
-def _exponential_log_pmf(scores: Array | Scores, scale: Numbers) -> Array:
+def _exponential_log_pmf(scores: Array | Scores, scale: Numbers) -> Float32[Array, "... K"]:
     """f32[..., K]: the log probability of each candidate; all -inf where none is allowed."""
     law = _selection_law(scores, scale)
     is_none_allowed = jnp.all(jnp.isneginf(law.logits), axis=-1, keepdims=True)
@@ -461,7 +462,7 @@ def _log_prob_from_pmf(log_pmf: Callable[..., Array]) -> Callable[..., Array]:
     return log_prob
 
 
-def _pmf_divergence(p: Array, q: Array) -> Array:
+def _pmf_divergence(p: Float32[Array, "... K"], q: Float32[Array, "... K"]) -> Array:
     """The max-divergence of independent draws, in the worse direction.
 
     Args:
@@ -531,7 +532,7 @@ _QUADRATURE_NODES, _QUADRATURE_WEIGHTS = np.polynomial.legendre.leggauss(8)
 _PANEL_EDGES = np.linspace(-40.0, 40.0, 161)
 
 
-def _noisy_max_log_pmf(scores: Array | Scores, scale: Numbers) -> Array:
+def _noisy_max_log_pmf(scores: Array | Scores, scale: Numbers) -> Float32[Array, "... K"]:
     """f32[..., K]: the log probability of each candidate, for one scale."""
     law = _selection_law(scores, scale)
     draws = law.logits.reshape(-1, law.logits.shape[-1])
@@ -539,7 +540,7 @@ def _noisy_max_log_pmf(scores: Array | Scores, scale: Numbers) -> Array:
     return jnp.where(law.is_noise_free, law.noise_free_log_pmf, noisy_log_pmf)
 
 
-def _log_win_probabilities(s: Array) -> Array:
+def _log_win_probabilities(s: Float32[Array, "K"]) -> Float32[Array, "K"]:
     """f32[K]: log probabilities by Gauss quadrature between the kinks of the densities.
 
     P(k wins) is the integral of the density lap(x - s_k) times the product over j != k of the
@@ -604,7 +605,7 @@ There K' is at most 2^20, and lattices move less than 2^-39.
 # Randomness that never reads the rows.
 
 
-def _remainder_of_bits(high: Array, low: Array, scale: Numbers) -> Array:
+def _remainder_of_bits(high: Array, low: Array, scale: Numbers) -> UInt32[Array, "..."]:
     """u32[...]: 2^32 high + low modulo scale; low modulo scale if scale is above 2^16."""
     modulus = jnp.asarray(scale).astype(jnp.uint32)
     radix = 2**16 % modulus

@@ -43,6 +43,7 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32
 
 from dpbt.privacy.mechanism import Numbers, Sensitivity
 from dpbt.types import (
@@ -351,7 +352,9 @@ def weights_on_grid(weight: Array, table: Prepared, response: Response = BINARY)
     return jnp.trunc(jnp.clip(unclipped, -GRID, GRID))
 
 
-def max_total_weight_in_caps(rows: Numbers, density: Numbers, cap: Numbers) -> Array:
+def max_total_weight_in_caps(
+    rows: Numbers, density: Numbers, cap: Numbers
+) -> Float32[Array, "..."]:
     """f32[...]: M / u = kappa m / u, plus half a grid unit; public.
 
     It is no less than the total weight under `weighting.lazy_bregman`, in units of the cap.

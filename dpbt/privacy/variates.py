@@ -23,6 +23,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float32, Float64
 
 from dpbt.types import Array, Numbers
 
@@ -93,7 +94,7 @@ def uniform_variables(*words: Array) -> Array:
     return fraction
 
 
-def exponential_variables(words: Array) -> Array:
+def exponential_variables(words: Array) -> Float64[Array, "..."]:
     """f64[...]: Exp(1) variables from u32[4, ...]; for use within `double_precision`.
 
     The first bit chooses the half of (0, 1) that U lies in, and 126 bits its distance from 0 or
@@ -105,12 +106,12 @@ def exponential_variables(words: Array) -> Array:
     return -log1p(-distance, log_instead=is_from_zero)
 
 
-def fair_coins(words: Array) -> Array:
+def fair_coins(words: Array) -> Bool[Array, "..."]:
     """bool[...]: fair coins from u32[4, ...], independent of `exponential_variables` of them."""
     return (words[0] >> np.uint32(30)) & np.uint32(1) == 1
 
 
-def normal_pairs(words: Array) -> Array:
+def normal_pairs(words: Array) -> Float64[Array, "2 ..."]:
     """f64[2, ...]: independent standard normal variables (Box & Muller) from u32[6, ...].
 
     For use within `double_precision`. The absolute error is at most 2^-48 times the radius. The
@@ -130,7 +131,7 @@ def normal_variables(words: Array, shape: tuple[int, ...]) -> Array:
     return pairs[: math.prod(shape)].reshape(shape)
 
 
-def power_of_two_below(scale: Array, num_halvings: int) -> Array:
+def power_of_two_below(scale: Float32[Array, "..."], num_halvings: int) -> Float32[Array, "..."]:
     """f32[...]: the largest power of two that is at most scale / 2^num_halvings, but at least 1.
 
     Args:
@@ -146,7 +147,7 @@ _TWO_DIGIT_BITS = 12
 """A geometric variable of scale 2^13 or more is drawn in two digits."""
 
 
-def two_sided_geometric_magnitudes(words: Array, scale: Numbers) -> Array:
+def two_sided_geometric_magnitudes(words: Array, scale: Numbers) -> Float64[Array, "..."]:
     """f64[...]: |k| for p(k) proportional to exp(-|k| / scale), from u32[8, ...].
 
     Below scale 2^13, |k| = floor(scale (E + c)) with E ~ Exp(1) and exp(c) = 2 / (1 + exp(-1 /

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Bool
 from numpy.typing import ArrayLike
 
 from dpbt import types
@@ -103,7 +104,7 @@ class PrivacyRequest:
         return bool(np.any(self.delta > 0))
 
     @property
-    def is_private(self) -> np.ndarray:
+    def is_private(self) -> Bool[np.ndarray, "..."]:
         """bool[...], whether a setting has an epsilon; without one, any noise will do."""
         return np.isfinite(self.epsilon)
 
@@ -529,7 +530,7 @@ def pay_for_finite_bits(
     )
 
 
-def _with_params(draft: Recipe, params: Params, is_private: np.ndarray) -> Recipe:
+def _with_params(draft: Recipe, params: Params, is_private: Bool[np.ndarray, "..."]) -> Recipe:
     """The recipe with the numbers of its learner; every array has all axes of settings.
 
     Args:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool
 
 from dpbt import types
 from dpbt.common.validate import is_traced, show_value
@@ -321,7 +322,7 @@ def check_rows(present: int, capacity: int, recipe: Recipe) -> None:
         )
 
 
-def mask_beyond_rows(present: Array, recipe: Recipe) -> Array:
+def mask_beyond_rows(present: Array, recipe: Recipe) -> Bool[Array, "N"]:
     """bool[N]: the first `rows` of the present rows, in order.
 
     The noise was set for `rows` rows. Beyond that bound, a row more or less moves at most one other

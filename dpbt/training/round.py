@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.privacy import pricing
@@ -115,7 +116,11 @@ def _hypothesis_of_release(
 
 
 def begin_round(
-    recipe: Recipe, public: Public, bound: Array, number: Array, structure: Any = None
+    recipe: Recipe,
+    public: Public,
+    bound: Float32[Array, ""],
+    number: Int32[Array, ""],
+    structure: Any = None,
 ) -> Context:
     """What is public when a round begins.
 

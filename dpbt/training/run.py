@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
+from jaxtyping import Int32
 
 from dpbt.public_types import redacted_repr
 from dpbt.training import round as steps
@@ -116,7 +117,7 @@ def round_step(
     recipe: Recipe,
     public: Public,
     state: RoundState,
-    number: Array,
+    number: Int32[Array, ""],
     release_round: Callable[[Context], RoundRelease],
     *,
     public_steps: PublicSteps,

@@ -10,8 +10,8 @@ from dpbt import recipes
 from dpbt.data import domains, splits
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.splits import satisfied_rows_by_split, satisfied_splits
-from dpbt.learners import hypotheses, trees
-from dpbt.learners.hypotheses import BinsAndSplits
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.model import BinsAndSplits, assign_leaves, node_dtype, predict_tree
 from dpbt.types import GRID, MAX_ROWS, Tree
 from tests.support.example_tables import random_table
 
@@ -56,9 +56,7 @@ def test_sums_by_bin_are_the_products(nodes):
     rows = table.present.shape[0]
     weights = jax.random.randint(jax.random.key(0), (rows,), 0, GRID + 1)
     levels = trees.weights_by_class(table, weights)
-    node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(
-        hypotheses.node_dtype(nodes)
-    )
+    node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(node_dtype(nodes))
     expected = reference_products(splits, levels, node, nodes)
     found = jax.jit(trees.node_products, static_argnums=3)(table, levels, node, nodes, None)
     np.testing.assert_array_equal(found, expected)
@@ -82,10 +80,10 @@ def test_rows_by_bins_go_where_their_splits_say(depth):
     columns, table = satisfied_rows_by_split(of_many_bins()), by_bins(of_many_bins())
     split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, columns.shape[0])
     tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
-    reached = np.asarray(hypotheses.assign_leaves(tree, columns))
-    np.testing.assert_array_equal(hypotheses.assign_leaves(tree, table.asked), reached)
+    reached = np.asarray(assign_leaves(tree, columns))
+    np.testing.assert_array_equal(assign_leaves(tree, table.asked), reached)
     for predicted in (
-        hypotheses.predict_tree(tree, columns),
+        predict_tree(tree, columns),
         trees.TREES.predict_prepared(tree, table),
     ):
         np.testing.assert_array_equal(predicted, np.asarray(tree.leaf)[reached])

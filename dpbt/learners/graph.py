@@ -95,3 +95,7 @@ class Value:
     def sum(self, axis: int = 1, keep: bool = False) -> Value:
         """The sum over an axis."""
         return self.graph.add("ReduceSum", self, np.array([axis], np.int64), keepdims=int(keep))
+
+
+GraphOutputs = tuple[Value, Value | None]
+"""The score of each row in an ONNX graph, and its mean share where hypotheses state shares."""

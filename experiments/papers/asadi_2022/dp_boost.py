@@ -25,9 +25,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import recipes
-from dpbt.learners import trees
-from dpbt.learners.hypotheses import move_to_children
 from dpbt.learners.trees import TreeRows
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.model import move_to_children
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.types import GRID, Array, Public, Recipe, Release, Tree, WeakLearner

@@ -25,10 +25,11 @@ import numpy as np
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
-from dpbt.learners import oblivious_splits, oblivious_tree
-from dpbt.learners.hypotheses import SHAPES, ObliviousTree
-from dpbt.learners.oblivious_splits import ObliviousConfig, ObliviousRows
-from dpbt.learners.shapes import ShapeFunctions, pair_cells
+from dpbt.learners.additive.model import SHAPES, ShapeFunctions, pair_cells
+from dpbt.learners.oblivious import learner as oblivious
+from dpbt.learners.oblivious import splits
+from dpbt.learners.oblivious.model import ObliviousTree
+from dpbt.learners.oblivious.splits import ObliviousConfig, ObliviousRows
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
@@ -121,10 +122,10 @@ def bin_sum_sensitivity(config: AdditiveConfig) -> float:
 
     A number has a residual in -GRID..GRID in place of y w. With several classes a row adds its K
     residuals to K sums of each group. Their norm is at most GRID, as
-    `oblivious_tree.sum_sensitivity` says, so the same bounds hold. It also bounds what the row of a
-    quantile moves in each partition, which holds for the squares of the L2 norm, too. []
+    `oblivious.learner.sum_sensitivity` says, so the same bounds hold. It also bounds what the row
+    of a quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
-    one, count = oblivious_tree.sensitivity_of_a_partition(config.base), config.partitions
+    one, count = oblivious.sensitivity_of_a_partition(config.base), config.partitions
     return config.base.noise.sensitivity_in_norm(
         Sensitivity(one.l1 * count, one.l2 * math.sqrt(count))
     )
@@ -139,8 +140,8 @@ def _groups_of_bins(
     bins.
     """
     base = config.base
-    mass = oblivious_splits.cut_point_mass(
-        base, oblivious_tree.estimate_bin_shares_and_rows(base, params, public)[0]
+    mass = splits.cut_point_mass(
+        base, oblivious.estimate_bin_shares_and_rows(base, params, public)[0]
     )
     middle = jnp.cumsum(mass, axis=1) - round_separately(mass / 2)
     count = jnp.asarray(counts, jnp.int32)[:, None, None]
@@ -216,8 +217,8 @@ def draw_bin_sums(
     place, total = places_of_groups(config, params, public)
     cell = pair_cells(config.columns, pair_cell_parts(config, params, public), rows.bins)
     bins = jnp.minimum(jnp.concatenate([rows.bins, cell]).astype(jnp.int32), last)
-    residuals = oblivious_tree.row_residuals(base, rows, weights)
-    found = jax.lax.map(lambda bin: oblivious_tree.sums_by_place(residuals, bin, last + 1), bins)
+    residuals = oblivious.row_residuals(base, rows, weights)
+    found = jax.lax.map(lambda bin: oblivious.sums_by_place(residuals, bin, last + 1), bins)
     of_bins = jnp.moveaxis(found, 0, -2)[..., :last]
     draw(
         "bins",
@@ -225,7 +226,7 @@ def draw_bin_sums(
         Total(of_bins, _sum_by_group(total), public=(place,)),
         sensitivity=bin_sum_sensitivity(config),
         theorem="dpbt theorem O4",
-        **oblivious_tree.residual_draw_fields(base, config.partitions, "all bins of all columns"),
+        **oblivious.residual_draw_fields(base, config.partitions, "all bins of all columns"),
     )
 
 
@@ -238,8 +239,8 @@ def shape_step_of_round(
     the root of Q, so that its noise has the deviation sigma of one sum. A bin moves by
     step S / max(sigma, step m sqrt(Q) F / limit), with m the public bound on the rows: where noise
     dominates as far as its sum stands above the noise, and else by a gradient step of the log loss
-    with the learning rate `limit`. `oblivious_tree.tree_of_release` says in which unit that is for
-    several classes and for a number.
+    with the learning rate `limit`. `oblivious.learner.tree_of_release` says in which unit that is
+    for several classes and for a number.
     """
     base, response, count = config.base, config.base.response, len(config.resolutions)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
@@ -248,11 +249,11 @@ def shape_step_of_round(
     sums = round_separately(padded * unit)[..., places_of_groups(config, params, public)[0]]
     signal = round_separately(jnp.sum(sums, axis=-3) / np.float32(math.sqrt(count)))
     noise = round_separately(
-        oblivious_tree.noise_deviation(base, params, "bins", bin_sum_sensitivity(config)) * unit
+        oblivious.noise_deviation(base, params, "bins", bin_sum_sensitivity(config)) * unit
     )
 
     # In bits, or in the unit of the number.
-    scale, share = oblivious_tree.score_unit(response, public), 1.0
+    scale, share = oblivious.score_unit(response, public), 1.0
     if not response.is_number:
         scale = np.float32(1 / LN2)
     if response.axes:
@@ -385,7 +386,7 @@ def _shapes_of_trees(
     zeros = jnp.zeros((*base.response.axes, len(base.attributes), types.MAX_BINS), jnp.float32)
     curves = fold(add, zeros, (found.feature[:, 0], added_to))
     moves = jnp.sqrt(public.round.astype(jnp.float32) / len(base.attributes))
-    unit, classes = oblivious_tree.score_unit(base.response, public), base.response.classes
+    unit, classes = oblivious.score_unit(base.response, public), base.response.classes
     if not base.response.is_number:
         share = (classes - 1) / classes if base.response.axes else 1.0
         unit = np.float32(share / LN2)
@@ -403,7 +404,7 @@ def additive_by_column(base: ObliviousConfig) -> types.WeakLearner:
     Args:
         base: the static parts, of one attribute a tree.
     """
-    trees = oblivious_tree.oblivious_tree(base)
+    trees = oblivious.oblivious_tree(base)
     training = dataclasses.replace(
         trees.training, scale=_scale_shapes, merge=functools.partial(_shapes_of_trees, base)
     )
@@ -424,7 +425,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         config: the static parts, checked and hashable (`recipes.additive`).
     """
     base = config.base
-    trees = oblivious_splits.oblivious_kind(base).training
+    trees = splits.oblivious_kind(base).training
     assert trees is not None
     shapes = SHAPES.with_training(
         example_table=trees.example_table,
@@ -435,7 +436,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         scale=_scale_shapes,
         merge=_merge_rounds,
     )
-    once = oblivious_tree.one_time_phases(base, "bins")
+    once = oblivious.one_time_phases(base, "bins")
     return boundary.weak_learner(
         name="additive",
         config=config,

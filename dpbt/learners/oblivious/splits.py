@@ -32,7 +32,7 @@ from dpbt.common.arithmetic import round_separately, sum_in_order
 from dpbt.common.validate import is_traced
 from dpbt.data import splits
 from dpbt.hypothesis_kind import HypothesisKind
-from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree
+from dpbt.learners.oblivious.model import OBLIVIOUS, ObliviousTree
 from dpbt.privacy import keys
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.public_types import redacted_repr
@@ -71,7 +71,7 @@ class ObliviousConfig:
             then follow the released histograms instead of being evenly spaced, scores start from
             the released log odds, and steps know how many rows a leaf has.
         scores: whether an epilogue releases the final scores by class, and maps scores by a line
-            that makes probabilities true (`oblivious_tree.fit_score_line`).
+            that makes probabilities true (`oblivious.learner.fit_score_line`).
         smoothing: the weight of a leaf's neighbour, which differs in one bit, in its sum, in
             [0, 1); a leaf that differs in b bits has this to the power of b.
         relation: the neighbouring relation of the ledger.

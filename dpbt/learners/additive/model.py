@@ -1,6 +1,7 @@
-"""Additive models: a score for each bin of each column, how they predict, and their words.
+"""Additive models: a score for each bin of each column.
 
-Functions take arrays of NumPy or of JAX alike, as in `learners.hypotheses`.
+This module has how they predict, their arrays, words and graphs. Functions take arrays of NumPy or
+of JAX alike, and nothing here imports JAX.
 """
 
 import itertools
@@ -12,31 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.common.arithmetic import Array, array_namespace, fold
-from dpbt.learners.graph import Graph, Value
+from dpbt.hypothesis_kind import HypothesisKind
+from dpbt.learners.graph import Graph, GraphOutputs, Value
+from dpbt.learners.model_parts import model_heading
 from dpbt.public_types import MAX_BINS, Splits
-
-GraphOutputs = tuple[Value, Value | None]
-"""The score of each row in an ONNX graph, and its mean share where hypotheses state shares."""
-
-
-def model_heading(target: Any, several: bool, parts: str) -> tuple[str, float]:
-    """What the parts of a model add up to, in words, and the scale of a number's scores or 1."""
-    if several:
-        words = (
-            f"scores of a row: for each class the sum of what the {parts} add; the class of the "
-        )
-        return f"{words}largest is predicted", 1.0
-    if target is not None:
-        scale, _, what = target.score_units
-        what = {"prediction": "number"}.get(what, what)
-        words = f"{what} of a row: the sum of what the {parts} add, clipped to "
-        return f"{words}{target.low:g}..{target.high:g}", scale
-    return f"score of a row: the sum of what the {parts} add; positive above 0", 1.0
-
-
-def indent_lines(lines: list[str]) -> list[str]:
-    """Lines two columns further in."""
-    return [f"  {line}" for line in lines]
 
 
 class ShapeFunctions(NamedTuple):
@@ -206,3 +186,16 @@ def graph_of_shapes(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: Any) 
         place = graph.add("Concat", place, both, axis=1)
     place = place + first
     return graph.constant(table).at(place).sum(), None
+
+
+SHAPES = HypothesisKind(
+    name="shapes",
+    predict=predict_shapes,
+    read_rows=lambda rows: rows.bins.T,
+    arrays=(("score", "float32"), ("pairs", "int32"), ("parts", "uint8"), ("noise", "float32")),
+    make=ShapeFunctions,
+    check_arrays=check_shapes,
+    describe=describe_shapes,
+    add_to_graph=graph_of_shapes,
+)
+"""Additive models over the bins of a domain: one curve a column, and declared pairs."""

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.learners import trees
-from dpbt.learners.trees import GreedyTreeConfig, TreeRows, TreeSettings
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.learner import GreedyTreeConfig, TreeRows, TreeSettings
 from dpbt.losses import check_criterion
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw

@@ -23,14 +23,9 @@ import numpy as np
 
 from dpbt import types
 from dpbt.data import splits
-from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import (
-    ONE_HOT_NODES,
-    BinsAndSplits,
-    move_to_children,
-    node_dtype,
-    tree_depth,
-)
+from dpbt.learners.complete_trees import tree_depth
+from dpbt.learners.trees import model
+from dpbt.learners.trees.model import ONE_HOT_NODES, BinsAndSplits, move_to_children, node_dtype
 from dpbt.losses import family_name
 from dpbt.privacy import accounting, boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
@@ -215,6 +210,12 @@ def node_products(
     return jnp.stack([parent - right, right], axis=1).reshape(nodes, 2, -1)
 
 
+def split_weights_of_mask(table: TreeRows, by_class: Array, mask: Array) -> Array:
+    """i32[2, S]: `node_products` of the rows of a mask bool[N]."""
+    root = jnp.zeros(table.target.shape[0], jnp.int32)
+    return node_products(table, jnp.where(mask[None], by_class, 0), root, 1, None)[0]
+
+
 def node_totals(by_class: Array) -> Array:
     """i32[1, 2]: the root's weight by class, in units of the grid; exact up to `MAX_ROWS` rows."""
     return jnp.sum(by_class, axis=-1, dtype=jnp.int32)[None]
@@ -272,7 +273,7 @@ def check_tree_table(table: types.Table) -> None:
         raise ValueError(f"trees ask splits of uint8 table.bins, got {found}")
 
 
-TREES = hypotheses.TREES.with_training(
+TREES = model.TREES.with_training(
     example_table=splits.absent_row_table,
     check_table=check_tree_table,
     prepare=prepare_tree_rows,

@@ -71,9 +71,11 @@ def describe_trees_as_rules(
         if here <= goes_right:  # earlier splits may leave one answer only
             return below(2 * node + 2, here)
         yes, no = below(2 * node + 2, here & goes_right), below(2 * node + 1, here - goes_right)
-        asked = describe_bins(*columns[feature], right)
+        question = describe_bins(*columns[feature], right)
         return (
-            yes if yes == no else [f"if {asked}:", *indent_lines(yes), "else:", *indent_lines(no)]
+            yes
+            if yes == no
+            else [f"if {question}:", *indent_lines(yes), "else:", *indent_lines(no)]
         )
 
     every_bin, lines = tuple(frozenset(range(column.n_bins)) for _, column in columns), [head]

@@ -147,8 +147,8 @@ def _groups_of_bins(
     count = jnp.asarray(counts, jnp.int32)[:, None, None]
     quantile = jnp.floor(middle[None] * count.astype(jnp.float32)).astype(jnp.int32)
     bin = jnp.arange(base.known.shape[1], dtype=jnp.int32)[None, None]
-    joined = (config.sizes(counts) < base.known.sum(axis=1))[..., None]
-    return jnp.where(joined, jnp.clip(quantile, 0, count - 1), bin)
+    is_joined = (config.sizes(counts) < base.known.sum(axis=1))[..., None]
+    return jnp.where(is_joined, jnp.clip(quantile, 0, count - 1), bin)
 
 
 def pair_cell_parts(config: AdditiveConfig, params: AdditiveParams, public: Public) -> Array:
@@ -156,10 +156,10 @@ def pair_cell_parts(config: AdditiveConfig, params: AdditiveParams, public: Publ
 
     A bin that a column does not have counts as its last one.
     """
-    columns, most = config.columns, min(max(config.resolutions), MAX_PAIR_GROUPS)
+    columns, max_groups = config.columns, min(max(config.resolutions), MAX_PAIR_GROUPS)
     last = np.array([[each.n_bins - 1] for each in config.base.attributes])
     bin = np.minimum(np.arange(types.MAX_BINS), last)[columns]
-    group = _groups_of_bins(config, params, public, (most,))[0][columns]
+    group = _groups_of_bins(config, params, public, (max_groups,))[0][columns]
     stride = np.stack([config.grid[:, 1], np.ones(len(columns))], axis=1).astype(np.int32)
     return (jnp.take_along_axis(group, bin, axis=2) * stride[..., None]).astype(jnp.uint8)
 
@@ -172,33 +172,38 @@ def places_of_groups(
     It is beyond them for no bin. The cells of a pair are joined evenly at coarser resolutions.
     """
     width, grid = config.known.shape[1], config.grid
-    own = _groups_of_bins(config, params, public, config.resolutions)
-    own = jnp.pad(own, ((0, 0), (0, 0), (0, width - own.shape[2])))
+    groups_of_columns = _groups_of_bins(config, params, public, config.resolutions)
+    missing_bins = width - groups_of_columns.shape[2]
+    groups_of_columns = jnp.pad(groups_of_columns, ((0, 0), (0, 0), (0, missing_bins)))
 
     # The groups of both columns that a cell is in, and the place of these two.
     sizes, cell = config.sizes(config.resolutions), np.arange(width)
     coarse = config.sizes([min(n, MAX_PAIR_GROUPS) for n in config.resolutions])[:, config.columns]
     both = np.stack([cell // grid[:, 1:], cell % grid[:, 1:]], axis=1)
     both = both * coarse[..., None] // grid[..., None]
-    of_pairs = both[:, :, 0] * coarse[..., 1:] + both[:, :, 1]
+    groups_of_pairs = both[:, :, 0] * coarse[..., 1:] + both[:, :, 1]
 
     sizes = np.concatenate([sizes, coarse.prod(axis=2)], axis=1)
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(*sizes.shape, 1)
-    found = jnp.concatenate([own, jnp.asarray(of_pairs, jnp.int32)], axis=1)
+    groups = jnp.concatenate([groups_of_columns, jnp.asarray(groups_of_pairs, jnp.int32)], axis=1)
     total = int(sizes.sum())
-    return jnp.where(config.known, found + jnp.asarray(first, jnp.int32), total), total
+    return jnp.where(config.known, groups + jnp.asarray(first, jnp.int32), total), total
 
 
 @functools.cache
 def _sum_by_group(size: int) -> Any:
     """(sums of bins [..., F, C], groups i32[Q, F, C]) -> [..., size]: the sums of the groups."""
 
-    def after(sums: Array, group: Array) -> Array:
-        lead = sums.shape[:-2]
-        each = jnp.broadcast_to(sums[..., None, :, :], (*lead, *group.shape))
-        return jnp.zeros((*lead, size), sums.dtype).at[..., group].add(each, mode="drop")
+    def sum_by_group(sums: Array, group: Array) -> Array:
+        leading_axes = sums.shape[:-2]
+        sums_by_resolution = jnp.broadcast_to(sums[..., None, :, :], (*leading_axes, *group.shape))
+        return (
+            jnp.zeros((*leading_axes, size), sums.dtype)
+            .at[..., group]
+            .add(sums_by_resolution, mode="drop")
+        )
 
-    return after
+    return sum_by_group
 
 
 def draw_bin_sums(
@@ -218,12 +223,14 @@ def draw_bin_sums(
     cell = pair_cells(config.columns, pair_cell_parts(config, params, public), rows.bins)
     bins = jnp.minimum(jnp.concatenate([rows.bins, cell]).astype(jnp.int32), last)
     residuals = oblivious.row_residuals(base, rows, weights)
-    found = jax.lax.map(lambda bin: oblivious.sums_by_place(residuals, bin, last + 1), bins)
-    of_bins = jnp.moveaxis(found, 0, -2)[..., :last]
+    sums_by_column = jax.lax.map(
+        lambda bin: oblivious.sums_by_place(residuals, bin, last + 1), bins
+    )
+    bin_sums = jnp.moveaxis(sums_by_column, 0, -2)[..., :last]
     draw(
         "bins",
         base.noise,
-        Total(of_bins, _sum_by_group(total), public=(place,)),
+        Total(bin_sums, _sum_by_group(total), public=(place,)),
         sensitivity=bin_sum_sensitivity(config),
         theorem="dpbt theorem O4",
         **oblivious.residual_draw_fields(base, config.partitions, "all bins of all columns"),
@@ -319,19 +326,20 @@ class NesterovDescent(NamedTuple):
         decay = jnp.asarray(self.params.momentum, jnp.float32)
         taper = jnp.clip(2 - 2 * (number.astype(jnp.float32) / self.params.rounds), 0, 1)
 
-        def faster(step: Array, velocity: Array) -> Array:
+        def with_momentum(step: Array, velocity: Array) -> Array:
             return step + round_separately(decay * velocity)
 
-        velocity = jax.tree.map(faster, step[:2], velocity)
-        moved = jax.tree.map(
-            lambda a, b: round_separately(taper * faster(a, b)), step[:2], velocity
+        velocity = jax.tree.map(with_momentum, step[:2], velocity)
+        change = jax.tree.map(
+            lambda a, b: round_separately(taper * with_momentum(a, b)), step[:2], velocity
         )
         if any((base := self.config.base).monotone):
-            own = slice(0, len(base.known)), slice(0, base.known.shape[1])
-            after = curves + moved[0]
-            moved = after.at[own].set(monotone_curves(after[own], base)) - curves, moved[1]
-        state = velocity, curves + moved[0], number + 1
-        return step._replace(score=moved[0], noise=moved[1]), state
+            bins_of_columns = slice(0, len(base.known)), slice(0, base.known.shape[1])
+            next_curves = curves + change[0]
+            monotone = monotone_curves(next_curves[bins_of_columns], base)
+            change = next_curves.at[bins_of_columns].set(monotone) - curves, change[1]
+        state = velocity, curves + change[0], number + 1
+        return step._replace(score=change[0], noise=change[1]), state
 
 
 def monotone_curves(score: Array, base: ObliviousConfig) -> Array:
@@ -351,8 +359,8 @@ def monotone_curves(score: Array, base: ObliviousConfig) -> Array:
     ends = (length > 0)[None] & known[:, None, :]
     smallest = jax.lax.cummin(jnp.where(ends, mean, jnp.inf), axis=2, reverse=True)
     largest = jax.lax.cummax(jnp.where((length > 0)[None], smallest, -jnp.inf), axis=1)
-    found = jnp.diagonal(largest, axis1=1, axis2=2)
-    return jnp.where((direction != 0) & known, jnp.where(direction < 0, -found, found), score)
+    nearest = jnp.diagonal(largest, axis1=1, axis2=2)
+    return jnp.where((direction != 0) & known, jnp.where(direction < 0, -nearest, nearest), score)
 
 
 def _scale_shapes(shapes: ShapeFunctions, slope: Array) -> ShapeFunctions:
@@ -368,23 +376,23 @@ def _merge_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
 
 
 def _shapes_of_trees(
-    base: ObliviousConfig, found: ObliviousTree, params: Any, public: Public
+    base: ObliviousConfig, trees: ObliviousTree, params: Any, public: Public
 ) -> ShapeFunctions:
     """The curves that trees of one attribute add up to, where noise moves a leaf by a step.
 
     The last bin is one that a column does not have, as trees read it.
     """
     bits = 2 ** np.arange(base.depth, dtype=np.int32)[::-1]
-    leaf = jnp.sum(jnp.where(found.right, bits[None, :, None], 0), axis=1)  # of each bin
+    leaf = jnp.sum(jnp.where(trees.right, bits[None, :, None], 0), axis=1)  # of each bin
     axes = (1,) * len(base.response.axes)
-    added_to = jnp.take_along_axis(found.leaf, leaf.reshape(len(leaf), *axes, -1), axis=-1)
+    added_to = jnp.take_along_axis(trees.leaf, leaf.reshape(len(leaf), *axes, -1), axis=-1)
 
     def add(curves: Array, tree: tuple[Array, Array]) -> Array:
         feature, values = tree
         return curves.at[..., feature, :].add(values)
 
     zeros = jnp.zeros((*base.response.axes, len(base.attributes), types.MAX_BINS), jnp.float32)
-    curves = fold(add, zeros, (found.feature[:, 0], added_to))
+    curves = fold(add, zeros, (trees.feature[:, 0], added_to))
     moves = jnp.sqrt(public.round.astype(jnp.float32) / len(base.attributes))
     unit, classes = oblivious.score_unit(base.response, public), base.response.classes
     if not base.response.is_number:

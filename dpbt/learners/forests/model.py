@@ -106,8 +106,8 @@ def _describe_tree_groups(groups: TreeGroup, splits: Splits, domain: Domain, *_:
     column, position = np.asarray(splits.attribute), np.asarray(splits.position)
 
     def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
-        asked = attribute[tree, node]
-        return int(column[asked]), position[asked] > float(threshold[tree, node])
+        number = attribute[tree, node]
+        return int(column[number]), position[number] > float(threshold[tree, node])
 
     head = "vote of each tree: positive if its share of positive is above 0.5"
     return describe_trees_as_rules(leaf, ask, domain, head, f"share of positive {{:.{DIGITS}f}}")

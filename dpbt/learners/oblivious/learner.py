@@ -5,7 +5,8 @@ splits are public: they follow from the domain, from a seed, and from what a pro
 The only statistic of a round is, for each leaf, the sum of y w over its rows. With several classes,
 and for a number, it is the sum of the clipped residuals.
 
-What oblivious trees draw once: histograms before the first round, and scores after the last.
+Oblivious trees draw two things once: histograms before the first round, and how many rows have
+which score after the last.
 
 Class histograms of all attributes say where rows are, and where scores start. The histogram of a
 number's positions says where scores start, and in which unit residuals are measured. A declared
@@ -110,15 +111,15 @@ def class_histograms(config: ObliviousConfig, bins: Array, target: Array, weight
     its feature does not have is beyond C, or has a count that nothing reads.
     """
     columns, widest = max(config.response.classes, 1), config.known.shape[1]
-    part = weights.astype(jnp.int32)
-    label = jnp.zeros(part.shape, jnp.int32)
+    row_weights = weights.astype(jnp.int32)
+    label = jnp.zeros(row_weights.shape, jnp.int32)
     if not config.response.is_number:
         label = target.astype(jnp.int32)
-        part = jnp.where(label < columns, part, 0)
+        row_weights = jnp.where(label < columns, row_weights, 0)
 
     def of_feature(bin: Array) -> Array:
         place = columns * bin.astype(jnp.int32) + jnp.minimum(label, columns - 1)
-        counts = jax.ops.segment_sum(part, place, columns * widest)
+        counts = jax.ops.segment_sum(row_weights, place, columns * widest)
         return counts.reshape(widest, columns)
 
     return jax.lax.map(of_feature, bins)
@@ -128,7 +129,7 @@ def _draw_histograms(
     config: ObliviousConfig, draw: Draw, rows: ObliviousRows, weights: Array, *_: Any
 ) -> None:
     """The class histograms of all attributes, and the histogram of a number."""
-    number, moved = config.response.is_number, num_changed_rows(config.relation)
+    number, changed_rows = config.response.is_number, num_changed_rows(config.relation)
     if config.marginals:
         counts = class_histograms(config, rows.bins, rows.target, weights)
         draw(
@@ -136,7 +137,7 @@ def _draw_histograms(
             config.noise,
             Total(counts, round_to_whole_rows),
             sensitivity=histogram_sensitivity(config),
-            moves=len(config.attributes) * moved,
+            moves=len(config.attributes) * changed_rows,
             theorem="dpbt theorem O1",
             releases=f"{'' if number else 'class '}histogram of every attribute",
         )
@@ -160,23 +161,39 @@ def _draw_one_histogram(
     )
 
 
+class TargetEstimate(NamedTuple):
+    """What a released histogram says of the numbers in a target.
+
+    Attributes:
+        center: f32[], the position of their centre.
+        spread: f32[], their standard deviation, as a position.
+        rows: f32[], how many rows there are.
+    """
+
+    center: Array
+    spread: Array
+    rows: Array
+
+
 def estimate_target(
     config: ObliviousConfig, release: Release, params: ObliviousParams
-) -> tuple[Array, Array, Array]:
-    """(centre, spread, rows) of a number, as its released histogram says."""
+) -> TargetEstimate:
+    """The location, the scale and the rows of a number, as its released histogram says."""
     return estimate_location_and_scale(
         release[TARGET_SITE], noise_deviation(config, params, TARGET_SITE)
     )
 
 
-def noise_deviation(config: ObliviousConfig, params: Any, site: str, moved: Any = None) -> Array:
+def noise_deviation(
+    config: ObliviousConfig, params: Any, site: str, site_sensitivity: Any = None
+) -> Array:
     """f32[]: the standard deviation of the noise at a site, of a sensitivity or one histogram."""
-    if moved is None:
-        moved = config.noise.sensitivity_in_norm(
+    if site_sensitivity is None:
+        site_sensitivity = config.noise.sensitivity_in_norm(
             sensitivity.histograms_sensitivity(config.relation)
         )
-    of_one = math.sqrt(2) if config.noise.price.norm == "l1" else 1.0
-    return round_separately(np.float32(of_one * moved) * params.noise[site])
+    unit_deviation = math.sqrt(2) if config.noise.price.norm == "l1" else 1.0
+    return round_separately(np.float32(unit_deviation * site_sensitivity) * params.noise[site])
 
 
 def estimate_class_rows(config: ObliviousConfig, histogram: Array) -> Array:
@@ -203,8 +220,10 @@ def _initial_score(config: ObliviousConfig, release: Release, params: ObliviousP
         )
     totals = estimate_class_rows(config, release["histogram"])
     bins = float(config.known.sum(axis=1).mean())
-    moved = histogram_sensitivity(config) * math.sqrt(bins / len(config.attributes))
-    shrunk = totals + round_separately(3 * noise_deviation(config, params, "histogram", moved))
+    total_sensitivity = histogram_sensitivity(config) * math.sqrt(bins / len(config.attributes))
+    shrunk = totals + round_separately(
+        3 * noise_deviation(config, params, "histogram", total_sensitivity)
+    )
     if config.response == BINARY:
         return jnp.log2(shrunk[1] / shrunk[0])
     logs = round_separately(jnp.log2(shrunk))
@@ -215,10 +234,10 @@ def histogram_prologue(config: ObliviousConfig) -> types.Prologue:
     """The prologue of oblivious trees with class histograms, or of a number."""
 
     def unit_of_number(release: Release, params: ObliviousParams) -> Array:
-        return estimate_target(config, release, params)[1]
+        return estimate_target(config, release, params).spread
 
     def rows_of_number(release: Release, params: ObliviousParams) -> Array:
-        return estimate_target(config, release, params)[2]
+        return estimate_target(config, release, params).rows
 
     def rows_of_classes(release: Release, params: ObliviousParams) -> Array:
         return jnp.sum(estimate_class_rows(config, release["histogram"]))
@@ -249,8 +268,8 @@ def target_histogram(target: Array, rows: Array, bins: int) -> Array:
     return jax.ops.segment_sum(rows, place.astype(jnp.int32), bins)
 
 
-def estimate_location_and_scale(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
-    """(f32[] centre, f32[] spread, f32[] rows) of noisy counts; post-processing.
+def estimate_location_and_scale(noisy: Array, deviation: Numbers) -> TargetEstimate:
+    """The centre, the spread and the rows of noisy counts; post-processing.
 
     The counts are compared with those of logistic distributions of many centres and spreads. Each
     is as likely as its misfit says. Counts vary by their noise, as Poisson counts do, and by three
@@ -268,8 +287,8 @@ def estimate_location_and_scale(noisy: Array, deviation: Numbers) -> tuple[Array
     share = _logistic_bin_shares(center, spread, noisy.shape[0])
 
     # How many rows fit best, and how far the counts then are from these shares.
-    found = noisy.astype(jnp.float32)[None, None, :]
-    rows = jnp.sum(round_separately(found * share), axis=2) / jnp.sum(
+    counts = noisy.astype(jnp.float32)[None, None, :]
+    rows = jnp.sum(round_separately(counts * share), axis=2) / jnp.sum(
         round_separately(share**2), axis=2
     )
     rows = jnp.maximum(rows, 10.0)
@@ -281,7 +300,7 @@ def estimate_location_and_scale(noisy: Array, deviation: Numbers) -> tuple[Array
         + round_separately((_RELATIVE_MISFIT * expected) ** 2)
         + 1
     )
-    misfit = jnp.sum(round_separately((found - expected) ** 2 / variance), axis=2)
+    misfit = jnp.sum(round_separately((counts - expected) ** 2 / variance), axis=2)
 
     # The mean over all of them.
     off_spread = round_separately(
@@ -292,7 +311,9 @@ def estimate_location_and_scale(noisy: Array, deviation: Numbers) -> tuple[Array
     logs = round_separately(likely * jnp.log(jnp.broadcast_to(spread, likely.shape)))
     mean_center = jnp.sum(round_separately(likely * jnp.broadcast_to(center, likely.shape)))
     mean_spread = round_separately(jnp.exp(jnp.sum(logs)))  # else a / exp(b) may become a * exp(-b)
-    return mean_center, mean_spread, jnp.sum(round_separately(likely * rows))
+    return TargetEstimate(
+        center=mean_center, spread=mean_spread, rows=jnp.sum(round_separately(likely * rows))
+    )
 
 
 def _logistic_bin_shares(center: Array, spread: Array, bins: int) -> Array:
@@ -310,12 +331,13 @@ def estimate_target_shares(noisy: Array, noise: Array, center: Array, spread: Ar
     Counts of two deviations of their noise are taken as they are. The others are told by a logistic
     distribution, which counts for a fifth of a deviation in each bin.
     """
-    bins, found = noisy.shape[0], noisy.astype(jnp.float32)
-    seen = jnp.where(found > 2 * noise, found, 0)
-    unseen = round_separately(
+    bins, counts = noisy.shape[0], noisy.astype(jnp.float32)
+    counts_above_noise = jnp.where(counts > 2 * noise, counts, 0)
+    expected_counts = round_separately(
         _logistic_bin_shares(center, spread, bins) * (round_separately(bins * noise) / 5 + 1)
     )
-    return round_separately((seen + unseen) / jnp.sum(seen + unseen))
+    total = counts_above_noise + expected_counts
+    return round_separately(total / jnp.sum(total))
 
 
 def initial_score_of_number(response: types.Response, share: Array) -> Array:
@@ -372,10 +394,10 @@ def score_histogram(rows: types.Prepared, scores: Array) -> Array:
         jnp.asarray(SCORE_INTERVAL_EDGES), nats, side="right", method="compare_all"
     )
     place = 2 * interval.astype(jnp.int32) + target.astype(jnp.int32)
-    full = jnp.full(nats.shape, float(GRID), jnp.float32)
-    part = weights_on_grid(full, rows).astype(jnp.int32)
-    found = jax.ops.segment_sum(part, place, 2 * len(_MIDDLES))
-    return found.reshape(len(_MIDDLES), 2)
+    full_weight = jnp.full(nats.shape, float(GRID), jnp.float32)
+    weights = weights_on_grid(full_weight, rows).astype(jnp.int32)
+    counts = jax.ops.segment_sum(weights, place, 2 * len(_MIDDLES))
+    return counts.reshape(len(_MIDDLES), 2)
 
 
 def _log_odds_of_largest_class(scores: Array, target: Array) -> tuple[Array, Array]:
@@ -422,10 +444,10 @@ def fit_score_line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Arra
         negative = 1 - positive
         squares = round_separately(positive**2) + round_separately(negative**2)
         rows = (round_separately(ones * positive) + round_separately(zeros * negative)) / squares
-        of_labels = round_separately(jnp.maximum(rows, 0) * positive * negative)
-        variance = round_separately(noise * squares) + of_labels + 1
-        apart = round_separately(ones * negative) - round_separately(zeros * positive)
-        return misfit + round_separately(apart**2 / variance), None
+        label_variance = round_separately(jnp.maximum(rows, 0) * positive * negative)
+        variance = round_separately(noise * squares) + label_variance + 1
+        excess = round_separately(ones * negative) - round_separately(zeros * positive)
+        return misfit + round_separately(excess**2 / variance), None
 
     none = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
     intervals = noisy.astype(jnp.float32), jnp.asarray(_MIDDLES)
@@ -439,8 +461,8 @@ def fit_score_line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Arra
     prior = prior + round_separately((shift / _PRIOR_SHIFT_DEVIATION) ** 2)
     likely = round_separately(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
     slope = jnp.exp(jnp.sum(round_separately(likely * log_slope)))
-    moved = round_separately(jnp.sum(round_separately(likely * shift)) / np.float32(LN2))
-    return slope, slope * start if start.ndim else start + moved
+    mean_shift = round_separately(jnp.sum(round_separately(likely * shift)) / np.float32(LN2))
+    return slope, slope * start if start.ndim else start + mean_shift
 
 
 def score_line_epilogue(config: ObliviousConfig) -> types.Epilogue:
@@ -463,12 +485,12 @@ def score_line_epilogue(config: ObliviousConfig) -> types.Epilogue:
             release[SCORES_SITE], noise_deviation(config, params, SCORES_SITE), start
         )
 
-    more = f", {response.words}" if response.axes else ""
+    response_words = f", {response.words}" if response.axes else ""
     under = types.as_relation(config.relation).value
     return types.Epilogue(
         program=program,
         score_line=line_of_release,
-        identity=f"score_line({under}, {config.noise.name}{more})",
+        identity=f"score_line({under}, {config.noise.name}{response_words})",
     )
 
 
@@ -500,11 +522,11 @@ def sum_sensitivity(config: ObliviousConfig) -> float:
 
 def sensitivity_of_a_partition(config: ObliviousConfig) -> Sensitivity:
     """How far one row moves the sums of one partition, as `sum_sensitivity` proves."""
-    moved = GRID * num_changed_rows(config.relation)
-    together = float(moved)
-    if config.response.objective == "quantile" and moved > GRID:
-        together = max(sum(config.response.on_grid), math.sqrt(2) * GRID)
-    return Sensitivity(moved, together)
+    l1 = GRID * num_changed_rows(config.relation)
+    l2 = float(l1)
+    if config.response.objective == "quantile" and l1 > GRID:
+        l2 = max(sum(config.response.on_grid), math.sqrt(2) * GRID)
+    return Sensitivity(l1, l2)
 
 
 def estimate_bin_shares_and_rows(
@@ -519,8 +541,8 @@ def estimate_bin_shares_and_rows(
     uniform = mass = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
     if config.marginals:
         histogram = public.prologue["histogram"]
-        moved = histogram_sensitivity(config) * math.sqrt(histogram.shape[2])
-        noise = noise_deviation(config, params, "histogram", moved)
+        total_sensitivity = histogram_sensitivity(config) * math.sqrt(histogram.shape[2])
+        noise = noise_deviation(config, params, "histogram", total_sensitivity)
         counts = jnp.sum(histogram, axis=2).astype(jnp.float32)
         above = jnp.where(jnp.asarray(known), jnp.maximum(counts - noise, 0), 0)
         total = jnp.sum(above, axis=1, keepdims=True)
@@ -529,8 +551,10 @@ def estimate_bin_shares_and_rows(
         if rows is None or number:
             rows = jnp.sum(estimate_class_rows(config, histogram))
     elif rows is None:
-        found = estimate_target(config, public.prologue, params)[2] if number else public.rows
-        rows = jnp.asarray(found, jnp.float32)
+        number_of_rows = (
+            estimate_target(config, public.prologue, params).rows if number else public.rows
+        )
+        rows = jnp.asarray(number_of_rows, jnp.float32)
     return mass, rows
 
 
@@ -594,10 +618,10 @@ def sums_by_place(residuals: Array, place: Array, places: int) -> Array:
 
 def residual_draw_fields(config: ObliviousConfig, partitions: int, places: str) -> dict[str, Any]:
     """How many sums of some partitions move at most when a row does, and what they are."""
-    most = GRID if config.noise.price.norm == "l1" else GRID**2
-    of_a_row = min(config.response.classes, most) if config.response.axes else 1
+    max_norm = GRID if config.noise.price.norm == "l1" else GRID**2
+    max_sums_of_row = min(config.response.classes, max_norm) if config.response.axes else 1
     words = "signed weights" if config.response == BINARY else "residuals"
-    moves = partitions * num_changed_rows(config.relation) * of_a_row
+    moves = partitions * num_changed_rows(config.relation) * max_sums_of_row
     return {"moves": moves, "releases": f"{words}, {places}"}
 
 
@@ -607,17 +631,17 @@ def row_residuals(config: ObliviousConfig, rows: ObliviousRows, weights: Array) 
     The norm of a row's residuals is at most GRID, whatever the weights are. A row beyond it, which
     no weight update of the library gives, adds nothing.
     """
-    whole = jnp.clip(weights, -GRID, GRID).astype(jnp.int32)
+    residuals = jnp.clip(weights, -GRID, GRID).astype(jnp.int32)
     if config.response == BINARY:
-        return jnp.where(rows.target, whole, -whole)
+        return jnp.where(rows.target, residuals, -residuals)
     if config.response.objective == "quantile":
         above, below = config.response.on_grid
-        return jnp.clip(whole, -below, above)
+        return jnp.clip(residuals, -below, above)
     if config.response.is_number:
-        return whole
+        return residuals
     l1 = config.noise.price.norm == "l1"
-    size, most = (jnp.abs(whole), GRID) if l1 else (whole**2, GRID**2)
-    return jnp.where(jnp.sum(size, axis=0)[None] <= most, whole, 0)
+    size, max_size = (jnp.abs(residuals), GRID) if l1 else (residuals**2, GRID**2)
+    return jnp.where(jnp.sum(size, axis=0)[None] <= max_size, residuals, 0)
 
 
 def tree_of_release(
@@ -648,8 +672,10 @@ def tree_of_release(
     # Each leaf with its neighbours. A leaf that differs in b bits has the weight of each of these
     # bits, so the first half of the bits and the second half are two small products.
     halves = 2 ** (config.depth // 2), 2 ** (config.depth - config.depth // 2)
-    apart = [np.bitwise_count(np.arange(size)[:, None] ^ np.arange(size)) for size in halves]
-    weights = [(float(config.smoothing) ** bits).astype(np.float32) for bits in apart]
+    different_bits = [
+        np.bitwise_count(np.arange(size)[:, None] ^ np.arange(size)) for size in halves
+    ]
+    weights = [(float(config.smoothing) ** bits).astype(np.float32) for bits in different_bits]
     first, second = map(jnp.asarray, weights)
     # It names its precision, since a flag of JAX would choose another one.
     product = functools.partial(jnp.matmul, precision=jax.lax.Precision.DEFAULT)
@@ -661,8 +687,8 @@ def tree_of_release(
     )
 
     # What noise and curvature leave of the step.
-    of_sum = noise_deviation(config, params, "sums", sum_sensitivity(config))
-    noise = round_separately(of_sum * unit) * np.float32(
+    sum_deviation = noise_deviation(config, params, "sums", sum_sensitivity(config))
+    noise = round_separately(sum_deviation * unit) * np.float32(
         (1 + config.smoothing**2) ** (config.depth / 2)
     )
     share, response = 1.0, config.response
@@ -678,11 +704,11 @@ def tree_of_release(
     step = params.step
     if isinstance(step, tuple):
         step = jnp.stack([jnp.asarray(each) for each in step])[public.round]
-    moved = jnp.clip(step * signal / denominator, -params.limit, params.limit)
+    change = jnp.clip(step * signal / denominator, -params.limit, params.limit)
     if not response.is_number:
-        moved = moved / LN2
+        change = change / LN2
     scale = score_unit(response, public) if response.is_number else np.float32(share)
-    leaf = round_separately((moved * scale).astype(jnp.float32))
+    leaf = round_separately((change * scale).astype(jnp.float32))
     if any(config.monotone):
         leaf = monotone_leaves(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
     return tree._replace(leaf=leaf)

@@ -64,11 +64,11 @@ def _predict_oblivious_tree(tree: ObliviousTree, bins: Any) -> Any:
 
     adds = tree.right * (1 << np.arange(len(tree.feature))[::-1, None])
     tables = [(bins[f], adds[tree.feature == f].sum(axis=0)) for f in set(tree.feature.tolist())]
-    found = np.empty((*tree.leaf.shape[:-1], bins.shape[1]), tree.leaf.dtype)
+    values = np.empty((*tree.leaf.shape[:-1], bins.shape[1]), tree.leaf.dtype)
     for first in range(0, bins.shape[1], _ROWS_AT_ONCE):
         rows = slice(first, first + _ROWS_AT_ONCE)
-        found[..., rows] = tree.leaf[..., sum(table[bin[rows]] for bin, table in tables)]
-    return found
+        values[..., rows] = tree.leaf[..., sum(table[bin[rows]] for bin, table in tables)]
+    return values
 
 
 def _check_oblivious_trees(
@@ -124,7 +124,9 @@ def _graph_of_oblivious_trees(
     """A tree's answers are the bits of its leaf, the first of them the highest."""
     feature, right, leaf = trees
     count, levels = feature.shape
-    bits = graph.asked(rows, feature.reshape(-1), right.reshape(-1, MAX_BINS).astype(np.int64))
+    bits = graph.look_up_bins(
+        rows, feature.reshape(-1), right.reshape(-1, MAX_BINS).astype(np.int64)
+    )
     by_tree = graph.add("Reshape", bits, np.array([-1, count, levels], np.int64))
     place = (by_tree * (2 ** np.arange(levels, dtype=np.int64)[::-1])).sum(axis=2)
     last = leaf if leaf.ndim == 2 else np.moveaxis(leaf, 1, 2)

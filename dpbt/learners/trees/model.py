@@ -50,38 +50,39 @@ def node_dtype(leaves: int) -> type[np.integer]:
     return np.int8 if leaves <= 128 else np.int32
 
 
-def satisfies_splits(asked: Any, split: Any, rows: Any = slice(None)) -> Any:
+def satisfies_splits(splits_of_rows: Any, split: Any, rows: Any = slice(None)) -> Any:
     """bool[K, N]: which rows satisfy some splits.
 
     Args:
-        asked: as `move_to_children`.
+        splits_of_rows: as `move_to_children`.
         split: i32[K], at least 0.
         rows: all rows, or i32[K], a row for each split; then the result is bool[K].
     """
-    if not isinstance(asked, BinsAndSplits):
-        return asked[split, rows].astype(bool)
-    bin = asked.bins[asked.feature[split], rows]
-    low, high = (end[split].reshape(-1, *[1] * (bin.ndim - 1)) for end in asked[2:])
+    if not isinstance(splits_of_rows, BinsAndSplits):
+        return splits_of_rows[split, rows].astype(bool)
+    bin = splits_of_rows.bins[splits_of_rows.feature[split], rows]
+    low, high = (end[split].reshape(-1, *[1] * (bin.ndim - 1)) for end in splits_of_rows[2:])
     return (low <= bin) & (bin <= high)
 
 
-def move_to_children(asked: Any, node: Any, split: Any) -> Any:
+def move_to_children(splits_of_rows: Any, node: Any, split: Any) -> Any:
     """The child that each row moves to, in the dtype of `node`.
 
     Args:
-        asked: bool or i8[S, N], the transposed splits of the rows; or their bins.
+        splits_of_rows: bool or i8[S, N], which split is satisfied by which row; or the rows by
+            their bins.
         node: i8 or i32[N], the node of this level that each row is in.
         split: i32[nodes], the splits of this level.
     """
     xp = array_namespace(node, split)
     if split.shape[0] > ONE_HOT_NODES:
-        of_row = split[node.astype(np.int32)]
-        own = xp.maximum(of_row, 0), xp.arange(of_row.shape[0])
-        right = satisfies_splits(asked, *own) & (of_row != UNSPLIT)
+        split_of_row = split[node.astype(np.int32)]
+        split_and_row = xp.maximum(split_of_row, 0), xp.arange(split_of_row.shape[0])
+        right = satisfies_splits(splits_of_rows, *split_and_row) & (split_of_row != UNSPLIT)
     else:
-        moves = satisfies_splits(asked, xp.maximum(split, 0)) & (split != UNSPLIT)[:, None]
-        here = node[None, :] == xp.arange(split.shape[0], dtype=node.dtype)[:, None]
-        right = xp.any(moves & here, axis=0)
+        moves = satisfies_splits(splits_of_rows, xp.maximum(split, 0)) & (split != UNSPLIT)[:, None]
+        is_in_node = node[None, :] == xp.arange(split.shape[0], dtype=node.dtype)[:, None]
+        right = xp.any(moves & is_in_node, axis=0)
     return 2 * node + right.astype(node.dtype)
 
 
@@ -90,17 +91,18 @@ def _nodes_of_level(level: int) -> slice:
     return slice(2**level - 1, 2 ** (level + 1) - 1)
 
 
-def assign_leaves(tree: Tree, asked: Any) -> Any:
+def assign_leaves(tree: Tree, splits_of_rows: Any) -> Any:
     """i8 or i32[N]: the leaf of each row, from its splits or bins (`move_to_children`)."""
     leaves = tree.leaf.shape[-1]
-    rows = asked.bins.shape[1] if isinstance(asked, BinsAndSplits) else asked.shape[1]
+    by_bins = isinstance(splits_of_rows, BinsAndSplits)
+    rows = (splits_of_rows.bins if by_bins else splits_of_rows).shape[1]
     node = array_namespace(*tree).zeros(rows, node_dtype(leaves))
     for level in range(tree_depth(leaves)):
-        node = move_to_children(asked, node, tree.split[_nodes_of_level(level)])
+        node = move_to_children(splits_of_rows, node, tree.split[_nodes_of_level(level)])
     return node
 
 
-def predict_tree(tree: Tree, asked: Any) -> Any:
+def predict_tree(tree: Tree, splits_of_rows: Any) -> Any:
     """f32[N]: the leaf value of each row, from its splits or bins (`move_to_children`).
 
     In a shallow tree each row chooses between the values of two children at every node, from the
@@ -108,8 +110,9 @@ def predict_tree(tree: Tree, asked: Any) -> Any:
     """
     xp, leaves = array_namespace(*tree), tree.leaf.shape[-1]
     if leaves > 2 * ONE_HOT_NODES:
-        return tree.leaf[assign_leaves(tree, asked).astype(np.int32)]
-    right = satisfies_splits(asked, xp.maximum(tree.split, 0)) & (tree.split != UNSPLIT)[:, None]
+        return tree.leaf[assign_leaves(tree, splits_of_rows).astype(np.int32)]
+    right = satisfies_splits(splits_of_rows, xp.maximum(tree.split, 0))
+    right = right & (tree.split != UNSPLIT)[:, None]
     value = tree.leaf[:, None]
     for level in reversed(range(tree_depth(leaves))):
         value = xp.where(right[_nodes_of_level(level)], value[1::2], value[::2])
@@ -146,7 +149,7 @@ def _graph_of_trees(graph: Graph, trees: Tree, rows: Value, splits: Splits | Non
     bin = np.arange(MAX_BINS)
     tables = (low[:, None] <= bin) & (bin <= high[:, None])
     tables[-1] = False
-    answers = graph.asked(rows, feature, tables.astype(np.int64))
+    answers = graph.look_up_bins(rows, feature, tables.astype(np.int64))
     of_node = graph.constant(number.reshape(-1) % len(tables), np.int64)  # -1 is the last
 
     def right(node: Value) -> Value:

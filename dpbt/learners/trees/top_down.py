@@ -115,7 +115,7 @@ def _split_leaf(
 ) -> _GrowingTree:
     """The tree with one leaf split; the last split needs no products of its children."""
     left, right = 2 * node + 1, 2 * node + 2
-    child = left + satisfies_splits(table.asked, split[None])[0].astype(jnp.int32)
+    child = left + satisfies_splits(table.splits_of_rows, split[None])[0].astype(jnp.int32)
     inside = growth.products[node, :, split]
     growth = growth._replace(
         node=jnp.where(growth.node == node, child, growth.node),
@@ -220,7 +220,6 @@ def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
     The published calibration differs in three ways. Its constant is 8 for Gini. Its labels are
     drawn by return-noisy-max, where the tight one has the exponential mechanism, which has less
     noise at the same cost. Its weights are not measured in units of a public cap below 1.
-
     """
     family = constant_family(config.criterion)
     check_criterion(family)

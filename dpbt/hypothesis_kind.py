@@ -52,7 +52,7 @@ class HypothesisKind(HoldsFunctions):
     """A kind of hypotheses, from its training to the file of a model.
 
     A kind of one's own needs `predict` and `training`. With the other fields its models are saved,
-    printed and exported, if `learners.hypotheses.KINDS` has the kind by its name.
+    printed and exported, if `learners.kinds.KINDS` has the kind by its name.
 
     Attributes:
         predict: (one hypothesis, rows laid out) -> f32[N], or f32[K, N] with several classes: what
@@ -68,7 +68,7 @@ class HypothesisKind(HoldsFunctions):
         check_arrays: (hypotheses, how many features rows have, splits, axes of a score) -> None;
             raises ValueError for arrays that do not fit each other or the rows.
         describe: (hypotheses, splits, domain, target, names of several classes) -> the words.
-        add_to_graph: (graph, hypotheses, rows in it, splits) -> `shapes.GraphOutputs`.
+        add_to_graph: (graph, hypotheses, rows in it, splits) -> `graph.GraphOutputs`.
     """
 
     predict: Callable[[Any, Any], Array]

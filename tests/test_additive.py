@@ -9,9 +9,8 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners import additive as learner
-from dpbt.learners.hypotheses import SHAPES
-from dpbt.learners.shapes import ShapeFunctions
+from dpbt.learners.additive import learner
+from dpbt.learners.additive.model import SHAPES, ShapeFunctions
 from dpbt.models import model as models
 from dpbt.privacy import boundary
 from dpbt.types import GRID, View

@@ -15,15 +15,15 @@ from dpbt import boosting, losses, recipes
 from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
 from dpbt.data.splits import table_of_splits
-from dpbt.learners import (
-    greedy_tree,
-    oblivious_splits,
-    oblivious_tree,
-    trees,
-)
+from dpbt.learners.oblivious import learner as oblivious_learner
+from dpbt.learners.oblivious import splits as oblivious_splits
+from dpbt.learners.oblivious.splits import ObliviousConfig
+from dpbt.learners.trees import greedy
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.learner import GreedyTreeConfig
+from dpbt.learners.trees.published import private_objective
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.sensitivity import round_to_whole_rows
-from dpbt.recipes.published import private_objective
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
 from dpbt.weighting import MirrorNumbers, mirror
 from experiments.audit import label_flips
@@ -52,7 +52,7 @@ def grow(draw, table, weights, budget, public, alpha_of=None):
     """
     depth, objective = len(budget.settings.alpha), alpha_of is not None
     family, noise = losses.m_alpha, mechanisms.discrete_laplace
-    config = greedy_tree.GreedyTreeConfig(
+    config = GreedyTreeConfig(
         depth=depth,
         criterion=family,
         link=family,
@@ -61,7 +61,7 @@ def grow(draw, table, weights, budget, public, alpha_of=None):
         noise=noise,
     )
     price = dataclasses.replace(
-        greedy_tree.tight_split_pricing(ADD_REMOVE), bound=sensitivity.max_score_change
+        greedy.tight_split_pricing(ADD_REMOVE), bound=sensitivity.max_score_change
     )
     return trees.draw_tree_splits(
         config, draw, View(table, weights, budget, public), alpha_of, price
@@ -220,7 +220,7 @@ def with_prologue(recipe, program, intercept):
 def oblivious_config(**changes):
     attributes = recipes.oblivious.attributes_of(COLUMN)
     noise = mechanisms.discrete_laplace
-    config = oblivious_tree.ObliviousConfig(
+    config = ObliviousConfig(
         attributes=attributes,
         depth=1,
         attributes_per_tree=(1,),
@@ -240,7 +240,7 @@ def without_the_clip():
         in_clips = jnp.round(weights * public.cap / CLIP)
         signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
         config = oblivious_config()
-        tree, _ = oblivious_tree.round_structure(config, budget, public)
+        tree, _ = oblivious_learner.round_structure(config, budget, public)
         leaf = oblivious_splits.assign_leaves(config.attributes, tree, rows)
         sums = jnp.zeros(2**config.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
         draw("sums", config.noise, sums, **LEAF)
@@ -272,11 +272,11 @@ def thresholds_at_private_quantiles():
     def program(draw, rows, weights, budget, public):
         cells = rows.bins[:1]
         exact = round_to_whole_rows(
-            oblivious_tree.class_histograms(config, cells, rows.target, weights)
+            oblivious_learner.class_histograms(config, cells, rows.target, weights)
         )
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
-        oblivious_tree.draw_leaf_sums(config, draw, unplaced, weights, budget, read)
+        oblivious_learner.draw_leaf_sums(config, draw, unplaced, weights, budget, read)
 
     recipe = oblivious()
     noise = {**recipe.params.noise, "histogram": np.float32(0)}
@@ -296,7 +296,7 @@ def means_over_the_exact_number_of_rows():
             own = {"sensitivity": sensitivity * unit, "at_most": sensitivity}
             return draw(site, mechanism, means, **own, **words)
 
-        oblivious_tree.draw_leaf_sums(oblivious_config(), divided, rows, weights, budget, public)
+        oblivious_learner.draw_leaf_sums(oblivious_config(), divided, rows, weights, budget, public)
 
     return replaced(oblivious(), program, ("the number of rows is private",))
 
@@ -306,10 +306,10 @@ def scores_of_all_lower_intervals():
 
     def program(draw, rows, scores, budget, public):
         found = jnp.cumsum(
-            round_to_whole_rows(oblivious_tree.score_histogram(rows, scores)), axis=0
+            round_to_whole_rows(oblivious_learner.score_histogram(rows, scores)), axis=0
         )
         draw(
-            oblivious_tree.SCORES_SITE,
+            oblivious_learner.SCORES_SITE,
             mechanisms.discrete_laplace,
             found,
             **{**LEAF, "sensitivity": 1.0},

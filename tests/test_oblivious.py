@@ -14,8 +14,10 @@ import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners import hypotheses, oblivious_splits, oblivious_tree
-from dpbt.learners.oblivious_splits import Attribute
+from dpbt.learners.oblivious import learner as oblivious
+from dpbt.learners.oblivious import splits as oblivious_splits
+from dpbt.learners.oblivious.model import ObliviousTree
+from dpbt.learners.oblivious.splits import Attribute, ObliviousConfig
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
@@ -182,7 +184,7 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     boosted = BOOST(jax.random.key(2), table, recipe)
     config = dataclasses.replace(CONFIG, relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
-    histogram, sums = oblivious_tree.histogram_sensitivity, oblivious_tree.sum_sensitivity
+    histogram, sums = oblivious.histogram_sensitivity, oblivious.sum_sensitivity
     bounds = (
         histogram(config),
         sums(config),
@@ -232,7 +234,7 @@ def test_a_step_may_be_a_schedule_of_the_round():
 # The public splits.
 
 
-CONFIG = oblivious_tree.ObliviousConfig(
+CONFIG = ObliviousConfig(
     attributes=recipes.oblivious.attributes_of(DOMAIN),
     depth=4,
     attributes_per_tree=(1, 2, 3),
@@ -314,12 +316,12 @@ def test_an_attribute_is_asked_no_more_splits_than_it_has():
 
 def test_trees_of_one_structure_are_one_tree_of_the_model():
     """What it adds to the score of a row is what the trees of its rounds add."""
-    tree_of = hypotheses.ObliviousTree._make
+    tree_of = ObliviousTree._make
     training, rounds = recipe_of(structures=2).learner.training, np.arange(5) % 2
     rng = np.random.default_rng(0)
     right = rng.random((2, 4, MAX_BINS)) < 0.5
     leaf = rng.integers(-9, 9, (5, 16)).astype(np.float32)
-    all_trees = hypotheses.ObliviousTree(rng.integers(0, 4, (2, 4))[rounds], right[rounds], leaf)
+    all_trees = ObliviousTree(rng.integers(0, 4, (2, 4))[rounds], right[rounds], leaf)
     merged = jax.tree.map(
         np.asarray, training.merge(jax.tree.map(jnp.asarray, all_trees), None, None)
     )
@@ -353,7 +355,7 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     )
     route = jax.jit(functools.partial(oblivious_splits.assign_leaves, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
-        tree = hypotheses.ObliviousTree(feature, right, jnp.zeros(2**depth))
+        tree = ObliviousTree(feature, right, jnp.zeros(2**depth))
         np.testing.assert_array_equal(route(tree, rows), looked_up(tree, bins))
 
 
@@ -380,7 +382,7 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     changes.append({"attributes": tuple(a._replace(ordered=False) for a in CONFIG.attributes)})
     changes += [{"response": NUMBER, "target_bins": 16}, {"structures": 3}]
     configs = [CONFIG, *(dataclasses.replace(CONFIG, **change) for change in changes)]
-    learners = [oblivious_tree.oblivious_tree(config) for config in configs]
+    learners = [oblivious.oblivious_tree(config) for config in configs]
     assert len({learner.identity for learner in learners}) == len(configs)
 
     key, own_key = jax.random.key(0), jax.jit(run_keys.derive_recipe_key)

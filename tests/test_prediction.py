@@ -10,7 +10,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners.hypotheses import TREES
+from dpbt.learners.trees.model import TREES
 from dpbt.models import model as prediction
 from tests.support.random_models import random_model
 

@@ -10,8 +10,10 @@ import pytest
 import dpbt
 from dpbt import losses, recipes, weighting
 from dpbt.data.domains import Boolean
-from dpbt.learners import greedy_tree, lazybb
-from dpbt.recipes.published import private_objective
+from dpbt.learners import lazybb
+from dpbt.learners.trees import greedy
+from dpbt.learners.trees.learner import GreedyTreeConfig
+from dpbt.learners.trees.published import private_objective
 from dpbt.types import ADD_REMOVE, Noise
 from tests.support.recipe_noise import draw_specs_by_site, noise_multiplier, scale_by_site
 
@@ -77,16 +79,14 @@ def test_published_alpha_is_equation_16():
 def test_alpha_of_noisy_errors_is_their_ratio_and_never_rises():
     """Errors as released are 8, 5, 7 and -1; alpha is at most that of the level above."""
     released = {"error_0": 8, "error_1": 5, "error_2": 7, "error_3": -1}
-    config = greedy_tree.GreedyTreeConfig(
+    config = GreedyTreeConfig(
         depth=4,
         criterion=losses.m_alpha,
         link=losses.m_alpha,
         objective=True,
         relation=ADD_REMOVE,
     )
-    alpha = greedy_tree.alpha_from_noisy_errors(
-        lambda site, *_, **__: jnp.int32(released[site]), config
-    )
+    alpha = greedy.alpha_from_noisy_errors(lambda site, *_, **__: jnp.int32(released[site]), config)
     assert [float(alpha(k, jnp.zeros((2**k, 2)))) for k in range(4)] == [1, 5 / 8, 5 / 8, 0]
 
 

@@ -11,8 +11,12 @@ import dpbt
 from dpbt import recipes
 from dpbt.data import blocks, convert, declarations
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners import halfspace, hypotheses, oblivious_splits, random_tree, trees
-from dpbt.learners.hypotheses import EncodedRows
+from dpbt.learners import trees
+from dpbt.learners.forests import learner as forests
+from dpbt.learners.halfspaces import learner as halfspaces
+from dpbt.learners.model_parts import EncodedRows
+from dpbt.learners.oblivious import splits as oblivious_splits
+from dpbt.learners.trees.model import BinsAndSplits
 from dpbt.privacy.boundary import DrawSpec, Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
@@ -64,14 +68,14 @@ def objects():
         "table of numbers": numbers,
         "table of a domain": dpbt.table(DOMAIN, CELLS, LABELS, positive="1", negative="0"),
         "rows for trees": trees.prepare_tree_rows(table),
-        "rows for halfspaces": halfspace.BallRows(
+        "rows for halfspaces": halfspaces.BallRows(
             *(jnp.full((NUM_ROWS,), 31337.7719) for _ in range(4))
         ),
-        "rows for forests": random_tree.PositionRows(
+        "rows for forests": forests.PositionRows(
             *(jnp.full((NUM_ROWS,), NUM_ROWS) for _ in range(3))
         ),
         "rows for oblivious trees": oblivious_splits.prepare_oblivious_rows((), table),
-        "bins": hypotheses.BinsAndSplits(*(jnp.full((NUM_ROWS,), NUM_ROWS) for _ in range(4))),
+        "bins": BinsAndSplits(*(jnp.full((NUM_ROWS,), NUM_ROWS) for _ in range(4))),
         "weights": Weighted(jnp.full((NUM_ROWS,), 31337.7719), jnp.float32(1)),
         "sums given": Given({"a": exact}, keys.prologue, exact),
         "total": Total(exact),

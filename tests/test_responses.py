@@ -14,7 +14,8 @@ from dpbt.audit import exact_loss as audit
 from dpbt.common.arithmetic import softmax
 from dpbt.data import kinds, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, Objective
-from dpbt.learners import oblivious_tree
+from dpbt.learners.oblivious import learner as oblivious
+from dpbt.learners.oblivious.splits import ObliviousConfig
 from dpbt.models import measures
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import run_keys
@@ -135,14 +136,13 @@ def test_scores_start_at_the_quantile_and_at_the_mean_of_a_count():
     """As the histogram shows them, which is skewed; noise hides them in part."""
     rng = np.random.default_rng(0)
     numbers = jnp.asarray(np.clip(rng.exponential(0.1, 20_000), 0, 1), jnp.float32)
-    counts = oblivious_tree.target_histogram(numbers, jnp.full(20_000, GRID), 64) // GRID
+    counts = oblivious.target_histogram(numbers, jnp.full(20_000, GRID), 64) // GRID
     for noise, room in ((0.1, 0.002), (20.0, 0.02)):
         noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)
         fitted = jnp.float32(0.1), jnp.float32(0.1)
-        shares = oblivious_tree.estimate_target_shares(noisy, jnp.float32(noise), *fitted)
+        shares = oblivious.estimate_target_shares(noisy, jnp.float32(noise), *fitted)
         starts = {
-            n: oblivious_tree.initial_score_of_number(t.response, shares)
-            for n, t in OBJECTIVES.items()
+            n: oblivious.initial_score_of_number(t.response, shares) for n, t in OBJECTIVES.items()
         }
         assert float(starts["quantile"]) == pytest.approx(
             float(np.quantile(numbers, 0.9)), abs=room
@@ -263,7 +263,7 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     response = kinds.response_of(EVERY[name])
     attributes = recipes.oblivious.attributes_of(DOMAIN)
     under = dpbt.types.as_relation(relation)
-    kind = oblivious_tree.ObliviousConfig(
+    kind = ObliviousConfig(
         attributes=attributes,
         depth=2,
         attributes_per_tree=(1,),
@@ -285,11 +285,9 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     present = jnp.ones(len(rows), bool)
     read = jnp.asarray(rows.T if response.axes else rows[:, 0], jnp.float32)
     table = dpbt.Table(jnp.zeros((len(rows), 1)), present, present)
-    bound = oblivious_tree.sum_sensitivity(kind)
+    bound = oblivious.sum_sensitivity(kind)
     for given in (sensitivity.weights_on_grid(read, table, response), read):
-        added = (
-            np.asarray(oblivious_tree.row_residuals(kind, table, given)).reshape(-1, len(rows)).T
-        )
+        added = np.asarray(oblivious.row_residuals(kind, table, given)).reshape(-1, len(rows)).T
         norms = np.linalg.norm(added, order, axis=1)
         gaps = np.linalg.norm(added[:, None] - added[None], order, axis=2)
         in_two_leaves = np.linalg.norm(np.stack([norms, norms]), order, axis=0)
@@ -387,7 +385,7 @@ def test_leaves_are_made_monotone_and_monotone_ones_stay():
     """Against all pairs of leaves; -1 turns the order round."""
     rng = np.random.default_rng(0)
     bits = np.array(list(itertools.product((0, 1), repeat=4)))
-    make = jax.jit(oblivious_tree.monotone_leaves)
+    make = jax.jit(oblivious.monotone_leaves)
     for direction in ([1, 0, 0, 0], [1, -1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [0, -1, 0, 0]):
         signs = np.array(direction)
         leaf = rng.normal(size=16).astype(np.float32)
@@ -521,7 +519,7 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
     table = dpbt.Table(
         jnp.zeros((20_000, 1)), jnp.asarray(labels, jnp.uint8), jnp.ones(20_000, bool)
     )
-    count, fitted = jax.jit(oblivious_tree.score_histogram), jax.jit(oblivious_tree.fit_score_line)
+    count, fitted = jax.jit(oblivious.score_histogram), jax.jit(oblivious.fit_score_line)
     for factor in (1.0, 2.0):
         counts = count(table, jnp.asarray(factor * true, jnp.float32)) // GRID
         slope, start = fitted(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
@@ -532,10 +530,10 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
 def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
     """Through noise, in ranges far wider than the numbers."""
     rng = np.random.default_rng(0)
-    fitted = jax.jit(oblivious_tree.estimate_location_and_scale)
+    fitted = jax.jit(oblivious.estimate_location_and_scale)
     for center, spread in ((0.5, 0.1), (0.03, 0.02), (0.9, 0.3), (0.25, 0.01)):
         numbers = jnp.asarray(np.clip(rng.normal(center, spread, 4000), 0, 1), jnp.float32)
-        counts = oblivious_tree.target_histogram(numbers, jnp.full(4000, GRID), 64) // GRID
+        counts = oblivious.target_histogram(numbers, jnp.full(4000, GRID), 64) // GRID
         assert int(counts.sum()) == 4000
         for noise in (0.1, 20.0):
             noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)

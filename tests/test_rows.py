@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from dpbt import weighting
-from dpbt.learners import halfspace, oblivious_tree
-from dpbt.learners.hypotheses import HALFSPACES, EncodedRows, Halfspace
+from dpbt.learners.halfspaces import learner as halfspaces
+from dpbt.learners.halfspaces.model import HALFSPACES, Halfspace
+from dpbt.learners.model_parts import EncodedRows
+from dpbt.learners.oblivious import learner as oblivious
 from dpbt.types import Public, Table
 from tests.support.slow_cases import mark_slow_cases
 
@@ -22,9 +24,9 @@ def numbers(*shape):
 def in_ball(rows):
     """f32[d + 1, N]: the score of each row by a halfspace, and the row in the ball."""
     no = jnp.zeros(len(rows), bool)
-    balls = halfspace.prepare_ball_rows(Table(rows, no, no))
+    balls = halfspaces.prepare_ball_rows(Table(rows, no, no))
     normal = jnp.asarray(numbers(rows.shape[1]))
-    score = halfspace.HALFSPACES.predict_prepared(halfspace.Halfspace(normal), balls)
+    score = halfspaces.HALFSPACES.predict_prepared(Halfspace(normal), balls)
     return jnp.concatenate([score[None], balls.columns])
 
 
@@ -38,7 +40,7 @@ def odds(scores):
     return _odds(np.ascontiguousarray(scores.T), np.zeros(len(scores), np.uint8))[0]
 
 
-_odds = jax.jit(oblivious_tree._log_odds_of_largest_class)
+_odds = jax.jit(oblivious._log_odds_of_largest_class)
 
 
 def weights_of(weight_update, public):

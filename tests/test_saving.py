@@ -18,7 +18,8 @@ from dpbt import losses, recipes
 from dpbt.common import storage
 from dpbt.data import domains
 from dpbt.data.domains import Numeric
-from dpbt.learners.hypotheses import HALFSPACES, EncodedRows, Halfspace
+from dpbt.learners.halfspaces.model import HALFSPACES, Halfspace
+from dpbt.learners.model_parts import EncodedRows
 from dpbt.learners.trees import TREES
 from dpbt.models import scoring
 from dpbt.models.model import without_training_parts

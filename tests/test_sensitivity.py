@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbt import losses
-from dpbt.learners import trees
+from dpbt.learners.trees import learner as trees
 from dpbt.privacy import mechanisms, sensitivity, variates
 from dpbt.types import GRID
 

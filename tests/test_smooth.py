@@ -10,7 +10,9 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.data.splits import satisfied_splits
-from dpbt.learners import halfspace, lazybb
+from dpbt.learners import lazybb
+from dpbt.learners.halfspaces import learner as halfspaces
+from dpbt.learners.halfspaces.model import project_to_unit_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.training import run_keys
 from dpbt.types import GRID, REPLACE_ONE
@@ -119,11 +121,11 @@ def test_sums_of_rows_are_exact_integers(rows):
     x[:, 2] = 0
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
     everyone = jnp.ones(rows, bool)
-    table = halfspace.prepare_ball_rows(dpbt.Table(jnp.asarray(x), everyone, everyone))
+    table = halfspaces.prepare_ball_rows(dpbt.Table(jnp.asarray(x), everyone, everyone))
     signed = np.where(rng.random(rows) < 0.99, GRID, -rng.integers(0, GRID + 1, rows))
     whole = np.trunc(np.asarray(table.columns.T, np.float64) * 2**14).astype(np.int64)
     step = sensitivity.weighted_sum_step(rows)
-    found = halfspace.signed_row_sums(
+    found = halfspaces.signed_row_sums(
         jnp.asarray(signed, jnp.int32), table.columns, jnp.float32(step)
     )
     np.testing.assert_array_equal(found, (signed @ whole) // int(step))
@@ -138,13 +140,13 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
     rng = np.random.default_rng(rows)
     x = rng.normal(0, 1, (rows, 4)).astype(np.float32) + np.float32(0.7)
     everyone = jnp.ones(rows, bool)
-    table = halfspace.prepare_ball_rows(dpbt.Table(jnp.asarray(x), everyone, everyone))
+    table = halfspaces.prepare_ball_rows(dpbt.Table(jnp.asarray(x), everyone, everyone))
     level = jnp.full(rows, GRID, jnp.int32)  # every row is at the cap
     step = sensitivity.weighted_sum_step(rows)
     claim = float(sensitivity.center_sensitivity(step, num_features=4))
 
     def sums(level):
-        found = halfspace.signed_row_sums(level, table.columns, jnp.float32(step))
+        found = halfspaces.signed_row_sums(level, table.columns, jnp.float32(step))
         return np.asarray(found, np.float64) * (step / (GRID * 2.0**14))
 
     here, worst = sums(level), 0.0
@@ -156,7 +158,7 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
 def test_rows_are_projected_to_the_unit_ball_whatever_they_hold():
     odd = [[np.inf, 0], [np.nan, 0.5], [1e30, 1e30], [0, 0], [1e38, -3e38]]
     rows = np.array([[3, 4], [0.3, 0.4], *odd], np.float32)
-    found = np.asarray(halfspace.project_to_unit_ball(jnp.asarray(rows)), np.float64)
+    found = np.asarray(project_to_unit_ball(jnp.asarray(rows)), np.float64)
     half = 0.5**0.5
     expected = [[0.6, 0.8], [0.3, 0.4], [0, 0], [0, 0.5], [half, half], [0, 0], [half, -half]]
     np.testing.assert_allclose(found, expected, atol=2e-6)

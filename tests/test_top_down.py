@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import losses, recipes
 from dpbt.data.splits import satisfied_splits, table_of_splits
-from dpbt.learners import lazybb, trees
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees import rule, top_down
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_ROWS, UNSPLIT, Noise, Public, View
@@ -188,8 +189,8 @@ def test_the_range_is_below_eight_for_gini_and_near_it():
     for mass, least in ((10, 7.2), (1000, 7.99), (1e6, 7.9999)):
         assert least <= float(sensitivity.improvement_change_range(losses.square, mass)) <= 8
     assert (
-        float(lazybb.tight_improvement_range(losses.square, 1000))
-        <= lazybb.PUBLISHED_SPLIT_RANGE + 0.01
+        float(top_down.tight_improvement_range(losses.square, 1000))
+        <= top_down.PUBLISHED_SPLIT_RANGE + 0.01
     )
 
 
@@ -202,7 +203,7 @@ def test_the_allowance_covers_improvements_of_many_rows(criterion):
     with variates.double_precision():
         arguments = jnp.asarray(products, jnp.int32), jnp.asarray(totals, jnp.int32)
         found = np.asarray(
-            jax.jit(functools.partial(lazybb.split_improvements, criterion))(*arguments)
+            jax.jit(functools.partial(top_down.split_improvements, criterion))(*arguments)
         )
     left = totals[:, :, None] - products
     for k in range(200):
@@ -303,7 +304,7 @@ def test_errors_of_rules_are_exact_beyond_float32():
     )
     public = Public(np.float32(rows), np.float32(1), (), {})
     view = View(table, jnp.asarray(weights), Noise({"rule": jnp.float32(1)}), public)
-    program = lazybb.one_rule(ADD_REMOVE).round.program
+    program = rule.one_rule(ADD_REMOVE).round.program
     value = boundary.replay_draws(program, {"rule": jnp.int32(0)}, view)["rule"].value
     errors = -(np.asarray(value.high, np.float64) + np.asarray(value.low, np.float64))
     total = GRID * (rows - 1) + 1

@@ -10,8 +10,8 @@ from dpbt import recipes
 from dpbt.data import domains, splits
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.splits import satisfied_rows_by_split, satisfied_splits
-from dpbt.learners import hypotheses, trees
-from dpbt.learners.hypotheses import BinsAndSplits
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.model import BinsAndSplits, assign_leaves, node_dtype, predict_tree
 from dpbt.types import GRID, MAX_ROWS, Tree
 from tests.support.example_tables import random_table
 
@@ -44,7 +44,7 @@ def by_bins(table):
         patch.setattr(trees, "MANY_CELLS", 1)
         patch.setattr(trees, "SPLITS_OF_A_FEATURE", 1)
         prepared = trees.prepare_tree_rows(table)
-    assert isinstance(prepared.asked, BinsAndSplits)
+    assert isinstance(prepared.splits_of_rows, BinsAndSplits)
     return prepared
 
 
@@ -56,9 +56,7 @@ def test_sums_by_bin_are_the_products(nodes):
     rows = table.present.shape[0]
     weights = jax.random.randint(jax.random.key(0), (rows,), 0, GRID + 1)
     levels = trees.weights_by_class(table, weights)
-    node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(
-        hypotheses.node_dtype(nodes)
-    )
+    node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(node_dtype(nodes))
     expected = reference_products(splits, levels, node, nodes)
     found = jax.jit(trees.node_products, static_argnums=3)(table, levels, node, nodes, None)
     np.testing.assert_array_equal(found, expected)
@@ -68,8 +66,11 @@ def test_sums_by_bin_are_the_products(nodes):
 
 def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
     table = by_bins(of_many_bins())
-    low, high = jnp.full_like(table.asked.low, 255), jnp.zeros_like(table.asked.high)
-    never = table.asked._replace(low=low, high=high)
+    low, high = (
+        jnp.full_like(table.splits_of_rows.low, 255),
+        jnp.zeros_like(table.splits_of_rows.high),
+    )
+    never = table.splits_of_rows._replace(low=low, high=high)
     levels = trees.weights_by_class(table, jnp.full(table.present.shape, GRID))
     found = trees.split_weights_by_bins(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
     assert not np.any(found)
@@ -82,10 +83,10 @@ def test_rows_by_bins_go_where_their_splits_say(depth):
     columns, table = satisfied_rows_by_split(of_many_bins()), by_bins(of_many_bins())
     split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, columns.shape[0])
     tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
-    reached = np.asarray(hypotheses.assign_leaves(tree, columns))
-    np.testing.assert_array_equal(hypotheses.assign_leaves(tree, table.asked), reached)
+    reached = np.asarray(assign_leaves(tree, columns))
+    np.testing.assert_array_equal(assign_leaves(tree, table.splits_of_rows), reached)
     for predicted in (
-        hypotheses.predict_tree(tree, columns),
+        predict_tree(tree, columns),
         trees.TREES.predict_prepared(tree, table),
     ):
         np.testing.assert_array_equal(predicted, np.asarray(tree.leaf)[reached])
@@ -98,7 +99,7 @@ def test_products_of_right_siblings_are_enough():
     levels = trees.weights_by_class(table, jnp.full(300, GRID))
     parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
     node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
-    splits = np.asarray(table.asked.T, np.int64)
+    splits = np.asarray(table.splits_of_rows.T, np.int64)
     above = jnp.asarray(reference_products(splits, levels, parent, nodes // 2), jnp.int32)
     products = trees.node_products(table, levels, node, nodes, above)
     np.testing.assert_array_equal(products, reference_products(splits, levels, node, nodes))

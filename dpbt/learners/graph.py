@@ -32,7 +32,7 @@ class Graph:
         self.nodes.append(self.onnx.helper.make_node(operator, names, [name], **attributes))
         return Value(self, name)
 
-    def asked(self, rows: Value, feature: np.ndarray, table: np.ndarray) -> Value:
+    def look_up_bins(self, rows: Value, feature: np.ndarray, table: np.ndarray) -> Value:
         """[N, S]: the entry of table [S, MAX_BINS] at the bin of feature [S] of each row."""
         bins = self.add("Gather", rows.cast("INT64"), feature.astype(np.int64), axis=1)
         first = MAX_BINS * np.arange(len(feature), dtype=np.int64)[None]
@@ -43,7 +43,7 @@ class Graph:
         if splits is None:
             return rows
         attribute, position = (np.asarray(field) for field in splits[3:5])
-        return self.asked(rows, attribute, position.astype(np.float32))
+        return self.look_up_bins(rows, attribute, position.astype(np.float32))
 
     def descend(self, rows: Value, leaf: np.ndarray, right: Any) -> Value:
         """f32[N, k]: the leaf of each row in k trees in heap order.
@@ -95,3 +95,7 @@ class Value:
     def sum(self, axis: int = 1, keep: bool = False) -> Value:
         """The sum over an axis."""
         return self.graph.add("ReduceSum", self, np.array([axis], np.int64), keepdims=int(keep))
+
+
+GraphOutputs = tuple[Value, Value | None]
+"""The score of each row in an ONNX graph, and its mean share where hypotheses state shares."""

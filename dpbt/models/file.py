@@ -25,7 +25,8 @@ from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target, response_of
 from dpbt.hypothesis_kind import HypothesisKind
-from dpbt.learners.hypotheses import KINDS, EncodedRows, check_indices, is_kind_of_files
+from dpbt.learners.kinds import KINDS, is_kind_of_files
+from dpbt.learners.model_parts import EncodedRows, check_indices
 from dpbt.privacy import accounting
 from dpbt.public_types import MAX_BINS, DeclaredDomain, Splits, have_same_splits
 

@@ -32,7 +32,8 @@ from dpbt.data import domains
 from dpbt.data.cells import advice_for_lazy_data
 from dpbt.data.domains import Domain, frame_column_names
 from dpbt.data.kinds import Numeric
-from dpbt.learners.hypotheses import DIGITS, KINDS, Hypotheses
+from dpbt.learners.kinds import KINDS
+from dpbt.learners.model_parts import DIGITS, Hypotheses
 from dpbt.models import file, scoring
 from dpbt.models import statement as statements
 from dpbt.models.file import PublicFacts, probabilities_of_scores, public_facts_of_recipe

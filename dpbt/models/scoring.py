@@ -17,7 +17,7 @@ from dpbt.data.blocks import BlockTable
 from dpbt.data.cells import advice_for_lazy_data
 from dpbt.data.kinds import Nominal, Target, predicted_numbers
 from dpbt.hypothesis_kind import HypothesisKind
-from dpbt.learners.hypotheses import EncodedRows, Hypotheses
+from dpbt.learners.model_parts import EncodedRows, Hypotheses
 from dpbt.public_types import Splits, have_same_splits, splits_of_bits
 
 if TYPE_CHECKING:

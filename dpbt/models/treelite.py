@@ -16,7 +16,10 @@ from dpbt.common.extras import import_extra
 from dpbt.common.storage import write_atomically
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
-from dpbt.learners.hypotheses import OBLIVIOUS, TREE_GROUPS, TREES, tree_depth
+from dpbt.learners.complete_trees import tree_depth
+from dpbt.learners.forests.model import TREE_GROUPS
+from dpbt.learners.oblivious.model import OBLIVIOUS
+from dpbt.learners.trees.model import TREES
 from dpbt.models.model import Model, as_model, without_training_parts
 from dpbt.public_types import MAX_BINS, UNSPLIT
 

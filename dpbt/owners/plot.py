@@ -21,8 +21,7 @@ import numpy as np
 from dpbt.common.validate import check_positive_integer, show_value
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
-from dpbt.learners.hypotheses import SHAPES
-from dpbt.learners.shapes import shape_functions_by_column
+from dpbt.learners.additive.model import SHAPES, shape_functions_by_column
 from dpbt.models.model import Model, domain_of_bins
 from dpbt.owners.effects import attribute_effects, check_columns, partial_dependence
 

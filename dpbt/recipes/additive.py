@@ -14,8 +14,8 @@ from dpbt.common.validate import check_interval, check_positive_integer, show_va
 from dpbt.data import kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
-from dpbt.learners import additive as learner
-from dpbt.learners.oblivious_splits import ObliviousConfig
+from dpbt.learners.additive import learner
+from dpbt.learners.oblivious.splits import ObliviousConfig
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
 from dpbt.recipes.oblivious import (
     OneTimeDraws,
@@ -64,7 +64,7 @@ def additive(
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
     rows for the noise of a delta, a round releases the signed sums of clipped weights of all groups
     of bins of all columns as one vector, whose sensitivity is that of
-    `learners.additive.bin_sum_sensitivity`. Else, and under a pure guarantee, where such a vector
+    `additive.learner.bin_sum_sensitivity`. Else, and under a pure guarantee, where such a vector
     costs as much as its columns one by one, a round releases one column, as a tree of
     `oblivious_boost` that asks one attribute. Histograms before the first round and scores by class
     after the last are drawn as `auto` draws them.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt.common.validate import check_boolean, check_choice, check_positive_integer
-from dpbt.learners import random_tree
+from dpbt.learners.forests import learner as forests
 from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
     RecipeParts,
@@ -42,7 +42,7 @@ def random_forest(
     `dpbt.ledger`. Leaves are disjoint, so every tree has its whole share (the paper's proof). In
     both calibrations the noise of a count under add/remove is Laplace of scale k / epsilon, as
     published. Under replace-one a row that changes moves two counts of a tree, so the scale is
-    2 k / epsilon. The paper's own scale would cost 2 epsilon there. `learners.random_tree` has the
+    2 k / epsilon. The paper's own scale would cost 2 epsilon there. `forests.learner` has the
     proofs.
 
     Voting is chosen when predicting, as `dpbt.predict(model, rows, voting)`; the default is
@@ -67,12 +67,12 @@ def random_forest(
             about n / k rows and has the whole budget: noise of scale 1 / epsilon instead of
             k / epsilon, on counts that are k times smaller. The release then says which place of
             the table went to which tree, in the site "part" of length N. `fit` leaves that site
-            out of the model (`learners.random_tree` has
+            out of the model (`forests.learner` has
             the reason).
         negative: what negative noisy counts mean, at no cost in privacy: "zero", or "uniform",
             which is theta uniform at random, as Algorithm 2 prints it. The default of the tight
             calibration is "zero", that of the published one is "uniform". The paper's own numbers
-            are those of "zero". See `random_tree.positive_shares`.
+            are those of "zero". See `forests.learner.positive_shares`.
         variant: "random_forest", or one of Nock & Henecka (2020), section 17.2, which split the
             published budget of a tree among its 2^h leaves. Leaves are disjoint, so the tight
             calibration gives every leaf epsilon / k.
@@ -103,7 +103,7 @@ def random_forest(
         max_rows=MAX_ROWS_IN_BLOCKS,
         has_published_delta=False,
     )
-    depth = check_positive_integer("depth", depth, random_tree.MAX_DEPTH)
+    depth = check_positive_integer("depth", depth, forests.MAX_DEPTH)
     check_boolean("disjoint", disjoint)
     if disjoint and not request.is_tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
@@ -120,7 +120,7 @@ def random_forest(
     # Negative counts are by default those of the calibration.
     if negative is None:
         negative = "zero" if request.is_tight else "uniform"
-    check_choice("negative", negative, random_tree.NEGATIVE_WEIGHT_RULES)
+    check_choice("negative", negative, forests.NEGATIVE_WEIGHT_RULES)
 
     states_labels = variant == "rf_e"
     if states_labels:
@@ -130,7 +130,7 @@ def random_forest(
     else:
         mechanism = mechanisms.discrete_laplace
     pays_each_leaf = variant != "random_forest" and not request.is_tight
-    config = random_tree.RandomTreeConfig(
+    config = forests.RandomTreeConfig(
         depth=depth,
         relation=request.relation,
         noise=mechanism,
@@ -139,7 +139,7 @@ def random_forest(
         negative=negative,
     )
     parts = RecipeParts(
-        learner=random_tree.random_tree(config),
+        learner=forests.random_tree(config),
         weight_update=uniform,
         weighting=(),
         name=variant,

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from dpbt import losses, types
 from dpbt.common.validate import check_floats, check_interval, check_positive_integer, show_value
-from dpbt.learners import greedy_tree, trees
+from dpbt.learners.trees import greedy, published
+from dpbt.learners.trees import learner as trees
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import round_down_to_float32
-from dpbt.recipes import published
 from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,
@@ -175,7 +175,7 @@ def bdpe(
             mechanisms.rounded_gaussian if request.is_approximate else mechanisms.discrete_laplace
         ),
     )
-    calibrated = greedy_tree if request.is_tight else published
+    calibrated = greedy if request.is_tight else published
     parts = RecipeParts(
         learner=calibrated.greedy_tree(config),
         weight_update=mirror(families.link, bounded=request.is_tight),

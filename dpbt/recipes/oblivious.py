@@ -15,8 +15,13 @@ from dpbt.common.validate import check_floats, check_interval, check_positive_in
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Target
-from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, ObliviousConfig
-from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, ObliviousParams, oblivious_tree
+from dpbt.learners.oblivious.learner import (
+    SCORES_SITE,
+    TARGET_SITE,
+    ObliviousParams,
+    oblivious_tree,
+)
+from dpbt.learners.oblivious.splits import MAX_DEPTH, Attribute, ObliviousConfig
 from dpbt.privacy import conversions, mechanisms
 from dpbt.recipes.building import (
     PrivacyRequest,
@@ -298,10 +303,10 @@ class TreeStructure:
     """The static part of oblivious trees that follows from options alone.
 
     Attributes:
-        depth: as `oblivious_splits.ObliviousConfig`.
-        attributes_per_tree: as `oblivious_splits.ObliviousConfig`.
-        smoothing: as `oblivious_splits.ObliviousConfig`.
-        structures: as `oblivious_splits.ObliviousConfig`.
+        depth: as `oblivious.splits.ObliviousConfig`.
+        attributes_per_tree: as `oblivious.splits.ObliviousConfig`.
+        smoothing: as `oblivious.splits.ObliviousConfig`.
+        structures: as `oblivious.splits.ObliviousConfig`.
     """
 
     depth: int

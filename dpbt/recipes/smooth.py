@@ -22,7 +22,8 @@ from dpbt.common.validate import (
     check_positive_integer,
     show_value,
 )
-from dpbt.learners import halfspace, lazybb
+from dpbt.learners.halfspaces import learner as halfspaces
+from dpbt.learners.trees import rule, top_down
 from dpbt.privacy import conversions, mechanisms
 from dpbt.privacy.mechanism import Allowance, round_down_to_float32
 from dpbt.recipes.building import (
@@ -97,7 +98,7 @@ def lazybb_rules(
     )
     return _voting_recipe(
         request,
-        learner=lazybb.one_rule(request.relation, calibration),
+        learner=rule.one_rule(request.relation, calibration),
         density=density,
         learning_rate=learning_rate,
         name="lazybb_rules",
@@ -202,7 +203,7 @@ def lazybb_trees(
             published_allowance, draws_per_round=splits, has_labels=True
         )
 
-    config = lazybb.TopDownConfig(
+    config = top_down.TopDownConfig(
         splits=splits,
         depth=depth,
         criterion=loss,
@@ -211,12 +212,12 @@ def lazybb_trees(
     )
     return _voting_recipe(
         request,
-        learner=lazybb.top_down_tree(config),
+        learner=top_down.top_down_tree(config),
         density=density,
         learning_rate=learning_rate,
         name="lazybb_trees",
         setting=f"{splits}, {loss.name}",
-        fractions=lazybb.top_down_budget_fractions(labels_share),
+        fractions=top_down.top_down_budget_fractions(labels_share),
         total_allowance=total_allowance,
     )
 
@@ -344,8 +345,8 @@ def halfspace_boost(
     Neighbours are tables whose other rows keep their order.
 
     Tables hold exact numbers f32[N, d], or bins, which are read at their positions. Rows outside
-    the unit ball are projected onto it. Sums are exact integers (see `learners.halfspace`). The
-    hypotheses are not clipped to [-1, 1], so that their sum is a halfspace. Where |h| > 1 the loss
+    the unit ball are projected onto it. Sums are exact integers (see `halfspaces.learner`). The
+    hypotheses are not clipped to [-1, 1], so that their sum is a halfspaces. Where |h| > 1 the loss
     is (1 + y h) / 2, which continues the paper's.
 
     Arguments of type ArrayLike may be arrays, which broadcast to settings.
@@ -363,7 +364,7 @@ def halfspace_boost(
         density: kappa, in (0, 1), with kappa m of at least 1.
         learning_rate: lambda, on the paper's losses: half of it on margins.
         normalized: divide each released centre by its length, at no cost in privacy (see
-            `learners.halfspace`). The paper does not. Hypotheses are then in [-1, 1] and many times
+            `halfspaces.learner`). The paper does not. Hypotheses are then in [-1, 1] and many times
             larger, so use smaller rates.
         features: a public bound on the number of features; tables with more are refused. Sums are
             rounded to a grid, which adds sqrt(features) of its steps to the sensitivity.
@@ -395,7 +396,7 @@ def halfspace_boost(
         },
     )
     check_boolean("normalized", normalized)
-    config = halfspace.HalfspaceConfig(
+    config = halfspaces.HalfspaceConfig(
         relation=request.relation,
         calibration=calibration,
         normalized=bool(normalized),
@@ -405,10 +406,10 @@ def halfspace_boost(
     fixed_params = None
     if noise_scale is not None:
         sigma = check_interval("noise_scale", noise_scale, "(0, inf)").astype(np.float32)
-        fixed_params = functools.partial(halfspace.halfspace_params_of_sigma, config, sigma)
+        fixed_params = functools.partial(halfspaces.halfspace_params_of_sigma, config, sigma)
     return _voting_recipe(
         request,
-        learner=halfspace.halfspace(config),
+        learner=halfspaces.halfspace(config),
         density=density,
         learning_rate=margin_rate,
         name="halfspace_boost",

@@ -17,7 +17,7 @@ import numpy as np
 from dpbt.common.validate import check_positive_integer
 from dpbt.data.domains import Domain, predicates
 from dpbt.data.splits import as_device_array
-from dpbt.learners import trees
+from dpbt.learners.trees import learner as trees
 from dpbt.models.model import Model, as_model, decision_function
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align_columns

@@ -5,7 +5,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpbt.learners import hypotheses, random_tree
+from dpbt.learners.complete_trees import tree_depth
+from dpbt.learners.forests import learner as forests
+from dpbt.learners.forests.model import assign_leaves_by_position
 from dpbt.types import Array
 
 
@@ -43,7 +45,7 @@ class NodesAtAllHeights(NamedTuple):
     class_count: Array
 
 
-def count_at_all_heights(tree: Structure, rows: random_tree.PositionRows) -> NodesAtAllHeights:
+def count_at_all_heights(tree: Structure, rows: forests.PositionRows) -> NodesAtAllHeights:
     """Nodes and class counts of one tree at every height 0..H.
 
     They are in heap order: node i of level h is at 2^h - 1 + i. A random tree of height h is the
@@ -52,13 +54,13 @@ def count_at_all_heights(tree: Structure, rows: random_tree.PositionRows) -> Nod
 
     Args:
         tree: the structure.
-        rows: from `random_tree.prepare_position_rows`.
+        rows: from `forests.learner.prepare_position_rows`.
     """
-    leaf = hypotheses.assign_leaves_by_position(tree.attribute, tree.threshold, rows.position)
-    depth = hypotheses.tree_depth(tree.attribute.size + 1)
+    leaf = assign_leaves_by_position(tree.attribute, tree.threshold, rows.position)
+    depth = tree_depth(tree.attribute.size + 1)
 
     present = rows.present.astype(jnp.int32)
-    count = random_tree.class_weights_of_leaves(leaf, rows.target, present, 2**depth)
+    count = forests.class_weights_of_leaves(leaf, rows.target, present, 2**depth)
     levels = [count]
     for _ in range(depth):
         levels.append(levels[-1].reshape(-1, 2, 2).sum(axis=1))

@@ -12,7 +12,8 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.learners import hypotheses, random_tree
+from dpbt.learners.forests import learner as forests
+from dpbt.learners.forests.model import stated_shares
 from dpbt.models import scoring as prediction
 from experiments import __main__ as command_line
 from experiments.common import data
@@ -52,14 +53,14 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
         return jax.lax.map(one, keys, batch_size=50)
 
     found, wider = np.asarray(grid(keys, scales)), np.asarray(grid(keys, 2 * scales))
-    for n, negative in enumerate(random_tree.NEGATIVE_WEIGHT_RULES):
+    for n, negative in enumerate(forests.NEGATIVE_WEIGHT_RULES):
         recipe = recipes.random_forest(
             epsilon=0.5, rows=400, rounds=3, depth=4, calibration="published", negative=negative
         )
 
         @jax.jit
         def library(keys, recipe=recipe):
-            tested = random_tree.prepare_position_rows(
+            tested = forests.prepare_position_rows(
                 dpbt.Table(*(array[held] for array in table[:3]))
             )
 
@@ -67,7 +68,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
                 noise_key, public_key = dpbt.keys.pair(key)
                 trees = dpbt.boost(noise_key, table, recipe, public_key).hypotheses
                 theta, coins = (
-                    hypotheses.stated_shares(trees, tested.position),
+                    stated_shares(trees, tested.position),
                     jax.random.fold_in(key, 9),
                 )
                 answers = [

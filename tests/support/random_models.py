@@ -10,8 +10,10 @@ from dpbt import recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.kinds import response_of
-from dpbt.learners.hypotheses import Halfspace, ObliviousTree, grown_trees
-from dpbt.learners.shapes import ShapeFunctions
+from dpbt.learners.additive.model import ShapeFunctions
+from dpbt.learners.forests.model import grown_trees
+from dpbt.learners.halfspaces.model import Halfspace
+from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.public_types import Tree
 
 DOMAIN = {

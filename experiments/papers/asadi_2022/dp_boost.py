@@ -25,9 +25,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import recipes
-from dpbt.learners import trees
-from dpbt.learners.hypotheses import move_to_children
 from dpbt.learners.trees import TreeRows
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.model import move_to_children
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.types import GRID, Array, Public, Recipe, Release, Tree, WeakLearner
@@ -104,7 +104,7 @@ def program(draw: Draw, table: TreeRows, weights: Array, params: Any, public: Pu
     start = jnp.asarray(starts)[public.round]
     rows = jax.lax.dynamic_slice(jnp.asarray(order), (start,), (capacity,))
     is_of_part = start + jnp.arange(capacity) < jnp.asarray(starts)[public.round + 1]
-    asked = jnp.asarray(table.asked)
+    asked = jnp.asarray(table.splits_of_rows)
     part = TreeRows(asked[:, rows], table.target[rows], table.present[rows] & is_of_part)
     by_class = trees.weights_by_class(part, weights[rows])
     ones = trees.weights_by_class(part, jnp.ones(capacity, jnp.int8))
@@ -125,7 +125,7 @@ def program(draw: Draw, table: TreeRows, weights: Array, params: Any, public: Pu
             moves=1,
             theorem="Li et al. (2020), code",
         )
-        node = move_to_children(part.asked, node, split)
+        node = move_to_children(part.splits_of_rows, node, split)
     totals = [trees.class_weights_of_nodes(by_row, node, 2**DEPTH) for by_row in (by_class, ones)]
     value = _gradients(totals[0], public.cap) / (totals[1].sum(axis=1) + LAMBDA)
     clip = (1 - RATE) ** public.round.astype(jnp.float32)

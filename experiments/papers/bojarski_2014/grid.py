@@ -8,15 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import recipes
-from dpbt.learners import random_tree
+from dpbt.learners.forests import learner as forests
 from dpbt.privacy import keys, variates
 from dpbt.types import Array, Table
 from experiments.common import protocols, structures
 from experiments.common.progress import Progress
 
-NEGATIVE = random_tree.NEGATIVE_WEIGHT_RULES
+NEGATIVE = forests.NEGATIVE_WEIGHT_RULES
 READINGS = (*NEGATIVE, "negative class")
-"""The readings of a private leaf's counts by `random_tree.positive_shares`.
+"""The readings of a private leaf's counts by `forests.learner.positive_shares`.
 
 The last is "zero", except that theta = 0 where both counts are 0."""
 
@@ -85,8 +85,8 @@ def noise_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
 def leaf_shares(noisy: Array, fallback: Array, reading: str) -> Array:
     """f32[...]: theta from noisy class counts f32[..., 2] by one of READINGS."""
     if reading == READINGS[-1]:
-        return random_tree.positive_shares(noisy, jnp.zeros_like(fallback), "zero")
-    return random_tree.positive_shares(noisy, fallback, reading)
+        return forests.positive_shares(noisy, jnp.zeros_like(fallback), "zero")
+    return forests.positive_shares(noisy, fallback, reading)
 
 
 def _add_laplace_noise(key: Array, value: Array, scale: Array) -> Array:
@@ -136,7 +136,7 @@ def grid_errors(
             forest serve k.
     """
     structure_key, noise_key, coin_key = jax.random.split(key, 3)
-    rows = random_tree.prepare_position_rows(table)
+    rows = forests.prepare_position_rows(table)
     slices = [slice(2**h - 1, 2 ** (h + 1) - 1) for h in heights]
     # Offset of each height's nodes among the nodes of these heights.
     offset = np.cumsum([0, *(2**h for h in heights)])[:-1]

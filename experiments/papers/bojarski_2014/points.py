@@ -20,7 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.learners import hypotheses, random_tree
+from dpbt.learners.forests import learner as forests
+from dpbt.learners.forests.model import assign_leaves_by_position
 from experiments.common import commands, forest_bounds, results, structures, tables
 from experiments.common.progress import progress
 from experiments.common.results import Line
@@ -95,12 +96,12 @@ class DataSetLines(NamedTuple):
 def _lines_of_data_set(name: str, *, trees: int, seed: int) -> DataSetLines:
     """Goodness and weight over all rows of a data set, and what is proved of k_opt trees."""
     study = prepare_study(name, 1, seed)
-    rows, height = random_tree.prepare_position_rows(study.table), POINTS["height"]
+    rows, height = forests.prepare_position_rows(study.table), POINTS["height"]
 
     @jax.jit
     def assign_leaves(key):
         tree = structures.draw_structure(key, height, rows.position.shape[1])
-        return hypotheses.assign_leaves_by_position(tree.attribute, tree.threshold, rows.position)
+        return assign_leaves_by_position(tree.attribute, tree.threshold, rows.position)
 
     leaves = jnp.stack(
         [assign_leaves(key) for key in jax.random.split(jax.random.key(seed), trees)]

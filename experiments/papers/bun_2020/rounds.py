@@ -9,7 +9,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.learners.halfspace import PUBLISHED_L2
+from dpbt.learners.halfspaces.learner import PUBLISHED_L2
 from dpbt.privacy import conversions, sensitivity
 from dpbt.types import Array, Recipe, Table
 from experiments.common import diagnostics, smooth_bounds

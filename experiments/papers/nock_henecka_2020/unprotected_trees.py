@@ -13,8 +13,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpbt import losses, types
-from dpbt.learners import trees
-from dpbt.learners.trees import (
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.learner import (
     TINY_PRIOR,
     GreedyTreeConfig,
     GreedyTreeParams,
@@ -22,15 +22,15 @@ from dpbt.learners.trees import (
     draw_tree_splits,
     splits_in_heap_order,
 )
+from dpbt.learners.trees.published import ALPHA_LEAK, PRICE, private_objective
 from dpbt.privacy import boundary, mechanisms
-from dpbt.recipes.published import ALPHA_LEAK, PRICE, private_objective
 from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, WeakLearner
 
 BETA_LEAK = "beta_t is computed from the private rows on the noisy tree, without noise"
 
 
 class TreeParams(NamedTuple):
-    """The traced numbers of a tree: those of `trees.GreedyTreeParams`, and more.
+    """The traced numbers of a tree: those of `trees.learner.GreedyTreeParams`, and more.
 
     Attributes:
         noise: f32[], the noise multiplier of the splits of each depth; 0 for the best split.

@@ -23,14 +23,9 @@ import numpy as np
 
 from dpbt import types
 from dpbt.data import splits
-from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import (
-    ONE_HOT_NODES,
-    BinsAndSplits,
-    move_to_children,
-    node_dtype,
-    tree_depth,
-)
+from dpbt.learners.complete_trees import tree_depth
+from dpbt.learners.trees import model
+from dpbt.learners.trees.model import ONE_HOT_NODES, BinsAndSplits, move_to_children, node_dtype
 from dpbt.losses import family_name
 from dpbt.privacy import accounting, boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
@@ -56,14 +51,14 @@ class TreeRows(NamedTuple):
     """A table laid out for the loops; `prepare_tree_rows` makes it once, outside all of them.
 
     Attributes:
-        asked: i8[S, N] of 0 and 1, which split is satisfied by which row; or the rows by their
-            bins, where products are slower.
+        splits_of_rows: i8[S, N] of 0 and 1, which split is satisfied by which row. Where products
+            are slower, the rows by their bins.
         target, present: as in `Table`.
         allowed: bool[S] or None, as in `Splits`.
         weight: f32[N] or None, as in `Table`.
     """
 
-    asked: Array | BinsAndSplits
+    splits_of_rows: Array | BinsAndSplits
     target: Array
     present: Array
     allowed: types.AnyArray | None = None
@@ -74,15 +69,16 @@ class TreeRows(NamedTuple):
 
 def prepare_tree_rows(table: types.Table) -> TreeRows:
     """The rows and their splits, as `node_products` and `move_to_children` read them."""
-    asked, (rows, features) = table.splits, table.bins.shape
-    assert asked is not None  # as `check_tree_table` says
-    if rows >= MANY_CELLS and len(asked.feature) >= SPLITS_OF_A_FEATURE * features:
-        read = BinsAndSplits(
-            table.bins.T, *map(jnp.asarray, (asked.feature, asked.low, asked.high))
+    table_splits, (rows, features) = table.splits, table.bins.shape
+    assert table_splits is not None  # as `check_tree_table` says
+    if rows >= MANY_CELLS and len(table_splits.feature) >= SPLITS_OF_A_FEATURE * features:
+        splits_of_rows = BinsAndSplits(
+            table.bins.T,
+            *map(jnp.asarray, (table_splits.feature, table_splits.low, table_splits.high)),
         )
     else:
-        read = splits.satisfied_rows_by_split(table).astype(jnp.int8)
-    return TreeRows(read, table.target, table.present, asked.allowed, table.weight)
+        splits_of_rows = splits.satisfied_rows_by_split(table).astype(jnp.int8)
+    return TreeRows(splits_of_rows, table.target, table.present, table_splits.allowed, table.weight)
 
 
 def bytes_of_level_sums(table: TreeRows, nodes: int) -> tuple[int, int]:
@@ -92,11 +88,11 @@ def bytes_of_level_sums(table: TreeRows, nodes: int) -> tuple[int, int]:
         table: the shapes of rows that are laid out.
         nodes: how many nodes the level has.
     """
-    asked_at_once = 4 * min(2 * nodes, 2 * ONE_HOT_NODES)  # of each, its bin and three Booleans
-    if not isinstance(table.asked, BinsAndSplits):
-        return 6 * table.asked.shape[0] + 2 * nodes + asked_at_once + _ROW_BYTES, 0
-    features = table.asked.bins.shape[0]
-    return features + asked_at_once + _ROW_BYTES, 4 * 3 * features * 2 * nodes * types.MAX_BINS
+    compared_bytes = 4 * min(2 * nodes, 2 * ONE_HOT_NODES)  # of each, its bin and three Booleans
+    if not isinstance(table.splits_of_rows, BinsAndSplits):
+        return 6 * table.splits_of_rows.shape[0] + 2 * nodes + compared_bytes + _ROW_BYTES, 0
+    features = table.splits_of_rows.bins.shape[0]
+    return features + compared_bytes + _ROW_BYTES, 4 * 3 * features * 2 * nodes * types.MAX_BINS
 
 
 _ROW_BYTES = 40
@@ -122,9 +118,9 @@ def materialize(number: types.AnyArray, compute: Callable[[], Array]) -> Array:
 
 def weights_by_class(table: TreeRows, weights: Array) -> Array:
     """i8[2, N]: each row's weight under its class (0 negative, 1 positive); 0 for absent rows."""
-    of_class = table.target[None, :] == jnp.array([[False], [True]])
-    counted = of_class & table.present[None, :]
-    return jnp.where(counted, weights.astype(jnp.int8)[None, :], jnp.int8(0))
+    is_of_class = table.target[None, :] == jnp.array([[False], [True]])
+    is_counted = is_of_class & table.present[None, :]
+    return jnp.where(is_counted, weights.astype(jnp.int8)[None, :], jnp.int8(0))
 
 
 def integer_product(left: Array, columns: Array) -> Array:
@@ -162,8 +158,8 @@ def float_product(left: Array, columns: Array) -> Array:
 
 def split_weights_by_product(columns: Array, by_class: Array, node: Array, wanted: Array) -> Array:
     """i32[W, 2, S]: `node_products` of W wanted nodes, by a product of small integers."""
-    here = node[None, None, :] == wanted.astype(node.dtype)[:, None, None]
-    return integer_product(jnp.where(here, by_class[None], jnp.int8(0)), columns)
+    is_in_node = node[None, None, :] == wanted.astype(node.dtype)[:, None, None]
+    return integer_product(jnp.where(is_in_node, by_class[None], jnp.int8(0)), columns)
 
 
 def _node_class_and_weight(by_class: Array, node: Array) -> tuple[Array, Array]:
@@ -206,13 +202,19 @@ def node_products(
     Returns:
         i32[nodes, 2, S], in units of the grid; exact.
     """
-    if isinstance(table.asked, BinsAndSplits):
-        return split_weights_by_bins(table.asked, by_class, node, nodes)
+    if isinstance(table.splits_of_rows, BinsAndSplits):
+        return split_weights_by_bins(table.splits_of_rows, by_class, node, nodes)
     every = jnp.arange(nodes, dtype=jnp.int32)
     if parent is None:
-        return split_weights_by_product(table.asked, by_class, node, every)
-    right = split_weights_by_product(table.asked, by_class, node, every[1::2])
+        return split_weights_by_product(table.splits_of_rows, by_class, node, every)
+    right = split_weights_by_product(table.splits_of_rows, by_class, node, every[1::2])
     return jnp.stack([parent - right, right], axis=1).reshape(nodes, 2, -1)
+
+
+def split_weights_of_mask(table: TreeRows, by_class: Array, mask: Array) -> Array:
+    """i32[2, S]: `node_products` of the rows of a mask bool[N]."""
+    root = jnp.zeros(table.target.shape[0], jnp.int32)
+    return node_products(table, jnp.where(mask[None], by_class, 0), root, 1, None)[0]
 
 
 def node_totals(by_class: Array) -> Array:
@@ -268,15 +270,15 @@ def check_tree_table(table: types.Table) -> None:
     """
     splits.check_bins_and_splits(table)
     if table.bins.dtype != jnp.uint8:
-        found = types.dtype_and_rank(table.bins)
-        raise ValueError(f"trees ask splits of uint8 table.bins, got {found}")
+        dtype_words = types.dtype_and_rank(table.bins)
+        raise ValueError(f"trees ask splits of uint8 table.bins, got {dtype_words}")
 
 
-TREES = hypotheses.TREES.with_training(
+TREES = model.TREES.with_training(
     example_table=splits.absent_row_table,
     check_table=check_tree_table,
     prepare=prepare_tree_rows,
-    prediction_input=lambda rows: rows.asked,
+    prediction_input=lambda rows: rows.splits_of_rows,
     bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
 )
 """Trees of any depth over public splits."""
@@ -300,8 +302,8 @@ def leaf_shares_shrunk_to_parents(counts: Array, prior: Array) -> Array:
     # Their shares, from the root down.
     share = jnp.full(1, 0.5, counts.dtype)
     for count in reversed(sums):
-        above = share if count.shape[0] == 1 else jnp.repeat(share, 2)
-        share = (count[:, 1] + prior * above) / (count.sum(axis=1) + prior)
+        parent_share = share if count.shape[0] == 1 else jnp.repeat(share, 2)
+        share = (count[:, 1] + prior * parent_share) / (count.sum(axis=1) + prior)
     return share
 
 
@@ -511,7 +513,7 @@ def draw_tree_splits(
     by_class = materialize(public.round, functools.partial(weights_by_class, table, weights))
     node = jnp.zeros(table.target.shape[0], node_dtype(2**config.depth))
     totals, products = node_totals(by_class), None
-    by_rows = isinstance(table.asked, BinsAndSplits)
+    by_rows = isinstance(table.splits_of_rows, BinsAndSplits)
     for level in range(config.depth):
         # The weights on the right side of every split, and the criterion of this level.
         nodes = 2**level
@@ -541,7 +543,7 @@ def draw_tree_splits(
         # of the levels above.
         if level + 1 < config.depth or by_rows:
             node = materialize(
-                public.round, functools.partial(move_to_children, table.asked, node, split)
+                public.round, functools.partial(move_to_children, table.splits_of_rows, node, split)
             )
         if by_rows:
             totals = class_weights_of_nodes(by_class, node, 2 * nodes)

@@ -1,7 +1,7 @@
 """Level-wise greedy trees with private splits and private leaves (Nock & Henecka, 2020, section 6).
 
 Splits have the exponent eps / f(1, m) for all nodes of a level at once. Alpha follows from noisy
-errors, and leaf values from noisy class weights. `recipes.published` has the paper's calibration.
+errors, and leaf values from noisy class weights. `trees.published` has the paper's calibration.
 """
 
 import functools
@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from dpbt import types
-from dpbt.learners import trees
-from dpbt.learners.trees import (
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.learner import (
     AlphaOfLevel,
     GreedyTreeConfig,
     GreedyTreeParams,

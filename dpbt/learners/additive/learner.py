@@ -25,10 +25,11 @@ import numpy as np
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
-from dpbt.learners import oblivious_splits, oblivious_tree
-from dpbt.learners.hypotheses import SHAPES, ObliviousTree
-from dpbt.learners.oblivious_splits import ObliviousConfig, ObliviousRows
-from dpbt.learners.shapes import ShapeFunctions, pair_cells
+from dpbt.learners.additive.model import SHAPES, ShapeFunctions, pair_cells
+from dpbt.learners.oblivious import learner as oblivious
+from dpbt.learners.oblivious import splits
+from dpbt.learners.oblivious.model import ObliviousTree
+from dpbt.learners.oblivious.splits import ObliviousConfig, ObliviousRows
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
@@ -121,10 +122,10 @@ def bin_sum_sensitivity(config: AdditiveConfig) -> float:
 
     A number has a residual in -GRID..GRID in place of y w. With several classes a row adds its K
     residuals to K sums of each group. Their norm is at most GRID, as
-    `oblivious_tree.sum_sensitivity` says, so the same bounds hold. It also bounds what the row of a
-    quantile moves in each partition, which holds for the squares of the L2 norm, too. []
+    `oblivious.learner.sum_sensitivity` says, so the same bounds hold. It also bounds what the row
+    of a quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
-    one, count = oblivious_tree.sensitivity_of_a_partition(config.base), config.partitions
+    one, count = oblivious.sensitivity_of_a_partition(config.base), config.partitions
     return config.base.noise.sensitivity_in_norm(
         Sensitivity(one.l1 * count, one.l2 * math.sqrt(count))
     )
@@ -139,15 +140,15 @@ def _groups_of_bins(
     bins.
     """
     base = config.base
-    mass = oblivious_splits.cut_point_mass(
-        base, oblivious_tree.estimate_bin_shares_and_rows(base, params, public)[0]
+    mass = splits.cut_point_mass(
+        base, oblivious.estimate_bin_shares_and_rows(base, params, public)[0]
     )
     middle = jnp.cumsum(mass, axis=1) - round_separately(mass / 2)
     count = jnp.asarray(counts, jnp.int32)[:, None, None]
     quantile = jnp.floor(middle[None] * count.astype(jnp.float32)).astype(jnp.int32)
     bin = jnp.arange(base.known.shape[1], dtype=jnp.int32)[None, None]
-    joined = (config.sizes(counts) < base.known.sum(axis=1))[..., None]
-    return jnp.where(joined, jnp.clip(quantile, 0, count - 1), bin)
+    is_joined = (config.sizes(counts) < base.known.sum(axis=1))[..., None]
+    return jnp.where(is_joined, jnp.clip(quantile, 0, count - 1), bin)
 
 
 def pair_cell_parts(config: AdditiveConfig, params: AdditiveParams, public: Public) -> Array:
@@ -155,10 +156,10 @@ def pair_cell_parts(config: AdditiveConfig, params: AdditiveParams, public: Publ
 
     A bin that a column does not have counts as its last one.
     """
-    columns, most = config.columns, min(max(config.resolutions), MAX_PAIR_GROUPS)
+    columns, max_groups = config.columns, min(max(config.resolutions), MAX_PAIR_GROUPS)
     last = np.array([[each.n_bins - 1] for each in config.base.attributes])
     bin = np.minimum(np.arange(types.MAX_BINS), last)[columns]
-    group = _groups_of_bins(config, params, public, (most,))[0][columns]
+    group = _groups_of_bins(config, params, public, (max_groups,))[0][columns]
     stride = np.stack([config.grid[:, 1], np.ones(len(columns))], axis=1).astype(np.int32)
     return (jnp.take_along_axis(group, bin, axis=2) * stride[..., None]).astype(jnp.uint8)
 
@@ -171,33 +172,38 @@ def places_of_groups(
     It is beyond them for no bin. The cells of a pair are joined evenly at coarser resolutions.
     """
     width, grid = config.known.shape[1], config.grid
-    own = _groups_of_bins(config, params, public, config.resolutions)
-    own = jnp.pad(own, ((0, 0), (0, 0), (0, width - own.shape[2])))
+    groups_of_columns = _groups_of_bins(config, params, public, config.resolutions)
+    missing_bins = width - groups_of_columns.shape[2]
+    groups_of_columns = jnp.pad(groups_of_columns, ((0, 0), (0, 0), (0, missing_bins)))
 
     # The groups of both columns that a cell is in, and the place of these two.
     sizes, cell = config.sizes(config.resolutions), np.arange(width)
     coarse = config.sizes([min(n, MAX_PAIR_GROUPS) for n in config.resolutions])[:, config.columns]
     both = np.stack([cell // grid[:, 1:], cell % grid[:, 1:]], axis=1)
     both = both * coarse[..., None] // grid[..., None]
-    of_pairs = both[:, :, 0] * coarse[..., 1:] + both[:, :, 1]
+    groups_of_pairs = both[:, :, 0] * coarse[..., 1:] + both[:, :, 1]
 
     sizes = np.concatenate([sizes, coarse.prod(axis=2)], axis=1)
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(*sizes.shape, 1)
-    found = jnp.concatenate([own, jnp.asarray(of_pairs, jnp.int32)], axis=1)
+    groups = jnp.concatenate([groups_of_columns, jnp.asarray(groups_of_pairs, jnp.int32)], axis=1)
     total = int(sizes.sum())
-    return jnp.where(config.known, found + jnp.asarray(first, jnp.int32), total), total
+    return jnp.where(config.known, groups + jnp.asarray(first, jnp.int32), total), total
 
 
 @functools.cache
 def _sum_by_group(size: int) -> Any:
     """(sums of bins [..., F, C], groups i32[Q, F, C]) -> [..., size]: the sums of the groups."""
 
-    def after(sums: Array, group: Array) -> Array:
-        lead = sums.shape[:-2]
-        each = jnp.broadcast_to(sums[..., None, :, :], (*lead, *group.shape))
-        return jnp.zeros((*lead, size), sums.dtype).at[..., group].add(each, mode="drop")
+    def sum_by_group(sums: Array, group: Array) -> Array:
+        leading_axes = sums.shape[:-2]
+        sums_by_resolution = jnp.broadcast_to(sums[..., None, :, :], (*leading_axes, *group.shape))
+        return (
+            jnp.zeros((*leading_axes, size), sums.dtype)
+            .at[..., group]
+            .add(sums_by_resolution, mode="drop")
+        )
 
-    return after
+    return sum_by_group
 
 
 def draw_bin_sums(
@@ -216,16 +222,18 @@ def draw_bin_sums(
     place, total = places_of_groups(config, params, public)
     cell = pair_cells(config.columns, pair_cell_parts(config, params, public), rows.bins)
     bins = jnp.minimum(jnp.concatenate([rows.bins, cell]).astype(jnp.int32), last)
-    residuals = oblivious_tree.row_residuals(base, rows, weights)
-    found = jax.lax.map(lambda bin: oblivious_tree.sums_by_place(residuals, bin, last + 1), bins)
-    of_bins = jnp.moveaxis(found, 0, -2)[..., :last]
+    residuals = oblivious.row_residuals(base, rows, weights)
+    sums_by_column = jax.lax.map(
+        lambda bin: oblivious.sums_by_place(residuals, bin, last + 1), bins
+    )
+    bin_sums = jnp.moveaxis(sums_by_column, 0, -2)[..., :last]
     draw(
         "bins",
         base.noise,
-        Total(of_bins, _sum_by_group(total), public=(place,)),
+        Total(bin_sums, _sum_by_group(total), public=(place,)),
         sensitivity=bin_sum_sensitivity(config),
         theorem="dpbt theorem O4",
-        **oblivious_tree.residual_draw_fields(base, config.partitions, "all bins of all columns"),
+        **oblivious.residual_draw_fields(base, config.partitions, "all bins of all columns"),
     )
 
 
@@ -238,8 +246,8 @@ def shape_step_of_round(
     the root of Q, so that its noise has the deviation sigma of one sum. A bin moves by
     step S / max(sigma, step m sqrt(Q) F / limit), with m the public bound on the rows: where noise
     dominates as far as its sum stands above the noise, and else by a gradient step of the log loss
-    with the learning rate `limit`. `oblivious_tree.tree_of_release` says in which unit that is for
-    several classes and for a number.
+    with the learning rate `limit`. `oblivious.learner.tree_of_release` says in which unit that is
+    for several classes and for a number.
     """
     base, response, count = config.base, config.base.response, len(config.resolutions)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
@@ -248,11 +256,11 @@ def shape_step_of_round(
     sums = round_separately(padded * unit)[..., places_of_groups(config, params, public)[0]]
     signal = round_separately(jnp.sum(sums, axis=-3) / np.float32(math.sqrt(count)))
     noise = round_separately(
-        oblivious_tree.noise_deviation(base, params, "bins", bin_sum_sensitivity(config)) * unit
+        oblivious.noise_deviation(base, params, "bins", bin_sum_sensitivity(config)) * unit
     )
 
     # In bits, or in the unit of the number.
-    scale, share = oblivious_tree.score_unit(response, public), 1.0
+    scale, share = oblivious.score_unit(response, public), 1.0
     if not response.is_number:
         scale = np.float32(1 / LN2)
     if response.axes:
@@ -318,19 +326,20 @@ class NesterovDescent(NamedTuple):
         decay = jnp.asarray(self.params.momentum, jnp.float32)
         taper = jnp.clip(2 - 2 * (number.astype(jnp.float32) / self.params.rounds), 0, 1)
 
-        def faster(step: Array, velocity: Array) -> Array:
+        def with_momentum(step: Array, velocity: Array) -> Array:
             return step + round_separately(decay * velocity)
 
-        velocity = jax.tree.map(faster, step[:2], velocity)
-        moved = jax.tree.map(
-            lambda a, b: round_separately(taper * faster(a, b)), step[:2], velocity
+        velocity = jax.tree.map(with_momentum, step[:2], velocity)
+        change = jax.tree.map(
+            lambda a, b: round_separately(taper * with_momentum(a, b)), step[:2], velocity
         )
         if any((base := self.config.base).monotone):
-            own = slice(0, len(base.known)), slice(0, base.known.shape[1])
-            after = curves + moved[0]
-            moved = after.at[own].set(monotone_curves(after[own], base)) - curves, moved[1]
-        state = velocity, curves + moved[0], number + 1
-        return step._replace(score=moved[0], noise=moved[1]), state
+            bins_of_columns = slice(0, len(base.known)), slice(0, base.known.shape[1])
+            next_curves = curves + change[0]
+            monotone = monotone_curves(next_curves[bins_of_columns], base)
+            change = next_curves.at[bins_of_columns].set(monotone) - curves, change[1]
+        state = velocity, curves + change[0], number + 1
+        return step._replace(score=change[0], noise=change[1]), state
 
 
 def monotone_curves(score: Array, base: ObliviousConfig) -> Array:
@@ -350,8 +359,8 @@ def monotone_curves(score: Array, base: ObliviousConfig) -> Array:
     ends = (length > 0)[None] & known[:, None, :]
     smallest = jax.lax.cummin(jnp.where(ends, mean, jnp.inf), axis=2, reverse=True)
     largest = jax.lax.cummax(jnp.where((length > 0)[None], smallest, -jnp.inf), axis=1)
-    found = jnp.diagonal(largest, axis1=1, axis2=2)
-    return jnp.where((direction != 0) & known, jnp.where(direction < 0, -found, found), score)
+    nearest = jnp.diagonal(largest, axis1=1, axis2=2)
+    return jnp.where((direction != 0) & known, jnp.where(direction < 0, -nearest, nearest), score)
 
 
 def _scale_shapes(shapes: ShapeFunctions, slope: Array) -> ShapeFunctions:
@@ -367,25 +376,25 @@ def _merge_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
 
 
 def _shapes_of_trees(
-    base: ObliviousConfig, found: ObliviousTree, params: Any, public: Public
+    base: ObliviousConfig, trees: ObliviousTree, params: Any, public: Public
 ) -> ShapeFunctions:
     """The curves that trees of one attribute add up to, where noise moves a leaf by a step.
 
     The last bin is one that a column does not have, as trees read it.
     """
     bits = 2 ** np.arange(base.depth, dtype=np.int32)[::-1]
-    leaf = jnp.sum(jnp.where(found.right, bits[None, :, None], 0), axis=1)  # of each bin
+    leaf = jnp.sum(jnp.where(trees.right, bits[None, :, None], 0), axis=1)  # of each bin
     axes = (1,) * len(base.response.axes)
-    added_to = jnp.take_along_axis(found.leaf, leaf.reshape(len(leaf), *axes, -1), axis=-1)
+    added_to = jnp.take_along_axis(trees.leaf, leaf.reshape(len(leaf), *axes, -1), axis=-1)
 
     def add(curves: Array, tree: tuple[Array, Array]) -> Array:
         feature, values = tree
         return curves.at[..., feature, :].add(values)
 
     zeros = jnp.zeros((*base.response.axes, len(base.attributes), types.MAX_BINS), jnp.float32)
-    curves = fold(add, zeros, (found.feature[:, 0], added_to))
+    curves = fold(add, zeros, (trees.feature[:, 0], added_to))
     moves = jnp.sqrt(public.round.astype(jnp.float32) / len(base.attributes))
-    unit, classes = oblivious_tree.score_unit(base.response, public), base.response.classes
+    unit, classes = oblivious.score_unit(base.response, public), base.response.classes
     if not base.response.is_number:
         share = (classes - 1) / classes if base.response.axes else 1.0
         unit = np.float32(share / LN2)
@@ -403,7 +412,7 @@ def additive_by_column(base: ObliviousConfig) -> types.WeakLearner:
     Args:
         base: the static parts, of one attribute a tree.
     """
-    trees = oblivious_tree.oblivious_tree(base)
+    trees = oblivious.oblivious_tree(base)
     training = dataclasses.replace(
         trees.training, scale=_scale_shapes, merge=functools.partial(_shapes_of_trees, base)
     )
@@ -424,7 +433,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         config: the static parts, checked and hashable (`recipes.additive`).
     """
     base = config.base
-    trees = oblivious_splits.oblivious_kind(base).training
+    trees = splits.oblivious_kind(base).training
     assert trees is not None
     shapes = SHAPES.with_training(
         example_table=trees.example_table,
@@ -435,7 +444,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         scale=_scale_shapes,
         merge=_merge_rounds,
     )
-    once = oblivious_tree.one_time_phases(base, "bins")
+    once = oblivious.one_time_phases(base, "bins")
     return boundary.weak_learner(
         name="additive",
         config=config,

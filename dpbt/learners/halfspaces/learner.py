@@ -13,8 +13,9 @@ import numpy as np
 
 from dpbt import types
 from dpbt.data import splits
-from dpbt.learners import hypotheses, trees
-from dpbt.learners.hypotheses import Halfspace, project_to_unit_ball
+from dpbt.learners.halfspaces import model
+from dpbt.learners.halfspaces.model import Halfspace, project_to_unit_ball
+from dpbt.learners.trees.learner import materialize
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import ROUNDING, Numbers, divide_rounding_up
@@ -113,7 +114,7 @@ def signed_row_sums(signed: Array, columns: Array, step: AnyArray) -> Array:
         return jnp.floor(variates.to_float64(sums) / variates.to_float64(step)).astype(jnp.int32)
 
 
-HALFSPACES = hypotheses.HALFSPACES.with_training(
+HALFSPACES = model.HALFSPACES.with_training(
     example_table=lambda: Table(
         jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)
     ),
@@ -200,7 +201,7 @@ def draw_center(
         return jnp.where(table.present, both, 0).astype(jnp.int32)
 
     tight = config.calibration == "tight"
-    sums = signed_row_sums(trees.materialize(public.round, signed), table.columns, params.step)
+    sums = signed_row_sums(materialize(public.round, signed), table.columns, params.step)
     draw(
         "center",
         mechanisms.rounded_gaussian,

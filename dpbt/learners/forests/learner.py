@@ -22,8 +22,8 @@ import numpy as np
 
 from dpbt import types
 from dpbt.data import splits
-from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import TreeGroup
+from dpbt.learners.forests import model
+from dpbt.learners.forests.model import TreeGroup, assign_leaves_by_position
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Mechanism
@@ -132,7 +132,7 @@ def positive_shares(weights: Array, fallback: Array, negative: str) -> Array:
     return jnp.where(usable, noisy[..., 1] / jnp.where(usable, total, 1), fallback)
 
 
-TREE_GROUPS = hypotheses.TREE_GROUPS.with_training(
+TREE_GROUPS = model.TREE_GROUPS.with_training(
     example_table=splits.absent_row_table,
     check_table=splits.check_bins_and_splits,
     prepare=prepare_position_rows,
@@ -176,9 +176,7 @@ def draw_structure_and_leaves(
     # Private leaves: noise on the class weights of each, or a label drawn from them. A row that
     # comes or goes moves a label's scores one way. The published exponent, leaf by leaf, allows for
     # both ways.
-    leaf = tree * leaves + hypotheses.assign_leaves_by_position(
-        attribute, threshold, table.position, tree
-    )
+    leaf = tree * leaves + assign_leaves_by_position(attribute, threshold, table.position, tree)
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
     counts = class_weights_of_leaves(leaf, table.target, weights, parts * leaves).reshape(
         parts, leaves, 2

@@ -1,6 +1,7 @@
-"""Additive models: a score for each bin of each column, how they predict, and their words.
+"""Additive models: a score for each bin of each column.
 
-Functions take arrays of NumPy or of JAX alike, as in `learners.hypotheses`.
+This module has how they predict, their arrays, words and graphs. Functions take arrays of NumPy or
+of JAX alike, and nothing here imports JAX.
 """
 
 import itertools
@@ -12,31 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.common.arithmetic import Array, array_namespace, fold
-from dpbt.learners.graph import Graph, Value
+from dpbt.hypothesis_kind import HypothesisKind
+from dpbt.learners.graph import Graph, GraphOutputs, Value
+from dpbt.learners.model_parts import model_heading
 from dpbt.public_types import MAX_BINS, Splits
-
-GraphOutputs = tuple[Value, Value | None]
-"""The score of each row in an ONNX graph, and its mean share where hypotheses state shares."""
-
-
-def model_heading(target: Any, several: bool, parts: str) -> tuple[str, float]:
-    """What the parts of a model add up to, in words, and the scale of a number's scores or 1."""
-    if several:
-        words = (
-            f"scores of a row: for each class the sum of what the {parts} add; the class of the "
-        )
-        return f"{words}largest is predicted", 1.0
-    if target is not None:
-        scale, _, what = target.score_units
-        what = {"prediction": "number"}.get(what, what)
-        words = f"{what} of a row: the sum of what the {parts} add, clipped to "
-        return f"{words}{target.low:g}..{target.high:g}", scale
-    return f"score of a row: the sum of what the {parts} add; positive above 0", 1.0
-
-
-def indent_lines(lines: list[str]) -> list[str]:
-    """Lines two columns further in."""
-    return [f"  {line}" for line in lines]
 
 
 class ShapeFunctions(NamedTuple):
@@ -81,11 +61,11 @@ def predict_shapes(shapes: ShapeFunctions, bins: Any) -> Any:
         return total + curve[..., xp.minimum(bin, score.shape[-1] - 1).astype(np.int32)]
 
     start = xp.zeros((*score.shape[:-2], bins.shape[1]), np.float32)
-    of_all, columns = xp.moveaxis(score, -2, 0), bins.shape[0]
-    total = fold(add, start, (of_all[:columns], bins))
+    curves, columns = xp.moveaxis(score, -2, 0), bins.shape[0]
+    total = fold(add, start, (curves[:columns], bins))
     if not shapes.pairs.shape[0]:
         return total
-    return fold(add, total, (of_all[columns:], pair_cells(shapes.pairs, shapes.parts, bins)))
+    return fold(add, total, (curves[columns:], pair_cells(shapes.pairs, shapes.parts, bins)))
 
 
 def check_shapes(shapes: ShapeFunctions, width: int, splits: Splits | None, axes: tuple) -> None:
@@ -121,12 +101,12 @@ def shape_functions_by_column(
     """
     score, noise = (np.asarray(array, np.float64) for array in shapes[:2])
     score, names, bins = score.sum(axis=0), [*domain], [each.n_bins for each in domain.values()]
-    found: dict[tuple[str, ...], np.ndarray] = {}
-    found |= {(name,): score[..., k, : bins[k]] for k, name in enumerate(names)}
+    functions: dict[tuple[str, ...], np.ndarray] = {}
+    functions |= {(name,): score[..., k, : bins[k]] for k, name in enumerate(names)}
     for k, ((one, two), part) in enumerate(zip(shapes.pairs[0], shapes.parts[0], strict=True)):
         cell = part[0, : bins[one], None] + part[1, None, : bins[two]]
-        found[names[one], names[two]] = score[..., len(names) + k, cell]
-    return found, float(np.sqrt(np.sum(noise**2)))
+        functions[names[one], names[two]] = score[..., len(names) + k, cell]
+    return functions, float(np.sqrt(np.sum(noise**2)))
 
 
 def describe_shapes(
@@ -143,10 +123,10 @@ def describe_shapes(
     several = shapes.score.ndim == 4
     head, factor = model_heading(target, several, "columns")
     names = [f" [{word}]" for word in classes or target.values] if several else [""]
-    found, noise = shape_functions_by_column(shapes, domain)
-    found, noise = {key: values * factor for key, values in found.items()}, noise * factor
+    functions, noise = shape_functions_by_column(shapes, domain)
+    functions, noise = {key: values * factor for key, values in functions.items()}, noise * factor
     # Two digits of the noise, or without noise three of the numbers.
-    unit = noise or max(float(np.ptp(values)) for values in found.values()) / 10 or 1.0
+    unit = noise or max(float(np.ptp(values)) for values in functions.values()) / 10 or 1.0
     digits = min(max(1 - math.floor(math.log10(unit)), 0), 9)
     words = f"the noise of privacy moves it by about {noise:.{digits}f}"
     lines, half = [head, f"of each column the first entry that holds counts; {words}"], False
@@ -162,7 +142,7 @@ def describe_shapes(
             break_on_hyphens=False,
         )
 
-    for (*first, last), values in sorted(found.items(), key=lambda each: -np.ptp(each[1])):
+    for (*first, last), values in sorted(functions.items(), key=lambda each: -np.ptp(each[1])):
         axes = values.shape[values.ndim - 1 - len(first) :]
         for of_class, curve in zip(names, values.reshape(-1, *axes), strict=True):
             if first:
@@ -201,8 +181,23 @@ def graph_of_shapes(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: Any) 
     place = graph.add("Min", rows.cast("INT64"), np.int64(bins - 1))
     if len(pairs):
         parts = shapes.parts[0].reshape(-1, MAX_BINS).astype(np.int64)
-        asked = graph.asked(rows, pairs.reshape(-1), parts)
-        both = graph.add("Reshape", asked, np.array([-1, len(pairs), 2], np.int64)).sum(axis=2)
-        place = graph.add("Concat", place, both, axis=1)
+        parts_of_rows = graph.look_up_bins(rows, pairs.reshape(-1), parts)
+        cells = graph.add("Reshape", parts_of_rows, np.array([-1, len(pairs), 2], np.int64)).sum(
+            axis=2
+        )
+        place = graph.add("Concat", place, cells, axis=1)
     place = place + first
     return graph.constant(table).at(place).sum(), None
+
+
+SHAPES = HypothesisKind(
+    name="shapes",
+    predict=predict_shapes,
+    read_rows=lambda rows: rows.bins.T,
+    arrays=(("score", "float32"), ("pairs", "int32"), ("parts", "uint8"), ("noise", "float32")),
+    make=ShapeFunctions,
+    check_arrays=check_shapes,
+    describe=describe_shapes,
+    add_to_graph=graph_of_shapes,
+)
+"""Additive models over the bins of a domain: one curve a column, and declared pairs."""

@@ -32,7 +32,7 @@ from dpbt.common.arithmetic import round_separately, sum_in_order
 from dpbt.common.validate import is_traced
 from dpbt.data import splits
 from dpbt.hypothesis_kind import HypothesisKind
-from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree
+from dpbt.learners.oblivious.model import OBLIVIOUS, ObliviousTree
 from dpbt.privacy import keys
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.public_types import redacted_repr
@@ -71,7 +71,7 @@ class ObliviousConfig:
             then follow the released histograms instead of being evenly spaced, scores start from
             the released log odds, and steps know how many rows a leaf has.
         scores: whether an epilogue releases the final scores by class, and maps scores by a line
-            that makes probabilities true (`oblivious_tree.fit_score_line`).
+            that makes probabilities true (`oblivious.learner.fit_score_line`).
         smoothing: the weight of a leaf's neighbour, which differs in one bit, in its sum, in
             [0, 1); a leaf that differs in b bits has this to the power of b.
         relation: the neighbouring relation of the ledger.
@@ -109,16 +109,15 @@ class ObliviousConfig:
         bins = " ".join(f"{each.n_bins}{'o' if each.ordered else 'n'}" for each in self.attributes)
         once = f"{self.marginals}, {self.scores}"
         static = f"{self.depth}, {self.attributes_per_tree}, {once}, {self.smoothing!r}"
-        more = "" if self.response == types.BINARY else f", {self.response.words}"
+        options = "" if self.response == types.BINARY else f", {self.response.words}"
         if self.response.is_number:
-            more += f" in {self.target_bins} bins"
+            options += f" in {self.target_bins} bins"
         if any(self.monotone):
-            more += f", {self.monotone}"
+            options += f", {self.monotone}"
         if self.structures:
-            more += f", {self.structures} structures"
-        return (
-            f"{bins}, {static}, {types.as_relation(self.relation).value}, {self.noise.name}{more}"
-        )
+            options += f", {self.structures} structures"
+        under = types.as_relation(self.relation).value
+        return f"{bins}, {static}, {under}, {self.noise.name}{options}"
 
 
 # The splits of a tree.
@@ -153,14 +152,14 @@ def _attributes_and_quantiles(
     columns are Boolean its leaves would be far too small.
     """
     sizes = np.minimum(config.attributes_per_tree, config.depth)
-    depth, features, most = config.depth, len(config.attributes), int(sizes.max())
+    depth, features, num_places = config.depth, len(config.attributes), int(sizes.max())
     wide = [each.n_bins > depth for each in config.attributes]
-    if any(wide) and not all(wide) and most > 1:
-        most += depth  # a tree of one attribute stays one
+    if any(wide) and not all(wide) and num_places > 1:
+        num_places += depth  # a tree of one attribute stays one
     before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     cycle, turn = tree // len(sizes), tree % len(sizes)
     first = cycle * int(sizes.sum()) + jnp.asarray(before, jnp.int32)[turn]
-    place = jnp.arange(most, dtype=jnp.int32)
+    place = jnp.arange(num_places, dtype=jnp.int32)
     cards = first + place
     decks = cards // features
 
@@ -175,10 +174,10 @@ def _attributes_and_quantiles(
 
     # The card that each level asks, the number of its split, and of how many.
     splits_of, count = bins[chosen] - 1, jnp.asarray(sizes, jnp.int32)[turn]
-    same = chosen[:, None] == chosen[None]  # where two decks meet
+    is_same_attribute = chosen[:, None] == chosen[None]  # where two decks meet
 
     def ask(used: Array, _: None) -> tuple[Array, tuple[Array, Array]]:
-        spent = jnp.sum(jnp.where(same, used[None], 0), axis=1) >= splits_of
+        spent = jnp.sum(jnp.where(is_same_attribute, used[None], 0), axis=1) >= splits_of
         spent = spent | ((place >= count) & (splits_of < depth))
         order = jnp.where((place < count) | (used > 0), used, depth)
         slot = jnp.argmin(jnp.where(spent, depth + 1, order)).astype(jnp.int32)
@@ -186,8 +185,8 @@ def _attributes_and_quantiles(
 
     used, (slot, split) = jax.lax.scan(ask, jnp.zeros_like(place), None, length=depth)
     feature = chosen[slot]
-    moved = round_separately(decks[slot].astype(jnp.float32) * _GOLDEN)
-    offset = jnp.mod(starts[feature] + moved, 1.0)
+    turns = round_separately(decks[slot].astype(jnp.float32) * _GOLDEN)
+    offset = jnp.mod(starts[feature] + turns, 1.0)
     return feature, (split.astype(jnp.float32) + offset) / used[slot].astype(jnp.float32)
 
 
@@ -227,13 +226,17 @@ def tree_structure(
     spread = cut_point_mass(config, mass)
     bins = all_bins[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
-    most = max((attribute.n_bins for attribute in attributes if not attribute.ordered), default=0)
-    of_tree = jax.random.fold_in(orders_key, tree)
-    rank, order = _bin_orders(widest, most, bins, ordered, feature, of_tree)
-    asked_spread = spread[feature]
+    max_unordered_bins = max(
+        (attribute.n_bins for attribute in attributes if not attribute.ordered), default=0
+    )
+    orders_key_of_tree = jax.random.fold_in(orders_key, tree)
+    rank, order = _bin_orders(
+        widest, max_unordered_bins, bins, ordered, feature, orders_key_of_tree
+    )
+    spread_of_levels = spread[feature]
     if order is not None:
-        asked_spread = jnp.take_along_axis(asked_spread, order, axis=1)
-    up_to = jnp.cumsum(asked_spread, axis=1)
+        spread_of_levels = jnp.take_along_axis(spread_of_levels, order, axis=1)
+    up_to = jnp.cumsum(spread_of_levels, axis=1)
 
     # Bins beyond the cut go right; both sides have at least one known bin.
     middle = jnp.where(ordered, quantile, 0.5 + 0.5 * (quantile - 0.5))
@@ -250,8 +253,8 @@ def tree_structure(
     mask = jnp.sum(jnp.where(asks, bit[None, :], 0), axis=1, keepdims=True)
     answered = asks[:, :, None] & right[None, :, :]
     answers = jnp.sum(jnp.where(answered, bit[None, :, None], 0), axis=1)
-    of_leaf = jnp.zeros((depth, 2**depth), jnp.float32).at[level, answers].add(mass[feature])
-    shares = of_leaf.at[level, leaf[None, :] & mask].get(mode="promise_in_bounds")
+    masses = jnp.zeros((depth, 2**depth), jnp.float32).at[level, answers].add(mass[feature])
+    shares = masses.at[level, leaf[None, :] & mask].get(mode="promise_in_bounds")
     share = functools.reduce(jnp.multiply, shares)
 
     padded = jnp.pad(right, ((0, 0), (0, types.MAX_BINS - widest)))
@@ -260,27 +263,27 @@ def tree_structure(
 
 
 def _bin_orders(
-    widest: int, most: int, bins: Array, ordered: Array, feature: Array, key: Array
+    widest: int, max_unordered_bins: int, bins: Array, ordered: Array, feature: Array, key: Array
 ) -> tuple[Array, Array | None]:
     """i32[D, C]: the rank of each bin in the order that a level cuts, and the bin of each rank.
 
     Ordered bins keep their order, and others are shuffled. Bins that a feature does not have come
     last. Where all bins keep their order there is None in place of the second. Only the first
-    `most` bins can be out of order.
+    `max_unordered_bins` bins can be out of order.
     """
     place = jnp.arange(widest, dtype=jnp.int32)
     unmoved = jnp.broadcast_to(place, (feature.shape[0], widest))
-    if most == 0:
+    if max_unordered_bins == 0:
         return unmoved, None
     folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, feature)
-    words = jax.vmap(lambda key: jax.random.bits(key, (most,), jnp.uint32))(folded)
-    known = unmoved[:, :most] < bins[:, None]
+    words = jax.vmap(lambda key: jax.random.bits(key, (max_unordered_bins,), jnp.uint32))(folded)
+    known = unmoved[:, :max_unordered_bins] < bins[:, None]
     shuffled = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
-    first, rest = unmoved[:, :most], unmoved[:, most:]
+    first, rest = unmoved[:, :max_unordered_bins], unmoved[:, max_unordered_bins:]
     both = (
-        jnp.where(ordered[:, None], first, moved) for moved in jax.vmap(_sorting_ranks)(shuffled)
+        jnp.where(ordered[:, None], first, ranks) for ranks in jax.vmap(_sorting_ranks)(shuffled)
     )
-    rank, order = (jnp.concatenate([moved, rest], axis=1) for moved in both)
+    rank, order = (jnp.concatenate([ranks, rest], axis=1) for ranks in both)
     return rank, order
 
 
@@ -354,14 +357,14 @@ def assign_leaves(
     def ask(leaf: Array, level: tuple[Array, ...]) -> tuple[Array, None]:
         feature, is_run, first, count, word = level
         bin = jax.lax.dynamic_index_in_dim(rows.bins, feature, keepdims=False)
-        goes = bin - first < count
+        goes_right = bin - first < count
         if sets:
-            own = jnp.zeros(bin.shape, jnp.uint32)
+            word_of_bin = jnp.zeros(bin.shape, jnp.uint32)
             for number in range(words):
-                own = jnp.where(bin // _BITS_OF_A_WORD == number, word[number], own)
-            inside = (own >> (bin % _BITS_OF_A_WORD).astype(jnp.uint32)) & 1 == 1
-            goes = jnp.where(is_run, goes, inside)
-        return leaf + leaf + goes.astype(leaf.dtype), None
+                word_of_bin = jnp.where(bin // _BITS_OF_A_WORD == number, word[number], word_of_bin)
+            inside = (word_of_bin >> (bin % _BITS_OF_A_WORD).astype(jnp.uint32)) & 1 == 1
+            goes_right = jnp.where(is_run, goes_right, inside)
+        return leaf + leaf + goes_right.astype(leaf.dtype), None
 
     # Without a loop XLA would make each leaf anew where it is looked up, row by row.
     depth, levels = len(right), (tree.feature, ordered, first, count, word)
@@ -388,16 +391,18 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
         )
 
     # A column has a bin for each of its splits, and at most one that no split knows.
-    asked = table.splits
-    assert asked is not None  # as `splits.check_bins_and_splits` says
-    if is_traced(*asked):
+    table_splits = table.splits
+    assert table_splits is not None  # as `splits.check_bins_and_splits` says
+    if is_traced(*table_splits):
         return
     known = np.ones(columns, int)
-    np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
+    np.maximum.at(
+        known, np.asarray(table_splits.feature), np.asarray(table_splits.high).astype(int) + 1
+    )
     for number, (attribute, bins) in enumerate(zip(attributes, known.tolist(), strict=True)):
         if not bins <= attribute.n_bins <= bins + 1:
-            own = f"column {number} of the recipe's domain has {attribute.n_bins} bins"
-            raise ValueError(f"{own}, and the splits of the table know {bins}")
+            of_domain = f"column {number} of the recipe's domain has {attribute.n_bins} bins"
+            raise ValueError(f"{of_domain}, and the splits of the table know {bins}")
 
 
 def _merge_equal_structures(structures: int, trees: ObliviousTree, *_: object) -> ObliviousTree:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.learners import trees
-from dpbt.learners.trees import GreedyTreeConfig, TreeRows, TreeSettings
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.learner import GreedyTreeConfig, TreeRows, TreeSettings
 from dpbt.losses import check_criterion
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw
@@ -71,12 +71,12 @@ def greedy_tree_params(
     step, clip = round_down_to_float32(settings.step), round_down_to_float32(settings.clip)
     multiplier = np.asarray(noise["leaf"], np.float64)
     epsilon = np.where(multiplier > 0, ROUNDING / np.where(multiplier > 0, multiplier, 1), 2.0**12)
-    widest = 2 * (np.float32(step) * np.float32(clip) ** 2).astype(np.float64)
-    scale = widest / epsilon
-    finest = np.minimum(widest, scale) * 2.0**-12
-    leaf_step = np.maximum(np.maximum(finest, scale * 2.0**-31), widest * 2.0**-29)
-    least = np.minimum(round_down_to_float32(settings.step_clip), clip)
-    numbers = settings._replace(step=step, clip=clip, step_clip=least)
+    range_of_values = 2 * (np.float32(step) * np.float32(clip) ** 2).astype(np.float64)
+    scale = range_of_values / epsilon
+    finest_step = np.minimum(range_of_values, scale) * 2.0**-12
+    leaf_step = np.maximum(np.maximum(finest_step, scale * 2.0**-31), range_of_values * 2.0**-29)
+    step_clip = np.minimum(round_down_to_float32(settings.step_clip), clip)
+    numbers = settings._replace(step=step, clip=clip, step_clip=step_clip)
     return Params(dict(noise), numbers, 2.0 ** np.floor(np.log2(leaf_step)))
 
 

@@ -1,0 +1,84 @@
+"""What models of complete trees share, of one split a node or of thresholds: depth and words.
+
+Nothing here imports JAX.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpbt.common.arithmetic import Array
+from dpbt.learners.model_parts import DIGITS, Domain, describe_bins, indent_lines
+
+
+def tree_depth(leaves: int) -> int:
+    """D of a complete tree with this many leaves.
+
+    Raises:
+        ValueError: unless their number is a power of two.
+    """
+    if leaves < 1 or leaves & (leaves - 1):
+        raise ValueError(f"a complete tree has a power of two leaves, got {leaves}")
+    return leaves.bit_length() - 1
+
+
+def check_complete_trees(inner: Array, leaf: Array) -> None:
+    """Refuse arrays that are not complete trees.
+
+    Raises:
+        ValueError: saying so.
+    """
+    leaves = leaf.shape[-1]
+    if leaves < 1 or leaves & (leaves - 1) or inner.shape != (*leaf.shape[:-1], leaves - 1):
+        raise ValueError("trees must be complete, with one inner node fewer than leaves")
+
+
+NodeQuestion = Callable[[int, int], tuple[int, np.ndarray]]
+"""(tree, node) -> the feature that a node reads, and bool[MAX_BINS], its bins that go right.
+
+A node of which no bin goes right asks nothing.
+"""
+
+
+def describe_trees_as_rules(
+    leaf: np.ndarray, ask: NodeQuestion, domain: Domain, head: str, says: str
+) -> str:
+    """The rules of each tree.
+
+    Only branches that a row can reach are shown. Branches that say the same are shown as one leaf.
+
+    Args:
+        leaf: f[k, 2^D], what the leaves of complete trees in heap order say.
+        ask: what their nodes ask.
+        domain: the columns.
+        head: the first line.
+        says: what a leaf says, a format of its number.
+    """
+    columns, inner = list(domain.items()), leaf.shape[1] - 1
+
+    def branch(tree: int, node: int, possible: tuple[frozenset[int], ...]) -> list[str]:
+        """The lines of a node; `possible` are the bins of each feature that its rows may have."""
+        if node >= inner:
+            return [says.format(round(float(leaf[tree, node - inner]), DIGITS) + 0.0)]  # no -0
+        feature, right = ask(tree, node)
+        goes_right, here = frozenset(np.flatnonzero(right).tolist()), possible[feature]
+
+        def below(child: int, bins: frozenset[int]) -> list[str]:
+            return branch(tree, child, (*possible[:feature], bins, *possible[feature + 1 :]))
+
+        if not here & goes_right:  # also where a node asks nothing
+            return below(2 * node + 1, here)
+        if here <= goes_right:  # earlier splits may leave one answer only
+            return below(2 * node + 2, here)
+        yes, no = below(2 * node + 2, here & goes_right), below(2 * node + 1, here - goes_right)
+        question = describe_bins(*columns[feature], right)
+        return (
+            yes
+            if yes == no
+            else [f"if {question}:", *indent_lines(yes), "else:", *indent_lines(no)]
+        )
+
+    every_bin, lines = tuple(frozenset(range(column.n_bins)) for _, column in columns), [head]
+    for tree in range(len(leaf)):
+        lines += [f"tree {tree + 1}", *indent_lines(branch(tree, 0, every_bin))]
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Random trees: a structure drawn without the rows, and private leaves."""

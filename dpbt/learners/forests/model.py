@@ -1,0 +1,143 @@
+"""Groups of random trees: thresholds on positions, and leaves that state shares.
+
+This module has how they predict, their arrays, words and graphs. Functions take arrays of NumPy or
+of JAX alike, and nothing here imports JAX.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpbt.common.arithmetic import Array, array_namespace, fold, map_over_first_axis
+from dpbt.hypothesis_kind import HypothesisKind
+from dpbt.learners.complete_trees import (
+    check_complete_trees,
+    describe_trees_as_rules,
+    tree_depth,
+)
+from dpbt.learners.graph import Graph, GraphOutputs, Value
+from dpbt.learners.model_parts import DIGITS, Domain, check_indices
+from dpbt.public_types import Splits
+
+
+class TreeGroup(NamedTuple):
+    """P complete trees of height D; a forest has more leading axes.
+
+    Attributes:
+        attribute: i32[P, 2^D - 1], heap order: the children of node i are 2i+1 and 2i+2 (right).
+        threshold: f32[P, 2^D - 1] in [0, 1): a row goes right if its position is above it.
+        leaf: f32[P, 2^D]: theta, the share of the positive class that the leaf states, in [0, 1].
+        grown: f32[P]: 1 for a grown tree, 0 for padding beyond the number of rounds.
+    """
+
+    attribute: Array
+    threshold: Array
+    leaf: Array
+    grown: Array
+
+
+def assign_leaves_by_position(attribute: Any, threshold: Any, position: Any, tree: Any = 0) -> Any:
+    """i32[N]: the leaf that each row ends in. It only gathers, so all levels cost the same time.
+
+    Args:
+        attribute: i32[..., 2^D - 1], of P trees or of one.
+        threshold: f32[..., 2^D - 1].
+        position: f32[N, A].
+        tree: i32[N], which of the P trees each row passes through.
+    """
+    xp, inner = array_namespace(attribute, threshold, position), attribute.shape[-1]
+    attributes, thresholds = attribute.reshape(-1), threshold.reshape(-1)
+
+    def ask(node: Any, _: Any) -> Any:
+        split = tree * inner + node
+        value = xp.take_along_axis(position, attributes[split][:, None], axis=1)[:, 0]
+        return 2 * node + 1 + (value > thresholds[split]).astype(np.int32)
+
+    start = xp.zeros(position.shape[0], np.int32)
+    return fold(ask, start, xp.arange(tree_depth(inner + 1))) - inner
+
+
+def shares_of_reached_leaves(group: TreeGroup, position: Any) -> Any:
+    """f32[P, N]: theta of the leaf of each tree that each row ends in."""
+    leaf = map_over_first_axis(
+        lambda tree: assign_leaves_by_position(tree[0], tree[1], position),
+        (group.attribute, group.threshold),
+    )
+    return array_namespace(*group, position).take_along_axis(group.leaf, leaf, axis=1)
+
+
+def net_votes(group: TreeGroup, position: Any) -> Any:
+    """f32[N]: the number of trees that say positive minus the number that say negative."""
+    xp, grown = array_namespace(*group, position), group.grown[:, None]
+    return xp.sum(xp.where(shares_of_reached_leaves(group, position) > 0.5, grown, -grown), axis=0)
+
+
+def stated_shares(trees: TreeGroup, position: Any) -> Any:
+    """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
+
+    Args:
+        trees: a TreeGroup with any leading axes, such as `Model.hypotheses`. Padding beyond the
+            number of rounds states NaN.
+        position: f32[N, A].
+    """
+    attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in trees[:3])
+    stated = shares_of_reached_leaves(TreeGroup(attribute, threshold, leaf, trees.grown), position)
+    xp = array_namespace(stated)
+    return xp.where(trees.grown.reshape(-1)[:, None] > 0, stated, np.float32(np.nan))
+
+
+def grown_trees(attribute: np.ndarray, threshold: np.ndarray, leaf: np.ndarray) -> TreeGroup:
+    """The grown trees of some arrays."""
+    return TreeGroup(attribute, threshold, leaf, np.ones(leaf.shape[:-1], np.float32))
+
+
+def _check_tree_groups(
+    groups: TreeGroup, features: int, splits: Splits | None, axes: tuple
+) -> None:
+    if axes or groups.leaf.ndim != 3 or groups.attribute.shape != groups.threshold.shape:
+        raise ValueError("attribute, threshold and leaf must be of the same trees")
+    check_complete_trees(groups.attribute, groups.leaf)
+    known = features if splits is None else len(splits.attribute)
+    check_indices("attribute", groups.attribute, 0, known)
+
+
+def _describe_tree_groups(groups: TreeGroup, splits: Splits, domain: Domain, *_: Any) -> str:
+    attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in groups[:3])
+    column, position = np.asarray(splits.attribute), np.asarray(splits.position)
+
+    def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
+        number = attribute[tree, node]
+        return int(column[number]), position[number] > float(threshold[tree, node])
+
+    head = "vote of each tree: positive if its share of positive is above 0.5"
+    return describe_trees_as_rules(leaf, ask, domain, head, f"share of positive {{:.{DIGITS}f}}")
+
+
+def _graph_of_tree_groups(
+    graph: Graph, groups: TreeGroup, rows: Value, splits: Splits | None
+) -> GraphOutputs:
+    positions = graph.positions(rows, splits)
+    attribute = graph.constant(groups.attribute.reshape(-1), np.int64)
+    threshold = graph.constant(groups.threshold.reshape(-1), np.float32)
+
+    def right(node: Value) -> Value:
+        value = graph.add("GatherElements", positions, attribute.at(node), axis=1)
+        return (value > threshold.at(node)).cast("INT64")
+
+    shares = graph.descend(positions, groups.leaf.reshape(-1, groups.leaf.shape[-1]), right)
+    vote = (shares > np.float32(0.5)).cast("FLOAT") * np.float32(2) + np.float32(-1)
+    return vote.sum(), graph.add("ReduceMean", shares, axes=[1], keepdims=0)
+
+
+TREE_GROUPS = HypothesisKind(
+    name="tree_groups",
+    predict=net_votes,
+    read_rows=lambda rows: rows.positions,
+    shares=stated_shares,
+    arrays=(("attribute", "int32"), ("threshold", "float32"), ("leaf", "float32")),
+    make=grown_trees,
+    check_arrays=_check_tree_groups,
+    describe=_describe_tree_groups,
+    add_to_graph=_graph_of_tree_groups,
+)
+"""Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""

@@ -1,0 +1,1 @@
+"""Halfspaces: noisy centres of the examples on the unit ball."""

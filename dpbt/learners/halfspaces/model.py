@@ -1,0 +1,108 @@
+"""Halfspaces: linear functions of rows in the unit ball.
+
+This module has how they predict, their arrays, words and graphs. Functions take arrays of NumPy or
+of JAX alike, and nothing here imports JAX.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpbt.common.arithmetic import Array, array_namespace, fold, round_separately, sum_in_order
+from dpbt.hypothesis_kind import HypothesisKind
+from dpbt.learners.graph import Graph, GraphOutputs, Value
+from dpbt.learners.model_parts import DIGITS, Domain
+from dpbt.public_types import Splits
+
+_INSIDE = 1 - 2.0**-20
+"""The radius that rows are projected to, so that float32 leaves none outside the unit ball."""
+
+_LARGEST = 1e18
+"""The largest entry of a row; float32 flushes reciprocals of larger numbers to 0."""
+
+
+class Halfspace(NamedTuple):
+    """h(x) = normal . x, on the unit ball.
+
+    Attributes:
+        normal: f32[d].
+    """
+
+    normal: Array
+
+
+def project_to_unit_ball(rows: Any) -> Any:
+    """f32[N, d]: each row x as x / max(1, |x|), up to 1e-6.
+
+    It is a fixed map of a row: no row is rejected, and nothing is learned from other rows. Entries
+    that are not finite count as 0, and all entries are clipped to +-1e18.
+    """
+    xp = array_namespace(rows)
+    rows = xp.clip(xp.where(xp.isfinite(rows), rows, np.float32(0)), -_LARGEST, _LARGEST)
+    largest = xp.maximum(xp.max(xp.abs(rows), axis=1, keepdims=True), 1)
+    norm = largest * xp.sqrt(sum_in_order(round_separately((rows / largest) ** 2).T))[:, None]
+    outside = xp.maximum(norm, _INSIDE)  # no row of zeros is divided by zero
+    return xp.where(norm > _INSIDE, rows / largest * (_INSIDE * largest / outside), rows)
+
+
+def _predict_halfspace(halfspace: Halfspace, columns: Any) -> Any:
+    """f32[N]: normal . x, feature after feature, so that no row's score depends on other rows.
+
+    A matrix product adds in another order for other numbers of rows.
+
+    Args:
+        halfspace: one.
+        columns: f32[d, N], rows in the unit ball.
+    """
+
+    def add(score: Any, feature: tuple[Any, Any]) -> Any:
+        return score + round_separately(feature[0] * feature[1])
+
+    normal = halfspace.normal
+    first = round_separately(columns[0] * normal[0])
+    return fold(add, first, (columns[1:], normal[1:]), unroll=4)
+
+
+def _check_halfspaces(planes: Halfspace, width: int, splits: Splits | None, axes: tuple) -> None:
+    known = width if splits is None else len(splits.attribute)
+    if axes or planes.normal.ndim != 2 or planes.normal.shape[1] != known:
+        raise ValueError("normal must have a number for each attribute")
+
+
+def _describe_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: Any) -> str:
+    """The weight of each attribute, largest first: what it adds to the score at position 1."""
+    names = []
+    for name, column in domain.items():
+        words = [split.yes for split in column.splits(name)]
+        names += [name] * (column.num_thresholds > 0) + words[column.num_thresholds :]
+    total = np.asarray(halfspaces.normal, np.float64).sum(axis=0)
+    order = np.argsort(-np.abs(total), kind="stable")
+    head = [
+        "score of a row: the sum of weight times position over the attributes; positive above 0",
+        "a position is from 0 to 1 in the declared range; a row's positions are divided by their "
+        "length where that is above 1",
+        "weight   attribute",
+    ]
+    return "\n".join([*head, *(f"{total[a]:+.{DIGITS}f}  {names[a]}" for a in order)])
+
+
+def _graph_of_halfspaces(graph: Graph, planes: Halfspace, rows: Value, splits: Any) -> GraphOutputs:
+    """In double precision, for rows of finite numbers."""
+    double = graph.positions(rows, splits).cast("DOUBLE")
+    length = graph.add("Sqrt", (double * double).sum(keep=True))
+    inside = double / graph.add("Max", length, np.float64(1))
+    normal = planes.normal.sum(axis=0, dtype=np.float64)
+    return (inside * normal[None]).sum().cast("FLOAT"), None
+
+
+HALFSPACES = HypothesisKind(
+    name="halfspaces",
+    predict=_predict_halfspace,
+    read_rows=lambda rows: project_to_unit_ball(rows.positions).T,
+    arrays=(("normal", "float32"),),
+    make=Halfspace,
+    check_arrays=_check_halfspaces,
+    describe=_describe_halfspaces,
+    add_to_graph=_graph_of_halfspaces,
+)
+"""Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""

@@ -1,0 +1,90 @@
+"""What the models of all families share: encoded rows, checks of arrays, and words.
+
+Functions take arrays of NumPy or of JAX alike (`arithmetic.array_namespace`), and nothing here
+imports JAX.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpbt.common.arithmetic import array_namespace
+from dpbt.data.kinds import Boolean, Column, Nominal
+from dpbt.public_types import Splits, redacted_repr
+
+Domain = Mapping[str, Column]
+"""The public columns by name."""
+
+Hypotheses = Any
+"""Hypotheses of all rounds, stacked along a leading axis: a NamedTuple of arrays."""
+
+
+class EncodedRows(NamedTuple):
+    """Encoded rows: u8[N, F] bins and what is asked of them, or f32[N, F] numbers alone."""
+
+    bins: Any
+    splits: Splits | None
+
+    __repr__ = redacted_repr
+
+    @property
+    def positions(self) -> Any:
+        """f32[N, A]: the position of each row in each attribute's range, or its numbers."""
+        if self.splits is None:
+            return self.bins
+        attribute, position = self.splits.attribute, self.splits.position
+        bin = self.bins[:, attribute].astype(np.int32)
+        return position[array_namespace(bin).arange(len(attribute))[None], bin]
+
+
+def check_indices(name: str, numbers: Any, low: int, high: int) -> None:
+    """Refuse numbers outside low..high - 1, with which a model would read out of its arrays.
+
+    Raises:
+        ValueError: naming them.
+    """
+    numbers = np.asarray(numbers)
+    if numbers.size and not (numbers.min() >= low and numbers.max() < high):
+        raise ValueError(f"{name} must number what the model has")
+
+
+DIGITS = 4
+"""Decimals that are shown of a score, and digits of a number in its units."""
+
+
+def describe_bins(name: str, column: Column, right: np.ndarray) -> str:
+    """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
+    splits, bins = column.splits(name), np.flatnonzero(right[: column.n_bins]).tolist()
+    names = column.values if isinstance(column, Nominal) else ()
+    if column.num_thresholds:
+        above = [split for split in splits[: column.num_thresholds] if right[split.low]]
+        alone = [split for split in splits[column.num_thresholds :] if right[split.low]]
+        said = [split.yes for split in above[:1] + alone]
+        unlisted = len(names) in bins if names else False
+        return " or ".join([*said, *[f"{name} is not listed"] * unlisted])
+    for split in splits:
+        if bins == [split.low]:
+            return split.yes
+    held = [column.false, column.true, "missing"] if isinstance(column, Boolean) else [*names]
+    return f"{name} in {{{', '.join([*held, 'not listed'][bin] for bin in bins)}}}"
+
+
+def model_heading(target: Any, several: bool, parts: str) -> tuple[str, float]:
+    """What the parts of a model add up to, in words, and the scale of a number's scores or 1."""
+    if several:
+        words = (
+            f"scores of a row: for each class the sum of what the {parts} add; the class of the "
+        )
+        return f"{words}largest is predicted", 1.0
+    if target is not None:
+        scale, _, what = target.score_units
+        what = {"prediction": "number"}.get(what, what)
+        words = f"{what} of a row: the sum of what the {parts} add, clipped to "
+        return f"{words}{target.low:g}..{target.high:g}", scale
+    return f"score of a row: the sum of what the {parts} add; positive above 0", 1.0
+
+
+def indent_lines(lines: list[str]) -> list[str]:
+    """Lines two columns further in."""
+    return [f"  {line}" for line in lines]

@@ -1,0 +1,1 @@
+"""Boosted oblivious trees over public splits."""

@@ -1,0 +1,148 @@
+"""Oblivious trees: all nodes of a level ask the same split, so D bits partition the rows.
+
+This module has how they predict, their arrays, words and graphs. Functions take arrays of NumPy or
+of JAX alike, and nothing here imports JAX.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpbt.common.arithmetic import Array, array_namespace, fold
+from dpbt.data.kinds import Nominal, Numeric
+from dpbt.hypothesis_kind import HypothesisKind
+from dpbt.learners.complete_trees import tree_depth
+from dpbt.learners.graph import Graph, GraphOutputs, Value
+from dpbt.learners.model_parts import (
+    DIGITS,
+    Domain,
+    check_indices,
+    describe_bins,
+    indent_lines,
+    model_heading,
+)
+from dpbt.public_types import MAX_BINS, Splits
+
+
+class ObliviousTree(NamedTuple):
+    """A tree of which every level asks one split.
+
+    Attributes:
+        feature: i32[D]: the feature that each level reads.
+        right: bool[D, MAX_BINS]: whether a row with this bin of the feature goes right. For a
+            column whose bins are ordered these bins have no gap, as
+            `oblivious.splits.tree_structure` makes them.
+        leaf: f32[2^D]: the value added to the score; the first level is the highest bit. It is
+            f32[K, 2^D] with several classes.
+    """
+
+    feature: Array
+    right: Array
+    leaf: Array
+
+
+_ROWS_AT_ONCE = 4096
+"""How many rows are looked up at once by NumPy, so that they stay in a cache."""
+
+
+def _predict_oblivious_tree(tree: ObliviousTree, bins: Any) -> Any:
+    """f32[N], or f32[K, N] with several classes: the value of each row's leaf; bins u8[F, N].
+
+    With NumPy the levels that ask one feature are one table, of what each bin adds to the number of
+    the leaf.
+    """
+
+    def ask(leaf: Any, level: tuple[Any, Any]) -> Any:
+        feature, right = level
+        return leaf + leaf + right[bins[feature].astype(np.int32)].astype(np.int32)
+
+    xp = array_namespace(bins, *tree)
+    if xp is not np:
+        start = xp.zeros(bins.shape[1], np.int32)
+        return tree.leaf[..., fold(ask, start, (tree.feature, tree.right))]
+
+    adds = tree.right * (1 << np.arange(len(tree.feature))[::-1, None])
+    tables = [(bins[f], adds[tree.feature == f].sum(axis=0)) for f in set(tree.feature.tolist())]
+    values = np.empty((*tree.leaf.shape[:-1], bins.shape[1]), tree.leaf.dtype)
+    for first in range(0, bins.shape[1], _ROWS_AT_ONCE):
+        rows = slice(first, first + _ROWS_AT_ONCE)
+        values[..., rows] = tree.leaf[..., sum(table[bin[rows]] for bin, table in tables)]
+    return values
+
+
+def _check_oblivious_trees(
+    trees: ObliviousTree, width: int, splits: Splits | None, axes: tuple
+) -> None:
+    if splits is None:
+        raise ValueError("oblivious trees must read bins")
+    count, levels = trees.feature.shape if trees.feature.ndim == 2 else (0, 0)
+    right, leaf = (count, levels, MAX_BINS), (count, *axes, 2 ** min(levels, 32))
+    if (trees.right.shape, trees.leaf.shape) != (right, leaf):
+        raise ValueError("feature, right and leaf must be of the same trees and classes")
+    check_indices("feature", trees.feature, 0, width)
+
+
+def _describe_oblivious_trees(
+    trees: ObliviousTree, _: Splits, domain: Domain, target: Any, classes: Sequence | None
+) -> str:
+    """The splits of each tree, and what its leaves add.
+
+    The leaves of a tree of up to 3 splits are listed by their answers, n for no and y for yes.
+    Of a larger tree the smallest and the largest value are shown. With several classes there is a
+    line for each class. Of a number, values are in its units.
+    """
+    head, factor = model_heading(target, isinstance(target, Nominal), "trees")
+    style = f"+.{DIGITS}g" if isinstance(target, Numeric) else f"+.{DIGITS}f"
+
+    def listed(values: np.ndarray, adds: str) -> list[str]:
+        shown = [f"{float(value) * factor:{style}}" for value in values]
+        levels = tree_depth(len(values))
+        if levels > 3:
+            low, high = shown[int(values.argmin())], shown[int(values.argmax())]
+            return [f"{len(values)} leaves, each adds {low} to {high}"]
+        no_yes = str.maketrans("01", "ny")
+        answers = [f"{i:0{levels}b}".translate(no_yes) for i in range(len(values))]
+        return [f"{answer}{adds} {word}" for answer, word in zip(answers, shown, strict=True)]
+
+    columns, lines = list(domain.items()), [head]
+    for number, (features, right, leaf) in enumerate(zip(*trees, strict=True), 1):
+        lines.append(f"tree {number}")
+        for level, (feature, bins) in enumerate(zip(features, right, strict=True), 1):
+            lines.append(f"  split {level}: {describe_bins(*columns[int(feature)], bins)}")
+        if isinstance(target, Nominal):
+            of_class = zip(classes or target.values, leaf, strict=True)
+            lines += [f"  {word}: {', '.join(listed(values, ''))}" for word, values in of_class]
+        else:
+            lines += indent_lines(listed(leaf, ": add"))
+    return "\n".join(lines)
+
+
+def _graph_of_oblivious_trees(
+    graph: Graph, trees: ObliviousTree, rows: Value, *_: Any
+) -> GraphOutputs:
+    """A tree's answers are the bits of its leaf, the first of them the highest."""
+    feature, right, leaf = trees
+    count, levels = feature.shape
+    bits = graph.look_up_bins(
+        rows, feature.reshape(-1), right.reshape(-1, MAX_BINS).astype(np.int64)
+    )
+    by_tree = graph.add("Reshape", bits, np.array([-1, count, levels], np.int64))
+    place = (by_tree * (2 ** np.arange(levels, dtype=np.int64)[::-1])).sum(axis=2)
+    last = leaf if leaf.ndim == 2 else np.moveaxis(leaf, 1, 2)
+    values = last.reshape(count * 2**levels, *last.shape[2:])
+    first = 2**levels * np.arange(count, dtype=np.int64)[None]
+    return graph.constant(values).at(place + first).sum(), None
+
+
+OBLIVIOUS = HypothesisKind(
+    name="oblivious trees",
+    predict=_predict_oblivious_tree,
+    read_rows=lambda rows: rows.bins.T.copy(),
+    arrays=(("feature", "int32"), ("right", "bool"), ("leaf", "float32")),
+    make=ObliviousTree,
+    check_arrays=_check_oblivious_trees,
+    describe=_describe_oblivious_trees,
+    add_to_graph=_graph_of_oblivious_trees,
+)
+"""Oblivious trees over the bins of a domain."""

@@ -1,0 +1,118 @@
+"""The 1-rules of LazyBB: Asadi et al. (2022), Algorithm 3.
+
+A 1-rule is a signed literal or a constant, selected by its weighted error: a tree of depth one with
+leaves +-1, whose node is not split for a constant.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+
+from dpbt import types
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.learner import TreeRows
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
+from dpbt.privacy.boundary import Draw
+from dpbt.privacy.mechanisms import Scores
+from dpbt.types import GRID, Array, Tree
+
+PUBLISHED_RULE_RANGE = 4
+"""The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `sensitivity.RULE_ERRORS_RANGE` is 2."""
+
+
+def error_weights_of_rules(table: TreeRows, weights: Array) -> Array:
+    """i32[2 S + 2]: the weight that each 1-rule gets wrong, in grid units; exact.
+
+    The order is: constant +, constant -, then for each split the literal and its negation. So for
+    every S, 1-rule k has split k // 2 - 1 (`UNSPLIT` for constants), and sign + for even k.
+    """
+    # The class weights of all rows, and of those on the right side of each split.
+    by_class = trees.weights_by_class(table, weights)
+    right = trees.split_weights_of_mask(table, by_class, table.present)
+    negative, positive = trees.node_totals(by_class)[0]
+
+    # A literal errs on the positive rows without it and on the negative rows with it.
+    agreement = right[1] - right[0]
+    literals = jnp.stack([positive - agreement, negative + agreement], axis=1)
+    return jnp.concatenate([jnp.stack([negative, positive]), literals.reshape(-1)])
+
+
+def tree_of_rule(choice: Array) -> Tree:
+    """The tree of 1-rule `choice` of `error_weights_of_rules`."""
+    split, sign = choice // 2 - 1, (1 - 2 * (choice % 2)).astype(jnp.float32)
+    leaf = jnp.where(split < 0, jnp.ones(2), jnp.array([-1.0, 1.0])).astype(jnp.float32)
+    return Tree(split[None], sign * leaf)
+
+
+def _rule_scores(errors: Array, allowed: Array | None) -> Scores:
+    with variates.double_precision():
+        return mechanisms.behind_best(-errors, allowed)
+
+
+def _draw_rule(tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: Any) -> None:
+    """One selection among all rules, by their errors; rules of splits not allowed are masked."""
+    allowed = None
+    if table.allowed is not None:
+        allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
+
+    # Errors move by the range times a grid unit.
+    draw(
+        "rule",
+        mechanisms.exponential,
+        boundary.Total(error_weights_of_rules(table, weights), _rule_scores, public=(allowed,)),
+        sensitivity=GRID * (sensitivity.RULE_ERRORS_RANGE if tight else PUBLISHED_RULE_RANGE),
+        moves=1,
+        theorem="dpbt theorem 8" if tight else "Asadi et al. (2022), Thm 8.2",
+        releases="a split, its negation or a constant",
+        unit=accounting.ROW_STEP,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RuleConfig:
+    """The static parts of one rule.
+
+    Attributes:
+        relation: the neighbouring relation of the ledger.
+        calibration: "tight" or "published", what the ledger claims for a scale.
+    """
+
+    relation: types.Relation
+    calibration: str
+
+    @property
+    def identity(self) -> str:
+        """Every static part as text, which enters keys."""
+        return f"{types.as_relation(self.relation).value}, {self.calibration}, exponential"
+
+
+@functools.cache
+def one_rule(relation: types.Relation, calibration: str = "tight") -> types.WeakLearner:
+    """DP-1R: a release of one index into the signed literals and the two constants.
+
+    Guarantee, under `relation`, with `weighting.lazy_bregman` or with weights that depend on
+    their own row alone. Errors move by at most GRID grid units. So the exponential mechanism
+    (weighted, Definition 2.12) is (2 GRID / scale)-DP and (2 GRID / scale)^2 / 8-zCDP. Proofs are
+    in `sensitivity`. In the papers' terms the scale is GRID kappa n / eta, so this is
+    2 eta / (kappa n). The published calibration's ledger has the paper's 4 eta / (kappa n), which
+    is true and twice what is needed.
+
+    Errors are exact integers.
+
+    Args:
+        relation: the neighbouring relation of the ledger.
+        calibration: "tight" or "published", what the ledger claims for a scale.
+    """
+    return boundary.weak_learner(
+        name="one_rule",
+        config=RuleConfig(relation=relation, calibration=calibration),
+        program=functools.partial(_draw_rule, calibration == "tight"),
+        hypothesis=lambda release, params, public: tree_of_rule(release["rule"]),
+        kind=trees.TREES,
+        fractions={"rule": 1.0},
+        relation=relation,
+        coupled=True,
+        work_bytes=functools.partial(trees.bytes_of_level_sums, nodes=1),
+    )

@@ -1,0 +1,236 @@
+"""The top-down trees of LazyBB: Asadi et al. (2022), Algorithm 2.
+
+A leaf and its split are chosen together among all current leaves. A tree of t internal nodes under
+a depth cap D is stored in a complete tree of depth D. Nodes that are not split route left.
+"""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt import types
+from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.learner import TreeRows
+from dpbt.learners.trees.model import satisfies_splits
+from dpbt.losses import check_criterion, constant_family, family_name
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
+from dpbt.privacy.boundary import Draw
+from dpbt.privacy.mechanism import Numbers
+from dpbt.privacy.mechanisms import Scores
+from dpbt.types import GRID, Array, Noise, ProperLoss, Public, Tree
+
+PUBLISHED_SPLIT_RANGE = 8
+"""Asadi et al. (2022), section 9: one selection by Gini improvement is 8 eta zeta-DP."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TopDownConfig:
+    """The static parts of a top-down tree.
+
+    Attributes:
+        splits: t, the number of internal nodes, at most 2^D - 1.
+        depth: D, the depth cap.
+        criterion: G, the loss whose perspective scores splits: `losses.square` (Gini),
+            `losses.log` (entropy), `losses.matsushita`.
+        relation: the neighbouring relation of the ledger.
+        calibration: "tight" or "published".
+    """
+
+    splits: int
+    depth: int
+    criterion: ProperLoss
+    relation: types.Relation
+    calibration: str = "tight"
+
+    @property
+    def identity(self) -> str:
+        """Every static part as text, which enters keys."""
+        family = family_name(constant_family(self.criterion))
+        under = types.as_relation(self.relation).value
+        return f"{self.splits}, {self.depth}, {family}, {under}, {self.calibration}"
+
+
+def tight_improvement_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
+    """`sensitivity.improvement_change_range` and what rounding may add, in units of the weight cap.
+
+    The range itself is evaluated in float32 (`sensitivity.tight_split_sensitivity`).
+    """
+    exact = sensitivity.improvement_change_range(criterion, mass)
+    return exact * sensitivity.BOUND_MARGIN + sensitivity.improvement_rounding_allowance(mass)
+
+
+def split_improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
+    """f64[nodes, S]: the decrease of the perspectives by each split, in units of the weight cap.
+
+    For use within `variates.double_precision`.
+
+    Args:
+        criterion: the loss whose perspective is w G(q).
+        products: i32[nodes, 2, S], weights that satisfy each split, by class.
+        totals: i32[nodes, 2], the class weights of the nodes.
+    """
+    here = trees.perspectives_of_weights(criterion, totals)[:, None]
+    right = trees.perspectives_of_weights(criterion, products)
+    return here - right - trees.perspectives_of_weights(criterion, totals[:, :, None] - products)
+
+
+class _GrowingTree(NamedTuple):
+    """A growing tree, over a heap of 2^(D+1) - 1 nodes; all fields are private.
+
+    Attributes:
+        node: i32[N], the heap node of each row.
+        totals: i32[heap, 2], the class weights of each node, in grid units.
+        products: i32[2^D - 1, 2, S], the class weights of its rows that satisfy each split.
+        is_leaf: bool[heap].
+    """
+
+    node: Array
+    totals: Array
+    products: Array
+    is_leaf: Array
+
+
+def _leaf_and_split_scores(
+    criterion: ProperLoss, growth: _GrowingTree, allowed: types.AnyArray | None
+) -> Scores:
+    """The scores [S * nodes] of all pairs, at index split * nodes + node.
+
+    A pair is forbidden if its node is not a leaf above the depth cap, or if its split is not
+    allowed.
+    """
+    nodes, _, splits = growth.products.shape
+    is_open = jnp.broadcast_to(growth.is_leaf[:nodes, None], (nodes, splits))
+    if allowed is not None:
+        is_open = is_open & allowed[None, :]
+    with variates.double_precision():
+        gains = split_improvements(criterion, growth.products, growth.totals[:nodes])
+        return mechanisms.behind_best(gains.T.reshape(-1), is_open.T.reshape(-1))
+
+
+def _split_leaf(
+    table: TreeRows, by_class: Array, growth: _GrowingTree, node: Array, split: Array, last: bool
+) -> _GrowingTree:
+    """The tree with one leaf split; the last split needs no products of its children."""
+    left, right = 2 * node + 1, 2 * node + 2
+    child = left + satisfies_splits(table.splits_of_rows, split[None])[0].astype(jnp.int32)
+    inside = growth.products[node, :, split]
+    growth = growth._replace(
+        node=jnp.where(growth.node == node, child, growth.node),
+        totals=growth.totals.at[left].set(growth.totals[node] - inside).at[right].set(inside),
+        is_leaf=growth.is_leaf.at[node].set(False).at[left].set(True).at[right].set(True),
+    )
+    if last:
+        return growth
+
+    # The products of the left child by subtraction.
+    below = trees.split_weights_of_mask(table, by_class, growth.node == right)
+    products = growth.products.at[left].set(growth.products[node] - below, mode="drop")
+    return growth._replace(products=products.at[right].set(below, mode="drop"))
+
+
+def _improvement_range(config: TopDownConfig, public: Public, cap: Numbers = 1.0) -> Numbers:
+    """f32[...]: the range of the change of improvements, in units of the cap."""
+    mass = sensitivity.max_total_weight_in_caps(public.rows, public.weighting.density, cap)
+    proved = tight_improvement_range(config.criterion, mass)
+    tight = config.calibration == "tight"
+    return proved if tight else jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
+
+
+def _draw_splits_and_labels(
+    config: TopDownConfig,
+    draw: Draw,
+    table: TreeRows,
+    weights: Array,
+    params: Noise,
+    public: Public,
+) -> None:
+    """Draw all pairs of leaf and split, and the labels of the leaves."""
+    nodes, leaves, tight = 2**config.depth - 1, 2**config.depth, config.calibration == "tight"
+    theorem = "dpbt theorem 9" if tight else "Asadi et al. (2022), Thm 4.4"
+    by_class = trees.weights_by_class(table, weights)
+
+    # A tree whose only leaf is the root.
+    root, heap = trees.split_weights_of_mask(table, by_class, table.present), nodes + leaves
+    growth = _GrowingTree(
+        node=jnp.zeros(table.target.shape[0], jnp.int32),
+        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(by_class)[0]),
+        products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
+        is_leaf=jnp.zeros(heap, bool).at[0].set(True),
+    )
+    for k in range(config.splits):
+        # One selection among all pairs of an open leaf and a split.
+        choice = draw(
+            f"split_{k}",
+            mechanisms.exponential,
+            _leaf_and_split_scores(config.criterion, growth, table.allowed),
+            sensitivity=_improvement_range(config, public, public.cap),
+            at_most=_improvement_range(config, public),
+            moves=1,
+            theorem=theorem,
+            releases=f"choice {k + 1} of a leaf and its split",
+            unit=accounting.ROW,
+        )
+        node, split = choice % nodes, choice // nodes
+        growth = _split_leaf(table, by_class, growth, node, split, k + 1 == config.splits)
+
+    # Leaves above the depth cap stand for their leftmost descendants, which rows reach from them.
+    ends = [np.arange(2**level) << (config.depth - level) for level in range(config.depth + 1)]
+    counts = jnp.where(growth.is_leaf[:, None], growth.totals, 0)
+    counts = jnp.zeros((leaves, 2), jnp.int32).at[np.concatenate(ends)].add(counts)
+
+    # The labels, by the class weights up to a constant for each leaf.
+    draw(
+        "leaf",
+        mechanisms.exponential if tight else mechanisms.noisy_max,
+        mechanisms.behind_best(counts),
+        sensitivity=GRID * sensitivity.LABELS_RANGE,
+        moves=leaves,
+        theorem=theorem,
+        releases="labels, all leaves",
+        unit=accounting.ROW_STEP,
+    )
+
+
+def tree_of_release(config: TopDownConfig, release: types.Release, *_: Any) -> Tree:
+    """The tree, with leaves of +-1; nodes that no selection chose are not split."""
+    nodes = 2**config.depth - 1
+    split = jnp.full(nodes, types.UNSPLIT, jnp.int32)
+    for k in range(config.splits):
+        choice = release[f"split_{k}"]
+        split = split.at[choice % nodes].set(choice // nodes)
+    return Tree(split, (2 * release["leaf"] - 1).astype(jnp.float32))
+
+
+def top_down_budget_fractions(leaves: Numbers) -> dict[str, Numbers]:
+    """How a tree's budget is shared, by the fraction of the labels."""
+    return {"split": 1 - leaves, "leaf": leaves}
+
+
+@functools.cache
+def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
+    """DP-TopDown: a release of t pairs of leaf and split, and of 2^D labels.
+
+    Guarantee, under `relation`, with `weighting.lazy_bregman`, whose total weight it assumes.
+    A selection costs sensitivity / scale, and so do all labels together. Both are proved in
+    `sensitivity`.
+
+    The published calibration differs in three ways. Its constant is 8 for Gini. Its labels are
+    drawn by return-noisy-max, where the tight one has the exponential mechanism, which has less
+    noise at the same cost. Its weights are not measured in units of a public cap below 1.
+    """
+    family = constant_family(config.criterion)
+    check_criterion(family)
+    return boundary.weak_learner(
+        name="top_down_tree",
+        config=config,
+        program=functools.partial(_draw_splits_and_labels, config),
+        hypothesis=functools.partial(tree_of_release, config),
+        kind=trees.TREES,
+        fractions=top_down_budget_fractions(0.5),
+        relation=config.relation,
+        coupled=True,
+        total_weight=True,
+    )

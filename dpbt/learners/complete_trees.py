@@ -6,6 +6,7 @@ Nothing here imports JAX.
 from collections.abc import Callable
 
 import numpy as np
+from jaxtyping import Float
 
 from dpbt.common.arithmetic import Array
 from dpbt.learners.model_parts import DIGITS, Domain, describe_bins, indent_lines
@@ -41,7 +42,7 @@ A node of which no bin goes right asks nothing.
 
 
 def describe_trees_as_rules(
-    leaf: np.ndarray, ask: NodeQuestion, domain: Domain, head: str, says: str
+    leaf: Float[np.ndarray, "k _"], ask: NodeQuestion, domain: Domain, head: str, says: str
 ) -> str:
     """The rules of each tree.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float32, Int64
 
 from dpbt.public_types import MAX_BINS, Splits
 
@@ -45,7 +46,9 @@ class Graph:
         attribute, position = (np.asarray(field) for field in splits[3:5])
         return self.look_up_bins(rows, attribute, position.astype(np.float32))
 
-    def descend(self, rows: Value, leaf: np.ndarray, right: Any) -> Value:
+    def descend(
+        self, rows: Value, leaf: Float32[np.ndarray, "k _"], right: Int64[Any, "N k"]
+    ) -> Value:
         """f32[N, k]: the leaf of each row in k trees in heap order.
 
         Args:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float32
 
 from dpbt.common.arithmetic import array_namespace
 from dpbt.data.kinds import Boolean, Column, Nominal
@@ -29,7 +30,7 @@ class EncodedRows(NamedTuple):
     __repr__ = redacted_repr
 
     @property
-    def positions(self) -> Any:
+    def positions(self) -> Float32[Any, "N A"]:
         """f32[N, A]: the position of each row in each attribute's range, or its numbers."""
         if self.splits is None:
             return self.bins

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float32, Int32, Int64, UInt8
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
@@ -86,24 +87,24 @@ class AdditiveConfig:
         """Q (F + P): how many groups a row is in."""
         return len(self.resolutions) * (len(self.base.attributes) + len(self.pairs))
 
-    def sizes(self, counts: Sequence[int]) -> np.ndarray:
+    def sizes(self, counts: Sequence[int]) -> Int64[np.ndarray, "Q F"]:
         """i64[Q, F]: how many groups each column has where bins are joined to so many."""
         bins = np.array([each.n_bins for each in self.base.attributes])
         ordered = np.array([each.ordered for each in self.base.attributes])
         return np.where(ordered, np.minimum(bins, np.array(counts)[:, None]), bins)
 
     @property
-    def columns(self) -> np.ndarray:
+    def columns(self) -> Int32[np.ndarray, "P 2"]:
         """i32[P, 2]: the columns of each pair."""
         return np.array(self.pairs, np.int32).reshape(-1, 2)
 
     @property
-    def grid(self) -> np.ndarray:
+    def grid(self) -> Int64[np.ndarray, "P 2"]:
         """i64[P, 2]: how many groups of each column make the cells of a pair."""
         return self.sizes((min(max(self.resolutions), MAX_PAIR_GROUPS),))[0][self.columns]
 
     @property
-    def known(self) -> np.ndarray:
+    def known(self) -> Bool[np.ndarray, "_ C"]:
         """bool[F + P, C]: the bins of each column and the cells of each pair."""
         bins = [each.n_bins for each in self.base.attributes] + self.grid.prod(axis=1).tolist()
         return np.arange(max(bins)) < np.array(bins)[:, None]
@@ -133,7 +134,7 @@ def bin_sum_sensitivity(config: AdditiveConfig) -> float:
 
 def _groups_of_bins(
     config: AdditiveConfig, params: AdditiveParams, public: Public, counts: Sequence[int]
-) -> Array:
+) -> Int32[Array, "Q F C"]:
     """i32[Q, F, C]: the group of each bin, where bins in order are joined to so many groups.
 
     They are joined at the quantiles of the mass that thresholds follow, so a group is a run of
@@ -151,7 +152,9 @@ def _groups_of_bins(
     return jnp.where(is_joined, jnp.clip(quantile, 0, count - 1), bin)
 
 
-def pair_cell_parts(config: AdditiveConfig, params: AdditiveParams, public: Public) -> Array:
+def pair_cell_parts(
+    config: AdditiveConfig, params: AdditiveParams, public: Public
+) -> UInt8[Array, "P 2 MAX_BINS"]:
     """u8[P, 2, MAX_BINS]: what the bins of both columns of a pair add to the number of a cell.
 
     A bin that a column does not have counts as its last one.
@@ -342,7 +345,7 @@ class NesterovDescent(NamedTuple):
         return step._replace(score=change[0], noise=change[1]), state
 
 
-def monotone_curves(score: Array, base: ObliviousConfig) -> Array:
+def monotone_curves(score: Array, base: ObliviousConfig) -> Float32[Array, "F C"]:
     """f32[F, C]: the nearest curves, in squared error, that are monotone where they must be.
 
     The bins of a column in order are one chain, and the value at a bin of the nearest increasing

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import UInt8
 
 from dpbt.common.arithmetic import Array, array_namespace, fold
 from dpbt.hypothesis_kind import HypothesisKind
@@ -42,7 +43,7 @@ class ShapeFunctions(NamedTuple):
     parts: Array = np.zeros((1, 0, 2, MAX_BINS), np.uint8)
 
 
-def pair_cells(pairs: Any, parts: Any, bins: Any) -> Any:
+def pair_cells(pairs: Any, parts: Any, bins: Any) -> UInt8[Any, "P N"]:
     """u8[P, N]: the cell of each row in each pair; bins u8[F, N], others as in `ShapeFunctions`."""
     xp = array_namespace(pairs, parts, bins)
     both = [

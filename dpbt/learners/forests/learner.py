@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float32, Int32
 
 from dpbt import types
 from dpbt.data import splits
@@ -100,7 +101,9 @@ def prepare_position_rows(table: types.Table) -> PositionRows:
     )
 
 
-def class_weights_of_leaves(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
+def class_weights_of_leaves(
+    leaf: Int32[Array, "N"], target: Bool[Array, "N"], weights: Int32[Array, "N"], leaves: int
+) -> Int32[Array, "leaves 2"]:
     """i32[leaves, 2]: the exact weight of each leaf and class (negative, positive), in grid units.
 
     Args:
@@ -113,7 +116,7 @@ def class_weights_of_leaves(leaf: Array, target: Array, weights: Array, leaves: 
     return jax.ops.segment_sum(weights, segment, num_segments=2 * leaves).reshape(leaves, 2)
 
 
-def positive_shares(weights: Array, fallback: Array, negative: str) -> Array:
+def positive_shares(weights: Array, fallback: Array, negative: str) -> Float32[Array, "..."]:
     """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], or `fallback` without any.
 
     There are two rules, and both are post-processing of a release. `fallback` is uniform in [0, 1].

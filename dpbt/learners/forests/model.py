@@ -7,6 +7,7 @@ of JAX alike, and nothing here imports JAX.
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float32, Int32
 
 from dpbt.common.arithmetic import Array, array_namespace, fold, map_over_first_axis
 from dpbt.hypothesis_kind import HypothesisKind
@@ -36,7 +37,12 @@ class TreeGroup(NamedTuple):
     grown: Array
 
 
-def assign_leaves_by_position(attribute: Any, threshold: Any, position: Any, tree: Any = 0) -> Any:
+def assign_leaves_by_position(
+    attribute: Int32[Any, "... _"],
+    threshold: Float32[Any, "... _"],
+    position: Float32[Any, "N A"],
+    tree: Int32[Any, "N"] = 0,
+) -> Int32[Any, "N"]:
     """i32[N]: the leaf that each row ends in. It only gathers, so all levels cost the same time.
 
     Args:
@@ -57,7 +63,7 @@ def assign_leaves_by_position(attribute: Any, threshold: Any, position: Any, tre
     return fold(ask, start, xp.arange(tree_depth(inner + 1))) - inner
 
 
-def shares_of_reached_leaves(group: TreeGroup, position: Any) -> Any:
+def shares_of_reached_leaves(group: TreeGroup, position: Any) -> Float32[Any, "P N"]:
     """f32[P, N]: theta of the leaf of each tree that each row ends in."""
     leaf = map_over_first_axis(
         lambda tree: assign_leaves_by_position(tree[0], tree[1], position),
@@ -66,13 +72,13 @@ def shares_of_reached_leaves(group: TreeGroup, position: Any) -> Any:
     return array_namespace(*group, position).take_along_axis(group.leaf, leaf, axis=1)
 
 
-def net_votes(group: TreeGroup, position: Any) -> Any:
+def net_votes(group: TreeGroup, position: Any) -> Float32[Any, "N"]:
     """f32[N]: the number of trees that say positive minus the number that say negative."""
     xp, grown = array_namespace(*group, position), group.grown[:, None]
     return xp.sum(xp.where(shares_of_reached_leaves(group, position) > 0.5, grown, -grown), axis=0)
 
 
-def stated_shares(trees: TreeGroup, position: Any) -> Any:
+def stated_shares(trees: TreeGroup, position: Float32[Any, "N A"]) -> Float32[Any, "k N"]:
     """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
 
     Args:

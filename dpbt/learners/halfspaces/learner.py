@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.data import splits
@@ -98,7 +99,9 @@ def prepare_ball_rows(table: Table) -> BallRows:
     return BallRows(rows.T, table.target, table.present, table.weight)
 
 
-def signed_row_sums(signed: Array, columns: Array, step: AnyArray) -> Array:
+def signed_row_sums(
+    signed: Int32[Array, "N"], columns: Float32[Array, "d N"], step: Float32[AnyArray, ""]
+) -> Int32[Array, "d"]:
     """i32[d]: the exact sum of signed times row, in units of 2^-14, over `step`, rounded down.
 
     Rows are rounded towards 0 to these units.
@@ -173,7 +176,9 @@ def halfspace_params_of_sigma(
     )
 
 
-def center_length_of_step(params: HalfspaceParams, public: Public, cap: Numbers = 1.0) -> Array:
+def center_length_of_step(
+    params: HalfspaceParams, public: Public, cap: Numbers = 1.0
+) -> Float32[Array, ""]:
     """f32[]: the length in a centre of one step of the sums' grid, for weights of that cap."""
     mass = jnp.asarray(public.rows * public.weighting.density)  # divides a sum to give a centre
     return cap * params.step / (mass * np.float32(_UNIT))

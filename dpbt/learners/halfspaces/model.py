@@ -7,6 +7,7 @@ of JAX alike, and nothing here imports JAX.
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float32
 
 from dpbt.common.arithmetic import Array, array_namespace, fold, round_separately, sum_in_order
 from dpbt.hypothesis_kind import HypothesisKind
@@ -31,7 +32,7 @@ class Halfspace(NamedTuple):
     normal: Array
 
 
-def project_to_unit_ball(rows: Any) -> Any:
+def project_to_unit_ball(rows: Any) -> Float32[Any, "N d"]:
     """f32[N, d]: each row x as x / max(1, |x|), up to 1e-6.
 
     It is a fixed map of a row: no row is rejected, and nothing is learned from other rows. Entries
@@ -45,7 +46,7 @@ def project_to_unit_ball(rows: Any) -> Any:
     return xp.where(norm > _INSIDE, rows / largest * (_INSIDE * largest / outside), rows)
 
 
-def _predict_halfspace(halfspace: Halfspace, columns: Any) -> Any:
+def _predict_halfspace(halfspace: Halfspace, columns: Float32[Any, "d N"]) -> Float32[Any, "N"]:
     """f32[N]: normal . x, feature after feature, so that no row's score depends on other rows.
 
     A matrix product adds in another order for other numbers of rows.

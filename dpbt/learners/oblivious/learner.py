@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, round_separately, softmax, sum_in_order
@@ -104,7 +105,9 @@ def histogram_sensitivity(config: ObliviousConfig) -> float:
     )
 
 
-def class_histograms(config: ObliviousConfig, bins: Array, target: Array, weights: Array) -> Array:
+def class_histograms(
+    config: ObliviousConfig, bins: Array, target: Array, weights: Array
+) -> Int32[Array, "F C K"]:
     """i32[F, C, K]: how many rows of each class have each bin, in 1 / GRID of a row.
 
     C is the most bins of a feature. For a number K is 1. A row counts by its weight. A bin that
@@ -186,7 +189,7 @@ def estimate_target(
 
 def noise_deviation(
     config: ObliviousConfig, params: Any, site: str, site_sensitivity: Any = None
-) -> Array:
+) -> Float32[Array, ""]:
     """f32[]: the standard deviation of the noise at a site, of a sensitivity or one histogram."""
     if site_sensitivity is None:
         site_sensitivity = config.noise.sensitivity_in_norm(
@@ -196,7 +199,7 @@ def noise_deviation(
     return round_separately(np.float32(unit_deviation * site_sensitivity) * params.noise[site])
 
 
-def estimate_class_rows(config: ObliviousConfig, histogram: Array) -> Array:
+def estimate_class_rows(config: ObliviousConfig, histogram: Array) -> Float32[Array, "K"]:
     """f32[K]: the classes' numbers of rows, each the median over attributes; at least 10."""
     known = jnp.asarray(config.known)[..., None]
     totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
@@ -252,7 +255,9 @@ def histogram_prologue(config: ObliviousConfig) -> types.Prologue:
     )
 
 
-def target_histogram(target: Array, rows: Array, bins: int) -> Array:
+def target_histogram(
+    target: Float32[Array, "N"], rows: Int32[Array, "N"], bins: int
+) -> Int32[Array, "B"]:
     """i32[B]: how many rows have their number in each bin.
 
     A row adds at most 1, by its own weight, to the count of one bin before counts are rounded to
@@ -268,7 +273,9 @@ def target_histogram(target: Array, rows: Array, bins: int) -> Array:
     return jax.ops.segment_sum(rows, place.astype(jnp.int32), bins)
 
 
-def estimate_location_and_scale(noisy: Array, deviation: Numbers) -> TargetEstimate:
+def estimate_location_and_scale(
+    noisy: Int32[Array, "B"], deviation: Float32[Numbers, ""]
+) -> TargetEstimate:
     """The centre, the spread and the rows of noisy counts; post-processing.
 
     The counts are compared with those of logistic distributions of many centres and spreads. Each
@@ -316,7 +323,7 @@ def estimate_location_and_scale(noisy: Array, deviation: Numbers) -> TargetEstim
     )
 
 
-def _logistic_bin_shares(center: Array, spread: Array, bins: int) -> Array:
+def _logistic_bin_shares(center: Array, spread: Array, bins: int) -> Float32[Array, "... B"]:
     """f32[..., B]: the share of each bin; the ends of the range hold what lies beyond."""
     edges = jnp.arange(1, bins, dtype=jnp.float32).reshape(*[1] * center.ndim, -1) / bins
     scale = spread * np.float32(math.sqrt(3) / math.pi)
@@ -325,7 +332,9 @@ def _logistic_bin_shares(center: Array, spread: Array, bins: int) -> Array:
     return jnp.diff(jnp.concatenate([jnp.zeros(ends), below, jnp.ones(ends)], axis=-1), axis=-1)
 
 
-def estimate_target_shares(noisy: Array, noise: Array, center: Array, spread: Array) -> Array:
+def estimate_target_shares(
+    noisy: Array, noise: Array, center: Array, spread: Array
+) -> Float32[Array, "B"]:
     """f32[B]: the share of the numbers in each bin; post-processing of noisy `target_histogram`.
 
     Counts of two deviations of their noise are taken as they are. The others are told by a logistic
@@ -340,7 +349,7 @@ def estimate_target_shares(noisy: Array, noise: Array, center: Array, spread: Ar
     return round_separately(total / jnp.sum(total))
 
 
-def initial_score_of_number(response: types.Response, share: Array) -> Array:
+def initial_score_of_number(response: types.Response, share: Array) -> Float32[Array, ""]:
     """f32[]: the quantile, or the logarithm of the mean, of shares f32[B] of bins."""
     bins = share.shape[0]
     if response.objective == "quantile":
@@ -354,7 +363,7 @@ def initial_score_of_number(response: types.Response, share: Array) -> Array:
     return round_separately(jnp.log(jnp.sum(round_separately(share * middles))))
 
 
-def score_unit(response: types.Response, public: Public) -> Array:
+def score_unit(response: types.Response, public: Public) -> Float32[Array, ""]:
     """f32[]: by how much the score of a number moves where its prediction moves by a spread.
 
     The prediction of a count is exp(score), so there it depends on where scores start.
@@ -381,7 +390,7 @@ _SLOPES = np.exp(np.linspace(math.log(0.05), math.log(4), 45)).astype(np.float32
 _SHIFTS = np.linspace(-1.5, 1.5, 61).astype(np.float32)
 
 
-def score_histogram(rows: types.Prepared, scores: Array) -> Array:
+def score_histogram(rows: types.Prepared, scores: Array) -> Int32[Array, "10 2"]:
     """i32[10, 2]: the present rows of each class with scores (in bits) in each interval.
 
     With scores f32[K, N] of several classes, the score is the log odds of the largest class, and
@@ -410,7 +419,9 @@ def _log_odds_of_largest_class(scores: Array, target: Array) -> tuple[Array, Arr
     return jnp.log(odds), target == largest.astype(target.dtype)
 
 
-def fit_score_line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
+def fit_score_line(
+    noisy: Int32[Array, "10 2"], deviation: Float32[Numbers, ""], start: Array
+) -> tuple[Array, Array]:
     """(f32[] slope, intercept in bits, as `start`), from noisy counts; post-processing.
 
     The log odds of a row with score h are start + shift + slope (h - start). If p is the
@@ -714,7 +725,7 @@ def tree_of_release(
     return tree._replace(leaf=leaf)
 
 
-def monotone_leaves(leaf: Array, direction: Array) -> Array:
+def monotone_leaves(leaf: Float32[Array, "_"], direction: Int32[Array, "D"]) -> Float32[Array, "_"]:
     """f32[2^D]: the leaves, made monotone in the levels that have a direction.
 
     A leaf is at most another if they differ only in levels with a direction, and the other is on
@@ -736,7 +747,7 @@ def monotone_leaves(leaf: Array, direction: Array) -> Array:
     return (highest + lowest) / 2
 
 
-def _running_best(sides: Array, direction: Array, best: Any) -> Array:
+def _running_best(sides: Array, direction: Array, best: Any) -> Float32[Array, "A 2 B"]:
     """f32[A, 2, B]: the best of a side and of the one before it in the direction."""
     both = best(sides[:, 0], sides[:, 1])
     new_left = jnp.where(direction < 0, both, sides[:, 0])

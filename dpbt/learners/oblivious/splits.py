@@ -26,6 +26,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float32, Int32, UInt32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately, sum_in_order
@@ -98,7 +99,7 @@ class ObliviousConfig:
     structures: int = 0
 
     @property
-    def known(self) -> np.ndarray:
+    def known(self) -> Bool[np.ndarray, "F C"]:
         """bool[F, C]: the bins that each feature has; C is the most bins of a feature."""
         bins = np.array([[attribute.n_bins] for attribute in self.attributes])
         return np.arange(bins.max()) < bins
@@ -190,7 +191,7 @@ def _attributes_and_quantiles(
     return feature, (split.astype(jnp.float32) + offset) / used[slot].astype(jnp.float32)
 
 
-def cut_point_mass(config: ObliviousConfig, mass: Array) -> Array:
+def cut_point_mass(config: ObliviousConfig, mass: Array) -> Float32[Array, "F C"]:
     """f32[F, C]: the mass whose quantiles cut columns, from the share of rows in each bin."""
     shares = config.known / config.known.sum(axis=1, keepdims=True)
     return round_separately((1 - _EVEN_SHARE) * mass) + round_separately(
@@ -199,7 +200,10 @@ def cut_point_mass(config: ObliviousConfig, mass: Array) -> Array:
 
 
 def tree_structure(
-    config: ObliviousConfig, seed: Array, tree: Array, mass: Array
+    config: ObliviousConfig,
+    seed: UInt32[Array, ""],
+    tree: Int32[Array, ""],
+    mass: Float32[Array, "F C"],
 ) -> tuple[ObliviousTree, Array]:
     """A tree with leaves of 0.
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32, Float64, Int8, Int32, Shaped
 
 from dpbt import types
 from dpbt.data import splits
@@ -99,7 +100,7 @@ _ROW_BYTES = 40
 """What a row takes for its node, its weight and its place, with room for copies."""
 
 
-def materialize(number: types.AnyArray, compute: Callable[[], Array]) -> Array:
+def materialize(number: Int32[types.AnyArray, ""], compute: Callable[[], Array]) -> Array:
     """What `compute` returns, stored in memory.
 
     It is a branch on a number that compilers cannot know, so they cannot work the array out anew
@@ -116,14 +117,14 @@ def materialize(number: types.AnyArray, compute: Callable[[], Array]) -> Array:
     return jax.lax.cond(jnp.asarray(number) >= 0, compute, never)
 
 
-def weights_by_class(table: TreeRows, weights: Array) -> Array:
+def weights_by_class(table: TreeRows, weights: Array) -> Int8[Array, "2 N"]:
     """i8[2, N]: each row's weight under its class (0 negative, 1 positive); 0 for absent rows."""
     is_of_class = table.target[None, :] == jnp.array([[False], [True]])
     is_counted = is_of_class & table.present[None, :]
     return jnp.where(is_counted, weights.astype(jnp.int8)[None, :], jnp.int8(0))
 
 
-def integer_product(left: Array, columns: Array) -> Array:
+def integer_product(left: Array, columns: Array) -> Int32[Array, "... S"]:
     """i32[..., S]: left i8[..., N] times the transpose of columns i8[S, N] of bits; exact.
 
     Processors multiply small integers. Compiled for an H100, XLA's product of small integers was
@@ -136,7 +137,7 @@ def integer_product(left: Array, columns: Array) -> Array:
     return jax.lax.platform_dependent(left, columns, cpu=integers, default=float_product)
 
 
-def float_product(left: Array, columns: Array) -> Array:
+def float_product(left: Array, columns: Array) -> Int32[Array, "... S"]:
     """i32[..., S]: `integer_product` by floats, of so few rows at a time that their sums are exact.
 
     Partial sums of 2^17 rows are whole numbers of at most 2^24, in any order. Devices
@@ -156,7 +157,9 @@ def float_product(left: Array, columns: Array) -> Array:
     return jnp.sum(sums.astype(jnp.int32), axis=-1)
 
 
-def split_weights_by_product(columns: Array, by_class: Array, node: Array, wanted: Array) -> Array:
+def split_weights_by_product(
+    columns: Array, by_class: Array, node: Array, wanted: Array
+) -> Int32[Array, "W 2 S"]:
     """i32[W, 2, S]: `node_products` of W wanted nodes, by a product of small integers."""
     is_in_node = node[None, None, :] == wanted.astype(node.dtype)[:, None, None]
     return integer_product(jnp.where(is_in_node, by_class[None], jnp.int8(0)), columns)
@@ -168,7 +171,9 @@ def _node_class_and_weight(by_class: Array, node: Array) -> tuple[Array, Array]:
     return segment, jnp.max(by_class, axis=0).astype(jnp.int32)
 
 
-def split_weights_by_bins(bins: BinsAndSplits, by_class: Array, node: Array, nodes: int) -> Array:
+def split_weights_by_bins(
+    bins: BinsAndSplits, by_class: Array, node: Array, nodes: int
+) -> Int32[Array, "nodes 2 S"]:
     """i32[nodes, 2, S]: `node_products` of a level, from the weights in each bin."""
     segment, weight = _node_class_and_weight(by_class, node)
 
@@ -188,8 +193,12 @@ def split_weights_by_bins(bins: BinsAndSplits, by_class: Array, node: Array, nod
 
 
 def node_products(
-    table: TreeRows, by_class: Array, node: Array, nodes: int, parent: Array | None
-) -> Array:
+    table: TreeRows,
+    by_class: Int8[Array, "2 N"],
+    node: Shaped[Array, "N"],
+    nodes: int,
+    parent: Array | None,
+) -> Int32[Array, "nodes 2 S"]:
     """The weight of the rows of each node and class that satisfy each split.
 
     Args:
@@ -211,18 +220,20 @@ def node_products(
     return jnp.stack([parent - right, right], axis=1).reshape(nodes, 2, -1)
 
 
-def split_weights_of_mask(table: TreeRows, by_class: Array, mask: Array) -> Array:
+def split_weights_of_mask(table: TreeRows, by_class: Array, mask: Array) -> Int32[Array, "2 S"]:
     """i32[2, S]: `node_products` of the rows of a mask bool[N]."""
     root = jnp.zeros(table.target.shape[0], jnp.int32)
     return node_products(table, jnp.where(mask[None], by_class, 0), root, 1, None)[0]
 
 
-def node_totals(by_class: Array) -> Array:
+def node_totals(by_class: Array) -> Int32[Array, "1 2"]:
     """i32[1, 2]: the root's weight by class, in units of the grid; exact up to `MAX_ROWS` rows."""
     return jnp.sum(by_class, axis=-1, dtype=jnp.int32)[None]
 
 
-def perspectives_of_weights(loss: types.ProperLoss, counts: Array) -> Array:
+def perspectives_of_weights(
+    loss: types.ProperLoss, counts: Int32[Array, "nodes 2 ..."]
+) -> Float64[Array, "nodes ..."]:
     """f64[nodes, ...]: the perspective of exact class weights, in units of the weight bound.
 
     For use within `variates.double_precision`, with a loss whose alpha is float64.
@@ -235,7 +246,9 @@ def perspectives_of_weights(loss: types.ProperLoss, counts: Array) -> Array:
     return loss.perspective(weight[:, 1], weight[:, 0])
 
 
-def class_weights_of_nodes(by_class: Array, node: Array, nodes: int) -> Array:
+def class_weights_of_nodes(
+    by_class: Int8[Array, "2 N"], node: Shaped[Array, "N"], nodes: int
+) -> Int32[Array, "nodes 2"]:
     """i32[nodes, 2]: the class weights of the nodes of a level, row by row.
 
     Args:
@@ -248,7 +261,9 @@ def class_weights_of_nodes(by_class: Array, node: Array, nodes: int) -> Array:
     return sums.reshape(nodes, 2)
 
 
-def child_totals(products: Array, totals: Array, split: Array) -> Array:
+def child_totals(
+    products: Array, totals: Array, split: Int32[Array, "nodes"]
+) -> Shaped[Array, "_ 2"]:
     """i32 or f64[2 nodes, 2]: the children's class weights.
 
     Args:
@@ -284,7 +299,7 @@ TREES = model.TREES.with_training(
 """Trees of any depth over public splits."""
 
 
-def leaf_shares_shrunk_to_parents(counts: Array, prior: Array) -> Array:
+def leaf_shares_shrunk_to_parents(counts: Shaped[Array, "L 2"], prior: Array) -> Shaped[Array, "L"]:
     """f32 or f64[L]: the share of class 1 in each leaf, shrunk towards the shares of its ancestors.
 
     q(node) = (c1 + prior q(parent)) / (c1 + c0 + prior), with q(root's parent) = 1/2. With a tiny
@@ -371,7 +386,7 @@ AlphaOfLevel = Callable[[int, Array], Array]
 """(level, class weights i32[nodes, 2] of its nodes) -> the criterion's alpha at that level."""
 
 
-def majority_errors(totals: AnyArray) -> Any:
+def majority_errors(totals: Int32[AnyArray, "nodes 2"]) -> Any:
     """The weight that predicting each node's majority class gets wrong, in grid units.
 
     Args:
@@ -383,7 +398,9 @@ def majority_errors(totals: AnyArray) -> Any:
     return totals.min(axis=-1).sum()
 
 
-def split_scores(loss: types.ProperLoss, products: Array, totals: Array) -> Array:
+def split_scores(
+    loss: types.ProperLoss, products: Int32[Array, "nodes 2 S"], totals: Int32[Array, "nodes 2"]
+) -> Float64[Array, "nodes S"]:
     """f64[nodes, S]: minus the summed perspectives of the two children of every node and split.
 
     For use within `variates.double_precision`, with a loss whose alpha is float64.
@@ -474,7 +491,7 @@ class SplitPricing:
     each_node: bool
     theorem: str
 
-    def sensitivity(self, family: LossFamily, alpha: Numbers, rows: Numbers) -> Array:
+    def sensitivity(self, family: LossFamily, alpha: Numbers, rows: Numbers) -> Float32[Array, ""]:
         """f32[]: the range of the change of scores, worked out in double precision.
 
         So a fit in memory and one in blocks have the same.
@@ -494,7 +511,7 @@ def draw_tree_splits(
     view: View,
     alpha_of: AlphaOfLevel | None,
     price: SplitPricing,
-) -> Array:
+) -> Int32[Array, "L 2"]:
     """Draw all splits, level by level.
 
     Args:
@@ -552,13 +569,18 @@ def draw_tree_splits(
     return totals
 
 
-def link_values(family: LossFamily, settings: TreeSettings, share: Array) -> Array:
+def link_values(family: LossFamily, settings: TreeSettings, share: Array) -> Shaped[Array, "L"]:
     """f32 or f64[L], as the shares: the canonical link of each, with both clamped."""
     value = family(settings.link_alpha).link(jnp.clip(share, settings.zeta, 1 - settings.zeta))
     return jnp.clip(value, -settings.clip, settings.clip)
 
 
-def leverage(settings: TreeSettings, value: Array, edge: Array, cap: Array) -> Array:
+def leverage(
+    settings: TreeSettings,
+    value: Shaped[Array, "L"],
+    edge: Shaped[Array, ""],
+    cap: Shaped[Array, ""],
+) -> Shaped[Array, ""]:
     """f32 or f64[]: beta_t of Algorithm 1, the edge of a tree times a of its M.
 
     M is max |value|, or `step_clip` where that is larger. A leveraged leaf beta_t h is at most
@@ -575,6 +597,6 @@ def leverage(settings: TreeSettings, value: Array, edge: Array, cap: Array) -> A
     return step * jnp.clip(edge, -cap * bound, cap * bound)
 
 
-def splits_in_heap_order(release: Release, depth: int) -> Array:
+def splits_in_heap_order(release: Release, depth: int) -> Int32[Array, "_"]:
     """i32[2^D - 1]: the splits of all D levels in heap order."""
     return jnp.concatenate([release[f"split_{level}"] for level in range(depth)])

@@ -7,6 +7,7 @@ has the arrays.
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float32, Int32, Shaped
 
 from dpbt.common.arithmetic import Array, array_namespace
 from dpbt.hypothesis_kind import HypothesisKind
@@ -50,7 +51,9 @@ def node_dtype(leaves: int) -> type[np.integer]:
     return np.int8 if leaves <= 128 else np.int32
 
 
-def satisfies_splits(splits_of_rows: Any, split: Any, rows: Any = slice(None)) -> Any:
+def satisfies_splits(
+    splits_of_rows: Any, split: Int32[Any, "K"], rows: Any = slice(None)
+) -> Bool[Any, "K N"]:
     """bool[K, N]: which rows satisfy some splits.
 
     Args:
@@ -65,7 +68,9 @@ def satisfies_splits(splits_of_rows: Any, split: Any, rows: Any = slice(None)) -
     return (low <= bin) & (bin <= high)
 
 
-def move_to_children(splits_of_rows: Any, node: Any, split: Any) -> Any:
+def move_to_children(
+    splits_of_rows: Shaped[Any, "S N"], node: Shaped[Any, "N"], split: Int32[Any, "nodes"]
+) -> Any:
     """The child that each row moves to, in the dtype of `node`.
 
     Args:
@@ -91,7 +96,7 @@ def _nodes_of_level(level: int) -> slice:
     return slice(2**level - 1, 2 ** (level + 1) - 1)
 
 
-def assign_leaves(tree: Tree, splits_of_rows: Any) -> Any:
+def assign_leaves(tree: Tree, splits_of_rows: Any) -> Shaped[Any, "N"]:
     """i8 or i32[N]: the leaf of each row, from its splits or bins (`move_to_children`)."""
     leaves = tree.leaf.shape[-1]
     by_bins = isinstance(splits_of_rows, BinsAndSplits)
@@ -102,7 +107,7 @@ def assign_leaves(tree: Tree, splits_of_rows: Any) -> Any:
     return node
 
 
-def predict_tree(tree: Tree, splits_of_rows: Any) -> Any:
+def predict_tree(tree: Tree, splits_of_rows: Any) -> Float32[Any, "N"]:
     """f32[N]: the leaf value of each row, from its splits or bins (`move_to_children`).
 
     In a shallow tree each row chooses between the values of two children at every node, from the

@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 import jax.numpy as jnp
+from jaxtyping import Int32
 
 from dpbt import types
 from dpbt.learners.trees import learner as trees
@@ -22,7 +23,7 @@ PUBLISHED_RULE_RANGE = 4
 """The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `sensitivity.RULE_ERRORS_RANGE` is 2."""
 
 
-def error_weights_of_rules(table: TreeRows, weights: Array) -> Array:
+def error_weights_of_rules(table: TreeRows, weights: Array) -> Int32[Array, "_"]:
     """i32[2 S + 2]: the weight that each 1-rule gets wrong, in grid units; exact.
 
     The order is: constant +, constant -, then for each split the literal and its negation. So for

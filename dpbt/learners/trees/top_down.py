@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32, Float64, Int32
 
 from dpbt import types
 from dpbt.learners.trees import learner as trees
@@ -62,7 +63,9 @@ def tight_improvement_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
     return exact * sensitivity.BOUND_MARGIN + sensitivity.improvement_rounding_allowance(mass)
 
 
-def split_improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
+def split_improvements(
+    criterion: ProperLoss, products: Int32[Array, "nodes 2 S"], totals: Int32[Array, "nodes 2"]
+) -> Float64[Array, "nodes S"]:
     """f64[nodes, S]: the decrease of the perspectives by each split, in units of the weight cap.
 
     For use within `variates.double_precision`.
@@ -131,7 +134,9 @@ def _split_leaf(
     return growth._replace(products=products.at[right].set(below, mode="drop"))
 
 
-def _improvement_range(config: TopDownConfig, public: Public, cap: Numbers = 1.0) -> Numbers:
+def _improvement_range(
+    config: TopDownConfig, public: Public, cap: Numbers = 1.0
+) -> Float32[Numbers, "..."]:
     """f32[...]: the range of the change of improvements, in units of the cap."""
     mass = sensitivity.max_total_weight_in_caps(public.rows, public.weighting.density, cap)
     proved = tight_improvement_range(config.criterion, mass)

@@ -2,9 +2,10 @@
 
 Name and config are the identity of a learner, and an author states them. Two runs that differ and
 are called the same would draw the same noise under one key, and the difference of their releases
-would be free of it. So a recipe with functions from outside of the library is traced on one absent
-row, and what the trace does is part of its identity. The functions of the library need no trace:
-their name and config say what they do.
+would be free of it. So a recipe with functions from outside of the library is traced on absent
+rows, and what the trace does is part of its identity. The functions of the library need no trace:
+their name and config say what they do. It is a net for mistakes and no proof: a function may look
+at the shape of its table, and only the shapes of one and of three rows are traced.
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ _LIBRARIES = {"builtins", "dpbt", "functools", "jax", "jaxlib", "numpy", "optax"
 
 
 def digest_of_own_code(recipe: Recipe) -> str:
-    """A digest of what a run does, in 32 hexadecimal digits; empty if all of it is the library's.
+    """A digest of what a run does, in hexadecimal digits; empty if all of it is the library's.
 
     It is the same for every table, number of rounds and value of the recipe's numbers.
 
@@ -40,13 +41,20 @@ def digest_of_own_code(recipe: Recipe) -> str:
     one_round = dataclasses.replace(recipe, domain=None, capacity=1, rounds=np.int32(1))
     leaves, structure = jax.tree.flatten(one_round)
     shapes = [jax.ShapeDtypeStruct(np.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
-    with jax.enable_x64(False):
-        closed = jax.make_jaxpr(lambda *numbers: _run_on_absent_row(structure, numbers))(*shapes)
-    return dataflow.digest_of_program(closed)
+    digests = []
+    for count in _ROWS_TRACED:
+        with jax.enable_x64(False):
+            run_on_rows = functools.partial(_run_on_absent_rows, structure, count)
+            digests.append(dataflow.digest_of_program(jax.make_jaxpr(run_on_rows)(*shapes)))
+    return " ".join(digests)
 
 
-def _run_on_absent_row(structure: Any, numbers: tuple[Any, ...]) -> Any:
-    """All that a run of one round gives away and learns, on one absent row."""
+_ROWS_TRACED = (1, 3)
+"""The numbers of absent rows that a run is traced on; one is seldom like many."""
+
+
+def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
+    """All that a run of one round gives away and learns, on some absent rows."""
     recipe: Recipe = jax.tree.unflatten(structure, numbers)
     key, public_key = research_key(0), research_key(1)
 
@@ -57,7 +65,12 @@ def _run_on_absent_row(structure: Any, numbers: tuple[Any, ...]) -> Any:
 
     training = recipe.learner.training
     entries = PhaseValues(None, jnp.zeros(1), None)
-    ran = run(recipe, [training.prepare(training.example_table())], answer, entries)
+    table = training.example_table()
+    fields = {name: getattr(table, name) for name in ("bins", "target", "present", "weight")}
+    rows = {
+        name: np.repeat(field, count, axis=0) for name, field in fields.items() if field is not None
+    }
+    ran = run(recipe, [training.prepare(table._replace(**rows))], answer, entries)
     return ran.kept, ran.hypotheses, ran.intercept, ran.scores
 
 

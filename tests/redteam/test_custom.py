@@ -150,6 +150,17 @@ def test_a_key_follows_what_the_code_reads(monkeypatch):
     assert key_of(recipe_of(program)) != before
 
 
+def test_learners_that_differ_on_tables_of_several_rows_have_keys_that_differ():
+    def program_of(times):
+        def program(draw, table, weights, budget, public):
+            several = times if table.target.shape[0] > 1 else 1
+            draw("n", NOISE, several * jnp.sum(table.target).astype(jnp.int32)[None], **ROW)
+
+        return program
+
+    assert key_of(recipe_of(program_of(1))) != key_of(recipe_of(program_of(2)))
+
+
 @pytest.mark.parametrize("pair", [(jnp.min, jnp.max), (jnp.array([1, 2]), jnp.array([1, 3]))])
 def test_functions_and_arrays_that_are_closed_over_tell_keys_apart(pair):
     def recipe_with(value):
@@ -200,7 +211,7 @@ def test_weights_of_a_re_weighter_are_integers_in_their_range():
     """A weight update of one's own gives numbers that no sensitivity allows for."""
 
     def wild(score, bound, table, public):
-        weight = jnp.tile(jnp.array([200.0, -5.0, jnp.nan, 0.6, 127.0]), 12)
+        weight = jnp.resize(jnp.array([200.0, -5.0, jnp.nan, 0.6, 127.0]), score.shape)
         return weighting.Weighted(weight, jnp.float32(1))
 
     def weighing(draw, table, weights, budget, public):

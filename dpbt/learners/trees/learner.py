@@ -579,7 +579,7 @@ def leverage(
     settings: TreeSettings,
     value: Shaped[Array, "L"],
     edge: Shaped[Array, ""],
-    cap: Shaped[Array, ""],
+    cap: Shaped[AnyArray, ""],
 ) -> Shaped[Array, ""]:
     """f32 or f64[]: beta_t of Algorithm 1, the edge of a tree times a of its M.
 

@@ -223,7 +223,7 @@ class _ContentsReader:
                 self._read_array(f"{place}[{name!r}]", array[name], depth)
         elif array.dtype.kind == "O":
             self._record(f"{place}.dtype", *dtype_and_shape)
-            self._read_items(place, array.ravel().tolist(), depth)
+            self._digest_items(place, array.ravel().tolist(), depth)
         else:
             self._record(f"{place}.values", *dtype_and_shape, _canonical_bytes(array))
         if _is_masked(value):
@@ -267,7 +267,7 @@ class _ContentsReader:
             if isinstance(value, defaultdict):
                 self.read(f"{place}.default_factory", value.default_factory, depth)
         elif isinstance(value, list | tuple):
-            self._read_items(place, [*_iterate_built_in(value)], depth)
+            self._digest_items(place, [*_iterate_built_in(value)], depth)
         elif isinstance(value, set | frozenset):
             self._read_set(place, [*_iterate_built_in(value)], depth)
         else:
@@ -279,7 +279,7 @@ class _ContentsReader:
         if type(value) not in _BUILT_IN_TYPES and not isinstance(value, OrderedDict):
             self._read_attributes(place, value, depth)
 
-    def _read_items(self, place: str, items: list, depth: int) -> None:
+    def _digest_items(self, place: str, items: list, depth: int) -> None:
         """A sequence by its items; a sequence of scalars has one digest."""
         digests = [_scalar_digest(item) for item in items]
         self._record(f"{place}.len", len(items))

@@ -53,7 +53,7 @@ from dpbt.data.kinds import (
     Split,
     Target,
     Word,
-    attribute_positions_of_bins,
+    bin_positions_by_attribute,
     check_number,
     response_of,
 )
@@ -222,7 +222,7 @@ def splits(domain: Domain) -> Splits:
     attributes = [
         (feature, position)
         for feature, kind in enumerate(domain.values())
-        for position in attribute_positions_of_bins(kind)
+        for position in bin_positions_by_attribute(kind)
     ]
     return Splits(
         feature=np.array([feature for feature, _ in column_splits], np.int32),
@@ -256,7 +256,7 @@ def positions(domain: Domain, columns: Columns) -> Float32[np.ndarray, "N A"]:
     cells = column_cells_by_name(domain, columns)
     blocks = []
     for name, kind in domain.items():
-        position_of_bin = np.stack(attribute_positions_of_bins(kind), axis=1)
+        position_of_bin = np.stack(bin_positions_by_attribute(kind), axis=1)
         block = position_of_bin[kind.read_bins(cells[name]).bins]
         if isinstance(kind, Numeric):
             block[:, 0] = kind.read_positions(cells[name]).position

@@ -409,7 +409,7 @@ class Boolean(_ColumnKind, frozen=True):
 Column = Numeric | Nominal | Boolean
 
 
-def attribute_positions_of_bins(kind: Column) -> list[np.ndarray]:
+def bin_positions_by_attribute(kind: Column) -> list[np.ndarray]:
     """f32[MAX_BINS] for each attribute of a column: the position of each of its bins.
 
     The thresholds of a column make one attribute, whose bins lie at equal distances from 0 to 1.

@@ -34,23 +34,27 @@ def absent_row(table: BlockTable) -> Table:
     )
 
 
-def draw_specs(
-    phase: Phase, recipe: Recipe, dummy: Table, context: Context, release: Release
+def draw_specs_after_release(
+    phase: Phase,
+    recipe: Recipe,
+    absent_row_table: Table,
+    context: Context,
+    earlier_release: Release,
 ) -> dict[str, DrawSpec]:
-    """What the draws of a phase ask for, after the draws that `release` has; traceable."""
-    view = _view_of_absent_row(phase, recipe, dummy, context)
-    specs = boundary.describe(phase.program, view, release)
+    """What the draws of a phase ask for, after the draws that `earlier_release` has; traceable."""
+    view = _view_of_absent_row(phase, recipe, absent_row_table, context)
+    specs = boundary.describe(phase.program, view, earlier_release)
     boundary.check_as_priced(specs, pricing.priced_draws(recipe, phase))
     return specs
 
 
-def first_round_draw_specs(recipe: Recipe, dummy: Table) -> dict[str, DrawSpec]:
+def first_round_draw_specs(recipe: Recipe, absent_row_table: Table) -> dict[str, DrawSpec]:
     """What the draws of a round ask for after a prologue of zeros; traceable."""
     prologue = recipe.learner.prologue
     zeros = {} if prologue is None else zeros_of_phase(recipe, prologue)
     public = after_prologue(recipe, zeros).public
     context = begin_round(recipe, public, jnp.float32(0), jnp.int32(0))
-    return draw_specs(recipe.learner.round, recipe, dummy, context, {})
+    return draw_specs_after_release(recipe.learner.round, recipe, absent_row_table, context, {})
 
 
 def first_hypothesis_shapes(recipe: Recipe) -> Hypothesis:
@@ -61,17 +65,19 @@ def first_hypothesis_shapes(recipe: Recipe) -> Hypothesis:
 
 
 def public_draws(
-    phase: Phase, recipe: Recipe, dummy: Table, context: Context, key: Array
+    phase: Phase, recipe: Recipe, absent_row_table: Table, context: Context, key: Array
 ) -> Release:
     """The public randomness of a phase; traceable."""
     return boundary.public_draws(
-        phase.program, key, _view_of_absent_row(phase, recipe, dummy, context)
+        phase.program, key, _view_of_absent_row(phase, recipe, absent_row_table, context)
     )
 
 
-def _view_of_absent_row(phase: Phase, recipe: Recipe, dummy: Table, context: Context) -> View:
+def _view_of_absent_row(
+    phase: Phase, recipe: Recipe, absent_row_table: Table, context: Context
+) -> View:
     """What a phase of a run reads of one absent row."""
-    rows = recipe.learner.training.prepare(dummy)
+    rows = recipe.learner.training.prepare(absent_row_table)
     shape = *recipe.learner.response.axes, *rows.present.shape
     scores = jnp.zeros(shape, jnp.float32)
     weighed = weigh_rows(phase, recipe, rows, scores, context)

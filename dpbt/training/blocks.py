@@ -172,7 +172,9 @@ def check_fit_in_blocks(
 _compiled_after_prologue = compilation.jit_with_bounded_cache()(steps.after_prologue)
 _compiled_finish_round = compilation.jit_with_bounded_cache()(steps.finish_round)
 _compiled_score_line = compilation.jit_with_bounded_cache()(steps.score_line)
-_draw_specs = compilation.jit_with_bounded_cache(static_argnames=("phase",))(absent_row.draw_specs)
+_draw_specs = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
+    absent_row.draw_specs_after_release
+)
 _public_draws = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
     absent_row.public_draws
 )
@@ -267,18 +269,16 @@ class _BlockExecutor:
             release, cap = self.ready.pop(0)
             self.of_rounds.append(release)
             public_of_round = context.public._replace(cap=cap)
-            structures.append(public_of_round.structure)
-            return RoundRelease(release, public_of_round)
+            return RoundRelease(release, public_of_round, kept=public_of_round.structure)
 
-        structures: list[Any] = []
         for number in range(rounds):
-            learned = round_step(
+            outcome = round_step(
                 recipe, public, state, jnp.int32(number), release_round, public_steps=self.steps
             )
-            state = learned.state
-            hypotheses.append(learned.hypothesis)
+            state = outcome.state
+            hypotheses.append(outcome.hypothesis)
             if not recipe.independent:
-                self.pending.append((structures[-1], learned.hypothesis))
+                self.pending.append((outcome.kept, outcome.hypothesis))
         self.report(Progress("rounds", rounds, rounds))
         stacked = _stack_on_host(hypotheses)
         return state, jax.tree.map(lambda array: jnp.asarray(self._padded(array)), stacked)

@@ -36,7 +36,12 @@ def digest_of_own_code(recipe: Recipe) -> str:
     Args:
         recipe: one setting; its numbers may be traced.
     """
-    if all(map(_is_of_library, _functions_within((recipe.learner, recipe.weight_update), set()))):
+    if all(
+        map(
+            _is_function_of_library,
+            _functions_within((recipe.learner, recipe.weight_update), set()),
+        )
+    ):
         return ""
     one_round = dataclasses.replace(recipe, domain=None, capacity=1, rounds=np.int32(1))
     leaves, structure = jax.tree.flatten(one_round)
@@ -98,7 +103,7 @@ def _functions_within(value: Any, seen: set[int]) -> Iterator[Any]:
         yield from _functions_within(part, seen)
 
 
-def _is_of_library(function: Any) -> bool:
+def _is_function_of_library(function: Any) -> bool:
     """Whether a function or a class is one of the library, or of those that it is built on."""
     if isinstance(function, python_types.FunctionType):
         module = function.__globals__.get("__name__", "")  # whatever it wraps

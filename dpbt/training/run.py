@@ -13,7 +13,7 @@ from jaxtyping import Int32
 from dpbt.public_types import redacted_repr
 from dpbt.training import round as steps
 from dpbt.training.round import Context, RoundState, ScoreLine
-from dpbt.types import Array, Hypotheses, Phase, Public, Recipe, Release, Transcript
+from dpbt.types import Array, Hypotheses, Hypothesis, Phase, Public, Recipe, Release, Transcript
 
 
 class PublicSteps(NamedTuple):
@@ -39,10 +39,26 @@ class RoundRelease(NamedTuple):
     Attributes:
         release: of its program, with arrays of JAX or of NumPy.
         public: what is public in the round, with the cap of its weights.
+        kept: what the executor keeps of the round.
     """
 
     release: dict[str, Any]
     public: Public
+    kept: Any
+
+
+class RoundOutcome(NamedTuple):
+    """What a round ends with.
+
+    Attributes:
+        hypothesis: that is added to the scores.
+        state: after the round.
+        kept: as the `RoundRelease` has it.
+    """
+
+    hypothesis: Hypothesis
+    state: RoundState
+    kept: Any
 
 
 class Executor(Protocol):
@@ -122,7 +138,7 @@ def round_step(
     *,
     public_steps: PublicSteps,
     structure: Any = None,
-) -> steps.LearnedRound:
+) -> RoundOutcome:
     """One round: its context, its release, and the hypothesis that follows from it.
 
     Args:
@@ -135,8 +151,9 @@ def round_step(
         structure: of the round, if it is known already.
     """
     context = public_steps.begin_round(recipe, public, state.bound, number, structure)
-    release, public_of_round = release_round(context)
-    return public_steps.finish_round(recipe, release, public_of_round, state)
+    release, public_of_round, kept = release_round(context)
+    learned = public_steps.finish_round(recipe, release, public_of_round, state)
+    return RoundOutcome(learned.hypothesis, learned.state, kept)
 
 
 class PhaseValues(NamedTuple):

@@ -60,10 +60,10 @@ def _layout(recipe: Recipe) -> list[str]:
     if any(" | " in words for words in recipe.identities):
         found.append(f"tags of lengths {[*map(len, recipe.identities)]}")
     once, last = recipe.learner.prologue, recipe.learner.epilogue
-    if once is None and last is not None and not _is_of_library(last.program):
+    if once is None and last is not None and not _is_class_of_library(last.program):
         found.append("an epilogue alone")  # a prologue might have its tag
     for numbers in (recipe.params, recipe.weighting):
-        if _is_of_library(type(numbers)):
+        if _is_class_of_library(type(numbers)):
             continue
         leaves, _ = jax.tree_util.tree_flatten_with_path(numbers, is_leaf=lambda each: each is None)
         for path, leaf in leaves:
@@ -74,7 +74,7 @@ def _layout(recipe: Recipe) -> list[str]:
     return found
 
 
-def _is_of_library(part: Any) -> bool:
+def _is_class_of_library(part: Any) -> bool:
     return getattr(part, "__module__", "").split(".")[0] in ("dpbt", "builtins")
 
 

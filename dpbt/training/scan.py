@@ -151,7 +151,7 @@ class _ScanExecutor:
         ) -> tuple[Any, Any]:
             """(carry after the round, (what was kept, hypothesis)) of one round."""
             (scores, state), (number, entry) = carry, numbered
-            structure, tables, asked = None, self.tables, []
+            structure, tables = None, self.tables
             if cached is not None:
                 structure, leaves = jax.tree.map(lambda array: array[number % num_cached], cached)
                 tables = [
@@ -161,10 +161,9 @@ class _ScanExecutor:
             def release_round(context: Context) -> RoundRelease:
                 views = self._views(recipe.learner.round, context, tables, scores)
                 answer = self.answer_draws(recipe.learner.round, entry, views)
-                asked.append((views, answer.kept))
-                return RoundRelease(answer.release, views[0].public)
+                return RoundRelease(answer.release, views[0].public, kept=(views, answer.kept))
 
-            learned = round_step(
+            outcome = round_step(
                 recipe,
                 public,
                 state,
@@ -173,13 +172,13 @@ class _ScanExecutor:
                 public_steps=self.steps,
                 structure=structure,
             )
-            ((views, kept),) = asked
+            views, kept = outcome.kept
             if not self.batch:  # else no round reads them
                 scores = [
-                    score + steps.predict_rows(recipe, learned.hypothesis, view.rows)
+                    score + steps.predict_rows(recipe, outcome.hypothesis, view.rows)
                     for score, view in zip(scores, views, strict=True)
                 ]
-            return (scores, learned.state), (kept, learned.hypothesis)
+            return (scores, outcome.state), (kept, outcome.hypothesis)
 
         numbered = jnp.arange(recipe.capacity, dtype=jnp.int32), self.entries.rounds
         if self.batch:

@@ -35,7 +35,7 @@ MAX_DEPTH = 20
 """The largest depth of a random tree."""
 
 NEGATIVE_WEIGHT_RULES = ("zero", "uniform")
-"""The rules for leaves with a negative noisy weight; see `positive_shares`."""
+"""The rules for leaves with a negative noisy weight; see `positive_class_shares`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class RandomTreeConfig:
             `exponential` for labels.
         parts: P. Above 1, each row is given to one of the P trees.
         per_leaf: the ledger adds up leaves in sequence (published) instead of in parallel (tight).
-        negative: "zero" or "uniform", see `positive_shares`.
+        negative: "zero" or "uniform", see `positive_class_shares`.
     """
 
     depth: int
@@ -116,7 +116,9 @@ def class_weights_of_leaves(
     return jax.ops.segment_sum(weights, segment, num_segments=2 * leaves).reshape(leaves, 2)
 
 
-def positive_shares(weights: Array, fallback: Array, negative: str) -> Float32[Array, "..."]:
+def positive_class_shares(
+    class_weights: Array, fallback: Array, negative_weights: str
+) -> Float32[Array, "..."]:
     """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], or `fallback` without any.
 
     There are two rules, and both are post-processing of a release. `fallback` is uniform in [0, 1].
@@ -125,12 +127,12 @@ def positive_shares(weights: Array, fallback: Array, negative: str) -> Float32[A
       0. That throws the other weight away, and with it half of all pure leaves.
     - "zero" counts negative weights as 0, and uses the fallback if both are 0.
     """
-    noisy = weights.astype(jnp.float32)
-    if negative == "zero":
+    noisy = class_weights.astype(jnp.float32)
+    if negative_weights == "zero":
         noisy = jnp.maximum(noisy, 0)
     total = noisy[..., 0] + noisy[..., 1]
     usable = total > 0
-    if negative == "uniform":
+    if negative_weights == "uniform":
         usable &= jnp.all(noisy >= 0, axis=-1)
     return jnp.where(usable, noisy[..., 1] / jnp.where(usable, total, 1), fallback)
 
@@ -212,7 +214,7 @@ def tree_group_of_release(config: RandomTreeConfig, release: types.Release, *_: 
     if config.labels:
         stated = leaf.astype(jnp.float32)
     else:
-        stated = positive_shares(leaf, release["fallback"], config.negative)
+        stated = positive_class_shares(leaf, release["fallback"], config.negative)
     return TreeGroup(release["attribute"], release["threshold"], stated, grown)
 
 

@@ -178,7 +178,7 @@ class TargetEstimate(NamedTuple):
     rows: Array
 
 
-def estimate_target(
+def estimate_target_from_histogram(
     config: ObliviousConfig, release: Release, params: ObliviousParams
 ) -> TargetEstimate:
     """The location, the scale and the rows of a number, as its released histogram says."""
@@ -214,7 +214,7 @@ def _initial_score(config: ObliviousConfig, release: Release, params: ObliviousP
     quantile or the logarithm of its mean.
     """
     if config.response.is_number:
-        center, spread, _ = estimate_target(config, release, params)
+        center, spread, _ = estimate_target_from_histogram(config, release, params)
         if config.response.objective == "squared":
             return center
         noisy, noise = release[TARGET_SITE], noise_deviation(config, params, TARGET_SITE)
@@ -237,10 +237,10 @@ def histogram_prologue(config: ObliviousConfig) -> types.Prologue:
     """The prologue of oblivious trees with class histograms, or of a number."""
 
     def unit_of_number(release: Release, params: ObliviousParams) -> Array:
-        return estimate_target(config, release, params).spread
+        return estimate_target_from_histogram(config, release, params).spread
 
     def rows_of_number(release: Release, params: ObliviousParams) -> Array:
-        return estimate_target(config, release, params).rows
+        return estimate_target_from_histogram(config, release, params).rows
 
     def rows_of_classes(release: Release, params: ObliviousParams) -> Array:
         return jnp.sum(estimate_class_rows(config, release["histogram"]))
@@ -563,7 +563,9 @@ def estimate_bin_shares_and_rows(
             rows = jnp.sum(estimate_class_rows(config, histogram))
     elif rows is None:
         number_of_rows = (
-            estimate_target(config, public.prologue, params).rows if number else public.rows
+            estimate_target_from_histogram(config, public.prologue, params).rows
+            if number
+            else public.rows
         )
         rows = jnp.asarray(number_of_rows, jnp.float32)
     return mass, rows
@@ -742,12 +744,13 @@ def monotone_leaves(leaf: Float32[Array, "_"], direction: Int32[Array, "D"]) -> 
     highest = lowest = leaf
     for level in range(depth):
         shape = (2**level, 2, 2 ** (depth - level - 1))
-        highest = _running_best(highest.reshape(shape), direction[level], jnp.maximum).reshape(-1)
-        lowest = _running_best(lowest.reshape(shape), -direction[level], jnp.minimum).reshape(-1)
+        up = direction[level]
+        highest = _better_of_two_sides(highest.reshape(shape), up, jnp.maximum).reshape(-1)
+        lowest = _better_of_two_sides(lowest.reshape(shape), -up, jnp.minimum).reshape(-1)
     return (highest + lowest) / 2
 
 
-def _running_best(sides: Array, direction: Array, best: Any) -> Float32[Array, "A 2 B"]:
+def _better_of_two_sides(sides: Array, direction: Array, best: Any) -> Float32[Array, "A 2 B"]:
     """f32[A, 2, B]: the best of a side and of the one before it in the direction."""
     both = best(sides[:, 0], sides[:, 1])
     new_left = jnp.where(direction < 0, both, sides[:, 0])

@@ -95,7 +95,7 @@ def _audit_module(options: argparse.Namespace) -> int:
     """Audit the learner of a Python file at each level for which the file has a function."""
     from dpbt.privacy.bounds import CONFIDENCE
 
-    audited = _read_module(Path(options.module))
+    audited = _run_module(Path(options.module))
     # The chance of failure is shared among all bounds, so that all hold with the confidence.
     levels = [function for function in (audited.learn, audited.fit) if function is not None]
     num_bounds = len(audited.pairs) * len(levels)
@@ -141,7 +141,7 @@ class _AuditedModule(NamedTuple):
     view: Callable[[Any], Any]
 
 
-def _read_module(path: Path) -> _AuditedModule:
+def _run_module(path: Path) -> _AuditedModule:
     """The content of a Python file, which is run; InputError for a file without it."""
     import runpy
 

@@ -18,6 +18,7 @@ from dpbt import losses, recipes
 from dpbt.common import storage
 from dpbt.data import domains
 from dpbt.data.domains import Numeric
+from dpbt.learners import kinds
 from dpbt.learners.halfspaces.model import HALFSPACES, Halfspace
 from dpbt.learners.model_parts import EncodedRows
 from dpbt.learners.trees import TREES
@@ -379,7 +380,9 @@ def test_another_domain_and_a_folder_are_refused(model, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(model, tmp_path):
+def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(
+    model, tmp_path, monkeypatch
+):
     def replaced(**changes):
         return dataclasses.replace(model, recipe=dataclasses.replace(model.recipe, **changes))
 
@@ -399,6 +402,13 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(model, t
     own = replaced(learner=dataclasses.replace(model.recipe.learner, kind=kind))
     with pytest.raises(ValueError, match=r"hypotheses of bdpe are of your own"):
         dpbt.save(own, tmp_path / "own.json")
+    # A kind that lacks what loading needs is refused, whoever put it among those of files.
+    unchecked = dataclasses.replace(kind, name="unchecked", check_arrays=None, training=None)
+    monkeypatch.setitem(kinds.KINDS, "unchecked", unchecked)
+    of_unchecked = dataclasses.replace(unchecked, training=kind.training)
+    listed = replaced(learner=dataclasses.replace(model.recipe.learner, kind=of_unchecked))
+    with pytest.raises(ValueError, match=r"hypotheses of bdpe are of your own"):
+        dpbt.save(listed, tmp_path / "own.json")
     assert not (tmp_path / "own.json").exists()
     rows = rows_of("bdpe", random_raw_columns(1, 20))
     of_own, usual = (np.asarray(dpbt.decision_function(each, rows)) for each in (own, model))

@@ -245,7 +245,8 @@ def write_model(
     about = model.about
     if path.is_dir():
         raise ValueError(f"{path}: a folder, where the file of a model was expected")
-    if not about.kind.arrays:
+    kind = about.kind
+    if not kind.arrays or kind.make is None or kind.check_arrays is None:  # `load` needs all three
         raise ValueError(
             f"the hypotheses of {about.name} are of your own, and a file holds no functions "
             "that predict with them"

@@ -190,8 +190,9 @@ def _finish_round(
     return _compiled_finish_round(recipe, totals.release_as_float32(release), public, state)
 
 
-def _score_line(recipe: Recipe, initial_score: Array, epilogue: Releases) -> steps.ScoreLine:
-    return _compiled_score_line(recipe, initial_score, totals.release_as_float32(epilogue))
+def _score_line(recipe: Recipe, prologue: Releases, epilogue: Releases) -> steps.ScoreLine:
+    once = (totals.release_as_float32(release) for release in (prologue, epilogue))
+    return _compiled_score_line(recipe, *once)
 
 
 _COMPILED_STEPS = PublicSteps(

@@ -71,9 +71,7 @@ class Boosted(NamedTuple):
         checks.check_run(table, recipe)
         checks.check_transcript(self.transcript, table, recipe)
         releases = self.transcript.releases
-        intercept = steps.intercept_of_transcript(
-            recipe, releases["prologue"], releases["epilogue"]
-        )
+        intercept = steps.score_line(recipe, releases["prologue"], releases["epilogue"]).intercept
         learned = fitted_parts(releases.values(), self.hypotheses, intercept, recipe)
         return Model.of(learned, recipe, table)
 

@@ -268,8 +268,13 @@ class ScoreLine(NamedTuple):
     intercept: Array
 
 
-def score_line(recipe: Recipe, initial_score: Array, epilogue: Release) -> ScoreLine:
-    """The line that the release of an epilogue says; without an epilogue, no change."""
+def score_line(recipe: Recipe, prologue: Release, epilogue: Release) -> ScoreLine:
+    """The line that scores are mapped by in the end, from what was released once.
+
+    Without an epilogue it leaves scores as they are. It is worked out from the releases in one
+    program, with where scores start, so that it rounds alike in memory and over blocks.
+    """
+    initial_score = after_prologue(recipe, prologue).public.initial_score
     if recipe.learner.epilogue is None:
         return ScoreLine(jnp.float32(1), initial_score)
     slope, intercept = trace_of_public(
@@ -280,9 +285,3 @@ def score_line(recipe: Recipe, initial_score: Array, epilogue: Release) -> Score
         initial_score,
     )
     return ScoreLine(jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32))
-
-
-def intercept_of_transcript(recipe: Recipe, prologue: Release, epilogue: Release) -> Array:
-    """f32[], or f32[K] with several classes: the intercept of a model, from what was released."""
-    initial_score = after_prologue(recipe, prologue).public.initial_score
-    return score_line(recipe, initial_score, epilogue).intercept

@@ -124,7 +124,7 @@ def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
     if learner.epilogue is not None:
         after_all = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
         epilogue = executor.release_once(learner.epilogue, Context(after_all, state.bound))
-    line = public_steps.score_line(recipe, public.initial_score, epilogue)
+    line = public_steps.score_line(recipe, prologue, epilogue)
     hypotheses = public_steps.model_hypotheses(recipe, public, hypotheses, line.slope)
     return LearnedModel(hypotheses, line)
 

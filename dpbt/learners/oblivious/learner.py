@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float32, Int32
+from jaxtyping import Float32, Int32, Shaped
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, round_separately, softmax, sum_in_order
@@ -274,7 +274,7 @@ def target_histogram(
 
 
 def estimate_location_and_scale(
-    noisy: Int32[Array, "B"], deviation: Float32[Numbers, ""]
+    noisy: Shaped[Array, "B"], deviation: Float32[Numbers, ""]
 ) -> TargetEstimate:
     """The centre, the spread and the rows of noisy counts; post-processing.
 
@@ -420,7 +420,7 @@ def _log_odds_of_largest_class(scores: Array, target: Array) -> tuple[Array, Arr
 
 
 def fit_score_line(
-    noisy: Int32[Array, "10 2"], deviation: Float32[Numbers, ""], start: Array
+    noisy: Shaped[Array, "10 2"], deviation: Float32[Numbers, ""], start: Array
 ) -> tuple[Array, Array]:
     """(f32[] slope, intercept in bits, as `start`), from noisy counts; post-processing.
 
@@ -435,7 +435,7 @@ def fit_score_line(
     the slope is fitted to these, without a shift.
 
     Args:
-        noisy: i32[10, 2], noisy `score_histogram` in whole rows.
+        noisy: i32[10, 2], or f32 of a large table: noisy `score_histogram` in whole rows.
         deviation: f32[], the standard deviation of the noise, in rows.
         start: f32[], or f32[K] with several classes, where scores started, in bits.
     """

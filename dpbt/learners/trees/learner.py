@@ -232,7 +232,7 @@ def node_totals(by_class: Array) -> Int32[Array, "1 2"]:
 
 
 def perspectives_of_weights(
-    loss: types.ProperLoss, counts: Int32[Array, "nodes 2 ..."]
+    loss: types.ProperLoss, counts: Shaped[Array, "nodes 2 ..."]
 ) -> Float64[Array, "nodes ..."]:
     """f64[nodes, ...]: the perspective of exact class weights, in units of the weight bound.
 
@@ -386,20 +386,20 @@ AlphaOfLevel = Callable[[int, Array], Array]
 """(level, class weights i32[nodes, 2] of its nodes) -> the criterion's alpha at that level."""
 
 
-def majority_errors(totals: Int32[AnyArray, "nodes 2"]) -> Any:
+def majority_errors(totals: Shaped[AnyArray, "nodes 2"]) -> Any:
     """The weight that predicting each node's majority class gets wrong, in grid units.
 
     Args:
-        totals: i32[nodes, 2], class weights; or int64 of NumPy.
+        totals: i32[nodes, 2], class weights; of large sums the same in float64.
 
     Returns:
-        i32[], or int64.
+        In the dtype of the class weights, with the shape [].
     """
     return totals.min(axis=-1).sum()
 
 
 def split_scores(
-    loss: types.ProperLoss, products: Int32[Array, "nodes 2 S"], totals: Int32[Array, "nodes 2"]
+    loss: types.ProperLoss, products: Shaped[Array, "nodes 2 S"], totals: Shaped[Array, "nodes 2"]
 ) -> Float64[Array, "nodes S"]:
     """f64[nodes, S]: minus the summed perspectives of the two children of every node and split.
 

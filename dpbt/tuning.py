@@ -37,6 +37,7 @@ from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, setting, zero_or_share
 from dpbt.training import boosting, checks, run
+from dpbt.training.own_code import identity_words
 from dpbt.training.run import FittedParts
 from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
@@ -524,7 +525,7 @@ def _choice_identity(singles: Sequence[Recipe], selection: Selection, plan: Choi
     """
     digest = hashlib.sha256()
     for recipe in singles:
-        digest.update(" | ".join(recipe.identities).encode())
+        digest.update(" | ".join(identity_words(recipe)).encode())
         for leaf in map(np.asarray, jax.tree.leaves(recipe)):
             digest.update(f"{leaf.dtype}{leaf.shape}".encode() + leaf.tobytes())
     scale = float(plan.line.scale).hex()

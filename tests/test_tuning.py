@@ -238,6 +238,28 @@ def test_one_key_gives_one_choice_and_other_numbers_another():
     assert len(set(described)) == len(described)
 
 
+def test_choices_among_learners_of_one_name_that_differ_have_other_noise(errors):
+    """The noise of their scores would be one, and the difference of two scores free of it."""
+
+    def draw_doubled_majority(draw, table, *read):
+        def doubled(site, mechanism, value, **words):
+            return draw(site, mechanism, 2 * value, **words)
+
+        tuning_examples.draw_majority(doubled, table, *read)
+
+    made = tuning_examples.voter_recipes(0.5, 1.0)
+    selection = tuning.selection()
+    learner = tuning_examples.LEARNER
+    doubled = dataclasses.replace(learner.round, program=draw_doubled_majority)
+    others = [
+        dataclasses.replace(single, learner=dataclasses.replace(learner, round=doubled))
+        for single in made
+    ]
+    plan = tuning.plan_choice(made, selection)
+    one, other = (tuning._choice_identity(each, selection, plan) for each in (made, others))
+    assert one != other
+
+
 # The runs of a choice.
 
 

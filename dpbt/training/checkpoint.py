@@ -36,7 +36,7 @@ from dpbt.common.storage import (
     write_atomically,
 )
 from dpbt.privacy import keys
-from dpbt.training.own_code import digest_of_own_code
+from dpbt.training.own_code import identity_words
 from dpbt.types import Array, Recipe, as_relation
 
 TABLES = (
@@ -63,9 +63,8 @@ Releases = dict[str, np.ndarray]
 
 def describe_recipe(recipe: Recipe) -> str:
     """A hash of a recipe: of its parts, its target and the bits of all its numbers."""
-    parts = [*recipe.identities, recipe.name, as_relation(recipe.relation).value]
+    parts = [*identity_words(recipe), recipe.name, as_relation(recipe.relation).value]
     parts += [repr(recipe.target), str(recipe.max_rows_per_user)]
-    parts += filter(None, [digest_of_own_code(recipe)])
     digest = hashlib.sha256(json.dumps(parts).encode())
     for leaf in jax.tree.leaves(recipe):
         array = np.ascontiguousarray(leaf)

@@ -2,10 +2,10 @@
 
 Name and config are the identity of a learner, and an author states them. Two runs that differ and
 are called the same would draw the same noise under one key, and the difference of their releases
-would be free of it. So a recipe with functions from outside of the library is traced on absent
-rows, and what the trace does is part of its identity. The functions of the library need no trace:
-their name and config say what they do. It is a net for mistakes and no proof: a function may look
-at the shape of its table, and only the shapes of one and of three rows are traced.
+would be free of it. So a recipe that the library did not make alone is traced on absent rows, and
+what the trace does is part of its identity. A learner of the library needs no trace: its name and
+config say what it does. It is a net for mistakes and no proof: a function may look at the shape of
+its table, and only the shapes of one and of three rows are traced.
 """
 
 import dataclasses
@@ -28,21 +28,35 @@ _LIBRARIES = {"builtins", "dpbt", "functools", "jax", "jaxlib", "numpy", "optax"
 """Packages whose functions are known by their names."""
 
 
-def digest_of_own_code(recipe: Recipe) -> str:
-    """A digest of what a run does, in hexadecimal digits; empty if all of it is the library's.
+def identity_words(recipe: Recipe) -> list[str]:
+    """What a recipe is besides its numbers and its target, as text that enters keys.
 
-    It is the same for every table, number of rounds and value of the recipe's numbers.
+    That is what it states, and for a recipe that the library did not make alone two digests of what
+    its run does. They are the same for every table, number of rounds and value of its numbers.
 
     Args:
         recipe: one setting; its numbers may be traced.
     """
-    if all(
-        map(
-            _is_function_of_library,
-            _functions_within((recipe.learner, recipe.weight_update), set()),
-        )
-    ):
-        return ""
+    return [*recipe.identities, *([] if _is_made_by_library(recipe) else _digests_of_run(recipe))]
+
+
+def _is_made_by_library(recipe: Recipe) -> bool:
+    """Whether all functions are the library's, and the learner has a config of the library's.
+
+    An author may put a learner together of the library's functions under a name of one's own, and
+    then a config of the library's does not say which they are.
+    """
+    return _is_of_dpbt(type(recipe.learner.config)) and all(
+        map(is_function_of_library, functions_within((recipe.learner, recipe.weight_update)))
+    )
+
+
+def _is_of_dpbt(kind: type) -> bool:
+    return kind.__module__.split(".")[0] == "dpbt"
+
+
+def _digests_of_run(recipe: Recipe) -> list[str]:
+    """Digests of what a run of one round does on each of `_ROWS_TRACED` absent rows."""
     one_round = dataclasses.replace(recipe, domain=None, capacity=1, rounds=np.int32(1))
     leaves, structure = jax.tree.flatten(one_round)
     shapes = [jax.ShapeDtypeStruct(np.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
@@ -51,7 +65,7 @@ def digest_of_own_code(recipe: Recipe) -> str:
         with jax.enable_x64(False):
             run_on_rows = functools.partial(_run_on_absent_rows, structure, count)
             digests.append(dataflow.digest_of_program(jax.make_jaxpr(run_on_rows)(*shapes)))
-    return " ".join(digests)
+    return digests
 
 
 _ROWS_TRACED = (1, 3)
@@ -79,8 +93,16 @@ def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
     return ran.kept, ran.hypotheses, ran.intercept, ran.scores
 
 
-def _functions_within(value: Any, seen: set[int]) -> Iterator[Any]:
-    """The functions that a value holds, and those that these close over or are given."""
+def functions_within(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """The functions that a value holds, and those that these close over or are given.
+
+    The class of a tuple or of a dataclass counts, too, as its objects may be called.
+
+    Args:
+        value: any object.
+        seen: the ids of objects that were looked into before.
+    """
+    seen = set() if seen is None else seen
     if id(value) in seen:
         return
     seen.add(id(value))
@@ -90,20 +112,21 @@ def _functions_within(value: Any, seen: set[int]) -> Iterator[Any]:
     elif isinstance(value, python_types.MethodType):
         inner = [value.__func__, value.__self__]
     elif isinstance(value, tuple | list | frozenset | set):
-        inner = list(value)
+        inner = [type(value), *value]
     elif isinstance(value, dict):
         inner = list(value.values())
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        inner = [getattr(value, field.name) for field in dataclasses.fields(value)]
+        fields = dataclasses.fields(value)
+        inner = [type(value), *(getattr(value, field.name) for field in fields)]
     elif callable(value):
         yield value
         inner = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
         inner.append(getattr(value, "__wrapped__", None))
     for part in inner:
-        yield from _functions_within(part, seen)
+        yield from functions_within(part, seen)
 
 
-def _is_function_of_library(function: Any) -> bool:
+def is_function_of_library(function: Any) -> bool:
     """Whether a function or a class is one of the library, or of those that it is built on."""
     if isinstance(function, python_types.FunctionType):
         module = function.__globals__.get("__name__", "")  # whatever it wraps

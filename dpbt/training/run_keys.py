@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.privacy import keys
-from dpbt.training.own_code import digest_of_own_code
+from dpbt.training.own_code import identity_words
 from dpbt.training.run import PhaseValues
 from dpbt.types import Array, Recipe
 
@@ -27,7 +27,8 @@ def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
         key: a typed key.
         recipe: one setting; its budget may be traced.
     """
-    words = words_of_recipe(recipe)
+    target = [] if recipe.target is None else [repr(recipe.target)]
+    words = [*identity_words(recipe), *target, *_layout(recipe)]
     numbers = jax.tree.leaves((recipe.params, recipe.weighting, recipe.rows))
     leaves = [jnp.asarray(leaf).reshape(-1) for leaf in numbers]
     for leaf in leaves:
@@ -40,28 +41,21 @@ def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
     return keys.fold_in_words(key, jnp.concatenate(bits), " | ".join(words))
 
 
-def words_of_recipe(recipe: Recipe) -> list[str]:
-    """What a recipe is besides its numbers, as text that enters keys and names checkpoints."""
-    target = [] if recipe.target is None else [repr(recipe.target)]
-    own_code = digest_of_own_code(recipe)
-    return [*recipe.identities, *target, *_layout(recipe), *([own_code] if own_code else [])]
-
-
 def _layout(recipe: Recipe) -> list[str]:
     """What numbers and tags in a row do not tell apart, in words; nothing where the tags say it.
 
     It is the names of noise that are not those that the learner declares, as `fractions` may have
     them. Of an author's own classes it is the fields that are None, of any length, or no float32.
     """
-    found, names = [], sorted(getattr(recipe.params, "noise", ()))
+    words, names = [], sorted(getattr(recipe.params, "noise", ()))
     declared = sorted(dict(recipe.learner.fractions))
     if names != declared and recipe.calibration != "published":  # a paper has its own numbers
-        found.append(f"noise of {names}")
-    if any(" | " in words for words in recipe.identities):
-        found.append(f"tags of lengths {[*map(len, recipe.identities)]}")
+        words.append(f"noise of {names}")
+    if any(" | " in identity for identity in recipe.identities):
+        words.append(f"tags of lengths {[*map(len, recipe.identities)]}")
     once, last = recipe.learner.prologue, recipe.learner.epilogue
     if once is None and last is not None and not _is_class_of_library(last.program):
-        found.append("an epilogue alone")  # a prologue might have its tag
+        words.append("an epilogue alone")  # a prologue might have its tag
     for numbers in (recipe.params, recipe.weighting):
         if _is_class_of_library(type(numbers)):
             continue
@@ -70,11 +64,12 @@ def _layout(recipe: Recipe) -> list[str]:
             array = None if leaf is None else jnp.asarray(leaf)
             if array is None or array.shape or array.dtype != jnp.float32:
                 kind = None if array is None else f"{array.dtype}{list(array.shape)}"
-                found.append(f"{jax.tree_util.keystr(path)} is {kind}")
-    return found
+                words.append(f"{jax.tree_util.keystr(path)} is {kind}")
+    return words
 
 
 def _is_class_of_library(part: Any) -> bool:
+    """Whether a class is one of dpbt or of Python; an author may have a class of any other."""
     return getattr(part, "__module__", "").split(".")[0] in ("dpbt", "builtins")
 
 

@@ -2,16 +2,18 @@
 
 import dataclasses
 import zlib
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dpbt
 from dpbt import recipes, weighting
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms
-from dpbt.training import run_keys
+from dpbt.training import own_code, run_keys
 from dpbt.types import ADD_REMOVE, Noise, Prologue
 from tests.support.attacks import table_of_one_split
 
@@ -221,3 +223,52 @@ def test_weights_of_a_re_weighter_are_integers_in_their_range():
     recipe = dataclasses.replace(recipe_of(weighing), weight_update=wilder)
     release = dpbt.boost(jax.random.key(0), table_of_one_split(60), recipe).transcript.rounds["n"]
     assert release[0].tolist() == [127, 0, 0, 1, 127]
+
+
+# Learners of one name that hold no function of an author's.
+
+
+def recipe_of_library_parts(program, hypothesis):
+    """A recipe of a learner that an author puts together of the library's parts, with no config."""
+    learner = boundary.weak_learner(
+        name="put together",
+        program=program,
+        hypothesis=hypothesis,
+        kind=trees.TREES,
+        fractions={},
+        relation=ADD_REMOVE,
+    )
+    return recipes.custom(learner, params=Noise({"rule": np.float32(1)}), rows=400, rounds=2)
+
+
+def test_learners_put_together_of_the_librarys_functions_have_keys_that_differ():
+    """One of them claims twice the range of the other, for the same errors of rules."""
+    rounds = [lazybb.one_rule(ADD_REMOVE, which).round for which in ("tight", "published")]
+    keys = {key_of(recipe_of_library_parts(each.program, each.hypothesis)) for each in rounds}
+    assert len(keys) == 2
+
+
+@dataclasses.dataclass(frozen=True)
+class CountOfObject:
+    """A program that is an object with a number."""
+
+    times: int
+
+    def __call__(self, draw, table, weights, budget, public):
+        draw("n", NOISE, self.times * jnp.sum(table.target).astype(jnp.int32)[None], **ROW)
+
+
+class CountOfTuple(NamedTuple):
+    """The same as a tuple."""
+
+    times: int
+
+    def __call__(self, draw, table, weights, budget, public):
+        draw("n", NOISE, self.times * jnp.sum(table.target).astype(jnp.int32)[None], **ROW)
+
+
+@pytest.mark.parametrize("kind", [CountOfObject, CountOfTuple])
+def test_programs_that_are_objects_are_functions_of_an_author(kind):
+    assert list(map(own_code.is_function_of_library, own_code.functions_within(kind(1)))) != []
+    assert not all(map(own_code.is_function_of_library, own_code.functions_within(kind(1))))
+    assert key_of(recipe_of(kind(1))) != key_of(recipe_of(kind(2)))

@@ -13,6 +13,7 @@ from dpbt import recipes
 from dpbt.privacy import boundary, mechanisms, pricing, totals
 from dpbt.privacy.mechanisms import SATURATION
 from dpbt.types import GRID, Noise, Prologue, View
+from tests.support.recipe_noise import draw_spec
 
 KEY, PUBLIC = jax.random.key(3), jax.random.key(6)
 
@@ -153,19 +154,13 @@ def test_a_place_has_its_part_in_every_block(key, first):
 def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
     key, scale = jax.random.key(1), jnp.float32(scale)
     small = np.array([0, 1, -1, 12345, -(2**24) * GRID, 2**24 * GRID, 77], np.int64)
-    spec = boundary.DrawSpec(
-        site="sums",
-        mechanism=mechanism,
-        total=jax.ShapeDtypeStruct(small.shape, np.int32),
+    spec = draw_spec(
+        "sums",
+        mechanism,
+        jax.ShapeDtypeStruct(small.shape, np.int32),
         after=lambda total: total,
-        public=(),
         scale=scale,
         max_sensitivity=scale,
-        moves=1,
-        theorem="none",
-        count=1,
-        releases="sums",
-        unit="",
         own_scale=True,
     )
     asked = {"sums": spec}

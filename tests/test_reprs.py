@@ -17,13 +17,14 @@ from dpbt.learners.halfspaces import learner as halfspaces
 from dpbt.learners.model_parts import EncodedRows
 from dpbt.learners.oblivious import splits as oblivious_splits
 from dpbt.learners.trees.model import BinsAndSplits
-from dpbt.privacy.boundary import DrawSpec, Total
+from dpbt.privacy.boundary import Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
 from dpbt.training import run_keys
 from dpbt.types import Given, Weighted
 from tests.support.leak_watch import BOUND, NUM_ROWS, private_task, private_words_in
 from tests.support.random_models import random_model
+from tests.support.recipe_noise import draw_spec
 
 DOMAIN = {"age": Numeric(0, 100, 3), "job": Nominal(("clerk", "zqxother")), "in": Boolean()}
 CELLS = {
@@ -36,22 +37,7 @@ LABELS = ["zqxlabel"] + ["1"] * (NUM_ROWS - 1)
 
 def request(exact):
     """What a program asks `draw` for."""
-    one = np.float32(1)
-    return DrawSpec(
-        site="a",
-        mechanism=discrete_laplace,
-        total=exact,
-        after=None,
-        public=(),
-        scale=one,
-        max_sensitivity=one,
-        moves=1,
-        theorem="none",
-        count=1,
-        releases="a",
-        unit="",
-        own_scale=False,
-    )
+    return draw_spec("a", discrete_laplace, exact)
 
 
 def objects():

@@ -134,7 +134,7 @@ class Statement(str):
                 "pip install 'dpbt[figures]'; a page of HTML can be printed without it"
             ) from error
         figure = Figure(figsize=(_A4_WIDTH / 72, _A4_HEIGHT / 72))
-        for line in _fit_on_page(list(self._lines())):
+        for line in _place_on_one_page(list(self._lines())):
             style: Any = {"fontsize": line.size, "weight": "bold" if line.is_bold else "normal"}
             x, y = line.x / _A4_WIDTH, line.y / _A4_HEIGHT
             figure.text(x, y, line.text, parse_math=False, **style)
@@ -172,7 +172,7 @@ _A4_WIDTH, _A4_HEIGHT = 595, 842
 """The size of a page, in points."""
 
 
-def _fit_on_page(lines: list[_Line]) -> list[_PlacedText]:
+def _place_on_one_page(lines: list[_Line]) -> list[_PlacedText]:
     """The lines of a statement on one page, in letters as large as fit, at most 9.75 points."""
     size = 10.0
     while True:

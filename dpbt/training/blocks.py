@@ -327,14 +327,15 @@ class _BlockExecutor:
         noise = [_key_of_phase(self.noise_keys, phase, context) for context in contexts]
         released: list[Releases] = [{} for _ in contexts]
         for release, context in zip(released, contexts, strict=True):
-            own = _key_of_phase(self.structure_keys, phase, context)
-            if own is not None:
-                draws = _public_draws(phase, recipe, self.dummy, context, own)
+            public_key = _key_of_phase(self.structure_keys, phase, context)
+            if public_key is not None:
+                draws = _public_draws(phase, recipe, self.dummy, context, public_key)
                 release |= {site: np.asarray(array) for site, array in draws.items()}
 
         zeros = self._zeros(phase)
-        own = [(each.public.round, each.public.structure) for each in contexts]
-        numbers, structures = _stack_on_host(own)
+        numbers, structures = _stack_on_host(
+            [(context.public.round, context.public.structure) for context in contexts]
+        )
         public = first.public._replace(round=numbers, structure=structures)
         pending = self._take_pending(phase, first)
         for stage in pricing.pass_stages(recipe, phase):
@@ -344,11 +345,11 @@ class _BlockExecutor:
             pending = None  # the scores have it now
             for place, (release, context) in enumerate(zip(released, contexts, strict=True)):
                 for site in stage:
-                    known = {**zeros, **totals.release_as_float32(release)}
-                    asked = _draw_specs(phase, recipe, self.dummy, context, known)
-                    own = jax.tree.map(lambda array, place=place: array[place], sums[site])
+                    earlier_release = {**zeros, **totals.release_as_float32(release)}
+                    specs = _draw_specs(phase, recipe, self.dummy, context, earlier_release)
+                    sum_of_round = jax.tree.map(lambda array, k=place: array[k], sums[site])
                     release |= totals.draw_from_sums(
-                        noise[place], {site: own}, asked, small=self.small
+                        noise[place], {site: sum_of_round}, specs, small=self.small
                     )
         for release, context in zip(released, contexts, strict=True):
             if self.checkpoint is not None:

@@ -32,6 +32,7 @@ from tests.support.hostile_learners import (
     tree_of_count,
     with_new_identity,
 )
+from tests.support.recipe_noise import draw_spec
 
 
 class Numbers(NamedTuple):
@@ -387,20 +388,13 @@ def forged(draw, table, weights, params, public):
         return
     quiet = jnp.float32(1e-3)
     draw.answer(
-        boundary.DrawSpec(
-            site="n",
-            mechanism=NOISE,
-            total=count_positive_rows(table),
-            after=None,
-            public=(),
+        draw_spec(
+            "n",
+            NOISE,
+            count_positive_rows(table),
             scale=quiet,
             max_sensitivity=1.0,
-            moves=1,
             theorem="a row",
-            count=1,
-            releases="n",
-            unit="",
-            own_scale=False,
         )
     )
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from dpbt.privacy import pricing
-from dpbt.privacy.boundary import budget_group_of_site
+from dpbt.privacy.boundary import DrawSpec, budget_group_of_site
 
 
 def draw_specs_by_site(recipe, phase, bound=0.0):
@@ -38,3 +38,20 @@ def scale_noise(recipe, factor, *sites):
         for site, own in recipe.params.noise.items()
     }
     return dataclasses.replace(recipe, params=recipe.params._replace(noise=noise))
+
+
+def draw_spec(site, mechanism, total, **changes):
+    """What a program asks `draw` for, with plain words and numbers where a test states none."""
+    fields = {
+        "after": None,
+        "public": (),
+        "scale": np.float32(1),
+        "max_sensitivity": np.float32(1),
+        "moves": 1,
+        "theorem": "none",
+        "count": 1,
+        "releases": site,
+        "unit": "",
+        "own_scale": False,
+    }
+    return DrawSpec(site=site, mechanism=mechanism, total=total, **{**fields, **changes})

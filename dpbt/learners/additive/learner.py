@@ -141,9 +141,7 @@ def _groups_of_bins(
     bins.
     """
     base = config.base
-    mass = splits.cut_point_mass(
-        base, oblivious.estimate_bin_shares_and_rows(base, params, public)[0]
-    )
+    mass = splits.cut_point_mass(base, oblivious.estimate_rows_by_bin(base, params, public).shares)
     middle = jnp.cumsum(mass, axis=1) - round_separately(mass / 2)
     count = jnp.asarray(counts, jnp.int32)[:, None, None]
     quantile = jnp.floor(middle[None] * count.astype(jnp.float32)).astype(jnp.int32)
@@ -390,12 +388,12 @@ def _shapes_of_trees(
     axes = (1,) * len(base.response.axes)
     added_to = jnp.take_along_axis(trees.leaf, leaf.reshape(len(leaf), *axes, -1), axis=-1)
 
-    def add(curves: Array, tree: tuple[Array, Array]) -> Array:
+    def add_tree(curves: Array, tree: tuple[Array, Array]) -> Array:
         feature, values = tree
         return curves.at[..., feature, :].add(values)
 
     zeros = jnp.zeros((*base.response.axes, len(base.attributes), types.MAX_BINS), jnp.float32)
-    curves = fold(add, zeros, (trees.feature[:, 0], added_to))
+    curves = fold(add_tree, zeros, (trees.feature[:, 0], added_to))
     moves = jnp.sqrt(public.round.astype(jnp.float32) / len(base.attributes))
     unit, classes = oblivious.score_unit(base.response, public), base.response.classes
     if not base.response.is_number:

@@ -540,10 +540,20 @@ def sensitivity_of_a_partition(config: ObliviousConfig) -> Sensitivity:
     return Sensitivity(l1, l2)
 
 
-def estimate_bin_shares_and_rows(
-    config: ObliviousConfig, params: Any, public: Public
-) -> tuple[Array, Array]:
-    """f32[F, C], the share of rows in each bin, and f32[], how many rows there are.
+class RowsByBin(NamedTuple):
+    """What the histograms say of where the rows are.
+
+    Attributes:
+        shares: f32[F, C], the share of the rows in each bin of each feature.
+        rows: f32[], how many rows there seem to be.
+    """
+
+    shares: Array
+    rows: Array
+
+
+def estimate_rows_by_bin(config: ObliviousConfig, params: Any, public: Public) -> RowsByBin:
+    """The shares of the rows in bins and their number, from what was released; post-processing.
 
     The share is uniform without histograms, and else what stands above the noise, and a tenth of
     uniform.
@@ -568,7 +578,7 @@ def estimate_bin_shares_and_rows(
             else public.rows
         )
         rows = jnp.asarray(number_of_rows, jnp.float32)
-    return mass, rows
+    return RowsByBin(mass, rows)
 
 
 def round_structure(
@@ -581,9 +591,9 @@ def round_structure(
     if public.structure is not None:
         return public.structure
 
-    mass, rows = estimate_bin_shares_and_rows(config, params, public)
+    shares, rows = estimate_rows_by_bin(config, params, public)
     seed = jnp.asarray(params.seed).astype(jnp.uint32)
-    tree, share = splits.tree_structure(config, seed, jnp.asarray(public.round), mass)
+    tree, share = splits.tree_structure(config, seed, jnp.asarray(public.round), shares)
     return tree, round_separately(rows * share)
 
 

@@ -15,7 +15,7 @@ statistics are exact, and do not depend on row order, shards, padding, method or
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -386,7 +386,7 @@ AlphaOfLevel = Callable[[int, Array], Array]
 """(level, class weights i32[nodes, 2] of its nodes) -> the criterion's alpha at that level."""
 
 
-def majority_errors(totals: Shaped[AnyArray, "nodes 2"]) -> Any:
+def majority_errors(totals: Shaped[AnyArray, "nodes 2"]) -> Shaped[AnyArray, ""]:
     """The weight that predicting each node's majority class gets wrong, in grid units.
 
     Args:

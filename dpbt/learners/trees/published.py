@@ -51,7 +51,7 @@ def private_objective() -> trees.AlphaOfLevel:
     exact_errors: list[Array] = []
 
     def alpha(level: int, totals: Array) -> Array:
-        exact_errors.append(trees.majority_errors(totals).astype(jnp.float32))
+        exact_errors.append(jnp.asarray(trees.majority_errors(totals), jnp.float32))
         if level == 0:
             return jnp.float32(1)
         return exact_errors[-1] / jnp.maximum(exact_errors[0], 1)

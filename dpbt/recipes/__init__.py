@@ -8,13 +8,13 @@ from typing import Any
 from dpbt.common.validate import show_value
 from dpbt.public_types import BOOSTED, FORESTS
 from dpbt.recipes.additive import additive as additive
+from dpbt.recipes.auto import auto as auto
 from dpbt.recipes.building import custom as custom
 from dpbt.recipes.building import setting as setting
 from dpbt.recipes.forest import random_forest as random_forest
 from dpbt.recipes.forest import rf_e as rf_e
 from dpbt.recipes.forest import rf_l as rf_l
 from dpbt.recipes.greedy import bdpe as bdpe
-from dpbt.recipes.oblivious import auto as auto
 from dpbt.recipes.oblivious import oblivious_boost as oblivious_boost
 from dpbt.recipes.smooth import halfspace_boost as halfspace_boost
 from dpbt.recipes.smooth import lazybb_rules as lazybb_rules

@@ -16,27 +16,48 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners.additive import learner
 from dpbt.learners.oblivious.splits import ObliviousConfig
+from dpbt.recipes.auto import StepTotals, choose_numbers_of_settings, largest_move_of_leaf
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
 from dpbt.recipes.oblivious import (
+    BinsLearner,
+    BinsTask,
     OneTimeDraws,
+    TreeNumbers,
     TreeStructure,
-    choose_numbers_of_settings,
     oblivious_recipe,
     recipe_over_bins,
-    with_rounds,
 )
 
+_DEFAULT_ROUNDS, _MAX_ROUNDS = 128, 4096
+"""How many vectors of all columns are released, and how many may be."""
+
+_DEFAULT_STEPS = StepTotals(binary=1.6, several_classes=1.1, number=0.5)
+"""The deviation that the noise of all rounds adds to a score, unless `step` says otherwise.
+
+They are those of `auto` under a pure guarantee, but larger for several classes.
+"""
+
+_DEFAULT_LEARNING_RATE_OF_CLASSES, _DEFAULT_LEARNING_RATE_OF_NUMBERS = 50.0, 12.0
+"""The largest learning rate of a vector, which matters where noise does not set the step."""
+
 _MOMENTUM = 0.9
+"""The share of the last change that a vector of all columns keeps."""
 
 _RESOLUTIONS = (2, 4, 8, 16)
+"""The numbers of groups that the bins of a column are joined to, by default."""
 
-_DEPTH = 4
-"""Of the trees of one column, which cut it into 16 groups."""
-
-_MAX_ROUNDS = 4096
+_DEPTH_OF_COLUMN_TREES = 4
+"""How many splits the trees of one column have, which cut it into 16 groups."""
 
 _NO_TREES = TreeStructure(depth=1, attributes_per_tree=(1,), smoothing=0.0, structures=0)
 """What the config of the bins says of trees, which vectors of all columns do not have."""
+
+_TREES_OF_ONE_COLUMN = BinsLearner(
+    algorithm="additive",
+    setting="one column a round",
+    round_site="sums",
+    make_learner=learner.additive_by_column,
+)
 
 
 def additive(
@@ -93,7 +114,7 @@ def additive(
             quantiles as curves have, and others a group for each value. A pair costs as much noise
             as a column. It has at most 256 cells, and no monotone column. Pairs are declared from
             what is known without the rows: to choose them by looking at the rows is not private.
-        rounds: T; by default 128, and of one column as `oblivious.choose_numbers` says for `auto`.
+        rounds: T; by default 128, and of one column as `auto.choose_numbers` says for `auto`.
         step: the deviation, in nats, of the noise that all rounds together add to the score of a
             row, where noise sets the step. By default 1.6 for two classes.
         learning_rate: the largest learning rate of a vector, for features of length 1. By default
@@ -102,7 +123,7 @@ def additive(
             joined to in a vector; by default (2, 4, 8, 16). Where they are given, all rounds
             release vectors. Pairs are refused where a round would release one column.
         marginals_fraction: the share of the budget for class histograms before the first round; by
-            default as `oblivious.choose_numbers` says for `auto`.
+            default as `auto.choose_numbers` says for `auto`.
         scores_fraction: the share for the final scores by class; by default 0.03 for classes.
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
@@ -112,7 +133,9 @@ def additive(
         ValueError: for a value outside these ranges, named with what was given. Also for settings
             whose programs would differ.
     """
-    num_rounds = check_positive_integer("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
+    num_rounds = check_positive_integer(
+        "rounds", _DEFAULT_ROUNDS if rounds is None else rounds, _MAX_ROUNDS
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -128,36 +151,45 @@ def additive(
             "scores_fraction": scores_fraction,
         },
     )
-    target = kinds.target_with_objective(target, objective, quantile)
-    response = kinds.response_of(target)
+    task = BinsTask(
+        domain=domain,
+        target=kinds.target_with_objective(target, objective, quantile),
+        monotone=monotone,
+    )
     if step is None:
-        step = 0.5 if response.is_number else 1.6 if response == types.BINARY else 1.1
+        step = _DEFAULT_STEPS.of_response(task.response)
     total_step = check_interval("step", step, "[1e-30, 1e30]")
     if learning_rate is None:
-        learning_rate = 12.0 if response.is_number else 50.0
+        learning_rate = (
+            _DEFAULT_LEARNING_RATE_OF_NUMBERS
+            if task.response.is_number
+            else _DEFAULT_LEARNING_RATE_OF_CLASSES
+        )
     learning_rate = check_interval("learning_rate", learning_rate, "[1e-30, 1e30]")
 
     # What is drawn once follows from public quantities, as for `auto`.
-    numbers = choose_numbers_of_settings(request, len(domain), response)
+    numbers = choose_numbers_of_settings(request, len(domain), task.response)
     one_time_draws = numbers.one_time_draws
     if marginals_fraction is not None:
         one_time_draws = dataclasses.replace(one_time_draws, marginals_fraction=marginals_fraction)
     if scores_fraction is not None:
         one_time_draws = dataclasses.replace(one_time_draws, scores_fraction=scores_fraction)
 
-    releases_all_columns = resolutions is not None or (request.is_approximate and numbers.depth > 6)
+    releases_all_columns = resolutions is not None or (
+        request.is_approximate and numbers.has_deep_trees
+    )
     if releases_all_columns:
         return _recipe_of_all_columns(
             request,
-            domain=domain,
-            target=target,
-            monotone=monotone,
+            task,
             one_time_draws=one_time_draws,
-            pairs=_columns_of_pairs(pairs, domain, monotone),
-            total_step=total_step,
-            learning_rate=learning_rate,
-            resolutions=_RESOLUTIONS if resolutions is None else resolutions,
-            num_rounds=num_rounds,
+            vectors=_VectorOptions(
+                pairs=_columns_of_pairs(pairs, domain, monotone),
+                total_step=total_step,
+                learning_rate=learning_rate,
+                resolutions=_RESOLUTIONS if resolutions is None else resolutions,
+                num_rounds=num_rounds,
+            ),
         )
     if pairs:
         raise ValueError(
@@ -167,83 +199,88 @@ def additive(
     rounds_by_column = numbers.rounds if rounds is None else num_rounds
     step_of_round = total_step / np.sqrt(rounds_by_column)
     return oblivious_recipe(
-        with_rounds(request, rounds_by_column),
-        domain=domain,
-        target=target,
-        monotone=monotone,
-        depth=_DEPTH,
-        attributes_per_tree=(1,),
-        step=step_of_round,
-        limit=np.minimum(4 * step_of_round, 0.6),
+        request.with_rounds(rounds_by_column),
+        task,
         one_time_draws=one_time_draws,
-        make_learner=learner.additive_by_column,
-        name="additive",
-        setting="one column a round",
+        structure=TreeStructure(depth=_DEPTH_OF_COLUMN_TREES, attributes_per_tree=(1,)),
+        numbers=TreeNumbers(step=step_of_round, limit=largest_move_of_leaf(step_of_round)),
+        learner=_TREES_OF_ONE_COLUMN,
     )
 
 
-def _recipe_of_all_columns(
-    request: PrivacyRequest,
-    *,
-    domain: Domain,
-    target: Target | None,
-    monotone: Mapping[str, int] | None,
-    one_time_draws: OneTimeDraws,
-    pairs: tuple[tuple[int, int], ...],
-    total_step: np.ndarray,
-    learning_rate: np.ndarray,
-    resolutions: Sequence[int],
-    num_rounds: int,
-) -> types.Recipe:
-    """The recipe whose rounds release one vector of all columns and pairs.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _VectorOptions:
+    """The options of rounds that release one vector of all columns and pairs.
 
-    Args:
-        request: the checked arguments.
-        domain: as `additive`.
-        target: as `additive`, with its objective.
-        monotone: as `additive`.
-        one_time_draws: what is drawn once.
+    Attributes:
         pairs: the numbers of the columns of each pair.
         total_step: the deviation that all rounds add to the score of a row, in nats.
         learning_rate: as `additive`.
         resolutions: as `additive`.
         num_rounds: T.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    total_step: np.ndarray
+    learning_rate: np.ndarray
+    resolutions: Sequence[int]
+    num_rounds: int
+
+
+def _recipe_of_all_columns(
+    request: PrivacyRequest,
+    task: BinsTask,
+    *,
+    one_time_draws: OneTimeDraws,
+    vectors: _VectorOptions,
+) -> types.Recipe:
+    """The recipe whose rounds release one vector of all columns and pairs.
+
+    Args:
+        request: the checked arguments.
+        task: what is predicted, and from which columns.
+        one_time_draws: what is drawn once.
+        vectors: the options of the rounds.
 
     Raises:
         ValueError: as `additive`.
     """
     # The noise of a row is that of one bin of each column and pair.
-    num_curves = len(domain) + len(pairs)
-    step_of_round = total_step / (
+    num_rounds = vectors.num_rounds
+    num_curves = len(task.domain) + len(vectors.pairs)
+    step_of_round = vectors.total_step / (
         learner.noise_growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
     )
-    params = learner.AdditiveParams({}, step_of_round, learning_rate, _MOMENTUM, num_rounds)
-    sizes = check_interval("resolutions", resolutions, f"[1, {types.MAX_BINS}]", whole_numbers=True)
+    params = learner.AdditiveParams({}, step_of_round, vectors.learning_rate, _MOMENTUM, num_rounds)
+    sizes = check_interval(
+        "resolutions", vectors.resolutions, f"[1, {types.MAX_BINS}]", whole_numbers=True
+    )
 
     def make_learner(bins_config: ObliviousConfig) -> types.WeakLearner:
         config = learner.AdditiveConfig(
             base=bins_config,
             resolutions=tuple(map(int, sizes.flat)),
             capacity=num_rounds,
-            pairs=pairs,
+            pairs=vectors.pairs,
         )
-        if (most := config.known.shape[1]) > types.MAX_BINS:
-            raise ValueError(f"pairs have at most {types.MAX_BINS} cells each, and one has {most}")
+        if (max_cells := config.known.shape[1]) > types.MAX_BINS:
+            raise ValueError(
+                f"pairs have at most {types.MAX_BINS} cells each, and one has {max_cells}"
+            )
         return learner.additive(config)
 
     return recipe_over_bins(
         request,
-        domain=domain,
-        target=target,
-        monotone=monotone,
-        clip=None,
+        task,
         one_time_draws=one_time_draws,
         structure=_NO_TREES,
-        round_site="bins",
-        make_learner=make_learner,
+        learner=BinsLearner(
+            algorithm="additive",
+            setting=f"{sizes.size} resolutions",
+            round_site="bins",
+            make_learner=make_learner,
+        ),
         params=params,
-        name="additive",
-        setting=f"{sizes.size} resolutions",
     )
 
 

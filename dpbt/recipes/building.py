@@ -114,6 +114,10 @@ class PrivacyRequest:
         numbers = self.epsilon, self.delta, self.rows, self.rounds
         return np.broadcast_shapes(*map(np.shape, numbers))
 
+    def with_rounds(self, rounds: ArrayLike) -> PrivacyRequest:
+        """The same request for other numbers of rounds."""
+        return dataclasses.replace(self, rounds=np.asarray(rounds, np.int32))
+
 
 def check_axes(**arguments: Any) -> None:
     """Check that arguments have axes of settings that go together, as arrays that broadcast.

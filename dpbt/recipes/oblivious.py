@@ -1,11 +1,10 @@
-"""Boosting with oblivious trees over public splits, and a rule that sets all of its numbers."""
+"""Boosting with oblivious trees over public splits; `dpbt.recipes.auto` sets all of its numbers."""
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +21,7 @@ from dpbt.learners.oblivious.learner import (
     oblivious_tree,
 )
 from dpbt.learners.oblivious.splits import MAX_DEPTH, Attribute, ObliviousConfig
-from dpbt.privacy import conversions, mechanisms
+from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,
@@ -30,11 +29,35 @@ from dpbt.recipes.building import (
     checked_privacy_request,
     zero_or_share,
 )
-from dpbt.types import as_relation as to_relation
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24
 """Seeds are whole numbers below this, which float32 holds."""
+
+DEFAULT_CLIP_OF_CLASSES = 0.3
+"""The largest weight of a row. Other clips were within 0.005 in AUROC (docs/accuracy.md)."""
+
+DEFAULT_CLIP_OF_SQUARED_ERROR = 0.5
+"""The largest residual of a number, in spreads, for squared error."""
+
+DEFAULT_CLIP_OF_COUNTS = 1.0
+"""The largest residual of a count, in spreads.
+
+It was chosen on azpro, rwm5yr and abalone (docs/classes_and_regression.md).
+"""
+
+DEFAULT_CURVATURE_OF_CLASSES = 0.05
+"""How much a leaf's estimated share of the rows adds to its denominator, for classes.
+
+It was settled on the tables of docs/accuracy.md.
+"""
+
+STEPS_IN_DEFAULT_CURVATURE_OF_NUMBERS = 6
+"""The curvature h of a number, in steps s.
+
+A leaf of m rows whose residuals add up to G moves by s G / (m h / 3) without noise. So h = 6 s
+makes it half of their mean, G / (2 m).
+"""
 
 
 def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
@@ -158,28 +181,79 @@ def oblivious_boost(
     )
     return oblivious_recipe(
         request,
-        domain=domain,
-        target=kinds.target_with_objective(target, objective, quantile),
-        monotone=monotone,
-        depth=depth,
-        attributes_per_tree=attributes_per_tree,
-        step=step,
-        limit=limit,
-        clip=clip,
+        BinsTask(
+            domain=domain,
+            target=kinds.target_with_objective(target, objective, quantile),
+            monotone=monotone,
+        ),
         one_time_draws=OneTimeDraws(
             marginals_fraction=marginals_fraction,
             target_fraction=target_fraction,
             target_bins=target_bins,
             scores_fraction=scores_fraction,
         ),
-        curvature=curvature,
-        smoothing=smoothing,
-        structures=structures,
-        seed=seed,
+        structure=TreeStructure(
+            depth=depth,
+            attributes_per_tree=attributes_per_tree,
+            smoothing=smoothing,
+            structures=structures,
+        ),
+        numbers=TreeNumbers(step=step, limit=limit, clip=clip, curvature=curvature, seed=seed),
     )
 
 
 _POSITIVE = "[1e-30, 1e30]"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BinsTask:
+    """What a learner over the bins of a domain predicts, and from which columns.
+
+    Attributes:
+        domain: the public domain of the table.
+        target: as `oblivious_boost`, with its objective (`kinds.target_with_objective`).
+        monotone: as `oblivious_boost`; it is checked where `directions` are asked for.
+    """
+
+    domain: Domain
+    target: Target | None
+    monotone: Mapping[str, int] | None
+
+    @property
+    def response(self) -> types.Response:
+        """The kind of answer that is predicted."""
+        return kinds.response_of(self.target)
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """What trees may ask of each column."""
+        return attributes_of(self.domain)
+
+    @property
+    def directions(self) -> tuple[int, ...]:
+        """The direction of each column: 1, -1 or 0; empty if there are no constraints.
+
+        Raises:
+            ValueError: naming columns that have an order, where `monotone` names another column or
+                another direction. Also for constraints on several classes.
+        """
+        monotone = {} if self.monotone is None else self.monotone
+        columns = zip(self.domain, self.attributes, strict=True)
+        ordered = [name for name, attribute in columns if attribute.ordered]
+        if not isinstance(monotone, Mapping) or not all(
+            name in ordered and direction in (-1, 0, 1) for name, direction in monotone.items()
+        ):
+            raise ValueError(
+                f"monotone must map columns that have an order, of {ordered}, to 1 or -1"
+            )
+        directions = tuple(int(monotone.get(name, 0)) for name in self.domain)
+        if not any(directions):
+            return ()
+        if self.response.axes:
+            raise ValueError(
+                "monotone constraints need one score, and several classes have one each"
+            )
+        return directions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -193,78 +267,113 @@ class OneTimeDraws:
         scores_fraction: as `oblivious_boost`.
     """
 
-    marginals_fraction: Any
-    target_fraction: Any
+    marginals_fraction: types.Numbers
+    target_fraction: types.Numbers
     target_bins: int
-    scores_fraction: Any
+    scores_fraction: types.Numbers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TreeStructure:
+    """The static options of oblivious trees.
+
+    Attributes:
+        depth: as `oblivious_boost`.
+        attributes_per_tree: as `oblivious_boost`.
+        smoothing: as `oblivious_boost`.
+        structures: as `oblivious_boost`.
+    """
+
+    depth: int
+    attributes_per_tree: Sequence[int]
+    smoothing: float = 0.1
+    structures: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TreeNumbers:
+    """The options of oblivious trees that may have axes of settings.
+
+    Attributes:
+        step: as `oblivious_boost`.
+        limit: as `oblivious_boost`.
+        clip: as `oblivious_boost`.
+        curvature: as `oblivious_boost`.
+        seed: as `oblivious_boost`.
+    """
+
+    step: ArrayLike | Callable[[int], ArrayLike]
+    limit: ArrayLike
+    clip: ArrayLike | None = None
+    curvature: ArrayLike | None = None
+    seed: ArrayLike = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BinsLearner:
+    """A learner over the bins of a domain, before its config follows from a task.
+
+    Attributes:
+        algorithm: the name of the algorithm, as `RecipeParts.name`.
+        setting: as `RecipeParts.setting`; None for trees, whose setting is their depth.
+        round_site: the site that a round draws.
+        make_learner: from the config of the bins to the learner.
+    """
+
+    algorithm: str
+    setting: str | None
+    round_site: str
+    make_learner: Callable[[ObliviousConfig], types.WeakLearner]
+
+
+_OBLIVIOUS_TREES = BinsLearner(
+    algorithm="oblivious_boost",
+    setting=None,
+    round_site="sums",
+    make_learner=oblivious_tree,
+)
 
 
 def oblivious_recipe(
     request: PrivacyRequest,
+    task: BinsTask,
     *,
-    domain: Domain,
-    target: Target | None,
-    monotone: Mapping[str, int] | None,
-    depth: int,
-    attributes_per_tree: Sequence[int],
-    step: ArrayLike | Callable[[int], ArrayLike],
-    limit: ArrayLike,
     one_time_draws: OneTimeDraws,
-    clip: ArrayLike | None = None,
-    curvature: ArrayLike | None = None,
-    smoothing: float = 0.1,
-    structures: int = 0,
-    seed: ArrayLike = 0,
-    make_learner: Callable[[ObliviousConfig], types.WeakLearner] = oblivious_tree,
-    name: str = "oblivious_boost",
-    setting: str | None = None,
+    structure: TreeStructure,
+    numbers: TreeNumbers,
+    learner: BinsLearner = _OBLIVIOUS_TREES,
 ) -> types.Recipe:
     """The recipe of oblivious trees for a request that is checked, and options that are not.
 
     Args:
         request: the checked arguments.
-        domain: as `oblivious_boost`.
-        target: as `oblivious_boost`, with its objective.
-        monotone: as `oblivious_boost`.
-        depth: as `oblivious_boost`.
-        attributes_per_tree: as `oblivious_boost`.
-        step: as `oblivious_boost`.
-        limit: as `oblivious_boost`.
+        task: what is predicted, and from which columns.
         one_time_draws: what is drawn once.
-        clip: as `oblivious_boost`.
-        curvature: as `oblivious_boost`.
-        smoothing: as `oblivious_boost`.
-        structures: as `oblivious_boost`.
-        seed: as `oblivious_boost`.
-        make_learner: from the config of the trees to the learner.
-        name: as `RecipeParts`.
-        setting: as `RecipeParts`; by default it says the depth.
+        structure: the static options of the trees.
+        numbers: their other options.
+        learner: the learner that grows the trees.
 
     Raises:
         ValueError: as `oblivious_boost`.
     """
     # Numbers are in ranges that float32 holds.
-    response = kinds.response_of(target)
+    is_number, step = task.response.is_number, numbers.step
     if callable(step):
         steps = [step(number) for number in range(int(np.max(request.rounds)))]
     else:
         steps = [step]
     steps = [check_interval("step", one_step, _POSITIVE) for one_step in steps]
-    limit = check_interval("limit", limit, _POSITIVE)
+    limit = check_interval("limit", numbers.limit, _POSITIVE)
+    curvature = numbers.curvature
     if curvature is None:
-        curvature = 6 * steps[0] if response.is_number else 0.05
+        curvature = (
+            STEPS_IN_DEFAULT_CURVATURE_OF_NUMBERS * steps[0]
+            if is_number
+            else DEFAULT_CURVATURE_OF_CLASSES
+        )
     curvature = check_interval("curvature", curvature, "[0, 1e30]")
-    seed = check_interval("seed", seed, f"[0, {MAX_SEED - 1}]", whole_numbers=True)
-    attribute_counts = check_interval(
-        "attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole_numbers=True
-    )
-    smoothing_weight = check_interval("smoothing", smoothing, "[0, 1)")
-    if smoothing_weight.ndim:
-        raise ValueError(f"smoothing must be one number, got {show_value(smoothing)}")
-    num_structures = int(
-        check_interval("structures", structures, f"[0, {types.MAX_ROWS}]", whole_numbers=True)
-    )
-    depth = check_positive_integer("depth", depth, MAX_DEPTH)
+    seed = check_interval("seed", numbers.seed, f"[0, {MAX_SEED - 1}]", whole_numbers=True)
+    structure = _checked_structure(structure)
 
     # A leaf's denominator counts its rows where these are known.
     has_marginals = bool(
@@ -274,86 +383,75 @@ def oblivious_recipe(
         noise={},
         step=tuple(steps) if callable(step) else steps[0],
         limit=limit,
-        curvature=curvature * (response.is_number or has_marginals),
+        curvature=curvature * (is_number or has_marginals),
         seed=seed,
     )
+    if learner.setting is None:
+        learner = dataclasses.replace(learner, setting=f"{structure.depth} splits a tree")
     return recipe_over_bins(
         request,
-        domain=domain,
-        target=target,
-        monotone=monotone,
-        clip=clip,
+        task,
         one_time_draws=one_time_draws,
-        structure=TreeStructure(
-            depth=depth,
-            attributes_per_tree=tuple(map(int, attribute_counts.flat)),
-            smoothing=float(smoothing_weight),
-            structures=num_structures,
-        ),
-        round_site="sums",
-        make_learner=make_learner,
+        structure=structure,
+        learner=learner,
         params=params,
-        name=name,
-        setting=f"{depth} splits a tree" if setting is None else setting,
+        clip=numbers.clip,
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TreeStructure:
-    """The static part of oblivious trees that follows from options alone.
+def _checked_structure(structure: TreeStructure) -> TreeStructure:
+    """The same static options, as plain numbers.
 
-    Attributes:
-        depth: as `oblivious.splits.ObliviousConfig`.
-        attributes_per_tree: as `oblivious.splits.ObliviousConfig`.
-        smoothing: as `oblivious.splits.ObliviousConfig`.
-        structures: as `oblivious.splits.ObliviousConfig`.
+    Raises:
+        ValueError: for an option outside its range.
     """
-
-    depth: int
-    attributes_per_tree: tuple[int, ...]
-    smoothing: float
-    structures: int
+    attribute_counts = check_interval(
+        "attributes_per_tree",
+        structure.attributes_per_tree,
+        f"[1, {MAX_DEPTH}]",
+        whole_numbers=True,
+    )
+    smoothing = check_interval("smoothing", structure.smoothing, "[0, 1)")
+    if smoothing.ndim:
+        raise ValueError(f"smoothing must be one number, got {show_value(structure.smoothing)}")
+    num_structures = check_interval(
+        "structures", structure.structures, f"[0, {types.MAX_ROWS}]", whole_numbers=True
+    )
+    return TreeStructure(
+        depth=check_positive_integer("depth", structure.depth, MAX_DEPTH),
+        attributes_per_tree=tuple(map(int, attribute_counts.flat)),
+        smoothing=float(smoothing),
+        structures=int(num_structures),
+    )
 
 
 def recipe_over_bins(
     request: PrivacyRequest,
+    task: BinsTask,
     *,
-    domain: Domain,
-    target: Target | None,
-    monotone: Mapping[str, int] | None,
-    clip: ArrayLike | None,
     one_time_draws: OneTimeDraws,
     structure: TreeStructure,
-    round_site: str,
-    make_learner: Callable[[ObliviousConfig], types.WeakLearner],
+    learner: BinsLearner,
     params: types.Params,
-    name: str,
-    setting: str,
+    clip: ArrayLike | None = None,
 ) -> types.Recipe:
     """The recipe of a learner over the bins of a domain, with clipped weights.
 
     Args:
         request: the checked arguments.
-        domain: as `oblivious_boost`.
-        target: as `oblivious_boost`, with its objective.
-        monotone: as `oblivious_boost`.
-        clip: as `oblivious_boost`.
+        task: what is predicted, and from which columns.
         one_time_draws: what is drawn once.
-        structure: of the trees; of a learner that has none, any that its config allows.
-        round_site: the site that a round draws.
-        make_learner: from the config of the bins to the learner.
+        structure: of the trees, checked; of a learner that has none, any that its config allows.
+        learner: what learns in a round, and what it is called.
         params: the learner's numbers without noise.
-        name: as `RecipeParts`.
-        setting: as `RecipeParts`.
+        clip: as `oblivious_boost`.
 
     Raises:
         ValueError: as `oblivious_boost`.
     """
-    response = kinds.response_of(target)
-    fractions = _fractions_of_sites(one_time_draws, response, round_site)
-    directions = _directions(domain, monotone)
-    if directions and response.axes:
-        raise ValueError("monotone constraints need one score, and several classes have one each")
+    response = task.response
+    fractions = _fractions_of_sites(one_time_draws, response, learner.round_site)
+    directions = task.directions
     target_bins = check_interval(
         "target_bins", one_time_draws.target_bins, f"[2, {types.MAX_BINS}]", whole_numbers=True
     )
@@ -361,9 +459,9 @@ def recipe_over_bins(
         mechanisms.rounded_gaussian if request.is_approximate else mechanisms.discrete_laplace
     )
     config = ObliviousConfig(
-        attributes=attributes_of(domain),
+        attributes=task.attributes,
         depth=structure.depth,
-        attributes_per_tree=structure.attributes_per_tree,
+        attributes_per_tree=tuple(structure.attributes_per_tree),
         marginals="histogram" in fractions,
         scores=SCORES_SITE in fractions,
         smoothing=structure.smoothing,
@@ -376,13 +474,13 @@ def recipe_over_bins(
     )
     weight_update, weighting = _clipped_weights(response, clip, mechanism.price.norm)
     parts = RecipeParts(
-        learner=make_learner(config),
+        learner=learner.make_learner(config),
         weight_update=weight_update,
         weighting=weighting,
-        name=name,
-        setting=setting,
-        target=target,
-        domain=domains.as_declared_domain(domain),
+        name=learner.algorithm,
+        setting=learner.setting or "",
+        target=task.target,
+        domain=domains.as_declared_domain(task.domain),
     )
     return build_recipe(
         request,
@@ -425,7 +523,7 @@ def _clipped_weights(
         ValueError: for a clip outside its range.
     """
     if clip is None:
-        clip = _default_clip(response) if response.is_number else 0.3
+        clip = _default_clip_of_number(response) if response.is_number else DEFAULT_CLIP_OF_CLASSES
     if not response.is_number:
         check_interval("clip", clip, "(0, 1]")
     clip = check_interval("clip", clip, _POSITIVE)
@@ -435,7 +533,7 @@ def _clipped_weights(
     return residuals(response, norm), ResidualNumbers(clip * factor)
 
 
-def _default_clip(response: types.Response) -> float:
+def _default_clip_of_number(response: types.Response) -> float:
     """The largest residual of a number, in spreads, unless `clip` says otherwise.
 
     Of a quantile it is the Newton step where numbers follow a logistic law, whose density at level
@@ -444,296 +542,6 @@ def _default_clip(response: types.Response) -> float:
     if response.objective == "quantile":
         q = response.level
         return max(q, 1 - q) * math.sqrt(3) / (math.pi * q * (1 - q))
-    return 0.5 if response.objective == "squared" else 1.0
-
-
-def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int, ...]:
-    """The direction of each column of the domain; none if there are no constraints.
-
-    Raises:
-        ValueError: naming a column that is not in the domain or has no order, or a direction.
-    """
-    wanted = {} if monotone is None else monotone
-    columns = zip(domain, attributes_of(domain), strict=True)
-    ordered = [name for name, attribute in columns if attribute.ordered]
-    if not isinstance(wanted, Mapping) or not all(
-        name in ordered and direction in (-1, 0, 1) for name, direction in wanted.items()
-    ):
-        raise ValueError(f"monotone must map columns that have an order, of {ordered}, to 1 or -1")
-    directions = tuple(int(wanted.get(name, 0)) for name in domain)
-    return directions if any(directions) else ()
-
-
-_ATTRIBUTES_PER_TREE = (2, 3, 4)
-"""How many attributes the trees of `auto` ask, in turn."""
-
-_DEEP = 10
-"""How many splits the trees of `auto` have where noise is small; else they have 6."""
-
-_SCORES_FRACTION = 0.03
-"""The share of the budget that `auto` spends on scores by class."""
-
-_TARGET_FRACTION_RANGE = (0.03, 0.2)
-"""The least and the largest share of the budget for the histogram of a number."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AutoNumbers:
-    """The numbers that `auto` chooses; each may have axes of settings, see `oblivious_boost`.
-
-    Attributes:
-        rounds: T.
-        step: as `oblivious_boost`.
-        limit: as `oblivious_boost`.
-        depth: D.
-        structures: as `oblivious_boost`.
-        attributes_per_tree: as `oblivious_boost`.
-        one_time_draws: what is drawn once, and its share of the budget.
-    """
-
-    rounds: Any
-    step: Any
-    limit: Any
-    depth: int
-    structures: int
-    attributes_per_tree: tuple[int, ...]
-    one_time_draws: OneTimeDraws
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments of `oblivious_boost` that it sets, by name."""
-        options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        del options["one_time_draws"]
-        return options | dataclasses.asdict(self.one_time_draws)
-
-
-def choose_numbers(
-    *,
-    epsilon: float,
-    rows: float,
-    num_columns: int,
-    delta: float = 0.0,
-    relation: types.Relation = types.ADD_REMOVE,
-    max_rows_per_user: int = 1,
-    response: types.Response = types.BINARY,
-) -> AutoNumbers:
-    """The numbers of oblivious trees, from public quantities alone.
-
-    What decides is the strength of the signal: n eps for Laplace noise, n mu for Gaussian noise. A
-    replaced row is two rows, so both are halved under replace-one.
-
-    - *Rounds.* The noise of a score is that of one tree, whatever T is, as long as noise dominates
-      each leaf. More trees average over more partitions, so T grows with the signal. Laplace noise
-      grows with T where Gaussian noise grows with its root, so pure recipes have fewer trees.
-    - *Step.* The noise of a score has variance T step^2, so step falls with the root of T.
-    - *Histograms.* They say where rows are, give scores a start and leaves a denominator. They pay
-      where their noise, F / (n eps) or sqrt(F) / (n mu), is small.
-    - *Depth.* Where rows are many for the noise, and histograms put splits at their quantiles,
-      trees of 10 splits see more than trees of 6. On twelve data sets AUROC is 0.003 to 0.006
-      higher from epsilon = 0.5 on. Their 256 structures are used in turn, so that a model stays
-      small. Several classes and numbers keep 6: firmteacher, of 16 Boolean columns and 4 classes,
-      loses 0.15 of AUROC to deeper trees, and wine-white 0.03 of R^2.
-    - *Scores by class.* Three hundredths of the budget make probabilities true. That costs about
-      0.001 of AUROC.
-    - *Several classes.* A row's residuals are shared by K scores, so steps are two thirds of those
-      above, and pure recipes have (2 / K)^0.42 times as many trees.
-    - *Numbers.* Squared error counts the noise of a score, where ranking only counts its order. So
-      steps are a quarter to a third of those above. The histogram of the number gets what it needs
-      to stand out, from 3 to 20 hundredths of the budget.
-
-    Args:
-        epsilon: above 0.
-        rows: m.
-        num_columns: F.
-        delta: 0, or in (0, 1).
-        relation: the neighbouring relation.
-        max_rows_per_user: k; the signal is k times smaller.
-        response: what is predicted.
-    """
-    rows_moved = (2 if to_relation(relation) is types.REPLACE_ONE else 1) * max_rows_per_user
-    is_number, is_binary = response.is_number, response == types.BINARY
-    scores_fraction = 0.0 if is_number else _SCORES_FRACTION
-    if np.isinf(epsilon):
-        return AutoNumbers(
-            rounds=1536 if is_binary else 1024,
-            step=0.1,
-            limit=0.2,
-            depth=_DEEP if is_binary else 6,
-            structures=0,
-            attributes_per_tree=(3, 4, 5, 6) if is_binary else _ATTRIBUTES_PER_TREE,
-            one_time_draws=OneTimeDraws(
-                marginals_fraction=0.1,
-                target_fraction=_TARGET_FRACTION_RANGE[0],
-                target_bins=64,
-                scores_fraction=scores_fraction,
-            ),
-        )
-
-    if delta > 0:
-        signal = rows * float(conversions.gdp_mu(epsilon, delta)) / rows_moved
-        rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
-        step = (0.3 if is_number else 1.3 if is_binary else 0.9) / math.sqrt(rounds)
-        has_marginals, power = math.sqrt(num_columns) / signal < 0.016, 2
-    else:
-        signal = rows * epsilon / rows_moved
-        rounds = int(np.clip(round(64 / 11 * (signal / 43) ** 0.42), 4, 128))
-        if response.classes > 2:
-            rounds = int(np.clip(round(rounds * (2 / response.classes) ** 0.42), 4, 128))
-        step = (0.5 if is_number else 1.6 if is_binary else 0.9) / math.sqrt(rounds)
-        has_marginals, power = num_columns / signal < 0.008, 1
-    is_deep = has_marginals and is_binary and signal >= (1200 if delta > 0 else 10_000)
-
-    # Rows of a number stand 60 times above the noise of a bin, within bounds. Bins are a power of 2
-    # near three times the root of that ratio.
-    target_fraction, target_bins = 0.1, 32
-    if is_number:
-        target_fraction = float(np.clip((60 / signal) ** power, *_TARGET_FRACTION_RANGE))
-        if delta > 0:
-            ratio = signal * math.sqrt(target_fraction)
-        else:
-            ratio = signal * target_fraction / math.sqrt(2)
-        target_bins = int(np.clip(2 ** round(math.log2(3 * math.sqrt(ratio))), 8, 64))
-    return AutoNumbers(
-        rounds=rounds,
-        step=step,
-        limit=min(4 * step, 0.6),
-        depth=_DEEP if is_deep else 6,
-        structures=256 if is_deep else 0,
-        attributes_per_tree=_ATTRIBUTES_PER_TREE,
-        one_time_draws=OneTimeDraws(
-            marginals_fraction=0.1 if has_marginals else 0.0,
-            target_fraction=target_fraction,
-            target_bins=target_bins,
-            scores_fraction=scores_fraction,
-        ),
-    )
-
-
-def auto(
-    *,
-    epsilon: ArrayLike,
-    rows: ArrayLike,
-    domain: Domain,
-    delta: ArrayLike = 0.0,
-    target: Target | None = None,
-    objective: str | None = None,
-    quantile: float | None = None,
-    monotone: Mapping[str, int] | None = None,
-    seed: ArrayLike = 0,
-    relation: str | types.Relation = types.ADD_REMOVE,
-    max_rows_per_user: int = 1,
-) -> types.Recipe:
-    """The most accurate recipe known, with every number set from public quantities.
-
-    Guarantee: as `oblivious_boost`. Nothing is tuned, so nothing else is released. `choose_numbers`
-    has the choices and their reasons.
-
-    Arguments of type ArrayLike may be arrays. They broadcast to settings with room for the most
-    rounds of any of them, if one program serves them all: the rule has histograms for all of them
-    or for none, and gives all the same depth and the same number of bins of the target.
-
-    Args:
-        epsilon: the total budget, above 0.
-        rows: m. Under add/remove a public bound on the number of rows, under replace-one their
-            public number. A bound of twice the truth costs little.
-        domain: the public domain of the table. Numbers are best cut into many bins, such as
-            `bins=64`, because finer splits cost nothing here.
-        delta: 0 for a pure guarantee; else in (0, 1), and best far below 1 / rows. It buys much
-            less noise.
-        target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
-            number in a declared range, None for two classes. Give `dpbt.table` the same.
-        objective: of a number: "squared" by default, "poisson" for a count, or "quantile".
-        quantile: the level of a quantile, in [0.01, 0.99].
-        monotone: as `oblivious_boost`.
-        seed: of the public splits. It is not a secret.
-        relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
-            the owner's promise. The guarantee is for all rows of a person together.
-
-    Raises:
-        ValueError: for a value outside these ranges, named with what was given. Also for settings
-            whose programs would differ.
-    """
-    domains.check_domain(domain)
-    target = kinds.target_with_objective(target, objective, quantile)
-    request = checked_privacy_request(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=1,  # `choose_numbers` sets them
-        relation=relation,
-        max_rows_per_user=max_rows_per_user,
-        max_rows=types.MAX_ROWS_IN_BLOCKS,
-        options={
-            "seed": seed,
-        },
-    )
-    numbers = choose_numbers_of_settings(request, len(domain), kinds.response_of(target))
-    return oblivious_recipe(
-        with_rounds(request, numbers.rounds),
-        domain=domain,
-        target=target,
-        monotone=monotone,
-        depth=numbers.depth,
-        attributes_per_tree=numbers.attributes_per_tree,
-        step=numbers.step,
-        limit=numbers.limit,
-        one_time_draws=numbers.one_time_draws,
-        structures=numbers.structures,
-        seed=seed,
-    )
-
-
-def with_rounds(request: PrivacyRequest, rounds: ArrayLike) -> PrivacyRequest:
-    """The request for these numbers of rounds."""
-    return dataclasses.replace(request, rounds=np.asarray(rounds, np.int32))
-
-
-def choose_numbers_of_settings(
-    request: PrivacyRequest, num_columns: int, response: types.Response
-) -> AutoNumbers:
-    """What `choose_numbers` says of every setting, as arrays with their axes.
-
-    Raises:
-        ValueError: for settings whose programs would differ.
-    """
-    settings = np.broadcast(request.epsilon, request.rows, request.delta)
-    chosen = [
-        choose_numbers(
-            epsilon=float(epsilon),
-            rows=float(rows),
-            num_columns=num_columns,
-            delta=float(delta),
-            relation=request.relation,
-            max_rows_per_user=request.max_rows_per_user,
-            response=response,
-        )
-        for epsilon, rows, delta in settings
-    ]
-
-    # What is static is one for all settings; the rest has their axes.
-    static = {
-        (each.one_time_draws.marginals_fraction > 0, each.depth, each.one_time_draws.target_bins)
-        for each in chosen
-    }
-    if len(static) > 1:
-        raise ValueError(
-            "no program serves all of these: make a recipe for each of "
-            f"{show_value(request.epsilon)}"
-        )
-
-    def of_settings(read_number: Callable[[AutoNumbers], Any]) -> np.ndarray:
-        return np.reshape([read_number(each) for each in chosen], settings.shape)
-
-    first = chosen[0]
-    return dataclasses.replace(
-        first,
-        rounds=of_settings(lambda each: each.rounds),
-        step=of_settings(lambda each: each.step),
-        limit=of_settings(lambda each: each.limit),
-        one_time_draws=dataclasses.replace(
-            first.one_time_draws,
-            marginals_fraction=of_settings(lambda each: each.one_time_draws.marginals_fraction),
-            target_fraction=of_settings(lambda each: each.one_time_draws.target_fraction),
-        ),
-    )
+    if response.objective == "squared":
+        return DEFAULT_CLIP_OF_SQUARED_ERROR
+    return DEFAULT_CLIP_OF_COUNTS

@@ -19,9 +19,9 @@ from dpbt.learners.oblivious import learner as oblivious_learner
 from dpbt.learners.oblivious import splits as oblivious_splits
 from dpbt.learners.oblivious.splits import ObliviousConfig
 from dpbt.learners.trees import greedy
-from dpbt.learners.trees import learner as trees
-from dpbt.learners.trees.learner import GreedyTreeConfig
+from dpbt.learners.trees.growth import GreedyTreeConfig, draw_tree_splits
 from dpbt.learners.trees.published import private_objective
+from dpbt.learners.trees.rows import prepare_tree_rows
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.sensitivity import round_to_whole_rows
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
@@ -63,9 +63,7 @@ def grow(draw, table, weights, budget, public, alpha_of=None):
     price = dataclasses.replace(
         greedy.tight_split_pricing(ADD_REMOVE), bound=sensitivity.max_score_change
     )
-    return trees.draw_tree_splits(
-        config, draw, View(table, weights, budget, public), alpha_of, price
-    )
+    return draw_tree_splits(config, draw, View(table, weights, budget, public), alpha_of, price)
 
 
 LEAF = {"sensitivity": GRID, "moves": 1, "theorem": "a row is in one leaf"}
@@ -418,7 +416,7 @@ def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise
 
 
 def test_a_program_must_name_each_draw_once_and_replay_must_match():
-    view = View(trees.prepare_tree_rows(random_table(0, 5, 2)), None, Noise({}), None)
+    view = View(prepare_tree_rows(random_table(0, 5, 2)), None, Noise({}), None)
 
     def twice(draw, table, weights, budget, public):
         for _ in range(2):

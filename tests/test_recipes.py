@@ -12,7 +12,7 @@ from dpbt import losses, recipes, weighting
 from dpbt.data.domains import Boolean
 from dpbt.learners import lazybb
 from dpbt.learners.trees import greedy
-from dpbt.learners.trees.learner import GreedyTreeConfig
+from dpbt.learners.trees.growth import GreedyTreeConfig
 from dpbt.learners.trees.published import private_objective
 from dpbt.types import ADD_REMOVE, Noise
 from tests.support.recipe_noise import draw_specs_by_site, noise_multiplier, scale_by_site

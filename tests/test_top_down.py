@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import losses, recipes
 from dpbt.data.splits import satisfied_splits, table_of_splits
-from dpbt.learners.trees import learner as trees
 from dpbt.learners.trees import rule, top_down
+from dpbt.learners.trees.rows import prepare_tree_rows
+from dpbt.learners.trees.split_scores import perspectives_of_weights
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_ROWS, UNSPLIT, Noise, Public, View
@@ -270,7 +271,7 @@ def test_perspectives_are_right_to_what_the_allowance_assumes(criterion):
     counts = counts[counts.sum(axis=1) <= MOST]
     with variates.double_precision():
         found = np.asarray(
-            jax.jit(lambda counts: trees.perspectives_of_weights(criterion, counts))(
+            jax.jit(lambda counts: perspectives_of_weights(criterion, counts))(
                 jnp.asarray(counts, jnp.int32)
             )
         )
@@ -299,9 +300,7 @@ def test_errors_of_rules_are_exact_beyond_float32():
     weights[0] = 1
     satisfied = np.zeros((rows, 2), bool)
     satisfied[0, 1] = True
-    table = trees.prepare_tree_rows(
-        table_of_splits(satisfied, np.ones(rows, bool), np.ones(rows, bool))
-    )
+    table = prepare_tree_rows(table_of_splits(satisfied, np.ones(rows, bool), np.ones(rows, bool)))
     public = Public(np.float32(rows), np.float32(1), (), {})
     view = View(table, jnp.asarray(weights), Noise({"rule": jnp.float32(1)}), public)
     program = rule.one_rule(ADD_REMOVE).round.program

@@ -10,8 +10,18 @@ from dpbt import recipes
 from dpbt.data import domains, splits
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.splits import satisfied_rows_by_split, satisfied_splits
-from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees import rows as rows_of_trees
+from dpbt.learners.trees.class_weights import (
+    class_weights_of_nodes,
+    float_product,
+    integer_product,
+    node_products,
+    node_totals,
+    split_weights_by_bins,
+    weights_by_class,
+)
 from dpbt.learners.trees.model import BinsAndSplits, assign_leaves, node_dtype, predict_tree
+from dpbt.learners.trees.rows import TREES, prepare_tree_rows
 from dpbt.types import GRID, MAX_ROWS, Tree
 from tests.support.example_tables import random_table
 
@@ -41,9 +51,9 @@ def of_many_bins(rows=700, bins=40, seed=3):
 def by_bins(table):
     """The table laid out by its bins, whatever its size is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trees, "MANY_CELLS", 1)
-        patch.setattr(trees, "SPLITS_OF_A_FEATURE", 1)
-        prepared = trees.prepare_tree_rows(table)
+        patch.setattr(rows_of_trees, "MANY_CELLS", 1)
+        patch.setattr(rows_of_trees, "SPLITS_OF_A_FEATURE", 1)
+        prepared = prepare_tree_rows(table)
     assert isinstance(prepared.splits_of_rows, BinsAndSplits)
     return prepared
 
@@ -55,13 +65,13 @@ def test_sums_by_bin_are_the_products(nodes):
     table = by_bins(of_many_bins())
     rows = table.present.shape[0]
     weights = jax.random.randint(jax.random.key(0), (rows,), 0, GRID + 1)
-    levels = trees.weights_by_class(table, weights)
+    levels = weights_by_class(table, weights)
     node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(node_dtype(nodes))
     expected = reference_products(splits, levels, node, nodes)
-    found = jax.jit(trees.node_products, static_argnums=3)(table, levels, node, nodes, None)
+    found = jax.jit(node_products, static_argnums=3)(table, levels, node, nodes, None)
     np.testing.assert_array_equal(found, expected)
     totals = reference_products(np.ones((rows, 1), np.int64), levels, node, nodes)[..., 0]
-    np.testing.assert_array_equal(trees.class_weights_of_nodes(levels, node, nodes), totals)
+    np.testing.assert_array_equal(class_weights_of_nodes(levels, node, nodes), totals)
 
 
 def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
@@ -71,8 +81,8 @@ def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
         jnp.zeros_like(table.splits_of_rows.high),
     )
     never = table.splits_of_rows._replace(low=low, high=high)
-    levels = trees.weights_by_class(table, jnp.full(table.present.shape, GRID))
-    found = trees.split_weights_by_bins(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
+    levels = weights_by_class(table, jnp.full(table.present.shape, GRID))
+    found = split_weights_by_bins(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
     assert not np.any(found)
 
 
@@ -87,7 +97,7 @@ def test_rows_by_bins_go_where_their_splits_say(depth):
     np.testing.assert_array_equal(assign_leaves(tree, table.splits_of_rows), reached)
     for predicted in (
         predict_tree(tree, columns),
-        trees.TREES.predict_prepared(tree, table),
+        TREES.predict_prepared(tree, table),
     ):
         np.testing.assert_array_equal(predicted, np.asarray(tree.leaf)[reached])
 
@@ -95,13 +105,13 @@ def test_rows_by_bins_go_where_their_splits_say(depth):
 @pytest.mark.slow
 def test_products_of_right_siblings_are_enough():
     nodes = 8
-    table = trees.prepare_tree_rows(random_table(1, 300, 5, absent=20))
-    levels = trees.weights_by_class(table, jnp.full(300, GRID))
+    table = prepare_tree_rows(random_table(1, 300, 5, absent=20))
+    levels = weights_by_class(table, jnp.full(300, GRID))
     parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
     node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
     splits = np.asarray(table.splits_of_rows.T, np.int64)
     above = jnp.asarray(reference_products(splits, levels, parent, nodes // 2), jnp.int32)
-    products = trees.node_products(table, levels, node, nodes, above)
+    products = node_products(table, levels, node, nodes, above)
     np.testing.assert_array_equal(products, reference_products(splits, levels, node, nodes))
 
 
@@ -111,15 +121,15 @@ def test_products_by_floats_are_exact(rows):
     rng = np.random.default_rng(rows)
     left = rng.integers(100, 128, (3, 2, rows)).astype(np.int8)
     columns = rng.random((4, rows)) < 0.95
-    found = trees.float_product(left, columns.astype(np.int8))
+    found = float_product(left, columns.astype(np.int8))
     np.testing.assert_array_equal(found, left.astype(np.int64) @ columns.T)
 
 
 @pytest.mark.slow
 def test_products_stay_exact_up_to_the_most_rows():
     columns, left = jnp.ones((2, MAX_ROWS), jnp.int8), jnp.full((2, MAX_ROWS), GRID, jnp.int8)
-    np.testing.assert_array_equal(jax.jit(trees.integer_product)(left, columns), GRID * MAX_ROWS)
-    np.testing.assert_array_equal(jax.jit(trees.node_totals)(left), GRID * MAX_ROWS)
+    np.testing.assert_array_equal(jax.jit(integer_product)(left, columns), GRID * MAX_ROWS)
+    np.testing.assert_array_equal(jax.jit(node_totals)(left), GRID * MAX_ROWS)
 
 
 @pytest.mark.slow

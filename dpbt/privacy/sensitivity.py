@@ -106,7 +106,7 @@ def score_rounding_allowance(rows: Numbers) -> Array:
     """2^-40 m: a bound on what float64 adds to the spread of score changes between neighbours.
 
     Scores are functions of exact integers, computed in float64 and held in 48 bits
-    (`trees.learner.perspectives_of_weights`, `mechanisms.behind_best`). A perspective is off by at
+    (`split_scores.perspectives_of_weights`, `mechanisms.behind_best`). A perspective is off by at
     most 2^-43 of the weight in its child (`losses.check_criterion`). The sum over two children, the
     difference to the best score and its 48 bits add at most 2^-46 m. The best score as computed is
     subtracted from all scores of a draw, so its own error moves them together. The spread compares
@@ -122,7 +122,7 @@ def tight_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
 
     The factor is for f(1, m) itself, which is evaluated in at most 8 roundings of 2^-24, and for
     the two roundings of this sum. Greedy trees evaluate both in float64, and round once
-    (`trees.learner.SplitPricing.sensitivity`). The last term is what float64 scores may add.
+    (`growth.SplitPricing.sensitivity`). The last term is what float64 scores may add.
     """
     bound = max_score_change(loss, rows)
     return bound * BOUND_MARGIN.astype(bound.dtype) + score_rounding_allowance(rows)

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from dpbt import losses, types
 from dpbt.common.validate import check_floats, check_interval, check_positive_integer, show_value
 from dpbt.learners.trees import greedy, published
-from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.growth import GreedyTreeConfig, tree_budget_fractions
+from dpbt.learners.trees.leaf_values import TreeSettings
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import round_down_to_float32
 from dpbt.recipes.building import (
@@ -165,7 +166,7 @@ def bdpe(
     error_fraction = check_interval("error_fraction", error_fraction, "(0, 1)")
 
     # Put the parts together, and share the budget.
-    config = trees.GreedyTreeConfig(
+    config = GreedyTreeConfig(
         depth=depth,
         criterion=families.criterion,
         link=families.link,
@@ -187,7 +188,7 @@ def bdpe(
     return build_recipe(
         request,
         parts,
-        fractions=trees.tree_budget_fractions(
+        fractions=tree_budget_fractions(
             structure_fraction, error_fraction if pays_for_errors else None
         ),
         make_params=functools.partial(calibrated.greedy_tree_params, settings),
@@ -270,7 +271,7 @@ def _tree_settings(
     pi: ArrayLike,
     smoothing: ArrayLike,
     step_clip: ArrayLike,
-) -> trees.TreeSettings:
+) -> TreeSettings:
     """The numbers of a tree that have nothing to do with privacy, checked.
 
     Args:
@@ -308,7 +309,7 @@ def _tree_settings(
     widest = np.abs(np.asarray(loss.link(np.asarray(1 - zeta, np.float32)), np.float64))
     clip = np.where(request.is_private, clip, widest)  # no clamping without privacy
     step = (1 + pi) / (4 * np.asarray(loss.smoothness, np.float64) * clip**2)
-    return trees.TreeSettings(
+    return TreeSettings(
         alpha=tuple(round_down_to_float32(alpha_by_depth)),
         link_alpha=link_alpha,
         clip=clip,

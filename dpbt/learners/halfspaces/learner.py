@@ -16,7 +16,7 @@ from dpbt import types
 from dpbt.data import splits
 from dpbt.learners.halfspaces import model
 from dpbt.learners.halfspaces.model import Halfspace, project_to_unit_ball
-from dpbt.learners.trees.learner import materialize
+from dpbt.learners.materialize import materialize
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import ROUNDING, Numbers, divide_rounding_up

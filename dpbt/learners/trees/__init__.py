@@ -1,6 +1,6 @@
 """Trees over public splits, and the learners that grow them.
 
-Names for a learner of your own are imported from `learner` when they are first used, so that a
+Names for a learner of your own are imported from their modules when they are first used, so that a
 loaded model, which reads `model`, needs no JAX.
 """
 
@@ -8,17 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpbt.learners.trees.learner import (
-        TREES,
-        TreeRows,
-        check_tree_table,
+    from dpbt.learners.trees.class_weights import (
         child_totals,
         class_weights_of_nodes,
         node_products,
         node_totals,
-        prepare_tree_rows,
         weights_by_class,
     )
+    from dpbt.learners.trees.rows import TREES, TreeRows, check_tree_table, prepare_tree_rows
 
 __all__ = [
     "TREES",
@@ -32,11 +29,14 @@ __all__ = [
     "weights_by_class",
 ]
 
+_NAMES_OF_ROWS = ("TREES", "TreeRows", "check_tree_table", "prepare_tree_rows")
+
 
 def __getattr__(name: str) -> Any:
     """The class, function or kind of hypotheses, imported when it is first used."""
     if name in __all__:
-        return getattr(import_module("dpbt.learners.trees.learner"), name)
+        module = "rows" if name in _NAMES_OF_ROWS else "class_weights"
+        return getattr(import_module(f"dpbt.learners.trees.{module}"), name)
     raise AttributeError(f"module 'dpbt.learners.trees' has no attribute {name!r}")
 
 

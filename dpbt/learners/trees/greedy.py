@@ -11,15 +11,25 @@ import jax
 import jax.numpy as jnp
 
 from dpbt import types
-from dpbt.learners.trees import learner as trees
-from dpbt.learners.trees.learner import (
+from dpbt.learners.trees.class_weights import majority_errors
+from dpbt.learners.trees.growth import (
     AlphaOfLevel,
     GreedyTreeConfig,
     GreedyTreeParams,
     SplitPricing,
-    TreeRows,
-    TreeSettings,
+    draw_tree_splits,
+    splits_in_heap_order,
+    tree_budget_fractions,
 )
+from dpbt.learners.trees.leaf_values import (
+    TINY_PRIOR,
+    TreeSettings,
+    default_tree_settings,
+    leaf_shares_shrunk_to_parents,
+    link_values,
+    tree_leverage,
+)
+from dpbt.learners.trees.rows import TREES, TreeRows, bytes_of_level_sums
 from dpbt.losses import check_criterion
 from dpbt.privacy import accounting, boundary, sensitivity, variates
 from dpbt.privacy.boundary import Draw
@@ -49,7 +59,7 @@ def alpha_from_noisy_errors(draw: Draw, config: GreedyTreeConfig) -> AlphaOfLeve
         released = draw(
             f"error_{level}",
             config.noise,
-            boundary.Total(totals, trees.majority_errors),
+            boundary.Total(totals, majority_errors),
             sensitivity=sensitivity.ERROR_WEIGHT.times(GRID),
             moves=1,
             theorem="dpbt theorem 4",
@@ -92,9 +102,7 @@ def draw_splits_and_leaves(
     """Draw splits level by level, and the class weights of the leaves."""
     alpha_of = alpha_from_noisy_errors(draw, config) if config.objective else None
     view = View(table, weights, params, public)
-    leaves = trees.draw_tree_splits(
-        config, draw, view, alpha_of, tight_split_pricing(config.relation)
-    )
+    leaves = draw_tree_splits(config, draw, view, alpha_of, tight_split_pricing(config.relation))
     draw(
         "leaf",
         config.noise,
@@ -122,15 +130,15 @@ def tree_of_release(
         # The canonical link of each leaf's noisy share of the positive class.
         to_rows = variates.to_float64(public.cap) / GRID
         noisy = variates.to_float64(release["leaf"]) * to_rows
-        prior = jnp.maximum(numbers.smoothing * leaf_scale * to_rows, trees.TINY_PRIOR)
-        share = trees.leaf_shares_shrunk_to_parents(jnp.maximum(noisy, 0), prior)
-        value = trees.link_values(config.link, numbers, share)
+        prior = jnp.maximum(numbers.smoothing * leaf_scale * to_rows, TINY_PRIOR)
+        share = leaf_shares_shrunk_to_parents(jnp.maximum(noisy, 0), prior)
+        value = link_values(config.link, numbers, share)
 
         # The leverage is the step times the clamped noisy edge.
         edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / variates.to_float64(public.rows)
-        leverage = trees.leverage(numbers, value, edge, variates.to_float64(public.cap))
+        leverage = tree_leverage(numbers, value, edge, variates.to_float64(public.cap))
         leaf = (leverage * value).astype(jnp.float32)
-    return Tree(trees.splits_in_heap_order(release, config.depth), leaf)
+    return Tree(splits_in_heap_order(release, config.depth), leaf)
 
 
 @functools.cache
@@ -143,16 +151,16 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
     read.
     """
     check_criterion(config.criterion)
-    usual = trees.default_tree_settings(config.link, config.depth)
+    usual = default_tree_settings(config.link, config.depth)
     with_errors = config.objective and config.depth > 1
     return boundary.weak_learner(
         name="greedy_tree",
         config=config,
         program=functools.partial(draw_splits_and_leaves, config),
         hypothesis=functools.partial(tree_of_release, config),
-        kind=trees.TREES,
-        fractions=trees.tree_budget_fractions(0.5, 0.1 if with_errors else None),
+        kind=TREES,
+        fractions=tree_budget_fractions(0.5, 0.1 if with_errors else None),
         make_params=functools.partial(greedy_tree_params, usual),
         relation=config.relation,
-        work_bytes=functools.partial(trees.bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
+        work_bytes=functools.partial(bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
     )

@@ -15,8 +15,25 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.learners.trees import learner as trees
-from dpbt.learners.trees.learner import GreedyTreeConfig, TreeRows, TreeSettings
+from dpbt.learners.trees.class_weights import majority_errors
+from dpbt.learners.trees.growth import (
+    AlphaOfLevel,
+    GreedyTreeConfig,
+    GreedyTreeParams,
+    SplitPricing,
+    draw_tree_splits,
+    splits_in_heap_order,
+    tree_budget_fractions,
+)
+from dpbt.learners.trees.leaf_values import (
+    TINY_PRIOR,
+    TreeSettings,
+    default_tree_settings,
+    leaf_shares_shrunk_to_parents,
+    link_values,
+    tree_leverage,
+)
+from dpbt.learners.trees.rows import TREES, TreeRows, bytes_of_level_sums
 from dpbt.losses import check_criterion
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw
@@ -25,7 +42,7 @@ from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, View, WeakL
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
 
-PRICE = trees.SplitPricing(
+PRICE = SplitPricing(
     bound=sensitivity.published_split_sensitivity,
     moves=2,
     each_node=True,
@@ -42,7 +59,7 @@ class Params(NamedTuple):
     leaf_step: Numbers
 
 
-def private_objective() -> trees.AlphaOfLevel:
+def private_objective() -> AlphaOfLevel:
     """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
 
     Alpha changes with the level, where the paper changes it leaf by leaf. Without an error at the
@@ -51,7 +68,7 @@ def private_objective() -> trees.AlphaOfLevel:
     exact_errors: list[Array] = []
 
     def alpha(level: int, totals: Array) -> Array:
-        exact_errors.append(jnp.asarray(trees.majority_errors(totals), jnp.float32))
+        exact_errors.append(jnp.asarray(majority_errors(totals), jnp.float32))
         if level == 0:
             return jnp.float32(1)
         return exact_errors[-1] / jnp.maximum(exact_errors[0], 1)
@@ -93,16 +110,16 @@ def program(
 
     # Private splits; the leaves' class weights are exact here.
     alpha_of = private_objective() if config.objective else None
-    view = View(table, weights, trees.GreedyTreeParams(params.noise, settings), public)
-    totals = trees.draw_tree_splits(config, draw, view, alpha_of, PRICE)
+    view = View(table, weights, GreedyTreeParams(params.noise, settings), public)
+    totals = draw_tree_splits(config, draw, view, alpha_of, PRICE)
 
     # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
-    share = trees.leaf_shares_shrunk_to_parents(counts, jnp.float32(trees.TINY_PRIOR))
-    value = trees.link_values(config.link, settings, share)
+    share = leaf_shares_shrunk_to_parents(counts, jnp.float32(TINY_PRIOR))
+    value = link_values(config.link, settings, share)
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
     edge = jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
-    leverage = trees.leverage(settings, value, edge, public.cap)
+    leverage = tree_leverage(settings, value, edge, public.cap)
 
     # Noise on values in steps of their grid. Rounding to it moves a value by one step more.
     largest = settings.step * settings.clip**2
@@ -124,9 +141,7 @@ def hypothesis(config: GreedyTreeConfig, release: Release, params: Params, publi
     """The tree: noisy leaf values, clamped to their range again."""
     largest = params.settings.step * params.settings.clip**2
     value = release["leaf"].astype(jnp.float32) * params.leaf_step
-    return Tree(
-        trees.splits_in_heap_order(release, config.depth), jnp.clip(value, -largest, largest)
-    )
+    return Tree(splits_in_heap_order(release, config.depth), jnp.clip(value, -largest, largest))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -158,16 +173,16 @@ def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
     value by one step.
     """
     check_criterion(config.criterion)
-    usual = trees.default_tree_settings(config.link, config.depth)
+    usual = default_tree_settings(config.link, config.depth)
     return boundary.weak_learner(
         name="published_greedy_tree",
         config=PublishedTreeConfig(**vars(config)),
         program=functools.partial(program, config),
         hypothesis=functools.partial(hypothesis, config),
-        kind=trees.TREES,
-        fractions=trees.tree_budget_fractions(0.5, None),
+        kind=TREES,
+        fractions=tree_budget_fractions(0.5, None),
         make_params=functools.partial(greedy_tree_params, usual),
         relation=None,
-        work_bytes=functools.partial(trees.bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
+        work_bytes=functools.partial(bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
         unprotected=(ALPHA_LEAK,) if config.objective else (),
     )

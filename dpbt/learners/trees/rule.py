@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Int32
 
 from dpbt import types
-from dpbt.learners.trees import learner as trees
-from dpbt.learners.trees.learner import TreeRows
+from dpbt.learners.trees.class_weights import node_totals, split_weights_of_mask, weights_by_class
+from dpbt.learners.trees.rows import TREES, TreeRows, bytes_of_level_sums
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanisms import Scores
@@ -30,9 +30,9 @@ def error_weights_of_rules(table: TreeRows, weights: Array) -> Int32[Array, "_"]
     every S, 1-rule k has split k // 2 - 1 (`UNSPLIT` for constants), and sign + for even k.
     """
     # The class weights of all rows, and of those on the right side of each split.
-    by_class = trees.weights_by_class(table, weights)
-    right = trees.split_weights_of_mask(table, by_class, table.present)
-    negative, positive = trees.node_totals(by_class)[0]
+    by_class = weights_by_class(table, weights)
+    right = split_weights_of_mask(table, by_class, table.present)
+    negative, positive = node_totals(by_class)[0]
 
     # A literal errs on the positive rows without it and on the negative rows with it.
     agreement = right[1] - right[0]
@@ -111,9 +111,9 @@ def one_rule(relation: types.Relation, calibration: str = "tight") -> types.Weak
         config=RuleConfig(relation=relation, calibration=calibration),
         program=functools.partial(_draw_rule, calibration == "tight"),
         hypothesis=lambda release, params, public: tree_of_rule(release["rule"]),
-        kind=trees.TREES,
+        kind=TREES,
         fractions={"rule": 1.0},
         relation=relation,
         coupled=True,
-        work_bytes=functools.partial(trees.bytes_of_level_sums, nodes=1),
+        work_bytes=functools.partial(bytes_of_level_sums, nodes=1),
     )

@@ -13,9 +13,10 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int32
 
 from dpbt import types
-from dpbt.learners.trees import learner as trees
-from dpbt.learners.trees.learner import TreeRows
+from dpbt.learners.trees.class_weights import node_totals, split_weights_of_mask, weights_by_class
 from dpbt.learners.trees.model import satisfies_splits
+from dpbt.learners.trees.rows import TREES, TreeRows
+from dpbt.learners.trees.split_scores import perspectives_of_weights
 from dpbt.losses import check_criterion, constant_family, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
@@ -75,9 +76,9 @@ def split_improvements(
         products: i32[nodes, 2, S], weights that satisfy each split, by class.
         totals: i32[nodes, 2], the class weights of the nodes.
     """
-    here = trees.perspectives_of_weights(criterion, totals)[:, None]
-    right = trees.perspectives_of_weights(criterion, products)
-    return here - right - trees.perspectives_of_weights(criterion, totals[:, :, None] - products)
+    here = perspectives_of_weights(criterion, totals)[:, None]
+    right = perspectives_of_weights(criterion, products)
+    return here - right - perspectives_of_weights(criterion, totals[:, :, None] - products)
 
 
 class _GrowingTree(NamedTuple):
@@ -129,7 +130,7 @@ def _split_leaf(
         return growth
 
     # The products of the left child by subtraction.
-    below = trees.split_weights_of_mask(table, by_class, growth.node == right)
+    below = split_weights_of_mask(table, by_class, growth.node == right)
     products = growth.products.at[left].set(growth.products[node] - below, mode="drop")
     return growth._replace(products=products.at[right].set(below, mode="drop"))
 
@@ -155,13 +156,13 @@ def _draw_splits_and_labels(
     """Draw all pairs of leaf and split, and the labels of the leaves."""
     nodes, leaves, tight = 2**config.depth - 1, 2**config.depth, config.calibration == "tight"
     theorem = "dpbt theorem 9" if tight else "Asadi et al. (2022), Thm 4.4"
-    by_class = trees.weights_by_class(table, weights)
+    by_class = weights_by_class(table, weights)
 
     # A tree whose only leaf is the root.
-    root, heap = trees.split_weights_of_mask(table, by_class, table.present), nodes + leaves
+    root, heap = split_weights_of_mask(table, by_class, table.present), nodes + leaves
     growth = _GrowingTree(
         node=jnp.zeros(table.target.shape[0], jnp.int32),
-        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(by_class)[0]),
+        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(node_totals(by_class)[0]),
         products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
         is_leaf=jnp.zeros(heap, bool).at[0].set(True),
     )
@@ -233,7 +234,7 @@ def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
         config=config,
         program=functools.partial(_draw_splits_and_labels, config),
         hypothesis=functools.partial(tree_of_release, config),
-        kind=trees.TREES,
+        kind=TREES,
         fractions=top_down_budget_fractions(0.5),
         relation=config.relation,
         coupled=True,

@@ -26,8 +26,14 @@ import numpy as np
 
 from dpbt import recipes
 from dpbt.learners.trees import TreeRows
-from dpbt.learners.trees import learner as trees
+from dpbt.learners.trees.class_weights import (
+    class_weights_of_nodes,
+    node_products,
+    weights_by_class,
+)
+from dpbt.learners.trees.growth import splits_in_heap_order
 from dpbt.learners.trees.model import move_to_children
+from dpbt.learners.trees.rows import TREES
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.types import GRID, Array, Public, Recipe, Release, Tree, WeakLearner
@@ -70,7 +76,7 @@ def learner() -> WeakLearner:
         name="dp_boost",
         program=program,
         hypothesis=hypothesis,
-        kind=trees.TREES,
+        kind=TREES,
         fractions={"split": 0.5, "leaf": 0.5},
         relation="add_remove",
     )
@@ -106,17 +112,13 @@ def program(draw: Draw, table: TreeRows, weights: Array, params: Any, public: Pu
     is_of_part = start + jnp.arange(capacity) < jnp.asarray(starts)[public.round + 1]
     asked = jnp.asarray(table.splits_of_rows)
     part = TreeRows(asked[:, rows], table.target[rows], table.present[rows] & is_of_part)
-    by_class = trees.weights_by_class(part, weights[rows])
-    ones = trees.weights_by_class(part, jnp.ones(capacity, jnp.int8))
+    by_class = weights_by_class(part, weights[rows])
+    ones = weights_by_class(part, jnp.ones(capacity, jnp.int8))
 
     node = jnp.zeros(capacity, jnp.int32)
     for level in range(DEPTH):
-        sums = [
-            trees.node_products(part, by_row, node, 2**level, None) for by_row in (by_class, ones)
-        ]
-        totals = [
-            trees.class_weights_of_nodes(by_row, node, 2**level) for by_row in (by_class, ones)
-        ]
+        sums = [node_products(part, by_row, node, 2**level, None) for by_row in (by_class, ones)]
+        totals = [class_weights_of_nodes(by_row, node, 2**level) for by_row in (by_class, ones)]
         split = draw(
             f"split_{level}",
             mechanisms.exponential,
@@ -126,7 +128,7 @@ def program(draw: Draw, table: TreeRows, weights: Array, params: Any, public: Pu
             theorem="Li et al. (2020), code",
         )
         node = move_to_children(part.splits_of_rows, node, split)
-    totals = [trees.class_weights_of_nodes(by_row, node, 2**DEPTH) for by_row in (by_class, ones)]
+    totals = [class_weights_of_nodes(by_row, node, 2**DEPTH) for by_row in (by_class, ones)]
     value = _gradients(totals[0], public.cap) / (totals[1].sum(axis=1) + LAMBDA)
     clip = (1 - RATE) ** public.round.astype(jnp.float32)
     draw(
@@ -161,4 +163,4 @@ def _gains(sums: list[Array], totals: list[Array], cap: Array) -> mechanisms.Sco
 def hypothesis(release: Release, params: Any, public: Public) -> Tree:
     """The tree, on the scale of our logistic link, which has base 2."""
     leaf = RATE * LEAF_STEP * release["leaf"].astype(jnp.float32) / np.float32(np.log(2))
-    return Tree(trees.splits_in_heap_order(release, DEPTH), leaf)
+    return Tree(splits_in_heap_order(release, DEPTH), leaf)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from dpbt import losses, recipes
 from dpbt.data.domains import Numeric
-from dpbt.learners.trees.learner import default_tree_settings
+from dpbt.learners.trees.leaf_values import default_tree_settings
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import Allowance, divide_rounding_up
 from dpbt.recipes import custom

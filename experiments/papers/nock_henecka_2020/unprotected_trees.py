@@ -13,16 +13,20 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpbt import losses, types
-from dpbt.learners.trees import learner as trees
-from dpbt.learners.trees.learner import (
-    TINY_PRIOR,
+from dpbt.learners.trees.growth import (
     GreedyTreeConfig,
     GreedyTreeParams,
-    TreeSettings,
     draw_tree_splits,
     splits_in_heap_order,
 )
+from dpbt.learners.trees.leaf_values import (
+    TINY_PRIOR,
+    TreeSettings,
+    leaf_shares_shrunk_to_parents,
+    tree_leverage,
+)
 from dpbt.learners.trees.published import ALPHA_LEAK, PRICE, private_objective
+from dpbt.learners.trees.rows import TREES, TreeRows
 from dpbt.privacy import boundary, mechanisms
 from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, WeakLearner
 
@@ -30,7 +34,7 @@ BETA_LEAK = "beta_t is computed from the private rows on the noisy tree, without
 
 
 class TreeParams(NamedTuple):
-    """The traced numbers of a tree: those of `trees.learner.GreedyTreeParams`, and more.
+    """The traced numbers of a tree: those of `trees.growth.GreedyTreeParams`, and more.
 
     Attributes:
         noise: f32[], the noise multiplier of the splits of each depth; 0 for the best split.
@@ -75,7 +79,7 @@ class TreeConfig(NamedTuple):
 def program(
     config: TreeConfig,
     draw: boundary.Draw,
-    table: trees.TreeRows,
+    table: TreeRows,
     weights: Array,
     params: TreeParams,
     public: Public,
@@ -89,7 +93,7 @@ def program(
     # The link of each leaf's share, clamped before the noise. The sensitivity of a leaf is the true
     # one. Where values are clamped after the noise only, it is larger than the 2 M of the noise.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
-    share = trees.leaf_shares_shrunk_to_parents(counts, jnp.float32(TINY_PRIOR))
+    share = leaf_shares_shrunk_to_parents(counts, jnp.float32(TINY_PRIOR))
     inside = jnp.clip(share, settings.zeta, 1 - settings.zeta)
     link = config.greedy.link(settings.link_alpha).link(inside)
     value = jnp.clip(link, -params.max_value, params.max_value)
@@ -115,7 +119,7 @@ def program(
     tree = value if config.is_beta_exact else leaf_values(config, noisy, params)
     edge = jnp.sum((counts[:, 1] - counts[:, 0]) * tree) / rows
     step_values = jnp.where(params.is_step_observed > 0, link, tree)
-    beta = trees.leverage(settings, step_values, edge, jnp.float32(jnp.inf)) / params.beta_step
+    beta = tree_leverage(settings, step_values, edge, jnp.float32(jnp.inf)) / params.beta_step
     beta = jnp.round(beta).astype(jnp.int32)
     draw(
         "beta",
@@ -175,7 +179,7 @@ def learner(
         config=config,
         program=functools.partial(program, config),
         hypothesis=functools.partial(hypothesis, config),
-        kind=trees.TREES,
+        kind=TREES,
         fractions={"split": 1.0},
         relation="add_remove",
         unprotected=(BETA_LEAK, *((ALPHA_LEAK,) if objective else ())),

@@ -1,0 +1,28 @@
+"""An array that is stored, where a compiler would work it out anew for each of its readers."""
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Int32
+
+from dpbt import types
+from dpbt.types import Array
+
+
+def materialize(number: Int32[types.AnyArray, ""], compute: Callable[[], Array]) -> Array:
+    """What `compute` returns, stored in memory.
+
+    It is a branch on a number that compilers cannot know, so they cannot work the array out anew
+    wherever it is read. Without it every level of a tree would weigh all rows again for each of its
+    nodes, and route them again through all levels above. An optimization barrier does not help,
+    because XLA takes it away on CPUs before it fuses loops.
+
+    Args:
+        number: i32[], at least 0: the number of the round. Nothing is stored where it is constant.
+        compute: gives one array.
+    """
+    shape = jax.eval_shape(compute)
+    never = functools.partial(jnp.zeros, shape.shape, shape.dtype)
+    return jax.lax.cond(jnp.asarray(number) >= 0, compute, never)

@@ -1,0 +1,77 @@
+"""The scores of splits: how pure their two sides are, by a proper loss, in double precision."""
+
+import dataclasses
+
+import jax.numpy as jnp
+from jaxtyping import Float64, Shaped
+
+from dpbt import types
+from dpbt.privacy import mechanisms, variates
+from dpbt.privacy.mechanisms import Scores
+from dpbt.types import GRID, Array, LossFamily
+
+
+def perspectives_of_weights(
+    loss: types.ProperLoss, counts: Shaped[Array, "nodes 2 ..."]
+) -> Float64[Array, "nodes ..."]:
+    """f64[nodes, ...]: the perspective of exact class weights, in units of the weight bound.
+
+    For use within `variates.double_precision`, with a loss whose alpha is float64.
+
+    Args:
+        loss: the criterion.
+        counts: i32[nodes, 2, ...], class weights in grid units.
+    """
+    weight = variates.to_float64(counts) / GRID
+    return loss.perspective(weight[:, 1], weight[:, 0])
+
+
+def split_scores(
+    loss: types.ProperLoss, products: Shaped[Array, "nodes 2 S"], totals: Shaped[Array, "nodes 2"]
+) -> Float64[Array, "nodes S"]:
+    """f64[nodes, S]: minus the summed perspectives of the two children of every node and split.
+
+    For use within `variates.double_precision`, with a loss whose alpha is float64.
+
+    Args:
+        loss: the criterion.
+        products: i32[nodes, 2, S] from `node_products`, or the same in float64.
+        totals: i32[nodes, 2], the class weights of the nodes, or the same in float64.
+    """
+    left = totals[:, :, None] - products
+    return -(perspectives_of_weights(loss, products) + perspectives_of_weights(loss, left))
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitScorer:
+    """From the class weights of the nodes of a level to the scores of their splits.
+
+    Attributes:
+        criterion: the family of losses whose perspective scores splits.
+    """
+
+    criterion: LossFamily
+
+    def __call__(
+        self,
+        products_and_totals: tuple[Array, Array],
+        alpha: Array,
+        noise: Array,
+        allowed: Array | None,
+    ) -> Scores:
+        """The scores [nodes, S] of all splits; without noise, pure nodes are left alone.
+
+        Args:
+            products_and_totals: both as in `split_scores`.
+            alpha: f32[], the alpha of the criterion.
+            noise: f32[], the noise multiplier of splits.
+            allowed: bool[S], which splits may be chosen; None for all.
+        """
+        with variates.double_precision():
+            products, totals = products_and_totals
+            is_pure = jnp.min(totals, axis=-1) == 0
+            may_be_chosen = ~((noise == 0) & is_pure)[:, None]
+            if allowed is not None:
+                may_be_chosen = may_be_chosen & allowed[None, :]
+            loss = self.criterion(variates.to_float64(alpha))
+            return mechanisms.behind_best(split_scores(loss, products, totals), may_be_chosen)

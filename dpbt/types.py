@@ -350,6 +350,18 @@ class Round(Phase):
     hypothesis: Callable[[Release, Params, Public], Hypothesis]
 
 
+class ScoreLine(NamedTuple):
+    """The line that maps scores after the last round to intercept + slope (score - start).
+
+    Attributes:
+        slope: f32[].
+        intercept: f32[], or f32[K] with several classes.
+    """
+
+    slope: Array
+    intercept: Array
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Epilogue(Phase):
     """What a learner does once, after the last round. It maps all scores by one line.
@@ -358,15 +370,14 @@ class Epilogue(Phase):
     earlier releases, the score of a row is a function of that row alone.
 
     Attributes:
-        score_line: (its release, params, f32[] start) -> (f32[] slope, f32[] intercept). The score
-            of a row becomes intercept + slope (score - start), with `start` where scores started.
-            Start and intercept are f32[K] with several classes.
+        score_line: (its release, params, f32[] start) -> the line that maps the score of each row,
+            with `start` where scores started; f32[K] with several classes.
         identity: names the epilogue and every static part of it, since a learner may be given
             another epilogue under its own name.
     """
 
     name: ClassVar[str] = "epilogue"
-    score_line: Callable[[Release, Params, Array], tuple[Array, Array]]
+    score_line: Callable[[Release, Params, Array], ScoreLine]
     identity: str
 
 

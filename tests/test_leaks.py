@@ -16,8 +16,10 @@ from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
 from dpbt.data.splits import table_of_splits
 from dpbt.learners.oblivious import learner as oblivious_learner
-from dpbt.learners.oblivious import splits as oblivious_splits
-from dpbt.learners.oblivious.splits import ObliviousConfig
+from dpbt.learners.oblivious.config import ObliviousConfig
+from dpbt.learners.oblivious.epilogue import score_histogram
+from dpbt.learners.oblivious.histograms import SCORES_SITE, class_histograms
+from dpbt.learners.oblivious.rows import assign_leaves
 from dpbt.learners.trees import greedy
 from dpbt.learners.trees.growth import GreedyTreeConfig, draw_tree_splits
 from dpbt.learners.trees.published import private_objective
@@ -238,8 +240,8 @@ def without_the_clip():
         in_clips = jnp.round(weights * public.cap / CLIP)
         signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
         config = oblivious_config()
-        tree, _ = oblivious_learner.round_structure(config, budget, public)
-        leaf = oblivious_splits.assign_leaves(config.attributes, tree, rows)
+        tree = oblivious_learner.tree_of_round(config, budget, public).tree
+        leaf = assign_leaves(config.attributes, tree, rows)
         sums = jnp.zeros(2**config.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
         draw("sums", config.noise, sums, **LEAF)
 
@@ -269,9 +271,7 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, budget, public):
         cells = rows.bins[:1]
-        exact = round_to_whole_rows(
-            oblivious_learner.class_histograms(config, cells, rows.target, weights)
-        )
+        exact = round_to_whole_rows(class_histograms(config, cells, rows.target, weights))
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
         oblivious_learner.draw_leaf_sums(config, draw, unplaced, weights, budget, read)
@@ -303,11 +303,9 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, budget, public):
-        found = jnp.cumsum(
-            round_to_whole_rows(oblivious_learner.score_histogram(rows, scores)), axis=0
-        )
+        found = jnp.cumsum(round_to_whole_rows(score_histogram(rows, scores)), axis=0)
         draw(
-            oblivious_learner.SCORES_SITE,
+            SCORES_SITE,
             mechanisms.discrete_laplace,
             found,
             **{**LEAF, "sensitivity": 1.0},

@@ -16,8 +16,10 @@ from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.oblivious import learner as oblivious
 from dpbt.learners.oblivious import splits as oblivious_splits
+from dpbt.learners.oblivious.config import Attribute, ObliviousConfig
+from dpbt.learners.oblivious.histograms import histogram_sensitivity
 from dpbt.learners.oblivious.model import ObliviousTree
-from dpbt.learners.oblivious.splits import Attribute, ObliviousConfig
+from dpbt.learners.oblivious.rows import ObliviousRows, assign_leaves
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
@@ -184,7 +186,7 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     boosted = BOOST(jax.random.key(2), table, recipe)
     config = dataclasses.replace(CONFIG, relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
-    histogram, sums = oblivious.histogram_sensitivity, oblivious.sum_sensitivity
+    histogram, sums = histogram_sensitivity, oblivious.leaf_sum_sensitivity
     bounds = (
         histogram(config),
         sums(config),
@@ -258,10 +260,13 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
         CONFIG, attributes=attributes, depth=depth, attributes_per_tree=attributes_per_tree
     )
     own = jnp.asarray(mass[:, : config.known.shape[1]])
-    draw = jax.jit(
-        jax.vmap(functools.partial(oblivious_splits.tree_structure, config), (None, 0, None))
-    )
-    drawn = draw(jnp.uint32(seed), jnp.arange(trees, dtype=jnp.int32), own)
+
+    def tree_of_number(number):
+        return oblivious_splits.public_tree(
+            config, seed=jnp.uint32(seed), tree_number=number, bin_shares=own
+        )
+
+    drawn = jax.jit(jax.vmap(tree_of_number))(jnp.arange(trees, dtype=jnp.int32))
     return *jax.tree.map(np.asarray, drawn), mass
 
 
@@ -350,10 +355,8 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
     asked, *_ = asked_of(attributes, 6, depth)
     bins = np.random.default_rng(1).integers(0, MAX_BINS, (len(attributes), 300), np.uint8)
-    rows = oblivious_splits.ObliviousRows(
-        jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2))
-    )
-    route = jax.jit(functools.partial(oblivious_splits.assign_leaves, attributes))
+    rows = ObliviousRows(jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2)))
+    route = jax.jit(functools.partial(assign_leaves, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
         tree = ObliviousTree(feature, right, jnp.zeros(2**depth))
         np.testing.assert_array_equal(route(tree, rows), looked_up(tree, bins))

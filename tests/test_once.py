@@ -15,7 +15,7 @@ from dpbt import boosting, recipes
 from dpbt.audit import exact_loss as audit
 from dpbt.data.domains import Boolean
 from dpbt.learners import trees
-from dpbt.learners.oblivious import learner as oblivious
+from dpbt.learners.oblivious.epilogue import fit_score_line, score_histogram
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import round_to_whole_rows
 from dpbt.training import run_keys
@@ -53,7 +53,7 @@ def constant(site, **words):
 
 
 def counting(draw, table, scores, budget, public):
-    counts = round_to_whole_rows(oblivious.score_histogram(table, scores))
+    counts = round_to_whole_rows(score_histogram(table, scores))
     draw("scores", NOISE, counts, sensitivity=1.0, moves=1, theorem="a row")
 
 
@@ -212,7 +212,7 @@ def test_the_line_is_that_of_plain_loops_and_finds_the_truth(start):
     begin = start * np.log(2)
     share = 1 / (1 + np.exp(-(begin + 0.4 + 0.7 * (middles - begin))))
     counts = np.round(np.stack([1 - share, share], 1) * rows / 10).astype(np.int32)
-    of_counts = jax.jit(oblivious.fit_score_line)
+    of_counts = jax.jit(fit_score_line)
     for deviation in (0.0, 3.0, 3000.0):
         found = of_counts(jnp.asarray(counts), jnp.float32(deviation), jnp.float32(start))
         expected = reference.score_line(counts, deviation, start)

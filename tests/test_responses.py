@@ -15,7 +15,15 @@ from dpbt.common.arithmetic import softmax
 from dpbt.data import kinds, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, Objective
 from dpbt.learners.oblivious import learner as oblivious
-from dpbt.learners.oblivious.splits import ObliviousConfig
+from dpbt.learners.oblivious.config import ObliviousConfig
+from dpbt.learners.oblivious.epilogue import fit_score_line, score_histogram
+from dpbt.learners.oblivious.histograms import target_histogram
+from dpbt.learners.oblivious.residuals import row_residuals
+from dpbt.learners.oblivious.target import (
+    estimate_location_and_scale,
+    estimate_target_shares,
+    initial_score_of_number,
+)
 from dpbt.models import measures
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import run_keys
@@ -136,14 +144,12 @@ def test_scores_start_at_the_quantile_and_at_the_mean_of_a_count():
     """As the histogram shows them, which is skewed; noise hides them in part."""
     rng = np.random.default_rng(0)
     numbers = jnp.asarray(np.clip(rng.exponential(0.1, 20_000), 0, 1), jnp.float32)
-    counts = oblivious.target_histogram(numbers, jnp.full(20_000, GRID), 64) // GRID
+    counts = target_histogram(numbers, jnp.full(20_000, GRID), 64) // GRID
     for noise, room in ((0.1, 0.002), (20.0, 0.02)):
         noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)
-        fitted = jnp.float32(0.1), jnp.float32(0.1)
-        shares = oblivious.estimate_target_shares(noisy, jnp.float32(noise), *fitted)
-        starts = {
-            n: oblivious.initial_score_of_number(t.response, shares) for n, t in OBJECTIVES.items()
-        }
+        fitted = {"center": jnp.float32(0.1), "spread": jnp.float32(0.1)}
+        shares = estimate_target_shares(noisy, deviation=jnp.float32(noise), **fitted)
+        starts = {n: initial_score_of_number(t.response, shares) for n, t in OBJECTIVES.items()}
         assert float(starts["quantile"]) == pytest.approx(
             float(np.quantile(numbers, 0.9)), abs=room
         )
@@ -285,9 +291,9 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     present = jnp.ones(len(rows), bool)
     read = jnp.asarray(rows.T if response.axes else rows[:, 0], jnp.float32)
     table = dpbt.Table(jnp.zeros((len(rows), 1)), present, present)
-    bound = oblivious.sum_sensitivity(kind)
+    bound = oblivious.leaf_sum_sensitivity(kind)
     for given in (sensitivity.weights_on_grid(read, table, response), read):
-        added = np.asarray(oblivious.row_residuals(kind, table, given)).reshape(-1, len(rows)).T
+        added = np.asarray(row_residuals(kind, table, given)).reshape(-1, len(rows)).T
         norms = np.linalg.norm(added, order, axis=1)
         gaps = np.linalg.norm(added[:, None] - added[None], order, axis=2)
         in_two_leaves = np.linalg.norm(np.stack([norms, norms]), order, axis=0)
@@ -519,7 +525,7 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
     table = dpbt.Table(
         jnp.zeros((20_000, 1)), jnp.asarray(labels, jnp.uint8), jnp.ones(20_000, bool)
     )
-    count, fitted = jax.jit(oblivious.score_histogram), jax.jit(oblivious.fit_score_line)
+    count, fitted = jax.jit(score_histogram), jax.jit(fit_score_line)
     for factor in (1.0, 2.0):
         counts = count(table, jnp.asarray(factor * true, jnp.float32)) // GRID
         slope, start = fitted(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
@@ -530,10 +536,10 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
 def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
     """Through noise, in ranges far wider than the numbers."""
     rng = np.random.default_rng(0)
-    fitted = jax.jit(oblivious.estimate_location_and_scale)
+    fitted = jax.jit(estimate_location_and_scale)
     for center, spread in ((0.5, 0.1), (0.03, 0.02), (0.9, 0.3), (0.25, 0.01)):
         numbers = jnp.asarray(np.clip(rng.normal(center, spread, 4000), 0, 1), jnp.float32)
-        counts = oblivious.target_histogram(numbers, jnp.full(4000, GRID), 64) // GRID
+        counts = target_histogram(numbers, jnp.full(4000, GRID), 64) // GRID
         assert int(counts.sum()) == 4000
         for noise in (0.1, 20.0):
             noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)

@@ -9,7 +9,7 @@ from dpbt import weighting
 from dpbt.learners.halfspaces import learner as halfspaces
 from dpbt.learners.halfspaces.model import HALFSPACES, Halfspace
 from dpbt.learners.model_parts import EncodedRows
-from dpbt.learners.oblivious import learner as oblivious
+from dpbt.learners.oblivious.epilogue import _odds_of_largest_class
 from dpbt.types import Public, Table
 from tests.support.slow_cases import mark_slow_cases
 
@@ -40,7 +40,7 @@ def odds(scores):
     return _odds(np.ascontiguousarray(scores.T), np.zeros(len(scores), np.uint8))[0]
 
 
-_odds = jax.jit(oblivious._log_odds_of_largest_class)
+_odds = jax.jit(_odds_of_largest_class)
 
 
 def weights_of(weight_update, public):

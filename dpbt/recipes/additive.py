@@ -15,7 +15,7 @@ from dpbt.data import kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners.additive import learner
-from dpbt.learners.oblivious.splits import ObliviousConfig
+from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.recipes.auto import StepTotals, choose_numbers_of_settings, largest_move_of_leaf
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
 from dpbt.recipes.oblivious import (

@@ -14,13 +14,9 @@ from dpbt.common.validate import check_floats, check_interval, check_positive_in
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Target
-from dpbt.learners.oblivious.learner import (
-    SCORES_SITE,
-    TARGET_SITE,
-    ObliviousParams,
-    oblivious_tree,
-)
-from dpbt.learners.oblivious.splits import MAX_DEPTH, Attribute, ObliviousConfig
+from dpbt.learners.oblivious.config import MAX_DEPTH, Attribute, ObliviousConfig, ObliviousParams
+from dpbt.learners.oblivious.histograms import SCORES_SITE, TARGET_SITE
+from dpbt.learners.oblivious.learner import oblivious_tree
 from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
     PrivacyRequest,

@@ -29,8 +29,20 @@ from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
 from dpbt.learners.additive.model import SHAPES, ShapeFunctions, pair_cells
 from dpbt.learners.oblivious import learner as oblivious
 from dpbt.learners.oblivious import splits
+from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
+from dpbt.learners.oblivious.kind import oblivious_kind
 from dpbt.learners.oblivious.model import ObliviousTree
-from dpbt.learners.oblivious.splits import ObliviousConfig, ObliviousRows
+from dpbt.learners.oblivious.one_time import one_time_phases
+from dpbt.learners.oblivious.prologue import estimate_rows_by_bin
+from dpbt.learners.oblivious.residuals import (
+    describe_residual_sums,
+    max_moved_sums,
+    partition_sum_sensitivity,
+    row_residuals,
+    sum_residuals_by_place,
+)
+from dpbt.learners.oblivious.rows import ObliviousRows
+from dpbt.learners.oblivious.target import score_unit
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
@@ -123,10 +135,10 @@ def bin_sum_sensitivity(config: AdditiveConfig) -> float:
 
     A number has a residual in -GRID..GRID in place of y w. With several classes a row adds its K
     residuals to K sums of each group. Their norm is at most GRID, as
-    `oblivious.learner.sum_sensitivity` says, so the same bounds hold. It also bounds what the row
-    of a quantile moves in each partition, which holds for the squares of the L2 norm, too. []
+    `oblivious.learner.leaf_sum_sensitivity` says, so the same bounds hold. It also bounds what the
+    row of a quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
-    one, count = oblivious.sensitivity_of_a_partition(config.base), config.partitions
+    one, count = partition_sum_sensitivity(config.base), config.partitions
     return config.base.noise.sensitivity_in_norm(
         Sensitivity(one.l1 * count, one.l2 * math.sqrt(count))
     )
@@ -141,7 +153,7 @@ def _groups_of_bins(
     bins.
     """
     base = config.base
-    mass = splits.cut_point_mass(base, oblivious.estimate_rows_by_bin(base, params, public).shares)
+    mass = splits.cut_point_shares(base, estimate_rows_by_bin(base, params, public).shares)
     middle = jnp.cumsum(mass, axis=1) - round_separately(mass / 2)
     count = jnp.asarray(counts, jnp.int32)[:, None, None]
     quantile = jnp.floor(middle[None] * count.astype(jnp.float32)).astype(jnp.int32)
@@ -223,10 +235,8 @@ def draw_bin_sums(
     place, total = places_of_groups(config, params, public)
     cell = pair_cells(config.columns, pair_cell_parts(config, params, public), rows.bins)
     bins = jnp.minimum(jnp.concatenate([rows.bins, cell]).astype(jnp.int32), last)
-    residuals = oblivious.row_residuals(base, rows, weights)
-    sums_by_column = jax.lax.map(
-        lambda bin: oblivious.sums_by_place(residuals, bin, last + 1), bins
-    )
+    residuals = row_residuals(base, rows, weights)
+    sums_by_column = jax.lax.map(lambda bin: sum_residuals_by_place(residuals, bin, last + 1), bins)
     bin_sums = jnp.moveaxis(sums_by_column, 0, -2)[..., :last]
     draw(
         "bins",
@@ -234,7 +244,8 @@ def draw_bin_sums(
         Total(bin_sums, _sum_by_group(total), public=(place,)),
         sensitivity=bin_sum_sensitivity(config),
         theorem="dpbt theorem O4",
-        **oblivious.residual_draw_fields(base, config.partitions, "all bins of all columns"),
+        moves=max_moved_sums(base, config.partitions),
+        releases=describe_residual_sums(base, "all bins of all columns"),
     )
 
 
@@ -257,11 +268,12 @@ def shape_step_of_round(
     sums = round_separately(padded * unit)[..., places_of_groups(config, params, public)[0]]
     signal = round_separately(jnp.sum(sums, axis=-3) / np.float32(math.sqrt(count)))
     noise = round_separately(
-        oblivious.noise_deviation(base, params, "bins", bin_sum_sensitivity(config)) * unit
+        noise_deviation(base, params, site="bins", site_sensitivity=bin_sum_sensitivity(config))
+        * unit
     )
 
     # In bits, or in the unit of the number.
-    scale, share = oblivious.score_unit(response, public), 1.0
+    scale, share = score_unit(response, public), 1.0
     if not response.is_number:
         scale = np.float32(1 / LN2)
     if response.axes:
@@ -395,7 +407,7 @@ def _shapes_of_trees(
     zeros = jnp.zeros((*base.response.axes, len(base.attributes), types.MAX_BINS), jnp.float32)
     curves = fold(add_tree, zeros, (trees.feature[:, 0], added_to))
     moves = jnp.sqrt(public.round.astype(jnp.float32) / len(base.attributes))
-    unit, classes = oblivious.score_unit(base.response, public), base.response.classes
+    unit, classes = score_unit(base.response, public), base.response.classes
     if not base.response.is_number:
         share = (classes - 1) / classes if base.response.axes else 1.0
         unit = np.float32(share / LN2)
@@ -434,7 +446,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         config: the static parts, checked and hashable (`recipes.additive`).
     """
     base = config.base
-    trees = splits.oblivious_kind(base).training
+    trees = oblivious_kind(base).training
     assert trees is not None
     shapes = SHAPES.with_training(
         example_table=trees.example_table,
@@ -445,7 +457,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         scale=_scale_shapes,
         merge=_merge_rounds,
     )
-    once = oblivious.one_time_phases(base, "bins")
+    once = one_time_phases(base, round_site="bins")
     return boundary.weak_learner(
         name="additive",
         config=config,

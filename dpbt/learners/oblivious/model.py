@@ -32,7 +32,7 @@ class ObliviousTree(NamedTuple):
         feature: i32[D]: the feature that each level reads.
         right: bool[D, MAX_BINS]: whether a row with this bin of the feature goes right. For a
             column whose bins are ordered these bins have no gap, as
-            `oblivious.splits.tree_structure` makes them.
+            `oblivious.splits.public_tree` makes them.
         leaf: f32[2^D]: the value added to the score; the first level is the highest bit. It is
             f32[K, 2^D] with several classes.
     """

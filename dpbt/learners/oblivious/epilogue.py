@@ -1,0 +1,176 @@
+"""What oblivious trees draw after the last round: a line through scores makes probabilities true.
+
+Scores of a private model hold noise, and models of few steps stop early. So their probabilities are
+too sure on some data and too modest on other data. The epilogue makes them true by a line through
+the final scores. It releases how many rows of each class have scores in each of ten public
+intervals. Logistic regression of the class on the score (Platt scaling) follows from these counts
+alone. It also moves the intercept, which decides the accuracy where one class is rare.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float32, Int32, Shaped
+
+from dpbt import types
+from dpbt.common.arithmetic import LN2, round_separately, softmax, sum_in_order
+from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams
+from dpbt.learners.oblivious.histograms import (
+    SCORES_SITE,
+    deviation_of_one_histogram,
+    draw_histogram,
+)
+from dpbt.privacy.boundary import Draw
+from dpbt.privacy.mechanism import Numbers
+from dpbt.privacy.sensitivity import (
+    weights_on_grid,
+)
+from dpbt.types import GRID, Array, Release, ScoreLine
+
+SCORE_INTERVAL_EDGES = np.array([-4, -2.5, -1.5, -0.75, 0, 0.75, 1.5, 2.5, 4], np.float32)
+"""f32[9]: the public intervals of the scores, in nats."""
+
+_MIDDLES = np.array([-5, -3.2, -2, -1.1, -0.375, 0.375, 1.1, 2, 3.2, 5], np.float32)
+"""f32[10]: the score that stands for each interval, in nats."""
+
+# What is expected before anything is released.
+_PRIOR_SLOPE, _PRIOR_LOG_SLOPE_DEVIATION, _PRIOR_SHIFT_DEVIATION = 0.5, 0.7, 0.3
+
+# The slopes and the shifts (in nats) between which the counts decide.
+_SLOPES = np.exp(np.linspace(math.log(0.05), math.log(4), 45)).astype(np.float32)
+_SHIFTS = np.linspace(-1.5, 1.5, 61).astype(np.float32)
+
+
+def score_histogram(rows: types.Prepared, scores: Array) -> Int32[Array, "10 2"]:
+    """i32[10, 2]: the present rows of each class with scores (in bits) in each interval.
+
+    With scores f32[K, N] of several classes, the score is the log odds of the largest class, and
+    the class says whether the row is of it. A row counts by its weight, in 1 / GRID of a row.
+    """
+    nats, is_positive = scores * np.float32(LN2), rows.target
+    if scores.ndim == 2:
+        nats, is_positive = _odds_of_largest_class(scores, rows.target)
+    interval = jnp.searchsorted(
+        jnp.asarray(SCORE_INTERVAL_EDGES), nats, side="right", method="compare_all"
+    )
+    place = 2 * interval.astype(jnp.int32) + is_positive.astype(jnp.int32)
+    full_weight = jnp.full(nats.shape, float(GRID), jnp.float32)
+    weights = weights_on_grid(full_weight, rows).astype(jnp.int32)
+    counts = jax.ops.segment_sum(weights, place, 2 * len(_MIDDLES))
+    return counts.reshape(len(_MIDDLES), 2)
+
+
+class _LargestClass(NamedTuple):
+    """The class of the highest score of each row.
+
+    Attributes:
+        log_odds: f32[N], its log odds in nats.
+        is_target: bool[N], whether the row is of it.
+    """
+
+    log_odds: Array
+    is_target: Array
+
+
+def _odds_of_largest_class(scores: Array, target: Array) -> _LargestClass:
+    """The odds of the class of the highest of the scores f32[K, N], and whether rows are of it."""
+    shares, largest = softmax(scores), jnp.argmax(scores, axis=0)
+    of_largest = jnp.arange(scores.shape[0], dtype=jnp.int32)[:, None] == largest[None, :]
+    odds = round_separately(
+        jnp.max(shares, axis=0) / sum_in_order(jnp.where(of_largest, 0, shares))
+    )
+    return _LargestClass(jnp.log(odds), target == largest.astype(target.dtype))
+
+
+def fit_score_line(
+    noisy: Shaped[Array, "10 2"], deviation: Float32[Numbers, ""], start: Array
+) -> ScoreLine:
+    """The line that noisy counts say, with an intercept in bits as `start`; post-processing.
+
+    The log odds of a row with score h are start + shift + slope (h - start). If p is the
+    probability of an interval with c1 and c0 rows, then c1 (1 - p) - c0 p has mean 0. Its variance
+    is that of the noise plus that of the labels. So the counts say how likely each slope and shift
+    is. The result is their mean over a grid, with a normal prior on the shift and on the logarithm
+    of the slope. Where noise hides the counts, the prior remains.
+
+    With several classes all scores are multiplied by one slope. Where scores are nearly equal, this
+    multiplies how far the log odds of the largest class are above those of a guess, -log(K - 1). So
+    the slope is fitted to these, without a shift.
+
+    Args:
+        noisy: i32[10, 2], or f32 of a large table: noisy `score_histogram` in whole rows.
+        deviation: f32[], the standard deviation of the noise, in rows.
+        start: f32[], or f32[K] with several classes, where scores started, in bits.
+    """
+    begin, shifts = round_separately(start * np.float32(LN2)), _SHIFTS
+    if start.ndim:
+        begin, shifts = jnp.float32(-math.log(start.shape[0] - 1)), np.zeros(1, np.float32)
+    shift, slope = jnp.asarray(shifts)[:, None], jnp.asarray(_SLOPES)[None, :]
+    noise_variance = round_separately(jnp.asarray(deviation, jnp.float32) ** 2)
+
+    # How far the counts of each interval are from what a line says. In a loop over intervals the
+    # counts are read from memory. Unrolled, every interval would draw its noise anew. Without
+    # shifts it is unrolled all the same: a compiler then knows what lines say, and its divisions
+    # by what it knows round otherwise.
+    def add_misfit(misfit: Array, interval: tuple[Array, Array]) -> tuple[Array, None]:
+        (zeros, ones), middle = interval
+        positive = jax.nn.sigmoid(begin + shift + round_separately(slope * (middle - begin)))
+        negative = 1 - positive
+        squares = round_separately(positive**2) + round_separately(negative**2)
+        rows = (round_separately(ones * positive) + round_separately(zeros * negative)) / squares
+        label_variance = round_separately(jnp.maximum(rows, 0) * positive * negative)
+        variance = round_separately(noise_variance * squares) + label_variance + 1
+        excess = round_separately(ones * negative) - round_separately(zeros * positive)
+        return misfit + round_separately(excess**2 / variance), None
+
+    no_misfit = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
+    intervals = noisy.astype(jnp.float32), jnp.asarray(_MIDDLES)
+    misfit, _ = jax.lax.scan(add_misfit, no_misfit, intervals, unroll=len(shifts) == 1)
+
+    # The mean over all lines.
+    log_slope = jnp.log(slope)
+    prior = round_separately(
+        ((log_slope - math.log(_PRIOR_SLOPE)) / _PRIOR_LOG_SLOPE_DEVIATION) ** 2
+    )
+    prior = prior + round_separately((shift / _PRIOR_SHIFT_DEVIATION) ** 2)
+    likely = round_separately(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
+    slope = jnp.exp(jnp.sum(round_separately(likely * log_slope)))
+    mean_shift = round_separately(jnp.sum(round_separately(likely * shift)) / np.float32(LN2))
+    return ScoreLine(slope, slope * start if start.ndim else start + mean_shift)
+
+
+def score_line_epilogue(config: ObliviousConfig) -> types.Epilogue:
+    """The epilogue; one draw, "scores", of the sensitivity of one histogram.
+
+    Proof. Given all earlier releases, the score of a row is a function of that row alone. So a row
+    is in one interval, in the column of its class. It adds at most 1 to that count before counts
+    are rounded, which moves no two of them further apart than 1. []
+    """
+    response = config.response
+
+    def program(draw: Draw, rows: types.Prepared, scores: Array, *_: Any) -> None:
+        counts = score_histogram(rows, scores)
+        draw_histogram(
+            config,
+            draw,
+            counts,
+            site=SCORES_SITE,
+            theorem="dpbt theorem O3",
+            releases="rows by score and class",
+        )
+
+    def line_of_release(release: Release, params: ObliviousParams, start: Array) -> ScoreLine:
+        return fit_score_line(
+            release[SCORES_SITE], deviation_of_one_histogram(config, params, SCORES_SITE), start
+        )
+
+    response_words = f", {response.words}" if response.axes else ""
+    under = types.as_relation(config.relation).value
+    return types.Epilogue(
+        program=program,
+        score_line=line_of_release,
+        identity=f"score_line({under}, {config.noise.name}{response_words})",
+    )

@@ -1,0 +1,110 @@
+"""The histograms that oblivious trees draw once: of classes by bin, of a number, and of scores."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float32, Int32
+
+from dpbt import types
+from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
+from dpbt.privacy import sensitivity
+from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.sensitivity import (
+    num_changed_rows,
+    round_to_whole_rows,
+)
+from dpbt.types import Array
+
+HISTOGRAM_SITE, TARGET_SITE, SCORES_SITE = "histogram", "target", "scores"
+"""The sites of the class histograms, of the histogram of a number, and of scores by class."""
+
+
+def histogram_sensitivity(config: ObliviousConfig) -> float:
+    """How far one row moves all class histograms together, in rows, in the mechanism's norm.
+
+    Proof. A row is in one bin of each of F histograms, in the column of its class. It adds at most
+    1 to that count, by its own weight, before counts are rounded to whole rows. Two numbers that
+    differ by at most 1 are at most 1 apart once they are rounded. Under add/remove F counts move by
+    at most 1: L1 = F and L2 = sqrt(F). Under replace-one at most 2 F counts move by 1: L1 = 2 F and
+    L2 = sqrt(2 F).
+    """
+    return config.noise.sensitivity_in_norm(
+        sensitivity.histograms_sensitivity(config.relation, len(config.attributes))
+    )
+
+
+def class_histograms(
+    config: ObliviousConfig, bins: Array, target: Array, weights: Array
+) -> Int32[Array, "F C K"]:
+    """i32[F, C, K]: how many rows of each class have each bin, in 1 / GRID of a row.
+
+    C is the most bins of a feature. For a number K is 1. A row counts by its weight. A bin that
+    its feature does not have is beyond C, or has a count that nothing reads.
+    """
+    num_classes, max_bins = max(config.response.classes, 1), config.known.shape[1]
+    row_weights = weights.astype(jnp.int32)
+    label = jnp.zeros(row_weights.shape, jnp.int32)
+    if not config.response.is_number:
+        label = target.astype(jnp.int32)
+        row_weights = jnp.where(label < num_classes, row_weights, 0)
+
+    def histogram_of_feature(bin: Array) -> Array:
+        place = num_classes * bin.astype(jnp.int32) + jnp.minimum(label, num_classes - 1)
+        counts = jax.ops.segment_sum(row_weights, place, num_classes * max_bins)
+        return counts.reshape(max_bins, num_classes)
+
+    return jax.lax.map(histogram_of_feature, bins)
+
+
+def draw_histogram(
+    config: ObliviousConfig, draw: Draw, counts: Array, *, site: str, theorem: str, releases: str
+) -> None:
+    """Draw one histogram, of which a row is in one bin.
+
+    Args:
+        config: the static parts.
+        draw: the program's access to random draws.
+        counts: i32[...], the rows in each bin, in 1 / GRID of a row; private.
+        site: of the draw.
+        theorem: where its sensitivity is proved.
+        releases: what it releases, in words.
+    """
+    draw(
+        site,
+        config.noise,
+        Total(counts, round_to_whole_rows),
+        sensitivity=sensitivity.histograms_sensitivity(config.relation),
+        moves=num_changed_rows(config.relation),
+        theorem=theorem,
+        releases=releases,
+    )
+
+
+def deviation_of_one_histogram(
+    config: ObliviousConfig, params: types.Params, site: str
+) -> Float32[Array, ""]:
+    """f32[]: the standard deviation of the noise of the histogram that a site draws, in rows."""
+    one_histogram = sensitivity.histograms_sensitivity(config.relation)
+    return noise_deviation(
+        config,
+        params,
+        site=site,
+        site_sensitivity=config.noise.sensitivity_in_norm(one_histogram),
+    )
+
+
+def target_histogram(
+    target: Float32[Array, "N"], row_weights: Int32[Array, "N"], num_bins: int
+) -> Int32[Array, "B"]:
+    """i32[B]: how many rows have their number in each bin.
+
+    A row adds at most 1, by its own weight, to the count of one bin before counts are rounded to
+    whole rows. Two numbers that differ by at most 1 are at most 1 apart once they are rounded. So
+    its sensitivity is that of one histogram (`sensitivity.histograms_sensitivity`).
+
+    Args:
+        target: f32[N], positions; what is outside of [0, 1] counts as the nearer end.
+        row_weights: i32[N], the weight of each row, in 1 / GRID of a row.
+        num_bins: B, how many bins of equal width the range is cut into.
+    """
+    place = jnp.clip(jnp.floor(jnp.nan_to_num(target) * num_bins), 0, num_bins - 1)
+    return jax.ops.segment_sum(row_weights, place.astype(jnp.int32), num_bins)

@@ -1,0 +1,44 @@
+"""What learners over the bins of a domain draw once, and how the budget is shared with rounds."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from dpbt import types
+from dpbt.learners.oblivious.config import ObliviousConfig
+from dpbt.learners.oblivious.epilogue import score_line_epilogue
+from dpbt.learners.oblivious.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
+from dpbt.learners.oblivious.prologue import histogram_prologue
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneTimePhases:
+    """What a learner of oblivious trees or of curves draws once, and how its budget is shared.
+
+    Attributes:
+        fractions: site -> fraction of the budget.
+        prologue: with the histograms that it draws, if any.
+        epilogue: with the histogram of scores, if it is drawn.
+    """
+
+    fractions: Mapping[str, float]
+    prologue: types.Prologue | None
+    epilogue: types.Epilogue | None
+
+
+def one_time_phases(config: ObliviousConfig, *, round_site: str) -> OneTimePhases:
+    """What a learner draws once, and the fractions of the budget, if its rounds draw at a site.
+
+    By default a tenth of the budget is for each of what is drawn once, and the rest for the rounds.
+    """
+    is_number = config.response.is_number
+    is_drawn = {
+        HISTOGRAM_SITE: config.marginals,
+        TARGET_SITE: is_number,
+        SCORES_SITE: config.scores,
+    }
+    once = dict.fromkeys([site for site, drawn in is_drawn.items() if drawn], 0.1)
+    return OneTimePhases(
+        fractions={round_site: 1 - 0.1 * len(once), **once},
+        prologue=histogram_prologue(config) if config.marginals or is_number else None,
+        epilogue=score_line_epilogue(config) if config.scores else None,
+    )

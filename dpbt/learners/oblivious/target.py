@@ -1,0 +1,143 @@
+"""The location and the scale of a number, told by its noisy histogram; post-processing.
+
+A declared range may be far wider than the numbers in it. Residuals are clipped at a multiple of the
+spread that the histogram shows, so a generous range costs little noise.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float32, Shaped
+
+from dpbt import types
+from dpbt.common.arithmetic import round_separately
+from dpbt.privacy.mechanism import Numbers
+from dpbt.types import Array, Public
+
+# The centres and the spreads (standard deviations) between which the counts decide, as positions.
+_CENTERS = ((np.arange(128) + 0.5) / 128).astype(np.float32)
+_SPREADS = np.geomspace(1 / 256, 0.5, 29).astype(np.float32)
+
+# What is expected before anything is released.
+_PRIOR_SPREAD, _PRIOR_LOG_SPREAD_DEVIATION = 0.15, 1.0
+_PRIOR_CENTER, _PRIOR_CENTER_DEVIATION = 0.5, 0.3
+
+_RELATIVE_MISFIT = 0.3
+"""How far counts are from those of a logistic distribution, as a share of what is expected."""
+
+
+class TargetEstimate(NamedTuple):
+    """What a released histogram says of the numbers in a target.
+
+    Attributes:
+        center: f32[], the position of their centre.
+        spread: f32[], their standard deviation, as a position.
+        rows: f32[], how many rows there are.
+    """
+
+    center: Array
+    spread: Array
+    rows: Array
+
+
+def estimate_location_and_scale(
+    noisy: Shaped[Array, "B"], deviation: Float32[Numbers, ""]
+) -> TargetEstimate:
+    """The centre, the spread and the rows of noisy counts; post-processing.
+
+    The counts are compared with those of logistic distributions of many centres and spreads. Each
+    is as likely as its misfit says. Counts vary by their noise, as Poisson counts do, and by three
+    tenths of what is expected, since no number follows a logistic law closely. The result is the
+    mean over all of them, with a broad prior. So where noise hides the counts, the middle of the
+    range and a spread of about a seventh of it remain.
+
+    Args:
+        noisy: i32[B], noisy `target_histogram`, in rows.
+        deviation: f32[], the standard deviation of the noise, in rows.
+    """
+    center = jnp.asarray(_CENTERS)[:, None]
+    spread = jnp.asarray(_SPREADS)[None, :]
+
+    share = _logistic_bin_shares(center, spread, noisy.shape[0])
+
+    # How many rows fit best, and how far the counts then are from these shares.
+    counts = noisy.astype(jnp.float32)[None, None, :]
+    rows = jnp.sum(round_separately(counts * share), axis=2) / jnp.sum(
+        round_separately(share**2), axis=2
+    )
+    rows = jnp.maximum(rows, 10.0)
+    expected = round_separately(rows[..., None] * share)
+    squared = round_separately(jnp.asarray(deviation, jnp.float32) ** 2)
+    variance = (
+        squared
+        + round_separately(2 * expected)
+        + round_separately((_RELATIVE_MISFIT * expected) ** 2)
+        + 1
+    )
+    misfit = jnp.sum(round_separately((counts - expected) ** 2 / variance), axis=2)
+
+    # The mean over all of them.
+    off_spread = round_separately(
+        (jnp.log(spread / _PRIOR_SPREAD) / _PRIOR_LOG_SPREAD_DEVIATION) ** 2
+    )
+    prior = off_spread + round_separately(((center - _PRIOR_CENTER) / _PRIOR_CENTER_DEVIATION) ** 2)
+    likely = round_separately(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
+    logs = round_separately(likely * jnp.log(jnp.broadcast_to(spread, likely.shape)))
+    mean_center = jnp.sum(round_separately(likely * jnp.broadcast_to(center, likely.shape)))
+    mean_spread = round_separately(jnp.exp(jnp.sum(logs)))  # else a / exp(b) may become a * exp(-b)
+    return TargetEstimate(
+        center=mean_center, spread=mean_spread, rows=jnp.sum(round_separately(likely * rows))
+    )
+
+
+def _logistic_bin_shares(center: Array, spread: Array, bins: int) -> Float32[Array, "... B"]:
+    """f32[..., B]: the share of each bin; the ends of the range hold what lies beyond."""
+    edges = jnp.arange(1, bins, dtype=jnp.float32).reshape(*[1] * center.ndim, -1) / bins
+    scale = spread * np.float32(math.sqrt(3) / math.pi)
+    below = jax.nn.sigmoid((edges - center[..., None]) / scale[..., None])
+    ends = (*below.shape[:-1], 1)
+    return jnp.diff(jnp.concatenate([jnp.zeros(ends), below, jnp.ones(ends)], axis=-1), axis=-1)
+
+
+def estimate_target_shares(
+    noisy: Array, *, deviation: Array, center: Array, spread: Array
+) -> Float32[Array, "B"]:
+    """f32[B]: the share of the numbers in each bin; post-processing of noisy `target_histogram`.
+
+    Counts of two deviations of their noise are taken as they are. The others are told by a logistic
+    distribution, which counts for a fifth of a deviation in each bin.
+    """
+    bins, counts = noisy.shape[0], noisy.astype(jnp.float32)
+    counts_above_noise = jnp.where(counts > 2 * deviation, counts, 0)
+    expected_counts = round_separately(
+        _logistic_bin_shares(center, spread, bins) * (round_separately(bins * deviation) / 5 + 1)
+    )
+    total = counts_above_noise + expected_counts
+    return round_separately(total / jnp.sum(total))
+
+
+def initial_score_of_number(response: types.Response, share: Array) -> Float32[Array, ""]:
+    """f32[]: the quantile, or the logarithm of the mean, of shares f32[B] of bins."""
+    bins = share.shape[0]
+    if response.objective == "quantile":
+        up_to = jnp.cumsum(share)
+        bin = jnp.minimum(jnp.sum(up_to < response.level, dtype=jnp.int32), bins - 1)
+        inside = (response.level - (up_to[bin] - share[bin])) / jnp.maximum(share[bin], 1e-9)
+        return round_separately(
+            (bin.astype(jnp.float32) + jnp.clip(round_separately(inside), 0, 1)) / bins
+        )
+    middles = jnp.asarray((np.arange(bins) + 0.5) / bins, jnp.float32)
+    return round_separately(jnp.log(jnp.sum(round_separately(share * middles))))
+
+
+def score_unit(response: types.Response, public: Public) -> Float32[Array, ""]:
+    """f32[]: by how much the score of a number moves where its prediction moves by a spread.
+
+    The prediction of a count is exp(score), so there it depends on where scores start.
+    """
+    if response.objective == "poisson":
+        return round_separately(public.unit / round_separately(jnp.exp(public.initial_score)))
+    return public.unit

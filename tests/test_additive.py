@@ -9,7 +9,8 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners.additive import learner
+from dpbt.learners.additive.descent import monotone_curves, noise_growth
+from dpbt.learners.additive.groups import places_of_groups
 from dpbt.learners.additive.model import SHAPES, ShapeFunctions
 from dpbt.models import model as models
 from dpbt.privacy import boundary
@@ -56,7 +57,7 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
     boosted = BOOST(jax.random.key(0), table, recipe)
     config, params = config_of(recipe), recipe.params
     prologue, drawn = boosted.transcript.prologue, boosted.transcript.rounds["bins"]
-    group = np.asarray(learner.places_of_groups(config, params, recipe.public(prologue))[0])
+    group = np.asarray(places_of_groups(config, params, recipe.public(prologue)).place_of_bin)
     bins, target = np.asarray(table.bins), np.asarray(table.target)
     start = float(recipe.learner.prologue.initial_score(prologue, params))
     step, limit, count = float(params.step), float(params.limit), [13, 2, 2, 8, 8][:columns]
@@ -102,7 +103,7 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
     np.testing.assert_allclose(found[0], slope * curves, atol=2e-3 * np.abs(found).max())
 
     # The noise of a bin is that of all rounds together.
-    expected = slope * np.mean(noises) * learner.noise_growth(ROUNDS, 0.9)
+    expected = slope * np.mean(noises) * noise_growth(ROUNDS, 0.9)
     np.testing.assert_allclose(boosted.hypotheses.noise, [expected], rtol=1e-2)
 
 
@@ -144,9 +145,7 @@ def test_curves_are_monotone_where_they_must_be():
     """The nearest falling curve, by pooling of neighbours out of order."""
     recipe = recipe_of(monotone={"size": -1})
     score = np.random.default_rng(0).normal(size=(3, 13)).astype(np.float32)
-    found = np.asarray(
-        jax.jit(lambda score: learner.monotone_curves(score, config_of(recipe).base))(score)
-    )
+    found = np.asarray(jax.jit(lambda score: monotone_curves(score, config_of(recipe).base))(score))
     pools: list[list[float]] = []
     for value in score[0].tolist():
         pools.append([value])

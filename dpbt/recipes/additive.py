@@ -15,6 +15,8 @@ from dpbt.data import kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners.additive import learner
+from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
+from dpbt.learners.additive.descent import noise_growth
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.recipes.auto import StepTotals, choose_numbers_of_settings, largest_move_of_leaf
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
@@ -249,15 +251,15 @@ def _recipe_of_all_columns(
     num_rounds = vectors.num_rounds
     num_curves = len(task.domain) + len(vectors.pairs)
     step_of_round = vectors.total_step / (
-        learner.noise_growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
+        noise_growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
     )
-    params = learner.AdditiveParams({}, step_of_round, vectors.learning_rate, _MOMENTUM, num_rounds)
+    params = AdditiveParams({}, step_of_round, vectors.learning_rate, _MOMENTUM, num_rounds)
     sizes = check_interval(
         "resolutions", vectors.resolutions, f"[1, {types.MAX_BINS}]", whole_numbers=True
     )
 
     def make_learner(bins_config: ObliviousConfig) -> types.WeakLearner:
-        config = learner.AdditiveConfig(
+        config = AdditiveConfig(
             base=bins_config,
             resolutions=tuple(map(int, sizes.flat)),
             capacity=num_rounds,

@@ -1,0 +1,128 @@
+"""How rounds of curves add up: momentum, a decaying step and monotone curves; post-processing."""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float32
+
+from dpbt.common.arithmetic import round_separately
+from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
+from dpbt.learners.additive.model import ShapeFunctions
+from dpbt.learners.oblivious.config import ObliviousConfig
+from dpbt.types import Array
+
+
+def noise_growth(rounds: int, momentum: float) -> float:
+    """By what the noise of one round is multiplied in the sum of all of them.
+
+    The root of the sum of squares, over rounds, of what is added in the end for each unit of the
+    round's sums: noise of the rounds is independent.
+    """
+    taper = np.clip(2 - 2 * np.arange(rounds) / rounds, 0, 1)
+    total = np.zeros(rounds)
+    for age in range(rounds):
+        power = momentum ** (age + 1) + (age == 0)
+        total[: rounds - age] += power * taper[age:]
+    return math.sqrt(np.sum(total**2))
+
+
+class CurveChange(NamedTuple):
+    """What is added to curves.
+
+    Attributes:
+        score: f32[..., F + P, C], what is added to the score of each bin.
+        noise: f32[T], the deviation of the noise in it, of each round that it is made of.
+    """
+
+    score: Array
+    noise: Array
+
+
+class DescentState(NamedTuple):
+    """What the descent keeps between rounds.
+
+    Attributes:
+        velocity: the sum of the steps so far, of which each counts `momentum` times the next.
+        curves: f32[..., F + P, C], the sum of all changes.
+        num_rounds: i32[], how many rounds there were.
+    """
+
+    velocity: CurveChange
+    curves: Array
+    num_rounds: Array
+
+
+class NesterovDescent(NamedTuple):
+    """Nesterov's momentum, a step that falls to 0 over the second half, and monotone curves.
+
+    It has the two functions of an `optax.GradientTransformation`, and without a direction it is
+    optax.chain(optax.trace(momentum, nesterov=True), optax.scale_by_schedule(...)), with products
+    that are rounded alike in memory and in blocks.
+
+    Attributes:
+        config: the static parts of the model.
+        params: its numbers.
+    """
+
+    config: AdditiveConfig
+    params: AdditiveParams
+
+    def init(self, shapes: ShapeFunctions) -> DescentState:
+        """The state before the first round, for curves of these shapes."""
+        zeros = CurveChange(jnp.zeros_like(shapes.score), jnp.zeros_like(shapes.noise))
+        return DescentState(zeros, zeros.score, jnp.int32(0))
+
+    def update(
+        self, step: ShapeFunctions, state: DescentState, params: Any = None
+    ) -> tuple[ShapeFunctions, DescentState]:
+        """What the round adds, and the next state.
+
+        Args:
+            step: what the sums of the round say of each bin.
+            state: the state before the round.
+            params: not read; optax passes it.
+        """
+        decay = jnp.asarray(self.params.momentum, jnp.float32)
+        taper = jnp.clip(2 - 2 * (state.num_rounds.astype(jnp.float32) / self.params.rounds), 0, 1)
+
+        def with_momentum(step: Array, velocity: Array) -> Array:
+            return step + round_separately(decay * velocity)
+
+        def tapered_change(step: Array, velocity: Array) -> Array:
+            return round_separately(taper * with_momentum(step, velocity))
+
+        step_of_curves = CurveChange(step.score, step.noise)
+        velocity = jax.tree.map(with_momentum, step_of_curves, state.velocity)
+        change = jax.tree.map(tapered_change, step_of_curves, velocity)
+        if any((base := self.config.base).monotone):
+            bins_of_columns = slice(0, len(base.known)), slice(0, base.known.shape[1])
+            next_curves = state.curves + change.score
+            monotone = monotone_curves(next_curves[bins_of_columns], base)
+            monotone_change = next_curves.at[bins_of_columns].set(monotone) - state.curves
+            change = change._replace(score=monotone_change)
+        next_state = DescentState(velocity, state.curves + change.score, state.num_rounds + 1)
+        return step._replace(score=change.score, noise=change.noise), next_state
+
+
+def monotone_curves(score: Array, base: ObliviousConfig) -> Float32[Array, "F C"]:
+    """f32[F, C]: the nearest curves, in squared error, that are monotone where they must be.
+
+    The bins of a column in order are one chain, and the value at a bin of the nearest increasing
+    curve is the largest over its beginnings of the smallest mean over its ends.
+    """
+    direction = jnp.asarray(base.monotone, jnp.float32)[:, None]
+    known = jnp.asarray(base.known)
+    signed = jnp.where(known, jnp.where(direction < 0, -score, score), jnp.inf)
+    total = jnp.cumsum(jnp.where(known, signed, 0), axis=1)
+    before = jnp.pad(total[:, :-1], ((0, 0), (1, 0)))
+    place = jnp.arange(base.known.shape[1], dtype=jnp.int32)
+    length = (place[None, :] - place[:, None] + 1).astype(jnp.float32)  # of a beginning and an end
+    mean = (total[:, None, :] - before[:, :, None]) / jnp.maximum(length, 1)[None]
+    ends = (length > 0)[None] & known[:, None, :]
+    smallest = jax.lax.cummin(jnp.where(ends, mean, jnp.inf), axis=2, reverse=True)
+    largest = jax.lax.cummax(jnp.where((length > 0)[None], smallest, -jnp.inf), axis=1)
+    nearest = jnp.diagonal(largest, axis1=1, axis2=2)
+    return jnp.where((direction != 0) & known, jnp.where(direction < 0, -nearest, nearest), score)

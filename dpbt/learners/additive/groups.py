@@ -1,0 +1,116 @@
+"""The groups that the bins of columns, and the cells of pairs, are joined to.
+
+Each column is cut into groups of its bins at several resolutions, from halves to sixteenths of the
+rows, so that a curve is smooth where it is noisy and bends where the rows say so.
+
+A declared pair of columns is one more column. Its bins are the cells of a grid, which joins the
+bins of both columns to groups, and they are joined at the coarser resolutions as bins are.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int32, UInt8
+
+from dpbt import types
+from dpbt.common.arithmetic import round_separately
+from dpbt.learners.additive.config import MAX_PAIR_GROUPS, AdditiveConfig, AdditiveParams
+from dpbt.learners.oblivious import splits
+from dpbt.learners.oblivious.prologue import estimate_rows_by_bin
+from dpbt.types import Array, Public
+
+
+def _groups_of_bins(
+    config: AdditiveConfig, params: AdditiveParams, public: Public, counts: Sequence[int]
+) -> Int32[Array, "Q F C"]:
+    """i32[Q, F, C]: the group of each bin, where bins in order are joined to so many groups.
+
+    They are joined at the quantiles of the shares that thresholds follow, so a group is a run of
+    bins.
+    """
+    base = config.base
+    shares = splits.cut_point_shares(base, estimate_rows_by_bin(base, params, public).shares)
+    middle = jnp.cumsum(shares, axis=1) - round_separately(shares / 2)
+    count = jnp.asarray(counts, jnp.int32)[:, None, None]
+    quantile = jnp.floor(middle[None] * count.astype(jnp.float32)).astype(jnp.int32)
+    bin = jnp.arange(base.known.shape[1], dtype=jnp.int32)[None, None]
+    is_joined = (config.sizes(counts) < base.known.sum(axis=1))[..., None]
+    return jnp.where(is_joined, jnp.clip(quantile, 0, count - 1), bin)
+
+
+def pair_cell_parts(
+    config: AdditiveConfig, params: AdditiveParams, public: Public
+) -> UInt8[Array, "P 2 MAX_BINS"]:
+    """u8[P, 2, MAX_BINS]: what the bins of both columns of a pair add to the number of a cell.
+
+    A bin that a column does not have counts as its last one.
+    """
+    columns, max_groups = config.columns, min(max(config.resolutions), MAX_PAIR_GROUPS)
+    last_bins = np.array([[attribute.n_bins - 1] for attribute in config.base.attributes])
+    bin = np.minimum(np.arange(types.MAX_BINS), last_bins)[columns]
+    group = _groups_of_bins(config, params, public, (max_groups,))[0][columns]
+    stride = np.stack([config.grid[:, 1], np.ones(len(columns))], axis=1).astype(np.int32)
+    return (jnp.take_along_axis(group, bin, axis=2) * stride[..., None]).astype(jnp.uint8)
+
+
+class GroupPlaces(NamedTuple):
+    """Where the sums of groups are in the vector of a round.
+
+    Attributes:
+        place_of_bin: i32[Q, F + P, C], the place of each bin's group; `num_sums` for no bin.
+        num_sums: how many sums the vector has.
+    """
+
+    place_of_bin: Array
+    num_sums: int
+
+
+def places_of_groups(config: AdditiveConfig, params: AdditiveParams, public: Public) -> GroupPlaces:
+    """The place of each bin's group among all sums of a round.
+
+    The cells of a pair are joined evenly at coarser resolutions.
+    """
+    width, grid = config.known.shape[1], config.grid
+    groups_of_columns = _groups_of_bins(config, params, public, config.resolutions)
+    missing_bins = width - groups_of_columns.shape[2]
+    groups_of_columns = jnp.pad(groups_of_columns, ((0, 0), (0, 0), (0, missing_bins)))
+
+    # The groups of both columns that a cell is in, and the place of these two.
+    sizes, cell = config.sizes(config.resolutions), np.arange(width)
+    coarse = config.sizes([min(n, MAX_PAIR_GROUPS) for n in config.resolutions])[:, config.columns]
+    both = np.stack([cell // grid[:, 1:], cell % grid[:, 1:]], axis=1)
+    both = both * coarse[..., None] // grid[..., None]
+    groups_of_pairs = both[:, :, 0] * coarse[..., 1:] + both[:, :, 1]
+
+    sizes = np.concatenate([sizes, coarse.prod(axis=2)], axis=1)
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(*sizes.shape, 1)
+    groups = jnp.concatenate([groups_of_columns, jnp.asarray(groups_of_pairs, jnp.int32)], axis=1)
+    num_sums = int(sizes.sum())
+    place_of_bin = jnp.where(config.known, groups + jnp.asarray(first, jnp.int32), num_sums)
+    return GroupPlaces(place_of_bin, num_sums)
+
+
+@dataclasses.dataclass(frozen=True)
+class SumByGroup:
+    """From the sums of bins to the sums of their groups.
+
+    Attributes:
+        num_sums: how many sums there are.
+    """
+
+    num_sums: int
+
+    def __call__(self, sums: Array, place_of_bin: Array) -> Array:
+        """The sums [..., num_sums], of sums of bins [..., F, C] and `GroupPlaces.place_of_bin`."""
+        leading_axes = sums.shape[:-2]
+        sums_by_resolution = jnp.broadcast_to(
+            sums[..., None, :, :], (*leading_axes, *place_of_bin.shape)
+        )
+        return (
+            jnp.zeros((*leading_axes, self.num_sums), sums.dtype)
+            .at[..., place_of_bin]
+            .add(sums_by_resolution, mode="drop")
+        )

@@ -1,0 +1,83 @@
+"""The kinds of curves that additive models train: of all columns, or of one column a round."""
+
+import dataclasses
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt import types
+from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
+from dpbt.hypothesis_kind import HypothesisKind
+from dpbt.learners.additive.model import SHAPES, ShapeFunctions
+from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams
+from dpbt.learners.oblivious.kind import oblivious_kind
+from dpbt.learners.oblivious.model import ObliviousTree
+from dpbt.learners.oblivious.target import score_unit
+from dpbt.types import Array, Public
+
+
+def _scale_shapes(shapes: ShapeFunctions, slope: Array) -> ShapeFunctions:
+    return shapes._replace(score=shapes.score * slope, noise=shapes.noise * jnp.abs(slope))
+
+
+def _merge_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
+    """One hypothesis in place of those of all rounds: the sum of their curves."""
+    noise = jnp.sqrt(jnp.sum(round_separately(sum_in_order(shapes.noise) ** 2)))
+    return ShapeFunctions(
+        sum_in_order(shapes.score)[None], noise[None], shapes.pairs[:1], shapes.parts[:1]
+    )
+
+
+def _shapes_of_trees(
+    base: ObliviousConfig, trees: ObliviousTree, params: ObliviousParams, public: Public
+) -> ShapeFunctions:
+    """The curves that trees of one attribute add up to, where noise moves a leaf by a step.
+
+    The last bin is one that a column does not have, as trees read it.
+    """
+    bits = 2 ** np.arange(base.depth, dtype=np.int32)[::-1]
+    leaf = jnp.sum(jnp.where(trees.right, bits[None, :, None], 0), axis=1)  # of each bin
+    axes = (1,) * len(base.response.axes)
+    added_to = jnp.take_along_axis(trees.leaf, leaf.reshape(len(leaf), *axes, -1), axis=-1)
+
+    def add_tree(curves: Array, tree: tuple[Array, Array]) -> Array:
+        feature, values = tree
+        return curves.at[..., feature, :].add(values)
+
+    zeros = jnp.zeros((*base.response.axes, len(base.attributes), types.MAX_BINS), jnp.float32)
+    curves = fold(add_tree, zeros, (trees.feature[:, 0], added_to))
+    moves = jnp.sqrt(public.round.astype(jnp.float32) / len(base.attributes))
+    unit, classes = score_unit(base.response, public), base.response.classes
+    if not base.response.is_number:
+        share = (classes - 1) / classes if base.response.axes else 1.0
+        unit = np.float32(share / LN2)
+    noise = round_separately(params.step * moves) * unit
+    return ShapeFunctions(curves[None, ..., : base.known.shape[1] + 1], noise[None])
+
+
+def vector_kind(base: ObliviousConfig) -> HypothesisKind:
+    """Curves that every round moves at all bins of all columns, as learners train with them."""
+    trees = oblivious_kind(base).training
+    assert trees is not None  # as `oblivious_kind` says
+    return SHAPES.with_training(
+        example_table=trees.example_table,
+        check_table=trees.check_table,
+        prepare=trees.prepare,
+        prediction_input=lambda rows: rows.bins,
+        bound=lambda shapes: jnp.max(jnp.sum(jnp.max(jnp.abs(shapes.score), axis=-1), axis=-1)),
+        scale=_scale_shapes,
+        merge=_merge_rounds,
+    )
+
+
+def column_tree_kind(base: ObliviousConfig) -> HypothesisKind:
+    """Curves that are learned as trees of one attribute, and merged after the last round."""
+    trees = oblivious_kind(base).training
+    assert trees is not None  # as `oblivious_kind` says
+    training = dataclasses.replace(
+        trees,
+        scale=_scale_shapes,
+        merge=functools.partial(_shapes_of_trees, base),
+    )
+    return dataclasses.replace(SHAPES, training=training)

@@ -16,11 +16,12 @@ share a program.
 import dataclasses
 import math
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from dpbt.common.validate import is_traced
 from dpbt.hypothesis_kind import HypothesisKind as HypothesisKind
@@ -48,26 +49,82 @@ AnyArray = jax.Array | np.ndarray
 Numbers = Any
 """A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
 
-Target = Any
-"""Declared classes, `domains.Nominal`, or the declared range of a number, `domains.Numeric`."""
-
 Release = dict[str, Array]
 """Everything that leaves one run of a weak learner: one array for each named site."""
 
-Params = Any
-"""A learner's own NamedTuple of numbers; its `noise` has the multiplier of each site."""
+Hypothesis = PyTree
+"""What a weak learner makes of one release: any pytree of arrays, such as a `Tree`.
 
-Weighting = Any
-"""A weight update's own NamedTuple of numbers."""
+Only the learner's `HypothesisKind` reads it; a run stacks, adds and stores its leaves.
+"""
 
-Prepared = Any
-"""A table laid out by `Training.prepare`; it has attributes `target` and `present`."""
+Hypotheses = PyTree
+"""Hypotheses of all rounds: the pytree of one, its arrays stacked along a leading axis."""
 
-Hypothesis = Any
-"""What a weak learner makes of one release, such as a `Tree`."""
+Structure = PyTree
+"""What is public in a round before its draw: any pytree of arrays, such as the splits of a tree.
 
-Hypotheses = Any
-"""Hypotheses of all rounds, stacked along a leading axis."""
+Only the learner that makes it reads it (`Partition.structure`).
+"""
+
+Weighting = PyTree
+"""The numbers of a weight update: any NamedTuple of arrays, `()` if it has none.
+
+Only the weight update reads it, but for `link_alpha`: where it has `WeightUpdate.loss`, a model
+reads the alpha of the loss off that field.
+"""
+
+
+Target = Any
+"""Declared classes or the declared range of a number: `data.kinds.Target`, of a room above.
+
+Of it a recipe reads `response`, the kind of answer that it declares, and its `repr`.
+"""
+
+
+class Params(Protocol):
+    """The numbers of a learner: a NamedTuple of arrays, a pytree, with a field `noise`.
+
+    A run reads and replaces the field `noise`, and leaves the others to the learner. The functions
+    of the learner get its own class, so theirs is `LearnerParams`.
+    """
+
+    @property
+    def noise(self) -> Mapping[str, Numbers]:
+        """Site -> f32[...], the multiplier of the sensitivity of its draw."""
+        ...
+
+    def _replace(self, **changes: Any) -> Self: ...
+
+
+LearnerParams = Any
+"""The `Params` of one learner, as its own functions get it: its class, with all of its fields."""
+
+
+class Prepared(Protocol):
+    """The rows of a table, or of a block of it, laid out by `Training.prepare`; a NamedTuple.
+
+    A run reads and replaces these fields. If rows have weights there is a field `weight`, f32[N] or
+    None, as in `Table`. If the learner has a `Partition` there is a field `leaf`, which a run fills
+    for each round. How rows lie in the others is known to the learner alone. The functions of the
+    learner get its own class, so theirs is `LearnerRows`.
+    """
+
+    @property
+    def target(self) -> Array:
+        """[N], as in `Table`."""
+        ...
+
+    @property
+    def present(self) -> Array:
+        """bool[N], as in `Table`."""
+        ...
+
+    def _replace(self, **changes: Any) -> Self: ...
+
+
+LearnerRows = Any
+"""The `Prepared` rows of one learner, as its own functions get them, with all of their fields."""
 
 
 @jax.tree_util.register_static
@@ -125,7 +182,7 @@ class Table(NamedTuple):
         weight: f32[N]: the weight of each row, in units of the largest that any row may have. It is
             clipped to [0, 1], and a weight that is no number is 0. None if all rows weigh the same.
         declared: u32[2]: what the targets were declared as (`kinds.target_fingerprint`), which is
-            public and compared with the recipe's. None if nobody said.
+            public and compared with the recipe's. None if undeclared.
         rows_per_user: how many rows of each user are present at most, as ids told users apart; the
             recipe must be for as many. None for rows without ids.
         domain: the public domain that encoded the rows. Entries compare it with that of the recipe
@@ -184,7 +241,7 @@ class Public(NamedTuple):
     weighting: Weighting
     prologue: Release
     round: Numbers = np.int32(0)
-    structure: Any = None
+    structure: Structure | None = None
     unit: Numbers = np.float32(1)
     estimated_rows: Array | None = None
     initial_score: Numbers = np.float32(0)
@@ -233,9 +290,9 @@ class Partition:
         cycle: after how many rounds the structures come again; 0 for never.
     """
 
-    structure: Callable[[Params, "Public"], Any]
-    place: Callable[[Any, Prepared], Array]
-    reads: Callable[[Any], Array]
+    structure: Callable[[LearnerParams, "Public"], Structure]
+    place: Callable[[Structure, LearnerRows], Array]
+    reads: Callable[[Structure], Array]
     cycle: int = 0
 
 
@@ -271,9 +328,9 @@ class View(NamedTuple):
         public: what is public in the round.
     """
 
-    rows: Prepared
+    rows: LearnerRows
     weights: Array
-    params: Params
+    params: LearnerParams
     public: "Public"
     __repr__ = redacted_repr
 
@@ -330,10 +387,10 @@ class Prologue(Phase):
     """
 
     name: ClassVar[str] = "prologue"
-    initial_score: Callable[[Release, Params], Array]
+    initial_score: Callable[[Release, LearnerParams], Array]
     identity: str
-    unit: Callable[[Release, Params], Array] | None = None
-    estimated_rows: Callable[[Release, Params], Array] | None = None
+    unit: Callable[[Release, LearnerParams], Array] | None = None
+    estimated_rows: Callable[[Release, LearnerParams], Array] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -347,7 +404,7 @@ class Round(Phase):
 
     name: ClassVar[str] = "rounds"
     repeats: ClassVar[bool] = True
-    hypothesis: Callable[[Release, Params, Public], Hypothesis]
+    hypothesis: Callable[[Release, LearnerParams, Public], Hypothesis]
 
 
 class ScoreLine(NamedTuple):
@@ -377,7 +434,7 @@ class Epilogue(Phase):
     """
 
     name: ClassVar[str] = "epilogue"
-    score_line: Callable[[Release, Params, Array], ScoreLine]
+    score_line: Callable[[Release, LearnerParams, Array], ScoreLine]
     identity: str
 
 
@@ -438,16 +495,16 @@ class WeakLearner(HoldsFunctions):
     round: Round
     kind: HypothesisKind
     fractions: tuple[tuple[str, float], ...]
-    make_params: Callable[[Mapping[str, Numbers], Public], Params]
+    make_params: Callable[[Mapping[str, Numbers], Public], LearnerParams]
     assumptions: Assumptions
     response: Response = BINARY
     partition: Partition | None = None
     prologue: Prologue | None = None
     epilogue: Epilogue | None = None
-    optimizer: Callable[[Params], Any] | None = None
+    optimizer: Callable[[LearnerParams], Any] | None = None
     unprotected: tuple[str, ...] = ()
     withheld: tuple[str, ...] = ()
-    work_bytes: Callable[[Prepared], tuple[int, int]] | None = None
+    work_bytes: Callable[[LearnerRows], tuple[int, int]] | None = None
 
     _keep = "the function that made it"
 
@@ -593,7 +650,7 @@ class Recipe(HoldsFunctions):
     name: str
     calibration: str
     setting: str
-    params: Params
+    params: LearnerParams
     weighting: Weighting
     rounds: AnyArray
     learner: WeakLearner

@@ -18,6 +18,7 @@ from dpbt.privacy.sensitivity import weights_on_grid
 from dpbt.types import (
     Array,
     Epilogue,
+    LearnerRows,
     Phase,
     Prepared,
     Prologue,
@@ -137,7 +138,7 @@ def begin_round(
     return Context(public._replace(structure=structure), bound)
 
 
-def assign_leaves(recipe: Recipe, structure: Any, rows: Prepared) -> Prepared:
+def assign_leaves(recipe: Recipe, structure: Any, rows: LearnerRows) -> LearnerRows:
     """The rows with what the structure of a round says of each, if the learner parts them."""
     partition = recipe.learner.partition
     if partition is None or rows.leaf is not None:

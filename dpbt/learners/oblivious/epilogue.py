@@ -17,7 +17,7 @@ from jaxtyping import Float32, Int32, Shaped
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, round_separately, softmax, sum_in_order
-from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams
+from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.histograms import (
     SCORES_SITE,
     deviation_of_one_histogram,
@@ -162,7 +162,7 @@ def score_line_epilogue(config: ObliviousConfig) -> types.Epilogue:
             releases="rows by score and class",
         )
 
-    def line_of_release(release: Release, params: ObliviousParams, start: Array) -> ScoreLine:
+    def line_of_release(release: Release, params: types.Params, start: Array) -> ScoreLine:
         return fit_score_line(
             release[SCORES_SITE], deviation_of_one_histogram(config, params, SCORES_SITE), start
         )

@@ -13,7 +13,7 @@ from jaxtyping import Float32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
-from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams, noise_deviation
+from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
 from dpbt.learners.oblivious.histograms import (
     HISTOGRAM_SITE,
     TARGET_SITE,
@@ -67,7 +67,7 @@ def _draw_histograms(
 
 
 def estimate_target_from_histogram(
-    config: ObliviousConfig, release: Release, params: ObliviousParams
+    config: ObliviousConfig, release: Release, params: types.Params
 ) -> TargetEstimate:
     """The location, the scale and the rows of a number, as its released histogram says."""
     return estimate_location_and_scale(
@@ -82,7 +82,7 @@ def estimate_class_rows(config: ObliviousConfig, histogram: Array) -> Float32[Ar
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
 
-def _initial_score(config: ObliviousConfig, release: Release, params: ObliviousParams) -> Array:
+def _initial_score(config: ObliviousConfig, release: Release, params: types.Params) -> Array:
     """The score that rows start from.
 
     Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
@@ -119,13 +119,13 @@ def _initial_score(config: ObliviousConfig, release: Release, params: ObliviousP
 def histogram_prologue(config: ObliviousConfig) -> types.Prologue:
     """The prologue of oblivious trees with class histograms, or of a number."""
 
-    def unit_of_number(release: Release, params: ObliviousParams) -> Array:
+    def unit_of_number(release: Release, params: types.Params) -> Array:
         return estimate_target_from_histogram(config, release, params).spread
 
-    def rows_of_number(release: Release, params: ObliviousParams) -> Array:
+    def rows_of_number(release: Release, params: types.Params) -> Array:
         return estimate_target_from_histogram(config, release, params).rows
 
-    def rows_of_classes(release: Release, params: ObliviousParams) -> Array:
+    def rows_of_classes(release: Release, params: types.Params) -> Array:
         return jnp.sum(estimate_class_rows(config, release[HISTOGRAM_SITE]))
 
     is_number = config.response.is_number

@@ -47,6 +47,7 @@ from dpbt.types import (
     Hypothesis,
     HypothesisKind,
     LearnerParams,
+    LearnerRows,
     Noise,
     Partition,
     Program,
@@ -58,6 +59,7 @@ from dpbt.types import (
     Round,
     View,
     WeakLearner,
+    WorkBytes,
     as_relation,
 )
 
@@ -650,7 +652,7 @@ def weak_learner(
     total_weight: bool = False,
     unprotected: tuple[str, ...] = (),
     withheld: tuple[str, ...] = (),
-    work_bytes: Callable[[Any], tuple[int, int]] | None = None,
+    work_bytes: Callable[[LearnerRows], WorkBytes] | None = None,
 ) -> WeakLearner:
     """The weak learner of a private program.
 

@@ -11,7 +11,7 @@ from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.kinds import response_of
 from dpbt.learners.additive.model import ShapeFunctions
-from dpbt.learners.forests.model import grown_trees
+from dpbt.learners.forests.model import tree_group_of_arrays
 from dpbt.learners.halfspaces.model import Halfspace
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.public_types import Tree
@@ -76,7 +76,7 @@ def random_model(recipe, depth, domain, exact=False):
         case "tree_groups":
             attribute = rng.integers(0, len(asked.attribute), (rounds, 1, inner), np.int32)
             threshold = rng.random((rounds, 1, inner), np.float32)
-            found = grown_trees(attribute, threshold, rng.random((rounds, 1, leaves)))
+            found = tree_group_of_arrays(attribute, threshold, rng.random((rounds, 1, leaves)))
         case _:
             found = Halfspace(rng.normal(0, 1, (rounds, len(asked.attribute))))
     singles = (each.astype(np.float32) if each.dtype == float else each for each in found)

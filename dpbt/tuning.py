@@ -127,7 +127,7 @@ def score_program(score: Score, noise: Mechanism, loss: types.LossFamily | None)
             sensitivity=noise.sensitivity_in_norm(
                 Sensitivity(l1=score.max_per_row, l2=score.max_per_row)
             ),
-            moves=1,
+            moved_outputs=1,
             theorem="dpbt theorem T6",
             releases=score.releases,
             unit=score.unit,

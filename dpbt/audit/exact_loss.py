@@ -475,7 +475,11 @@ def _claims_by_site(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[
     """
     book, claims = ledger(recipe), {}
     for line in book.lines:
-        claim = line.pays * line.epsilon if book.delta == 0 else np.sqrt(line.pays * line.rho)
+        claim = (
+            line.num_payments * line.epsilon
+            if book.delta == 0
+            else np.sqrt(line.num_payments * line.rho)
+        )
         claims[line.site] = np.float32(claim)
     wanted = set(claims if sites is None else sites)
     if not wanted or wanted - set(claims):

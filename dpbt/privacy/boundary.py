@@ -4,7 +4,8 @@ A weak learner is written once, as a program that asks for its random draws:
 
     def program(draw, table, weights, params, public):
         sums = ...                                      # reads private rows
-        draw("leaf", mechanisms.discrete_laplace, sums, sensitivity=GRID, moves=1, theorem="T1")
+        noise = mechanisms.discrete_laplace
+        draw("leaf", noise, sums, sensitivity=GRID, moved_outputs=1, theorem="T1")
 
 A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site. What a
 program reads is a `View`. `run` runs it, and each function here is an answer to its draws:
@@ -16,7 +17,7 @@ program reads is a `View`. `run` runs it, and each function here is an answer to
   alone, so that every line prices the draw that runs. It follows from no row.
 - `public_draws` samples public randomness alone, which follows from no row either.
 - `sums` gives the sums over some rows, for a table that is read in parts. `totals` draws once from
-  the sums over all rows, and `pricing.pass_stages` says which sums one pass over the rows can
+  the sums over all rows, and `stages.pass_stages` says which sums one pass over the rows can
   serve.
 
 So an audit exercises the very code that ran. What the program returns is ignored.
@@ -97,7 +98,7 @@ class DrawSpec:
     `public`, unless they are `is_static`. All else is static.
 
     Attributes:
-        site, mechanism, moves, theorem, count, releases, unit: as `Draw` has them.
+        site, mechanism, moved_outputs, theorem, num_payments, releases, unit: as `Draw` has them.
         total: the private sum over rows, or the value where it is no `Total`. A description has the
             shapes of it.
         after: from the sum over all rows to the value that is drawn; None if it is no `Total`.
@@ -115,9 +116,9 @@ class DrawSpec:
     public: tuple[Any, ...]
     scale: Any
     max_sensitivity: Any
-    moves: int | None
+    moved_outputs: int | None
     theorem: str
-    count: int
+    num_payments: int
     releases: str
     unit: str
     own_scale: bool
@@ -212,10 +213,10 @@ class Draw:
         *,
         theorem: str,
         sensitivity: Numbers | Sensitivity = 0.0,
-        moves: int | None = None,
-        at_most: Numbers | None = None,
+        moved_outputs: int | None = None,
+        max_sensitivity: Numbers | None = None,
         scale: Numbers | None = None,
-        count: int = 1,
+        num_payments: int = 1,
         releases: str = "",
         unit: str = "",
     ) -> Array:
@@ -232,14 +233,14 @@ class Draw:
             theorem: where the sensitivity is proved.
             sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2,
                 or for selections the range of the change of scores. A `Sensitivity` states both
-                norms. It may follow from what was released, if `at_most` does not.
-            moves: how many independent outputs one row moves, whatever `count` is; None for draws
-                that never read the rows.
-            at_most: public, the largest sensitivity, where that follows from what was released.
-                The ledger shows it.
+                norms. It may follow from what was released, if `max_sensitivity` does not.
+            moved_outputs: how many independent outputs one row moves, whatever `num_payments` is;
+                None for draws that never read the rows.
+            max_sensitivity: public, the largest sensitivity, where that follows from what was
+                released. The ledger shows it.
             scale: public, the scale in place of a multiplier, for draws that never read the rows
                 and for noise that is stated as a number.
-            count: how often a round pays for it.
+            num_payments: how often it is paid for each time that it takes place.
             releases: what it publishes, in words.
             unit: the unit of the sensitivity, in words.
 
@@ -271,10 +272,10 @@ class Draw:
             after=value.after if is_total else None,
             public=value.public if is_total else (),
             scale=scale,
-            max_sensitivity=sensitivity if at_most is None else at_most,
-            moves=moves,
+            max_sensitivity=sensitivity if max_sensitivity is None else max_sensitivity,
+            moved_outputs=moved_outputs,
             theorem=theorem,
-            count=count,
+            num_payments=num_payments,
             releases=releases or site,
             unit=unit,
             own_scale=own_scale,
@@ -309,18 +310,26 @@ class PricedDraw(NamedTuple):
 
     Attributes:
         spec: what it asks for, with shapes for numbers that are traced.
-        max_formula: how its largest sensitivity is worked out (`dataflow.formulas`).
+        max_sensitivity_formula: how its largest sensitivity is worked out (`dataflow.formulas`).
         scale_formula: how its scale is; None where that is not compared, as it follows from rows.
         scale_reads_releases: whether its scale follows from what was released.
     """
 
     spec: DrawSpec
-    max_formula: str
+    max_sensitivity_formula: str
     scale_formula: str | None
     scale_reads_releases: bool
 
 
-_COMPARED = ("mechanism", "moves", "count", "own_scale", "theorem", "releases", "unit")
+_COMPARED = (
+    "mechanism",
+    "moved_outputs",
+    "num_payments",
+    "own_scale",
+    "theorem",
+    "releases",
+    "unit",
+)
 """The static parts of a draw that are compared with those that the ledger prices."""
 
 
@@ -424,7 +433,7 @@ def _check_formulas(
     found = iter(dataflow.formulas(closed, view_names(view), wanted, cuts))
     for draw in reading:
         most, scale = next(found), next(found)
-        if most != draw.max_formula:
+        if most != draw.max_sensitivity_formula:
             raise _difference_error(draw.spec.site, "sensitivity")
         known = draw.scale_formula is not None and (released_here or not draw.scale_reads_releases)
         if known and scale != draw.scale_formula:
@@ -574,7 +583,7 @@ def describe(
 def public_draws(program: Program, public_key: Array, view: View) -> Release:
     """The sites of public randomness, as `sample` draws them of any rows under this public key.
 
-    All other draws give zeros. `pricing.pass_stages` refuses a program in which a public draw
+    All other draws give zeros. `stages.pass_stages` refuses a program in which a public draw
     follows from them.
     """
     sites: Release = {}
@@ -604,7 +613,7 @@ def sums(
     no sum of this stage depends.
 
     Args:
-        program: a program with `pricing.pass_stages`.
+        program: a program with `stages.pass_stages`.
         wanted: the sites of one of its stages.
         given: what the sums follow from.
         view: some rows, and what is public.

@@ -1,7 +1,7 @@
 """Learning from a table in blocks, which may be larger than memory.
 
 Each round has a pass over the blocks for each of its stages (`passes`), a draw from the sums over
-all rows (`privacy.totals`), and the public steps of a round in memory (`round`). Rounds that do not
+all rows (`privacy.totals`), and the public steps of a round in memory (`steps`). Rounds that do not
 wait for each other share a pass. So the releases are those of the same rows in memory.
 
 With several processes (`jax.distributed`) each has a folder of its own, and their rows are one
@@ -25,13 +25,14 @@ from dpbt.common import compilation
 from dpbt.common.progress import Progress, ReportProgress
 from dpbt.common.validate import as_path, check_interval, check_positive_integer
 from dpbt.data.blocks import BlockTable
-from dpbt.privacy import boundary, pricing, totals
+from dpbt.privacy import boundary, totals
+from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.phase_views import PhaseContext
+from dpbt.privacy.stages import check_in_parts, pass_stages
 from dpbt.public_types import redacted_repr
-from dpbt.training import absent_row, checks, processes, run_keys
-from dpbt.training import round as steps
+from dpbt.training import absent_row, checks, processes, run_keys, steps
 from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, describe_key, describe_recipe
 from dpbt.training.passes import Batch, Passes, plan_for
-from dpbt.training.round import Context, RoundState
 from dpbt.training.run import (
     FittedParts,
     LearnedModel,
@@ -42,6 +43,7 @@ from dpbt.training.run import (
     round_step,
     run_phases,
 )
+from dpbt.training.steps import RoundState
 from dpbt.types import (
     MAX_ROWS,
     Array,
@@ -132,7 +134,7 @@ def check_fit_in_blocks(
     like = absent_row.absent_row(table)
     checks.check_run(like, recipe)
     try:
-        pricing.check_in_parts(recipe)
+        check_in_parts(recipe)
     except ValueError as error:
         raise ValueError(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
@@ -219,7 +221,7 @@ class _BlockExecutor:
         dummy: one absent row.
         rounds_of_pass: how many rounds share a pass.
         report: is told of the progress.
-        steps: the public steps, each compiled by itself.
+        public_steps: each compiled by itself.
         once: name of a prologue or an epilogue -> its release.
         of_rounds: the releases of the rounds so far.
         ready: what a pass released of rounds that have not begun yet.
@@ -236,7 +238,7 @@ class _BlockExecutor:
     dummy: Table
     rounds_of_pass: int
     report: ReportProgress
-    steps: PublicSteps = _COMPILED_STEPS
+    public_steps: PublicSteps = _COMPILED_STEPS
     once: dict[str, Releases] = dataclasses.field(default_factory=dict)
     of_rounds: list[Releases] = dataclasses.field(default_factory=list)
     ready: list[tuple[Releases, Array]] = dataclasses.field(default_factory=list)
@@ -244,7 +246,7 @@ class _BlockExecutor:
 
     __repr__ = redacted_repr
 
-    def release_once(self, phase: Phase, context: Context) -> Any:
+    def release_once(self, phase: Phase, context: PhaseContext) -> Any:
         """The release of a prologue or of an epilogue."""
         self.report(Progress(phase.name, 0, 1))
         kept = self._kept_release(phase.name, phase)
@@ -264,7 +266,7 @@ class _BlockExecutor:
         """Run all rounds, some of them in one pass where they do not wait for each other."""
         recipe, rounds, hypotheses = self.recipe, int(self.recipe.rounds), []
 
-        def release_round(context: Context) -> RoundRelease:
+        def release_round(context: PhaseContext) -> RoundRelease:
             if not self.ready:
                 self.ready = self._next_releases(public, state.bound, context)
             release, cap = self.ready.pop(0)
@@ -274,7 +276,12 @@ class _BlockExecutor:
 
         for number in range(rounds):
             outcome = round_step(
-                recipe, public, state, jnp.int32(number), release_round, public_steps=self.steps
+                recipe,
+                public,
+                state,
+                jnp.int32(number),
+                release_round,
+                public_steps=self.public_steps,
             )
             state = outcome.state
             hypotheses.append(outcome.hypothesis)
@@ -300,7 +307,7 @@ class _BlockExecutor:
         return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
 
     def _next_releases(
-        self, public: Public, bound: Array, context: Context
+        self, public: Public, bound: Array, context: PhaseContext
     ) -> list[tuple[Releases, Array]]:
         """(release, cap) of the round that begins, and of those that share its pass."""
         recipe, first, rounds = self.recipe, len(self.of_rounds), int(self.recipe.rounds)
@@ -311,12 +318,12 @@ class _BlockExecutor:
         self.report(Progress("rounds", first, rounds))
         later = range(first + 1, min(first + self.rounds_of_pass, rounds))
         contexts = [
-            self.steps.begin_round(recipe, public, bound, jnp.int32(number), None)
+            self.public_steps.begin_round(recipe, public, bound, jnp.int32(number), None)
             for number in later
         ]
         return self._release(recipe.learner.round, [context, *contexts])
 
-    def _release(self, phase: Phase, contexts: list[Context]) -> list[tuple[Releases, Array]]:
+    def _release(self, phase: Phase, contexts: list[PhaseContext]) -> list[tuple[Releases, Array]]:
         """(release, cap) of some rounds that share a pass, or of what takes place once.
 
         Each stage has a pass over the rows. What one draw asks for may follow from the draws before
@@ -338,9 +345,9 @@ class _BlockExecutor:
         )
         public = first.public._replace(round=numbers, structure=structures)
         pending = self._take_pending(phase, first)
-        for stage in pricing.pass_stages(recipe, phase):
+        for stage in pass_stages(recipe, phase):
             sites = _stack_on_host([totals.release_as_float32(release) for release in released])
-            batch = Batch(Context(public, first.bound), sites, pending)
+            batch = Batch(PhaseContext(public, first.bound), sites, pending)
             sums, cap = self.passes.sums(phase, batch, jnp.stack(noise), stage)
             pending = None  # the scores have it now
             for place, (release, context) in enumerate(zip(released, contexts, strict=True)):
@@ -357,7 +364,7 @@ class _BlockExecutor:
                 self.checkpoint.add(name, release, float(cap))
         return [(release, cap) for release in released]
 
-    def _take_pending(self, phase: Phase, context: Context) -> Any:
+    def _take_pending(self, phase: Phase, context: PhaseContext) -> Any:
         """What the scores do not have yet, and will have now; zeros before the first round."""
         if isinstance(phase, Prologue) or self.recipe.independent:
             return None
@@ -376,7 +383,7 @@ class _BlockExecutor:
             wide = noisy and not self.small
             return jnp.zeros(spec.output.shape, jnp.float32 if wide else spec.output.dtype)
 
-        return {spec.site: zeros(spec) for spec in pricing.draw_specs_of_phase(self.recipe, phase)}
+        return {spec.site: zeros(spec) for spec in draw_specs_of_phase(self.recipe, phase)}
 
     def _kept_release(self, name: str, phase: Phase) -> tuple[Releases, Array] | None:
         """What the checkpoint has of a phase of the run, by its name there.
@@ -388,7 +395,7 @@ class _BlockExecutor:
         if self.checkpoint is None or kept is None:
             return None
         release, cap = kept
-        specs = pricing.draw_specs_of_phase(self.recipe, phase)
+        specs = draw_specs_of_phase(self.recipe, phase)
         drawn = {spec.site: spec.output for spec in specs if not spec.for_places}
         alike = release.keys() == drawn.keys() and all(
             array.shape == drawn[site].shape and array.dtype in (drawn[site].dtype, np.int64)
@@ -399,7 +406,7 @@ class _BlockExecutor:
         return release, jnp.asarray(cap)
 
 
-def _key_of_phase(keys_of_run: PhaseValues, phase: Phase, context: Context) -> Any:
+def _key_of_phase(keys_of_run: PhaseValues, phase: Phase, context: PhaseContext) -> Any:
     """The key of a phase of a run; of a round it is that of its number."""
     key = keys_of_run.of_phase(phase)
     return key[int(context.public.round)] if phase.repeats and key is not None else key

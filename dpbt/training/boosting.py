@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import jax
 
 from dpbt.common import compilation
-from dpbt.privacy import boundary, pricing
+from dpbt.privacy import boundary
+from dpbt.privacy.dependencies import priced_draws
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.training import checks, run_keys
 from dpbt.training.run import PhaseValues
@@ -71,7 +72,7 @@ def run_with_fresh_draws(
         if watch is not None and phase.repeats:
             jax.debug.callback(_report_round, watch, views[0].public.round)
         key, public_key = entry
-        priced = pricing.priced_draws(recipe, phase)
+        priced = priced_draws(recipe, phase)
         release = boundary.sample(phase.program, key, public_key, views[0], priced)
         return Answer(release, release)
 

@@ -19,8 +19,9 @@ from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_device_array, check_array
-from dpbt.privacy import boundary, keys, pricing
+from dpbt.privacy import boundary, keys
 from dpbt.privacy.apart import trace_apart
+from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.flags import check_flags
 from dpbt.types import Array, Phase, Prepared, Recipe, Table, TableForm, Transcript
 
@@ -161,7 +162,7 @@ def _without_rows(table: Table) -> Table:
 
 def sites_of_phase(recipe: Recipe, phase: Phase) -> list[str]:
     """The names of the draws of a phase, in their order."""
-    return [draw.site for draw in pricing.draw_specs_of_phase(recipe, phase)]
+    return [draw.site for draw in draw_specs_of_phase(recipe, phase)]
 
 
 def check_independent(recipe: Recipe) -> None:
@@ -287,11 +288,7 @@ def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> Array | 
             and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key))
         ):
             raise ValueError("public_key must be independent of key: what it says is published")
-    draws = [
-        draw
-        for phase in recipe.learner.phases
-        for draw in pricing.draw_specs_of_phase(recipe, phase)
-    ]
+    draws = [draw for phase in recipe.learner.phases for draw in draw_specs_of_phase(recipe, phase)]
     names = {draw.site for draw in draws}
     if unknown := set(recipe.learner.withheld) - names:
         raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(names)}")

@@ -25,11 +25,12 @@ from dpbt.common.validate import check_interval, is_traced
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import Model
-from dpbt.privacy import keys, pricing
+from dpbt.privacy import keys
+from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.payment import PrivacyFilter
+from dpbt.privacy.stages import pass_stages
 from dpbt.public_types import redacted_repr
-from dpbt.training import absent_row, checks
-from dpbt.training import round as steps
+from dpbt.training import absent_row, checks, steps
 from dpbt.training.boosting import ROUND_REPORTS, run_with_fresh_draws
 from dpbt.training.run import FittedParts, fitted_parts
 from dpbt.types import Array, Hypotheses, Recipe, Table, TableForm, Transcript
@@ -245,7 +246,7 @@ def fit_unwarned(
 
     batch = 0
     if recipe.independent:  # as many rounds side by side as fit, roughly
-        specs = pricing.draw_specs_of_phase(recipe, recipe.learner.round)
+        specs = draw_specs_of_phase(recipe, recipe.learner.round)
         private = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)
         each = 64 * table.target.shape[0] + 256 * private
         batch = int(np.clip(limit / 16 / each, 1, 64))
@@ -261,7 +262,7 @@ def fit_unwarned(
     other = room.learner.response.is_number or room.weight_update.coupled
     if short and not other and may_choose_compiler_options():
         with contextlib.suppress(ValueError):  # reads all rows at once
-            sooner = len(pricing.pass_stages(room, room.learner.round)) == 1
+            sooner = len(pass_stages(room, room.learner.round)) == 1
     run = _compiled_sooner if sooner else _compiled
     with _report_rounds(None if short or batch else progress, int(recipe.rounds)) as watch:
         rows = checks.without_domain(tables.pad_to_bucket(table))

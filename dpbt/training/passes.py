@@ -20,12 +20,19 @@ import numpy as np
 
 from dpbt.common import compilation
 from dpbt.data.blocks import BlockRows, BlockTable
-from dpbt.privacy import boundary, pricing, totals
+from dpbt.privacy import boundary, totals
+from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
+from dpbt.privacy.phase_views import (
+    PhaseContext,
+    RecipePhase,
+    assign_leaves,
+    program_view,
+    weigh_rows,
+)
+from dpbt.privacy.stages import pass_stages
 from dpbt.privacy.totals import Totals
 from dpbt.public_types import Splits
-from dpbt.training import absent_row, processes
-from dpbt.training import round as steps
-from dpbt.training.round import Context
+from dpbt.training import absent_row, processes, steps
 from dpbt.types import (
     Array,
     Given,
@@ -96,9 +103,7 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
     row, together = _bytes_of_work(table, recipe)
     each = threads * (table.features + row + 12 * scores + 40)
     sums = _num_sums_of_pass(table, recipe) * (_SUM_BYTES * AHEAD * threads + _TOTAL_BYTES)
-    outputs = sum(
-        spec.output.size for spec in pricing.draw_specs_of_phase(recipe, recipe.learner.round)
-    )
+    outputs = sum(spec.output.size for spec in draw_specs_of_phase(recipe, recipe.learner.round))
     model = _OUTPUT_BYTES * int(recipe.rounds) * outputs
     left = memory - BASE_BYTES - model - sums - threads * together - scores * table.capacity
     if left < each * _MIN_BLOCK:
@@ -133,7 +138,7 @@ def _num_sums_of_pass(table: BlockTable, recipe: Recipe) -> int:
     """How many numbers a round sums up and draws in its largest pass."""
     dummy = absent_row.absent_row(table)
     specs = jax.eval_shape(lambda: absent_row.first_round_draw_specs(recipe, dummy))
-    stages = pricing.pass_stages(recipe, recipe.learner.round)
+    stages = pass_stages(recipe, recipe.learner.round)
     public = sum(draw.output.size for draw in specs.values() if draw.mechanism.public)
     parts = [jax.tree.leaves([specs[site].total for site in stage]) for stage in stages]
     return public + max(sum(part.size for part in stage) for stage in parts)
@@ -171,7 +176,7 @@ class Batch(NamedTuple):
             in a later stage, where the scores have them, and where no scores are read.
     """
 
-    context: Context
+    context: PhaseContext
     sites: Release
     pending: Any
 
@@ -196,11 +201,11 @@ def _sums_of_slice(
 ) -> Any:
     """(new scores or None, sums, cap); compiled once for a shape."""
     learner, context = recipe.learner, batch.context
-    rows = prepare_block(block, splits, recipe)
+    rows, recipe_phase = prepare_block(block, splits, recipe), RecipePhase.of_recipe(recipe, phase)
 
     def add(number: Any, scores: Array) -> Array:
         structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
-        placed = steps.assign_leaves(recipe, structure, rows)
+        placed = assign_leaves(learner, structure, rows)
         return scores + steps.predict_rows(recipe, hypothesis, placed)
 
     if scores is not None and batch.pending is not None:
@@ -210,14 +215,14 @@ def _sums_of_slice(
     if read is None:
         axes = learner.response.axes
         read = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
-    weighed = steps.weigh_rows(phase, recipe, rows, read, context)
+    weighed = weigh_rows(recipe_phase, rows, read, context)
 
     def one(entry: tuple[Array, Any, Release, Array]) -> Any:
         number, structure, sites, key = entry
         public = context.public._replace(round=number, structure=structure)
-        view = steps.program_view(phase, recipe, rows, weighed, context._replace(public=public))
+        view = program_view(recipe_phase, rows, weighed, recipe.params, public)
         given = Given(sites, key, place)
-        priced = pricing.priced_draws(recipe, phase)
+        priced = priced_draws(recipe, phase)
         return boundary.sums(phase.program, wanted, given, view, priced)
 
     entries = context.public.round, context.public.structure, batch.sites, noise

@@ -140,7 +140,7 @@ def _draw_histograms(
             config.noise,
             Total(counts, round_to_whole_rows),
             sensitivity=histogram_sensitivity(config),
-            moves=len(config.attributes) * changed_rows,
+            moved_outputs=len(config.attributes) * changed_rows,
             theorem="dpbt theorem O1",
             releases=f"{'' if number else 'class '}histogram of every attribute",
         )
@@ -158,7 +158,7 @@ def _draw_one_histogram(
         config.noise,
         Total(counts, round_to_whole_rows),
         sensitivity=sensitivity.histograms_sensitivity(config.relation),
-        moves=num_changed_rows(config.relation),
+        moved_outputs=num_changed_rows(config.relation),
         theorem=f"dpbt theorem {theorem}",
         releases=releases,
     )
@@ -645,7 +645,7 @@ def residual_draw_fields(config: ObliviousConfig, partitions: int, places: str) 
     max_sums_of_row = min(config.response.classes, max_norm) if config.response.axes else 1
     words = "signed weights" if config.response == BINARY else "residuals"
     moves = partitions * num_changed_rows(config.relation) * max_sums_of_row
-    return {"moves": moves, "releases": f"{words}, {places}"}
+    return {"moved_outputs": moves, "releases": f"{words}, {places}"}
 
 
 def row_residuals(config: ObliviousConfig, rows: ObliviousRows, weights: Array) -> Array:

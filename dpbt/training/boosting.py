@@ -13,7 +13,7 @@ from dpbt.common import compilation
 from dpbt.privacy import boundary
 from dpbt.privacy.dependencies import priced_draws
 from dpbt.privacy.mechanism import StepLoss
-from dpbt.training import checks, run_keys
+from dpbt.training import checks, round_reports, run_keys
 from dpbt.training.run import PhaseValues
 from dpbt.training.scan import Answer, RunResult, run
 from dpbt.types import (
@@ -42,35 +42,28 @@ class Replayed(NamedTuple):
     hypotheses: Hypotheses
 
 
-ROUND_REPORTS: dict[int, Callable[[int], None]] = {}
-"""What is told of the rounds of programs that run; a number stands for each in its program."""
-
-
-def _report_round(watch: Any, number: Any) -> None:
-    """Tell that a round draws. It tells its number, which is public, and reads nothing else."""
-    ROUND_REPORTS.get(int(watch), lambda number: None)(int(number))
-
-
 def run_with_fresh_draws(
     key: Array,
     rows: Prepared,
     recipe: Recipe,
     public_key: Array | None,
     batch: int = 0,
-    watch: Array | None = None,
+    run_number: Array | None = None,
 ) -> RunResult:
     """`run` with fresh draws, which it keeps.
 
-    With `watch`, an i32[], the one in `ROUND_REPORTS` of that number is told of each round as it
+    With `run_number`, an i32[] of `round_reports.report_rounds`, each round is reported as it
     draws.
 
     Raises:
         ValueError: for public structure without a public key, and for two draws of one name.
     """
 
-    def drawn(phase: Phase, entry: tuple[Array, Array | None], views: Sequence[View]) -> Answer:
-        if watch is not None and phase.repeats:
-            jax.debug.callback(_report_round, watch, views[0].public.round)
+    def sample_draws(
+        phase: Phase, entry: tuple[Array, Array | None], views: Sequence[View]
+    ) -> Answer:
+        if run_number is not None and phase.repeats:
+            round_reports.report_round(run_number, views[0].public.round)
         key, public_key = entry
         priced = priced_draws(recipe, phase)
         release = boundary.sample(phase.program, key, public_key, views[0], priced)
@@ -78,7 +71,7 @@ def run_with_fresh_draws(
 
     noise = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
     pairs = zip(noise, run_keys.phase_keys(public_key, recipe), strict=True)
-    return run(recipe, [rows], drawn, PhaseValues(*pairs), batch)
+    return run(recipe, [rows], sample_draws, PhaseValues(*pairs), batch)
 
 
 def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:

@@ -165,6 +165,18 @@ class Slice(NamedTuple):
     place: int
 
 
+class PendingRound(NamedTuple):
+    """A round that the scores of the rows do not have yet.
+
+    Attributes:
+        structure: of the round.
+        hypothesis: of the round.
+    """
+
+    structure: Any
+    hypothesis: Any
+
+
 class Batch(NamedTuple):
     """What is public in the B rounds of a pass; a prologue and an epilogue are one of one.
 
@@ -172,13 +184,13 @@ class Batch(NamedTuple):
         context: of all rounds; their numbers and structures have a leading axis.
         sites: the public randomness of the rounds, and what earlier stages of them released, with a
             leading axis.
-        pending: (structures, hypotheses) that the scores do not have yet, with a leading axis; None
-            in a later stage, where the scores have them, and where no scores are read.
+        pending: the rounds that the scores do not have yet, with a leading axis; None in a later
+            stage, where the scores have them, and where no scores are read.
     """
 
     context: PhaseContext
     sites: Release
-    pending: Any
+    pending: PendingRound | None
 
 
 def prepare_block(block: BlockRows, splits: Splits, recipe: Recipe) -> Prepared:
@@ -271,8 +283,8 @@ class Passes:
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def verified(self) -> Iterator[int]:
-        """Compare every block with its checksum; yields how many were compared.
+    def verify_blocks(self) -> Iterator[int]:
+        """Compare every block with its checksum; yields how many were compared so far.
 
         Raises:
             ValueError: naming a block that is not what its manifest says.
@@ -283,10 +295,10 @@ class Passes:
         ):
             yield number + 1
 
-    def start(self, start: Array) -> None:
+    def start_scores(self, initial_score: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
-        shape = *start.shape, self._plan.block
-        self._scores = [jnp.broadcast_to(start[..., None], shape) for _ in self._slices]
+        shape = *initial_score.shape, self._plan.block
+        self._scores = [jnp.broadcast_to(initial_score[..., None], shape) for _ in self._slices]
 
     def sums(
         self, phase: Phase, batch: Batch, noise: Array, stage: tuple[str, ...]

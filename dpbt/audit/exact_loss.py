@@ -376,9 +376,9 @@ def _record_transcripts(
 
 
 @compilation.jit_with_bounded_cache()
-def _sample_transcripts(keys: Array, table: Table, recipe: Recipe) -> Transcript:
+def _sample_transcripts(run_keys: Array, table: Table, recipe: Recipe) -> Transcript:
     """The transcripts of runs under R keys."""
-    return jax.lax.map(lambda key: _sample_transcript(key, table, recipe), keys)
+    return jax.lax.map(lambda key: _sample_transcript(key, table, recipe), run_keys)
 
 
 def _sample_transcript(key: Array, table: Table, recipe: Recipe) -> Transcript:

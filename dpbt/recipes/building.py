@@ -258,7 +258,7 @@ class RecipeParts:
         weight_update: how scores become weights.
         weighting: the numbers of the weight update.
         name: the algorithm's name in tables.
-        setting: its options in tables.
+        options_text: its options, for tables.
         target: the declared classes or range; None for two classes.
         domain: the declared columns, where the learner is made for them.
     """
@@ -267,7 +267,7 @@ class RecipeParts:
     weight_update: types.WeightUpdate
     weighting: types.Weighting
     name: str
-    setting: str
+    options_text: str
     target: types.Target | None = None
     domain: DeclaredDomain | None = None
 
@@ -303,7 +303,7 @@ def _draft_recipe(request: PrivacyRequest, parts: RecipeParts) -> Recipe:
         weight_update=parts.weight_update,
         weighting=_as_float32(parts.weighting),
         name=parts.name,
-        setting=parts.setting,
+        options_text=parts.options_text,
         target=parts.target,
         domain=parts.domain,
         params=(),
@@ -665,7 +665,7 @@ def custom(
         weight_update=dataclasses.replace(weight_update, loss=family),
         weighting=weighting,
         name=name,
-        setting="custom",
+        options_text="custom",
     )
     if params is None:
         recipe = build_recipe(request, parts, fractions=fractions)

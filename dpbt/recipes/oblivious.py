@@ -380,7 +380,7 @@ def recipe_over_bins(
         weight_update=weight_update,
         weighting=weighting,
         name=name,
-        setting=setting,
+        options_text=setting,
         target=target,
         domain=domains.as_declared_domain(domain),
     )

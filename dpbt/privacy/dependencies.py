@@ -37,8 +37,9 @@ class DrawDependencies(NamedTuple):
         public_sources: those of what else `Total.after` reads.
         scale_sources: those of the scale.
         max_sensitivity_sources: those of the largest sensitivity.
-        max_sensitivity_formula: how the largest sensitivity is worked out (`dataflow.formulas`).
-        scale_formula: how the scale is worked out.
+        max_sensitivity_formula: a digest of how the largest sensitivity is worked out
+            (`dataflow.formula_digests`).
+        scale_formula: a digest of how the scale is worked out.
     """
 
     spec: DrawSpec
@@ -199,12 +200,12 @@ def draw_dependencies(
     sites = sorted(zeros)
     sources = [{site} for site in sites] + sources_of_view
     sources_of_draws: list[_DrawNumbers] = jax.tree.unflatten(
-        structure, dataflow.dependencies(closed.jaxpr, sources)
+        structure, dataflow.sources_of_outputs(closed.jaxpr, sources)
     )
     places: list[_DrawNumbers] = jax.tree.unflatten(structure, range(num_outputs))
     input_names = [*map(boundary.release_name, sites), *boundary.view_names(view)]
     formulas = iter(
-        dataflow.formulas(
+        dataflow.formula_digests(
             closed,
             input_names,
             [place for of_draw in places for place in (of_draw.max_sensitivity, of_draw.scale)],
@@ -244,7 +245,7 @@ def _view_and_sources(
     closed, view = jax.make_jaxpr(build_view, return_shape=True)(private_arrays, *public_arrays)
     num_private, num_public = map(len, map(jax.tree.leaves, (private_arrays, public_arrays)))
     inputs = [{ROWS}] * num_private + [set()] * num_public
-    outputs = iter(dataflow.dependencies(closed.jaxpr, inputs))
+    outputs = iter(dataflow.sources_of_outputs(closed.jaxpr, inputs))
     follows_from_rows = jax.tree.map(lambda _: ROWS in next(outputs), view)
 
     sources = list(_sources_of_arrays(follows_from_rows.rows, otherwise={SPLITS}))

@@ -165,16 +165,17 @@ def _weigh_with_public_cap(
         return weigher.weigh(scores, bound, rows, public)
 
     private = scores, rows
-    closed, shapes = apart.traced(weigher.identity, weigh, private, bound, public)
-    num_private, num_inputs = len(jax.tree.leaves(private)), len(closed.jaxpr.invars)
+    traced = apart.trace_of_arguments(weigher.identity, weigh, private, bound, public)
+    jaxpr = traced.closed.jaxpr
+    num_private, num_inputs = len(jax.tree.leaves(private)), len(jaxpr.invars)
     sources = [{"rows"}] * num_private + [set()] * (num_inputs - num_private)
-    sources_of_cap = dataflow.dependencies(closed.jaxpr, sources)[-1]  # the cap is the last field
+    sources_of_cap = dataflow.sources_of_outputs(jaxpr, sources)[-1]  # the cap is the last field
     if sources_of_cap:
         raise ValueError(
             f"the cap of {weigher.identity} follows from private rows or their scores; it is "
             "public, and may follow from the bound on scores"
         )
-    return apart.evaluate_closed(closed, shapes, (private, bound, public))
+    return apart.evaluate_closed(traced.closed, traced.shapes, (private, bound, public))
 
 
 def program_view(

@@ -11,8 +11,8 @@ import jax
 
 from dpbt.common import compilation
 from dpbt.privacy import boundary
+from dpbt.privacy.boundary import DrawComparison
 from dpbt.privacy.dependencies import priced_draws
-from dpbt.privacy.mechanism import StepLoss
 from dpbt.training import checks, round_reports, run_keys
 from dpbt.training.run import PhaseValues
 from dpbt.training.scan import Answer, RunResult, run
@@ -114,7 +114,7 @@ def _replayed(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
 @compilation.jit_with_bounded_cache()
 def _compared(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
-) -> dict[str, tuple[Array, StepLoss]]:
+) -> dict[str, DrawComparison]:
     return _values_by_site(
         _run_with_recorded_draws(transcript, [table, neighbour], recipe, boundary.compared).kept
     )
@@ -165,17 +165,17 @@ def redraw_hypotheses(
         release, key = entry
         if not phase.repeats:
             return Answer(release, ())
-        asks = boundary.replay_draws(phase.program, release, views[0])
+        specs = boundary.replay_draws(phase.program, release, views[0])
         noisy = {
-            site: ask.mechanism.sample(boundary.site_key(key, site), release[site], ask.scale)
-            for site, ask in asks.items()
-            if not (ask.mechanism.public or ask.mechanism.selects)
+            site: spec.mechanism.sample(boundary.site_key(key, site), release[site], spec.scale)
+            for site, spec in specs.items()
+            if not (spec.mechanism.public or spec.mechanism.selects)
         }
         return Answer(release | noisy, ())
 
     rows = [recipe.learner.training.prepare(dummy)]
 
-    def one(key: Array) -> Hypotheses:
+    def redraw(key: Array) -> Hypotheses:
         entries = PhaseValues(
             prologue=(transcript.prologue, None),
             rounds=(transcript.rounds, jax.random.split(key, recipe.capacity)),
@@ -183,7 +183,7 @@ def redraw_hypotheses(
         )
         return run(recipe, rows, answer, entries).hypotheses
 
-    return jax.vmap(one)(keys)
+    return jax.vmap(redraw)(keys)
 
 
 def _values_by_site(kept: PhaseValues) -> dict[str, Any]:
@@ -193,11 +193,11 @@ def _values_by_site(kept: PhaseValues) -> dict[str, Any]:
 
 def compared(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
-) -> dict[str, tuple[Array, StepLoss]]:
-    """Site -> (f32[T] log density on the table less that on the neighbour, StepLoss of f32[T]).
+) -> dict[str, DrawComparison]:
+    """Site -> the log density on the table less that on the neighbour, and the worst loss; f32[T].
 
-    A `StepLoss` is the worst case of a draw over all its outputs: everything released before it is
-    as recorded, and the draw itself takes the output that tells the two tables apart best. By
+    The worst loss is the worst case of a draw over all its outputs: everything released before it
+    is as recorded, and the draw itself takes the output that tells the two tables apart best. By
     adaptive composition the sum over sites and rounds bounds any transcript's loss. A site of the
     prologue or of the epilogue has f32[] in place of f32[T].
 

@@ -56,13 +56,12 @@ def after_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
         return AfterPrologue(public, RoundState(bound, None))
 
     # The optimizer begins with a hypothesis of zeros.
-    like = hypothesis_shapes(recipe, public)
-
-    def init(params: types.Params, like: types.Hypothesis) -> Any:
+    def init_optimizer(params: types.Params, hypothesis: types.Hypothesis) -> Any:
         assert learner.optimizer is not None
-        return jax.tree.map(jnp.asarray, learner.optimizer(params).init(like))
+        return jax.tree.map(jnp.asarray, learner.optimizer(params).init(hypothesis))
 
-    state = trace_of_public("the optimizer", init, params, jax.tree.map(jnp.zeros_like, like))
+    zeros = jax.tree.map(jnp.zeros_like, hypothesis_shapes(recipe, public))
+    state = trace_of_public("the optimizer", init_optimizer, params, zeros)
     return AfterPrologue(public, RoundState(bound, [state]))
 
 
@@ -124,11 +123,11 @@ MAX_CACHED_BYTES = 2**28
 """The most memory for what all structures that come again say of the rows."""
 
 
-def num_cached_structures(recipe: Recipe, rows: int) -> int:
+def num_cached_structures(recipe: Recipe, num_rows: int) -> int:
     """How many structures come again in later rounds and are worked out once; 0 for none."""
     partition = recipe.learner.partition
-    count = 0 if partition is None else partition.cycle
-    return count if count < recipe.capacity and 2 * count * rows <= MAX_CACHED_BYTES else 0
+    cycle = 0 if partition is None else partition.cycle
+    return cycle if cycle < recipe.capacity and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
 
 
 class LearnedRound(NamedTuple):
@@ -160,12 +159,14 @@ def finish_round(
     optimizer = state.optimizer
     if optimizer is not None:
 
-        def update(params: types.Params, hypothesis: types.Hypothesis, *optimizer: Any) -> Any:
+        def update_optimizer(
+            params: types.Params, hypothesis: types.Hypothesis, *optimizer: Any
+        ) -> Any:
             assert learner.optimizer is not None  # as `after_prologue` says
             return learner.optimizer(params).update(hypothesis, *optimizer)
 
         hypothesis, *optimizer = trace_of_public(
-            "the optimizer", update, recipe.params, hypothesis, *optimizer
+            "the optimizer", update_optimizer, recipe.params, hypothesis, *optimizer
         )
     added = trace_of_public("the bound of hypotheses", learner.training.bound, hypothesis)
     return LearnedRound(hypothesis, RoundState(state.bound + added, optimizer))

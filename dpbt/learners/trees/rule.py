@@ -64,7 +64,7 @@ def _draw_rule(tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: Any
         mechanisms.exponential,
         boundary.Total(error_weights_of_rules(table, weights), _rule_scores, public=(allowed,)),
         sensitivity=GRID * (sensitivity.RULE_ERRORS_RANGE if tight else PUBLISHED_RULE_RANGE),
-        moves=1,
+        moved_outputs=1,
         theorem="dpbt theorem 8" if tight else "Asadi et al. (2022), Thm 8.2",
         releases="a split, its negation or a constant",
         unit=accounting.ROW_STEP,

@@ -36,9 +36,9 @@ from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, check_zero_or_share, setting
-from dpbt.training import boosting, checks, run
+from dpbt.training import boosting, checks
 from dpbt.training.own_code import identity_words
-from dpbt.training.run import FittedParts
+from dpbt.training.run import FittedParts, fitted_parts
 from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
 # Scores.
@@ -127,7 +127,7 @@ def score_program(score: Score, noise: Mechanism, loss: types.LossFamily | None)
             sensitivity=noise.sensitivity_in_norm(
                 Sensitivity(l1=score.max_per_row, l2=score.max_per_row)
             ),
-            moves=1,
+            moved_outputs=1,
             theorem="dpbt theorem T6",
             releases=score.releases,
             unit=score.unit,
@@ -513,7 +513,7 @@ def _with_shared_programs(singles: Sequence[Recipe]) -> list[Recipe]:
     """
     capacity = tables.capacity_bucket(max(single.capacity for single in singles))
     return [
-        dataclasses.replace(single, capacity=capacity, setting="", name="", domain=None)
+        dataclasses.replace(single, capacity=capacity, options_text="", name="", domain=None)
         for single in singles
     ]
 
@@ -657,7 +657,7 @@ def fit_and_score(
     present = checks.mask_beyond_rows(rows.scoring.present, recipe)
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], params, recipe.public())
-    learned = run.fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
+    learned = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
     score_draw = boundary.sample(program, score_key, None, view)[SITE]
     return FitAndScore(learned=learned, score_draw=score_draw)
 

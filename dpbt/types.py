@@ -634,7 +634,7 @@ class Recipe(HoldsFunctions):
         target: the declared classes or range, if the learner does not tell two classes apart.
         domain: the public domain that it was made for, which a table's must be; None if it is for
             any domain.
-        name, calibration, setting: the algorithm, its calibration and its options, for tables.
+        name, calibration, options_text: the algorithm, its calibration and its options, for tables.
         params: the learner's noise scales and settings, a pytree of arrays of 32 bits. Leading
             axes, if any, are axes of settings, for these numbers and for all numbers below.
         weighting: the weight update's numbers.
@@ -661,7 +661,7 @@ class Recipe(HoldsFunctions):
     domain: DeclaredDomain | None = None
     name: str
     calibration: str
-    setting: str
+    options_text: str
     params: LearnerParams
     weighting: Weighting
     rounds: AnyArray
@@ -675,7 +675,7 @@ class Recipe(HoldsFunctions):
         """What it is, its rounds and rows, without the other numbers."""
         axes = np.broadcast_shapes(*map(np.shape, (self.rows, self.rounds)))
         many = f"{math.prod(axes)} settings, " if axes else f"{self.rounds} rounds, "
-        about = f"{self.name}, {self.setting}: {many}rows = {self.rows}, {self.relation.value}"
+        about = f"{self.name}, {self.options_text}: {many}rows = {self.rows}, {self.relation.value}"
         return f"Recipe({about}, {self.calibration}; see dpbt.ledger)"
 
     def __eq__(self, other: object) -> bool:

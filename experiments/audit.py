@@ -121,7 +121,7 @@ def audit_setting(
         "transcripts": result.transcripts,
         "by_mechanism": by_mechanism,
         "seconds": time.perf_counter() - start,
-        "criterion": recipe.setting,
+        "criterion": recipe.options_text,
         "dataset": dataset.name,
         "rounds": int(recipe.rounds),
         "worst_step_ratio": max(result.step_ratio.values()) if result.step_ratio else None,

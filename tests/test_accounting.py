@@ -17,6 +17,8 @@ from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.owners import filter as filters
 from dpbt.privacy import accounting, boundary, conversions, pricing
+from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.scales import sampler_scales
 from tests.support import recipe_noise
 from tests.support.budget_examples import ledger_line, ledger_of
 
@@ -120,10 +122,10 @@ def test_the_draws_read_off_one_recipe_hold_for_others_of_its_structure():
     few, many = (recipes.halfspace_boost(epsilon=1, rows=rows) for rows in (1_000, 100_000))
     for recipe in few, many:
         (spec,) = recipe_noise.draw_specs_by_site(recipe, "rounds").values()
-        [(_, _, scale)] = pricing.sampler_scales(recipe)
+        [(_, _, scale)] = sampler_scales(recipe)
         assert not boundary.is_static(spec.max_sensitivity)
         assert scale == spec.scale
-    assert pricing.draw_specs_of_phase(few, few.learner.round) == pricing.draw_specs_of_phase(
+    assert draw_specs_of_phase(few, few.learner.round) == draw_specs_of_phase(
         many, many.learner.round
     )
 

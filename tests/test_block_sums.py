@@ -1,7 +1,6 @@
 """Sums over parts of a table, stages of programs that draw from them, and draws of large sums."""
 
 import dataclasses
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,8 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.privacy import boundary, mechanisms, pricing, totals
+from dpbt.privacy import boundary, mechanisms, stages, totals
+from dpbt.privacy.dependencies import draw_dependencies
 from dpbt.privacy.mechanisms import SATURATION
 from dpbt.types import GRID, Noise, Prologue, View
 from tests.support.recipe_noise import draw_spec
@@ -21,16 +21,14 @@ KEY, PUBLIC = jax.random.key(3), jax.random.key(6)
 
 
 LAPLACE = mechanisms.discrete_laplace
-ONE = {"sensitivity": 1.0, "moves": 1, "theorem": "none", "scale": 1.0}
+ONE = {"sensitivity": 1.0, "moved_outputs": 1, "theorem": "none", "scale": 1.0}
 
 
 def stages_of(program):
     def make(weights):
         return View(None, weights, Noise({}), None)
 
-    found = pricing.draw_dependencies(program, make, jnp.ones(3))
-    with mock.patch.object(pricing, "_dependencies_of_phase", return_value=found):
-        return pricing.pass_stages(None, None)
+    return stages.stages_of_draws(draw_dependencies(program, make, jnp.ones(3)))
 
 
 def test_stages_follow_from_what_sums_read():
@@ -55,11 +53,11 @@ def test_stages_follow_from_what_sums_read():
 
 def test_sums_of_a_level_wait_for_the_splits_above():
     recipe = recipes.bdpe(epsilon=3, rows=700, rounds=3, depth=2)
-    stages = ("error_0", "split_0"), ("error_1", "split_1"), ("leaf",)
-    assert pricing.pass_stages(recipe, recipe.learner.round) == stages
+    stages_of_recipe = ("error_0", "split_0"), ("error_1", "split_1"), ("leaf",)
+    assert stages.pass_stages(recipe, recipe.learner.round) == stages_of_recipe
     published = recipes.bdpe(epsilon=1, rows=10, calibration="published")
     with pytest.raises(ValueError, match=r"'leaf' is of no boundary\.Total"):
-        pricing.pass_stages(published, published.learner.round)
+        stages.pass_stages(published, published.learner.round)
 
 
 def coin_of_a_sum(draw, table, weights, budget, public):
@@ -106,7 +104,7 @@ def test_a_prologue_has_one_pass():
     recipe = recipes.bdpe(epsilon=3, rows=700, rounds=3, depth=1)
     learner = dataclasses.replace(recipe.learner, prologue=prologue)
     with pytest.raises(ValueError, match="the prologue has sums that follow from its own draws"):
-        pricing.check_in_parts(dataclasses.replace(recipe, learner=learner))
+        stages.check_in_parts(dataclasses.replace(recipe, learner=learner))
 
 
 def test_public_randomness_for_each_row_is_refused():
@@ -117,7 +115,7 @@ def test_public_randomness_for_each_row_is_refused():
         two = {"scale": np.int32(2), "theorem": "none"}
         coin = draw("coin", mechanisms.uniform, jnp.zeros(weights.shape, jnp.int32), **two)
         total = boundary.Total(jnp.sum(jnp.where(coin == 1, weights, 0)).astype(jnp.int32))
-        noise = {"sensitivity": 1.0, "moves": 1, "theorem": "none", "scale": 1.0}
+        noise = {"sensitivity": 1.0, "moved_outputs": 1, "theorem": "none", "scale": 1.0}
         draw("total", mechanisms.discrete_laplace, total, **noise)
 
     one, nine = (View(None, jnp.ones(rows), dpbt.types.Noise({}), None) for rows in (1, 9))

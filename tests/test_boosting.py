@@ -19,7 +19,7 @@ from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.data.tables import select_rows
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
-from dpbt.training import run_keys
+from dpbt.training import round_reports, run_keys
 from dpbt.types import UNSPLIT
 from tests.support.example_tables import random_table, with_allowed_splits
 from tests.support.recipe_noise import noise_multiplier, scale_by_site
@@ -221,4 +221,4 @@ def test_a_run_whose_progress_is_reported_is_the_same_run(small_table, monkeypat
         ("rounds", done, 3) for done in range(3)
     ]
     chex.assert_trees_all_equal(reported, dpbt.fit(key, small_table, recipe))
-    assert not training_fit.ROUND_REPORTS
+    assert not round_reports._reports

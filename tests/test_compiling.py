@@ -16,7 +16,7 @@ from dpbt.common import compilation
 from dpbt.data import tables
 from dpbt.data.splits import table_of_splits
 from dpbt.models import scoring as prediction
-from dpbt.privacy import pricing
+from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.training import fit as training_fit
 from dpbt.types import MAX_ROWS
 
@@ -171,11 +171,11 @@ def test_a_recipe_that_was_read_is_not_traced_again():
     recipe = recipes.bdpe(epsilon=1.0, rows=100, rounds=2, depth=1)
     jax.monitoring.register_event_duration_secs_listener(note)
     try:
-        first = pricing.draw_specs_of_phase(recipe, recipe.learner.round)
+        first = draw_specs_of_phase(recipe, recipe.learner.round)
         jax.jit(lambda number: number + 1)(1)
         assert traced  # the event has this name
         traced.clear()
-        assert pricing.draw_specs_of_phase(recipe, recipe.learner.round) == first
+        assert draw_specs_of_phase(recipe, recipe.learner.round) == first
     finally:
         jax.monitoring.unregister_event_duration_listener(note)
     assert not traced

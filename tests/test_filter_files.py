@@ -15,12 +15,12 @@ import stat
 import threading
 
 import jax
+import msgspec
 import numpy as np
 import pytest
 
 import dpbt
 from dpbt.owners import filter as filters
-from dpbt.privacy import mechanisms, pricing
 from tests.support.budget_examples import ROWS, filter_of, ledger_line, ledger_of, recipe_of_pool
 
 
@@ -273,8 +273,8 @@ def test_a_filter_without_a_file_ends_with_it():
 
 def test_draws_by_a_mechanism_of_ones_own_still_count(path):
     """Their costs are in the file."""
-    own = mechanisms.discrete_laplace._replace(name="my own")
-    mine = ledger_of(pricing.ledger_line("x", own, "counts", 1.0, 2.0, "none", moved=1), rows=ROWS)
+    line = msgspec.structs.replace(ledger_line(0.5), mechanism="my own")
+    mine = ledger_of(line, rows=ROWS)
     budget = opened(path)
     budget._pay("x", budget.terms.charge(mine), mine)
     loaded = dpbt.Filter.open(path)

@@ -68,8 +68,8 @@ def grow(draw, table, weights, budget, public, alpha_of=None):
     return draw_tree_splits(config, draw, View(table, weights, budget, public), alpha_of, price)
 
 
-LEAF = {"sensitivity": GRID, "moves": 1, "theorem": "a row is in one leaf"}
-BARE = {"sensitivity": 1.0, "moves": 1, "theorem": "none", "scale": 0.0}
+LEAF = {"sensitivity": GRID, "moved_outputs": 1, "theorem": "a row is in one leaf"}
+BARE = {"sensitivity": 1.0, "moved_outputs": 1, "theorem": "none", "scale": 0.0}
 """A draw without noise, which the ledger prices as infinite."""
 
 
@@ -291,7 +291,7 @@ def means_over_the_exact_number_of_rows():
         def divided(site, mechanism, value, sensitivity, **words):
             sums = value.after(value.parts).astype(jnp.float32)
             means = jnp.round(sums * unit).astype(jnp.int32)
-            own = {"sensitivity": sensitivity * unit, "at_most": sensitivity}
+            own = {"sensitivity": sensitivity * unit, "max_sensitivity": sensitivity}
             return draw(site, mechanism, means, **own, **words)
 
         oblivious_learner.draw_leaf_sums(oblivious_config(), divided, rows, weights, budget, public)

@@ -47,14 +47,14 @@ def constant(site, **words):
     def program(draw, table, *read):
         del read
         nothing = jnp.zeros(8, jnp.int32) + 0 * jnp.sum(table.present)
-        draw(site, NOISE, nothing, sensitivity=1.0, moves=1, theorem="none", **words)
+        draw(site, NOISE, nothing, sensitivity=1.0, moved_outputs=1, theorem="none", **words)
 
     return program
 
 
 def counting(draw, table, scores, budget, public):
     counts = round_to_whole_rows(score_histogram(table, scores))
-    draw("scores", NOISE, counts, sensitivity=1.0, moves=1, theorem="a row")
+    draw("scores", NOISE, counts, sensitivity=1.0, moved_outputs=1, theorem="a row")
 
 
 def test_what_is_drawn_once_is_paid_for_once_and_the_rounds_t_times():

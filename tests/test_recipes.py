@@ -275,7 +275,7 @@ def test_every_recipe_has_a_name_and_refuses_a_bad_argument_in_one_line(maker):
 
 def test_a_criterion_may_be_given_by_its_name():
     """A single loss pays for no errors: the whole share of the structure goes to splits."""
-    assert recipes.bdpe(**GOOD).setting == "objective"
+    assert recipes.bdpe(**GOOD).options_text == "objective"
     named = recipes.bdpe(loss="information_gain", **GOOD)
     assert named.weight_update.loss is losses.constant_family(losses.log)
     recipe = recipes.bdpe(criterion="gini", loss="m_alpha", alpha=[0.0, 0.5], **GOOD)

@@ -565,7 +565,7 @@ def test_finite_bits_are_paid_for_each_sum_that_a_row_moves():
     def gap(target):
         recipe = recipe_of(target, marginals_fraction=0.0, scores_fraction=0.0)
         (line,) = dpbt.ledger(recipe).lines
-        return line.moved
+        return line.moved_outputs
 
     for count in (3, 200):
         assert gap(Nominal(tuple(map(str, range(count))))) == min(count, GRID)

@@ -22,8 +22,16 @@ DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 
 
 def book(mechanism, sensitivity, scale, delta=0.0, times=1):
-    words = "x", mechanism, "counts", sensitivity, scale, "none"
-    line = pricing.ledger_line(*words, times=times, moved=1)
+    line = pricing.ledger_line(
+        site="x",
+        mechanism=mechanism,
+        releases="counts",
+        sensitivity=sensitivity,
+        scale=scale,
+        theorem="none",
+        times=times,
+        moved_outputs=1,
+    )
     lines = (structs.replace(line, gap=0.0, tail=0.0),)
     return accounting.Ledger(relation=ADD_REMOVE, lines=lines, delta=delta)
 
@@ -164,14 +172,14 @@ def test_people_with_several_rows_are_paid_for_draw_by_draw(name):
     assert several.epsilon == pytest.approx(one.epsilon, rel=2e-5)
     assert several.epsilon <= 1 + 1e-6
     for before, after in zip(one.lines, several.lines, strict=True):
-        if before.moved is None:
+        if before.moved_outputs is None:
             continue
         grown = (after.scale / after.sensitivity * k) / (before.scale / before.sensitivity)
         # The centre's sums are rounded to a grid, which is finer or coarser with the noise.
         assert grown == pytest.approx(k, rel=0.05 if name == "halfspace" else 2e-5)
         assert after.epsilon == pytest.approx(before.epsilon, rel=2e-5)
         assert after.rho == pytest.approx(before.rho, rel=2e-5)
-        assert after.moved == k * before.moved
+        assert after.moved_outputs == k * before.moved_outputs
         assert after.gap == pytest.approx(k * before.gap)
     assert f"up to {k}" in str(several)
     assert "promise" in str(several)

@@ -66,7 +66,9 @@ def program(draw, table, weights, params, public):
     place = 2 * nearest_centre(table.bins, CENTRES) + table.target.astype(jnp.int32)
     sums = jnp.zeros(4, jnp.int32).at[place].add(present).reshape(2, 2)
     proof = "a row is near one centre, so it changes one class weight"
-    draw("leaf", mechanisms.discrete_laplace, sums, sensitivity=GRID, moves=1, theorem=proof)
+    draw(
+        "leaf", mechanisms.discrete_laplace, sums, sensitivity=GRID, moved_outputs=1, theorem=proof
+    )
 
 
 def hypothesis(release, params, public):

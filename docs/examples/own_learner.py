@@ -35,7 +35,9 @@ def program(draw, table, weights, params, public):
     )
     sides = boundary.Total(sums, of_sides)
     proof = "a row is on one side, so it changes one class weight"
-    draw("leaf", mechanisms.discrete_laplace, sides, sensitivity=GRID, moves=1, theorem=proof)
+    draw(
+        "leaf", mechanisms.discrete_laplace, sides, sensitivity=GRID, moved_outputs=1, theorem=proof
+    )
 
 
 def hypothesis(release, params, public):

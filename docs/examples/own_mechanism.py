@@ -51,7 +51,7 @@ def program(draw, table, weights, params, public):
     sides = trees.child_totals(products, trees.node_totals(by_class), split)
     heavier = (sides[:, 1] > sides[:, 0]).astype(jnp.int32)
     proof = "a row is in one leaf"
-    draw("bit", randomised_response, heavier, sensitivity=1, moves=1, theorem=proof)
+    draw("bit", randomised_response, heavier, sensitivity=1, moved_outputs=1, theorem=proof)
 
 
 def hypothesis(release, params, public):

@@ -25,6 +25,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target, response_of
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import keys
+from dpbt.privacy.boundary import DrawComparison
 from dpbt.privacy.bounds import CONFIDENCE, Bound, RunScores, lower_bounds
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
@@ -376,9 +377,9 @@ def _record_transcripts(
 
 
 @compilation.jit_with_bounded_cache()
-def _sample_transcripts(keys: Array, table: Table, recipe: Recipe) -> Transcript:
+def _sample_transcripts(run_keys: Array, table: Table, recipe: Recipe) -> Transcript:
     """The transcripts of runs under R keys."""
-    return jax.lax.map(lambda key: _sample_transcript(key, table, recipe), keys)
+    return jax.lax.map(lambda key: _sample_transcript(key, table, recipe), run_keys)
 
 
 def _sample_transcript(key: Array, table: Table, recipe: Recipe) -> Transcript:
@@ -475,7 +476,11 @@ def _claims_by_site(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[
     """
     book, claims = ledger(recipe), {}
     for line in book.lines:
-        claim = line.pays * line.epsilon if book.delta == 0 else np.sqrt(line.pays * line.rho)
+        claim = (
+            line.num_payments * line.epsilon
+            if book.delta == 0
+            else np.sqrt(line.num_payments * line.rho)
+        )
         claims[line.site] = np.float32(claim)
     wanted = set(claims if sites is None else sites)
     if not wanted or wanted - set(claims):
@@ -484,14 +489,14 @@ def _claims_by_site(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[
 
 
 def _ratios_to_claims(
-    by_site: dict[str, tuple[Array, StepLoss]], recipe: Recipe, claims: dict[str, np.float32]
+    by_site: dict[str, DrawComparison], recipe: Recipe, claims: dict[str, np.float32]
 ) -> dict[str, Array]:
     """Site -> f32[], the largest ratio over rounds of a step's loss to its claim.
 
     It is 0 where public randomness claims nothing and costs nothing.
 
     Args:
-        by_site: site -> (log ratios, worst-case losses), from `boosting.compared`.
+        by_site: what each site tells of two tables, from `boosting.compared`.
         recipe: one setting.
         claims: site -> the claim of a step.
     """
@@ -500,7 +505,7 @@ def _ratios_to_claims(
         cost = jnp.where(recipe.delta == 0, step.pure, jnp.sqrt(step.rho))
         return jnp.max(jnp.where(cost == 0, 0.0, cost / claim))
 
-    return {site: ratio_to_claim(by_site[site][1], claim) for site, claim in claims.items()}
+    return {site: ratio_to_claim(by_site[site].worst_loss, claim) for site, claim in claims.items()}
 
 
 def _as_checked_numpy(tree: Any) -> Any:

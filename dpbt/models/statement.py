@@ -312,7 +312,7 @@ def _released_values(ledger: Ledger) -> list[str]:
         f"{line.site.split('.')[0]}. " * bool(ledger.parts)
         + f"{line.releases} (drawn {'once' if line.count == 1 else f'{line.count:,} times'})"
         for line in ledger.lines
-        if line.moved is not None
+        if line.moved_outputs is not None
     ]
 
 

@@ -110,10 +110,10 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
             mechanism: L1, L2, or for selections the range of the change of scores.
         scale: the least noise that is drawn, in the unit of the sensitivity.
         theorem: where the sensitivity is proved.
-        pays: how often a round pays for the draw.
+        num_payments: how often the draw is paid for each time that it takes place.
         times: how often the draw takes place: the number of rounds, or 1 for a prologue.
-        moved: how many independent outputs of one draw a row changes, independently of `pays`;
-            None for draws that never read the rows.
+        moved_outputs: how many independent outputs of one draw a row moves, independently of
+            `num_payments`; None for draws that never read the rows.
         unit: the unit of sensitivity and scale, in words for the printed ledger.
         epsilon: the pure epsilon of one payment; infinite if there is no pure guarantee.
         rho: the rho of zCDP of one payment.
@@ -133,9 +133,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     sensitivity: NonNegative
     scale: NonNegative
     theorem: str
-    pays: Count
+    num_payments: Count = msgspec.field(name="pays")
     times: Count
-    moved: Count | None
+    moved_outputs: Count | None = msgspec.field(name="moved")
     unit: str
     epsilon: NonNegative
     rho: NonNegative
@@ -153,7 +153,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def count(self) -> int:
         """How often the draw is paid for, over all rounds."""
-        return self.pays * self.times
+        return self.num_payments * self.times
 
 
 COUNT_DISTANCE = 2.0**-200
@@ -585,7 +585,7 @@ def _line_cells(line: Line) -> tuple[str, ...]:
     """The cells of a line in the printed ledger, in the order of `_COLUMN_TITLES`."""
     return (
         *(line.site, line.mechanism, line.releases, str(line.count)),
-        "" if line.moved is None else f"{line.scale:.4g}",
+        "" if line.moved_outputs is None else f"{line.scale:.4g}",
         f"{line.sensitivity:.4g}",
         line.unit,
         f"{line.count * line.epsilon:.4g}",

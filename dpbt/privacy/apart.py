@@ -6,7 +6,7 @@ by itself: what a function keeps of a trace is dead when the trace ends, and JAX
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax.extend.core import jaxpr_as_fun
@@ -45,18 +45,30 @@ def trace_of_public(what: str, function: Callable[..., Any], *arguments: Any) ->
             a program kept of its rows.
         jax.errors.UnexpectedTracerError: if it reads one of a trace that has ended.
     """
-    closed, shapes = traced(what, function, *arguments)
+    traced = trace_of_arguments(what, function, *arguments)
     if not is_traced(*jax.tree.leaves(arguments)):
         # Outside of a trace the function is called as it is: JAX rounds its own functions as a
         # whole there. What it reads of rows is dead, and a result that is traced does not count.
-        called = function(*jax.tree.map(lambda leaf: leaf, arguments))
-        if not is_traced(*jax.tree.leaves(called)):
-            return called
-    return evaluate_closed(closed, shapes, arguments)
+        result = function(*jax.tree.map(lambda leaf: leaf, arguments))
+        if not is_traced(*jax.tree.leaves(result)):
+            return result
+    return evaluate_closed(traced.closed, traced.shapes, arguments)
 
 
-def traced(what: str, function: Callable[..., Any], *arguments: Any) -> tuple[Any, Any]:
-    """(closed jaxpr, shapes of the result) of a function that may read its arguments alone.
+class TracedFunction(NamedTuple):
+    """The trace of a function.
+
+    Attributes:
+        closed: its closed jaxpr.
+        shapes: of its result, as a pytree.
+    """
+
+    closed: Any
+    shapes: Any
+
+
+def trace_of_arguments(what: str, function: Callable[..., Any], *arguments: Any) -> TracedFunction:
+    """The trace of a function that may read its arguments alone.
 
     Raises:
         ValueError: as `trace_of_public`.
@@ -70,7 +82,7 @@ def traced(what: str, function: Callable[..., Any], *arguments: Any) -> tuple[An
             f"{what} reads a traced array that it was not given, which may follow from private "
             "rows; it may read its arguments alone"
         )
-    return closed, shapes
+    return TracedFunction(closed, shapes)
 
 
 def check_references(what: str, closed: Any) -> None:
@@ -79,7 +91,7 @@ def check_references(what: str, closed: Any) -> None:
     Raises:
         ValueError: naming the function.
     """
-    if any("Ref" in type(entry.aval).__name__ for entry in closed.jaxpr.constvars):
+    if any("Ref" in type(variable.aval).__name__ for variable in closed.jaxpr.constvars):
         raise ValueError(
             f"{what} reads or writes a mutable array (jax.new_ref) that it closes over, which "
             "could carry private rows past every draw"

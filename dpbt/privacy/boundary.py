@@ -4,7 +4,8 @@ A weak learner is written once, as a program that asks for its random draws:
 
     def program(draw, table, weights, params, public):
         sums = ...                                      # reads private rows
-        draw("leaf", mechanisms.discrete_laplace, sums, sensitivity=GRID, moves=1, theorem="T1")
+        noise = mechanisms.discrete_laplace
+        draw("leaf", noise, sums, sensitivity=GRID, moved_outputs=1, theorem="T1")
 
 A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site. What a
 program reads is a `View`. `run` runs it, and each function here is an answer to its draws:
@@ -16,7 +17,7 @@ program reads is a `View`. `run` runs it, and each function here is an answer to
   alone, so that every line prices the draw that runs. It follows from no row.
 - `public_draws` samples public randomness alone, which follows from no row either.
 - `sums` gives the sums over some rows, for a table that is read in parts. `totals` draws once from
-  the sums over all rows, and `pricing.pass_stages` says which sums one pass over the rows can
+  the sums over all rows, and `stages.pass_stages` says which sums one pass over the rows can
   serve.
 
 So an audit exercises the very code that ran. What the program returns is ignored.
@@ -99,7 +100,7 @@ class DrawSpec:
     `public`, unless they are `is_static`. All else is static.
 
     Attributes:
-        site, mechanism, moves, theorem, count, releases, unit: as `Draw` has them.
+        site, mechanism, moved_outputs, theorem, num_payments, releases, unit: as `Draw` has them.
         total: the private sum over rows, or the value where it is no `Total`. A description has the
             shapes of it.
         after: from the sum over all rows to the value that is drawn; None if it is no `Total`.
@@ -117,9 +118,9 @@ class DrawSpec:
     public: tuple[Any, ...]
     scale: Any
     max_sensitivity: Any
-    moves: int | None
+    moved_outputs: int | None
     theorem: str
-    count: int
+    num_payments: int
     releases: str
     unit: str
     own_scale: bool
@@ -199,12 +200,12 @@ class Draw:
         answer: from a request to the output.
         noise: site -> multiplier, the noise of the budget, to read. Scales are worked out from a
             copy that a program does not see (`run`).
-        known: the sites of the draws so far.
+        earlier_sites: the sites of the draws so far.
     """
 
     answer: Callable[[DrawSpec], Any]
     noise: Mapping[str, Numbers]
-    known: list[str] = dataclasses.field(default_factory=list)
+    earlier_sites: list[str] = dataclasses.field(default_factory=list)
 
     def __call__(
         self,
@@ -214,10 +215,10 @@ class Draw:
         *,
         theorem: str,
         sensitivity: Numbers | Sensitivity = 0.0,
-        moves: int | None = None,
-        at_most: Numbers | None = None,
+        moved_outputs: int | None = None,
+        max_sensitivity: Numbers | None = None,
         scale: Numbers | None = None,
-        count: int = 1,
+        num_payments: int = 1,
         releases: str = "",
         unit: str = "",
     ) -> Array:
@@ -234,14 +235,14 @@ class Draw:
             theorem: where the sensitivity is proved.
             sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2,
                 or for selections the range of the change of scores. A `Sensitivity` states both
-                norms. It may follow from what was released, if `at_most` does not.
-            moves: how many independent outputs one row moves, whatever `count` is; None for draws
-                that never read the rows.
-            at_most: public, the largest sensitivity, where that follows from what was released.
-                The ledger shows it.
+                norms. It may follow from what was released, if `max_sensitivity` does not.
+            moved_outputs: how many independent outputs one row moves, whatever `num_payments` is;
+                None for draws that never read the rows.
+            max_sensitivity: public, the largest sensitivity, where that follows from what was
+                released. The ledger shows it.
             scale: public, the scale in place of a multiplier, for draws that never read the rows
                 and for noise that is stated as a number.
-            count: how often a round pays for it.
+            num_payments: how often it is paid for each time that it takes place.
             releases: what it publishes, in words.
             unit: the unit of the sensitivity, in words.
 
@@ -254,12 +255,12 @@ class Draw:
                 f"the draw {site!r} reads rows, but {mechanism.name} draws with the public key, so "
                 "everyone could subtract its noise"
             )
-        for earlier in self.known:
+        for earlier in self.earlier_sites:
             if _hash_site(earlier) == _hash_site(site):
                 raise ValueError(
                     f"the draws {site!r} and {earlier!r} would have one key; rename one of them"
                 )
-        self.known.append(site)
+        self.earlier_sites.append(site)
         if isinstance(sensitivity, Sensitivity):
             sensitivity = mechanism.sensitivity_in_norm(sensitivity)
         own_scale = scale is not None
@@ -273,10 +274,10 @@ class Draw:
             after=value.after if is_total else None,
             public=value.public if is_total else (),
             scale=scale,
-            max_sensitivity=sensitivity if at_most is None else at_most,
-            moves=moves,
+            max_sensitivity=sensitivity if max_sensitivity is None else max_sensitivity,
+            moved_outputs=moved_outputs,
             theorem=theorem,
-            count=count,
+            num_payments=num_payments,
             releases=releases or site,
             unit=unit,
             own_scale=own_scale,
@@ -296,14 +297,16 @@ def run(program: Program, answer: Callable[[DrawSpec], Any], view: View) -> None
     noise, multipliers = ReadOnly(view.params.noise), dict(view.params.noise)
 
     # The multipliers that count are out of the program's reach.
-    def scaled(ask: DrawSpec) -> Any:
-        if not ask.own_scale:
-            multiplier = multipliers[budget_group_of_site(ask.site, multipliers)]
-            scale = jnp.asarray(ask.scale, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
-            ask = dataclasses.replace(ask, scale=scale)
-        return answer(ask)
+    def answer_scaled(spec: DrawSpec) -> Any:
+        if not spec.own_scale:
+            multiplier = multipliers[budget_group_of_site(spec.site, multipliers)]
+            scale = jnp.asarray(spec.scale, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
+            spec = dataclasses.replace(spec, scale=scale)
+        return answer(spec)
 
-    program(Draw(scaled, noise), view.rows, view.weights, params._replace(noise=noise), public)
+    program(
+        Draw(answer_scaled, noise), view.rows, view.weights, params._replace(noise=noise), public
+    )
 
 
 class PricedDraw(NamedTuple):
@@ -311,26 +314,35 @@ class PricedDraw(NamedTuple):
 
     Attributes:
         spec: what it asks for, with shapes for numbers that are traced.
-        max_formula: how its largest sensitivity is worked out (`dataflow.formulas`).
-        scale_formula: how its scale is; None where that is not compared, as it follows from rows.
+        max_sensitivity_formula: a digest of how its largest sensitivity is worked out
+            (`dataflow.formula_digests`).
+        scale_formula: that of its scale; None where that is not compared, as it follows from rows.
         scale_reads_releases: whether its scale follows from what was released.
     """
 
     spec: DrawSpec
-    max_formula: str
+    max_sensitivity_formula: str
     scale_formula: str | None
     scale_reads_releases: bool
 
 
-_COMPARED = ("mechanism", "moves", "count", "own_scale", "theorem", "releases", "unit")
+_COMPARED = (
+    "mechanism",
+    "moved_outputs",
+    "num_payments",
+    "own_scale",
+    "theorem",
+    "releases",
+    "unit",
+)
 """The static parts of a draw that are compared with those that the ledger prices."""
 
 
-def check_as_priced(asked: Mapping[str, DrawSpec], priced: Sequence[PricedDraw]) -> None:
+def check_as_priced(specs: Mapping[str, DrawSpec], priced: Sequence[PricedDraw]) -> None:
     """Refuse a program that draws otherwise than its recipe was priced, in what is static.
 
     Args:
-        asked: the draws that run, by site.
+        specs: the draws that run, by site.
         priced: the draws of the ledger.
 
     Raises:
@@ -338,18 +350,22 @@ def check_as_priced(asked: Mapping[str, DrawSpec], priced: Sequence[PricedDraw])
             that a row moves, number of payments, or words than its line. Also for one with a scale
             of its own in place of the budget's, and the other way round.
     """
-    sites = [draw.spec.site for draw in priced]
-    if set(asked) != set(sites):
-        raise ValueError(f"the program draws {sorted(asked)}, and {sorted(sites)} are priced")
-    for draw in priced:
-        ask = asked[draw.spec.site]
+    priced_specs = {draw.spec.site: draw.spec for draw in priced}
+    if set(specs) != set(priced_specs):
+        raise ValueError(
+            f"the program draws {sorted(specs)}, and {sorted(priced_specs)} are priced"
+        )
+    for site, priced_spec in priced_specs.items():
+        spec = specs[site]
         for name in _COMPARED:
-            if getattr(ask, name) != getattr(draw.spec, name):
-                raise _difference_error(draw.spec.site, name)
+            if getattr(spec, name) != getattr(priced_spec, name):
+                raise _difference_error(site, name)
         for name, words in (("max_sensitivity", "sensitivity"), ("scale", "scale")):
-            now, then = getattr(ask, name), getattr(draw.spec, name)
-            if is_static(now) and is_static(then) and not np.array_equal(now, then, equal_nan=True):
-                raise _difference_error(draw.spec.site, words)
+            number, priced_number = getattr(spec, name), getattr(priced_spec, name)
+            if not (is_static(number) and is_static(priced_number)):
+                continue
+            if not np.array_equal(number, priced_number, equal_nan=True):
+                raise _difference_error(site, words)
 
 
 def _difference_error(site: str, name: str) -> ValueError:
@@ -358,6 +374,22 @@ def _difference_error(site: str, name: str) -> ValueError:
         "follow from the recipe alone, and not from the shape of the table or from what Python has "
         "changed since"
     )
+
+
+class _RunTrace(NamedTuple):
+    """What the trace of a program works out, by site.
+
+    Attributes:
+        outputs: what each draw gave.
+        max_sensitivities: of each draw.
+        scales: of each draw.
+        kept: what is kept of each draw.
+    """
+
+    outputs: dict[str, Any]
+    max_sensitivities: dict[str, Any]
+    scales: dict[str, Any]
+    kept: dict[str, Any]
 
 
 def run_apart_from_public(
@@ -389,47 +421,60 @@ def run_apart_from_public(
         ValueError: as `check_as_priced`, for a largest sensitivity or a scale that is worked out in
             another way than the ledger's, and as `Draw`.
     """
-    asked: dict[str, DrawSpec] = {}
+    specs: dict[str, DrawSpec] = {}
 
-    def traced(view: View) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        outputs: dict[str, Any] = {}
-        numbers: dict[str, Any] = {}
-        kept: dict[str, Any] = {}
+    def run_in_trace(view: View) -> _RunTrace:
+        trace = _RunTrace({}, {}, {}, {})
 
-        def noted(ask: DrawSpec) -> Array:
-            site = ask.site
-            asked[site] = ask
-            numbers[site] = jnp.asarray(ask.max_sensitivity), jnp.asarray(ask.scale)
-            outputs[site], kept[site] = answer(ask)
-            return outputs[site]
+        def answer_and_note(spec: DrawSpec) -> Array:
+            site = spec.site
+            specs[site] = spec
+            trace.max_sensitivities[site] = jnp.asarray(spec.max_sensitivity)
+            trace.scales[site] = jnp.asarray(spec.scale)
+            trace.outputs[site], trace.kept[site] = answer(spec)
+            return trace.outputs[site]
 
-        run(program, noted, view)
-        return outputs, numbers, kept
+        run(program, answer_and_note, view)
+        return trace
 
-    closed, shapes = jax.make_jaxpr(traced, return_shape=True)(view)
+    closed, shapes = jax.make_jaxpr(run_in_trace, return_shape=True)(view)
     check_references("the program", closed)
     if priced is not None:
-        check_as_priced(asked, priced)
-        _check_formulas(closed, shapes, view, priced, released_here)
-    return evaluate_closed(closed, shapes, view)[2]
+        check_as_priced(specs, priced)
+        _check_formulas(closed, shapes, view, priced, released_here=released_here)
+    trace: _RunTrace = evaluate_closed(closed, shapes, view)
+    return trace.kept
 
 
 def _check_formulas(
-    closed: Any, shapes: Any, view: View, priced: Sequence[PricedDraw], released_here: bool
+    closed: Any, shapes: Any, view: View, priced: Sequence[PricedDraw], *, released_here: bool
 ) -> None:
-    """Compare how the numbers of draws are worked out with how the priced ones are."""
-    numbered = jax.tree.unflatten(jax.tree.structure(shapes), range(len(jax.tree.leaves(shapes))))
-    outputs, numbers, _ = numbered
-    cuts = {number: release_name(site) for site, number in outputs.items()}
-    reading = [draw for draw in priced if draw.spec.mechanism.price.reads_rows]
-    wanted = [number for draw in reading for number in numbers[draw.spec.site]]
-    found = iter(dataflow.formulas(closed, view_names(view), wanted, cuts))
-    for draw in reading:
-        most, scale = next(found), next(found)
-        if most != draw.max_formula:
+    """Compare how the numbers of draws are worked out with how the priced ones are.
+
+    Args:
+        closed: the jaxpr of a `_RunTrace`.
+        shapes: of the `_RunTrace`.
+        view: that the program reads.
+        priced: the draws of the ledger.
+        released_here: as `run_apart_from_public`.
+    """
+    places: _RunTrace = jax.tree.unflatten(
+        jax.tree.structure(shapes), range(len(jax.tree.leaves(shapes)))
+    )
+    release_names = {place: release_name(site) for site, place in places.outputs.items()}
+    draws_of_rows = [draw for draw in priced if draw.spec.mechanism.price.reads_rows]
+    sites = [draw.spec.site for draw in draws_of_rows]
+
+    wanted = [places.max_sensitivities[site] for site in sites]
+    wanted += [places.scales[site] for site in sites]
+    formulas = dataflow.formula_digests(closed, view_names(view), wanted, release_names)
+    max_sensitivities, scales = formulas[: len(sites)], formulas[len(sites) :]
+    for draw, max_sensitivity, scale in zip(draws_of_rows, max_sensitivities, scales, strict=True):
+        if max_sensitivity != draw.max_sensitivity_formula:
             raise _difference_error(draw.spec.site, "sensitivity")
-        known = draw.scale_formula is not None and (released_here or not draw.scale_reads_releases)
-        if known and scale != draw.scale_formula:
+        if draw.scale_formula is None or (draw.scale_reads_releases and not released_here):
+            continue
+        if scale != draw.scale_formula:
             raise _difference_error(draw.spec.site, "scale")
 
 
@@ -443,18 +488,18 @@ def view_names(view: View) -> list[str]:
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(view)]
 
 
-def check_sites(**parts: Collection[str]) -> None:
-    """Refuse a site that two parts of a run draw, such as prologue and rounds: names are unique.
+def check_sites(**sites_of_phases: Collection[str]) -> None:
+    """Refuse a site that two phases of a run draw, such as prologue and rounds: names are unique.
 
     Args:
-        parts: the sites of each part, by its name.
+        sites_of_phases: the sites of each phase, by its name.
 
     Raises:
-        ValueError: naming the parts and the sites.
+        ValueError: naming the phases and the sites.
     """
-    for (part, sites), (other, others) in itertools.combinations(parts.items(), 2):
+    for (name, sites), (other, others) in itertools.combinations(sites_of_phases.items(), 2):
         if common := sorted(set(sites) & set(others)):
-            raise ValueError(f"the {part} and the {other} both draw {common}; rename one of them")
+            raise ValueError(f"the {name} and the {other} both draw {common}; rename one of them")
 
 
 def sample(
@@ -479,11 +524,11 @@ def sample(
             Also as `run_apart_from_public`.
     """
 
-    def answer(ask: DrawSpec) -> tuple[Array, Array]:
-        root = public_key if ask.mechanism.public else key
+    def answer(spec: DrawSpec) -> tuple[Array, Array]:
+        root = public_key if spec.mechanism.public else key
         if root is None:
-            raise missing_public_key_error(ask.site)
-        output = ask.mechanism.sample(site_key(root, ask.site), ask.value, ask.scale)
+            raise missing_public_key_error(spec.site)
+        output = spec.mechanism.sample(site_key(root, spec.site), spec.value, spec.scale)
         return output, output
 
     return run_apart_from_public(program, answer, view, priced)
@@ -496,58 +541,76 @@ def replay_draws(program: Program, release: Release, view: View) -> dict[str, Dr
         ValueError: if the recorded release and the program do not have the same sites, of the same
             shapes.
     """
-    sites: dict[str, DrawSpec] = {}
+    specs: dict[str, DrawSpec] = {}
 
-    def answer(ask: DrawSpec) -> Array:
-        sites[ask.site] = ask
-        recorded = release.get(ask.site, jnp.zeros_like(ask.output))
-        if jnp.shape(recorded) != ask.output.shape:
+    def answer(spec: DrawSpec) -> Array:
+        specs[spec.site] = spec
+        recorded = release.get(spec.site, jnp.zeros_like(spec.output))
+        if jnp.shape(recorded) != spec.output.shape:
             raise ValueError(
-                f"the release at {ask.site!r} has shape {jnp.shape(recorded)}, and the program "
-                f"draws {ask.output.shape} there; it is of another recipe or table"
+                f"the release at {spec.site!r} has shape {jnp.shape(recorded)}, and the program "
+                f"draws {spec.output.shape} there; it is of another recipe or table"
             )
         return recorded
 
     run(program, answer, view)
-    if set(sites) != set(release):
+    if set(specs) != set(release):
         raise ValueError(
-            f"the release has sites {sorted(release)}, the program draws {sorted(sites)}"
+            f"the release has sites {sorted(release)}, the program draws {sorted(specs)}"
         )
-    return sites
+    return specs
 
 
 def log_prob(program: Program, release: Release, view: View) -> dict[str, Array]:
     """The exact log density f32[] of each recorded output, by site."""
 
-    def densities(release: Release, view: View) -> dict[str, Array]:
-        sites = replay_draws(program, release, view)
+    def log_density_by_site(release: Release, view: View) -> dict[str, Array]:
+        specs = replay_draws(program, release, view)
         return {
-            name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))
-            for name, site in sites.items()
+            site: jnp.sum(spec.mechanism.log_prob(release[site], spec.value, spec.scale))
+            for site, spec in specs.items()
         }
 
-    return trace_apart(densities, release, view)
+    return trace_apart(log_density_by_site, release, view)
+
+
+class DrawComparison(NamedTuple):
+    """What one draw tells of two views, given the earlier outputs.
+
+    Attributes:
+        log_ratio: f32[], the exact log ratio of the densities of the recorded output.
+        worst_loss: the loss in the worst case over all outputs.
+    """
+
+    log_ratio: Array
+    worst_loss: StepLoss
 
 
 def compared(
     program: Program, release: Release, view: View, other: View
-) -> dict[str, tuple[Array, StepLoss]]:
-    """What each site tells of two views, given the earlier outputs.
+) -> dict[str, DrawComparison]:
+    """What each site of a recorded release tells of two views, given the earlier outputs."""
 
-    It is the exact log ratio f32[] of the densities of the recorded output, and the cost in the
-    worst case over all outputs.
-    """
+    def compare(release: Release, view: View, other: View) -> dict[str, DrawComparison]:
+        other_specs = replay_draws(program, release, other)
+        specs = replay_draws(program, release, view)
+        return {
+            site: _compare_draws(spec, other_specs[site], release[site])
+            for site, spec in specs.items()
+        }
 
-    def both(release: Release, view: View, other: View) -> dict[str, tuple[Array, StepLoss]]:
-        there = replay_draws(program, release, other)
-        found = {}
-        for name, site in replay_draws(program, release, view).items():
-            pairs = (site.value, site.scale), (there[name].value, there[name].scale)
-            ours, theirs = (site.mechanism.log_prob(release[name], *pair) for pair in pairs)
-            found[name] = jnp.sum(ours - theirs), site.mechanism.divergence(*pairs[0], *pairs[1])
-        return found
+    return trace_apart(compare, release, view, other)
 
-    return trace_apart(both, release, view, other)
+
+def _compare_draws(spec: DrawSpec, other: DrawSpec, output: Array) -> DrawComparison:
+    """What one output tells of two views, which ask for it by `spec` and by `other`."""
+    mechanism, value, other_value = spec.mechanism, spec.value, other.value
+    log_density = mechanism.log_prob(output, value, spec.scale)
+    other_log_density = mechanism.log_prob(output, other_value, other.scale)
+    return DrawComparison(
+        log_ratio=jnp.sum(log_density - other_log_density),
+        worst_loss=mechanism.divergence(value, spec.scale, other_value, other.scale),
+    )
 
 
 def describe(
@@ -557,39 +620,39 @@ def describe(
 
     All of it follows from what is public and from the release, so one absent row does for the rows.
     """
-    found: dict[str, DrawSpec] = {}
-    known = release or {}
+    specs: dict[str, DrawSpec] = {}
+    recorded = release or {}
 
-    def answer(ask: DrawSpec) -> Array:
+    def answer(spec: DrawSpec) -> Array:
         numbers = {
             name: number if is_static(number) else jnp.asarray(number, jnp.float32)
-            for name, number in (("scale", ask.scale), ("max_sensitivity", ask.max_sensitivity))
+            for name, number in (("scale", spec.scale), ("max_sensitivity", spec.max_sensitivity))
         }
-        shapes = jax.eval_shape(lambda: ask.total)
-        found[ask.site] = dataclasses.replace(ask, total=shapes, **numbers)
-        return known.get(ask.site, jnp.zeros_like(ask.output))
+        shapes = jax.eval_shape(lambda: spec.total)
+        specs[spec.site] = dataclasses.replace(spec, total=shapes, **numbers)
+        return recorded.get(spec.site, jnp.zeros_like(spec.output))
 
     run(program, answer, view)
-    return found
+    return specs
 
 
 def public_draws(program: Program, public_key: Array, view: View) -> Release:
     """The sites of public randomness, as `sample` draws them of any rows under this public key.
 
-    All other draws give zeros. `pricing.pass_stages` refuses a program in which a public draw
+    All other draws give zeros. `stages.pass_stages` refuses a program in which a public draw
     follows from them.
     """
-    sites: Release = {}
+    outputs: Release = {}
 
-    def answer(ask: DrawSpec) -> Array:
-        if not ask.mechanism.public:
-            return jnp.zeros_like(ask.output)
-        own = site_key(public_key, ask.site)
-        sites[ask.site] = ask.mechanism.sample(own, ask.value, ask.scale)
-        return sites[ask.site]
+    def answer(spec: DrawSpec) -> Array:
+        if not spec.mechanism.public:
+            return jnp.zeros_like(spec.output)
+        key = site_key(public_key, spec.site)
+        outputs[spec.site] = spec.mechanism.sample(key, spec.value, spec.scale)
+        return outputs[spec.site]
 
     run(program, answer, view)
-    return sites
+    return outputs
 
 
 def sums(
@@ -606,7 +669,7 @@ def sums(
     no sum of this stage depends.
 
     Args:
-        program: a program with `pricing.pass_stages`.
+        program: a program with `stages.pass_stages`.
         wanted: the sites of one of its stages.
         given: what the sums follow from.
         view: some rows, and what is public.
@@ -616,21 +679,21 @@ def sums(
         ValueError: for public randomness with an axis of rows, and as `run_apart_from_public`.
     """
 
-    def answer(ask: DrawSpec) -> tuple[Array, Any]:
-        if ask.mechanism.public and ask.output.shape != given.sites[ask.site].shape:
+    def answer(spec: DrawSpec) -> tuple[Array, Any]:
+        if spec.mechanism.public and spec.output.shape != given.sites[spec.site].shape:
             raise ValueError(
-                f"the draw {ask.site!r} is public randomness for each row, and a table that is "
+                f"the draw {spec.site!r} is public randomness for each row, and a table that is "
                 "read in parts has one draw for all of them; draw it by mechanisms.assignment"
             )
-        if ask.for_places:
-            assert ask.mechanism.sample_places is not None
-            own = site_key(given.key, ask.site)
-            return ask.mechanism.sample_places(own, ask.value, ask.scale, given.place), None
-        output = given.sites.get(ask.site, jnp.zeros_like(ask.output))
-        return output, ask.total if ask.site in wanted else None
+        if spec.for_places:
+            assert spec.mechanism.sample_places is not None
+            key = site_key(given.key, spec.site)
+            return spec.mechanism.sample_places(key, spec.value, spec.scale, given.place), None
+        output = given.sites.get(spec.site, jnp.zeros_like(spec.output))
+        return output, spec.total if spec.site in wanted else None
 
-    found = run_apart_from_public(program, answer, view, priced, released_here=False)
-    return {site: found[site] for site in wanted}
+    totals = run_apart_from_public(program, answer, view, priced, released_here=False)
+    return {site: totals[site] for site in wanted}
 
 
 def weak_learner(

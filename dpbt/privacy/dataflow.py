@@ -1,4 +1,4 @@
-"""What follows from what in a traced program, and how: names and formulas of its outputs.
+"""What follows from what in a traced program, and how: sources and formulas of its outputs.
 
 A traced program of JAX (a jaxpr) says which operations make its outputs. So what a private program
 asks for is read off its trace, and nothing runs.
@@ -7,7 +7,7 @@ asks for is read off its trace, and nothing runs.
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
@@ -23,44 +23,52 @@ READING = {"pure_callback", "io_callback"}
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
-def dependencies(traced: Any, inputs: Sequence[set[str]]) -> list[set[str]]:
-    """The names that each output of a jaxpr may follow from, by those of its inputs.
+def sources_of_outputs(jaxpr: Any, sources_of_inputs: Sequence[set[str]]) -> list[set[str]]:
+    """The names of the sources that each output of a jaxpr may follow from.
 
     Functions that are compiled on their own are looked into; of loops and branches each output may
     follow from each input.
+
+    Args:
+        jaxpr: a traced program.
+        sources_of_inputs: the names of the sources that each input follows from.
     """
-    known = dict(zip(map(id, traced.invars), inputs, strict=True))
-    for step in traced.eqns:
-        read = [known.get(id(entry), set()) for entry in step.invars]
+    sources = dict(zip(map(id, jaxpr.invars), sources_of_inputs, strict=True))
+    for step in jaxpr.eqns:
+        sources_of_read = [sources.get(id(variable), set()) for variable in step.invars]
         inner = _inlined(step)
-        each = [set().union(*read)] * len(step.outvars)
         if inner is not None:
-            each = dependencies(inner.jaxpr, read)
-        known |= dict(zip(map(id, step.outvars), each, strict=True))
-    return [known.get(id(entry), set()) for entry in traced.outvars]
+            sources_of_results = sources_of_outputs(inner.jaxpr, sources_of_read)
+        else:
+            sources_of_results = [set().union(*sources_of_read)] * len(step.outvars)
+        sources |= dict(zip(map(id, step.outvars), sources_of_results, strict=True))
+    return [sources.get(id(variable), set()) for variable in jaxpr.outvars]
 
 
-def formulas(
-    closed: Any, inputs: Sequence[str], wanted: Sequence[int], cuts: dict[int, str]
+def formula_digests(
+    closed: Any, input_names: Sequence[str], wanted: Sequence[int], cuts: dict[int, str]
 ) -> list[str]:
-    """What works out some outputs of a closed jaxpr, each as a digest of its operations.
+    """A digest of the operations that work out each of some outputs of a closed jaxpr.
 
-    Two formulas are equal if they are the same operations on the same inputs, whatever else the
+    Two digests are equal if they are of the same operations on the same inputs, whatever else the
     programs work out and whatever the shapes of their other inputs are.
 
     Args:
         closed: the program.
-        inputs: the name of each input.
-        wanted: the numbers of the outputs that are asked for.
-        cuts: number of an output -> its name: it counts as an input, however it is made.
+        input_names: the name of each input.
+        wanted: the places of the outputs that are asked for.
+        cuts: place of an output -> its name: it counts as an input, however it is made.
+
+    Raises:
+        ValueError: for an output that reads what Python holds by a callback.
     """
     jaxpr = closed.jaxpr
-    known = dict(zip(map(id, jaxpr.invars), inputs, strict=True))
-    known |= {id(jaxpr.outvars[number]): name for number, name in cuts.items()}
-    for entry, value in zip(jaxpr.constvars, closed.consts, strict=True):
-        known.setdefault(id(entry), _constant(value))
+    digests = dict(zip(map(id, jaxpr.invars), input_names, strict=True))
+    digests |= {id(jaxpr.outvars[place]): name for place, name in cuts.items()}
+    for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
+        digests.setdefault(id(variable), _digest_of_constant(value))
     makers = _makers(jaxpr)
-    return [_formula(jaxpr.outvars[number], makers, known) for number in wanted]
+    return [_digest_of_variable(jaxpr.outvars[place], makers, digests) for place in wanted]
 
 
 def digest_of_program(closed: Any) -> str:
@@ -69,7 +77,7 @@ def digest_of_program(closed: Any) -> str:
     Two programs have one digest if they do the same. It has no address of memory, so it is the same
     in every process.
     """
-    consts = [_constant(value) for value in closed.consts]
+    consts = [_digest_of_constant(value) for value in closed.consts]
     within = [
         digest_of_program(inner)
         for step in closed.jaxpr.eqns
@@ -82,11 +90,11 @@ def digest_of_program(closed: Any) -> str:
 
 def operations(jaxpr: Any) -> set[str]:
     """The names of all operations of a jaxpr, those of the programs within it, too."""
-    found = {step.primitive.name for step in jaxpr.eqns}
-    return found.union(*map(_names_within, jaxpr.eqns))
+    names = {step.primitive.name for step in jaxpr.eqns}
+    return names.union(*map(_operations_within, jaxpr.eqns))
 
 
-def _names_within(step: Any) -> set[str]:
+def _operations_within(step: Any) -> set[str]:
     """The names of the operations of the programs within an operation."""
     return set().union(*map(operations, jaxprs_in_params(step.params)))
 
@@ -98,54 +106,69 @@ def _inlined(step: Any) -> Any:
     return step.params.get("jaxpr") or step.params.get("call_jaxpr")
 
 
-def _makers(jaxpr: Any) -> dict[int, tuple[Any, int]]:
-    """Id of a variable -> the operation that makes it, and which of its outputs it is."""
-    return {id(out): (step, k) for step in jaxpr.eqns for k, out in enumerate(step.outvars)}
+class _Maker(NamedTuple):
+    """What makes a variable.
+
+    Attributes:
+        step: the operation.
+        place: which of its outputs the variable is.
+    """
+
+    step: Any
+    place: int
 
 
-def _formula(entry: Any, makers: dict[int, tuple[Any, int]], known: dict[int, str]) -> str:
-    """The digest of what makes one variable; `known` has those of inputs, and gets all others."""
-    waiting = [entry]
+def _makers(jaxpr: Any) -> dict[int, _Maker]:
+    """Id of a variable -> what makes it."""
+    return {
+        id(variable): _Maker(step, place)
+        for step in jaxpr.eqns
+        for place, variable in enumerate(step.outvars)
+    }
+
+
+def _digest_of_variable(variable: Any, makers: dict[int, _Maker], digests: dict[int, str]) -> str:
+    """The digest of what makes a variable.
+
+    Args:
+        variable: of a jaxpr.
+        makers: of all variables that are no inputs.
+        digests: id of a variable -> its digest. It has those of inputs, and gets all others.
+    """
+    waiting = [variable]
     while waiting:
-        now = waiting[-1]
-        if id(now) in known:
+        current = waiting[-1]
+        if id(current) in digests:
             waiting.pop()
             continue
-        if isinstance(now, Literal):
-            known[id(now)] = _constant(now.val, str(now.aval))
+        if isinstance(current, Literal):
+            digests[id(current)] = _digest_of_constant(current.val, str(current.aval))
             continue
-        step, place = makers[id(now)]
-        inner = _inlined(step)
-        if inner is not None and place < len(inner.jaxpr.outvars):
-            read, names = _names_of(step, known)
-            if names is None:
-                waiting.extend(each for each in read if id(each) not in known)
-                continue
-            known[id(now)] = formulas(inner, names, [place], {})[0]
+        maker = makers[id(current)]
+        missing = [read for read in maker.step.invars if id(read) not in digests]
+        if missing:
+            waiting.extend(missing)
             continue
-        read, names = _names_of(step, known)
-        if names is None:
-            waiting.extend(each for each in read if id(each) not in known)
-            continue
-        if (_names_within(step) | {step.primitive.name}) & READING:
-            raise ValueError(
-                "a sensitivity or a scale reads what Python holds by a callback, which may change "
-                "after it was priced; it may follow from the numbers of the recipe alone"
-            )
-        params = sorted((name, _ADDRESS.sub("", str(each))) for name, each in step.params.items())
-        known[id(now)] = _digest("step", step.primitive.name, str(place), str(params), *names)
-    return known[id(entry)]
+        digests[id(current)] = _digest_of_made(maker, [digests[id(v)] for v in maker.step.invars])
+    return digests[id(variable)]
 
 
-def _names_of(step: Any, known: dict[int, str]) -> tuple[Sequence[Any], list[str] | None]:
-    """What an operation reads, and the digests of it; None while some are not known."""
-    read = step.invars
-    if all(id(each) in known for each in read):
-        return read, [known[id(each)] for each in read]
-    return read, None
+def _digest_of_made(maker: _Maker, digests_of_read: list[str]) -> str:
+    """The digest of a variable, by its operation and by the digests of what that reads."""
+    step, place = maker
+    inner = _inlined(step)
+    if inner is not None and place < len(inner.jaxpr.outvars):
+        return formula_digests(inner, digests_of_read, [place], {})[0]
+    if (_operations_within(step) | {step.primitive.name}) & READING:
+        raise ValueError(
+            "a sensitivity or a scale reads what Python holds by a callback, which may change "
+            "after it was priced; it may follow from the numbers of the recipe alone"
+        )
+    params = sorted((name, _ADDRESS.sub("", str(value))) for name, value in step.params.items())
+    return _digest("step", step.primitive.name, str(place), str(params), *digests_of_read)
 
 
-def _constant(value: Any, kind: str = "") -> str:
+def _digest_of_constant(value: Any, kind: str = "") -> str:
     if is_traced(value):
         return _digest("a value from outside of the program", str(id(value)))
     try:

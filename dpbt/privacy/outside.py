@@ -52,7 +52,9 @@ def ledger_lines_of_event(
     if not 0 < len(counts) <= MAX_LINES:
         raise ValueError(f"an outside release must cost something, by at most {MAX_LINES} events")
     return tuple(
-        msgspec.structs.replace(line, site=f"outside_{number}", pays=count, tail=line.tail * count)
+        msgspec.structs.replace(
+            line, site=f"outside_{number}", num_payments=count, tail=line.tail * count
+        )
         for number, (line, count) in enumerate(counts.items(), 1)
     )
 
@@ -125,9 +127,9 @@ def _line_of_single_event(event: Any, *, num_changed_rows: int, filter_epsilon: 
         sensitivity=1.0,
         scale=1 / epsilon if math.isfinite(epsilon) else 1 / math.sqrt(2 * rho),
         theorem="its event",
-        pays=1,
+        num_payments=1,
         times=1,
-        moved=1,
+        moved_outputs=1,
         unit="",
         epsilon=epsilon,
         rho=rho,

@@ -52,7 +52,7 @@ def draw_from_sums(
     release: WideRelease = {}
     for site, total in totals.items():
         spec = specs[site]
-        assert spec.after is not None  # `pricing.pass_stages` refuses a draw without it
+        assert spec.after is not None  # `stages.pass_stages` refuses a draw without it
         scale = jnp.asarray(spec.scale, jnp.float32)
         with variates.double_precision():
             total_f64 = jax.tree.map(lambda array: np.asarray(array, np.float64), total)

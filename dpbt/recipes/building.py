@@ -26,8 +26,11 @@ from dpbt.common.validate import (
     show_value,
 )
 from dpbt.losses import as_loss_family, check_loss
-from dpbt.privacy import boundary, conversions, pricing
+from dpbt.privacy import boundary, conversions
+from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.mechanism import ROUNDING, Allowance
+from dpbt.privacy.scales import sampler_scales
+from dpbt.privacy.stages import check_in_parts
 from dpbt.public_types import DeclaredDomain
 from dpbt.types import MAX_ROWS, Params, Recipe, WeakLearner
 from dpbt.types import as_relation as to_relation
@@ -259,7 +262,7 @@ class RecipeParts:
         weight_update: how scores become weights.
         weighting: the numbers of the weight update.
         name: the algorithm's name in tables.
-        setting: its options in tables.
+        options_text: its options, for tables.
         target: the declared classes or range; None for two classes.
         domain: the declared columns, where the learner is made for them.
     """
@@ -268,7 +271,7 @@ class RecipeParts:
     weight_update: types.WeightUpdate
     weighting: types.Weighting
     name: str
-    setting: str
+    options_text: str
     target: types.Target | None = None
     domain: DeclaredDomain | None = None
 
@@ -304,7 +307,7 @@ def _draft_recipe(request: PrivacyRequest, parts: RecipeParts) -> Recipe:
         weight_update=parts.weight_update,
         weighting=_as_float32(parts.weighting),
         name=parts.name,
-        setting=parts.setting,
+        options_text=parts.options_text,
         target=parts.target,
         domain=parts.domain,
         params=(),
@@ -442,7 +445,7 @@ def _paid_draws(
             times=request.rounds.astype(np.float64) if phase.repeats else np.ones(()),
         )
         for phase in recipe.learner.phases
-        for spec in pricing.draw_specs_of_phase(first_setting, phase)
+        for spec in draw_specs_of_phase(first_setting, phase)
         if spec.mechanism.price.reads_rows and not spec.own_scale
     ]
     if unused := sorted(set(fractions) - {draw.group for draw in paid_draws}):
@@ -469,10 +472,12 @@ def noise_multipliers(
     allowance = allowance_of_one_row(total_allowance(request), request.max_rows_per_user)
     noise: dict[str, np.ndarray] = {}
     for draw in paid_draws:
-        counts = [other.spec.count for other in paid_draws if other.group == draw.group]
-        payments = len(counts) * draw.times * float(draw.spec.count)
+        payments_of_group = [
+            other.spec.num_payments for other in paid_draws if other.group == draw.group
+        ]
+        payments = len(payments_of_group) * draw.times * float(draw.spec.num_payments)
         share = np.asarray(fractions[draw.group], np.float64) / payments
-        name = draw.group if len(set(counts)) == 1 else draw.spec.site
+        name = draw.group if len(set(payments_of_group)) == 1 else draw.spec.site
         noise[name] = draw.spec.mechanism.noise_multiplier(allowance.times(share))
     return noise
 
@@ -498,16 +503,18 @@ def pay_for_finite_bits(
     # What finite bits cost over all rounds, and in what takes place once.
     gap, tail, max_rows_per_user = np.zeros(()), np.zeros(()), request.max_rows_per_user
     for draw in paid_draws:
-        mechanism, moves = draw.spec.mechanism, draw.spec.moves
+        mechanism, moved_outputs = draw.spec.mechanism, draw.spec.moved_outputs
         if mechanism.price.sampler is None:
             continue
-        assert moves is not None  # as `pricing.check_prices` says of draws that read rows
+        assert (
+            moved_outputs is not None
+        )  # as `dependencies.check_prices` says of draws that read rows
         multiplier = np.asarray(
             noise[boundary.budget_group_of_site(draw.spec.site, noise)], np.float64
         )
         moved_by = max_rows_per_user * ROUNDING / np.where(multiplier > 0, multiplier, np.inf)
         cost = mechanism.price.sampler.cost_of_draw(
-            total_shift=moved_by, num_outputs=moves * max_rows_per_user
+            total_shift=moved_by, num_outputs=moved_outputs * max_rows_per_user
         )
         gap, tail = gap + cost.gap * draw.times, tail + cost.tail * draw.times
 
@@ -554,7 +561,7 @@ def _with_params(draft: Recipe, params: Params, is_private: Bool[np.ndarray, "..
         if not np.all(value >= 0):  # NaN, too
             name = jax.tree_util.keystr(path, simple=True, separator=" ")
             raise ValueError(f"{name} must be a float32 of at least 0, got {show_value(value)}")
-    for site, max_scale, scale in pricing.sampler_scales(recipe):
+    for site, max_scale, scale in sampler_scales(recipe):
         if np.any(is_private & ~((scale > 0) & (scale <= max_scale) & np.isfinite(scale))):
             raise ValueError(
                 f"the noise of {site!r} must have a scale in (0, {max_scale:g}], "
@@ -662,7 +669,7 @@ def custom(
         weight_update=dataclasses.replace(weight_update, loss=family),
         weighting=weighting,
         name=name,
-        setting="custom",
+        options_text="custom",
     )
     if params is None:
         recipe = build_recipe(request, parts, fractions=fractions)
@@ -670,7 +677,7 @@ def custom(
         recipe = build_recipe_of_fixed_noise(request, parts, lambda _: params)
     if np.any(recipe.rows > MAX_ROWS):
         try:
-            pricing.check_in_parts(jax.tree.map(lambda leaf: leaf.flat[0], recipe))
+            check_in_parts(jax.tree.map(lambda leaf: leaf.flat[0], recipe))
         except ValueError as error:
             raise ValueError(f"rows must be at most {MAX_ROWS}, as {error}") from None
     return recipe

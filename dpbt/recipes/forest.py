@@ -143,7 +143,7 @@ def random_forest(
         weight_update=uniform,
         weighting=(),
         name=variant,
-        setting="disjoint rows" if num_parts > 1 else "all rows",
+        options_text="disjoint rows" if num_parts > 1 else "all rows",
     )
     return build_recipe(
         request,

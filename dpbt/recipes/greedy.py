@@ -182,7 +182,7 @@ def bdpe(
         weight_update=mirror(families.link, bounded=request.is_tight),
         weighting=MirrorNumbers(settings.link_alpha),
         name="bdpe",
-        setting=families.setting,
+        options_text=families.options_text,
     )
     pays_for_errors = request.is_tight and families.is_objective and depth > 1
     return build_recipe(
@@ -207,13 +207,13 @@ class _CriterionAndLink:
         alpha: "objective", a number, an array of settings, or a schedule of depths.
         criterion: the family that scores splits.
         link: the family of link, weighting and leverage.
-        setting: their name in tables.
+        options_text: their name in tables.
     """
 
     alpha: Alpha
     criterion: types.LossFamily
     link: types.LossFamily
-    setting: str
+    options_text: str
 
     @property
     def is_objective(self) -> bool:
@@ -266,7 +266,7 @@ def _choose_criterion_and_link(
         alpha=alpha,
         criterion=family,
         link=link_family,
-        setting="objective" if is_objective else name_of_criterion,
+        options_text="objective" if is_objective else name_of_criterion,
     )
 
 

@@ -474,7 +474,7 @@ def recipe_over_bins(
         weight_update=weight_update,
         weighting=weighting,
         name=learner.algorithm,
-        setting=learner.setting or "",
+        options_text=learner.setting or "",
         target=task.target,
         domain=domains.as_declared_domain(task.domain),
     )

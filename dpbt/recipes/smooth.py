@@ -102,7 +102,7 @@ def lazybb_rules(
         density=density,
         learning_rate=learning_rate,
         name="lazybb_rules",
-        setting="exponential",
+        options_text="exponential",
         total_allowance=(
             better_of_pure_and_zcdp_allowance
             if request.is_tight
@@ -216,7 +216,7 @@ def lazybb_trees(
         density=density,
         learning_rate=learning_rate,
         name="lazybb_trees",
-        setting=f"{splits}, {loss.name}",
+        options_text=f"{splits}, {loss.name}",
         fractions=top_down.top_down_budget_fractions(labels_share),
         total_allowance=total_allowance,
     )
@@ -229,7 +229,7 @@ def _voting_recipe(
     density: ArrayLike,
     learning_rate: ArrayLike,
     name: str,
-    setting: str,
+    options_text: str,
     fractions: Mapping[str, Any] | None = None,
     total_allowance: Callable[[PrivacyRequest], Allowance] = pure_or_zcdp_allowance,
     fixed_params: Callable[[Public], Params] | None = None,
@@ -242,7 +242,7 @@ def _voting_recipe(
         density: kappa.
         learning_rate: lambda, on margins.
         name: as `RecipeParts`.
-        setting: as `RecipeParts`.
+        options_text: as `RecipeParts`.
         fractions: as `build_recipe`.
         total_allowance: as `build_recipe`.
         fixed_params: (public) -> the learner's numbers, where the caller states the noise.
@@ -262,7 +262,7 @@ def _voting_recipe(
         weight_update=lazy_bregman(request.is_tight),
         weighting=weighting,
         name=name,
-        setting=setting,
+        options_text=options_text,
     )
     if fixed_params is not None:
         return build_recipe_of_fixed_noise(request, parts, fixed_params)
@@ -413,6 +413,6 @@ def halfspace_boost(
         density=density,
         learning_rate=margin_rate,
         name="halfspace_boost",
-        setting="normalized" if normalized else "gaussian",
+        options_text="normalized" if normalized else "gaussian",
         fixed_params=fixed_params,
     )

@@ -9,8 +9,7 @@ import numpy as np
 
 from dpbt.data import domains
 from dpbt.sweeps.grid import Sweep, Task
-from dpbt.training import absent_row, checks
-from dpbt.training import round as steps
+from dpbt.training import absent_row, checks, steps
 from dpbt.types import Recipe, Table, program_of_numbers
 
 

@@ -5,18 +5,17 @@ import jax.numpy as jnp
 
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
-from dpbt.privacy import boundary, pricing
+from dpbt.privacy import boundary
 from dpbt.privacy.boundary import DrawSpec
-from dpbt.training.round import (
-    Context,
+from dpbt.privacy.dependencies import priced_draws
+from dpbt.privacy.phase_views import PhaseContext, RecipePhase, view_of_absent_row
+from dpbt.training.steps import (
     after_prologue,
     begin_round,
     hypothesis_shapes,
-    program_view,
-    weigh_rows,
     zeros_of_phase,
 )
-from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, Table, View
+from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, Table
 
 
 def absent_row(table: BlockTable) -> Table:
@@ -38,13 +37,14 @@ def draw_specs_after_release(
     phase: Phase,
     recipe: Recipe,
     absent_row_table: Table,
-    context: Context,
+    context: PhaseContext,
     earlier_release: Release,
 ) -> dict[str, DrawSpec]:
     """What the draws of a phase ask for, after the draws that `earlier_release` has; traceable."""
-    view = _view_of_absent_row(phase, recipe, absent_row_table, context)
+    recipe_phase = RecipePhase.of_recipe(recipe, phase)
+    view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
     specs = boundary.describe(phase.program, view, earlier_release)
-    boundary.check_as_priced(specs, pricing.priced_draws(recipe, phase))
+    boundary.check_as_priced(specs, priced_draws(recipe, phase))
     return specs
 
 
@@ -65,20 +65,9 @@ def first_hypothesis_shapes(recipe: Recipe) -> Hypothesis:
 
 
 def public_draws(
-    phase: Phase, recipe: Recipe, absent_row_table: Table, context: Context, key: Array
+    phase: Phase, recipe: Recipe, absent_row_table: Table, context: PhaseContext, key: Array
 ) -> Release:
     """The public randomness of a phase; traceable."""
-    return boundary.public_draws(
-        phase.program, key, _view_of_absent_row(phase, recipe, absent_row_table, context)
-    )
-
-
-def _view_of_absent_row(
-    phase: Phase, recipe: Recipe, absent_row_table: Table, context: Context
-) -> View:
-    """What a phase of a run reads of one absent row."""
-    rows = recipe.learner.training.prepare(absent_row_table)
-    shape = *recipe.learner.response.axes, *rows.present.shape
-    scores = jnp.zeros(shape, jnp.float32)
-    weighed = weigh_rows(phase, recipe, rows, scores, context)
-    return program_view(phase, recipe, rows, weighed, context)
+    recipe_phase = RecipePhase.of_recipe(recipe, phase)
+    view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
+    return boundary.public_draws(phase.program, key, view)

@@ -1,7 +1,7 @@
 """Learning from a table in blocks, which may be larger than memory.
 
 Each round has a pass over the blocks for each of its stages (`passes`), a draw from the sums over
-all rows (`privacy.totals`), and the public steps of a round in memory (`round`). Rounds that do not
+all rows (`privacy.totals`), and the public steps of a round in memory (`steps`). Rounds that do not
 wait for each other share a pass. So the releases are those of the same rows in memory.
 
 With several processes (`jax.distributed`) each has a folder of its own, and their rows are one
@@ -15,7 +15,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,13 +25,14 @@ from dpbt.common import compilation
 from dpbt.common.progress import Progress, ReportProgress
 from dpbt.common.validate import as_path, check_interval, check_positive_integer
 from dpbt.data.blocks import BlockTable
-from dpbt.privacy import boundary, pricing, totals
+from dpbt.privacy import boundary, totals
+from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.phase_views import PhaseContext
+from dpbt.privacy.stages import check_in_parts, pass_stages
 from dpbt.public_types import redacted_repr
-from dpbt.training import absent_row, checks, processes, run_keys
-from dpbt.training import round as steps
+from dpbt.training import absent_row, checks, processes, run_keys, steps
 from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, describe_key, describe_recipe
-from dpbt.training.passes import Batch, Passes, plan_for
-from dpbt.training.round import Context, RoundState
+from dpbt.training.passes import Batch, Passes, PendingRound, plan_for
 from dpbt.training.run import (
     FittedParts,
     LearnedModel,
@@ -42,6 +43,7 @@ from dpbt.training.run import (
     round_step,
     run_phases,
 )
+from dpbt.training.steps import RoundState
 from dpbt.types import (
     MAX_ROWS,
     Array,
@@ -78,92 +80,112 @@ def fit_in_blocks(
         ValueError: as `fit`.
         OSError: as `fit`.
     """
-    capacity, first, public_key = check_fit_in_blocks(key, table, recipe, public_key)
+    place, public_key = check_fit_in_blocks(key, table, recipe, public_key)
     recipe = checks.without_domain(recipe)  # so that domains share programs
     workers = os.cpu_count() or 1 if threads is None else check_positive_integer("threads", threads)
     plan = plan_for(table, recipe, float(check_interval("memory", memory, "(0, inf)")), workers)
     report = progress or (lambda state: None)
 
     with contextlib.ExitStack() as stack:
-        kept = checkpoint if isinstance(checkpoint, Checkpoint) else None
-        if kept is None and checkpoint is not None:
-            kept = stack.enter_context(Checkpoint(as_path("checkpoint", checkpoint)))
-        if kept is not None:
+        run_file = checkpoint if isinstance(checkpoint, Checkpoint) else None
+        if run_file is None and checkpoint is not None:
+            run_file = stack.enter_context(Checkpoint(as_path("checkpoint", checkpoint)))
+        if run_file is not None:
             identities = processes.gather_digests(table.identity)
-            kept.begin(key, recipe, identities, jax.process_index(), public_key)
+            run_file.begin(key, recipe, identities, jax.process_index(), public_key)
         try:
-            passes = stack.enter_context(Passes(table, recipe, plan, first))
-            for done in passes.verified():
-                report(Progress("checking", done, len(table.blocks)))
+            passes = stack.enter_context(Passes(table, recipe, plan, place.first_row))
+            for num_verified in passes.verify_blocks():
+                report(Progress("checking", num_verified, len(table.blocks)))
             if pay is not None:
-                pay(None if kept is None else kept.run)
+                pay(None if run_file is None else run_file.run)
         except ValueError:
-            if kept is not None:
-                kept.give_up()
+            if run_file is not None:
+                run_file.give_up()
             raise
         recipe_key = run_keys.derive_recipe_key(key, recipe)
+        num_kept_rounds = 0 if run_file is None else run_file.rounds
         executor = _BlockExecutor(
             recipe=recipe,
             passes=passes,
-            checkpoint=kept,
-            num_kept_rounds=processes.min_over_processes(0 if kept is None else kept.rounds),
-            small=capacity <= MAX_ROWS,
+            checkpoint=run_file,
+            num_kept_rounds=processes.min_over_processes(num_kept_rounds),
+            has_small_sums=place.total_capacity <= MAX_ROWS,
             noise_keys=run_keys.phase_keys(recipe_key, recipe),
             structure_keys=run_keys.phase_keys(public_key, recipe),
-            dummy=checks.without_domain(absent_row.absent_row(table)),
-            rounds_of_pass=plan.rounds,
+            absent_row_table=checks.without_domain(absent_row.absent_row(table)),
+            max_rounds_of_pass=plan.rounds,
             report=report,
         )
-        return executor.fitted(run_phases(recipe, executor))
+        return executor.fitted_parts(run_phases(recipe, executor))
+
+
+class CheckedFit(NamedTuple):
+    """What `check_fit_in_blocks` finds out.
+
+    Attributes:
+        place: of this process among all.
+        public_key: the public key, if the recipe draws public structure.
+    """
+
+    place: processes.PlaceAmongProcesses
+    public_key: Array | None
 
 
 def check_fit_in_blocks(
     key: Array, table: BlockTable, recipe: Recipe, public_key: Array | None = None
-) -> tuple[int, int, Array | None]:
+) -> CheckedFit:
     """Refuse what a run in blocks cannot take, before a row is read.
-
-    Returns:
-        The room of all processes for rows, that of the processes before this one, and the public
-        key, if the recipe draws public structure.
 
     Raises:
         ValueError: as `fit`.
     """
-    like = absent_row.absent_row(table)
-    checks.check_run(like, recipe)
+    checks.check_run(absent_row.absent_row(table), recipe)
     try:
-        pricing.check_in_parts(recipe)
+        check_in_parts(recipe)
     except ValueError as error:
         raise ValueError(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
             f"learns from no blocks, as recipes.auto does: {error}"
         ) from None
     public_key = checks.check_fit(key, recipe, public_key)
+    num_present = sum(block.present for block in table.blocks)
     if jax.process_count() > 1:
-        if table.rows_per_user is not None:
-            raise ValueError(
-                "a limit on rows of a user holds within one folder: learn in one process from a "
-                "folder that has all rows"
-            )
-        words = {
-            "recipe": describe_recipe(recipe),
-            "key": describe_key(key, recipe.name),
-            "public_key": describe_key(public_key, recipe.name),
-            "table": hashlib.sha256(table.declarations_text.encode()).hexdigest(),
-        }
-        for name, text in words.items():
-            if len(set(processes.gather_digests(text))) > 1:  # on every process
-                raise ValueError(f"the processes have different values of {name}; give the same")
-        own = table.identity
-        if not any(block.present for block in table.blocks):  # such folders may be alike
-            own = hashlib.sha256(os.fsencode(table.folder.resolve())).hexdigest()
-        tables = processes.gather_digests(own)
-        if len(set(tables)) < len(tables):
-            raise ValueError("two processes were given the same table; give each its own rows")
-    own = sum(block.present for block in table.blocks)
-    present, capacity, first = processes.place_among_processes(own, table.capacity)
-    checks.check_rows(present, capacity, recipe)
-    return capacity, first, public_key
+        _check_same_run_on_processes(key, table, recipe, public_key)
+        _check_different_tables_on_processes(table, num_present)
+    place = processes.place_among_processes(num_present, table.capacity)
+    checks.check_rows(place.total_present, place.total_capacity, recipe)
+    return CheckedFit(place, public_key)
+
+
+def _check_same_run_on_processes(
+    key: Array, table: BlockTable, recipe: Recipe, public_key: Array | None
+) -> None:
+    """Refuse processes that do not run one recipe with one key on tables of one declaration."""
+    if table.rows_per_user is not None:
+        raise ValueError(
+            "a limit on rows of a user holds within one folder: learn in one process from a "
+            "folder that has all rows"
+        )
+    digests = {
+        "recipe": describe_recipe(recipe),
+        "key": describe_key(key, recipe.name),
+        "public_key": describe_key(public_key, recipe.name),
+        "table": hashlib.sha256(table.declarations_text.encode()).hexdigest(),
+    }
+    for name, digest in digests.items():
+        if len(set(processes.gather_digests(digest))) > 1:  # on every process
+            raise ValueError(f"the processes have different values of {name}; give the same")
+
+
+def _check_different_tables_on_processes(table: BlockTable, num_present: int) -> None:
+    """Refuse two processes that have one table."""
+    identity = table.identity
+    if not num_present:  # such folders may be alike
+        identity = hashlib.sha256(os.fsencode(table.folder.resolve())).hexdigest()
+    identities = processes.gather_digests(identity)
+    if len(set(identities)) < len(identities):
+        raise ValueError("two processes were given the same table; give each its own rows")
 
 
 # The public steps, each of which is compiled once for a recipe. They read releases of 32 bits.
@@ -191,8 +213,9 @@ def _finish_round(
 
 
 def _score_line(recipe: Recipe, prologue: Releases, epilogue: Releases) -> steps.ScoreLine:
-    once = (totals.release_as_float32(release) for release in (prologue, epilogue))
-    return _compiled_score_line(recipe, *once)
+    return _compiled_score_line(
+        recipe, totals.release_as_float32(prologue), totals.release_as_float32(epilogue)
+    )
 
 
 _COMPILED_STEPS = PublicSteps(
@@ -204,6 +227,32 @@ _COMPILED_STEPS = PublicSteps(
 )
 
 
+class _CappedRelease(NamedTuple):
+    """A release, and the public bound on the weights that its program read.
+
+    Attributes:
+        release: of a round, or of a prologue or an epilogue.
+        cap: f32[].
+    """
+
+    release: Releases
+    cap: Array
+
+
+class _RoundOfPass(NamedTuple):
+    """A round that a pass over the rows serves; a prologue and an epilogue are one, too.
+
+    Attributes:
+        context: what is public when it begins.
+        noise_key: of its noise.
+        public_draws: what the public key draws in it.
+    """
+
+    context: PhaseContext
+    noise_key: Array
+    public_draws: Releases
+
+
 @dataclasses.dataclass(kw_only=True)
 class _BlockExecutor:
     """The executor of a run over blocks (`run.Executor`), and what it has released.
@@ -213,196 +262,251 @@ class _BlockExecutor:
         passes: over the rows, with their scores.
         checkpoint: keeps releases, if there is one.
         num_kept_rounds: how many rounds the checkpoints of all processes have.
-        small: whether its sums have 32 bits.
+        has_small_sums: whether its sums have 32 bits.
         noise_keys: the keys of the noise of each phase.
         structure_keys: the keys of the public structure of each phase.
-        dummy: one absent row.
-        rounds_of_pass: how many rounds share a pass.
+        absent_row_table: one absent row.
+        max_rounds_of_pass: how many rounds may share a pass.
         report: is told of the progress.
-        steps: the public steps, each compiled by itself.
-        once: name of a prologue or an epilogue -> its release.
-        of_rounds: the releases of the rounds so far.
+        public_steps: each compiled by itself.
+        phase_releases: name of a prologue or an epilogue -> its release.
+        round_releases: the releases of the rounds so far.
         ready: what a pass released of rounds that have not begun yet.
-        pending: (structure, hypothesis) of rounds that the scores do not have yet.
+        pending: rounds that the scores do not have yet.
     """
 
     recipe: Recipe
     passes: Passes
     checkpoint: Checkpoint | None
     num_kept_rounds: int
-    small: bool
+    has_small_sums: bool
     noise_keys: PhaseValues
     structure_keys: PhaseValues
-    dummy: Table
-    rounds_of_pass: int
+    absent_row_table: Table
+    max_rounds_of_pass: int
     report: ReportProgress
-    steps: PublicSteps = _COMPILED_STEPS
-    once: dict[str, Releases] = dataclasses.field(default_factory=dict)
-    of_rounds: list[Releases] = dataclasses.field(default_factory=list)
-    ready: list[tuple[Releases, Array]] = dataclasses.field(default_factory=list)
-    pending: list[Any] = dataclasses.field(default_factory=list)
+    public_steps: PublicSteps = _COMPILED_STEPS
+    phase_releases: dict[str, Releases] = dataclasses.field(default_factory=dict)
+    round_releases: list[Releases] = dataclasses.field(default_factory=list)
+    ready: list[_CappedRelease] = dataclasses.field(default_factory=list)
+    pending: list[PendingRound] = dataclasses.field(default_factory=list)
 
     __repr__ = redacted_repr
 
-    def release_once(self, phase: Phase, context: Context) -> Any:
+    # The executor.
+
+    def release_once(self, phase: Phase, context: PhaseContext) -> Any:
         """The release of a prologue or of an epilogue."""
         self.report(Progress(phase.name, 0, 1))
-        kept = self._kept_release(phase.name, phase)
-        if not processes.min_over_processes(kept is not None):  # then all draw it again
-            kept = None
-        release, _ = kept or self._release(phase, [context])[0]
+        capped = self._release_in_checkpoint(phase.name, phase)
+        if not processes.min_over_processes(capped is not None):  # then all draw it again
+            capped = None
+        if capped is None:
+            (capped,) = self._release_in_passes(phase, [context])
         self.report(Progress(phase.name, 1, 1))
-        self.once[phase.name] = release
-        return release
+        self.phase_releases[phase.name] = capped.release
+        return capped.release
 
     def start_scores(self, initial_score: Array) -> None:
         """Let the score of every row be the initial one, if scores are read."""
         if not self.recipe.independent:
-            self.passes.start(initial_score)
+            self.passes.start_scores(initial_score)
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
         """Run all rounds, some of them in one pass where they do not wait for each other."""
         recipe, rounds, hypotheses = self.recipe, int(self.recipe.rounds), []
 
-        def release_round(context: Context) -> RoundRelease:
+        def release_round(context: PhaseContext) -> RoundRelease:
             if not self.ready:
                 self.ready = self._next_releases(public, state.bound, context)
             release, cap = self.ready.pop(0)
-            self.of_rounds.append(release)
+            self.round_releases.append(release)
             public_of_round = context.public._replace(cap=cap)
             return RoundRelease(release, public_of_round, kept=public_of_round.structure)
 
         for number in range(rounds):
             outcome = round_step(
-                recipe, public, state, jnp.int32(number), release_round, public_steps=self.steps
+                recipe,
+                public,
+                state,
+                jnp.int32(number),
+                release_round,
+                public_steps=self.public_steps,
             )
             state = outcome.state
             hypotheses.append(outcome.hypothesis)
             if not recipe.independent:
-                self.pending.append((outcome.kept, outcome.hypothesis))
+                self.pending.append(PendingRound(outcome.kept, outcome.hypothesis))
         self.report(Progress("rounds", rounds, rounds))
         stacked = _stack_on_host(hypotheses)
-        return state, jax.tree.map(lambda array: jnp.asarray(self._padded(array)), stacked)
+        return state, jax.tree.map(lambda array: jnp.asarray(self._pad_rounds(array)), stacked)
 
-    def fitted(self, learned: LearnedModel) -> FittedParts:
+    def fitted_parts(self, learned: LearnedModel) -> FittedParts:
         """What is in the model, with zeros for the rounds that the recipe has room for besides."""
-        rounds = jax.tree.map(self._padded, _stack_on_host(self.of_rounds))
-        releases = self.once.get("prologue", {}), rounds, self.once.get("epilogue", {})
+        rounds = jax.tree.map(self._pad_rounds, _stack_on_host(self.round_releases))
+        prologue, epilogue = (self.phase_releases.get(n, {}) for n in ("prologue", "epilogue"))
         # Releases of 64 bits stay with NumPy.
         releases = jax.tree.map(
-            lambda array: array if array.dtype == np.int64 else jnp.asarray(array), releases
+            lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
+            (prologue, rounds, epilogue),
         )
         return fitted_parts(releases, learned.hypotheses, learned.line.intercept, self.recipe)
 
-    def _padded(self, array: np.ndarray) -> np.ndarray:
+    def _pad_rounds(self, array: np.ndarray) -> np.ndarray:
         """The values of the rounds, and zeros up to the capacity."""
         missing = self.recipe.capacity - len(array)
         return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
 
+    # Releases.
+
     def _next_releases(
-        self, public: Public, bound: Array, context: Context
-    ) -> list[tuple[Releases, Array]]:
-        """(release, cap) of the round that begins, and of those that share its pass."""
-        recipe, first, rounds = self.recipe, len(self.of_rounds), int(self.recipe.rounds)
+        self, public: Public, bound: Array, context: PhaseContext
+    ) -> list[_CappedRelease]:
+        """The release of the round that begins, and those of rounds that share its pass."""
+        recipe, first, rounds = self.recipe, len(self.round_releases), int(self.recipe.rounds)
         if first < self.num_kept_rounds:
-            kept = self._kept_release(str(first), recipe.learner.round)
-            if kept is not None:
-                return [kept]
+            capped = self._release_in_checkpoint(str(first), recipe.learner.round)
+            if capped is not None:
+                return [capped]
         self.report(Progress("rounds", first, rounds))
-        later = range(first + 1, min(first + self.rounds_of_pass, rounds))
-        contexts = [
-            self.steps.begin_round(recipe, public, bound, jnp.int32(number), None)
-            for number in later
+        later_rounds = range(first + 1, min(first + self.max_rounds_of_pass, rounds))
+        later_contexts = [
+            self.public_steps.begin_round(recipe, public, bound, jnp.int32(number), None)
+            for number in later_rounds
         ]
-        return self._release(recipe.learner.round, [context, *contexts])
+        return self._release_in_passes(recipe.learner.round, [context, *later_contexts])
 
-    def _release(self, phase: Phase, contexts: list[Context]) -> list[tuple[Releases, Array]]:
-        """(release, cap) of some rounds that share a pass, or of what takes place once.
+    def _release_in_passes(
+        self, phase: Phase, contexts: list[PhaseContext]
+    ) -> list[_CappedRelease]:
+        """The releases of rounds that share their passes, or of what takes place once.
 
-        Each stage has a pass over the rows. What one draw asks for may follow from the draws before
-        it. Zeros stand for those after it, so that one compiled program serves all stages.
+        Each stage of the phase has a pass over the rows. The checkpoint has the releases before the
+        run goes on.
         """
-        recipe, first = self.recipe, contexts[0]
-        cap: Any = None
-        noise = [_key_of_phase(self.noise_keys, phase, context) for context in contexts]
-        released: list[Releases] = [{} for _ in contexts]
-        for release, context in zip(released, contexts, strict=True):
-            public_key = _key_of_phase(self.structure_keys, phase, context)
-            if public_key is not None:
-                draws = _public_draws(phase, recipe, self.dummy, context, public_key)
-                release |= {site: np.asarray(array) for site, array in draws.items()}
-
-        zeros = self._zeros(phase)
-        numbers, structures = _stack_on_host(
-            [(context.public.round, context.public.structure) for context in contexts]
-        )
-        public = first.public._replace(round=numbers, structure=structures)
-        pending = self._take_pending(phase, first)
-        for stage in pricing.pass_stages(recipe, phase):
-            sites = _stack_on_host([totals.release_as_float32(release) for release in released])
-            batch = Batch(Context(public, first.bound), sites, pending)
-            sums, cap = self.passes.sums(phase, batch, jnp.stack(noise), stage)
+        rounds = [self._round_of_pass(phase, context) for context in contexts]
+        releases = [dict(round_of_pass.public_draws) for round_of_pass in rounds]
+        context_of_pass = _stack_contexts(contexts)
+        noise_keys = jnp.stack([round_of_pass.noise_key for round_of_pass in rounds])
+        stages, cap = pass_stages(self.recipe, phase), contexts[0].public.cap
+        pending = self._take_pending(phase, contexts[0]) if stages else None
+        for stage in stages:
+            earlier = _stack_on_host([totals.release_as_float32(release) for release in releases])
+            batch = Batch(context_of_pass, earlier, pending)
+            sums, cap = self.passes.sums(phase, batch, noise_keys, stage)
             pending = None  # the scores have it now
-            for place, (release, context) in enumerate(zip(released, contexts, strict=True)):
-                for site in stage:
-                    earlier_release = {**zeros, **totals.release_as_float32(release)}
-                    specs = _draw_specs(phase, recipe, self.dummy, context, earlier_release)
-                    sum_of_round = jax.tree.map(lambda array, k=place: array[k], sums[site])
-                    release |= totals.draw_from_sums(
-                        noise[place], {site: sum_of_round}, specs, small=self.small
-                    )
-        for release, context in zip(released, contexts, strict=True):
-            if self.checkpoint is not None:
-                name = str(int(context.public.round)) if phase.repeats else phase.name
-                self.checkpoint.add(name, release, float(cap))
-        return [(release, cap) for release in released]
+            for place, (round_of_pass, release) in enumerate(zip(rounds, releases, strict=True)):
+                sums_of_round = jax.tree.map(lambda array, place=place: array[place], sums)
+                self._draw_stage(phase, round_of_pass, stage, sums_of_round, into=release)
+        capped_releases = [_CappedRelease(release, cap) for release in releases]
+        self._add_to_checkpoint(phase, contexts, capped_releases)
+        return capped_releases
 
-    def _take_pending(self, phase: Phase, context: Context) -> Any:
-        """What the scores do not have yet, and will have now; zeros before the first round."""
+    def _round_of_pass(self, phase: Phase, context: PhaseContext) -> _RoundOfPass:
+        """The keys of a round, and its public draws."""
+        noise_key = _key_of_phase(self.noise_keys, phase, context)
+        public_key = _key_of_phase(self.structure_keys, phase, context)
+        if public_key is None:
+            return _RoundOfPass(context, noise_key, {})
+        draws = _public_draws(phase, self.recipe, self.absent_row_table, context, public_key)
+        return _RoundOfPass(
+            context, noise_key, {site: np.asarray(array) for site, array in draws.items()}
+        )
+
+    def _draw_stage(
+        self,
+        phase: Phase,
+        round_of_pass: _RoundOfPass,
+        stage: tuple[str, ...],
+        sums: totals.Totals,
+        *,
+        into: Releases,
+    ) -> None:
+        """Draw the sites of a stage from the sums over all rows, and add them to a release.
+
+        What one draw asks for may follow from the draws before it. Zeros stand for those after it,
+        so that one compiled program serves all stages.
+        """
+        zeros = self._zeros_of_phase(phase)
+        for site in stage:
+            specs = _draw_specs(
+                phase,
+                self.recipe,
+                self.absent_row_table,
+                round_of_pass.context,
+                {**zeros, **totals.release_as_float32(into)},
+            )
+            into |= totals.draw_from_sums(
+                round_of_pass.noise_key, {site: sums[site]}, specs, small=self.has_small_sums
+            )
+
+    def _zeros_of_phase(self, phase: Phase) -> Release:
+        """Zeros in place of the release of a phase, in the dtypes that post-processing reads."""
+
+        def zeros_of_draw(spec: boundary.DrawSpec) -> Array:
+            is_sum = spec.mechanism.price.reads_rows and not spec.mechanism.selects
+            is_float32 = is_sum and not self.has_small_sums
+            return jnp.zeros(spec.output.shape, jnp.float32 if is_float32 else spec.output.dtype)
+
+        specs = draw_specs_of_phase(self.recipe, phase)
+        return {spec.site: zeros_of_draw(spec) for spec in specs}
+
+    def _take_pending(self, phase: Phase, context: PhaseContext) -> PendingRound | None:
+        """The rounds that the scores will have now, stacked; zeros before the first round."""
         if isinstance(phase, Prologue) or self.recipe.independent:
             return None
         pending, self.pending = self.pending, []
         if not pending:
             shapes = jax.eval_shape(absent_row.first_hypothesis_shapes, self.recipe)
             zeros = jax.tree.map(jnp.zeros_like, shapes)
-            pending = [(context.public.structure, zeros)]
+            pending = [PendingRound(context.public.structure, zeros)]
         return _stack_on_host(pending)
 
-    def _zeros(self, phase: Phase) -> Release:
-        """Zeros in place of the release of a phase, as post-processing reads it."""
+    # The checkpoint.
 
-        def zeros(spec: boundary.DrawSpec) -> Array:
-            noisy = spec.mechanism.price.reads_rows and not spec.mechanism.selects
-            wide = noisy and not self.small
-            return jnp.zeros(spec.output.shape, jnp.float32 if wide else spec.output.dtype)
-
-        return {spec.site: zeros(spec) for spec in pricing.draw_specs_of_phase(self.recipe, phase)}
-
-    def _kept_release(self, name: str, phase: Phase) -> tuple[Releases, Array] | None:
-        """What the checkpoint has of a phase of the run, by its name there.
+    def _release_in_checkpoint(self, name: str, phase: Phase) -> _CappedRelease | None:
+        """What the checkpoint has of a phase of the run, by its name there; None if it is new.
 
         Raises:
             ValueError: if it is not what the phase draws.
         """
-        kept = None if self.checkpoint is None else self.checkpoint.get(name)
-        if self.checkpoint is None or kept is None:
+        if self.checkpoint is None or (entry := self.checkpoint.get(name)) is None:
             return None
-        release, cap = kept
-        specs = pricing.draw_specs_of_phase(self.recipe, phase)
-        drawn = {spec.site: spec.output for spec in specs if not spec.for_places}
-        alike = release.keys() == drawn.keys() and all(
-            array.shape == drawn[site].shape and array.dtype in (drawn[site].dtype, np.int64)
+        release, cap = entry
+        specs = draw_specs_of_phase(self.recipe, phase)
+        outputs = {spec.site: spec.output for spec in specs if not spec.for_places}
+        has_outputs = release.keys() == outputs.keys() and all(
+            array.shape == outputs[site].shape and array.dtype in (outputs[site].dtype, np.int64)
             for site, array in release.items()
         )
-        if not alike or not 0 < cap < np.inf:
+        if not has_outputs or not 0 < cap < np.inf:
             raise ValueError(f"{self.checkpoint.path}: a release was changed or damaged; {AGAIN}")
-        return release, jnp.asarray(cap)
+        return _CappedRelease(release, jnp.asarray(cap))
+
+    def _add_to_checkpoint(
+        self, phase: Phase, contexts: list[PhaseContext], capped_releases: list[_CappedRelease]
+    ) -> None:
+        """Put the releases of a phase on the disk, if there is a checkpoint."""
+        if self.checkpoint is None:
+            return
+        for context, (release, cap) in zip(contexts, capped_releases, strict=True):
+            name = str(int(context.public.round)) if phase.repeats else phase.name
+            self.checkpoint.add(name, release, float(cap))
 
 
-def _key_of_phase(keys_of_run: PhaseValues, phase: Phase, context: Context) -> Any:
+def _key_of_phase(keys_of_run: PhaseValues, phase: Phase, context: PhaseContext) -> Any:
     """The key of a phase of a run; of a round it is that of its number."""
     key = keys_of_run.of_phase(phase)
     return key[int(context.public.round)] if phase.repeats and key is not None else key
+
+
+def _stack_contexts(contexts: list[PhaseContext]) -> PhaseContext:
+    """The context of rounds of one pass: their numbers and structures get a leading axis."""
+    first = contexts[0]
+    numbers, structures = _stack_on_host(
+        [(context.public.round, context.public.structure) for context in contexts]
+    )
+    return first._replace(public=first.public._replace(round=numbers, structure=structures))
 
 
 def _stack_on_host(arrays: list[Any]) -> Any:

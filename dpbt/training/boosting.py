@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import jax
 
 from dpbt.common import compilation
-from dpbt.privacy import boundary, pricing
-from dpbt.privacy.mechanism import StepLoss
-from dpbt.training import checks, run_keys
+from dpbt.privacy import boundary
+from dpbt.privacy.boundary import DrawComparison
+from dpbt.privacy.dependencies import priced_draws
+from dpbt.training import checks, round_reports, run_keys
 from dpbt.training.run import PhaseValues
 from dpbt.training.scan import Answer, RunResult, run
 from dpbt.types import (
@@ -41,43 +42,36 @@ class Replayed(NamedTuple):
     hypotheses: Hypotheses
 
 
-ROUND_REPORTS: dict[int, Callable[[int], None]] = {}
-"""What is told of the rounds of programs that run; a number stands for each in its program."""
-
-
-def _report_round(watch: Any, number: Any) -> None:
-    """Tell that a round draws. It tells its number, which is public, and reads nothing else."""
-    ROUND_REPORTS.get(int(watch), lambda number: None)(int(number))
-
-
 def run_with_fresh_draws(
     key: Array,
     rows: Prepared,
     recipe: Recipe,
     public_key: Array | None,
     batch: int = 0,
-    watch: Array | None = None,
+    run_number: Array | None = None,
 ) -> RunResult:
     """`run` with fresh draws, which it keeps.
 
-    With `watch`, an i32[], the one in `ROUND_REPORTS` of that number is told of each round as it
+    With `run_number`, an i32[] of `round_reports.report_rounds`, each round is reported as it
     draws.
 
     Raises:
         ValueError: for public structure without a public key, and for two draws of one name.
     """
 
-    def drawn(phase: Phase, entry: tuple[Array, Array | None], views: Sequence[View]) -> Answer:
-        if watch is not None and phase.repeats:
-            jax.debug.callback(_report_round, watch, views[0].public.round)
+    def sample_draws(
+        phase: Phase, entry: tuple[Array, Array | None], views: Sequence[View]
+    ) -> Answer:
+        if run_number is not None and phase.repeats:
+            round_reports.report_round(run_number, views[0].public.round)
         key, public_key = entry
-        priced = pricing.priced_draws(recipe, phase)
+        priced = priced_draws(recipe, phase)
         release = boundary.sample(phase.program, key, public_key, views[0], priced)
         return Answer(release, release)
 
     noise = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
     pairs = zip(noise, run_keys.phase_keys(public_key, recipe), strict=True)
-    return run(recipe, [rows], drawn, PhaseValues(*pairs), batch)
+    return run(recipe, [rows], sample_draws, PhaseValues(*pairs), batch)
 
 
 def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
@@ -120,7 +114,7 @@ def _replayed(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
 @compilation.jit_with_bounded_cache()
 def _compared(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
-) -> dict[str, tuple[Array, StepLoss]]:
+) -> dict[str, DrawComparison]:
     return _values_by_site(
         _run_with_recorded_draws(transcript, [table, neighbour], recipe, boundary.compared).kept
     )
@@ -171,17 +165,17 @@ def redraw_hypotheses(
         release, key = entry
         if not phase.repeats:
             return Answer(release, ())
-        asks = boundary.replay_draws(phase.program, release, views[0])
+        specs = boundary.replay_draws(phase.program, release, views[0])
         noisy = {
-            site: ask.mechanism.sample(boundary.site_key(key, site), release[site], ask.scale)
-            for site, ask in asks.items()
-            if not (ask.mechanism.public or ask.mechanism.selects)
+            site: spec.mechanism.sample(boundary.site_key(key, site), release[site], spec.scale)
+            for site, spec in specs.items()
+            if not (spec.mechanism.public or spec.mechanism.selects)
         }
         return Answer(release | noisy, ())
 
     rows = [recipe.learner.training.prepare(dummy)]
 
-    def one(key: Array) -> Hypotheses:
+    def redraw(key: Array) -> Hypotheses:
         entries = PhaseValues(
             prologue=(transcript.prologue, None),
             rounds=(transcript.rounds, jax.random.split(key, recipe.capacity)),
@@ -189,7 +183,7 @@ def redraw_hypotheses(
         )
         return run(recipe, rows, answer, entries).hypotheses
 
-    return jax.vmap(one)(keys)
+    return jax.vmap(redraw)(keys)
 
 
 def _values_by_site(kept: PhaseValues) -> dict[str, Any]:
@@ -199,11 +193,11 @@ def _values_by_site(kept: PhaseValues) -> dict[str, Any]:
 
 def compared(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
-) -> dict[str, tuple[Array, StepLoss]]:
-    """Site -> (f32[T] log density on the table less that on the neighbour, StepLoss of f32[T]).
+) -> dict[str, DrawComparison]:
+    """Site -> the log density on the table less that on the neighbour, and the worst loss; f32[T].
 
-    A `StepLoss` is the worst case of a draw over all its outputs: everything released before it is
-    as recorded, and the draw itself takes the output that tells the two tables apart best. By
+    The worst loss is the worst case of a draw over all its outputs: everything released before it
+    is as recorded, and the draw itself takes the output that tells the two tables apart best. By
     adaptive composition the sum over sites and rounds bounds any transcript's loss. A site of the
     prologue or of the epilogue has f32[] in place of f32[T].
 

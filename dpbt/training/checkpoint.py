@@ -22,7 +22,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,7 @@ from dpbt.common.storage import (
     write_atomically,
 )
 from dpbt.privacy import keys
+from dpbt.privacy.keys import NoiseAndPublicKeys
 from dpbt.training.own_code import identity_words
 from dpbt.types import Array, Recipe, as_relation
 
@@ -59,6 +60,18 @@ def _damaged_file_error(path: Path, words: object) -> ValueError:
 
 Releases = dict[str, np.ndarray]
 """Site -> int32[...] or int64[...]: one release."""
+
+
+class RecordedRelease(NamedTuple):
+    """A release in a checkpoint.
+
+    Attributes:
+        release: of a round, or of a prologue or an epilogue.
+        cap: the public bound on the weights that its program read.
+    """
+
+    release: Releases
+    cap: np.float32
 
 
 def describe_recipe(recipe: Recipe) -> str:
@@ -102,15 +115,15 @@ class Checkpoint:
 
     def __init__(self, path: Path):
         self.path, self.run, self.begun = path, None, False
-        self._own: tuple[Array, Array] | None = None
+        self._own_keys: NoiseAndPublicKeys | None = None
         if not path.exists():
             _create_tables(path)
         if not path.exists() and not path.is_symlink():
             raise in_use_error(path)
-        found = path.lstat()
+        status = path.lstat()
         if path.is_symlink() or not path.is_file():
             raise ValueError(f"{path}: a link or a folder, where a checkpoint is a file")
-        if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & 0o077):
+        if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
             raise ValueError(f"{path}: a checkpoint that others may read, or that is not yours")
 
         # One process has the file until it closes it, nothing is left of deleted keys, and a crash
@@ -123,7 +136,7 @@ class Checkpoint:
         ):
             self._execute(f"PRAGMA {pragma}")
         with self._transaction():
-            if not (path.exists() and os.path.samestat(found, path.stat())):
+            if not (path.exists() and os.path.samestat(status, path.stat())):
                 raise in_use_error(path)  # another run gave up its file meanwhile
             remove_leftover(path)
             self.begun = bool(self._names())
@@ -139,7 +152,7 @@ class Checkpoint:
             self.path.unlink(missing_ok=True)
         self._database.close()
 
-    def own_keys(self) -> tuple[Array, Array]:
+    def own_keys(self) -> NoiseAndPublicKeys:
         """The keys of the noise and of public structure that the file holds until `finish`.
 
         They are fresh ones for a new run, and the file holds them from `begin` on.
@@ -147,14 +160,15 @@ class Checkpoint:
         Raises:
             ValueError: for a run without keys.
         """
-        if found := self._execute("SELECT words FROM keys"):
-            words = jnp.asarray(np.frombuffer(found[0][0], "<u4").astype(np.uint32).reshape(2, 8))
-            self._own = tuple(jax.random.wrap_key_data(words, impl=keys.CHACHA20))
+        if entries := self._execute("SELECT words FROM keys"):
+            words = np.frombuffer(entries[0][0], "<u4").astype(np.uint32).reshape(2, 8)
+            key_pair = jax.random.wrap_key_data(jnp.asarray(words), impl=keys.CHACHA20)
+            self._own_keys = NoiseAndPublicKeys(*key_pair)
         elif self.begun:
             raise ValueError(f"{self.path}: of a run that is finished, or whose keys are gone")
         else:
-            self._own = keys.fresh_key(), keys.fresh_key()
-        return self._own
+            self._own_keys = NoiseAndPublicKeys(keys.fresh_key(), keys.fresh_key())
+        return self._own_keys
 
     def begin(
         self,
@@ -196,9 +210,9 @@ class Checkpoint:
         if self._new:
             with self._transaction():
                 self._database.executemany("INSERT INTO run VALUES (?, ?)", expected.items())
-                if self._own is not None:
-                    held = b"".join(map(keys.key_as_bytes, self._own))
-                    self._database.execute("INSERT INTO keys VALUES (?)", [held])
+                if self._own_keys is not None:
+                    words = b"".join(map(keys.key_as_bytes, self._own_keys))
+                    self._database.execute("INSERT INTO keys VALUES (?)", [words])
         self.begun, self.run = True, json.dumps(expected, sort_keys=True)
 
     def give_up(self) -> None:
@@ -214,19 +228,20 @@ class Checkpoint:
         """How many of the first rounds it has."""
         return sum(part.isdecimal() for (part,) in self._execute("SELECT part FROM release"))
 
-    def get(self, part: str) -> tuple[Releases, np.float32] | None:
-        """(release, cap) of "prologue", of "epilogue", or of a round by its number; None if new.
+    def get(self, part: str) -> RecordedRelease | None:
+        """What it has of "prologue", of "epilogue", or of a round by its number; None if new.
 
         Raises:
             ValueError: if it was damaged.
         """
-        found = self._execute("SELECT arrays FROM release WHERE part = ?", part)
-        if not found:
+        entries = self._execute("SELECT arrays FROM release WHERE part = ?", part)
+        if not entries:
             return None
         try:
-            with np.load(io.BytesIO(found[0][0])) as file:
+            with np.load(io.BytesIO(entries[0][0])) as file:
                 release = {name.removeprefix("site "): file[name] for name in file.files}
-            return release, np.float32(release.pop("cap"))
+            cap = np.float32(release.pop("cap"))
+            return RecordedRelease(release, cap)
         except (ValueError, KeyError, TypeError, EOFError, *_DAMAGED):
             raise _damaged_file_error(self.path, "a release was changed or damaged") from None
 
@@ -237,9 +252,9 @@ class Checkpoint:
             ValueError: if the part was released before with other values.
             OSError: naming the file, if the disk does not take it.
         """
-        packed, known = _pack_release(release, cap), self.get(part)
-        if known is not None:
-            if _pack_release(*known) != packed:
+        packed, recorded = _pack_release(release, cap), self.get(part)
+        if recorded is not None:
+            if _pack_release(recorded.release, recorded.cap) != packed:
                 raise ValueError(
                     f"{self.path}: two releases of one round under one key, of different rows; "
                     "publish neither"

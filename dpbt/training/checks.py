@@ -19,8 +19,9 @@ from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_device_array, check_array
-from dpbt.privacy import boundary, keys, pricing
+from dpbt.privacy import boundary, keys
 from dpbt.privacy.apart import trace_apart
+from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.flags import check_flags
 from dpbt.types import Array, Phase, Prepared, Recipe, Table, TableForm, Transcript
 
@@ -44,11 +45,18 @@ def _with_arrays(table: Table, change: Callable[[str, Any], Any]) -> Table:
     """The table with other arrays, of its splits, too; `change` is given the name of each."""
     splits = table.splits
     if splits is not None:
-        asked = {name: each for name, each in splits._asdict().items() if each is not None}
-        splits = splits._replace(**{n: change(f"splits.{n}", each) for n, each in asked.items()})
-    held = {name: getattr(table, name) for name in _ARRAYS}
-    changed = {n: change(f"table.{n}", each) for n, each in held.items() if each is not None}
-    return table._replace(**changed, splits=splits)
+        splits = splits._replace(
+            **{
+                name: change(f"splits.{name}", array)
+                for name, array in splits._asdict().items()
+                if array is not None
+            }
+        )
+    arrays = {name: getattr(table, name) for name in _ARRAYS}
+    changed_arrays = {
+        name: change(f"table.{name}", array) for name, array in arrays.items() if array is not None
+    }
+    return table._replace(**changed_arrays, splits=splits)
 
 
 def without_domain(parts: Domained) -> Domained:
@@ -123,11 +131,7 @@ def check_run(table: object, recipe: object) -> None:
                 f"table.{name} must be {dtype} of rank 1, got {types.dtype_and_rank(array)}; "
                 f"{recipe.name} predicts {response.words}, so give both the same target="
             )
-    told, target = table.declared, recipe.target
-    known = None if target is None or is_traced(told) else kinds.target_fingerprint(target)
-    if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
-        words = show_value(target)
-        raise ValueError(f"the table was made with another target than the recipe's, {words}")
+    _check_same_target(table, recipe)
     if (table.rows_per_user or 0) > recipe.max_rows_per_user:
         raise ValueError(
             f"the table has up to {table.rows_per_user} rows of a user, so give the recipe "
@@ -135,6 +139,17 @@ def check_run(table: object, recipe: object) -> None:
         )
     if table.weight is not None and recipe.weight_update.coupled:
         raise ValueError(f"{recipe.name}: rows have no weights of their own there")
+
+
+def _check_same_target(table: Table, recipe: Recipe) -> None:
+    """Refuse a table of another declared target than the recipe's, where both are known."""
+    if table.declared is None or recipe.target is None or is_traced(table.declared):
+        return
+    fingerprint = kinds.target_fingerprint(recipe.target)
+    if not np.array_equal(np.asarray(table.declared), fingerprint):
+        raise ValueError(
+            f"the table was made with another target than the recipe's, {show_value(recipe.target)}"
+        )
 
 
 _NEEDS_VALUES = (
@@ -161,7 +176,7 @@ def _without_rows(table: Table) -> Table:
 
 def sites_of_phase(recipe: Recipe, phase: Phase) -> list[str]:
     """The names of the draws of a phase, in their order."""
-    return [draw.site for draw in pricing.draw_specs_of_phase(recipe, phase)]
+    return [draw.site for draw in draw_specs_of_phase(recipe, phase)]
 
 
 def check_independent(recipe: Recipe) -> None:
@@ -179,9 +194,9 @@ def check_independent(recipe: Recipe) -> None:
     def weigh(scores: Array, bound: Array) -> object:
         return weight_update.weigh(scores, bound, rows, public)
 
-    traced = jax.make_jaxpr(weigh)(scores, jnp.float32(0)).jaxpr
-    read = [entry for step in traced.eqns for entry in step.invars] + traced.outvars
-    if {id(entry) for entry in read} & {id(entry) for entry in traced.invars}:
+    jaxpr = jax.make_jaxpr(weigh)(scores, jnp.float32(0)).jaxpr
+    variables_read = [variable for step in jaxpr.eqns for variable in step.invars] + jaxpr.outvars
+    if set(map(id, variables_read)) & set(map(id, jaxpr.invars)):
         raise ValueError(f"{weight_update.identity} declares reads_scores=False, and reads scores")
 
 
@@ -199,47 +214,51 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
     """
     if not isinstance(transcript, Transcript):
         raise ValueError(f"expected a transcript of a run, got {type(transcript).__name__}")
-    releases = transcript.releases
-    boundary.check_sites(**releases)
+    boundary.check_sites(**transcript.releases)
+    _check_sites_and_rounds(transcript, recipe)
+    if transcript.recorded_on is not None:
+        _check_same_form(TableForm.of(table), transcript.recorded_on)
 
-    # The sites, and how many rounds there are.
-    drawn_by_phase = {
+
+def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:
+    """Refuse a transcript of other sites than the recipe draws, or of another capacity."""
+    sites_by_phase = {
         phase.name: set(sites_of_phase(recipe, phase)) for phase in recipe.learner.phases
     }
-    for phase_name, release in releases.items():
-        drawn = drawn_by_phase.get(phase_name, set())
-        if set(release) != drawn:
-            words = f"sites {sorted(release)} of its {phase_name}, where {recipe.name} draws"
-            left_out = drawn & set(recipe.learner.withheld) - set(release)
-            more = f"; a model leaves out {sorted(left_out)}, and dpbt.boost returns all"
-            raise ValueError(
-                f"the transcript is of another recipe: {words} {sorted(drawn)}"
-                f"{more if left_out else ''}"
-            )
+    for phase_name, release in transcript.releases.items():
+        sites = sites_by_phase.get(phase_name, set())
+        if set(release) == sites:
+            continue
+        words = (
+            f"the transcript is of another recipe: sites {sorted(release)} of its {phase_name}, "
+            f"where {recipe.name} draws {sorted(sites)}"
+        )
+        if left_out := sites & set(recipe.learner.withheld) - set(release):
+            words += f"; a model leaves out {sorted(left_out)}, and dpbt.boost returns all"
+        raise ValueError(words)
     for site, array in transcript.rounds.items():
-        if np.shape(array)[:1] != (recipe.capacity,):
-            rounds = np.shape(array)[:1]
+        rounds = np.shape(array)[:1]
+        if rounds != (recipe.capacity,):
             raise ValueError(
                 f"the transcript is of another recipe: {site!r} has {rounds[0] if rounds else 'no'}"
                 f" rounds, and the recipe has room for {recipe.capacity}"
             )
 
-    # The table.
-    before, here = transcript.recorded_on, TableForm.of(table)
-    if before is None:
-        return
-    domains.check_same_domain(here.domain, before.domain, "the table", "the transcript")
+
+def _check_same_form(form: TableForm, recorded_form: TableForm) -> None:
+    """Refuse a table of another form than the one that a transcript was recorded on."""
+    domains.check_same_domain(form.domain, recorded_form.domain, "the table", "the transcript")
     for field, words in (
         ("features", "columns"),
         ("dtype", "as the dtype of bins"),
         ("splits", "splits"),
         ("attributes", "attributes"),
     ):
-        ours, theirs = getattr(here, field), getattr(before, field)
-        if ours != theirs:
+        value, recorded_value = getattr(form, field), getattr(recorded_form, field)
+        if value != recorded_value:
             raise ValueError(
-                f"the transcript was recorded on another table: this one has {ours} {words}, and "
-                f"that one had {theirs}"
+                f"the transcript was recorded on another table: this one has {value} {words}, and "
+                f"that one had {recorded_value}"
             )
 
 
@@ -287,11 +306,7 @@ def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> Array | 
             and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key))
         ):
             raise ValueError("public_key must be independent of key: what it says is published")
-    draws = [
-        draw
-        for phase in recipe.learner.phases
-        for draw in pricing.draw_specs_of_phase(recipe, phase)
-    ]
+    draws = [draw for phase in recipe.learner.phases for draw in draw_specs_of_phase(recipe, phase)]
     names = {draw.site for draw in draws}
     if unknown := set(recipe.learner.withheld) - names:
         raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(names)}")

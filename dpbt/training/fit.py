@@ -11,8 +11,6 @@ from __future__ import annotations  # so that help() shows the types by their na
 import contextlib
 import dataclasses
 import importlib.metadata
-import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,12 +23,14 @@ from dpbt.common.validate import check_interval, is_traced
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import Model
-from dpbt.privacy import keys, pricing
+from dpbt.privacy import keys
+from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.payment import PrivacyFilter
+from dpbt.privacy.stages import pass_stages
 from dpbt.public_types import redacted_repr
-from dpbt.training import absent_row, checks
-from dpbt.training import round as steps
-from dpbt.training.boosting import ROUND_REPORTS, run_with_fresh_draws
+from dpbt.training import absent_row, checks, steps
+from dpbt.training.boosting import run_with_fresh_draws
+from dpbt.training.round_reports import report_rounds
 from dpbt.training.run import FittedParts, fitted_parts
 from dpbt.types import Array, Hypotheses, Recipe, Table, TableForm, Transcript
 
@@ -239,54 +239,60 @@ def fit_unwarned(
     table = checks.table_on_device(table)
     checks.check_fit(key, recipe, public_key)
     checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
-    limit = float(check_interval("memory", memory, "(0, inf]"))
+    memory = float(check_interval("memory", memory, "(0, inf]"))
     if pay is not None:
         pay(None)
-
-    batch = 0
-    if recipe.independent:  # as many rounds side by side as fit, roughly
-        specs = pricing.draw_specs_of_phase(recipe, recipe.learner.round)
-        private = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)
-        each = 64 * table.target.shape[0] + 256 * private
-        batch = int(np.clip(limit / 16 / each, 1, 64))
-    bare = checks.without_domain(recipe)  # so that domains share programs
-    room = dataclasses.replace(bare, capacity=tables.capacity_bucket(recipe.capacity))
-
-    # Whether it is compiled sooner follows from what is public. It is if all draws of a round are
-    # from sums that do not wait for each other: then the releases are the same, bit for bit. Those
-    # of a number are not, as the start and the unit that follow from its histogram round in another
-    # way. So do scores of greedy trees, and programs of weights that depend on all rows take longer
-    # to compile.
-    short, sooner = int(room.rows) * room.capacity <= SHORT_RUN, False
-    other = room.learner.response.is_number or room.weight_update.coupled
-    if short and not other and may_choose_compiler_options():
-        with contextlib.suppress(ValueError):  # reads all rows at once
-            sooner = len(pricing.pass_stages(room, room.learner.round)) == 1
-    run = _compiled_sooner if sooner else _compiled
-    with _report_rounds(None if short or batch else progress, int(recipe.rounds)) as watch:
+    bare_recipe = checks.without_domain(recipe)  # so that domains share programs
+    recipe_with_room = dataclasses.replace(
+        bare_recipe, capacity=tables.capacity_bucket(recipe.capacity)
+    )
+    is_short = int(recipe_with_room.rows) * recipe_with_room.capacity <= SHORT_RUN
+    run = _compiled_sooner if is_short and _may_compile_sooner(recipe_with_room) else _compiled
+    batch = _num_rounds_side_by_side(recipe, num_rows=table.target.shape[0], memory=memory)
+    report_progress = None if progress is None or progress is ignore_progress else progress
+    report_round = None
+    if report_progress is not None and not (is_short or batch):
+        num_rounds = int(recipe.rounds)
+        report_round = lambda done: report_progress(Progress("rounds", done, num_rounds))  # noqa: E731
+    with report_rounds(report_round) as run_number:
         rows = checks.without_domain(tables.pad_to_bucket(table))
-        learned = run(key, rows, room, public_key, watch, batch=batch)
+        learned = run(key, rows, recipe_with_room, public_key, run_number, batch=batch)
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
         learned = jax.block_until_ready(learned)
     return Model.of(learned, recipe, table, keys.kind_of_key(key))
 
 
-@contextlib.contextmanager
-def _report_rounds(report: ReportProgress | None, rounds: int) -> Iterator[np.int32 | None]:
-    """The number of a run whose rounds are reported; None without a report."""
-    if report in (None, ignore_progress):
-        yield None
-        return
-    number = next(_RUNS)
-    ROUND_REPORTS[number] = lambda done: report(Progress("rounds", done, rounds))  # type: ignore[misc]
-    try:
-        yield np.int32(number)
-        jax.effects_barrier()  # the run may go on after its call
-    finally:
-        del ROUND_REPORTS[number]
+def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) -> int:
+    """How many rounds of a table in memory run side by side; 0 to run one after the other.
+
+    Args:
+        recipe: one setting.
+        num_rows: of the table.
+        memory: in bytes; rounds side by side take about a sixteenth of it.
+    """
+    if not recipe.independent:
+        return 0
+    specs = draw_specs_of_phase(recipe, recipe.learner.round)
+    num_outputs = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)
+    bytes_of_round = 64 * num_rows + 256 * num_outputs
+    return int(np.clip(memory / 16 / bytes_of_round, 1, 64))
 
 
-_RUNS = itertools.count()
+def _may_compile_sooner(recipe: Recipe) -> bool:
+    """Whether the older emitter gives the same releases, bit for bit; it is public.
+
+    It does if all draws of a round are from sums that do not wait for each other. Those of a number
+    are not the same, as the start and the unit that follow from its histogram round in another way.
+    So do scores of greedy trees, and programs of weights that depend on all rows take longer to
+    compile.
+    """
+    if recipe.learner.response.is_number or recipe.weight_update.coupled:
+        return False
+    if not may_choose_compiler_options():
+        return False
+    with contextlib.suppress(ValueError):  # reads all rows at once
+        return len(pass_stages(recipe, recipe.learner.round)) == 1
+    return False
 
 
 def _run(
@@ -294,12 +300,12 @@ def _run(
     table: Table,
     recipe: Recipe,
     public_key: Array | None,
-    watch: Array | None,
+    run_number: Array | None,
     batch: int,
 ) -> FittedParts:
     """A run in one program."""
     rows = checks.prepare_table(table, recipe)
-    ran = run_with_fresh_draws(key, rows, recipe, public_key, batch, watch)
+    ran = run_with_fresh_draws(key, rows, recipe, public_key, batch, run_number)
     return fitted_parts(ran.kept, ran.hypotheses, ran.intercept, recipe)
 
 

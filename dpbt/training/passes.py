@@ -20,12 +20,19 @@ import numpy as np
 
 from dpbt.common import compilation
 from dpbt.data.blocks import BlockRows, BlockTable
-from dpbt.privacy import boundary, pricing, totals
+from dpbt.privacy import boundary, totals
+from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
+from dpbt.privacy.phase_views import (
+    PhaseContext,
+    RecipePhase,
+    assign_leaves,
+    program_view,
+    weigh_rows,
+)
+from dpbt.privacy.stages import pass_stages
 from dpbt.privacy.totals import Totals
 from dpbt.public_types import Splits
-from dpbt.training import absent_row, processes
-from dpbt.training import round as steps
-from dpbt.training.round import Context
+from dpbt.training import absent_row, processes, steps
 from dpbt.types import (
     Array,
     Given,
@@ -91,52 +98,69 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
     Raises:
         ValueError: with the least memory, if it is too little; also for the model.
     """
-    classes = math.prod(recipe.learner.response.axes)
-    scores = 0 if recipe.independent else 4 * classes
-    row, together = _bytes_of_work(table, recipe)
-    each = threads * (table.features + row + 12 * scores + 40)
-    sums = _num_sums_of_pass(table, recipe) * (_SUM_BYTES * AHEAD * threads + _TOTAL_BYTES)
-    outputs = sum(
-        spec.output.size for spec in pricing.draw_specs_of_phase(recipe, recipe.learner.round)
-    )
-    model = _OUTPUT_BYTES * int(recipe.rounds) * outputs
-    left = memory - BASE_BYTES - model - sums - threads * together - scores * table.capacity
-    if left < each * _MIN_BLOCK:
-        least = (memory - left + each * _MIN_BLOCK) / 2**20
+    num_classes = math.prod(recipe.learner.response.axes)
+    score_bytes = 0 if recipe.independent else 4 * num_classes
+    work = _bytes_of_work(table, recipe)
+    bytes_of_row = threads * (table.features + work.of_row + 12 * score_bytes + 40)
+    num_sums = _num_sums_of_pass(table, recipe)
+    bytes_of_sums = num_sums * (_SUM_BYTES * AHEAD * threads + _TOTAL_BYTES)
+    specs = draw_specs_of_phase(recipe, recipe.learner.round)
+    model_bytes = _OUTPUT_BYTES * int(recipe.rounds) * sum(spec.output.size for spec in specs)
+    bytes_beside_rows = threads * work.of_slice + score_bytes * table.capacity
+    free_bytes = memory - BASE_BYTES - model_bytes - bytes_of_sums - bytes_beside_rows
+    if free_bytes < bytes_of_row * _MIN_BLOCK:
+        min_memory = memory - free_bytes + bytes_of_row * _MIN_BLOCK
         raise ValueError(
-            f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB; the model "
-            f"takes {model / 2**20:.0f} MB of it, and less depth and fewer rounds take less"
+            f"memory must be at least {min_memory / 2**20:.0f} MB here, got "
+            f"{memory / 2**20:.0f} MB; the model takes {model_bytes / 2**20:.0f} MB of it, and "
+            "less depth and fewer rounds take less"
         )
 
     # More rounds in a pass, beside good slices.
     rounds = 1
     if recipe.independent:
-        rounds = int(np.clip(1 + (left - each * _GOOD_BLOCK) // sums, 1, int(recipe.rounds)))
-        left -= (rounds - 1) * sums
+        max_more_rounds = (free_bytes - bytes_of_row * _GOOD_BLOCK) // bytes_of_sums
+        rounds = int(np.clip(1 + max_more_rounds, 1, int(recipe.rounds)))
+        free_bytes -= (rounds - 1) * bytes_of_sums
 
-    largest = min(_MAX_BLOCK, _MAX_SCORES // classes, table.manifest.rows_per_block)
-    block = 2 ** int(np.log2(np.clip(left / each, 1, max(largest, _MIN_BLOCK))))
+    max_block = min(_MAX_BLOCK, _MAX_SCORES // num_classes, table.manifest.rows_per_block)
+    num_rows = np.clip(free_bytes / bytes_of_row, 1, max(max_block, _MIN_BLOCK))
+    block = 2 ** int(np.log2(num_rows))
     return MemoryPlan(max(block, _MIN_BLOCK), threads, rounds)
 
 
-def _bytes_of_work(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
-    """How many bytes a row takes in work, and how many all rows of a slice take together."""
+class _BytesOfWork(NamedTuple):
+    """How many bytes the work on a slice takes.
+
+    Attributes:
+        of_row: for each row.
+        of_slice: for all rows of a slice together, however many.
+    """
+
+    of_row: int
+    of_slice: int
+
+
+def _bytes_of_work(table: BlockTable, recipe: Recipe) -> _BytesOfWork:
+    """How many bytes the work on a slice takes, as the learner says or as its rows take."""
     block, splits = table.new_absent_rows(_MIN_BLOCK), table.splits
-    laid = jax.eval_shape(lambda block: prepare_block(block, splits, recipe), block)
+    prepared = jax.eval_shape(lambda block: prepare_block(block, splits, recipe), block)
     if recipe.learner.work_bytes is not None:
-        return recipe.learner.work_bytes(laid)
-    size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
-    return -(-size // _MIN_BLOCK), 0
+        return _BytesOfWork(*recipe.learner.work_bytes(prepared))
+    size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(prepared))
+    return _BytesOfWork(of_row=-(-size // _MIN_BLOCK), of_slice=0)
 
 
 def _num_sums_of_pass(table: BlockTable, recipe: Recipe) -> int:
     """How many numbers a round sums up and draws in its largest pass."""
-    dummy = absent_row.absent_row(table)
-    specs = jax.eval_shape(lambda: absent_row.first_round_draw_specs(recipe, dummy))
-    stages = pricing.pass_stages(recipe, recipe.learner.round)
-    public = sum(draw.output.size for draw in specs.values() if draw.mechanism.public)
-    parts = [jax.tree.leaves([specs[site].total for site in stage]) for stage in stages]
-    return public + max(sum(part.size for part in stage) for stage in parts)
+    one_row = absent_row.absent_row(table)
+    specs = jax.eval_shape(lambda: absent_row.first_round_draw_specs(recipe, one_row))
+    num_public = sum(spec.output.size for spec in specs.values() if spec.mechanism.public)
+    totals_of_stages = [
+        jax.tree.leaves([specs[site].total for site in stage])
+        for stage in pass_stages(recipe, recipe.learner.round)
+    ]
+    return num_public + max(sum(total.size for total in stage) for stage in totals_of_stages)
 
 
 # Passes.
@@ -160,6 +184,18 @@ class Slice(NamedTuple):
     place: int
 
 
+class PendingRound(NamedTuple):
+    """A round that the scores of the rows do not have yet.
+
+    Attributes:
+        structure: of the round.
+        hypothesis: of the round.
+    """
+
+    structure: Any
+    hypothesis: Any
+
+
 class Batch(NamedTuple):
     """What is public in the B rounds of a pass; a prologue and an epilogue are one of one.
 
@@ -167,13 +203,13 @@ class Batch(NamedTuple):
         context: of all rounds; their numbers and structures have a leading axis.
         sites: the public randomness of the rounds, and what earlier stages of them released, with a
             leading axis.
-        pending: (structures, hypotheses) that the scores do not have yet, with a leading axis; None
-            in a later stage, where the scores have them, and where no scores are read.
+        pending: the rounds that the scores do not have yet, with a leading axis; None in a later
+            stage, where the scores have them, and where no scores are read.
     """
 
-    context: Context
+    context: PhaseContext
     sites: Release
-    pending: Any
+    pending: PendingRound | None
 
 
 def prepare_block(block: BlockRows, splits: Splits, recipe: Recipe) -> Prepared:
@@ -181,6 +217,20 @@ def prepare_block(block: BlockRows, splits: Splits, recipe: Recipe) -> Prepared:
     bins, target, present, weight = jax.tree.map(jnp.asarray, block)
     table = Table(bins.T, target, present, splits, weight)
     return recipe.learner.training.prepare(table)
+
+
+class _SumsOfSlice(NamedTuple):
+    """What work on a slice of rows gives.
+
+    Attributes:
+        scores: of its rows, with the pending rounds; None where none are read.
+        sums: over its rows, by site, with a leading axis for rounds; private.
+        cap: f32[], the public bound on the weights.
+    """
+
+    scores: Array | None
+    sums: Any
+    cap: Array
 
 
 def _sums_of_slice(
@@ -192,47 +242,74 @@ def _sums_of_slice(
     batch: Batch,
     recipe: Recipe,
     phase: Phase,
-    wanted: tuple[str, ...],
-) -> Any:
-    """(new scores or None, sums, cap); compiled once for a shape."""
-    learner, context = recipe.learner, batch.context
-    rows = prepare_block(block, splits, recipe)
+    stage: tuple[str, ...],
+) -> _SumsOfSlice:
+    """The sums of one stage over the rows of a slice; compiled once for a shape.
 
-    def add(number: Any, scores: Array) -> Array:
-        structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
-        placed = steps.assign_leaves(recipe, structure, rows)
-        return scores + steps.predict_rows(recipe, hypothesis, placed)
+    Args:
+        block: the rows.
+        scores: of the rows, without the pending rounds; None where none are read.
+        noise: B keys, of the noise of each round.
+        place: u32[2], of the first row in the table, as `Mechanism.sample_places` takes it.
+        splits: of the table.
+        batch: what is public in the rounds.
+        recipe: one setting.
+        phase: of the learner.
+        stage: the sites that are summed.
+    """
+    learner, context = recipe.learner, batch.context
+    rows, recipe_phase = prepare_block(block, splits, recipe), RecipePhase.of_recipe(recipe, phase)
+
+    def add_pending(place: Any, scores: Array) -> Array:
+        structure, hypothesis = jax.tree.map(lambda array: array[place], batch.pending)
+        placed_rows = assign_leaves(learner, structure, rows)
+        return scores + steps.predict_rows(recipe, hypothesis, placed_rows)
 
     if scores is not None and batch.pending is not None:
-        count = jax.tree.leaves(batch.pending)[0].shape[0]
-        scores = add(0, scores) if count == 1 else jax.lax.fori_loop(0, count, add, scores)
-    read = scores
-    if read is None:
+        num_pending = jax.tree.leaves(batch.pending)[0].shape[0]
+        if num_pending == 1:
+            scores = add_pending(0, scores)
+        else:
+            scores = jax.lax.fori_loop(0, num_pending, add_pending, scores)
+    scores_or_zeros = scores
+    if scores_or_zeros is None:
         axes = learner.response.axes
-        read = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
-    weighed = steps.weigh_rows(phase, recipe, rows, read, context)
+        scores_or_zeros = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
+    weighed = weigh_rows(recipe_phase, rows, scores_or_zeros, context)
 
-    def one(entry: tuple[Array, Any, Release, Array]) -> Any:
+    def sums_of_round(entry: tuple[Array, Any, Release, Array]) -> Any:
         number, structure, sites, key = entry
         public = context.public._replace(round=number, structure=structure)
-        view = steps.program_view(phase, recipe, rows, weighed, context._replace(public=public))
+        view = program_view(recipe_phase, rows, weighed, recipe.params, public)
         given = Given(sites, key, place)
-        priced = pricing.priced_draws(recipe, phase)
-        return boundary.sums(phase.program, wanted, given, view, priced)
+        priced = priced_draws(recipe, phase)
+        return boundary.sums(phase.program, stage, given, view, priced)
 
     entries = context.public.round, context.public.structure, batch.sites, noise
     if len(noise) > 1:
-        sums = jax.lax.map(one, entries)
+        sums = jax.lax.map(sums_of_round, entries)
     else:  # a single one needs no loop
-        sums = one(jax.tree.map(lambda array: array[0], entries))
+        sums = sums_of_round(jax.tree.map(lambda array: array[0], entries))
         sums = jax.tree.map(lambda array: array[None], sums)
-    return scores, sums, weighed.cap
+    return _SumsOfSlice(scores, sums, weighed.cap)
 
 
 # The new scores take the place of the old ones.
-_summed = compilation.jit_with_bounded_cache(
-    donate_argnames=("scores",), static_argnames=("phase", "wanted")
+_compiled_sums_of_slice = compilation.jit_with_bounded_cache(
+    donate_argnames=("scores",), static_argnames=("phase", "stage")
 )(_sums_of_slice)
+
+
+class CappedSums(NamedTuple):
+    """Sums over rows, and the public bound on the weights of these.
+
+    Attributes:
+        sums: by site, with a leading axis for rounds; private.
+        cap: f32[].
+    """
+
+    sums: Totals
+    cap: Array
 
 
 class Passes:
@@ -266,8 +343,8 @@ class Passes:
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def verified(self) -> Iterator[int]:
-        """Compare every block with its checksum; yields how many were compared.
+    def verify_blocks(self) -> Iterator[int]:
+        """Compare every block with its checksum; yields how many were compared so far.
 
         Raises:
             ValueError: naming a block that is not what its manifest says.
@@ -278,18 +355,13 @@ class Passes:
         ):
             yield number + 1
 
-    def start(self, start: Array) -> None:
+    def start_scores(self, initial_score: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
-        shape = *start.shape, self._plan.block
-        self._scores = [jnp.broadcast_to(start[..., None], shape) for _ in self._slices]
+        shape = *initial_score.shape, self._plan.block
+        self._scores = [jnp.broadcast_to(initial_score[..., None], shape) for _ in self._slices]
 
-    def sums(
-        self, phase: Phase, batch: Batch, noise: Array, stage: tuple[str, ...]
-    ) -> tuple[Totals, Array]:
-        """(sums, cap) of a stage of a phase, after adding what is pending to the scores.
-
-        The sums over all rows are private, with a leading axis for the rounds. The cap is the
-        public bound on the weights of the rounds.
+    def sums(self, phase: Phase, batch: Batch, noise: Array, stage: tuple[str, ...]) -> CappedSums:
+        """The sums of a stage of a phase, after adding the pending rounds to the scores.
 
         Args:
             phase: of the learner.
@@ -297,56 +369,67 @@ class Passes:
             noise: B keys, of the noise of each round; private.
             stage: the sites that are summed.
         """
-        columns = None if isinstance(phase, Prologue) else self._columns(batch)
-        told = self._splits, *jax.tree.map(jnp.asarray, (batch, self._recipe))
-        scored = not isinstance(phase, Prologue) and not self._recipe.independent
+        columns = None if isinstance(phase, Prologue) else self._columns_of_batch(batch)
+        batch, recipe = jax.tree.map(jnp.asarray, (batch, self._recipe))
+        reads_scores = not isinstance(phase, Prologue) and not self._recipe.independent
 
         @jax.enable_x64(False)  # threads do not have the caller's context
-        def work(piece: Slice) -> tuple[Totals, Array]:
+        def work_on_slice(piece: Slice) -> CappedSums:
             rows = self._rooms.get()
             try:
                 self._table.read_rows(
                     piece.block, first=piece.first, count=piece.rows, into=rows, columns=columns
                 )
-                scores = self._scores[piece.number] if scored else None
-                words = np.array([piece.place >> 32, piece.place & (2**32 - 1)], np.uint32)
-                found = _summed(rows, scores, noise, words, *told, phase, stage)
+                result = _compiled_sums_of_slice(
+                    rows,
+                    self._scores[piece.number] if reads_scores else None,
+                    noise,
+                    np.array([piece.place >> 32, piece.place & (2**32 - 1)], np.uint32),
+                    self._splits,
+                    batch,
+                    recipe,
+                    phase,
+                    stage,
+                )
                 # JAX reads `rows` in place, so they are free when all outputs are there.
-                new, sums, cap = jax.block_until_ready(found)
+                result = jax.block_until_ready(result)
             finally:
                 self._rooms.put(rows)
-            if scored:
-                self._scores[piece.number] = new
-            return sums, cap
+            if reads_scores:
+                self._scores[piece.number] = result.scores
+            return CappedSums(result.sums, result.cap)
 
         sums: Totals | None = None
         caps = []
-        for more, cap in self._each(work):
-            sums = totals.add_sums(sums, more)
+        for sums_of_slice, cap in self._results_of_slices(work_on_slice):
+            sums = totals.add_sums(sums, sums_of_slice)
             caps.append(cap)
         assert sums is not None
-        return processes.sum_over_processes(sums), caps[0]  # every slice says the same
+        return CappedSums(processes.sum_over_processes(sums), caps[0])  # all slices have one cap
 
-    def _columns(self, batch: Batch) -> Sequence[int] | None:
-        """The columns that some rounds and the pending ones ask; None for all."""
+    def _columns_of_batch(self, batch: Batch) -> Sequence[int] | None:
+        """The columns that the structures of some rounds and of pending ones read; None for all."""
         partition = self._recipe.learner.partition
         if partition is None:
             return None
-        reads, asked = partition.reads, []
-        for structures in (batch.context.public.structure, *(batch.pending or ())[:1]):
-            rounds = jax.tree.leaves(structures)[0].shape[0] if structures is not None else 0
-            asked += [reads(jax.tree.map(lambda a, k=k: a[k], structures)) for k in range(rounds)]
-        return np.unique(np.concatenate([np.asarray(each) for each in asked])).tolist()
+        columns: list[np.ndarray] = []
+        pending = None if batch.pending is None else batch.pending.structure
+        for structures in (batch.context.public.structure, pending):
+            rounds = 0 if structures is None else jax.tree.leaves(structures)[0].shape[0]
+            for number in range(rounds):
+                structure = jax.tree.map(lambda array, number=number: array[number], structures)
+                columns.append(np.asarray(partition.reads(structure)))
+        return np.unique(np.concatenate(columns)).tolist()
 
-    def _each(self, work: Callable[[Slice], Any]) -> Iterator[Any]:
-        """What is found in each slice, a few slices ahead of the one that is asked for."""
-        ahead: collections.deque[Future[Any]] = collections.deque()
+    def _results_of_slices(self, work: Callable[[Slice], CappedSums]) -> Iterator[CappedSums]:
+        """The result of the work on each slice, a few slices ahead of the one that is read."""
+        waiting: collections.deque[Future[CappedSums]] = collections.deque()
         for piece in self._slices:
-            if len(ahead) == (AHEAD - 1) * self._plan.threads:
-                yield ahead.popleft().result()
-            ahead.append(self._pool.submit(work, piece))
-        while ahead:
-            yield ahead.popleft().result()
+            if len(waiting) == (AHEAD - 1) * self._plan.threads:
+                yield waiting.popleft().result()
+            waiting.append(self._pool.submit(work, piece))
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _slices_of_table(table: BlockTable, size: int, place: int) -> Iterator[Slice]:

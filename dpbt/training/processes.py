@@ -6,6 +6,7 @@ private as the rows. With one process nothing is sent.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +23,12 @@ def gather_from_processes(numbers: Sequence[int] | np.ndarray) -> np.ndarray:
     Args:
         numbers: int64[n], of this process; n is the same on all.
     """
-    own = np.ascontiguousarray(numbers, np.int64).reshape(-1)
+    own_numbers = np.ascontiguousarray(numbers, np.int64).reshape(-1)
     if jax.process_count() == 1:
-        return own[None]
-    sent = multihost_utils.process_allgather(own.view(np.int32))
-    found = np.ascontiguousarray(sent, np.int32).reshape(jax.process_count(), -1)
-    return found.view(np.int64)
+        return own_numbers[None]
+    words = multihost_utils.process_allgather(own_numbers.view(np.int32))
+    words = np.ascontiguousarray(words, np.int32).reshape(jax.process_count(), -1)
+    return words.view(np.int64)
 
 
 def sum_over_processes(totals: Totals) -> Totals:
@@ -44,25 +45,36 @@ def sum_over_processes(totals: Totals) -> Totals:
         axis=0
     )
     parts = np.split(together, sizes[:-1])
-    wholes = [part.reshape(leaf.shape) for leaf, part in zip(leaves, parts, strict=True)]
-    return jax.tree.unflatten(form, wholes)
+    sums = [part.reshape(leaf.shape) for leaf, part in zip(leaves, parts, strict=True)]
+    return jax.tree.unflatten(form, sums)
 
 
-def place_among_processes(present: int, capacity: int) -> tuple[int, int, int]:
-    """Where the rows of this process are among those of all, in the order of the processes.
+class PlaceAmongProcesses(NamedTuple):
+    """Where the rows of a process are among those of all, in the order of the processes.
+
+    Attributes:
+        total_present: how many rows are present in all processes; private.
+        total_capacity: how many rows they have room for.
+        first_row: how many rows the processes before this one have room for.
+    """
+
+    total_present: int
+    total_capacity: int
+    first_row: int
+
+
+def place_among_processes(present: int, capacity: int) -> PlaceAmongProcesses:
+    """Where the rows of this process are among those of all.
 
     Args:
         present: how many rows of this process are present.
         capacity: how many it has room for.
-
-    Returns:
-        How many rows are present in all processes, which is private; how many rows they have room
-        for; and how many the processes before this one have room for.
     """
-    found = gather_from_processes([present, capacity])
-    before = found[: jax.process_index()] if jax.process_count() > 1 else found[:0]
-    shown, room = found.sum(axis=0).tolist()
-    return shown, room, int(before[:, 1].sum())
+    rows_of_processes = gather_from_processes([present, capacity])
+    num_before = jax.process_index() if jax.process_count() > 1 else 0
+    before = rows_of_processes[:num_before]
+    total_present, total_capacity = rows_of_processes.sum(axis=0).tolist()
+    return PlaceAmongProcesses(total_present, total_capacity, int(before[:, 1].sum()))
 
 
 def min_over_processes(number: int) -> int:
@@ -81,12 +93,14 @@ def shared_key(key: Array) -> Array:
     if jax.process_count() == 1:
         return key
     words = np.asarray(jax.random.key_data(key))
-    sent = multihost_utils.broadcast_one_to_all(words.view(np.int32))
-    found = np.ascontiguousarray(sent, np.int32).reshape(words.shape).view(np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(found), impl=jax.random.key_impl(key))
+    first_words = multihost_utils.broadcast_one_to_all(words.view(np.int32))
+    first_words = np.ascontiguousarray(first_words, np.int32).reshape(words.shape)
+    return jax.random.wrap_key_data(
+        jnp.asarray(first_words.view(np.uint32)), impl=jax.random.key_impl(key)
+    )
 
 
 def gather_digests(text: str) -> list[str]:
     """64 hexadecimal digits of every process, in their order."""
-    found = gather_from_processes(np.frombuffer(bytes.fromhex(text), np.int64))
-    return [np.ascontiguousarray(row).tobytes().hex() for row in found]
+    digests = gather_from_processes(np.frombuffer(bytes.fromhex(text), np.int64))
+    return [np.ascontiguousarray(digest).tobytes().hex() for digest in digests]

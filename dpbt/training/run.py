@@ -10,10 +10,21 @@ from typing import Any, NamedTuple, Protocol
 import jax.numpy as jnp
 from jaxtyping import Int32
 
+from dpbt.privacy.phase_views import PhaseContext
 from dpbt.public_types import redacted_repr
-from dpbt.training import round as steps
-from dpbt.training.round import Context, RoundState, ScoreLine
-from dpbt.types import Array, Hypotheses, Hypothesis, Phase, Public, Recipe, Release, Transcript
+from dpbt.training import steps
+from dpbt.training.steps import RoundState
+from dpbt.types import (
+    Array,
+    Hypotheses,
+    Hypothesis,
+    Phase,
+    Public,
+    Recipe,
+    Release,
+    ScoreLine,
+    Transcript,
+)
 
 
 class PublicSteps(NamedTuple):
@@ -23,11 +34,11 @@ class PublicSteps(NamedTuple):
 
     Attributes:
         after_prologue, begin_round, finish_round, score_line, model_hypotheses: the functions of
-            `training.round` of these names.
+            `training.steps` of these names.
     """
 
     after_prologue: Callable[..., steps.AfterPrologue] = steps.after_prologue
-    begin_round: Callable[..., Context] = steps.begin_round
+    begin_round: Callable[..., PhaseContext] = steps.begin_round
     finish_round: Callable[..., steps.LearnedRound] = steps.finish_round
     score_line: Callable[..., ScoreLine] = steps.score_line
     model_hypotheses: Callable[..., Hypotheses] = steps.model_hypotheses
@@ -65,12 +76,12 @@ class Executor(Protocol):
     """Holds rows and their scores, and runs private programs on them.
 
     Attributes:
-        steps: the public steps, as this executor calls them.
+        public_steps: as this executor calls them.
     """
 
-    steps: PublicSteps
+    public_steps: PublicSteps
 
-    def release_once(self, phase: Phase, context: Context) -> Release:
+    def release_once(self, phase: Phase, context: PhaseContext) -> Release:
         """The release of a prologue or of an epilogue, on the scores so far."""
         ...
 
@@ -106,12 +117,12 @@ def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
         recipe: one setting.
         executor: holds the rows.
     """
-    learner, public_steps = recipe.learner, executor.steps
+    learner, public_steps = recipe.learner, executor.public_steps
 
     # The prologue, and what is public in all rounds.
     prologue: Release = {}
     if learner.prologue is not None:
-        context = Context(recipe.public(), jnp.float32(0))
+        context = PhaseContext(recipe.public(), jnp.float32(0))
         prologue = executor.release_once(learner.prologue, context)
     public, state = public_steps.after_prologue(recipe, prologue)
     executor.start_scores(public.initial_score)
@@ -123,7 +134,7 @@ def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
     epilogue: Release = {}
     if learner.epilogue is not None:
         after_all = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
-        epilogue = executor.release_once(learner.epilogue, Context(after_all, state.bound))
+        epilogue = executor.release_once(learner.epilogue, PhaseContext(after_all, state.bound))
     line = public_steps.score_line(recipe, prologue, epilogue)
     hypotheses = public_steps.model_hypotheses(recipe, public, hypotheses, line.slope)
     return LearnedModel(hypotheses, line)
@@ -134,7 +145,7 @@ def round_step(
     public: Public,
     state: RoundState,
     number: Int32[Array, ""],
-    release_round: Callable[[Context], RoundRelease],
+    release_round: Callable[[PhaseContext], RoundRelease],
     *,
     public_steps: PublicSteps,
     structure: Any = None,

@@ -11,9 +11,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from dpbt.privacy.phase_views import (
+    PhaseContext,
+    RecipePhase,
+    assign_leaves,
+    program_view,
+    weigh_rows,
+)
 from dpbt.public_types import redacted_repr
-from dpbt.training import round as steps
-from dpbt.training.round import Context, RoundState
+from dpbt.training import steps
 from dpbt.training.run import (
     LearnedModel,
     PhaseValues,
@@ -22,6 +28,7 @@ from dpbt.training.run import (
     round_step,
     run_phases,
 )
+from dpbt.training.steps import RoundState
 from dpbt.types import Array, Hypotheses, Phase, Prepared, Public, Recipe, Release, View
 
 
@@ -103,7 +110,7 @@ class _ScanExecutor:
 
     Attributes:
         recipe, tables, answer_draws, entries, batch: as `run` has them.
-        steps: the public steps, as they are.
+        public_steps: as they are.
         scores: of each table so far; None after rounds that ran side by side.
         initial_score: where they started.
         kept: name of a phase -> what was kept of it.
@@ -114,14 +121,14 @@ class _ScanExecutor:
     answer_draws: AnswerDraws
     entries: PhaseValues
     batch: int
-    steps: PublicSteps = PublicSteps()  # noqa: RUF009
+    public_steps: PublicSteps = PublicSteps()  # noqa: RUF009
     scores: list[Array] | None = None
     initial_score: Array = dataclasses.field(default_factory=lambda: jnp.float32(0))
     kept: dict[str, Any] = dataclasses.field(
         default_factory=lambda: {"prologue": {}, "rounds": {}, "epilogue": {}}
     )
 
-    def release_once(self, phase: Phase, context: Context) -> Release:
+    def release_once(self, phase: Phase, context: PhaseContext) -> Release:
         """The release of a prologue, whose rows have no scores yet, or of an epilogue."""
         scores = self.scores
         if scores is None:
@@ -144,7 +151,7 @@ class _ScanExecutor:
         """Run all rounds, one after the other or side by side."""
         recipe, scores = self.recipe, self.scores
         assert scores is not None
-        num_cached, cached = self._cached_structures(public, state)
+        cached = self._cached_structures(public, state)
 
         def one_round(
             carry: tuple[list[Array], RoundState], numbered: tuple[Array, Any]
@@ -153,12 +160,12 @@ class _ScanExecutor:
             (scores, state), (number, entry) = carry, numbered
             structure, tables = None, self.tables
             if cached is not None:
-                structure, leaves = jax.tree.map(lambda array: array[number % num_cached], cached)
+                structure, leaves = cached.of_round(number)
                 tables = [
                     rows._replace(leaf=leaf) for rows, leaf in zip(tables, leaves, strict=True)
                 ]
 
-            def release_round(context: Context) -> RoundRelease:
+            def release_round(context: PhaseContext) -> RoundRelease:
                 views = self._views(recipe.learner.round, context, tables, scores)
                 answer = self.answer_draws(recipe.learner.round, entry, views)
                 return RoundRelease(answer.release, views[0].public, kept=(views, answer.kept))
@@ -169,7 +176,7 @@ class _ScanExecutor:
                 state,
                 number,
                 release_round,
-                public_steps=self.steps,
+                public_steps=self.public_steps,
                 structure=structure,
             )
             views, kept = outcome.kept
@@ -192,38 +199,61 @@ class _ScanExecutor:
         return state, hypotheses
 
     def _views(
-        self, phase: Phase, context: Context, tables: Sequence[Prepared], scores: Sequence[Array]
+        self,
+        phase: Phase,
+        context: PhaseContext,
+        tables: Sequence[Prepared],
+        scores: Sequence[Array],
     ) -> list[View]:
         """What the program of a phase reads of each table."""
-        weighed = [
-            steps.weigh_rows(phase, self.recipe, rows, score, context)
+        recipe, recipe_phase = self.recipe, RecipePhase.of_recipe(self.recipe, phase)
+        weighed_tables = [
+            weigh_rows(recipe_phase, rows, score, context)
             for rows, score in zip(tables, scores, strict=True)
         ]
-        shared = weighed[0].cap  # it follows from what was released, so all tables have it
+        cap = weighed_tables[0].cap  # it follows from what was released, so all tables have it
         return [
-            steps.program_view(phase, self.recipe, rows, each._replace(cap=shared), context)
-            for rows, each in zip(tables, weighed, strict=True)
+            program_view(
+                recipe_phase, rows, weighed._replace(cap=cap), recipe.params, context.public
+            )
+            for rows, weighed in zip(tables, weighed_tables, strict=True)
         ]
 
-    def _cached_structures(self, public: Public, state: RoundState) -> tuple[int, Any]:
-        """Structures that come again, worked out once, and what they say of each row.
+    def _cached_structures(self, public: Public, state: RoundState) -> "_CachedStructures | None":
+        """Structures that come again, worked out once; None where none is worth it."""
+        recipe, num_rows = self.recipe, sum(rows.present.shape[0] for rows in self.tables)
+        num_cached = 0 if self.batch else steps.num_cached_structures(recipe, num_rows)
+        if not num_cached:
+            return None
 
-        Returns:
-            How many they are, and (structures, leaves of each table) with an axis for them; 0 and
-            None where none is worth it.
-        """
-        recipe, rows = self.recipe, sum(rows.present.shape[0] for rows in self.tables)
-        count = 0 if self.batch else steps.num_cached_structures(recipe, rows)
-        if not count:
-            return 0, None
-
-        def structure_and_leaves(number: Array) -> Any:
-            context = self.steps.begin_round(recipe, public, state.bound, number)
+        def structure_and_leaves(number: Array) -> tuple[Any, list[Array]]:
+            context = self.public_steps.begin_round(recipe, public, state.bound, number)
             structure = context.public.structure
-            leaves = [steps.assign_leaves(recipe, structure, rows).leaf for rows in self.tables]
+            leaves = [assign_leaves(recipe.learner, structure, rows).leaf for rows in self.tables]
             return structure, leaves
 
-        return count, jax.lax.map(structure_and_leaves, jnp.arange(count, dtype=jnp.int32))
+        numbers = jnp.arange(num_cached, dtype=jnp.int32)
+        structures, leaves = jax.lax.map(structure_and_leaves, numbers)
+        return _CachedStructures(num_cached, structures, leaves)
+
+
+class _CachedStructures(NamedTuple):
+    """Structures that come again in later rounds, and what they say of each row.
+
+    Attributes:
+        num_structures: how many they are.
+        structures: with a leading axis for them.
+        leaves: of each table, with a leading axis for structures.
+    """
+
+    num_structures: int
+    structures: Any
+    leaves: list[Array]
+
+    def of_round(self, number: Array) -> tuple[Any, list[Array]]:
+        """The structure of a round, and the leaves of each table in it."""
+        place = number % self.num_structures
+        return jax.tree.map(lambda array: array[place], (self.structures, self.leaves))
 
 
 def _map_rounds(
@@ -266,14 +296,20 @@ def _scan_rounds(
         kept = shapes[-1] if shapes else jax.eval_shape(one_round, state, entry)[1]
         return state, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), kept)
 
-    def one(state: Any, entry: Any) -> tuple[Any, Any]:
-        active = entry[0] < recipe.rounds
+    def run_or_skip(state: Any, entry: Any) -> tuple[Any, Any]:
+        is_active = entry[0] < recipe.rounds
 
-        def go_on(state: Any, entry: Any) -> tuple[Any, Any]:
-            found = one_round(state, entry)
-            shapes.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found[1]))
-            return jax.tree.map(lambda a, b: jnp.where(active, a, b), found, skip(state, entry))
+        def run_round(state: Any, entry: Any) -> tuple[Any, Any]:
+            state_and_kept = one_round(state, entry)
+            shapes.append(
+                jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), state_and_kept[1])
+            )
+            return jax.tree.map(
+                lambda ran, skipped: jnp.where(is_active, ran, skipped),
+                state_and_kept,
+                skip(state, entry),
+            )
 
-        return jax.lax.cond(_any_lane(active), go_on, skip, state, entry)
+        return jax.lax.cond(_any_lane(is_active), run_round, skip, state, entry)
 
-    return jax.lax.scan(one, state, entries)
+    return jax.lax.scan(run_or_skip, state, entries)

@@ -102,7 +102,7 @@ def describe_recipe(recipe: Recipe) -> str:
         jax.tree_util.keystr(path).strip("."): float(f"{float(leaf):.6g}") for path, leaf in leaves
     }
     learner = hashlib.sha256(recipe.learner.identity.encode()).hexdigest()[:8]
-    return json.dumps({"setting": recipe.setting, "learner": learner, **numbers})
+    return json.dumps({"setting": recipe.options_text, "learner": learner, **numbers})
 
 
 def setting_with_any_delta(text: str) -> Setting:

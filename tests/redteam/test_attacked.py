@@ -13,7 +13,7 @@ import dpbt
 from dpbt import audit, boosting, recipes, weighting
 from dpbt.data import domains
 from dpbt.data.domains import Numeric
-from dpbt.privacy import boundary, pricing
+from dpbt.privacy import boundary, draw_specs
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, Noise
 from tests.support.attacks import table_of_one_split
@@ -52,7 +52,7 @@ def draw_count_by_rate(draw, table, weights, params, public):
     value = count_positive_rows(table)
     if params.rate is not None:
         value = value + jnp.sum(table.present).astype(jnp.int32)
-    draw("n", NOISE, value, sensitivity=2.0, moves=1, theorem="")
+    draw("n", NOISE, value, sensitivity=2.0, moved_outputs=1, theorem="")
 
 
 def test_numbers_that_are_left_out_make_another_key():
@@ -339,7 +339,15 @@ def draw_at_python_scale(draw, table, weights, params, public):
 
 def draw_at_python_sensitivity(draw, table, weights, params, public):
     most = jnp.float32(1 / PythonState.scale)
-    draw("n", NOISE, count_positive_rows(table), sensitivity=most, moves=1, theorem="", scale=1.0)
+    draw(
+        "n",
+        NOISE,
+        count_positive_rows(table),
+        sensitivity=most,
+        moved_outputs=1,
+        theorem="",
+        scale=1.0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -361,7 +369,7 @@ def test_a_ledger_is_refused_if_python_changed_a_number_after_the_run(program, m
     recipe = hostile_recipe(with_new_identity(program), params=Noise({}))
     dpbt.boost(KEYS[0], table_of_one_split(), recipe)
     monkeypatch.setattr(PythonState, "scale", 100.0)
-    pricing.describe_draws.clear()
+    draw_specs.describe_draws.clear()
     with pytest.raises(ValueError, match="than the ledger prices"):
         dpbt.ledger(recipe)
 

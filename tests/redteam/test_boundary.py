@@ -15,7 +15,7 @@ import pytest
 import dpbt
 from dpbt import weighting
 from dpbt.learners import trees
-from dpbt.privacy import boundary, mechanisms, pricing
+from dpbt.privacy import boundary, dependencies, mechanisms
 from dpbt.types import ADD_REMOVE, Noise, Partition, Prologue, Public
 from tests.support.attacks import table_of_one_split
 from tests.support.hostile_learners import (
@@ -94,7 +94,7 @@ def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
             NOISE,
             count_positive_rows(table),
             sensitivity=1.0 * times,
-            moves=3 if whole else 1,
+            moved_outputs=3 if whole else 1,
             theorem="",
         )
 
@@ -122,8 +122,8 @@ def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
             weighting=numbers,
             params=Noise({"n": noise}),
         )
-        (draw,) = pricing.draw_specs_of_phase(recipe, recipe.learner.round)
-        found.append((draw.max_sensitivity, draw.moves))
+        (draw,) = dependencies.draw_specs_of_phase(recipe, recipe.learner.round)
+        found.append((draw.max_sensitivity, draw.moved_outputs))
     assert found == [(1.0, 1), (2.0, 1), (1.0, 3)]
 
 
@@ -205,8 +205,8 @@ def test_a_price_that_follows_from_a_value_of_the_run_is_refused(name):
             NOISE,
             count_positive_rows(table),
             sensitivity=number,
-            at_most=1.0,
-            moves=1,
+            max_sensitivity=1.0,
+            moved_outputs=1,
             theorem="",
         )
 
@@ -221,7 +221,7 @@ def test_a_price_may_follow_from_the_number_of_rows_that_a_recipe_is_for():
             "n",
             NOISE,
             count_positive_rows(table),
-            moves=1,
+            moved_outputs=1,
             theorem="",
             sensitivity=public.rows / 100,
         )
@@ -245,7 +245,7 @@ def test_a_price_may_not_follow_from_the_splits_of_a_table():
 
     def program(draw, table, weights, params, public):
         most = 1.0 + jnp.sum(table.feature).astype(jnp.float32)
-        draw("n", NOISE, count_positive_rows(table), sensitivity=most, moves=1, theorem="")
+        draw("n", NOISE, count_positive_rows(table), sensitivity=most, moved_outputs=1, theorem="")
 
     with pytest.raises(ValueError, match=r"follows from \['the splits of the table'\]"):
         hostile_recipe(program, kind=SCALED.with_training(prepare=prepare))
@@ -345,7 +345,7 @@ def switched_sensitivity(draw, table, weights, params, public):
         NOISE,
         count_positive_rows(table),
         sensitivity=1e-3 if Switch.on else 1.0,
-        moves=1,
+        moved_outputs=1,
         theorem="",
     )
 
@@ -358,7 +358,13 @@ def switched_bounded(draw, table, weights, params, public):
     most = 1e-3 if Switch.on else 1.0
     shrunk = most / (1 + a_number(public.round))
     draw(
-        "n", NOISE, count_positive_rows(table), sensitivity=shrunk, at_most=1.0, moves=1, theorem=""
+        "n",
+        NOISE,
+        count_positive_rows(table),
+        sensitivity=shrunk,
+        max_sensitivity=1.0,
+        moved_outputs=1,
+        theorem="",
     )
 
 
@@ -374,11 +380,16 @@ def switched_mechanism(draw, table, weights, params, public):
 
 
 def switched_moves(draw, table, weights, params, public):
-    draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, "moves": 2 if Switch.on else 1})
+    draw(
+        "n",
+        NOISE,
+        count_positive_rows(table),
+        **{**ONE_ROW, "moved_outputs": 2 if Switch.on else 1},
+    )
 
 
 def switched_count(draw, table, weights, params, public):
-    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, count=1 if Switch.on else 3)
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, num_payments=1 if Switch.on else 3)
 
 
 def forged(draw, table, weights, params, public):
@@ -429,7 +440,7 @@ def by_shape(table):
     return 1.0 if table.present.shape[0] > 1 else 1e3
 
 
-@pytest.mark.parametrize("where", ["sensitivity", "scale", "at_most"])
+@pytest.mark.parametrize("where", ["sensitivity", "scale", "max_sensitivity"])
 def test_a_price_that_follows_from_the_shape_of_the_table_is_refused(where):
     """The ledger reads a table of one row; a run compares what it asks for with that."""
 

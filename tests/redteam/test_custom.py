@@ -20,8 +20,8 @@ from tests.support.attacks import table_of_one_split
 NOISE = mechanisms.discrete_laplace
 
 
-EXACT = {"sensitivity": 1.0, "moves": 1, "theorem": "none", "scale": 0.0}
-ROW = {"sensitivity": 1.0, "moves": 1, "theorem": "a row", "scale": 2.0}
+EXACT = {"sensitivity": 1.0, "moved_outputs": 1, "theorem": "none", "scale": 0.0}
+ROW = {"sensitivity": 1.0, "moved_outputs": 1, "theorem": "a row", "scale": 2.0}
 
 
 def positives(draw, table, weights, budget, public):

@@ -16,7 +16,8 @@ from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.mechanism import FREE, Price
-from dpbt.privacy.pricing import ledger_line, sampler_scales
+from dpbt.privacy.pricing import ledger_line
+from dpbt.privacy.scales import sampler_scales
 from dpbt.types import ADD_REMOVE, Noise
 from tests.support.attacks import GRID, table_of_one_split
 from tests.support.slow_cases import mark_slow_cases
@@ -33,9 +34,13 @@ def class_weights_of_sides(table, weights):
 
 
 def ledger_line_with(mechanism=mechanisms.discrete_laplace, **changes):
-    numbers = {"scale": float(GRID), "sensitivity": float(GRID), "moved": 1, **changes}
+    numbers = {"scale": float(GRID), "sensitivity": float(GRID), "moved_outputs": 1, **changes}
     return ledger_line(
-        "leaf", mechanism, "class weights", theorem="a row is on one side", **numbers
+        site="leaf",
+        mechanism=mechanism,
+        releases="class weights",
+        theorem="a row is on one side",
+        **numbers,
     )
 
 
@@ -62,7 +67,12 @@ def program_of_one_draw(site="leaf", mechanism=mechanisms.discrete_laplace, valu
 
     def program(draw, table, weights, budget, public):
         inputs = table, weights, budget, public
-        arguments = {"sensitivity": GRID, "moves": 1, "theorem": "a row is on one side", **changes}
+        arguments = {
+            "sensitivity": GRID,
+            "moved_outputs": 1,
+            "theorem": "a row is on one side",
+            **changes,
+        }
         arguments = {
             name: each(*inputs) if callable(each) else each for name, each in arguments.items()
         }
@@ -115,7 +125,7 @@ def program_with_second_draw(numbers_of_second):
     """A program whose second draw asks for what its first one gave."""
 
     def program(draw, table, weights, budget, public):
-        proof = {"moves": 1, "theorem": "one side"}
+        proof = {"moved_outputs": 1, "theorem": "one side"}
         noise = mechanisms.discrete_laplace
         first = draw(
             "leaf", noise, class_weights_of_sides(table, weights), sensitivity=GRID, **proof
@@ -151,15 +161,21 @@ def program_that_reads_first_draw(entry):
 
 FALSE_CLAIMS = {
     "a sensitivity of the rows": (program_of_one_draw(sensitivity=smallest_weight), "follows from"),
-    "a sensitivity of a release": (program_that_reads_first_draw("sensitivity"), "state at_most"),
+    "a sensitivity of a release": (
+        program_that_reads_first_draw("sensitivity"),
+        "state max_sensitivity",
+    ),
     "a sensitivity of the cap": (
         program_of_one_draw(sensitivity=sensitivity_of_cap),
-        "state at_most",
+        "state max_sensitivity",
     ),
-    "a bound of a release": (program_that_reads_first_draw("at_most"), "state at_most"),
+    "a bound of a release": (
+        program_that_reads_first_draw("max_sensitivity"),
+        "state max_sensitivity",
+    ),
     "a scale of the rows": (program_of_one_draw(scale=smallest_weight), "follows from"),
     "a scale of the rows below a bound": (
-        program_of_one_draw(sensitivity=smallest_weight, at_most=GRID),
+        program_of_one_draw(sensitivity=smallest_weight, max_sensitivity=GRID),
         "rows",
     ),
     "a scale of a release": (program_that_reads_first_draw("scale"), "nothing says what it costs"),
@@ -175,7 +191,10 @@ FALSE_CLAIMS = {
         program_of_one_draw(mechanism=mechanisms.uniform, scale=smallest_weight, sensitivity=0.0),
         "costs nothing",
     ),
-    "no word on what a row moves": (program_of_one_draw(moves=None), "moves of the draw"),
+    "no word on what a row moves": (
+        program_of_one_draw(moved_outputs=None),
+        "moved_outputs of the draw",
+    ),
     "a price of no known norm": (
         program_of_one_draw(mechanism=mechanism_without_noise("of my own", price=Price("linf"))),
         "l1, l2 or range",
@@ -224,7 +243,10 @@ def test_draws_whose_claims_are_false_are_refused(name):
 def test_a_sensitivity_below_a_public_bound_is_priced_by_the_multiplier():
     """The noise follows the sensitivity, so what a draw costs does not follow from the release."""
     bounded = program_with_second_draw(
-        lambda first: {"sensitivity": jnp.where(first[0, 0] > 0, 1, GRID) * ONE, "at_most": GRID}
+        lambda first: {
+            "sensitivity": jnp.where(first[0, 0] > 0, 1, GRID) * ONE,
+            "max_sensitivity": GRID,
+        }
     )
     book = dpbt.ledger(recipe_of_program(bounded, sites=("leaf", "more")))
     leaf, more = book.lines
@@ -261,8 +283,8 @@ def test_a_site_has_its_own_noise_before_that_of_its_group():
 
 
 IMPOSSIBLE_NUMBERS = [
-    *(("pays", value) for value in (0, -1, 1.5, True)),
-    *(("times", 0), ("moved", 0), ("moved", True), ("moved", None)),
+    *(("num_payments", value) for value in (0, -1, 1.5, True)),
+    *(("times", 0), ("moved_outputs", 0), ("moved_outputs", True), ("moved_outputs", None)),
     *((name, value) for name in ("scale", "sensitivity") for value in (math.nan, -1.0)),
     ("sensitivity", math.inf),
     ("mechanism", mechanisms.uniform),  # it has a sensitivity

@@ -26,10 +26,17 @@ def recipe_by_name(name, *, delta=0.0, epsilon=1.0, rows=ROWS, **options):
 
 def ledger_line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap=0.0):
     """A line of sensitivity 1 and scale 1 / epsilon, whose sampler costs so much."""
-    drawn = mechanisms.BY_NAME[mechanism]
-    words = site, drawn, "counts", 1.0, 1 / epsilon, "none"
-    own = pricing.ledger_line(*words, pays=count, moved=1)
-    return structs.replace(own, tail=tail, gap=gap, exact=True)
+    line = pricing.ledger_line(
+        site=site,
+        mechanism=mechanisms.BY_NAME[mechanism],
+        releases="counts",
+        sensitivity=1.0,
+        scale=1 / epsilon,
+        theorem="none",
+        num_payments=count,
+        moved_outputs=1,
+    )
+    return structs.replace(line, tail=tail, gap=gap, exact=True)
 
 
 def ledger_of(*lines, **fields):

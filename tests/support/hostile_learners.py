@@ -13,7 +13,7 @@ from tests.support.attacks import table_of_one_split
 
 NOISE = mechanisms.discrete_laplace
 KEYS = jax.random.split(jax.random.key(0))
-ONE_ROW = {"sensitivity": 1.0, "moves": 1, "theorem": "a row"}
+ONE_ROW = {"sensitivity": 1.0, "moved_outputs": 1, "theorem": "a row"}
 
 
 def count_positive_rows(table):

@@ -4,16 +4,17 @@ import dataclasses
 
 import numpy as np
 
-from dpbt.privacy import pricing
 from dpbt.privacy.boundary import DrawSpec, budget_group_of_site
+from dpbt.privacy.draw_specs import describe_draws
+from dpbt.privacy.phase_views import RecipePhase
 
 
 def draw_specs_by_site(recipe, phase, bound=0.0):
     """Site -> the draw that a phase asks for on one row; a phase may be given by its name."""
     if isinstance(phase, str):
         (phase,) = (each for each in recipe.learner.phases if each.name == phase)
-    static = recipe.learner, phase, recipe.weight_update
-    return pricing.describe_draws(*static, recipe.params, recipe.public(), np.float32(bound))
+    recipe_phase = RecipePhase.of_recipe(recipe, phase)
+    return describe_draws(recipe_phase, recipe.params, recipe.public(), np.float32(bound))
 
 
 def scale_by_site(recipe):
@@ -47,9 +48,9 @@ def draw_spec(site, mechanism, total, **changes):
         "public": (),
         "scale": np.float32(1),
         "max_sensitivity": np.float32(1),
-        "moves": 1,
+        "moved_outputs": 1,
         "theorem": "none",
-        "count": 1,
+        "num_payments": 1,
         "releases": site,
         "unit": "",
         "own_scale": False,

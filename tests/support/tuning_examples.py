@@ -22,7 +22,15 @@ def draw_majority(draw, table, weights, budget, public):
     del weights, budget, public
     signed = jnp.where(table.present, jnp.where(table.target, 1, -1), 0)
     value = jnp.sum(signed).astype(jnp.int32)[None]
-    draw("n", NOISE, value, sensitivity=1.0, moves=1, theorem="a row", releases="the majority")
+    draw(
+        "n",
+        NOISE,
+        value,
+        sensitivity=1.0,
+        moved_outputs=1,
+        theorem="a row",
+        releases="the majority",
+    )
 
 
 def tree_of_majority(release, budget, public):

@@ -89,7 +89,7 @@ def draw_bin_sums(
         Total(bin_sums, SumByGroup(places.num_sums), public=(places.place_of_bin,)),
         sensitivity=bin_sum_sensitivity(config),
         theorem="dpbt theorem O4",
-        moves=max_moved_sums(base, config.partitions),
+        moved_outputs=max_moved_sums(base, config.partitions),
         releases=describe_residual_sums(base, "all bins of all columns"),
     )
 

@@ -213,9 +213,9 @@ def draw_structure_and_leaves(
         config.noise,
         boundary.Total(counts, mechanisms.behind_best) if config.labels else boundary.Total(counts),
         sensitivity=bound,
-        moves=sensitivity.num_changed_rows(config.relation),
+        moved_outputs=sensitivity.num_changed_rows(config.relation),
         theorem="Nock & Henecka (2020), section 17.2" if config.per_leaf else proof,
-        count=leaves if config.per_leaf else 1,
+        num_payments=leaves if config.per_leaf else 1,
         releases=f"{what}, {'each leaf paid for' if config.per_leaf else where}",
         unit=accounting.ROW_STEP,
     )

@@ -215,7 +215,7 @@ def draw_center(
         mechanisms.rounded_gaussian,
         sums,
         sensitivity=_sensitivity_in_row_lengths(config, params.step) * (_UNIT / params.step),
-        moves=config.features,
+        moved_outputs=config.features,
         theorem="dpbt theorem 10" if is_tight else "Bun et al. (2020), Thm 27",
         releases="centre of the weighted examples",
         unit="step of the sums' grid",

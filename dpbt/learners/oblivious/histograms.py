@@ -73,7 +73,7 @@ def draw_histogram(
         config.noise,
         Total(counts, round_to_whole_rows),
         sensitivity=sensitivity.histograms_sensitivity(config.relation),
-        moves=num_changed_rows(config.relation),
+        moved_outputs=num_changed_rows(config.relation),
         theorem=theorem,
         releases=releases,
     )

@@ -125,7 +125,7 @@ def draw_leaf_sums(
         Total(sum_residuals_by_place(residuals, leaf, 2**config.depth)),
         sensitivity=leaf_sum_sensitivity(config),
         theorem="dpbt theorem O2",
-        moves=max_moved_sums(config, num_partitions=1),
+        moved_outputs=max_moved_sums(config, num_partitions=1),
         releases=describe_residual_sums(config, "all leaves"),
     )
 

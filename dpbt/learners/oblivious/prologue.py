@@ -50,7 +50,7 @@ def _draw_histograms(
             config.noise,
             Total(counts, round_to_whole_rows),
             sensitivity=histogram_sensitivity(config),
-            moves=len(config.attributes) * changed_rows,
+            moved_outputs=len(config.attributes) * changed_rows,
             theorem="dpbt theorem O1",
             releases=f"{'' if is_number else 'class '}histogram of every attribute",
         )

@@ -162,10 +162,10 @@ def draw_tree_splits(
             mechanisms.exponential,
             boundary.Total((products, totals), SplitScorer(family), public=read_by_scorer),
             sensitivity=price.sensitivity(family, alpha, public.rows),
-            at_most=price.sensitivity(family, largest, public.rows),
-            moves=nodes if price.each_node else price.moves,
+            max_sensitivity=price.sensitivity(family, largest, public.rows),
+            moved_outputs=nodes if price.each_node else price.moves,
             theorem=price.theorem,
-            count=nodes if price.each_node else 1,
+            num_payments=nodes if price.each_node else 1,
             releases=f"splits at depth {level}, "
             f"{'each node paid for' if price.each_node else 'all nodes together'}",
             unit=accounting.ROW,

@@ -129,9 +129,9 @@ def draw_splits_and_leveraged_leaves(
         config.noise,
         steps.astype(jnp.int32),
         sensitivity=jnp.floor(2 * largest / params.leaf_step) + 1,
-        moves=2**config.depth,
+        moved_outputs=2**config.depth,
         theorem="Nock & Henecka (2020), section 6, leaves",
-        count=2**config.depth,
+        num_payments=2**config.depth,
         releases="leveraged leaf values, each leaf paid for",
         unit="step of the leaves' grid",
     )

@@ -65,7 +65,7 @@ def _draw_rule(is_tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: 
         mechanisms.exponential,
         boundary.Total(error_weights_of_rules(table, weights), _score_rules, public=(allowed,)),
         sensitivity=GRID * (sensitivity.RULE_ERRORS_RANGE if is_tight else PUBLISHED_RULE_RANGE),
-        moves=1,
+        moved_outputs=1,
         theorem="dpbt theorem 8" if is_tight else "Asadi et al. (2022), Thm 8.2",
         releases="a split, its negation or a constant",
         unit=accounting.ROW_STEP,

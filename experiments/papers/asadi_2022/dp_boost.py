@@ -124,7 +124,7 @@ def program(draw: Draw, table: TreeRows, weights: Array, params: Any, public: Pu
             mechanisms.exponential,
             _gains(sums, totals, public.cap),
             sensitivity=2 * GAIN_SENSITIVITY,
-            moves=1,
+            moved_outputs=1,
             theorem="Li et al. (2020), code",
         )
         node = move_to_children(part.splits_of_rows, node, split)
@@ -136,8 +136,8 @@ def program(draw: Draw, table: TreeRows, weights: Array, params: Any, public: Pu
         mechanisms.discrete_laplace,
         jnp.round(jnp.clip(value, -clip, clip) / LEAF_STEP).astype(jnp.int32),
         sensitivity=jnp.minimum(1 / (1 + LAMBDA), 2 * clip) / LEAF_STEP + 1,
-        at_most=1 / (1 + LAMBDA) / LEAF_STEP + 1,
-        moves=1,
+        max_sensitivity=1 / (1 + LAMBDA) / LEAF_STEP + 1,
+        moved_outputs=1,
         theorem="Li et al. (2020), code",
     )
 

@@ -1,45 +1,22 @@
-"""The steps of a run, each written once: weigh rows, assign leaves, draw, learn, add.
+"""The steps of a run that follow from releases: begin a round, learn a hypothesis, finish a model.
 
 What is public is worked out from what is public alone, and every function of an author is traced
-apart from the others (`privacy.apart`). `run` puts the steps together; executors hold the rows.
+apart from the others (`privacy.apart`). What a program reads of the rows is the work of
+`privacy.phase_views`. `run` puts the steps together; executors hold the rows.
 """
 
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float32, Int32
 
 from dpbt import types
-from dpbt.privacy import pricing
+from dpbt.privacy import phase_views
 from dpbt.privacy.apart import trace_apart, trace_of_public
-from dpbt.privacy.sensitivity import weights_on_grid
-from dpbt.types import (
-    Array,
-    Epilogue,
-    LearnerRows,
-    Phase,
-    Prepared,
-    Prologue,
-    Public,
-    Recipe,
-    Release,
-    Round,
-    View,
-)
-
-
-class Context(NamedTuple):
-    """What is public when a phase or a round begins.
-
-    Attributes:
-        public: what is public in it, with a cap of 1; of a prologue without a release.
-        bound: f32[], an upper bound on |score| for every possible row.
-    """
-
-    public: Public
-    bound: Any
+from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.phase_views import PhaseContext
+from dpbt.types import Array, Phase, Prepared, Public, Recipe, Release, ScoreLine
 
 
 class RoundState(NamedTuple):
@@ -73,25 +50,24 @@ def after_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
     classes.
     """
     learner, params = recipe.learner, recipe.params
-    public = pricing.after_prologue(learner, params, recipe.public(prologue))
+    public = phase_views.public_after_prologue(learner, params, recipe.public(prologue))
     bound = jnp.max(jnp.abs(public.initial_score))
     if learner.optimizer is None:
         return AfterPrologue(public, RoundState(bound, None))
 
     # The optimizer begins with a hypothesis of zeros.
-    like = hypothesis_shapes(recipe, public)
-
-    def init(params: types.Params, like: types.Hypothesis) -> Any:
+    def init_optimizer(params: types.Params, hypothesis: types.Hypothesis) -> Any:
         assert learner.optimizer is not None
-        return jax.tree.map(jnp.asarray, learner.optimizer(params).init(like))
+        return jax.tree.map(jnp.asarray, learner.optimizer(params).init(hypothesis))
 
-    state = trace_of_public("the optimizer", init, params, jax.tree.map(jnp.zeros_like, like))
+    zeros = jax.tree.map(jnp.zeros_like, hypothesis_shapes(recipe, public))
+    state = trace_of_public("the optimizer", init_optimizer, params, zeros)
     return AfterPrologue(public, RoundState(bound, [state]))
 
 
 def zeros_of_phase(recipe: Recipe, phase: Phase) -> Release:
     """Zeros in place of the release of a phase."""
-    specs = pricing.draw_specs_of_phase(recipe, phase)
+    specs = draw_specs_of_phase(recipe, phase)
     return {spec.site: jnp.zeros_like(spec.output) for spec in specs}
 
 
@@ -122,7 +98,7 @@ def begin_round(
     bound: Float32[Array, ""],
     number: Int32[Array, ""],
     structure: Any = None,
-) -> Context:
+) -> PhaseContext:
     """What is public when a round begins.
 
     Args:
@@ -134,16 +110,8 @@ def begin_round(
     """
     public = public._replace(round=number)
     if structure is None:
-        structure = pricing.round_structure(recipe.learner, recipe.params, public)
-    return Context(public._replace(structure=structure), bound)
-
-
-def assign_leaves(recipe: Recipe, structure: Any, rows: LearnerRows) -> LearnerRows:
-    """The rows with what the structure of a round says of each, if the learner parts them."""
-    partition = recipe.learner.partition
-    if partition is None or rows.leaf is not None:
-        return rows
-    return rows._replace(leaf=trace_apart(partition.place, structure, rows))
+        structure = phase_views.round_structure(recipe.learner, recipe.params, public)
+    return PhaseContext(public._replace(structure=structure), bound)
 
 
 def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
@@ -155,50 +123,11 @@ MAX_CACHED_BYTES = 2**28
 """The most memory for what all structures that come again say of the rows."""
 
 
-def num_cached_structures(recipe: Recipe, rows: int) -> int:
+def num_cached_structures(recipe: Recipe, num_rows: int) -> int:
     """How many structures come again in later rounds and are worked out once; 0 for none."""
     partition = recipe.learner.partition
-    count = 0 if partition is None else partition.cycle
-    return count if count < recipe.capacity and 2 * count * rows <= MAX_CACHED_BYTES else 0
-
-
-class WeighedRows(NamedTuple):
-    """What a program reads of the rows besides their content.
-
-    Attributes:
-        weights: f32[N] weights or f32[K, N] residuals, in units of cap / GRID; of an epilogue the
-            scores.
-        cap: f32[], the public bound on them; of an epilogue it does not count.
-    """
-
-    weights: Array
-    cap: Array
-
-
-def weigh_rows(
-    phase: Phase, recipe: Recipe, rows: Prepared, scores: Array, context: Context
-) -> WeighedRows:
-    """The weights that the program of a phase reads, from the scores of the rows.
-
-    A weight update does not know the round, because rounds that share a pass are weighed once.
-    """
-    if isinstance(phase, Epilogue):
-        return WeighedRows(scores, context.public.cap)
-    update = types.uniform if isinstance(phase, Prologue) else recipe.weight_update
-    public = context.public._replace(round=np.int32(0), structure=None)
-    weighted = pricing.weigh_rows(update, scores, context.bound, rows, public)
-    weights = weights_on_grid(weighted.weight, rows, update.response)
-    return WeighedRows(weights, weighted.cap)
-
-
-def program_view(
-    phase: Phase, recipe: Recipe, rows: Prepared, weighed: WeighedRows, context: Context
-) -> View:
-    """What the program of a phase reads, with what the structure of a round says of each row."""
-    if isinstance(phase, Round):
-        rows = assign_leaves(recipe, context.public.structure, rows)
-    public = context.public._replace(cap=weighed.cap)
-    return View(rows, weighed.weights, recipe.params, public)
+    cycle = 0 if partition is None else partition.cycle
+    return cycle if cycle < recipe.capacity and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
 
 
 class LearnedRound(NamedTuple):
@@ -230,12 +159,14 @@ def finish_round(
     optimizer = state.optimizer
     if optimizer is not None:
 
-        def update(params: types.Params, hypothesis: types.Hypothesis, *optimizer: Any) -> Any:
+        def update_optimizer(
+            params: types.Params, hypothesis: types.Hypothesis, *optimizer: Any
+        ) -> Any:
             assert learner.optimizer is not None  # as `after_prologue` says
             return learner.optimizer(params).update(hypothesis, *optimizer)
 
         hypothesis, *optimizer = trace_of_public(
-            "the optimizer", update, recipe.params, hypothesis, *optimizer
+            "the optimizer", update_optimizer, recipe.params, hypothesis, *optimizer
         )
     added = trace_of_public("the bound of hypotheses", learner.training.bound, hypothesis)
     return LearnedRound(hypothesis, RoundState(state.bound + added, optimizer))
@@ -255,18 +186,6 @@ def model_hypotheses(
         assert training.scale is not None  # as `WeakLearner` says
         hypotheses = trace_of_public("the scaling of hypotheses", training.scale, hypotheses, slope)
     return hypotheses
-
-
-class ScoreLine(NamedTuple):
-    """The line that maps scores after the last round to intercept + slope (score - start).
-
-    Attributes:
-        slope: f32[].
-        intercept: f32[], or f32[K] with several classes.
-    """
-
-    slope: Array
-    intercept: Array
 
 
 def score_line(recipe: Recipe, prologue: Release, epilogue: Release) -> ScoreLine:

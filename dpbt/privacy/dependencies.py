@@ -1,0 +1,328 @@
+"""What each draw of a program follows from, read off the traced program; nothing runs.
+
+So draws whose price follows from rows or from releases are refused (`check_prices`), and the draws
+that run are compared with those that are priced (`priced_draws`).
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.privacy import boundary, dataflow, mechanisms
+from dpbt.privacy.boundary import DrawSpec, PricedDraw
+from dpbt.privacy.draw_specs import view_of_example_row
+from dpbt.privacy.phase_views import RecipePhase
+from dpbt.types import Array, Numbers, Params, Phase, Program, Public, Recipe, Release, View
+
+ROWS, EARLIER = "the private rows", "earlier releases"
+SPLITS = "the splits of the table"
+
+RECIPE_CONSTANTS = frozenset({"rows", "weighting"})
+"""The fields of `Public` that a recipe alone says. All others count as earlier releases."""
+
+
+class DrawDependencies(NamedTuple):
+    """What a draw asks for, and the sources that each part of it follows from.
+
+    A source is a site, `ROWS`, `SPLITS` for what else of a table lies beside its rows, or `EARLIER`
+    for what was released before the program runs, and for the number of the round.
+
+    Attributes:
+        spec: the draw, with shapes for numbers that are traced.
+        total_sources: those of its sum; of its value where it is no `Total`.
+        public_sources: those of what else `Total.after` reads.
+        scale_sources: those of the scale.
+        max_sensitivity_sources: those of the largest sensitivity.
+        max_sensitivity_formula: a digest of how the largest sensitivity is worked out
+            (`dataflow.formula_digests`).
+        scale_formula: a digest of how the scale is worked out.
+    """
+
+    spec: DrawSpec
+    total_sources: set[str]
+    public_sources: set[str]
+    scale_sources: set[str]
+    max_sensitivity_sources: set[str]
+    max_sensitivity_formula: str
+    scale_formula: str
+
+    @property
+    def priced_draw(self) -> PricedDraw:
+        """The draw as it is compared with the one that runs."""
+        return PricedDraw(
+            spec=self.spec,
+            max_sensitivity_formula=self.max_sensitivity_formula,
+            scale_formula=None if ROWS in self.scale_sources else self.scale_formula,
+            scale_reads_releases=bool(self.scale_sources),
+        )
+
+
+# Of a phase of a recipe.
+
+
+def draw_specs_of_phase(recipe: Recipe, phase: Phase) -> tuple[DrawSpec, ...]:
+    """The draws of a phase of a run, with shapes for numbers that are traced.
+
+    Raises:
+        ValueError: as `check_prices`.
+    """
+    return tuple(draw.spec for draw in dependencies_of_phase(recipe, phase))
+
+
+def priced_draws(recipe: Recipe, phase: Phase) -> tuple[PricedDraw, ...]:
+    """The draws of a phase of a run as the ledger prices them.
+
+    Raises:
+        ValueError: as `check_prices`.
+    """
+    return tuple(draw.priced_draw for draw in dependencies_of_phase(recipe, phase))
+
+
+class _ArrayKind(NamedTuple):
+    """What of an array a trace depends on."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    weak_type: bool
+
+
+@jax.enable_x64(False)
+def dependencies_of_phase(recipe: Recipe, phase: Phase) -> list[DrawDependencies]:
+    """What the draws of a phase of a run follow from, in the order of the program.
+
+    Raises:
+        ValueError: as `check_prices`.
+    """
+    leaves, structure = jax.tree.flatten((recipe.params, recipe.public()))
+    types_of_leaves = (
+        leaf if isinstance(leaf, jax.ShapeDtypeStruct) else jax.typeof(leaf) for leaf in leaves
+    )
+    kinds = tuple(
+        _ArrayKind(leaf.shape, str(leaf.dtype), leaf.weak_type) for leaf in types_of_leaves
+    )
+    return _traced_dependencies(RecipePhase.of_recipe(recipe, phase), structure, kinds)
+
+
+_ROW_FIELDS = ("bins", "target", "present", "weight")
+"""The fields of a table that are of its rows."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _traced_dependencies(
+    recipe_phase: RecipePhase, structure: Any, kinds: tuple[_ArrayKind, ...]
+) -> list[DrawDependencies]:
+    """The dependencies of a phase, from nothing but what the cache keys them by.
+
+    The numbers of a recipe are shapes here.
+
+    Args:
+        recipe_phase: the phase.
+        structure: of (params, public) as a pytree, with all that is static in them.
+        kinds: those of each of their arrays.
+    """
+    learner = recipe_phase.learner
+    params, public = jax.tree.unflatten(
+        structure,
+        [jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type) for kind in kinds],
+    )
+    table = learner.training.example_table()
+    fields = {name: getattr(table, name) for name in _ROW_FIELDS}
+    row_fields = {name: array for name, array in fields.items() if array is not None}
+
+    def build_view(
+        private: tuple[Mapping[str, Array], Array], params: Params, public: Public, bound: Numbers
+    ) -> View:
+        row_fields, weights = private
+        view = view_of_example_row(recipe_phase, params, public, bound, row_fields)
+        return view._replace(weights=weights)
+
+    numbers = params, public, jax.ShapeDtypeStruct((), np.float32)
+    example = functools.partial(view_of_example_row, recipe_phase)
+    weights = jax.eval_shape(example, *numbers).weights
+    dependencies = draw_dependencies(
+        recipe_phase.phase.program, build_view, (row_fields, weights), numbers
+    )
+    check_prices(dependencies, protected=not learner.unprotected)
+    return dependencies
+
+
+# Of any program.
+
+
+class _DrawNumbers(NamedTuple):
+    """What a draw reads, as a pytree of one thing for each array, such as its sources."""
+
+    total: Any
+    public: Any
+    scale: Any
+    max_sensitivity: Any
+
+
+def draw_dependencies(
+    program: Program,
+    build_view: Callable[..., View],
+    private_arrays: Any,
+    public_arrays: tuple[Any, ...] = (),
+) -> list[DrawDependencies]:
+    """What each draw of a program follows from; nothing runs.
+
+    Args:
+        program: the private program.
+        build_view: (private arrays, *public arrays) -> what the program reads.
+        private_arrays: the arrays of one absent row, or their shapes.
+        public_arrays: what else `build_view` reads, such as the numbers of a budget, or their
+            shapes.
+    """
+    view, sources_of_view = _view_and_sources(build_view, private_arrays, public_arrays)
+    specs = jax.eval_shape(lambda view: list(boundary.describe(program, view).values()), view)
+    zeros = {spec.site: spec.output for spec in specs}
+
+    # What the draws read, as a function of the view and of what is drawn.
+    def read_by_draws(outputs: Release, view: View) -> list[_DrawNumbers]:
+        numbers_of_draws: list[_DrawNumbers] = []
+
+        def answer(spec: DrawSpec) -> Array:
+            numbers = _DrawNumbers(spec.total, spec.public, spec.scale, spec.max_sensitivity)
+            numbers_of_draws.append(jax.tree.map(jnp.asarray, numbers))
+            return outputs[spec.site]
+
+        boundary.run(program, answer, view)
+        return numbers_of_draws
+
+    closed, shapes = jax.make_jaxpr(read_by_draws, return_shape=True)(zeros, view)
+    structure, num_outputs = jax.tree.structure(shapes), len(jax.tree.leaves(shapes))
+
+    # The sources of each of them, and how largest sensitivities and scales are worked out.
+    sites = sorted(zeros)
+    sources = [{site} for site in sites] + sources_of_view
+    sources_of_draws: list[_DrawNumbers] = jax.tree.unflatten(
+        structure, dataflow.sources_of_outputs(closed.jaxpr, sources)
+    )
+    places: list[_DrawNumbers] = jax.tree.unflatten(structure, range(num_outputs))
+    input_names = [*map(boundary.release_name, sites), *boundary.view_names(view)]
+    formulas = iter(
+        dataflow.formula_digests(
+            closed,
+            input_names,
+            [place for of_draw in places for place in (of_draw.max_sensitivity, of_draw.scale)],
+            {},
+        )
+    )
+    return [
+        DrawDependencies(
+            spec=spec,
+            total_sources=_union_of_sources(of_draw.total),
+            public_sources=_union_of_sources(of_draw.public),
+            scale_sources=_union_of_sources(of_draw.scale),
+            max_sensitivity_sources=_union_of_sources(of_draw.max_sensitivity),
+            max_sensitivity_formula=next(formulas),
+            scale_formula=next(formulas),
+        )
+        for spec, of_draw in zip(specs, sources_of_draws, strict=True)
+    ]
+
+
+class _ViewSources(NamedTuple):
+    """What a program reads, and what each array of it follows from.
+
+    Attributes:
+        view: in shapes.
+        sources: of each array of the view.
+    """
+
+    view: View
+    sources: list[set[str]]
+
+
+def _view_and_sources(
+    build_view: Callable[..., View], private_arrays: Any, public_arrays: tuple[Any, ...]
+) -> _ViewSources:
+    """What `draw_dependencies` lets a program read, in shapes, with the sources of each array."""
+    closed, view = jax.make_jaxpr(build_view, return_shape=True)(private_arrays, *public_arrays)
+    num_private, num_public = map(len, map(jax.tree.leaves, (private_arrays, public_arrays)))
+    inputs = [{ROWS}] * num_private + [set()] * num_public
+    outputs = iter(dataflow.sources_of_outputs(closed.jaxpr, inputs))
+    follows_from_rows = jax.tree.map(lambda _: ROWS in next(outputs), view)
+
+    sources = list(_sources_of_arrays(follows_from_rows.rows, otherwise={SPLITS}))
+    sources += _sources_of_arrays(follows_from_rows.weights, otherwise={ROWS})
+    sources += [set() for _ in jax.tree.leaves(view.params)]
+    for name in () if view.public is None else Public._fields:
+        sources_of_field = set() if name in RECIPE_CONSTANTS else {EARLIER}
+        sources += [sources_of_field for _ in jax.tree.leaves(getattr(view.public, name))]
+    return _ViewSources(view, sources)
+
+
+def _sources_of_arrays(follows_from_rows: Any, otherwise: set[str]) -> Iterator[set[str]]:
+    """The sources of each array: the rows, where it follows from these, or others."""
+    return ({ROWS} if flag else otherwise for flag in jax.tree.leaves(follows_from_rows))
+
+
+def _union_of_sources(sources: Any) -> set[str]:
+    """The sources of all arrays of a pytree, whose leaves are sets of sources."""
+    return set().union(*jax.tree.leaves(sources))
+
+
+def check_prices(draws: list[DrawDependencies], *, protected: bool = True) -> None:
+    """Refuse a draw whose price follows from rows or from what was released, or is another's.
+
+    Args:
+        draws: those of a program.
+        protected: whether no scale and no `Total.public` may follow from rows; a paper's
+            calibration may say otherwise.
+
+    Raises:
+        ValueError: naming the draw and what it follows from. Also for a mechanism of the user's own
+            that has the name of one of the library's, or that claims never to read the rows.
+    """
+    for draw in draws:
+        site, mechanism = draw.spec.site, draw.spec.mechanism
+        library_mechanism = mechanisms.BY_NAME.get(mechanism.name)
+        if library_mechanism is not None and library_mechanism is not mechanism:
+            raise ValueError(
+                f"the draw {site!r} is by a mechanism of your own that is called "
+                f"{mechanism.name!r}; give it a name of its own"
+            )
+        if mechanism.price.reads_rows:
+            _check_price_of_rows(draw, protected=protected)
+            continue
+        sources = draw.total_sources | draw.public_sources | draw.scale_sources
+        if ROWS in sources or library_mechanism is None:
+            raise ValueError(
+                f"the draw {site!r} costs nothing, so it must be one of the library's uniform "
+                "draws and follow from no private rows"
+            )
+
+
+def _check_price_of_rows(draw: DrawDependencies, *, protected: bool) -> None:
+    """`check_prices` of one draw that reads rows."""
+    spec, site = draw.spec, draw.spec.site
+    norm = spec.mechanism.price.norm
+    if protected and ROWS in draw.public_sources:
+        raise ValueError(
+            f"what Total.after of the draw {site!r} reads follows from the private rows; "
+            "public= is for what is public, and what follows from rows is in the sum"
+        )
+    if norm not in ("l1", "l2", "range"):
+        raise ValueError(f"{spec.mechanism.name} must be priced by l1, l2 or range, got {norm}")
+    if spec.moved_outputs is None:
+        raise ValueError(
+            f"moved_outputs of the draw {site!r} must say how many outputs a row moves"
+        )
+    if draw.max_sensitivity_sources:
+        raise ValueError(
+            f"the sensitivity of the draw {site!r} follows from "
+            f"{sorted(draw.max_sensitivity_sources)}: state max_sensitivity, "
+            "the largest it may be, which is public"
+        )
+    if protected and ROWS in draw.scale_sources:
+        raise ValueError(f"the scale of the draw {site!r} follows from the private rows")
+    if spec.own_scale and draw.scale_sources:
+        raise ValueError(
+            f"the scale of the draw {site!r} follows from {sorted(draw.scale_sources)}, so nothing "
+            "says what it costs; state its sensitivity and leave the scale to the budget"
+        )

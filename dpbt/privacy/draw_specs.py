@@ -1,0 +1,81 @@
+"""What the draws of a phase ask for, described on the one absent row of the learner's example.
+
+All of it follows from the numbers of a recipe, and none of it from a table.
+"""
+
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.common import compilation
+from dpbt.privacy import boundary
+from dpbt.privacy.boundary import DrawSpec
+from dpbt.privacy.phase_views import (
+    PhaseContext,
+    RecipePhase,
+    public_after_prologue,
+    round_structure,
+    view_of_absent_row,
+)
+from dpbt.types import Array, Numbers, Params, Prologue, Public, Round, View
+
+
+@compilation.jit_with_bounded_cache(static_argnames=("recipe_phase",))
+def describe_draws(
+    recipe_phase: RecipePhase, params: Params, public: Public, bound: Numbers
+) -> Mapping[str, DrawSpec]:
+    """The draws that a phase of a run asks for on a table of one row, by site; compiled once.
+
+    Args:
+        recipe_phase: the phase.
+        params: the learner's numbers, of one setting.
+        public: what is public before the prologue.
+        bound: on the scores that the weights follow from.
+    """
+    view = view_of_example_row(recipe_phase, params, public, bound)
+    return boundary.describe(recipe_phase.phase.program, view)
+
+
+def view_of_example_row(
+    recipe_phase: RecipePhase,
+    params: Params,
+    public: Public,
+    bound: Numbers,
+    row_fields: Mapping[str, Array] | None = None,
+) -> View:
+    """What a phase of a run reads of the absent row of the learner's example.
+
+    Its public side has the fields, the structure and the dtypes that it has in a run. Zeros stand
+    for the release of the prologue.
+
+    Args:
+        recipe_phase: the phase.
+        params: the learner's numbers, of one setting.
+        public: what is public before the prologue.
+        bound: on the scores that the weights follow from.
+        row_fields: fields of the table that take the place of the example's.
+    """
+    learner, phase = recipe_phase.learner, recipe_phase.phase
+    if not isinstance(phase, Prologue):
+        public = _public_after_prologue_of_zeros(recipe_phase, params, public)
+        public = public._replace(round=jnp.asarray(public.round, jnp.int32))
+    if isinstance(phase, Round):
+        public = public._replace(structure=round_structure(learner, params, public))
+    absent_row = learner.training.example_table()._replace(**(row_fields or {}))
+    return view_of_absent_row(recipe_phase, absent_row, params, PhaseContext(public, bound))
+
+
+def _public_after_prologue_of_zeros(
+    recipe_phase: RecipePhase, params: Params, public: Public
+) -> Public:
+    """What is public in all rounds if the prologue, where there is one, releases zeros."""
+    learner = recipe_phase.learner
+    if learner.prologue is not None:
+        prologue = RecipePhase(
+            phase=learner.prologue, learner=learner, weight_update=recipe_phase.weight_update
+        )
+        specs = describe_draws(prologue, params, public, np.float32(0))
+        zeros = {site: jnp.zeros_like(spec.output) for site, spec in specs.items()}
+        public = public._replace(prologue=zeros)
+    return public_after_prologue(learner, params, public)

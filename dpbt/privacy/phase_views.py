@@ -1,0 +1,209 @@
+"""What the program of a phase reads, built by the same steps when it is priced and when it runs.
+
+The ledger follows from the view of one absent row (`draw_specs`), and a run gives the program the
+view of its rows (`training.steps`). The steps are written here, once for both: what is public after
+the prologue and in a round, the weights of the rows, what a structure says of them, and the view.
+
+What is public is worked out from what is public alone, and every function of an author is traced
+apart from the others (`apart`).
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.privacy import apart, dataflow
+from dpbt.privacy.sensitivity import weights_on_grid
+from dpbt.types import (
+    Array,
+    Epilogue,
+    LearnerRows,
+    Numbers,
+    Params,
+    Phase,
+    Prepared,
+    Prologue,
+    Public,
+    Recipe,
+    Release,
+    Round,
+    Table,
+    View,
+    WeakLearner,
+    Weighted,
+    WeightUpdate,
+    uniform,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecipePhase:
+    """A phase of a recipe with the static parts of the recipe that its view follows from.
+
+    Attributes:
+        phase: of the learner.
+        learner: the weak learner.
+        weight_update: of the recipe.
+    """
+
+    phase: Phase
+    learner: WeakLearner
+    weight_update: WeightUpdate
+
+    @classmethod
+    def of_recipe(cls, recipe: Recipe, phase: Phase) -> "RecipePhase":
+        """A phase of a recipe, without the numbers of the recipe."""
+        return cls(phase=phase, learner=recipe.learner, weight_update=recipe.weight_update)
+
+    @property
+    def weigher(self) -> WeightUpdate:
+        """How the rows are weighed: a prologue reads uniform weights."""
+        return uniform if isinstance(self.phase, Prologue) else self.weight_update
+
+
+class PhaseContext(NamedTuple):
+    """What is public when a phase or a round begins.
+
+    Attributes:
+        public: what is public in it, with a cap of 1; of a prologue without a release.
+        bound: f32[], an upper bound on |score| for every possible row.
+    """
+
+    public: Public
+    bound: Any
+
+
+class WeighedRows(NamedTuple):
+    """What a program reads of the rows besides their content.
+
+    Attributes:
+        weights: f32[N] weights or f32[K, N] residuals, in units of cap / GRID; of an epilogue the
+            scores.
+        cap: f32[], the public bound on them; of an epilogue it does not count.
+    """
+
+    weights: Array
+    cap: Array
+
+
+def public_after_prologue(learner: WeakLearner, params: Params, public: Public) -> Public:
+    """What is public in all rounds: what is there already, and what follows from the prologue.
+
+    That is the unit, the estimated number of rows and the initial score.
+
+    Args:
+        learner: the weak learner.
+        params: its numbers.
+        public: what is public, with the release of the prologue if there is one.
+    """
+    prologue = learner.prologue
+    if prologue is None:
+        zeros = jnp.zeros(learner.response.axes, jnp.float32)
+        return public._replace(initial_score=zeros)
+
+    def number_of_release(name: str, of_release: Callable[[Release, Params], Array]) -> Array:
+        words = f"the {name} of a prologue"
+        number = apart.trace_of_public(words, of_release, public.prologue, params)
+        return jnp.asarray(number, jnp.float32)
+
+    changes = {}
+    if prologue.unit is not None:
+        changes["unit"] = number_of_release("unit", prologue.unit)
+    if prologue.estimated_rows is not None:
+        rows = number_of_release("estimated number of rows", prologue.estimated_rows)
+        changes["estimated_rows"] = rows
+    score = number_of_release("initial score", prologue.initial_score)
+    return public._replace(**changes, initial_score=score)
+
+
+def round_structure(learner: WeakLearner, params: Params, public: Public) -> Any:
+    """What is public in a round by the partition of the learner; None without a partition."""
+    partition = learner.partition
+    if partition is None:
+        return None
+    return apart.trace_of_public("the structure of a round", partition.structure, params, public)
+
+
+def assign_leaves(learner: WeakLearner, structure: Any, rows: LearnerRows) -> LearnerRows:
+    """The rows with what the structure of a round says of each, if the learner parts them."""
+    partition = learner.partition
+    if partition is None or rows.leaf is not None:
+        return rows
+    return rows._replace(leaf=apart.trace_apart(partition.place, structure, rows))
+
+
+def weigh_rows(
+    recipe_phase: RecipePhase, rows: Prepared, scores: Array, context: PhaseContext
+) -> WeighedRows:
+    """The weights that the program of a phase reads, from the scores of the rows.
+
+    A weight update does not know the round, because rounds that share a pass are weighed once.
+
+    Raises:
+        ValueError: if the cap follows from rows or scores, or if the weight update reads a traced
+            array that it was not given.
+    """
+    if isinstance(recipe_phase.phase, Epilogue):
+        return WeighedRows(scores, context.public.cap)
+    weigher = recipe_phase.weigher
+    public = context.public._replace(round=np.int32(0), structure=None)
+    weighted = _weigh_with_public_cap(weigher, scores, context.bound, rows, public)
+    weights = weights_on_grid(weighted.weight, rows, weigher.response)
+    return WeighedRows(weights, weighted.cap)
+
+
+def _weigh_with_public_cap(
+    weigher: WeightUpdate, scores: Array, bound: Numbers, rows: Any, public: Public
+) -> Weighted:
+    """What a weight update returns, traced apart, with a cap that follows from no row."""
+
+    def weigh(private: tuple[Array, Any], bound: Numbers, public: Public) -> Weighted:
+        scores, rows = private
+        return weigher.weigh(scores, bound, rows, public)
+
+    private = scores, rows
+    traced = apart.trace_of_arguments(weigher.identity, weigh, private, bound, public)
+    jaxpr = traced.closed.jaxpr
+    num_private, num_inputs = len(jax.tree.leaves(private)), len(jaxpr.invars)
+    sources = [{"rows"}] * num_private + [set()] * (num_inputs - num_private)
+    sources_of_cap = dataflow.sources_of_outputs(jaxpr, sources)[-1]  # the cap is the last field
+    if sources_of_cap:
+        raise ValueError(
+            f"the cap of {weigher.identity} follows from private rows or their scores; it is "
+            "public, and may follow from the bound on scores"
+        )
+    return apart.evaluate_closed(traced.closed, traced.shapes, (private, bound, public))
+
+
+def program_view(
+    recipe_phase: RecipePhase,
+    rows: Prepared,
+    weighed: WeighedRows,
+    params: Params,
+    public: Public,
+) -> View:
+    """What the program of a phase reads, with what the structure of a round says of each row."""
+    if isinstance(recipe_phase.phase, Round):
+        rows = assign_leaves(recipe_phase.learner, public.structure, rows)
+    return View(rows, weighed.weights, params, public._replace(cap=weighed.cap))
+
+
+def view_of_absent_row(
+    recipe_phase: RecipePhase, absent_row: Table, params: Params, context: PhaseContext
+) -> View:
+    """What the program of a phase reads of one absent row, whose score is 0.
+
+    Args:
+        recipe_phase: the phase.
+        absent_row: a table of that row.
+        params: the learner's numbers.
+        context: what is public when the phase begins, with the structure of a round.
+    """
+    rows = recipe_phase.learner.training.prepare(absent_row)
+    scores = jnp.zeros((*recipe_phase.weigher.response.axes, *rows.present.shape), jnp.float32)
+    weighed = weigh_rows(recipe_phase, rows, scores, context)
+    return program_view(recipe_phase, rows, weighed, params, context.public)

@@ -1,0 +1,89 @@
+"""The scales that the samplers of a recipe's draws run with, for all of its settings at once."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float64
+
+from dpbt.privacy.boundary import DrawSpec, budget_group_of_site, is_static
+from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.draw_specs import describe_draws
+from dpbt.privacy.phase_views import RecipePhase
+from dpbt.types import Phase, Recipe
+
+
+class SamplerScale(NamedTuple):
+    """The scale of a draw that reads rows.
+
+    Attributes:
+        site: of the draw.
+        max_scale: the largest scale of its sampler; infinite where a sampler takes every scale.
+        scale: of each setting. Where a sampler takes every scale, the multiplier of the sensitivity
+            stands for the scale.
+    """
+
+    site: str
+    max_scale: float
+    scale: Float64[np.ndarray, "..."]
+
+
+def sampler_scales(recipe: Recipe) -> Iterator[SamplerScale]:
+    """The scale of each draw of a recipe that reads rows.
+
+    Args:
+        recipe: with any axes of settings.
+
+    Raises:
+        ValueError: for a sensitivity or a scale that is no number.
+    """
+    settings = jax.tree.map(lambda leaf: np.reshape(leaf, -1), recipe)
+    first_setting = jax.tree.map(lambda leaf: leaf[0], settings)
+    for phase in recipe.learner.phases:
+        for spec in draw_specs_of_phase(first_setting, phase):
+            if not spec.mechanism.price.reads_rows:
+                continue
+            sampler = spec.mechanism.price.sampler
+            max_scale = math.inf if sampler is None else sampler.max_scale
+            scale = _scale_without_multiplier(spec, max_scale, settings, phase)
+            shape = np.shape(recipe.rows) if np.ndim(scale) else ()
+            scale = np.reshape(np.asarray(scale, np.float64), shape)
+            if not spec.own_scale:
+                noise = recipe.params.noise
+                group = budget_group_of_site(spec.site, noise)
+                scale = scale * np.asarray(noise[group], np.float64)
+            yield SamplerScale(spec.site, max_scale, scale)
+
+
+def _scale_without_multiplier(
+    spec: DrawSpec, max_scale: float, settings: Recipe, phase: Phase
+) -> Any:
+    """A draw's own scale, or what the multiplier of the budget multiplies; of G settings or one."""
+    if not spec.own_scale and math.isinf(max_scale):
+        return 1.0
+    number = spec.scale if spec.own_scale else spec.max_sensitivity
+    if is_static(number):
+        return number
+    evaluated = _evaluate_settings(settings, phase)[spec.site]
+    number = evaluated.scale if spec.own_scale else evaluated.max_sensitivity
+    if np.ndim(number) != 1:
+        raise not_a_number_error(spec.site)
+    return number
+
+
+def not_a_number_error(site: str) -> ValueError:
+    """The refusal of a draw whose sensitivity or scale is an array."""
+    return ValueError(f"the sensitivity and the scale of the draw {site!r} must be numbers")
+
+
+@jax.enable_x64(False)
+def _evaluate_settings(settings: Recipe, phase: Phase) -> Mapping[str, DrawSpec]:
+    """The draws of G settings, with numbers [G] where its program works them out."""
+    recipe_phase = RecipePhase.of_recipe(settings, phase)
+
+    def describe_setting(setting: Recipe) -> Mapping[str, DrawSpec]:
+        return describe_draws(recipe_phase, setting.params, setting.public(), np.float32(0))
+
+    return jax.vmap(describe_setting)(settings)

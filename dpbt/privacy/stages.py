@@ -1,0 +1,104 @@
+"""Which draws of a phase one pass over a table in parts can serve.
+
+A pass gives the sums over all rows that some draws need. A sum that follows from a draw waits for
+the next pass.
+"""
+
+from collections.abc import Sequence
+
+import jax
+
+from dpbt.privacy import mechanisms
+from dpbt.privacy.boundary import DrawSpec
+from dpbt.privacy.dependencies import (
+    EARLIER,
+    ROWS,
+    SPLITS,
+    DrawDependencies,
+    dependencies_of_phase,
+)
+from dpbt.types import Phase, Recipe
+
+Stages = tuple[tuple[str, ...], ...]
+"""The sites of draws from sums, in their order; a stage's sums follow from earlier stages alone."""
+
+
+def pass_stages(recipe: Recipe, phase: Phase) -> Stages:
+    """Which draws from sums of a phase one pass over a table in parts can serve, in order.
+
+    Raises:
+        ValueError: as `stages_of_draws`, and as `dependencies.check_prices`.
+    """
+    return stages_of_draws(dependencies_of_phase(recipe, phase))
+
+
+def stages_of_draws(draws: Sequence[DrawDependencies]) -> Stages:
+    """Which draws from sums of a program one pass over a table in parts can serve, in order.
+
+    A sum may follow from draws of earlier stages. Draws are made in the order of the program,
+    because what one asks for besides its sum may follow from all draws before it, and never from
+    rows.
+
+    Args:
+        draws: all draws of the program, in its order.
+
+    Raises:
+        ValueError: for a draw that reads rows and is of no `Total`, or by a mechanism of the user's
+            own. Also for sums that are not int32, for a draw whose scale or `Total.public` follows
+            from rows, and for public randomness that follows from what was drawn from them.
+    """
+    summed_draws = [draw for draw in draws if draw.spec.mechanism.price.reads_rows]
+    for draw in summed_draws:
+        _check_is_of_sum(draw.spec)
+
+    summed_sites = {draw.spec.site for draw in summed_draws}
+    stages: list[list[str]] = []
+    for draw in draws:
+        site = draw.spec.site
+        _check_is_known_before_pass(draw, summed_sites)
+        if site not in summed_sites:
+            continue
+        if not stages or draw.total_sources & set(stages[-1]):
+            stages.append([])
+        stages[-1].append(site)
+    return tuple(map(tuple, stages))
+
+
+def _check_is_of_sum(spec: DrawSpec) -> None:
+    """Refuse a draw that reads rows otherwise than by sums that can be added up and drawn from."""
+    dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.total)}
+    if spec.after is None or dtypes != {"int32"}:
+        raise ValueError(
+            f"the draw {spec.site!r} is of no boundary.Total of int32, got {sorted(dtypes)}: it "
+            "has no sums over rows"
+        )
+    if spec.mechanism.name not in mechanisms.BY_NAME:
+        raise ValueError(
+            f"{spec.mechanism.name} has no draw from large totals, as {spec.site!r} needs"
+        )
+
+
+def _check_is_known_before_pass(draw: DrawDependencies, summed_sites: set[str]) -> None:
+    """Refuse a draw that asks for what follows from rows, besides the sum of a pass."""
+    asked_sources = draw.public_sources | draw.scale_sources
+    sources = draw.total_sources | asked_sources
+    follows_from_sums = draw.spec.site not in summed_sites and sources & summed_sites
+    if ROWS in asked_sources or follows_from_sums:
+        raise ValueError(
+            f"what the draw {draw.spec.site!r} asks for follows from "
+            f"{sorted(sources - {EARLIER, SPLITS})}, and is worked out before rows are read"
+        )
+
+
+def check_in_parts(recipe: Recipe) -> None:
+    """Refuse a recipe whose table cannot be read in parts.
+
+    Raises:
+        ValueError: saying which draw reads all rows at once.
+    """
+    if recipe.weight_update.coupled:
+        raise ValueError(f"{recipe.weight_update.identity} makes weights that depend on all rows")
+    for phase in recipe.learner.phases:
+        stages = pass_stages(recipe, phase)
+        if not phase.repeats and len(stages) > 1:
+            raise ValueError(f"the {phase.name} has sums that follow from its own draws: {stages}")

@@ -274,7 +274,7 @@ def compare_with_peers(
         column: msgspec.structs.replace(kind, ordered=True) if isinstance(kind, Nominal) else kind
         for column, kind in dataset.domain.items()
     }
-    numbers = domains.positions(ordered, dataset.columns)
+    numbers = domains.encode_positions(ordered, dataset.columns)
     positions = Table(jnp.asarray(numbers), dataset.table.target, dataset.table.present)
     setting = SweepSetting(fits, PEER_SETTING["trees"], PEER_SETTING["depth"])
     sweeps_by_kind = {

@@ -150,7 +150,11 @@ def test_payloads_of_nan_and_warnings_tell_nothing():
     assert same_bits([cells.number(cell) for cell in payloads], [NAN] * 3)
     assert cells.read_numbers(np.array([np.longdouble("1e4000")])).tolist() == [INF]
     wide = {"x": Numeric(-8e306, 8e306)}
-    assert domains.positions(wide, {"x": [1.7e308, -1.7e308, INF]})[:, 0].tolist() == [1, 0, 1]
+    assert domains.encode_positions(wide, {"x": [1.7e308, -1.7e308, INF]})[:, 0].tolist() == [
+        1,
+        0,
+        1,
+    ]
 
 
 DOMAIN = {
@@ -202,7 +206,9 @@ def as_arrays(rows):
 def test_the_cells_of_a_row_change_no_other_row(rows, odd, data):
     place = data.draw(st.integers(0, len(rows)))
     rows, odd = [unwrapped(row) for row in rows], unwrapped(odd)
-    for read, hold in itertools.product((domains.encode, domains.positions), (as_lists, as_arrays)):
+    for read, hold in itertools.product(
+        (domains.encode, domains.encode_positions), (as_lists, as_arrays)
+    ):
         alone = read(DOMAIN, hold(rows))
         assert np.array_equal(read(DOMAIN, hold([*rows, odd]))[: len(rows)], alone)
         inserted = read(DOMAIN, hold([*rows[:place], odd, *rows[place:]]))

@@ -199,12 +199,12 @@ def test_tests_of_a_false_claim_are_above_its_line():
     common = {"confidence": 0.95, "runs": 40, "where": "a draw"}
     curve = np.array([[0.01, 0.5], [0.1, 0.9], [0.5, 0.4]])  # the last is worse than guessing
     bound = dpbt.audit.Bound("grey box", (1.0, 0.0), 3.9, 2.3, curve=curve, **common)
-    line, _, points = plot.tradeoff([bound]).lines
+    line, _, points = plot.audit_roc([bound]).lines
     wrong, right = points.get_data()
     np.testing.assert_array_equal(wrong, [0.01, 0.1])
     assert np.all(right > np.interp(wrong, *line.get_data()))
     with pytest.raises(ValueError, match="at least one audit"):
-        plot.tradeoff([])
+        plot.audit_roc([])
 
 
 def test_drawing_without_matplotlib_names_the_extra(monkeypatch):

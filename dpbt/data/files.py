@@ -143,8 +143,8 @@ def iter_column_blocks(
 
     A Parquet file declares the types of its columns, so there, too, each cell is read by itself. A
     column of dates or lists is refused, since none of its cells would be read. Only the named
-    columns of a file are read. The rows are private; `file_report.report` shows the owner of a file
-    whether the declaration fits it.
+    columns of a file are read. The rows are private; `file_report.owner_report_of_rows` shows the
+    owner of a file whether the declaration fits it.
 
     Args:
         path: the file.

@@ -15,7 +15,15 @@ from jaxtyping import Bool, Int
 
 from dpbt.common.validate import check_boolean, check_positive_integer
 from dpbt.data.cells import RawColumn
-from dpbt.data.domains import Columns, Domain, Label, as_declared_domain, encode, positions, splits
+from dpbt.data.domains import (
+    Columns,
+    Domain,
+    Label,
+    as_declared_domain,
+    encode,
+    encode_positions,
+    splits,
+)
 from dpbt.data.kinds import Target, target_fingerprint
 from dpbt.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_rank
 
@@ -73,9 +81,9 @@ def table(
         capacity: a public bound on the number of rows; with `users`, of those that count. Absent
             rows are added up to it, so that the number of rows stays private. With None the table
             has N rows, and N is then public.
-        exact: whether the table holds exact positions (`domains.positions`) in place of bins.
-            Learners that draw thresholds then read numbers exactly instead of on the declared grid.
-            Learners that read splits refuse such a table.
+        exact: whether the table holds exact positions (`domains.encode_positions`) in place of
+            bins. Learners that draw thresholds then read numbers exactly instead of on the declared
+            grid. Learners that read splits refuse such a table.
 
     Weights are in units of the largest that a row may have, which is `max_weight` times the
     largest class weight. The noise of a fit is set for such a row. So weights cost what they take
@@ -96,7 +104,7 @@ def table(
             the columns, and as `domains.encode`. No message holds a cell or the number of rows.
     """
     # Check what is public.
-    label = Label.from_table_options(
+    label = Label.from_options(
         negative=negative,
         positive=positive,
         target=target,
@@ -110,7 +118,7 @@ def table(
     check_boolean("exact", exact)
 
     # Read what is private, each row by itself, and then the rows of each user by themselves.
-    rows = positions(domain, columns) if exact else encode(domain, columns)
+    rows = encode_positions(domain, columns) if exact else encode(domain, columns)
     outcome, present, weight = label.read_labels(
         labels, num_rows=len(rows), sample_weight=sample_weight, class_weight=class_weight
     )

@@ -133,6 +133,8 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
         return _ProbabilitySource("shares", None)
     if (family := recipe.weight_update.loss) is None:
         reason = f"{recipe.name} is a vote without a link, so a score defines no probability"
+        if recipe.setting == "custom":
+            reason += "; custom(loss=..., weighting=...) gives it one"
         return _ProbabilitySource(None, reason)
     alpha = recipe.weighting.link_alpha
     loss = family(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
@@ -144,7 +146,7 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
         reason = f"the surrogate of {loss.name} has kinks, so a score defines no probability"
         return _ProbabilitySource(None, reason)
     function = loss.probability or loss.inverse_link
-    names = (name for name, known in PROBABILITIES.items() if known == function)
+    names = (name for name, link in PROBABILITIES.items() if link == function)
     return _ProbabilitySource(next(names, function), None)
 
 

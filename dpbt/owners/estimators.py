@@ -396,7 +396,7 @@ def table_and_report(
         weight = WeightColumn(name, options["max_weight"])
     words: Any = {name: options[name] for name in _LABEL_OPTIONS if name in options}
     label = Label(add_column("y", labels), **words, weight=weight, user=user)
-    return TableAndReport(table, file_report.report(domain, label, [columns]))
+    return TableAndReport(table, file_report.owner_report_of_rows(domain, label, [columns]))
 
 
 _LABEL_OPTIONS = "negative", "positive", "target"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dpbt.privacy.bounds import Bound
 
-__all__ = ["attributes", "shape", "shapes", "tradeoff"]
+__all__ = ["attributes", "audit_roc", "shape", "shapes"]
 
 BLUE, ORANGE = "#0072B2", "#D55E00"
 """Colours that colour-blind readers tell apart."""
@@ -218,8 +218,8 @@ def shapes(
     return list(panels[: len(shown)])
 
 
-def tradeoff(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
-    """Draw the results of audits: the true positive rates of tests by their false positive rates.
+def audit_roc(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
+    """Draw the ROC of audits: the true positive rates of tests by their false positive rates.
 
     A test decides which of two tables a run was on. Points show the rates that the tests of each
     audit attain, with their confidence. No test of a learner that keeps the claim of the first
@@ -251,6 +251,10 @@ def tradeoff(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
     ax.legend(frameon=False, fontsize=8)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+tradeoff = audit_roc
+"""The former name of `audit_roc`."""
 
 
 class _Curve(NamedTuple):

@@ -15,6 +15,7 @@ from dpbt import types
 from dpbt.privacy import pricing
 from dpbt.privacy.apart import trace_apart, trace_of_public
 from dpbt.privacy.sensitivity import weights_on_grid
+from dpbt.training.checks import check_bound, check_predictions
 from dpbt.types import (
     Array,
     Epilogue,
@@ -147,7 +148,8 @@ def assign_leaves(recipe: Recipe, structure: Any, rows: Prepared) -> Prepared:
 
 def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
     """What a hypothesis adds to the score of each row; of the rows nothing is kept."""
-    return trace_apart(recipe.learner.kind.predict_prepared, hypothesis, rows)
+    predictions = trace_apart(recipe.learner.kind.predict_prepared, hypothesis, rows)
+    return check_predictions(predictions, recipe, rows)
 
 
 MAX_CACHED_BYTES = 2**28
@@ -237,7 +239,7 @@ def finish_round(
             "the optimizer", update, recipe.params, hypothesis, *optimizer
         )
     added = trace_of_public("the bound of hypotheses", learner.training.bound, hypothesis)
-    return LearnedRound(hypothesis, RoundState(state.bound + added, optimizer))
+    return LearnedRound(hypothesis, RoundState(state.bound + check_bound(added), optimizer))
 
 
 def model_hypotheses(

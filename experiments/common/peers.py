@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.data.domains import Columns, Domain, Numeric, encode, positions
+from dpbt.data.domains import Columns, Domain, Numeric, encode, encode_positions
 from experiments.common import timing
 from experiments.common.data import Dataset
 
@@ -120,7 +120,7 @@ def rows_of_columns(domain: Domain, columns: Columns, label: np.ndarray) -> Rows
             numbers.append(bins[:, place].astype(np.float64))
         bounds.append((low, high))
     nominal = ~np.asarray([isinstance(column, Numeric) for column in domain.values()])
-    unit = np.asarray(positions(domain, columns), np.float64)
+    unit = np.asarray(encode_positions(domain, columns), np.float64)
     return Rows(np.stack(numbers, axis=1), np.asarray(bounds), nominal, unit, label)
 
 

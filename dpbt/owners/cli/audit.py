@@ -34,7 +34,7 @@ _FLOAT32_TOLERANCE = 1e-3
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
     shared.PROGRESS_OPTION,
 )
-def audit(options: argparse.Namespace) -> int:
+def audit_recipe(options: argparse.Namespace) -> int:
     """Check a recipe's claim on made-up rows of your domain: the largest exact privacy loss.
 
     Transcripts are recorded on random rows of the domain. Each is compared, exactly, on neighbours
@@ -64,7 +64,7 @@ def audit(options: argparse.Namespace) -> int:
         from dpbt.privacy.keys import research_key
 
         recipe = shared.recipe_from_options(options, domain, label)
-        neighbours = _made_up_neighbours(domain, label, num_rows, options)
+        neighbours = _random_neighbours(domain, label, num_rows, options)
         key = research_key(options.seed)
         report(Progress("auditing; this may compile first"))
         result = dpbt.audit.audit(key, neighbours, recipe, options.transcripts)
@@ -95,7 +95,7 @@ def _audit_module(options: argparse.Namespace) -> int:
     """Audit the learner of a Python file at each level for which the file has a function."""
     from dpbt.privacy.bounds import CONFIDENCE
 
-    audited = _run_module(Path(options.module))
+    audited = _load_audited_module(Path(options.module))
     # The chance of failure is shared among all bounds, so that all hold with the confidence.
     levels = [function for function in (audited.learn, audited.fit) if function is not None]
     num_bounds = len(audited.pairs) * len(levels)
@@ -141,7 +141,7 @@ class _AuditedModule(NamedTuple):
     view: Callable[[Any], Any]
 
 
-def _run_module(path: Path) -> _AuditedModule:
+def _load_audited_module(path: Path) -> _AuditedModule:
     """The content of a Python file, which is run; InputError for a file without it."""
     import runpy
 
@@ -169,7 +169,7 @@ def _run_module(path: Path) -> _AuditedModule:
     return audited
 
 
-def _made_up_neighbours(
+def _random_neighbours(
     domain: Domain, label: Label, num_rows: int, options: argparse.Namespace
 ) -> Any:
     """Neighbours of a table of random bins with random labels, and weights if rows have them."""
@@ -211,7 +211,7 @@ _SEVERAL_VALUES = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
     shared.PROGRESS_OPTION,
 )
-def preview(options: argparse.Namespace) -> None:
+def preview_recipe(options: argparse.Namespace) -> None:
     """Simulate how accurate a recipe is, by --rows and --epsilon, before anything is spent.
 
     The recipe learns from made-up rows of the domain, and predicts others. Columns are independent

@@ -54,7 +54,7 @@ SOURCE_OPTIONS = (
     ),
     *output_options("the file of the domain, in place of standard output"),
 )
-def template(options: argparse.Namespace) -> None:
+def write_domain_template(options: argparse.Namespace) -> None:
     """Write a domain to fill in, from the names of columns.
 
     Of a file only the names of its columns are read, in the header of CSV, and of Parquet also the
@@ -350,7 +350,7 @@ def _ask_for_label(names: list[str]) -> Entry:
 
 
 @command(*SOURCE_OPTIONS, *output_options("the file of the domain", required=True))
-def new(options: argparse.Namespace) -> None:
+def ask_for_domain(options: argparse.Namespace) -> None:
     """Write a domain by answers to questions, one column after the other.
 
     The names of columns are those of a header or of a schema. They are shown, so this needs a
@@ -383,4 +383,4 @@ def new(options: argparse.Namespace) -> None:
     print(f"wrote {path}; `dpbt check ROWS --domain {path}` shows you how it reads the rows")
 
 
-PROGRAMS = {"template": template, "new": new}
+PROGRAMS = {"template": write_domain_template, "new": ask_for_domain}

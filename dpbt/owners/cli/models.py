@@ -52,7 +52,7 @@ def _load_model(path: str) -> Model:
 
 
 @command(MODEL_ARGUMENT, option("--trees N", "only the first N trees"))
-def explain(options: argparse.Namespace) -> None:
+def explain_model(options: argparse.Namespace) -> None:
     """Print a saved model in words, such as its trees as rules."""
     model = _load_model(options.model)
     with as_input_error():
@@ -77,7 +77,7 @@ _FACT_NAMES = {"data": "Data", "date": "Date of the data", "owner": "Owner of th
     option("--pdf FILE", "write it as a page of PDF, by the extra `figures`"),
     FORCE_OPTION,
 )
-def statement(options: argparse.Namespace) -> None:
+def print_statement(options: argparse.Namespace) -> None:
     """Print the privacy statement of a saved model; --ledger adds what it cost line by line.
 
     It is Markdown, on what the guarantee means for whom it protects. --data, --date and --owner
@@ -113,20 +113,20 @@ def statement(options: argparse.Namespace) -> None:
 
 
 @command(option("points POINT", "as a ledger names them: O1, or 1-3; without any, all", nargs="*"))
-def theorem(options: argparse.Namespace) -> None:
+def print_theorem(options: argparse.Namespace) -> None:
     """Print theorems that ledgers name, with their proofs, such as `dpbt theorem O1`."""
     page = resources.files("dpbt.privacy").joinpath("theorems.md").read_text("utf-8")
     section = page.partition("\n## The theorems\n")[2].partition("\n## ")[0]
     paragraphs = re.split(r"\n(?=#|\d+\. |\*\*[A-Z]\d+\. )", section)
     matches = ((re.match(r"\W*([A-Z]?\d+)\. ", text), text) for text in paragraphs)
     text_of_theorem = {match[1]: text.strip() for match, text in matches if match}
-    names, chosen = [*text_of_theorem], []
+    all_names, names = [*text_of_theorem], []
     for word in " ".join(options.points).replace(",", " ").split():
         first, _, last = word.partition("-")
         if first not in text_of_theorem or (last or first) not in text_of_theorem:
-            raise InputError(f"{word}: no theorem; there are {', '.join(names)}")
-        chosen += names[names.index(first) : names.index(last or first) + 1]
-    print("\n\n".join(text_of_theorem[name] for name in chosen or names))
+            raise InputError(f"{word}: no theorem; there are {', '.join(all_names)}")
+        names += all_names[all_names.index(first) : all_names.index(last or first) + 1]
+    print("\n\n".join(text_of_theorem[name] for name in names or all_names))
 
 
 @command(
@@ -134,7 +134,7 @@ def theorem(options: argparse.Namespace) -> None:
     option("--format FORMAT", "onnx or treelite", choices=("onnx", "treelite"), required=True),
     *output_options("the file", required=True),
 )
-def export(options: argparse.Namespace) -> None:
+def export_model(options: argparse.Namespace) -> None:
     """Write a saved model for other libraries: as an ONNX graph, or as treelite's trees.
 
     The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
@@ -153,7 +153,7 @@ def export(options: argparse.Namespace) -> None:
     _DATA_OPTION,
     *output_options("the picture, such as age.png", required=True),
 )
-def plot(options: argparse.Namespace) -> None:
+def plot_model(options: argparse.Namespace) -> None:
     """Draw how much a saved model depends on each column, or with --shape on the bins of one.
 
     With --shapes it draws those of all columns in one picture. A picture follows from what was
@@ -183,7 +183,7 @@ def plot(options: argparse.Namespace) -> None:
     *FORM_OPTIONS,
     *output_options("the file of the predictions, in place of standard output"),
 )
-def predict(options: argparse.Namespace) -> None:
+def predict_rows(options: argparse.Namespace) -> None:
     """Predict with a saved model: a line `class,probability` for each row, or `number`.
 
     Of two classes the probability is that of the positive class, whichever class is predicted. Of
@@ -222,7 +222,7 @@ def predict(options: argparse.Namespace) -> None:
     option("--domain FILE", "its label says what the label's column holds", required=True),
     *FORM_OPTIONS,
 )
-def evaluate(options: argparse.Namespace) -> None:
+def evaluate_model(options: argparse.Namespace) -> None:
     """Measure a saved model on rows with labels: accuracy, AUROC, log loss and calibration.
 
     The numbers are exact, so they are a release of these rows that no ledger covers. Use rows that

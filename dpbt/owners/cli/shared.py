@@ -22,7 +22,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import dpbt
 from dpbt.common.progress import is_terminal
@@ -499,53 +499,76 @@ def text_form_from_options(options: argparse.Namespace, names: Iterable[str]) ->
     return files.TextForm(delimiter, stated, options.row_names)
 
 
-def owner_report_of_file(
-    file: str, domain: Domain, label: Label, form: files.TextForm = files.CSV_WITH_HEADER
-) -> file_report.OwnerReport:
+class DeclaredRows(NamedTuple):
+    """A file of rows, or a folder of their blocks, with what is declared of it.
+
+    Attributes:
+        path: of the file or the folder.
+        domain: the public domain.
+        label: the label of the rows.
+        form: the layout of the file, if it is text.
+    """
+
+    path: str
+    domain: Domain
+    label: Label
+    form: files.TextForm = files.CSV_WITH_HEADER
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns that are read: attributes, label, weights and ids of users."""
+        return *self.domain, *self.label.columns
+
+
+def declared_rows(options: argparse.Namespace) -> DeclaredRows:
+    """The rows of a command with the options --domain and `FORM_OPTIONS`; none of them is read.
+
+    Raises:
+        InputError: as `domain_and_label` and `text_form_from_options`.
+        OSError: as `domain_and_label`.
+    """
+    rows = DeclaredRows(options.file, *domain_and_label(options.domain, options))
+    if Path(options.file).is_dir():
+        return rows
+    return rows._replace(form=text_form_from_options(options, rows.column_names))
+
+
+def owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
     """The report to the owner of a file of rows.
 
     Raises:
         InputError: for a file that is no table, and for a folder of blocks.
         OSError: if it cannot be read.
     """
-    if Path(file).is_dir():
-        raise InputError(f"{file}: a folder of blocks; check the rows before converting them")
-    with as_input_error(file):
+    if Path(rows.path).is_dir():
+        raise InputError(f"{rows.path}: a folder of blocks; check the rows before converting them")
+    with as_input_error(rows.path):
         faults: Counter[str] = Counter()
-        blocks = files.iter_column_blocks(file, (*domain, *label.columns), BLOCK_ROWS, form, faults)
-        return file_report.report(domain, label, blocks, faults)
+        blocks = files.iter_column_blocks(
+            rows.path, rows.column_names, BLOCK_ROWS, rows.form, faults
+        )
+        return file_report.owner_report_of_rows(rows.domain, rows.label, blocks, faults)
 
 
-def confirm_doubtful_rows(
-    file: str,
-    domain: Domain,
-    label: Label,
-    *,
-    skip: bool,
-    action: str,
-    form: files.TextForm = files.CSV_WITH_HEADER,
-) -> None:
+def confirm_doubtful_rows(rows: DeclaredRows, *, skip: bool, action: str) -> None:
     """On a terminal, show the owner which columns of the rows are doubtful, and ask to go on.
 
     If `skip` is set, without a terminal, or for a pipe, no row is read, and nothing depends on any.
     A folder of blocks was checked before it was converted.
 
     Args:
-        file: of the rows, or a folder of blocks.
-        domain: the public domain.
-        label: the label of the rows.
+        rows: the file, or a folder of blocks.
         skip: go on without a question.
         action: what the command is about to do, for the question.
-        form: the layout of the file.
 
     Raises:
         InputError: if the owner stops, and as `owner_report_of_file`.
         OSError: as `owner_report_of_file`.
     """
     can_ask = is_terminal(sys.stdin, sys.stderr) and not skip
-    if not can_ask or not Path(file).is_file():  # a pipe can be read only once
+    if not can_ask or not Path(rows.path).is_file():  # a pipe can be read only once
         return
-    report = owner_report_of_file(file, domain, label, form)
+    report = owner_report_of_file(rows)
     if not report.doubtful:
         return
     print(f"{report}\n{action} all the same? [y/N] ", end="", file=sys.stderr, flush=True)

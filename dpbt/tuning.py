@@ -260,12 +260,12 @@ def list_single_settings(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
             whose calibration reads private data without a mechanism, or that predicts anything but
             two classes.
     """
-    listed = [recipes] if isinstance(recipes, Recipe) else list(recipes)
-    if not listed or not all(isinstance(recipe, Recipe) for recipe in listed):
+    recipe_list = [recipes] if isinstance(recipes, Recipe) else list(recipes)
+    if not recipe_list or not all(isinstance(recipe, Recipe) for recipe in recipe_list):
         raise ValueError("recipes must be one or several recipes, as dpbt.recipes makes them")
     singles = [
         setting(recipe, index) if index else recipe
-        for recipe in listed
+        for recipe in recipe_list
         for index in np.ndindex(np.shape(recipe.rows))
     ]
     for single in singles:
@@ -511,7 +511,7 @@ def _with_shared_programs(singles: Sequence[Recipe]) -> list[Recipe]:
 
     The capacity has room for the rounds of each of them.
     """
-    capacity = tables.capacity_bucket(max(single.capacity for single in singles))
+    capacity = tables.round_up_to_bucket(max(single.capacity for single in singles))
     return [
         dataclasses.replace(single, capacity=capacity, setting="", name="", domain=None)
         for single in singles

@@ -123,7 +123,7 @@ def test_a_conversion_refuses_rows_and_folders_that_it_cannot_take(tmp_path):
 @pytest.mark.parametrize("what", ["flip", "cut", "grow"])
 def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
     if not (whole := tmp_path_factory.getbasetemp() / "whole").exists():
-        table_and_blocks(whole, "classes", 300, each=100, weights=True)
+        table_and_blocks(whole, "classes", 300, rows_per_block=100, weights=True)
     folder = shutil.copytree(whole, tmp_path_factory.mktemp("damage") / "t")
     content = bytearray((folder / name).read_bytes())
     at = int(place * (len(content) - 1))
@@ -147,7 +147,7 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
     ],
 )
 def test_another_manifest_that_is_signed_is_refused(tmp_path, change, words):
-    _, found = table_and_blocks(tmp_path / "t", "classes", 300, each=100)
+    _, found = table_and_blocks(tmp_path / "t", "classes", 300, rows_per_block=100)
     content = json.loads((found.folder / blocks.MANIFEST).read_text()) | change
     content["checksum"] = checksum(content)
     (found.folder / blocks.MANIFEST).write_text(json.dumps(content))

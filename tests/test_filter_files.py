@@ -46,7 +46,7 @@ def edited(path, *statements):
             database.execute(*statement)
         [(terms, salt)] = database.execute("SELECT terms, salt FROM filter LIMIT 1")
         records = [each for (each,) in database.execute("SELECT record FROM release")]
-        seal = filters.file_seal([str(terms), str(salt), *records])
+        seal = filters.seal_of_texts([str(terms), str(salt), *records])
         database.execute("UPDATE filter SET seal = ?", [seal])
 
 

@@ -53,7 +53,7 @@ def test_shapes_are_steps_between_thresholds_and_points_of_words():
 
 def test_bars_are_the_effects_in_their_order():
     found = effects.attribute_effects(MODELS["bdpe"], DOMAIN)
-    ax = plot.attributes(MODELS["bdpe"], DOMAIN, most=3)
+    ax = plot.attributes(MODELS["bdpe"], DOMAIN, max_attributes=3)
     widths = [bar.get_width() for bar in ax.patches]
     np.testing.assert_allclose(widths, [effect.deviation for effect in found[:3]])
     assert words_of(ax.get_yticklabels()) == [effect.attribute for effect in found[:3]]
@@ -166,7 +166,7 @@ def test_all_shapes_are_drawn_from_the_one_of_the_largest_range():
         assert ranges == sorted(ranges, reverse=True)
         assert ("bands" in panels[0].figure.get_suptitle()) == (model is not MODELS["bdpe"])
         assert panels[0].get_shared_y_axes().joined(panels[0], panels[-1])
-    (first,) = plot.shapes(model, DOMAIN, most=1)
+    (first,) = plot.shapes(model, DOMAIN, max_attributes=1)
     assert "(3 columns that move it less are left out)" in first.figure.get_suptitle()
 
 

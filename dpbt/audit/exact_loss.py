@@ -102,8 +102,8 @@ def neighbours(
         replacements = {*itertools.product(present_rows.tolist(), range(num_candidates))}
         if not replacements.issuperset(pairs or ()):
             raise ValueError("pairs must hold the number of a present row and that of a candidate")
-        listed = sorted(replacements) if pairs is None else pairs
-        flips = [(i, num_rows + j) for i, j in listed]
+        index_pairs = sorted(replacements) if pairs is None else pairs
+        flips = [(i, num_rows + j) for i, j in index_pairs]
     if not flips:
         raise ValueError("the table has no neighbours: no present row, or no candidate")
 
@@ -477,10 +477,10 @@ def _claims_by_site(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[
     for line in book.lines:
         claim = line.pays * line.epsilon if book.delta == 0 else np.sqrt(line.pays * line.rho)
         claims[line.site] = np.float32(claim)
-    wanted = set(claims if sites is None else sites)
-    if not wanted or wanted - set(claims):
-        raise ValueError(f"sites must name sites of {sorted(claims)}, got {sorted(wanted)}")
-    return {site: claim for site, claim in claims.items() if site in wanted}
+    wanted_sites = set(claims if sites is None else sites)
+    if not wanted_sites or wanted_sites - set(claims):
+        raise ValueError(f"sites must name sites of {sorted(claims)}, got {sorted(wanted_sites)}")
+    return {site: claim for site, claim in claims.items() if site in wanted_sites}
 
 
 def _ratios_to_claims(

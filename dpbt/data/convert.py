@@ -166,12 +166,12 @@ def _iter_slices(raw: RawRows, max_rows: int) -> Iterator[RawRows]:
         yield RawRows(
             columns={name: positional_view(cells)[rows] for name, cells in raw.columns.items()},
             labels=positional_view(raw.labels)[rows],
-            sample_weight=_slice_or_none(raw.sample_weight, rows),
-            users=_slice_or_none(raw.users, rows),
+            sample_weight=_slice_column(raw.sample_weight, rows),
+            users=_slice_column(raw.users, rows),
         )
 
 
-def _slice_or_none(column: RawColumn | None, rows: slice) -> RawColumn | None:
+def _slice_column(column: RawColumn | None, rows: slice) -> RawColumn | None:
     return None if column is None else positional_view(column)[rows]
 
 
@@ -221,11 +221,11 @@ def convert_rows(
 
     # Read what is private, each row by itself, and then the rows of each user by themselves.
     with _new_private_folder(folder):
-        limited = _limit_rows_of_users(
-            _encode_ahead(encode, rows), label, drop_rows=capacity is not None
+        limited = _rows_within_user_limit(
+            _iter_encoded_rows(encode, rows), label, drop_rows=capacity is not None
         )
         files, weighted = [], False
-        for block in _cut_into_blocks(
+        for block in _iter_blocks(
             limited, no_rows=no_rows, capacity=capacity, rows_per_block=rows_per_block
         ):
             files.append(_write_block(folder, len(files), block))
@@ -298,17 +298,17 @@ def _encode_rows(
     return _EncodedRows(BlockRows(bins.T, *labels), label.read_user_ids(raw.users, len(bins)))
 
 
-def _encode_ahead(
+def _iter_encoded_rows(
     encode: Callable[[RawRows], _EncodedRows], source: Iterable[RawRows]
 ) -> Iterator[_EncodedRows]:
     """The encoded parts of a source in their order, encoded in one thread for each processor."""
-    remaining, threads = iter(source), os.cpu_count() or 1
+    remaining_rows, threads = iter(source), os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
-        while parts := list(itertools.islice(remaining, threads)):
+        while parts := list(itertools.islice(remaining_rows, threads)):
             yield from pool.map(encode, parts)
 
 
-def _limit_rows_of_users(
+def _rows_within_user_limit(
     parts: Iterator[_EncodedRows], label: Label, *, drop_rows: bool
 ) -> Iterator[BlockRows]:
     """The rows, of which only the first of each user count.
@@ -331,7 +331,7 @@ def _limit_rows_of_users(
             yield rows._replace(target=rows.target * admitted, present=admitted)
 
 
-def _cut_into_blocks(
+def _iter_blocks(
     parts: Iterator[BlockRows], *, no_rows: BlockRows, capacity: int | None, rows_per_block: int
 ) -> Iterator[BlockRows]:
     """The rows in blocks of `rows_per_block`, the last one shorter, with absent rows at the end.

@@ -39,8 +39,8 @@ from dpbt.data.cells import (
     advice_for_lazy_data,
     column_cells,
     declared_word,
-    number,
     read_ids,
+    read_number,
     read_numbers,
     read_truths,
 )
@@ -199,7 +199,7 @@ def encode(domain: Domain, columns: Columns) -> UInt8[np.ndarray, "N F"]:
         ValueError: if a column is missing or is no column, if lengths differ, and as
             `check_domain`. No cell is an error.
     """
-    cells = column_cells_by_name(domain, columns)
+    cells = cells_by_column(domain, columns)
     return np.stack([kind.read_bins(cells[name]).bins for name, kind in domain.items()], axis=1)
 
 
@@ -253,7 +253,7 @@ def encode_positions(domain: Domain, columns: Columns) -> Float32[np.ndarray, "N
     Raises:
         ValueError: as `encode`.
     """
-    cells = column_cells_by_name(domain, columns)
+    cells = cells_by_column(domain, columns)
     blocks = []
     for name, kind in domain.items():
         position_of_bin = np.stack(bin_positions_by_attribute(kind), axis=1)
@@ -268,7 +268,7 @@ positions = encode_positions
 """The former name of `encode_positions`."""
 
 
-def column_cells_by_name(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
+def cells_by_column(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     """The cells of the domain's columns by name, N each, as `cells.column_cells` returns them.
 
     Raises:
@@ -330,8 +330,8 @@ class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class UserColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of ids, which say whose a row is, and the public limit on the rows of one user.
 
-    Ids are compared as words (`cells.word`), so " 7 ", 7 and 7.0 are one. A row whose id is missing
-    is absent, as is one beyond the first `max_rows` of its user.
+    Ids are compared as words (`cells.read_word`), so " 7 ", 7 and 7.0 are one. A row whose id is
+    missing is absent, as is one beyond the first `max_rows` of its user.
 
     Attributes:
         column: the name of the column.
@@ -690,7 +690,7 @@ def read_domain(path: str | Path, column_names: Iterable[Hashable] | None = None
         declarations = _parse_declarations(text)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    domain = _expand_patterns(path, declarations, column_names=column_names)
+    domain = _columns_covered_by_patterns(path, declarations, column_names=column_names)
     return DomainFile(domain, declarations.label)
 
 
@@ -748,7 +748,7 @@ def _parse_declarations(text: bytes) -> _Declarations:
     return _Declarations(columns, label, names)
 
 
-def _expand_patterns(
+def _columns_covered_by_patterns(
     path: Path, declarations: _Declarations, *, column_names: Iterable[Hashable] | None
 ) -> Domain:
     """The domain of a file, with the columns that its patterns cover, in the order of the names.
@@ -783,7 +783,7 @@ def _expand_patterns(
         declared_as = name if name in columns else next(iter(matching), None)
         if declared_as is None or name in label.columns:
             continue
-        if listed_names is None and declared_as in patterns and not math.isnan(number(name)):
+        if listed_names is None and declared_as in patterns and not math.isnan(read_number(name)):
             raise ValueError(
                 f"{path}: column {declared_as!r} is a pattern that covers names that are numbers; "
                 'is there a header line? If so, list the names as "names" in the file'

@@ -98,14 +98,18 @@ _UNREAD_TYPE_PREFIXES = (
 """The prefixes of types whose cells are neither numbers nor words nor Booleans."""
 
 
-def is_unread_type(kind: str) -> bool:
+def is_type_without_cells(type_name: str) -> bool:
     """Whether cells of this type, such as dates and lists, are never read."""
-    return kind.startswith(_UNREAD_TYPE_PREFIXES)
+    return type_name.startswith(_UNREAD_TYPE_PREFIXES)
 
 
-def _type_name_of_values(kind: Any) -> str:
+def _type_name_of_values(arrow_type: Any) -> str:
     """The name of an Arrow type; of a dictionary, that of the type of its values."""
-    values = getattr(kind, "value_type", None) if str(kind).startswith("dictionary") else kind
+    values = (
+        getattr(arrow_type, "value_type", None)
+        if str(arrow_type).startswith("dictionary")
+        else arrow_type
+    )
     return str(values)
 
 
@@ -260,7 +264,7 @@ def _open_parquet(path: Path, names: tuple[str, ...]) -> Iterator[Any]:
             check_header_has_names(str(path), opened.schema_arrow.names, names)
             for name in names:
                 kind = _type_name_of_values(opened.schema_arrow.field(name).type)
-                if is_unread_type(kind):
+                if is_type_without_cells(kind):
                     raise ValueError(
                         f"{path}: column {name!r} is of type {kind}, of which no cell is read; "
                         "write it as numbers or text, such as years, or leave it out of the domain"

@@ -145,7 +145,7 @@ class Numeric(_ColumnKind, frozen=True):
     "x > threshold" for each. The bin of a number is how many of the thresholds it exceeds. Values
     outside the range, also infinite ones, count as its nearer end.
 
-    A cell in which `cells.number` finds no number is missing, and satisfies no threshold. With
+    A cell in which `cells.read_number` finds no number is missing, and satisfies no threshold. With
     `missing` it has a bin of its own, and there is one more split, "x is missing".
 
     Attributes:

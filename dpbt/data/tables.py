@@ -61,7 +61,7 @@ def table(
         domain: the public domain.
         columns: for every column of the domain N cells, as `domains.encode` reads them.
         labels: N cells. A Boolean is positive if it is true. Any other cell is of the class that
-            has its word (`cells.truth`).
+            has its word (`cells.read_truth`).
         negative: the word or the number of the negative class; False where labels are Booleans.
         positive: the word or the number of the positive class; True where labels are Booleans.
         target: the declared classes or range of labels that are not one of two classes:
@@ -188,7 +188,7 @@ ArrayTree = TypeVar("ArrayTree")
 """A pytree of arrays."""
 
 
-def capacity_bucket(count: int) -> int:
+def round_up_to_bucket(count: int) -> int:
     """The smallest size that is at least `count`, with four sizes in each octave.
 
     The sizes are 1 to 8, then 10, 12, 14, 16, 20 and so on: at most a quarter more than `count`.
@@ -197,15 +197,15 @@ def capacity_bucket(count: int) -> int:
     return -(-count // step) * step
 
 
-def row_bucket(rows: int) -> int:
+def padded_num_rows(rows: int) -> int:
     """The number of rows that a table of `rows` rows is padded to."""
-    return rows if rows > MAX_PADDED_ROWS else max(capacity_bucket(rows), MIN_ROWS)
+    return rows if rows > MAX_PADDED_ROWS else max(round_up_to_bucket(rows), MIN_ROWS)
 
 
 def pad_to_bucket(table: Table) -> Table:
     """The table with absent rows added, up to the size that programs are compiled for."""
     rows = table.bins.shape[0]
-    padding = row_bucket(rows) - rows
+    padding = padded_num_rows(rows) - rows
     return _add_absent_rows(table, padding) if padding > 0 else table
 
 

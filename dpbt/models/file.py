@@ -368,8 +368,8 @@ def _as_class_words(classes: Any, target: Target | None) -> Any:
         return None
     if isinstance(target, Numeric):
         raise ValueError("a model that predicts a number has no classes")
-    listed = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
-    words = [word.item() if isinstance(word, np.generic) else word for word in listed]
+    class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
+    words = [word.item() if isinstance(word, np.generic) else word for word in class_list]
     count = response_of(target).classes
     are_words = all(
         isinstance(word, str | int) or (isinstance(word, float) and math.isfinite(word))
@@ -416,19 +416,19 @@ def read_model(path: Path) -> SavedModel:
         remedy="save the model again",
     )
     try:
-        return _parts_of_file(content)
+        return _parse_parts_of_file(content)
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
         words = str(error) if isinstance(error, ValueError) else "an entry is none"
         raise ValueError(f"{path}: not a whole saved model: {words}") from None
 
 
-def _parts_of_file(file: _File) -> SavedModel:
+def _parse_parts_of_file(file: _File) -> SavedModel:
     """The parts of a model, from the content of its file.
 
     Raises:
         ValueError: for entries that do not fit each other.
     """
-    splits, axes = _splits_of_file(file), response_of(file.target).axes
+    splits, axes = _parse_splits_of_file(file), response_of(file.target).axes
     kind = KINDS.get(file.kind)
     if kind is None or kind.make is None or kind.check_arrays is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
@@ -466,7 +466,7 @@ def _parts_of_file(file: _File) -> SavedModel:
     )
 
 
-def _splits_of_file(file: _File) -> Splits | None:
+def _parse_splits_of_file(file: _File) -> Splits | None:
     """The splits of the domain, or else those of the file; None if the model reads numbers.
 
     Raises:

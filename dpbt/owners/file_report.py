@@ -146,7 +146,7 @@ report = owner_report_of_rows
 def _bins_of_declared_columns(domain: Domain, label: Label, block: Columns) -> list[ColumnBins]:
     """The bins of the attributes of some rows, of their labels, weights and ids, in this order."""
     raw = raw_rows_of_columns(label, block)
-    cells = domains.column_cells_by_name(domain, block)
+    cells = domains.cells_by_column(domain, block)
     columns = [kind.read_bins(cells[name]) for name, kind in domain.items()]
     num_rows = len(columns[0].bins)
     target, present, weight = label.read_labels(

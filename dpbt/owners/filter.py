@@ -243,9 +243,9 @@ def _parse_release(text: str) -> Release:
     return release
 
 
-def file_seal(texts: Sequence[str]) -> str:
+def seal_of_texts(file_texts: Sequence[str]) -> str:
     """The seal of a file with these terms, salt and releases, in the third format."""
-    return hashlib.sha256(repr(["3", *texts]).encode()).hexdigest()
+    return hashlib.sha256(repr(["3", *file_texts]).encode()).hexdigest()
 
 
 def _damaged_file_error(path: Path, error: Exception) -> ValueError:
@@ -376,7 +376,7 @@ class Filter:
             with self._transaction(write=True) as database:
                 for table in _SQL_TABLES:
                     database.execute(table)
-                row = (*texts, file_seal(texts))
+                row = (*texts, seal_of_texts(texts))
                 database.execute("INSERT INTO filter VALUES (?, ?, ?)", row)
         except BaseException:
             self._path.unlink()
@@ -410,7 +410,7 @@ class Filter:
             [(terms, salt, seal)] = database.execute("SELECT terms, salt, seal FROM filter")
             records = database.execute("SELECT record FROM release ORDER BY number")
             texts = [str(terms), str(salt), *(str(record) for (record,) in records)]
-            if seal != file_seal(texts):
+            if seal != seal_of_texts(texts):
                 raise ValueError("it lacks its own seal")
             if self._texts != texts[: len(self._texts)]:
                 raise ValueError("another filter, or less was spent than was: is it an old copy?")
@@ -579,7 +579,7 @@ class Filter:
                     )
                 texts = [*self._texts, msgspec.json.encode(release).decode()]
                 database.execute("INSERT INTO release (record) VALUES (?)", texts[-1:])
-                database.execute("UPDATE filter SET seal = ?", [file_seal(texts)])
+                database.execute("UPDATE filter SET seal = ?", [seal_of_texts(texts)])
             self._texts = texts
 
     def _salted_hash(self, key_or_run: Array | str | None) -> str | None:
@@ -659,9 +659,9 @@ class Filter:
     def _check_affordable(self, releases: Sequence[Release], charge: Charge) -> None:
         """Refuse a release that costs more than is left; ValueError, with what is left."""
         charges = [*(release.charge for release in releases), charge]
-        cost = sum(Fraction(paid.cost) for paid in charges)
-        gap = sum(Fraction(paid.gap) for paid in charges)
-        tail = sum(Fraction(paid.tail) for paid in charges)
+        cost = sum(Fraction(past_charge.cost) for past_charge in charges)
+        gap = sum(Fraction(past_charge.gap) for past_charge in charges)
+        tail = sum(Fraction(past_charge.tail) for past_charge in charges)
         unit, limits = self.terms.unit, self.terms.limits
         if cost > limits.cost:
             remaining = round_down_to_float(limits.cost - cost + Fraction(charge.cost))

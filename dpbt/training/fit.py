@@ -250,7 +250,7 @@ def fit_unwarned(
         each = 64 * table.target.shape[0] + 256 * private
         batch = int(np.clip(limit / 16 / each, 1, 64))
     bare = checks.without_domain(recipe)  # so that domains share programs
-    room = dataclasses.replace(bare, capacity=tables.capacity_bucket(recipe.capacity))
+    room = dataclasses.replace(bare, capacity=tables.round_up_to_bucket(recipe.capacity))
 
     # Whether it is compiled sooner follows from what is public. It is if all draws of a round are
     # from sums that do not wait for each other: then the releases are the same, bit for bit. Those

@@ -521,9 +521,9 @@ def _measure_table(lines: Sequence[Line]) -> str:
 
 def _guesses_in_words(lines: Sequence[Line]) -> str:
     first = where(lines, learner=lines[0]["learner"], epsilon=lines[0]["epsilon"])
-    uniform, population, whole = (_format_mean(first, key) for key in GUESSES)
+    uniform, population, whole_rows = (_format_mean(first, key) for key in GUESSES)
     words = f"Of uniform rows {uniform} of the cells are wrong. Of other rows of the population "
-    return words + f"{population} are, and {whole} of these rows have no wrong cell."
+    return words + f"{population} are, and {whole_rows} of these rows have no wrong cell."
 
 
 PAGES = pages.Pages(

@@ -34,8 +34,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:2], help=words)
     words = f"compare the levels at {max(RUNS)} runs, too"
     parser.add_argument("--long", action="store_true", help=words)
-    shared: dict[str, Any] = {"doc": True, "smoke": True, "json": "print the lines as a JSON list"}
-    commands.add_shared(parser, out=results.results_folder("audits"), **shared)
+    options: dict[str, Any] = {"doc": True, "smoke": True, "json": "print the lines as a JSON list"}
+    commands.add_shared(parser, out=results.results_folder("audits"), **options)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -28,8 +28,8 @@ def ledger_line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0
     """A line of sensitivity 1 and scale 1 / epsilon, whose sampler costs so much."""
     drawn = mechanisms.BY_NAME[mechanism]
     words = site, drawn, "counts", 1.0, 1 / epsilon, "none"
-    own = pricing.ledger_line(*words, pays=count, moved=1)
-    return structs.replace(own, tail=tail, gap=gap, exact=True)
+    options = pricing.ledger_line(*words, pays=count, moved=1)
+    return structs.replace(options, tail=tail, gap=gap, exact=True)
 
 
 def ledger_of(*lines, **fields):

@@ -119,7 +119,7 @@ def _forest(
         slow=slow,
         extreme=functools.partial(
             example_tables.pairs_with_a_lone_row,
-            apart=not has_labels,
+            is_apart=not has_labels,
             rows=60 if has_labels else 160,
         ),
         sites=("leaf",),

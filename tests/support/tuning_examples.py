@@ -115,9 +115,9 @@ def discrete_laplace_pmf(value, scale, reach):
 
 def largest_log_ratio(first, second):
     """The largest log ratio of two laws, both ways."""
-    seen = (first > 0) | (second > 0)
+    largest = (first > 0) | (second > 0)
     with np.errstate(divide="ignore"):
-        return float(np.max(np.abs(np.log(first[seen]) - np.log(second[seen]))))
+        return float(np.max(np.abs(np.log(first[largest]) - np.log(second[largest]))))
 
 
 KEY = jax.random.key(20)

@@ -13,7 +13,7 @@ from dpbt.common.progress import Progress, show_progress
 from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
 from dpbt.owners.cli import shared
-from dpbt.owners.cli.shared import InputError, as_input_error, command, option
+from dpbt.owners.cli.shared import InputError, as_command, as_input_error, option
 
 NUM_MADE_UP_ROWS, MAX_MADE_UP_ROWS = 30, 1000
 """The rows of the made-up table under add_remove, and the largest number under replace_one.
@@ -25,7 +25,7 @@ _FLOAT32_TOLERANCE = 1e-3
 """The share by which a loss may exceed the claim, because densities are in float32."""
 
 
-@command(
+@as_command(
     option("--module FILE", "a Python file with a learner of your own, in place of a recipe"),
     option("--runs N", "runs of that learner for each pair and level", default=2000),
     *((name, {**reading, "required": False}) for name, reading in shared.RECIPE_OPTIONS),
@@ -52,7 +52,7 @@ def audit_recipe(options: argparse.Namespace) -> int:
     required = ("domain", "rows", "epsilon")
     if missing := [f"--{name}" for name in required if getattr(options, name) is None]:
         raise InputError(f"an audit needs {', '.join(missing)}, or --module")
-    domain, label = shared.domain_and_label(options.domain)
+    domain, label = shared.read_domain_and_label(options.domain)
     replaces_rows = options.relation == "replace_one"
     if replaces_rows and options.rows > MAX_MADE_UP_ROWS:
         raise InputError(
@@ -199,7 +199,7 @@ _SEVERAL_VALUES = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
 """The options of a recipe that take several values in a preview."""
 
 
-@command(
+@as_command(
     *(
         (name, {**reading, **_SEVERAL_VALUES.get(name, {})})
         for name, reading in shared.RECIPE_OPTIONS
@@ -220,7 +220,7 @@ def preview_recipe(options: argparse.Namespace) -> None:
     such as those of an earlier year that was published, and says more. No private row is read,
     nothing is paid, and what is printed may be shown to anybody.
     """
-    domain, label = shared.domain_and_label(options.domain)
+    domain, label = shared.read_domain_and_label(options.domain)
     public_table = None
     if options.public is not None:
         form = shared.text_form_from_options(options, (*domain, *label.columns))

@@ -9,8 +9,8 @@ from dpbt.owners.cli.shared import (
     BOUND_HELP,
     NEIGHBOUR_OPTIONS,
     InputError,
+    as_command,
     as_input_error,
-    command,
     option,
     positive_number,
 )
@@ -19,7 +19,7 @@ from dpbt.privacy.accounting import MEASURES
 _TWO_NUMBERS: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float, "action": "store"}
 
 
-@command(
+@as_command(
     option("filter FILE", "the file of the filter; it must not exist"),
     option("--epsilon EPSILON", "the budget of all fits together, such as 2"),
     option("--delta DELTA", "of all fits together; 0 for a pure guarantee (%(default)s)"),
@@ -41,7 +41,7 @@ def create_filter(options: argparse.Namespace) -> None:
     print(f"wrote {options.filter}")
 
 
-@command(
+@as_command(
     option("filter FILE", "a file that `filter new` wrote"),
     option("--ledger", "print the ledger of all fits, too"),
 )
@@ -54,7 +54,7 @@ def print_filter(options: argparse.Namespace) -> None:
             print(f"\n{opened.ledger}")
 
 
-@command(
+@as_command(
     option("filter FILE", "a file that `filter new` wrote"),
     option("--name TEXT", "what was released; it is kept in the file", required=True),
     option(

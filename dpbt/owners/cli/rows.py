@@ -19,8 +19,8 @@ from dpbt.owners.cli.shared import (
     PROGRESS_OPTION,
     ROWS_HELP,
     InputError,
+    as_command,
     as_input_error,
-    command,
     option,
     output_options,
 )
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpbt.types import Recipe, Table
 
 
-@command(
+@as_command(
     option("file ROWS", ROWS_HELP),
     option("--domain FILE", DOMAIN_HELP, required=True),
     *shared.FORM_OPTIONS,
@@ -61,7 +61,7 @@ def check_rows(options: argparse.Namespace) -> None:
         raise
 
 
-@command(
+@as_command(
     option("domain DOMAIN", DOMAIN_HELP),
     option("file ROWS", ROWS_HELP),
     option("folder FOLDER", "the folder of the blocks; it must not exist"),
@@ -92,7 +92,7 @@ def convert_rows_to_blocks(options: argparse.Namespace) -> None:
     print(f"wrote {options.folder}: private, as the rows are")
 
 
-@command(
+@as_command(
     option("file ROWS", f"{ROWS_HELP}, or a folder that `convert` wrote"),
     *shared.RECIPE_OPTIONS,
     option("--seed SEED", "for research alone: whoever knows it can subtract the noise"),
@@ -122,7 +122,7 @@ def fit_model(options: argparse.Namespace) -> None:
         raise InputError(
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
-    path = shared.path_to_write(options)
+    path = shared.checked_output_path(options)
     rows = shared.declared_rows(options)
     with as_input_error():
         budget = None if options.filter is None else dpbt.Filter.open(options.filter)
@@ -148,7 +148,7 @@ def fit_model(options: argparse.Namespace) -> None:
         with as_input_error() if in_blocks else contextlib.nullcontext():  # a block may be damaged
             model = _learn_and_pay(options, table, recipe, budget=budget, checkpoint=checkpoint)
         save = functools.partial(dpbt.save, model, domain=rows.domain, classes=rows.label.classes)
-        path = shared.save_or_rescue(path, save)
+        path = shared.save_or_use_temporary_folder(path, save)
         if checkpoint is not None:
             checkpoint.finish()
     lines = str(dpbt.ledger(model)).splitlines()

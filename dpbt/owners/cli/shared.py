@@ -1,6 +1,6 @@
 """The shared parts of all command lines: errors, a parser, options, and files read and written.
 
-A command is a function of the parsed options with the decorator `command`, or a module with a
+A command is a function of the parsed options with the decorator `as_command`, or a module with a
 docstring, `arguments(parser)` and `run(options)`. The docstring's first line is its summary. A
 module with `PROGRAMS` has sub-commands: the names of modules in a package, or commands by name.
 
@@ -204,11 +204,11 @@ def whole_number_type(smallest: int, largest: int | None = None) -> Callable[[st
     return parse
 
 
-def number_type(words: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
+def number_type(bounds: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
     """The type of an argument that is a number within bounds. It is never NaN.
 
     Args:
-        words: the bounds in words.
+        bounds: the bounds in words.
         is_valid: whether a number is within them.
     """
 
@@ -216,7 +216,7 @@ def number_type(words: str, is_valid: Callable[[float], bool]) -> Callable[[str]
         if "_" in text or not text.isascii() or math.isnan(number := float(text)):
             raise ValueError
         if not is_valid(number):
-            raise argparse.ArgumentTypeError(f"must be {words}, got {text}")
+            raise argparse.ArgumentTypeError(f"must be {bounds}, got {text}")
         return number
 
     parse.__name__ = "number"
@@ -230,7 +230,7 @@ share_below_one = number_type("at least 0 and less than 1", lambda number: 0 <= 
 """The type of an argument that is a number in [0, 1)."""
 
 
-def column_and_direction(text: str) -> tuple[str, int]:
+def parse_column_and_direction(text: str) -> tuple[str, int]:
     """The name and the direction of an argument NAME=+1 or NAME=-1."""
     name, _, number = text.rpartition("=")
     if not name or number not in ("1", "+1", "-1"):
@@ -252,7 +252,7 @@ _READING_BY_METAVAR: dict[str, dict[str, Any]] = {
     "Q": {"type": share_below_one},
     "SHARE": {"type": share_below_one},
     "OBJECTIVE": {"choices": ("squared", "poisson", "quantile")},
-    "NAME=+1": {"type": column_and_direction, "action": "append"},
+    "NAME=+1": {"type": parse_column_and_direction, "action": "append"},
 }
 """How `argparse` reads the values of options, by their name in the help; all others are text."""
 
@@ -260,22 +260,22 @@ Option = tuple[str, dict[str, Any]]
 """The name of an option, and how `argparse` reads it."""
 
 
-def option(name: str, words: str, **reading: Any) -> Option:
+def option(name: str, help_text: str, **parser_options: Any) -> Option:
     """An option or an argument of a command.
 
     Args:
         name: "--name VALUE" for an option, "--name" for a flag, or "name VALUE" for an argument.
-        words: its help.
-        **reading: further arguments of `add_argument`.
+        help_text: its help.
+        **parser_options: further arguments of `add_argument`.
     """
     name, _, value = name.partition(" ")
     by_value: dict[str, Any] = {"action": "store_true"}
     if value:
         by_value = {"metavar": value, **_READING_BY_METAVAR.get(value, {})}
-    return name, {"help": words, **by_value, **reading}
+    return name, {"help": help_text, **by_value, **parser_options}
 
 
-def command(*options: Option) -> Callable[[Callable], Any]:
+def as_command(*options: Option) -> Callable[[Callable], Any]:
     """A decorator that makes a function of the parsed options a command.
 
     Its docstring is the help.
@@ -348,12 +348,12 @@ RECIPE_OPTIONS = (
 FORCE_OPTION = option("--force", "replace the file if it exists")
 
 
-def output_options(words: str, required: bool = False) -> tuple[Option, Option]:
-    """The options --out and --force, which `path_to_write` reads."""
-    return option("--out FILE", words, required=required), FORCE_OPTION
+def output_options(help_text: str, required: bool = False) -> tuple[Option, Option]:
+    """The options --out and --force, which `checked_output_path` reads."""
+    return option("--out FILE", help_text, required=required), FORCE_OPTION
 
 
-def path_to_write(options: argparse.Namespace, name: str = "out") -> Path:
+def checked_output_path(options: argparse.Namespace, name: str = "out") -> Path:
     """The path of --out or another option, where a file can be written.
 
     Commands call it before they start to work.
@@ -372,7 +372,7 @@ def path_to_write(options: argparse.Namespace, name: str = "out") -> Path:
     return path
 
 
-def save_or_rescue(path: Path, save: Callable[[Path], object]) -> Path:
+def save_or_use_temporary_folder(path: Path, save: Callable[[Path], object]) -> Path:
     """Save a release that was paid for, in a temporary folder if it cannot be written to the path.
 
     Args:
@@ -401,7 +401,9 @@ def save_or_rescue(path: Path, save: Callable[[Path], object]) -> Path:
 # Files that commands read.
 
 
-def domain_and_label(path: str, options: argparse.Namespace | None = None) -> domains.DomainFile:
+def read_domain_and_label(
+    path: str, options: argparse.Namespace | None = None
+) -> domains.DomainFile:
     """The domain and the label of a JSON file.
 
     Args:
@@ -414,13 +416,13 @@ def domain_and_label(path: str, options: argparse.Namespace | None = None) -> do
     """
     names_in_file: list[str] = []
 
-    def names() -> Iterator[str]:
+    def read_names() -> Iterator[str]:
         assert options is not None
         names_in_file.extend(iter_column_names(options))
         yield from names_in_file
 
     with as_input_error():
-        declared = domains.read_domain(path, None if options is None else names())
+        declared = domains.read_domain(path, None if options is None else read_names())
         if options is not None and names_in_file and not Path(options.file).is_dir():
             # Without a header these names are cells, so no later error may show one.
             files.check_header_has_names(
@@ -462,7 +464,7 @@ def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Labe
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    programs.cache_programs_for_user()
+    programs.cache_compiled_programs_for_user()
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     arguments = {name: getattr(options, name) for name in names}
     arguments["domain"] = domain
@@ -495,8 +497,8 @@ def text_form_from_options(options: argparse.Namespace, names: Iterable[str]) ->
         raise InputError(f"--delimiter must be one character, such as ; or \\t, got {delimiter!r}")
     if header is None:
         return files.TextForm(delimiter, row_names=options.row_names)
-    stated = tuple(header.split(",")) if header else tuple(names)
-    return files.TextForm(delimiter, stated, options.row_names)
+    stated_names = tuple(header.split(",")) if header else tuple(names)
+    return files.TextForm(delimiter, stated_names, options.row_names)
 
 
 class DeclaredRows(NamedTuple):
@@ -524,10 +526,10 @@ def declared_rows(options: argparse.Namespace) -> DeclaredRows:
     """The rows of a command with the options --domain and `FORM_OPTIONS`; none of them is read.
 
     Raises:
-        InputError: as `domain_and_label` and `text_form_from_options`.
-        OSError: as `domain_and_label`.
+        InputError: as `read_domain_and_label` and `text_form_from_options`.
+        OSError: as `read_domain_and_label`.
     """
-    rows = DeclaredRows(options.file, *domain_and_label(options.domain, options))
+    rows = DeclaredRows(options.file, *read_domain_and_label(options.domain, options))
     if Path(options.file).is_dir():
         return rows
     return rows._replace(form=text_form_from_options(options, rows.column_names))

@@ -89,10 +89,19 @@ class _EvaluatedRows(NamedTuple):
     splits: list[protocols.Split]
 
     def line(
-        self, method: str, epsilon: float, accuracies: list[float], chosen: float | None = None
+        self,
+        method: str,
+        epsilon: float,
+        accuracies: list[float],
+        chosen_penalty: float | None = None,
     ) -> results.Line:
-        """The mean and deviation of accuracies; `chosen` is what the method chose."""
-        setting = {"dataset": self.name, "method": method, "epsilon": epsilon, "chosen": chosen}
+        """The mean and deviation of accuracies; `chosen_penalty` is what the method chose."""
+        setting = {
+            "dataset": self.name,
+            "method": method,
+            "epsilon": epsilon,
+            "chosen": chosen_penalty,
+        }
         return {**setting, **mean_and_sd_columns("accuracy", accuracies)}
 
 

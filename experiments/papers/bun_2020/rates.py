@@ -45,9 +45,9 @@ def run(options: argparse.Namespace) -> None:
 
 def rate_sweep(keys: int, seed: int) -> sweeps.Sweep:
     """All rates in both calibrations."""
-    shared = {**BOOSTING, "epsilon": (EPSILON,), "calibration": CALIBRATIONS}
+    shared_axes = {**BOOSTING, "epsilon": (EPSILON,), "calibration": CALIBRATIONS}
     blocks = tuple(
-        {**shared, "learning_rate": rates, "normalized": (normalized,)}
+        {**shared_axes, "learning_rate": rates, "normalized": (normalized,)}
         for normalized, rates in RATES.items()
     )
     return sweeps.Sweep("halfspaces_rates", recipes.halfspace_boost, blocks, keys, seed)

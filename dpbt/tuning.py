@@ -64,7 +64,7 @@ class Score(NamedTuple):
         max_per_row: the largest number that one row adds.
         value: (its draw) -> the number that runs are ordered by; a larger one is better.
         releases: what a draw publishes, in words.
-        unit: of the sensitivity.
+        unit: the unit of the sensitivity.
         required_loss: (recipe) -> the loss that the statistic needs; ValueError for a recipe
             without such a loss.
     """
@@ -195,7 +195,7 @@ class Selection:
         held_out: the share of rows that are scored on and not learned from; None if all rows are
             both.
         score_fraction: the share of a run's budget that its score gets where a run costs the sum.
-        seed: of the rule that holds rows out.
+        seed: the seed of the rule that holds rows out.
     """
 
     score: str
@@ -235,7 +235,8 @@ def selection(
         score_fraction: the share of a run's budget that goes to its score, in (0, 1). It counts
             where a run costs the sum of fit and score: under replace-one, or without held-out rows.
             Elsewhere the score costs as much as the fit.
-        seed: of the rule that holds rows out, a whole number in 0..2^32 - 1. It is not a secret.
+        seed: the seed of the rule that holds rows out, a whole number in 0..2^32 - 1. It is not a
+            secret.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -383,7 +384,7 @@ def candidates(
         selection: the one that `dpbt.tune` gets.
         grid: argument of `build` -> its values; the candidates are all combinations.
         epsilon: the total budget of the choice, above 0.
-        delta: of the choice; 0 for a pure guarantee, else in (0, 1).
+        delta: the delta of the choice; 0 for a pure guarantee, else in (0, 1).
         relation: "add_remove" or "replace_one".
         **options: the other arguments of `build`, such as rows and domain.
 
@@ -698,7 +699,7 @@ def is_held_out(table: Table, share: float, seed: int) -> Bool[np.ndarray, "N"]:
 
     Args:
         table: N rows.
-        share: of all possible rows, in (0, 1).
+        share: the share of all possible rows that is held out, in (0, 1).
         seed: public, a whole number in 0..2^32 - 1.
     """
     target = np.asarray(table.target)

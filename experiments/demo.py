@@ -281,7 +281,7 @@ def recipe_of(
     Args:
         calibration: "published" or "tight".
         name: a criterion, or "auto".
-        domain: of the columns.
+        domain: the domain of the columns.
         settings: as `SETTINGS`; `auto` chooses its own rounds and depth.
         public: epsilon, rows and relation.
     """

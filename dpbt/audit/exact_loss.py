@@ -358,7 +358,7 @@ def _record_transcripts(
         table: the runs are on this table.
         recipe: one setting.
         transcripts: R.
-        masks: of each table that the transcripts are compared on, which rows are present.
+        masks: which rows are present in each table that the transcripts are compared on.
 
     Raises:
         ValueError: if an argument is of another kind, or the table or one of the masks has more
@@ -633,7 +633,7 @@ def _max_ratios_to_claims(
     """f32[R]: the largest ratio, over neighbours of each table, of a step's loss to its claim.
 
     Args:
-        key: of a run on each table.
+        key: the key of a run on each table.
         tables: R of them.
         flips: bool[B, N], the entries of `present` in which each neighbour differs.
         claims: site -> the claim of a step.

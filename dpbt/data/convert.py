@@ -89,7 +89,7 @@ def convert_file(
         path: the file.
         domain: the public domain.
         label: the label's column and its classes or range, and the columns of weights and users.
-        folder: of the table in blocks.
+        folder: the folder of the table in blocks.
         form: how the text of a CSV file is laid out.
         capacity: a public bound on the number of rows, as `convert_rows`.
         rows_per_block: the number of rows of a file of the folder.
@@ -138,7 +138,7 @@ def convert_columns(
         domain: the public domain.
         columns: for every column of the domain N cells.
         labels: N cells.
-        folder: of the table in blocks.
+        folder: the folder of the table in blocks.
         sample_weight: N weights, as `dpbt.table` has them.
         users: N ids of users, likewise.
         **options: as `convert_rows`.

@@ -754,8 +754,8 @@ def _columns_covered_by_patterns(
     """The domain of a file, with the columns that its patterns cover, in the order of the names.
 
     Args:
-        path: of the file, for errors.
-        declarations: of the file. No pattern covers the columns of its label.
+        path: the path of the file, for errors.
+        declarations: the declarations of the file. No pattern covers the columns of its label.
         column_names: the names that the caller of `read_domain` knows. They are read only if the
             file has a pattern and lists no names.
 

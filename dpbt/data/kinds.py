@@ -454,7 +454,7 @@ class Objective(Numeric, frozen=True, kw_only=True):
         low: the lower end of the range; 0 for a count.
         high: the upper end.
         objective: "poisson" or "quantile".
-        level: of a quantile, in [0.01, 0.99].
+        level: the level of a quantile, in [0.01, 0.99].
 
     Raises:
         ValueError: as `Numeric`; for counts that do not start at 0, for a level outside of its

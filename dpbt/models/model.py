@@ -339,7 +339,7 @@ def shares(model: Model, rows: Any) -> Float32[Array, "k N"]:
     """f32[k, N]: the share of the positive class that each tree states for each row.
 
     Args:
-        model: of hypotheses that state shares, such as a random forest.
+        model: a model of hypotheses that state shares, such as a random forest.
         rows: as `decision_function`.
 
     Returns:

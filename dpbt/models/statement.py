@@ -211,7 +211,7 @@ class _Layout(NamedTuple):
     Attributes:
         scale: the size of its letters, in units of the size of ordinary ones.
         space_above: the free space above it, in units of the size of ordinary letters.
-        indent: of its lines, in points.
+        indent: the indent of its lines, in points.
     """
 
     scale: float
@@ -249,7 +249,7 @@ def statement_of_ledger(ledger: Ledger, name: str | None, version: str) -> str:
     """The text of the statement of a ledger.
 
     Args:
-        ledger: of a model, or the sum of several ledgers.
+        ledger: the ledger of a model, or the sum of several ledgers.
         name: the name of the algorithm; None for the sum of several releases.
         version: the version of dpbt that made the release.
     """

@@ -291,8 +291,8 @@ class Filter:
     keep it where no backup overwrites it.
 
     Args:
-        epsilon: of all releases together, above 0 and finite.
-        delta: of all releases together. 0 for a pure guarantee, else in (0, 1).
+        epsilon: the epsilon of all releases together, above 0 and finite.
+        delta: the delta of all releases together. 0 for a pure guarantee, else in (0, 1).
         rows: the public bound on the number of rows of the table; under replace_one their public
             number, in 1..2^40. All recipes must have it. Choose a bound that is surely large
             enough.
@@ -302,8 +302,8 @@ class Filter:
             rho or mu, and rho by default. A filter of mu takes only recipes whose draws are all
             Gaussian. For epsilon of 0.1 to 8 and delta of 1e-9 to 1e-5, it allows them 8 to 22 %
             more than rho. Choose it for fits of `auto` alone, and rho to mix recipes.
-        path: of a new file that keeps the filter, for `open`; None for a temporary one that ends
-            with this process.
+        path: the path of a new file that keeps the filter, for `open`; None for a temporary one
+            that ends with this process.
 
     Attributes:
         terms: the arguments, as `Terms`.
@@ -484,8 +484,8 @@ class Filter:
 
         Args:
             recipe: one setting.
-            key: of a run that may go on from a checkpoint. If it was paid for, only the terms of
-                the recipe are compared, such as its rows.
+            key: the key of a run that may go on from a checkpoint. If it was paid for, only the
+                terms of the recipe are compared, such as its rows.
         """
         charge = self.terms.charge(pricing.ledger(recipe))
         if key is None or not self.has_paid_for(key):
@@ -522,9 +522,9 @@ class Filter:
         guarantee (docs/composition.md has what is proved of it).
 
         Args:
-            event: of dp_accounting: Gaussian, Laplace or discrete Laplace noise, of zCDP, of an
-                epsilon and a delta, composed and repeated. Noise is measured by the norm of one
-                row's value, and costs as neighbours of the filter move: twice that under
+            event: an event of dp_accounting: Gaussian, Laplace or discrete Laplace noise, of zCDP,
+                of an epsilon and a delta, composed and repeated. Noise is measured by the norm of
+                one row's value, and costs as neighbours of the filter move: twice that under
                 replace_one, and `max_rows_per_user` times. A rho, an epsilon and a delta must be
                 for these neighbours.
             name: what it is, for whoever reads the filter; it is kept.
@@ -616,7 +616,7 @@ class Filter:
 
         Args:
             make: a function of `dpbt.recipes`, such as `recipes.auto`.
-            fraction: of what is left, in (0, 1]. 1 takes all of it.
+            fraction: the fraction of what is left, in (0, 1]. 1 takes all of it.
             **options: other arguments of `make`, such as domain. epsilon, delta, rows, relation
                 and max_rows_per_user come from the filter.
 

@@ -99,7 +99,7 @@ def preview(
         signal: for made-up rows, the share of the variance of a hidden number that the columns
             explain, in (0, 1). If a number is predicted, it is the best R^2.
         repeats: the number of runs of each recipe, on different rows and with different noise.
-        seed: of the rows and the noise.
+        seed: the seed of the rows and the noise.
 
     Raises:
         ValueError: for numbers out of range, for anything but recipes of one setting, for a recipe

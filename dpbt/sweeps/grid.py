@@ -26,7 +26,7 @@ class Task(NamedTuple):
     """A table, and the rows that each evaluation trains and tests on.
 
     Attributes:
-        name: of its files, and of its keys. It is a file name: no slashes, no leading dot.
+        name: the name of its files, and of its keys. It is a file name: no slashes, no leading dot.
         table: N rows, host or device arrays.
         train: bool[F, N], the rows to train on in each of F evaluations, such as folds.
         test: bool[F, N], the rows to test on.

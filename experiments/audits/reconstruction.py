@@ -195,7 +195,7 @@ def _added_statistics(
     """For each phase, site -> what each row adds to each released number.
 
     Args:
-        transcript: of the run.
+        transcript: the transcript of the run.
         rows: one row for each entry of the leading axis, as tables.
         recipe: the recipe.
     """
@@ -274,7 +274,7 @@ class Learner(NamedTuple):
 
     Attributes:
         release: (rows, epsilon, seed) -> what it releases.
-        log_density: of its noise.
+        log_density: the log density of its noise.
         max_epsilon: the largest epsilon that is attacked.
     """
 
@@ -308,9 +308,9 @@ def anneal_rows(
     """i32[N], the places in `all_rows_of_domain` of the rows of a table that explains a release.
 
     Args:
-        key: of its choices.
+        key: the key of its choices.
         release: what was released.
-        log_density: of the noise.
+        log_density: the log density of the noise.
         prior: f32[P], the log chance of each row of the domain.
         min_temperature: 0 for a most likely table, 1 for a draw from the posterior.
         sweeps: how often each row is replaced.
@@ -391,10 +391,10 @@ def attack_line(learner: str, *, epsilon: float, rows: BinaryRows, seed: int) ->
     """The shares of cells that are wrong after attacks on `ROWS` rows, and after guesses.
 
     Args:
-        learner: of `LEARNERS`.
+        learner: a name of `LEARNERS`.
         epsilon: its budget.
-        rows: of which `ROWS` rows drawn at random are learned from.
-        seed: of everything random.
+        rows: the rows, of which `ROWS` are drawn at random and learned from.
+        seed: the seed of everything random.
     """
     # The rows that train, as many to test on, as many fresh ones; the rest is the population.
     rng = np.random.default_rng(seed)

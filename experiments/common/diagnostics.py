@@ -137,7 +137,7 @@ def count_votes(model: Model, domain: Domain | None = None) -> list[Vote]:
     subtracts them from the score of any other row. The constant rule adds its votes to every row.
 
     Args:
-        model: of trees of depth one with leaves +-1.
+        model: a model of trees of depth one with leaves +-1.
         domain: for the words; without it, splits are numbered.
 
     Raises:

@@ -144,7 +144,7 @@ def rank_tables(lines: Sequence[Line], methods: Sequence[str], measures: Sequenc
     """A table for each delta: mean ranks over data sets, and on how many each method is best.
 
     Args:
-        lines: of the methods themselves; one that lacks an epsilon is left out.
+        lines: the lines of the methods themselves; one that lacks an epsilon is left out.
         methods: the order of the rows.
         measures: the columns to rank by, of which more is better.
     """

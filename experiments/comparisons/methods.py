@@ -52,7 +52,7 @@ class Predictions(NamedTuple):
         predicted: f[M], scores, of which one above 0 means the positive class; or i64[M], classes;
             or f64[M], numbers.
         probability: f[M] of the positive class, or f[M, K] of several; None where there is none.
-        seconds: of the fit.
+        seconds: the seconds of the fit.
     """
 
     predicted: np.ndarray

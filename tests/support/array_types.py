@@ -35,7 +35,7 @@ def array_types(annotation: Any, names: dict[str, Any]) -> tuple[Any, ...]:
     """The types of arrays that an annotation allows; none if it names no type of jaxtyping.
 
     Args:
-        annotation: of an argument or of what is returned, perhaps as text.
+        annotation: the annotation of an argument or of what is returned, perhaps as text.
         names: the names of the module, which the text may use.
     """
     if isinstance(annotation, str):

@@ -156,7 +156,7 @@ def run_command(what: str, number: int, *options_of_command: str) -> int:
 
     Args:
         what: the name.
-        number: of the key that is drawn if one is.
+        number: the number of the key that is drawn if one is.
         *more: words of the command.
     """
     key_numbers = itertools.count(number, 1000)  # the key of the noise, and then the public one

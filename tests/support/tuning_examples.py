@@ -94,8 +94,8 @@ def law_of_best(pmf, value, of_count):
     """The law of the best of K runs, where ties go to each of the tied runs alike.
 
     Args:
-        pmf: of one run, over outputs.
-        value: of each output; a larger one is better.
+        pmf: the probabilities of one run, over outputs.
+        value: the value of each output; a larger one is better.
         of_count: x -> E[x^K].
     """
     order, place = np.unique(value, return_inverse=True)

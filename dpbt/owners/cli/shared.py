@@ -114,7 +114,7 @@ class Parser(argparse.ArgumentParser):
 
     Args:
         command: the command whose options it parses, or its name. It is imported when it is run.
-        **options: of `argparse.ArgumentParser`.
+        **options: the options of `argparse.ArgumentParser`.
     """
 
     def __init__(self, command: Any = None, **options):
@@ -407,8 +407,9 @@ def read_domain_and_label(
     """The domain and the label of a JSON file.
 
     Args:
-        path: of the file.
-        options: of a command that reads rows, whose names the patterns of the file may cover.
+        path: the path of the file.
+        options: the options of a command that reads rows, whose names the patterns of the file may
+            cover.
 
     Raises:
         InputError: stating what is wrong with the file, or with the header of the rows.
@@ -505,7 +506,7 @@ class DeclaredRows(NamedTuple):
     """A file of rows, or a folder of their blocks, with what is declared of it.
 
     Attributes:
-        path: of the file or the folder.
+        path: the path of the file or the folder.
         domain: the public domain.
         label: the label of the rows.
         form: the layout of the file, if it is text.

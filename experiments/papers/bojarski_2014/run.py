@@ -99,7 +99,7 @@ class Series(NamedTuple):
     Attributes:
         grid: the lines of the grid.
         by_eta: those of the series by eta; empty without --eta.
-        seconds: of the grid.
+        seconds: the seconds of the grid.
     """
 
     grid: list[results.Line]

@@ -119,7 +119,7 @@ class Growth(NamedTuple):
 
     Attributes:
         low: column -> value, of the point of fewer rows.
-        high: of the point of more rows.
+        high: the point of more rows.
         formula: the growth by the paper's formula.
     """
 

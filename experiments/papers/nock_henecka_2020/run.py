@@ -39,8 +39,8 @@ def add_fit_options(parser: argparse.ArgumentParser, folder: str, json: str) -> 
     """Declare the options that programs which fit domains share.
 
     Args:
-        parser: of the program.
-        folder: of the results, below `results`.
+        parser: the parser of the program.
+        folder: the folder of the results, below `results`.
         json: the help of --json.
     """
     add_dataset_option(parser)
@@ -70,7 +70,7 @@ def cross_validation_tasks(
     """One task for each domain; its number of rows is the public bound.
 
     Args:
-        names: of the domains.
+        names: the names of the domains.
         bins: v_q.
         folder: searched first for the data sets.
         cuts: how numeric columns are cut, as `options.Reading` has it.

@@ -441,7 +441,7 @@ def attack_line(learner: str, *, epsilon: float, rows: BinaryRows, seed: int) ->
 # The command, and the tables that it writes into docs/audits.md.
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     default = [learner for learner in LEARNERS if learner != DIFFPRIVLIB]
     words = f"the learners that are attacked ({' '.join(default)})"
@@ -450,7 +450,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_shared(parser, out=out, data=True, doc=True, smoke=True)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Attack the learners, and save lines beside those of other learners; or write a page."""
     path = commands.out_folder(options) / PAGES.file
     if options.doc is not None:

@@ -73,13 +73,13 @@ found in them. It is for readers who want to know what holds up. `make reproduct
 """
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "the folder of the page (%(default)s)"
     parser.add_argument("--out", metavar="FOLDER", default="docs", help=words)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Write the page and its numbers, and the tables of the papers' pages that are there."""
     texts = page_texts()
     for name in doc_tables.TABLES:

@@ -1,8 +1,9 @@
 """The shared parts of all command lines: errors, a parser, options, and files read and written.
 
 A command is a function of the parsed options with the decorator `as_command`, or a module with a
-docstring, `arguments(parser)` and `run(options)`. The docstring's first line is its summary. A
-module with `PROGRAMS` has sub-commands: the names of modules in a package, or commands by name.
+docstring, `add_arguments(parser)` and `run_command(options)`. The docstring's first line is its
+summary. A module with `PROGRAMS` has sub-commands: the names of modules in a package, or commands
+by name.
 
 A wrong option, file or domain ends in one line and exit status 2. Any other error is a bug and
 keeps its traceback.
@@ -135,9 +136,9 @@ class Parser(argparse.ArgumentParser):
             else:
                 for name, reading in getattr(command, "options", ()):
                     self.add_argument(name, **reading)
-                if hasattr(command, "arguments"):
-                    command.arguments(self)
-                self.set_defaults(program=command.run)
+                if hasattr(command, "add_arguments"):
+                    command.add_arguments(self)
+                self.set_defaults(program=command.run_command)
         return super().parse_known_args(*arguments)
 
     def format_help(self) -> str:
@@ -282,7 +283,7 @@ def as_command(*options: Option) -> Callable[[Callable], Any]:
     """
 
     def add_attributes(function: Any) -> Any:
-        function.options, function.run = options, function
+        function.options, function.run_command = options, function
         return function
 
     return add_attributes

@@ -41,7 +41,7 @@ from experiments.papers.asadi_2022.settings import (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_shared_options(parser, DATASETS)
     parser.set_defaults(keys=RIVALS.keys)
@@ -50,7 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_shared(parser, smoke=True)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure all rivals; write the lines, and print them.
 
     Raises:

@@ -29,12 +29,12 @@ COLUMNS = (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_options(parser, "print the lines as a JSON list")
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure all rates; write and print the lines."""
     lines = measure_rates(MARGINS[-1:] if options.smoke else MARGINS, options)
     config = {name: BOOSTING[name][0] for name in ("rounds", "density", "delta")}

@@ -22,7 +22,7 @@ BINS, CLIP = 10, 10.0
 """The v_q and the M of what stands beside the paper's tables."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "calibrations of the noise (%(default)s)"
     choices = (*settings.CALIBRATIONS, "both")
@@ -110,7 +110,7 @@ def fit_and_report(sweep: sweeps.Sweep, bins: int, options: argparse.Namespace) 
     print(f"{report.fits} fits, {report.reused} more were saved. Wrote {out}")
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Fit the missing part of the grid; write and print Table 1's counts."""
     both = options.calibration == "both"
     calibrations = settings.CALIBRATIONS if both else (options.calibration,)

@@ -50,7 +50,7 @@ REFUSALS = {
     "features as bits": fitting(BALLS, SPLITS, LABEL, LABEL),
     "no numbers": fitting(BALLS, BINS[:, :0].astype(np.float32), LABEL, LABEL, asked=None),
     "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
-    "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((NUM_ROWS, 2))}),
+    "numbers in a square": lambda: domains.encode_positions(NUMBER, {"a": np.zeros((NUM_ROWS, 2))}),
     "too many folds": lambda: protocols.stratified_folds(LABEL, NUM_ROWS + 1000, seed=0),
     "neighbours": lambda: audit.audit(KEY, label_flips(ZEROS), SMALL, 1),
 }

@@ -27,7 +27,7 @@ class Exhibit(NamedTuple):
         neighbour: the rows of a neighbour.
         claim: (epsilon, delta).
         why: what a level misses, and why.
-        runs: of the grey box.
+        runs: the number of runs of the grey box.
     """
 
     name: str

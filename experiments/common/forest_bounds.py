@@ -159,11 +159,11 @@ def bound_by_accuracy(
     """
     n = jnp.asarray(rows, jnp.float32)
     trees = (1 + big_c) * jnp.log(n) / (2 * jnp.asarray(delta, jnp.float32) ** 2)
-    sure = 1 - n ** (-jnp.asarray(big_c, jnp.float32))
+    probability = 1 - n ** (-jnp.asarray(big_c, jnp.float32))
     return Bound(
         trees,
         _voting_error(voting, epsilon, margin=delta, c=c),
-        sure * _coin_probability(voting, rows, c),
+        probability * _coin_probability(voting, rows, c),
     )
 
 

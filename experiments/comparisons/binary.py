@@ -30,6 +30,7 @@ from experiments.comparisons.methods import (
     Fit,
     Method,
     Predictions,
+    RowPredictions,
     Trial,
     boosting_on_fewer_rows,
     describe_recipe,
@@ -143,13 +144,11 @@ def _predict_forest(trial: Trial) -> Predictions:
     return scores_and_probabilities(probability[: len(trial.test)][trial.test], seconds)
 
 
-def _predict_positive_class(
-    study: Study, model: Any, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _predict_positive_class(study: Study, model: Any, rows: np.ndarray) -> RowPredictions:
     """Scores and probabilities of the positive class, of a classifier of scikit-learn's kind."""
     del study
     probability = np.asarray(model.predict_proba(rows))[:, 1]
-    return probability - 0.5, probability
+    return RowPredictions(probability - 0.5, probability)
 
 
 def _predict_larger_class(trial: Trial) -> Predictions:
@@ -204,17 +203,17 @@ def _scaled_auto(
 
     The step also falls with the root of the multiple of rounds, as that of `auto` does.
     """
-    chosen = choose_numbers(
+    auto_numbers = choose_numbers(
         epsilon=epsilon,
         rows=rows,
         num_columns=len(options["domain"]),
         delta=delta,
         relation=ADD_REMOVE,
     )
-    num_rounds = max(1, round(rounds * chosen.rounds))
-    factor = step * math.sqrt(chosen.rounds / num_rounds)
-    numbers = chosen.options | {"rows": rows, "delta": delta, "rounds": num_rounds, **options}
-    numbers |= {"step": factor * chosen.step, "limit": factor * chosen.limit}
+    num_rounds = max(1, round(rounds * auto_numbers.rounds))
+    factor = step * math.sqrt(auto_numbers.rounds / num_rounds)
+    numbers = auto_numbers.options | {"rows": rows, "delta": delta, "rounds": num_rounds, **options}
+    numbers |= {"step": factor * auto_numbers.step, "limit": factor * auto_numbers.limit}
     return recipes.oblivious_boost(epsilon=epsilon, **numbers)
 
 

@@ -119,7 +119,7 @@ def load_two_classes(
         name: the data set's name.
         splits: K.
         bound: m as a multiple of the training rows.
-        folder: of the data sets; see `data.load`.
+        folder: the folder of the data sets; see `data.load`.
     """
     is_fresh = name in fresh.NAMES
     dataset = fresh.load(name, BINS) if is_fresh else data.load(name, bins=BINS, folder=folder)

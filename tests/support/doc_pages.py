@@ -55,7 +55,7 @@ class Block(NamedTuple):
 
 def blocks_with_outputs(page: str) -> list[Block]:
     """The blocks of a page, in order."""
-    return [Block(*found.groups()) for found in _BLOCK.finditer(page)]
+    return [Block(*blocks.groups()) for blocks in _BLOCK.finditer(page)]
 
 
 def blocks_in_language(page: str, language: str) -> list[str]:

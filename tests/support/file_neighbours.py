@@ -95,19 +95,19 @@ def neighbouring_tables(
     lines, too. All tables have one shape, and lines that both files hold are at the same rows.
     """
     rng, plain = np.random.default_rng(seed), plain_lines(seed)
-    found = []
+    pairs = []
     for line in [*ODD_LINES, *plain_lines(seed + 1, 3)]:
         odd = [ODD_LINES[k] for k in rng.choice(len(ODD_LINES), 8, replace=False)]
-        held = [*plain, *odd]
-        others = [held[k] for k in rng.permutation(len(held))]
+        tables = [*plain, *odd]
+        others = [tables[k] for k in rng.permutation(len(tables))]
         place = int(rng.integers(len(others)))
         if relation is ADD_REMOVE:
             without = with_absent_row(read_lines(others, exact), place)
-            found.append((read_lines([*others[:place], line, *others[place:]], exact), without))
+            pairs.append((read_lines([*others[:place], line, *others[place:]], exact), without))
         else:
             replaced = [*others[:place], line, *others[place + 1 :]]
-            found.append((read_lines(replaced, exact), read_lines(others, exact)))
-    return found
+            pairs.append((read_lines(replaced, exact), read_lines(others, exact)))
+    return pairs
 
 
 @functools.cache

@@ -41,7 +41,7 @@ def hostile_recipe(
     params=None,
     rounds=2,
     weigh=None,
-    **more,
+    **options,
 ):
     learner = boundary.weak_learner(
         name="an attack",
@@ -50,7 +50,7 @@ def hostile_recipe(
         kind=kind,
         fractions={},
         relation=ADD_REMOVE,
-        **more,
+        **options,
     )
     params = Noise({"n": np.float32(1)}) if params is None else params
     update = {} if weigh is None else {"weight_update": weigh}
@@ -75,11 +75,11 @@ def epilogue_of(program=None, line=None):
     )
 
 
-def prologue_of(program=None, **more):
+def prologue_of(program=None, **options):
     def plain(draw, table, weights, params, public):
         draw("first", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
-    numbers = {"initial_score": lambda release, params: jnp.float32(0), **more}
+    numbers = {"initial_score": lambda release, params: jnp.float32(0), **options}
     return Prologue(program=program or plain, identity="open", **numbers)
 
 

@@ -26,18 +26,18 @@ def text_of_error(error):
     """All that an exception says, with what caused it and what was being handled."""
     if error is None:
         return ""
-    own = [str(error), repr(error), *getattr(error, "__notes__", ())]
-    return "\n".join([*own, text_of_error(error.__cause__), text_of_error(error.__context__)])
+    texts = [str(error), repr(error), *getattr(error, "__notes__", ())]
+    return "\n".join([*texts, text_of_error(error.__cause__), text_of_error(error.__context__)])
 
 
 def private_words_in_files(folder):
     """What the files of a folder hold, and their names."""
-    found = []
+    words = []
     for path in (path for path in folder.rglob("*") if path.is_file()):
-        found += private_words_in(
+        words += private_words_in(
             f"{path.relative_to(folder)}\n{path.read_bytes().decode('latin-1')}"
         )
-    return found
+    return words
 
 
 class Watch:

@@ -364,7 +364,7 @@ class ReadingFits(NamedTuple):
         axes: axis -> its values, increasing; of alpha, as `ALPHAS` has them.
         forests: forest -> f64[epsilon, depth, fold], test errors; empty if they are not saved.
         forest_depths: the depths of the forests.
-        commits: of the code that fitted.
+        commits: the commits of the code that fitted.
     """
 
     errors: dict[str, np.ndarray]

@@ -42,8 +42,8 @@ def grid_levels(weight, total):
     needed = (np.tile(np.arange(GRID), len(weight)) + 0.5) / weight[rows]
     exponent = np.floor(np.log2(needed))
     code = exponent * STEPS + np.ceil((needed / 2.0**exponent - 1) * STEPS)
-    chosen = np.lexsort((rows, code))[: int(total)]
-    return np.bincount(rows[chosen], minlength=len(weight))
+    level = np.lexsort((rows, code))[: int(total)]
+    return np.bincount(rows[level], minlength=len(weight))
 
 
 def lazybb(splits, label, present, *, rounds, density, rate, rows, bounded, choose):

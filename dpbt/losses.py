@@ -225,7 +225,7 @@ def _check_members(
                 raise ValueError(f"the loss {loss.name} at alpha = {alpha:g}: {words}{consequence}")
 
 
-def _field_on_grid(
+def _evaluate_field_on_grid(
     loss: ProperLoss, name: str, *grids: np.ndarray, dtype: Any = "float32"
 ) -> np.ndarray:
     """The values of a field of a loss at the points of as many grids as it has arguments.
@@ -246,13 +246,13 @@ def _field_on_grid(
 
 def _perspective_properties(loss: ProperLoss) -> Properties:
     """The properties that scoring splits assumes of the perspective."""
-    perspective = functools.partial(_field_on_grid, loss, "perspective", dtype="float64")
+    perspective = functools.partial(_evaluate_field_on_grid, loss, "perspective", dtype="float64")
 
     # The perspective on the grid, and the error that float64 may make there.
     w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
     values, slack = perspective(w1, w0), _MAX_PERSPECTIVE_ERROR * (w1 + w0)
     is_pure, total = (w1 == 0) | (w0 == 0), np.maximum(w1 + w0, 1e-30)
-    risk = _field_on_grid(loss, "bayes_risk", np.minimum(w1, w0) / total)
+    risk = _evaluate_field_on_grid(loss, "bayes_risk", np.minimum(w1, w0) / total)
 
     # Concavity is checked at the middle of every pair of points.
     first, second = np.triu_indices(len(w1), 1)
@@ -299,14 +299,14 @@ def _risk_properties(loss: ProperLoss) -> Properties:
 
     L is concave, so its slope over a step lies between the slopes at the ends; kinks are no errors.
     """
-    risk, inner_shares = _field_on_grid(loss, "bayes_risk", _SHARES), _SHARES[1:-1]
-    link = _field_on_grid(loss, "link", inner_shares)
+    risk, inner_shares = _evaluate_field_on_grid(loss, "bayes_risk", _SHARES), _SHARES[1:-1]
+    link = _evaluate_field_on_grid(loss, "link", inner_shares)
     risk_slope = np.diff(risk[1:-1]) / np.diff(inner_shares)
 
     # The inverse is compared where the link increases on both sides.
     is_rising = np.diff(link) > 1e-3
     compared = np.flatnonzero(is_rising[:-1] & is_rising[1:]) + 1
-    shares_of_links = _field_on_grid(loss, "inverse_link", link[compared])
+    shares_of_links = _evaluate_field_on_grid(loss, "inverse_link", link[compared])
 
     is_normalised = _is_close(risk[[0, -1]], 0) & _is_close(risk[len(risk) // 2], 1)
     return {
@@ -323,7 +323,7 @@ def _surrogate_properties(loss: ProperLoss, smoothness: np.ndarray) -> Propertie
     F is convex, so its slope over a step lies between the slopes at the ends; kinks are no errors.
     """
     inverse_link, surrogate = (
-        _field_on_grid(loss, name, _SCORES) for name in ("inverse_link", "surrogate")
+        _evaluate_field_on_grid(loss, name, _SCORES) for name in ("inverse_link", "surrogate")
     )
     step, expected_slope = np.diff(_SCORES), -inverse_link[::-1]
     surrogate_slope = np.diff(surrogate) / step
@@ -337,7 +337,7 @@ def _surrogate_properties(loss: ProperLoss, smoothness: np.ndarray) -> Propertie
 
     probability = inverse_link
     if loss.probability is not None:
-        probability = _field_on_grid(loss, "probability", _SCORES)
+        probability = _evaluate_field_on_grid(loss, "probability", _SCORES)
     highest_before = np.maximum.accumulate(np.maximum(probability, 0))
     return {
         "inverse_link must be in [0, 1]": _is_within(inverse_link, 0, 1),

@@ -35,7 +35,7 @@ from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
-from dpbt.recipes.building import allowance_of_one_row, setting, zero_or_share
+from dpbt.recipes.building import allowance_of_one_row, check_zero_or_share, setting
 from dpbt.training import boosting, checks
 from dpbt.training.own_code import identity_words
 from dpbt.training.run import FittedParts, fitted_parts
@@ -392,7 +392,7 @@ def candidates(
         ValueError: for a value outside these ranges, and as `build` and `plan_choice`.
     """
     epsilon = float(check_interval("epsilon", epsilon, "(0, inf]"))
-    delta = float(zero_or_share("delta", delta))
+    delta = float(check_zero_or_share("delta", delta))
     relation = types.as_relation(relation)
     if not grid or not all(len(values) for values in grid.values()):
         raise ValueError("grid must have an argument, and values for each of its arguments")

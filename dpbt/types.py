@@ -457,6 +457,18 @@ class Assumptions:
     total_weight: bool = False
 
 
+class WorkBytes(NamedTuple):
+    """How much memory a round takes beside the rows.
+
+    Attributes:
+        of_row: bytes for each row.
+        of_all_rows: bytes for all rows together, however many they are.
+    """
+
+    of_row: int
+    of_all_rows: int
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WeakLearner(HoldsFunctions):
     """A private program, and the hypothesis that its release is turned into.
@@ -486,8 +498,8 @@ class WeakLearner(HoldsFunctions):
             a draw in a way that its sensitivities do not count; empty for a proved calibration.
         withheld: the sites that `fit` leaves out of the model, because their length or their order
             follows the private rows. The tree of each row is an example.
-        work_bytes: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together) that a
-            round takes. None for the bytes of prepared rows.
+        work_bytes: (shapes of prepared rows) -> how much memory a round takes. None for the bytes
+            of prepared rows.
     """
 
     name: str
@@ -504,7 +516,7 @@ class WeakLearner(HoldsFunctions):
     optimizer: Callable[[LearnerParams], Any] | None = None
     unprotected: tuple[str, ...] = ()
     withheld: tuple[str, ...] = ()
-    work_bytes: Callable[[LearnerRows], tuple[int, int]] | None = None
+    work_bytes: Callable[[LearnerRows], WorkBytes] | None = None
 
     _keep = "the function that made it"
 

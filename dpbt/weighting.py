@@ -77,8 +77,8 @@ def mirror(loss: types.ProperLoss | types.LossFamily | str, bounded: bool = True
     Raises:
         ValueError: as `losses.as_loss_family` and `losses.check_loss`.
     """
-    tag = "bounded" if bounded else "at most 1"
-    return _mirror_update(as_loss_family(loss), f"mirror({{}}, {tag})", bounded)
+    weight_bound = "bounded" if bounded else "at most 1"
+    return _mirror_update(as_loss_family(loss), f"mirror({{}}, {weight_bound})", bounded)
 
 
 def clipped_mirror(loss: types.ProperLoss | types.LossFamily | str) -> WeightUpdate:
@@ -95,7 +95,8 @@ def clipped_mirror(loss: types.ProperLoss | types.LossFamily | str) -> WeightUpd
 
 
 @functools.cache
-def _mirror_update(family: types.LossFamily, tag: str, bounded: bool) -> WeightUpdate:
+def _mirror_update(family: types.LossFamily, identity_format: str, bounded: bool) -> WeightUpdate:
+    """The mirror update of a family, whose name is put into the format."""
     check_loss(family)
 
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
@@ -108,7 +109,7 @@ def _mirror_update(family: types.LossFamily, tag: str, bounded: bool) -> WeightU
         return on_grid(weight, cap)
 
     return WeightUpdate(
-        identity=tag.format(family_name(family)),
+        identity=identity_format.format(family_name(family)),
         coupled=False,
         weigh=weigh,
         numbers=MirrorNumbers,
@@ -141,8 +142,8 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
         cap = jnp.asarray(public.weighting.clip, jnp.float32)
         if response.objective == "quantile":
             above, below = response.on_grid
-            whole = jnp.where(table.target < score, float(-below), float(above))
-            return Weighted(jnp.where(jnp.isnan(table.target), jnp.nan, whole), cap)
+            grid_units = jnp.where(table.target < score, float(-below), float(above))
+            return Weighted(jnp.where(jnp.isnan(table.target), jnp.nan, grid_units), cap)
         if not response.axes:
             if response.objective == "poisson":
                 score = round_separately(jnp.exp(jnp.minimum(score, 0)))
@@ -151,14 +152,19 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
             return Weighted(jnp.round(round_separately(residual / cap) * GRID), cap)
         classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
         residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
-        own = jnp.abs(residual) if norm == "l1" else round_separately(residual**2)
-        size = sum_in_order(own) if norm == "l1" else jnp.sqrt(sum_in_order(own))
-        factor = jnp.minimum(1 / jnp.maximum(size, 1e-30), 1 / cap)
+        if norm == "l1":
+            length = sum_in_order(jnp.abs(residual))
+        else:
+            length = jnp.sqrt(sum_in_order(round_separately(residual**2)))
+        factor = jnp.minimum(1 / jnp.maximum(length, 1e-30), 1 / cap)
         return Weighted(jnp.trunc(round_separately(residual * factor[None]) * GRID), cap)
 
-    tag = f"residuals({response.words}, {norm})"
     return WeightUpdate(
-        identity=tag, coupled=False, weigh=weigh, numbers=ResidualNumbers, response=response
+        identity=f"residuals({response.words}, {norm})",
+        coupled=False,
+        weigh=weigh,
+        numbers=ResidualNumbers,
+        response=response,
     )
 
 

@@ -13,7 +13,7 @@ from dpbt.data.domains import Boolean
 from dpbt.learners import lazybb
 from dpbt.learners.trees import greedy
 from dpbt.learners.trees.growth import GreedyTreeConfig
-from dpbt.learners.trees.published import private_objective
+from dpbt.learners.trees.published import alpha_from_exact_errors
 from dpbt.types import ADD_REMOVE, Noise
 from tests.support.recipe_noise import draw_specs_by_site, noise_multiplier, scale_by_site
 
@@ -70,7 +70,7 @@ def test_published_exponents_are_equation_15():
 
 def test_published_alpha_is_equation_16():
     """Errors at depth k over those of the root: 1, then 5 / 8, then 2 / 8."""
-    alpha = private_objective()
+    alpha = alpha_from_exact_errors()
     levels = [[[8, 20]], [[3, 8], [12, 2]], [[0, 8], [3, 0], [1, 11], [1, 4]]]
     found = [float(alpha(k, np.array(level, np.int32))) for k, level in enumerate(levels)]
     assert found == [1, 5 / 8, 2 / 8]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float32, Int64
@@ -100,5 +100,13 @@ class Value:
         return self.graph.add("ReduceSum", self, np.array([axis], np.int64), keepdims=int(keep))
 
 
-GraphOutputs = tuple[Value, Value | None]
-"""The score of each row in an ONNX graph, and its mean share where hypotheses state shares."""
+class GraphOutputs(NamedTuple):
+    """What a model says of the rows of an ONNX graph.
+
+    Attributes:
+        score: f32[N], or f32[N, K] with several classes.
+        mean_share: f32[N], the mean share of the positive class; None if hypotheses state scores.
+    """
+
+    score: Value
+    mean_share: Value | None = None

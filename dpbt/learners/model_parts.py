@@ -71,19 +71,32 @@ def describe_bins(name: str, column: Column, right: np.ndarray) -> str:
     return f"{name} in {{{', '.join([*held, 'not listed'][bin] for bin in bins)}}}"
 
 
-def model_heading(target: Any, several: bool, parts: str) -> tuple[str, float]:
-    """What the parts of a model add up to, in words, and the scale of a number's scores or 1."""
-    if several:
+class ModelHeading(NamedTuple):
+    """The first line of a model in words.
+
+    Attributes:
+        words: what the parts of the model add up to.
+        score_scale: how large a score of 1 is in the units of a predicted number; 1 for classes.
+    """
+
+    words: str
+    score_scale: float
+
+
+def model_heading(target: Any, has_several_classes: bool, parts: str) -> ModelHeading:
+    """The first line of a model whose parts, such as trees, are called so."""
+    if has_several_classes:
         words = (
             f"scores of a row: for each class the sum of what the {parts} add; the class of the "
         )
-        return f"{words}largest is predicted", 1.0
+        return ModelHeading(f"{words}largest is predicted", 1.0)
     if target is not None:
         scale, _, what = target.score_units
         what = {"prediction": "number"}.get(what, what)
         words = f"{what} of a row: the sum of what the {parts} add, clipped to "
-        return f"{words}{target.low:g}..{target.high:g}", scale
-    return f"score of a row: the sum of what the {parts} add; positive above 0", 1.0
+        return ModelHeading(f"{words}{target.low:g}..{target.high:g}", scale)
+    words = f"score of a row: the sum of what the {parts} add; positive above 0"
+    return ModelHeading(words, 1.0)
 
 
 def indent_lines(lines: list[str]) -> list[str]:

@@ -48,6 +48,7 @@ from dpbt.types import (
     Hypothesis,
     HypothesisKind,
     LearnerParams,
+    LearnerRows,
     Noise,
     Partition,
     Program,
@@ -59,6 +60,7 @@ from dpbt.types import (
     Round,
     View,
     WeakLearner,
+    WorkBytes,
     as_relation,
 )
 
@@ -713,7 +715,7 @@ def weak_learner(
     total_weight: bool = False,
     unprotected: tuple[str, ...] = (),
     withheld: tuple[str, ...] = (),
-    work_bytes: Callable[[Any], tuple[int, int]] | None = None,
+    work_bytes: Callable[[LearnerRows], WorkBytes] | None = None,
 ) -> WeakLearner:
     """The weak learner of a private program.
 

@@ -51,7 +51,7 @@ For epsilon up to 10 they cost below 1e-15.
 # The arguments that recipes share.
 
 
-def zero_or_share(name: str, value: ArrayLike) -> np.ndarray:
+def check_zero_or_share(name: str, value: ArrayLike) -> np.ndarray:
     """A delta, or a share of the budget, as float64.
 
     Args:
@@ -191,7 +191,7 @@ def checked_privacy_request(
             f"rows must fit float32: use {show_value(above)} in place of {show_value(rows)}"
         )
     checked_epsilon = check_interval("epsilon", epsilon, "(0, inf]")
-    checked_delta = zero_or_share("delta", delta)
+    checked_delta = check_zero_or_share("delta", delta)
     if np.any(np.isfinite(checked_epsilon) & (checked_epsilon > MAX_EPSILON)):
         most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
         raise ValueError(f"epsilon must be {most}, got {show_value(epsilon)}")

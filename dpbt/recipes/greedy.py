@@ -150,7 +150,7 @@ def bdpe(
         },
     )
     depth = check_positive_integer("depth", depth, MAX_DEPTH)
-    families = _loss_families(alpha=alpha, criterion=criterion, loss=loss)
+    families = _choose_criterion_and_link(alpha=alpha, criterion=criterion, link=loss)
     settings = _tree_settings(
         request,
         link=families.link,
@@ -196,10 +196,11 @@ def bdpe(
 
 
 MAX_DEPTH = 12
+"""The largest depth of a greedy tree."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _LossFamilies:
+class _CriterionAndLink:
     """The losses of a greedy tree, checked.
 
     Attributes:
@@ -220,8 +221,15 @@ class _LossFamilies:
         return isinstance(self.alpha, str)
 
 
-def _loss_families(*, alpha: Alpha | None, criterion: Loss, loss: Loss | None) -> _LossFamilies:
+def _choose_criterion_and_link(
+    *, alpha: Alpha | None, criterion: Loss, link: Loss | None
+) -> _CriterionAndLink:
     """The families of criterion and link, and the alpha, by default as `bdpe` says.
+
+    Args:
+        alpha: as `bdpe`.
+        criterion: as `bdpe`.
+        link: `loss` of `bdpe`, the loss of link, weighting and leverage.
 
     Raises:
         ValueError: for losses that do not fit `alpha`, or cannot score splits or be boosted.
@@ -238,24 +246,26 @@ def _loss_families(*, alpha: Alpha | None, criterion: Loss, loss: Loss | None) -
         )
 
     # The link: by default the criterion's, or Matsushita's where that one has kinks.
-    link = family if loss is None else losses.as_loss_family(loss, "loss")
-    losses.check_loss(link)
-    if not np.isfinite(float(link(np.float32(1)).smoothness)):
-        if loss is not None:
-            raise ValueError(f"loss must have a smooth surrogate, {link(0.5).name} has kinks")
-        link = losses.constant_family(losses.matsushita)
+    link_family = family if link is None else losses.as_loss_family(link, "loss")
+    losses.check_loss(link_family)
+    if not np.isfinite(float(link_family(np.float32(1)).smoothness)):
+        if link is not None:
+            raise ValueError(
+                f"loss must have a smooth surrogate, {link_family(0.5).name} has kinks"
+            )
+        link_family = losses.constant_family(losses.matsushita)
 
     # The link may have an alpha where the criterion has none.
-    has_no_alpha = is_single and is_single_loss(link)
+    has_no_alpha = is_single and is_single_loss(link_family)
     if has_no_alpha and (callable(alpha) or np.any(check_floats("alpha", alpha) != 1)):
         raise ValueError(
             f"alpha must be None or 1 for the single loss {name}, got {show_value(alpha)}"
         )
     name_of_criterion = "alpha" if family is losses.m_alpha else name
-    return _LossFamilies(
+    return _CriterionAndLink(
         alpha=alpha,
         criterion=family,
-        link=link,
+        link=link_family,
         options_text="objective" if is_objective else name_of_criterion,
     )
 
@@ -277,7 +287,7 @@ def _tree_settings(
     Args:
         request: the checked arguments; without privacy nothing is clamped.
         link: the family of the link.
-        alpha: as `_LossFamilies`.
+        alpha: as `_CriterionAndLink`.
         depth: D.
         clip: as `bdpe`.
         zeta: as `bdpe`.

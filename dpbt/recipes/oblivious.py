@@ -22,8 +22,8 @@ from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,
     build_recipe,
+    check_zero_or_share,
     checked_privacy_request,
-    zero_or_share,
 )
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
@@ -494,8 +494,8 @@ def _fractions_of_sites(
     Raises:
         ValueError: for a fraction outside its range, and where nothing is left for the rounds.
     """
-    marginals = zero_or_share("marginals_fraction", one_time_draws.marginals_fraction)
-    scores = zero_or_share("scores_fraction", one_time_draws.scores_fraction)
+    marginals = check_zero_or_share("marginals_fraction", one_time_draws.marginals_fraction)
+    scores = check_zero_or_share("scores_fraction", one_time_draws.scores_fraction)
     fractions = {round_site: 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
     if response.is_number:
         if np.any(scores > 0):

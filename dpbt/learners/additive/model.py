@@ -69,7 +69,9 @@ def predict_shapes(shapes: ShapeFunctions, bins: Any) -> Any:
     return fold(add, total, (curves[columns:], pair_cells(shapes.pairs, shapes.parts, bins)))
 
 
-def check_shapes(shapes: ShapeFunctions, width: int, splits: Splits | None, axes: tuple) -> None:
+def check_shapes(
+    shapes: ShapeFunctions, num_features: int, splits: Splits | None, score_axes: tuple[int, ...]
+) -> None:
     """Refuse curves that do not fit the rows, the classes or each other.
 
     Raises:
@@ -80,26 +82,36 @@ def check_shapes(shapes: ShapeFunctions, width: int, splits: Splits | None, axes
     score, (count, number) = shapes.score, (shapes.score.shape[:1], shapes.parts.shape[1:2])
     widest = int(np.max(splits.high)) + 1
     fits = (shapes.noise.shape, shapes.pairs.shape) == (count, (*count, *number, 2))
-    fits &= score.shape[:-1] == (*count, *axes, width + sum(number))
+    fits &= score.shape[:-1] == (*count, *score_axes, num_features + sum(number))
     fits &= shapes.parts.shape == (*count, *number, 2, MAX_BINS)
     if not fits or not widest <= score.shape[-1] <= MAX_BINS or np.any(shapes.noise < 0):
         raise ValueError("score must have a number for each bin of each column, pair and class")
     cell = np.sum(shapes.parts.max(axis=-1), axis=-1, dtype=int)
-    if np.any((shapes.pairs < 0) | (shapes.pairs >= width)) or np.any(cell >= score.shape[-1]):
+    if np.any((shapes.pairs < 0) | (shapes.pairs >= num_features)) or np.any(
+        cell >= score.shape[-1]
+    ):
         raise ValueError("pairs and parts must number what the model has")
     alike = all(np.array_equal(each, each[:1].repeat(len(each), 0)) for each in shapes[2:])
     if not alike or any(len({tuple(pair) for pair in each}) < len(each) for each in shapes.pairs):
         raise ValueError("all rounds must have the same pairs, each once")
 
 
-def shape_functions_by_column(
-    shapes: ShapeFunctions, domain: Mapping[str, Any]
-) -> tuple[dict[tuple[str, ...], np.ndarray], float]:
-    """What each bin of a column adds and what each two bins of a pair add, and the noise of one.
+class ShapesByColumn(NamedTuple):
+    """The curves of a model by the names of their columns.
 
-    The first are by the name or the two names: f64[bins] or f64[bins, bins], after an axis of
-    classes if there are several.
+    Attributes:
+        functions: by the name of a column, what each of its bins adds, f64[bins]; by the two names
+            of a pair, what each two bins add, f64[bins, bins]. With several classes these have an
+            axis of classes before them.
+        noise: the deviation of the noise that privacy adds to one of these numbers.
     """
+
+    functions: dict[tuple[str, ...], np.ndarray]
+    noise: float
+
+
+def shape_functions_by_column(shapes: ShapeFunctions, domain: Mapping[str, Any]) -> ShapesByColumn:
+    """What each bin of a column adds, what each two bins of a pair add, and the noise of one."""
     score, noise = (np.asarray(array, np.float64) for array in shapes[:2])
     score, names, bins = score.sum(axis=0), [*domain], [each.n_bins for each in domain.values()]
     functions: dict[tuple[str, ...], np.ndarray] = {}
@@ -107,7 +119,7 @@ def shape_functions_by_column(
     for k, ((one, two), part) in enumerate(zip(shapes.pairs[0], shapes.parts[0], strict=True)):
         cell = part[0, : bins[one], None] + part[1, None, : bins[two]]
         functions[names[one], names[two]] = score[..., len(names) + k, cell]
-    return functions, float(np.sqrt(np.sum(noise**2)))
+    return ShapesByColumn(functions, float(np.sqrt(np.sum(noise**2))))
 
 
 def describe_shapes(
@@ -173,8 +185,11 @@ def _describe_values_by_bin(column: Any, curve: np.ndarray, digits: int) -> list
     return [f"{column.describe_bins([*run])}: {value}".replace(" ", "\0") for value, run in runs]
 
 
-def graph_of_shapes(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: Any) -> GraphOutputs:
-    """The scores of all columns and pairs are one table, in which each has a place of its own."""
+def add_shapes_to_graph(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: Any) -> GraphOutputs:
+    """Add the scores of curves to a graph.
+
+    The scores of all columns and pairs are one table, in which each has a place of its own.
+    """
     score: Any = np.sum(shapes.score, axis=0, dtype=np.float64).astype(np.float32)
     (columns, bins), pairs = score.shape[-2:], shapes.pairs[0]
     table = np.moveaxis(score, (-2, -1), (0, 1)).reshape(columns * bins, *score.shape[:-2])
@@ -188,7 +203,7 @@ def graph_of_shapes(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: Any) 
         )
         place = graph.add("Concat", place, cells, axis=1)
     place = place + first
-    return graph.constant(table).at(place).sum(), None
+    return GraphOutputs(graph.constant(table).at(place).sum())
 
 
 SHAPES = HypothesisKind(
@@ -199,6 +214,6 @@ SHAPES = HypothesisKind(
     make=ShapeFunctions,
     check_arrays=check_shapes,
     describe=describe_shapes,
-    add_to_graph=graph_of_shapes,
+    add_to_graph=add_shapes_to_graph,
 )
 """Additive models over the bins of a domain: one curve a column, and declared pairs."""

@@ -102,22 +102,27 @@ def prepare_position_rows(table: types.Table) -> PositionRows:
 
 
 def class_weights_of_leaves(
-    leaf: Int32[Array, "N"], target: Bool[Array, "N"], weights: Int32[Array, "N"], leaves: int
-) -> Int32[Array, "leaves 2"]:
-    """i32[leaves, 2]: the exact weight of each leaf and class (negative, positive), in grid units.
+    leaf: Int32[Array, "N"],
+    target: Bool[Array, "N"],
+    weights: Int32[Array, "N"],
+    num_leaves: int,
+) -> Int32[Array, "num_leaves 2"]:
+    """i32[num_leaves, 2]: the exact weight of each leaf and class, in grid units.
+
+    The classes are negative and positive.
 
     Args:
         leaf: i32[N], the leaf of each row.
         target: bool[N].
         weights: i32[N], the row's weight; 0 for absent rows.
-        leaves: the number of leaves.
+        num_leaves: the number of leaves.
     """
     segment = 2 * leaf + target.astype(jnp.int32)
-    return jax.ops.segment_sum(weights, segment, num_segments=2 * leaves).reshape(leaves, 2)
+    return jax.ops.segment_sum(weights, segment, num_segments=2 * num_leaves).reshape(num_leaves, 2)
 
 
 def positive_class_shares(
-    class_weights: Array, fallback: Array, negative_weights: str
+    class_weights: Array, fallback: Array, negative_weight_rule: str
 ) -> Float32[Array, "..."]:
     """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], or `fallback` without any.
 
@@ -128,13 +133,13 @@ def positive_class_shares(
     - "zero" counts negative weights as 0, and uses the fallback if both are 0.
     """
     noisy = class_weights.astype(jnp.float32)
-    if negative_weights == "zero":
+    if negative_weight_rule == "zero":
         noisy = jnp.maximum(noisy, 0)
     total = noisy[..., 0] + noisy[..., 1]
-    usable = total > 0
-    if negative_weights == "uniform":
-        usable &= jnp.all(noisy >= 0, axis=-1)
-    return jnp.where(usable, noisy[..., 1] / jnp.where(usable, total, 1), fallback)
+    is_usable = total > 0
+    if negative_weight_rule == "uniform":
+        is_usable &= jnp.all(noisy >= 0, axis=-1)
+    return jnp.where(is_usable, noisy[..., 1] / jnp.where(is_usable, total, 1), fallback)
 
 
 TREE_GROUPS = model.TREE_GROUPS.with_training(
@@ -154,17 +159,25 @@ def draw_structure_and_leaves(
     rows, attributes = table.position.shape
     parts, leaves = config.parts, 2**config.depth
 
-    def uniform(site: str, places: int, end: Any, releases: str) -> Array:
-        unread, proof = jnp.zeros((parts, places), end.dtype), "dpbt theorem F1"
-        return draw(site, mechanisms.uniform, unread, theorem=proof, scale=end, releases=releases)
+    def draw_uniform(site: str, num_places: int, end: Any, releases: str) -> Array:
+        return draw(
+            site,
+            mechanisms.uniform,
+            jnp.zeros((parts, num_places), end.dtype),  # which is not read
+            theorem="dpbt theorem F1",
+            scale=end,
+            releases=releases,
+        )
 
     # Public structure: the attribute and the threshold of every inner node. Then public shares for
     # leaves without a usable weight.
     end = np.float32(1)
-    attribute = uniform("attribute", leaves - 1, jnp.int32(attributes), "attributes of inner nodes")
-    threshold = uniform("threshold", leaves - 1, end, "thresholds of inner nodes")
+    attribute = draw_uniform(
+        "attribute", leaves - 1, jnp.int32(attributes), "attributes of inner nodes"
+    )
+    threshold = draw_uniform("threshold", leaves - 1, end, "thresholds of inner nodes")
     if not config.labels:
-        uniform("fallback", leaves, end, "shares stated by leaves without a usable weight")
+        draw_uniform("fallback", leaves, end, "shares stated by leaves without a usable weight")
 
     # The tree that each place of the table belongs to.
     tree = jnp.zeros(rows, jnp.int32)

@@ -92,19 +92,26 @@ def stated_shares(trees: TreeGroup, position: Float32[Any, "N A"]) -> Float32[An
     return xp.where(trees.grown.reshape(-1)[:, None] > 0, stated, np.float32(np.nan))
 
 
-def grown_trees(attribute: np.ndarray, threshold: np.ndarray, leaf: np.ndarray) -> TreeGroup:
-    """The grown trees of some arrays."""
+def tree_group_of_arrays(
+    attribute: np.ndarray, threshold: np.ndarray, leaf: np.ndarray
+) -> TreeGroup:
+    """The group of these arrays, of which all trees are grown."""
     return TreeGroup(attribute, threshold, leaf, np.ones(leaf.shape[:-1], np.float32))
 
 
 def _check_tree_groups(
-    groups: TreeGroup, features: int, splits: Splits | None, axes: tuple
+    groups: TreeGroup, num_features: int, splits: Splits | None, score_axes: tuple[int, ...]
 ) -> None:
-    if axes or groups.leaf.ndim != 3 or groups.attribute.shape != groups.threshold.shape:
+    """Refuse arrays that do not fit the rows or each other.
+
+    Raises:
+        ValueError: saying so.
+    """
+    if score_axes or groups.leaf.ndim != 3 or groups.attribute.shape != groups.threshold.shape:
         raise ValueError("attribute, threshold and leaf must be of the same trees")
     check_complete_trees(groups.attribute, groups.leaf)
-    known = features if splits is None else len(splits.attribute)
-    check_indices("attribute", groups.attribute, 0, known)
+    num_attributes = num_features if splits is None else len(splits.attribute)
+    check_indices("attribute", groups.attribute, 0, num_attributes)
 
 
 def _describe_tree_groups(groups: TreeGroup, splits: Splits, domain: Domain, *_: Any) -> str:
@@ -119,20 +126,21 @@ def _describe_tree_groups(groups: TreeGroup, splits: Splits, domain: Domain, *_:
     return describe_trees_as_rules(leaf, ask, domain, head, f"share of positive {{:.{DIGITS}f}}")
 
 
-def _graph_of_tree_groups(
+def _add_tree_groups_to_graph(
     graph: Graph, groups: TreeGroup, rows: Value, splits: Splits | None
 ) -> GraphOutputs:
+    """Add the net votes of all trees to a graph, and the mean of the shares that they state."""
     positions = graph.positions(rows, splits)
     attribute = graph.constant(groups.attribute.reshape(-1), np.int64)
     threshold = graph.constant(groups.threshold.reshape(-1), np.float32)
 
-    def right(node: Value) -> Value:
+    def goes_right(node: Value) -> Value:
         value = graph.add("GatherElements", positions, attribute.at(node), axis=1)
         return (value > threshold.at(node)).cast("INT64")
 
-    shares = graph.descend(positions, groups.leaf.reshape(-1, groups.leaf.shape[-1]), right)
+    shares = graph.descend(positions, groups.leaf.reshape(-1, groups.leaf.shape[-1]), goes_right)
     vote = (shares > np.float32(0.5)).cast("FLOAT") * np.float32(2) + np.float32(-1)
-    return vote.sum(), graph.add("ReduceMean", shares, axes=[1], keepdims=0)
+    return GraphOutputs(vote.sum(), graph.add("ReduceMean", shares, axes=[1], keepdims=0))
 
 
 TREE_GROUPS = HypothesisKind(
@@ -141,9 +149,9 @@ TREE_GROUPS = HypothesisKind(
     read_rows=lambda rows: rows.positions,
     shares=stated_shares,
     arrays=(("attribute", "int32"), ("threshold", "float32"), ("leaf", "float32")),
-    make=grown_trees,
+    make=tree_group_of_arrays,
     check_arrays=_check_tree_groups,
     describe=_describe_tree_groups,
-    add_to_graph=_graph_of_tree_groups,
+    add_to_graph=_add_tree_groups_to_graph,
 )
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""

@@ -100,18 +100,21 @@ def prepare_ball_rows(table: Table) -> BallRows:
 
 
 def signed_row_sums(
-    signed: Int32[Array, "N"], columns: Float32[Array, "d N"], step: Float32[AnyArray, ""]
+    signed_weights: Int32[Array, "N"],
+    columns: Float32[Array, "d N"],
+    step: Float32[AnyArray, ""],
 ) -> Int32[Array, "d"]:
-    """i32[d]: the exact sum of signed times row, in units of 2^-14, over `step`, rounded down.
+    """i32[d]: the exact sum of signed weight times row, in units of 2^-14, over `step`.
 
-    Rows are rounded towards 0 to these units.
+    It is rounded down. Rows are rounded towards 0 to these units.
 
     Args:
-        signed: i32[N], quantized weights times labels, in -GRID..GRID; N at most `MAX_ROWS`.
+        signed_weights: i32[N], quantized weights times labels, in -GRID..GRID; N at most
+            `MAX_ROWS`.
         columns: f32[d, N], see `BallRows`.
         step: f32[], a power of two, at least as large as `sensitivity.weighted_sum_step` of N.
     """
-    products = signed[None] * jnp.trunc(columns * 2.0**14).astype(jnp.int32)
+    products = signed_weights[None] * jnp.trunc(columns * 2.0**14).astype(jnp.int32)
     with variates.double_precision():
         sums = jnp.sum(products.astype(jnp.int64), axis=1)
         return jnp.floor(variates.to_float64(sums) / variates.to_float64(step)).astype(jnp.int32)
@@ -201,19 +204,19 @@ def draw_center(
         raise ValueError(f"at most {config.features} features, got {len(table.columns)}")
 
     # The sum of weight times label times row over all present rows, and noise in steps of the grid.
-    def signed() -> Array:
-        both = jnp.where(table.target, weights, -weights)
-        return jnp.where(table.present, both, 0).astype(jnp.int32)
+    def signed_weights() -> Array:
+        signed = jnp.where(table.target, weights, -weights)
+        return jnp.where(table.present, signed, 0).astype(jnp.int32)
 
-    tight = config.calibration == "tight"
-    sums = signed_row_sums(materialize(public.round, signed), table.columns, params.step)
+    is_tight = config.calibration == "tight"
+    sums = signed_row_sums(materialize(public.round, signed_weights), table.columns, params.step)
     draw(
         "center",
         mechanisms.rounded_gaussian,
         sums,
         sensitivity=_sensitivity_in_row_lengths(config, params.step) * (_UNIT / params.step),
         moved_outputs=config.features,
-        theorem="dpbt theorem 10" if tight else "Bun et al. (2020), Thm 27",
+        theorem="dpbt theorem 10" if is_tight else "Bun et al. (2020), Thm 27",
         releases="centre of the weighted examples",
         unit="step of the sums' grid",
     )

@@ -64,9 +64,17 @@ def _predict_halfspace(halfspace: Halfspace, columns: Float32[Any, "d N"]) -> Fl
     return fold(add, first, (columns[1:], normal[1:]), unroll=4)
 
 
-def _check_halfspaces(planes: Halfspace, width: int, splits: Splits | None, axes: tuple) -> None:
-    known = width if splits is None else len(splits.attribute)
-    if axes or planes.normal.ndim != 2 or planes.normal.shape[1] != known:
+def _check_halfspaces(
+    halfspaces: Halfspace, num_features: int, splits: Splits | None, score_axes: tuple[int, ...]
+) -> None:
+    """Refuse normals that do not fit the rows.
+
+    Raises:
+        ValueError: saying so.
+    """
+    num_attributes = num_features if splits is None else len(splits.attribute)
+    normal = halfspaces.normal
+    if score_axes or normal.ndim != 2 or normal.shape[1] != num_attributes:
         raise ValueError("normal must have a number for each attribute")
 
 
@@ -87,13 +95,15 @@ def _describe_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: 
     return "\n".join([*head, *(f"{total[a]:+.{DIGITS}f}  {names[a]}" for a in order)])
 
 
-def _graph_of_halfspaces(graph: Graph, planes: Halfspace, rows: Value, splits: Any) -> GraphOutputs:
-    """In double precision, for rows of finite numbers."""
+def _add_halfspaces_to_graph(
+    graph: Graph, halfspaces: Halfspace, rows: Value, splits: Splits | None
+) -> GraphOutputs:
+    """Add the scores of halfspaces to a graph, in double precision, for rows of finite numbers."""
     double = graph.positions(rows, splits).cast("DOUBLE")
     length = graph.add("Sqrt", (double * double).sum(keep=True))
     inside = double / graph.add("Max", length, np.float64(1))
-    normal = planes.normal.sum(axis=0, dtype=np.float64)
-    return (inside * normal[None]).sum().cast("FLOAT"), None
+    normal = halfspaces.normal.sum(axis=0, dtype=np.float64)
+    return GraphOutputs((inside * normal[None]).sum().cast("FLOAT"))
 
 
 HALFSPACES = HypothesisKind(
@@ -104,6 +114,6 @@ HALFSPACES = HypothesisKind(
     make=Halfspace,
     check_arrays=_check_halfspaces,
     describe=_describe_halfspaces,
-    add_to_graph=_graph_of_halfspaces,
+    add_to_graph=_add_halfspaces_to_graph,
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""

@@ -72,15 +72,20 @@ def _predict_oblivious_tree(tree: ObliviousTree, bins: Any) -> Any:
 
 
 def _check_oblivious_trees(
-    trees: ObliviousTree, width: int, splits: Splits | None, axes: tuple
+    trees: ObliviousTree, num_features: int, splits: Splits | None, score_axes: tuple[int, ...]
 ) -> None:
+    """Refuse arrays that do not fit the rows, the classes or each other.
+
+    Raises:
+        ValueError: saying so.
+    """
     if splits is None:
         raise ValueError("oblivious trees must read bins")
     count, levels = trees.feature.shape if trees.feature.ndim == 2 else (0, 0)
-    right, leaf = (count, levels, MAX_BINS), (count, *axes, 2 ** min(levels, 32))
+    right, leaf = (count, levels, MAX_BINS), (count, *score_axes, 2 ** min(levels, 32))
     if (trees.right.shape, trees.leaf.shape) != (right, leaf):
         raise ValueError("feature, right and leaf must be of the same trees and classes")
-    check_indices("feature", trees.feature, 0, width)
+    check_indices("feature", trees.feature, 0, num_features)
 
 
 def _describe_oblivious_trees(
@@ -92,10 +97,10 @@ def _describe_oblivious_trees(
     Of a larger tree the smallest and the largest value are shown. With several classes there is a
     line for each class. Of a number, values are in its units.
     """
-    head, factor = model_heading(target, isinstance(target, Nominal), "trees")
+    heading, factor = model_heading(target, isinstance(target, Nominal), "trees")
     style = f"+.{DIGITS}g" if isinstance(target, Numeric) else f"+.{DIGITS}f"
 
-    def listed(values: np.ndarray, adds: str) -> list[str]:
+    def describe_leaves(values: np.ndarray, adds: str) -> list[str]:
         shown = [f"{float(value) * factor:{style}}" for value in values]
         levels = tree_depth(len(values))
         if levels > 3:
@@ -105,23 +110,28 @@ def _describe_oblivious_trees(
         answers = [f"{i:0{levels}b}".translate(no_yes) for i in range(len(values))]
         return [f"{answer}{adds} {word}" for answer, word in zip(answers, shown, strict=True)]
 
-    columns, lines = list(domain.items()), [head]
+    columns, lines = list(domain.items()), [heading]
     for number, (features, right, leaf) in enumerate(zip(*trees, strict=True), 1):
         lines.append(f"tree {number}")
         for level, (feature, bins) in enumerate(zip(features, right, strict=True), 1):
             lines.append(f"  split {level}: {describe_bins(*columns[int(feature)], bins)}")
         if isinstance(target, Nominal):
             of_class = zip(classes or target.values, leaf, strict=True)
-            lines += [f"  {word}: {', '.join(listed(values, ''))}" for word, values in of_class]
+            lines += [
+                f"  {word}: {', '.join(describe_leaves(values, ''))}" for word, values in of_class
+            ]
         else:
-            lines += indent_lines(listed(leaf, ": add"))
+            lines += indent_lines(describe_leaves(leaf, ": add"))
     return "\n".join(lines)
 
 
-def _graph_of_oblivious_trees(
+def _add_oblivious_trees_to_graph(
     graph: Graph, trees: ObliviousTree, rows: Value, *_: Any
 ) -> GraphOutputs:
-    """A tree's answers are the bits of its leaf, the first of them the highest."""
+    """Add the scores of oblivious trees to a graph.
+
+    A tree's answers are the bits of its leaf, the first of them the highest.
+    """
     feature, right, leaf = trees
     count, levels = feature.shape
     bits = graph.look_up_bins(
@@ -132,7 +142,7 @@ def _graph_of_oblivious_trees(
     last = leaf if leaf.ndim == 2 else np.moveaxis(leaf, 1, 2)
     values = last.reshape(count * 2**levels, *last.shape[2:])
     first = 2**levels * np.arange(count, dtype=np.int64)[None]
-    return graph.constant(values).at(place + first).sum(), None
+    return GraphOutputs(graph.constant(values).at(place + first).sum())
 
 
 OBLIVIOUS = HypothesisKind(
@@ -143,6 +153,6 @@ OBLIVIOUS = HypothesisKind(
     make=ObliviousTree,
     check_arrays=_check_oblivious_trees,
     describe=_describe_oblivious_trees,
-    add_to_graph=_graph_of_oblivious_trees,
+    add_to_graph=_add_oblivious_trees_to_graph,
 )
 """Oblivious trees over the bins of a domain."""

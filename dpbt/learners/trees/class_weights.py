@@ -13,6 +13,7 @@ statistics are exact, and do not depend on row order, shards, padding, method or
 """
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -72,25 +73,37 @@ def split_weights_by_product(
     return integer_product(jnp.where(is_in_node, by_class[None], jnp.int8(0)), columns)
 
 
-def _node_class_and_weight(by_class: Array, node: Array) -> tuple[Array, Array]:
-    """i32[N] the node and class of each row, as 2 node + class, and i32[N] its weight."""
+class _RowSegments(NamedTuple):
+    """Where the weight of each row is added up.
+
+    Attributes:
+        segment: i32[N], the node and the class of the row, as 2 node + class.
+        weight: i32[N].
+    """
+
+    segment: Array
+    weight: Array
+
+
+def _segments_of_rows(by_class: Array, node: Array) -> _RowSegments:
+    """The node and the class of each row, and its weight."""
     segment = 2 * node.astype(jnp.int32) + (by_class[1] > 0).astype(jnp.int32)
-    return segment, jnp.max(by_class, axis=0).astype(jnp.int32)
+    return _RowSegments(segment, jnp.max(by_class, axis=0).astype(jnp.int32))
 
 
 def split_weights_by_bins(
     bins: BinsAndSplits, by_class: Array, node: Array, nodes: int
 ) -> Int32[Array, "nodes 2 S"]:
     """i32[nodes, 2, S]: `node_products` of a level, from the weights in each bin."""
-    segment, weight = _node_class_and_weight(by_class, node)
+    segment, weight = _segments_of_rows(by_class, node)
 
-    def of_feature(bin: Array) -> Array:
+    def sums_of_feature(bin: Array) -> Array:
         sums = jnp.zeros(2 * nodes * types.MAX_BINS, jnp.int32)
         place = types.MAX_BINS * segment + bin.astype(jnp.int32)
         return sums.at[place].add(weight, mode="promise_in_bounds")
 
     # The weight of the rows below each bin, for each feature, node and class.
-    sums = jax.lax.map(of_feature, bins.bins).reshape(-1, 2 * nodes, types.MAX_BINS)
+    sums = jax.lax.map(sums_of_feature, bins.bins).reshape(-1, 2 * nodes, types.MAX_BINS)
     below = jnp.pad(jnp.cumsum(sums, axis=-1), ((0, 0), (0, 0), (1, 0)))
 
     # The bins of a split are below its end, and not below its start.
@@ -148,7 +161,7 @@ def class_weights_of_nodes(
         node: i8 or i32[N], the node of this level that each row is in.
         nodes: how many nodes the level has.
     """
-    segment, weight = _node_class_and_weight(by_class, node)
+    segment, weight = _segments_of_rows(by_class, node)
     sums = jnp.zeros(2 * nodes, jnp.int32).at[segment].add(weight, mode="promise_in_bounds")
     return sums.reshape(nodes, 2)
 

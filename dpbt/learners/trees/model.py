@@ -41,7 +41,7 @@ class BinsAndSplits(NamedTuple):
     __repr__ = redacted_repr
 
 
-def _bins_and_splits(rows: EncodedRows) -> BinsAndSplits:
+def _bins_and_splits_of_rows(rows: EncodedRows) -> BinsAndSplits:
     assert rows.splits is not None
     return BinsAndSplits(rows.bins.T, *rows.splits[:3])
 
@@ -124,8 +124,13 @@ def predict_tree(tree: Tree, splits_of_rows: Any) -> Float32[Any, "N"]:
     return xp.broadcast_to(value[0], right.shape[1:])
 
 
-def _check_trees(trees: Tree, _: int, splits: Splits | None, axes: tuple) -> None:
-    if splits is None or axes:
+def _check_trees(trees: Tree, _: int, splits: Splits | None, score_axes: tuple[int, ...]) -> None:
+    """Refuse arrays that do not fit the splits or each other.
+
+    Raises:
+        ValueError: saying so.
+    """
+    if splits is None or score_axes:
         raise ValueError("trees must have splits, and tell two classes apart")
     check_complete_trees(trees.split, trees.leaf)
     check_indices("split", trees.split, UNSPLIT, len(splits.feature))
@@ -139,38 +144,44 @@ def _describe_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str
         split = trees.split[tree, node]
         return int(column[split]), (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
 
-    head = model_heading(None, False, "trees")[0]
+    head = model_heading(None, False, "trees").words
     return describe_trees_as_rules(
         np.asarray(trees.leaf), ask, domain, head, f"add {{:+.{DIGITS}f}}"
     )
 
 
-def _graph_of_trees(graph: Graph, trees: Tree, rows: Value, splits: Splits | None) -> GraphOutputs:
-    """The splits that trees use are looked up in tables of bins; the last is that of UNSPLIT."""
+def _add_trees_to_graph(
+    graph: Graph, trees: Tree, rows: Value, splits: Splits | None
+) -> GraphOutputs:
+    """Add the scores of trees to a graph.
+
+    The splits that they use are looked up in tables of bins, of which the last is that of UNSPLIT.
+    """
     assert splits is not None
-    used, number = np.unique(trees.split, return_inverse=True)
-    used, number = (used[1:], number - 1) if used[0] == UNSPLIT else (used, number)
-    feature, low, high = (np.append(np.asarray(field)[used], 0) for field in splits[:3])
+    splits_in_use, number = np.unique(trees.split, return_inverse=True)
+    if splits_in_use[0] == UNSPLIT:
+        splits_in_use, number = splits_in_use[1:], number - 1
+    feature, low, high = (np.append(np.asarray(field)[splits_in_use], 0) for field in splits[:3])
     bin = np.arange(MAX_BINS)
     tables = (low[:, None] <= bin) & (bin <= high[:, None])
     tables[-1] = False
     answers = graph.look_up_bins(rows, feature, tables.astype(np.int64))
-    of_node = graph.constant(number.reshape(-1) % len(tables), np.int64)  # -1 is the last
+    table_of_node = graph.constant(number.reshape(-1) % len(tables), np.int64)  # -1 is the last
 
-    def right(node: Value) -> Value:
-        return graph.add("GatherElements", answers, of_node.at(node), axis=1)
+    def goes_right(node: Value) -> Value:
+        return graph.add("GatherElements", answers, table_of_node.at(node), axis=1)
 
-    return graph.descend(rows, np.asarray(trees.leaf), right).sum(), None
+    return GraphOutputs(graph.descend(rows, np.asarray(trees.leaf), goes_right).sum())
 
 
 TREES = HypothesisKind(
     name="trees",
     predict=predict_tree,
-    read_rows=_bins_and_splits,
+    read_rows=_bins_and_splits_of_rows,
     arrays=(("split", "int32"), ("leaf", "float32")),
     make=Tree,
     check_arrays=_check_trees,
     describe=_describe_trees,
-    add_to_graph=_graph_of_trees,
+    add_to_graph=_add_trees_to_graph,
 )
 """Trees of any depth over public splits; `public_types.Tree` says what they are."""

@@ -42,7 +42,7 @@ from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, View, WeakL
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
 
-PRICE = SplitPricing(
+PUBLISHED_SPLIT_PRICING = SplitPricing(
     bound=sensitivity.published_split_sensitivity,
     moves=2,
     each_node=True,
@@ -51,7 +51,7 @@ PRICE = SplitPricing(
 """Each node is paid for. Its scores move by at most the bound either way, a range of twice that."""
 
 
-class Params(NamedTuple):
+class PublishedTreeParams(NamedTuple):
     """The traced numbers of a tree: those of the tight one, and the public grid of leaf values."""
 
     noise: Mapping[str, AnyArray]
@@ -59,7 +59,7 @@ class Params(NamedTuple):
     leaf_step: Numbers
 
 
-def private_objective() -> AlphaOfLevel:
+def alpha_from_exact_errors() -> AlphaOfLevel:
     """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
 
     Alpha changes with the level, where the paper changes it leaf by leaf. Without an error at the
@@ -78,7 +78,7 @@ def private_objective() -> AlphaOfLevel:
 
 def greedy_tree_params(
     settings: TreeSettings, noise: Mapping[str, AnyArray], public: Public
-) -> Params:
+) -> PublishedTreeParams:
     """The learner's numbers: the grid of leaf values follows from their noise.
 
     The grid is a power of two. A step is at most 2^-12 of the range 2 a M^2 or of the noise's
@@ -94,24 +94,24 @@ def greedy_tree_params(
     leaf_step = np.maximum(np.maximum(finest_step, scale * 2.0**-31), range_of_values * 2.0**-29)
     step_clip = np.minimum(round_down_to_float32(settings.step_clip), clip)
     numbers = settings._replace(step=step, clip=clip, step_clip=step_clip)
-    return Params(dict(noise), numbers, 2.0 ** np.floor(np.log2(leaf_step)))
+    return PublishedTreeParams(dict(noise), numbers, 2.0 ** np.floor(np.log2(leaf_step)))
 
 
-def program(
+def draw_splits_and_leveraged_leaves(
     config: GreedyTreeConfig,
     draw: Draw,
     table: TreeRows,
     weights: Array,
-    params: Params,
+    params: PublishedTreeParams,
     public: Public,
 ) -> None:
     """Draw splits level by level, and leveraged leaf values in steps of their grid."""
     settings = params.settings
 
     # Private splits; the leaves' class weights are exact here.
-    alpha_of = private_objective() if config.objective else None
+    alpha_of = alpha_from_exact_errors() if config.objective else None
     view = View(table, weights, GreedyTreeParams(params.noise, settings), public)
-    totals = draw_tree_splits(config, draw, view, alpha_of, PRICE)
+    totals = draw_tree_splits(config, draw, view, alpha_of, PUBLISHED_SPLIT_PRICING)
 
     # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
@@ -137,7 +137,9 @@ def program(
     )
 
 
-def hypothesis(config: GreedyTreeConfig, release: Release, params: Params, public: Public) -> Tree:
+def tree_of_release(
+    config: GreedyTreeConfig, release: Release, params: PublishedTreeParams, public: Public
+) -> Tree:
     """The tree: noisy leaf values, clamped to their range again."""
     largest = params.settings.step * params.settings.clip**2
     value = release["leaf"].astype(jnp.float32) * params.leaf_step
@@ -177,8 +179,8 @@ def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
     return boundary.weak_learner(
         name="published_greedy_tree",
         config=PublishedTreeConfig(**vars(config)),
-        program=functools.partial(program, config),
-        hypothesis=functools.partial(hypothesis, config),
+        program=functools.partial(draw_splits_and_leveraged_leaves, config),
+        hypothesis=functools.partial(tree_of_release, config),
         kind=TREES,
         fractions=tree_budget_fractions(0.5, None),
         make_params=functools.partial(greedy_tree_params, usual),

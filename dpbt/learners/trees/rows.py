@@ -58,8 +58,8 @@ def prepare_tree_rows(table: types.Table) -> TreeRows:
     return TreeRows(splits_of_rows, table.target, table.present, table_splits.allowed, table.weight)
 
 
-def bytes_of_level_sums(table: TreeRows, nodes: int) -> tuple[int, int]:
-    """(bytes of a row, bytes of all rows together) that the sums of a level take beside themselves.
+def bytes_of_level_sums(table: TreeRows, nodes: int) -> types.WorkBytes:
+    """What the sums of a level take beside the rows.
 
     Args:
         table: the shapes of rows that are laid out.
@@ -67,9 +67,13 @@ def bytes_of_level_sums(table: TreeRows, nodes: int) -> tuple[int, int]:
     """
     compared_bytes = 4 * min(2 * nodes, 2 * ONE_HOT_NODES)  # of each, its bin and three Booleans
     if not isinstance(table.splits_of_rows, BinsAndSplits):
-        return 6 * table.splits_of_rows.shape[0] + 2 * nodes + compared_bytes + _ROW_BYTES, 0
+        bytes_of_splits = 6 * table.splits_of_rows.shape[0] + 2 * nodes
+        return types.WorkBytes(bytes_of_splits + compared_bytes + _ROW_BYTES, 0)
     features = table.splits_of_rows.bins.shape[0]
-    return features + compared_bytes + _ROW_BYTES, 4 * 3 * features * 2 * nodes * types.MAX_BINS
+    return types.WorkBytes(
+        of_row=features + compared_bytes + _ROW_BYTES,
+        of_all_rows=4 * 3 * features * 2 * nodes * types.MAX_BINS,
+    )
 
 
 _ROW_BYTES = 40

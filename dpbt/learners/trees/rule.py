@@ -47,12 +47,13 @@ def tree_of_rule(choice: Array) -> Tree:
     return Tree(split[None], sign * leaf)
 
 
-def _rule_scores(errors: Array, allowed: Array | None) -> Scores:
+def _score_rules(errors: Array, allowed: Array | None) -> Scores:
+    """The scores of all rules, which are minus their errors."""
     with variates.double_precision():
         return mechanisms.behind_best(-errors, allowed)
 
 
-def _draw_rule(tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: Any) -> None:
+def _draw_rule(is_tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: Any) -> None:
     """One selection among all rules, by their errors; rules of splits not allowed are masked."""
     allowed = None
     if table.allowed is not None:
@@ -62,10 +63,10 @@ def _draw_rule(tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: Any
     draw(
         "rule",
         mechanisms.exponential,
-        boundary.Total(error_weights_of_rules(table, weights), _rule_scores, public=(allowed,)),
-        sensitivity=GRID * (sensitivity.RULE_ERRORS_RANGE if tight else PUBLISHED_RULE_RANGE),
+        boundary.Total(error_weights_of_rules(table, weights), _score_rules, public=(allowed,)),
+        sensitivity=GRID * (sensitivity.RULE_ERRORS_RANGE if is_tight else PUBLISHED_RULE_RANGE),
         moved_outputs=1,
-        theorem="dpbt theorem 8" if tight else "Asadi et al. (2022), Thm 8.2",
+        theorem="dpbt theorem 8" if is_tight else "Asadi et al. (2022), Thm 8.2",
         releases="a split, its negation or a constant",
         unit=accounting.ROW_STEP,
     )

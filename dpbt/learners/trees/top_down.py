@@ -115,7 +115,13 @@ def _leaf_and_split_scores(
 
 
 def _split_leaf(
-    table: TreeRows, by_class: Array, growth: _GrowingTree, node: Array, split: Array, last: bool
+    table: TreeRows,
+    by_class: Array,
+    growth: _GrowingTree,
+    node: Array,
+    split: Array,
+    *,
+    is_last: bool,
 ) -> _GrowingTree:
     """The tree with one leaf split; the last split needs no products of its children."""
     left, right = 2 * node + 1, 2 * node + 2
@@ -126,7 +132,7 @@ def _split_leaf(
         totals=growth.totals.at[left].set(growth.totals[node] - inside).at[right].set(inside),
         is_leaf=growth.is_leaf.at[node].set(False).at[left].set(True).at[right].set(True),
     )
-    if last:
+    if is_last:
         return growth
 
     # The products of the left child by subtraction.
@@ -179,8 +185,14 @@ def _draw_splits_and_labels(
             releases=f"choice {k + 1} of a leaf and its split",
             unit=accounting.ROW,
         )
-        node, split = choice % nodes, choice // nodes
-        growth = _split_leaf(table, by_class, growth, node, split, k + 1 == config.splits)
+        growth = _split_leaf(
+            table,
+            by_class,
+            growth,
+            node=choice % nodes,
+            split=choice // nodes,
+            is_last=k + 1 == config.splits,
+        )
 
     # Leaves above the depth cap stand for their leftmost descendants, which rows reach from them.
     ends = [np.arange(2**level) << (config.depth - level) for level in range(config.depth + 1)]

@@ -25,7 +25,11 @@ from dpbt.learners.trees.leaf_values import (
     leaf_shares_shrunk_to_parents,
     tree_leverage,
 )
-from dpbt.learners.trees.published import ALPHA_LEAK, PRICE, private_objective
+from dpbt.learners.trees.published import (
+    ALPHA_LEAK,
+    PUBLISHED_SPLIT_PRICING,
+    alpha_from_exact_errors,
+)
 from dpbt.learners.trees.rows import TREES, TreeRows
 from dpbt.privacy import boundary, mechanisms
 from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, WeakLearner
@@ -85,10 +89,10 @@ def program(
     public: Public,
 ) -> None:
     """Draw splits, then noisy leaves, then beta_t without noise."""
-    alpha_of = private_objective() if config.greedy.objective else None
+    alpha_of = alpha_from_exact_errors() if config.greedy.objective else None
     settings = params.settings
     view = types.View(table, weights, GreedyTreeParams(params.noise, settings), public)
-    totals = draw_tree_splits(config.greedy, draw, view, alpha_of, PRICE)
+    totals = draw_tree_splits(config.greedy, draw, view, alpha_of, PUBLISHED_SPLIT_PRICING)
 
     # The link of each leaf's share, clamped before the noise. The sensitivity of a leaf is the true
     # one. Where values are clamped after the noise only, it is larger than the 2 M of the noise.

@@ -26,8 +26,8 @@ def recipe_by_name(name, *, delta=0.0, epsilon=1.0, rows=ROWS, **options):
 
 def ledger_line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap=0.0):
     """A line of sensitivity 1 and scale 1 / epsilon, whose sampler costs so much."""
-    drawn = mechanisms.BY_NAME[mechanism]
-    words = site, drawn, "counts", 1.0, 1 / epsilon, "none"
+    noise = mechanisms.BY_NAME[mechanism]
+    words = site, noise, "counts", 1.0, 1 / epsilon, "none"
     options = pricing.ledger_line(*words, pays=count, moved=1)
     return structs.replace(options, tail=tail, gap=gap, exact=True)
 
@@ -36,7 +36,7 @@ def ledger_of(*lines, **fields):
     return accounting.Ledger(relation=ADD_REMOVE, lines=lines, **fields)
 
 
-def filter_of(measure, epsilon=2.0, **options):
+def new_filter(measure, epsilon=2.0, **options):
     delta = 0.0 if measure == "epsilon" else 1e-6
     return dpbt.Filter(epsilon, delta, rows=ROWS, measure=measure, **options)
 

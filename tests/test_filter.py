@@ -22,9 +22,11 @@ from tests.support.budget_examples import (
     POOL,
     RECIPES,
     ROWS,
-    new_filter,
-    ledger_line,
+    «O»new_filter,
+    «B»filter_of,
+    «T»«E»ledger_line,
     ledger_of,
+    new_filter,
     recipe_by_name,
     recipe_of_pool,
 )

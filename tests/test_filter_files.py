@@ -21,7 +21,13 @@ import pytest
 
 import dpbt
 from dpbt.owners import filter as filters
-from tests.support.budget_examples import ROWS, new_filter, ledger_line, ledger_of, recipe_of_pool
+from tests.support.budget_examples import (
+    ROWS,«O» new_filter, «B» filter_of, «T»
+    «E»ledger_line,
+    ledger_of,
+    new_filter,
+    recipe_of_pool,
+)
 
 
 @pytest.fixture

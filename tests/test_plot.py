@@ -12,7 +12,7 @@ import dpbt
 from dpbt import effects, plot
 from dpbt.__main__ import main
 from dpbt.data.domains import Nominal, Numeric
-from tests.support.random_models import DOMAIN, MODELS, ROWS, random_columns, random_model
+from tests.support.random_models import DOMAIN, MODELS, ROWS, columns_with_odd_cells, random_model
 
 matplotlib.use("Agg")
 
@@ -177,7 +177,7 @@ def test_plots_refuse_invalid_arguments(tmp_path):
     model = MODELS["bdpe"]
     dpbt.save(model, tmp_path / "bare.json")
     bare, exact = dpbt.load(tmp_path / "bare.json"), dataclasses.replace(model, splits=None)
-    table = dpbt.table(DOMAIN, random_columns(0), np.arange(ROWS) % 2 == 0)
+    table = dpbt.table(DOMAIN, columns_with_odd_cells(0), np.arange(ROWS) % 2 == 0)
     other = {**DOMAIN, "age": Numeric(0, 100, bins=9)}
     for of, domain, words in (
         (model, other, "other splits"),

@@ -13,7 +13,7 @@ from dpbt.data.splits import table_of_splits
 from dpbt.types import Table
 from experiments.audit import label_flips
 from experiments.common import protocols
-from tests.support.leak_watch import BOUND, NUM_ROWS, Watch, private_task, private_words_in
+from tests.support.leak_watch import BOUND, NUM_ROWS, Watch, find_private_words, private_task
 
 KEY = jax.random.key(0)
 SPLITS, LABEL = np.zeros((NUM_ROWS, 3), bool), np.zeros(NUM_ROWS, bool)
@@ -60,7 +60,7 @@ REFUSALS = {
 def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
     watch(REFUSALS[name])
     assert isinstance(watch.error, ValueError), watch.error
-    assert private_words_in(watch.said) == []
+    assert find_private_words(watch.said) == []
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_rows_to_predict_are_not_shown_either(watch):
         for rows in wrong:
             watch(lambda predict=predict, rows=rows: predict(rows))
             assert isinstance(watch.error, ValueError)
-            assert private_words_in(watch.said) == []
+            assert find_private_words(watch.said) == []
 
 
 @pytest.mark.parametrize("name", ["epsilon", "rows", "rounds"])

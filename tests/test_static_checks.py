@@ -218,7 +218,7 @@ def test_predictions_of_another_shape_are_refused_by_the_name_of_the_function(na
     with pytest.raises(
         ValueError, match=r"HypothesisKind.predict must return float32\[N\]"
     ) as error:
-        hostile_learners.trace_run(recipe)
+        hostile_learners.shapes_of_run(recipe)
     assert returned in str(error.value)
 
 
@@ -233,7 +233,7 @@ def test_predictions_of_another_shape_show_no_number_of_rows():
 def test_a_bound_of_another_shape_is_refused_by_the_name_of_the_function():
     kind = hostile_learners.SCALED.with_training(bound=lambda tree: jnp.abs(tree.leaf))
     with pytest.raises(ValueError, match=r"Training.bound must return float32\[\].*float32\[2\]"):
-        hostile_learners.trace_run(hostile_learners.hostile_recipe(kind=kind))
+        hostile_learners.shapes_of_run(hostile_learners.hostile_recipe(kind=kind))
 
 
 def test_a_transcript_of_another_recipe_is_refused():

@@ -42,7 +42,7 @@ def _is_file(path: str) -> bool:
     if (ROOT / path).is_file():
         return True
     folders = ("docs", "dpbt", "experiments", "paper_figures", "tests")
-    return any(found for folder in folders for found in (ROOT / folder).glob(f"**/{path}"))
+    return any(match for folder in folders for match in (ROOT / folder).glob(f"**/{path}"))
 
 
 def _is_written(name: str) -> bool:

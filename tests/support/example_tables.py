@@ -129,8 +129,10 @@ def pairs_with_a_moved_row() -> list[Extreme]:
     came = satisfied[rows:].astype(np.uint8), label[rows:]
     moved = audit.neighbours(table, REPLACE_ONE, came, [(0, 0)])
     halves = np.arange(rows) % 2 == 0
-    alike = table_of_splits(np.repeat(halves[:, None], splits, axis=1), halves, np.ones(rows, bool))
-    flipped = _flip(alike, 1)
+    halved = table_of_splits(
+        np.repeat(halves[:, None], splits, axis=1), halves, np.ones(rows, bool)
+    )
+    flipped = _flip(halved, 1)
     settings = {"epsilon": 0.5, "rows": rows}
     return [(REPLACE_ONE, settings, moved), (REPLACE_ONE, settings, flipped)]
 

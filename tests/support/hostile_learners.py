@@ -57,14 +57,14 @@ def hostile_recipe(
     return recipes.custom(learner, params=params, rows=400, rounds=rounds, **update)
 
 
-def trace_run(recipe, public_key=None):
+def shapes_of_run(recipe, public_key=None):
     """What a run traces, without compiling it."""
     return jax.eval_shape(
         lambda table: dpbt.boost(KEYS[0], table, recipe, public_key), table_of_one_split()
     )
 
 
-def epilogue_of(program=None, line=None):
+def counting_epilogue(program=None, line=None):
     def plain(draw, table, scores, params, public):
         draw("last", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
@@ -75,7 +75,7 @@ def epilogue_of(program=None, line=None):
     )
 
 
-def prologue_of(program=None, **options):
+def counting_prologue(program=None, **options):
     def plain(draw, table, weights, params, public):
         draw("first", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 

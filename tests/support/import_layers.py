@@ -80,7 +80,7 @@ def imports_by_room() -> dict[str, set[str]]:
     for name, imports in imports_by_module().items():
         if name:  # dpbt itself names its modules, and imports them when they are asked for
             room = name.split(".")[0]
-            imports_of_room.setdefault(room, set()).update(each.split(".")[0] for each in imports)
+            imports_of_room.setdefault(room, set()).update(n.split(".")[0] for n in imports)
     return {room: imports - {room} for room, imports in imports_of_room.items()}
 
 

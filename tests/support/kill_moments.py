@@ -96,7 +96,7 @@ class Moments:
         self._own.busy = False
 
     def _take(self, event: str, place: Path) -> None:
-        if self._kill is None and _is_written(event, place):
+        if self._kill is None and has_written_file(event, place):
             half = shutil.copytree(self._folder, self._copy(event, place, HALF))
             cut_last_line(half / place.relative_to(self._folder))
         state = state_of_folder(self._folder, content=True)
@@ -117,7 +117,7 @@ HALF = ", half written"
 """Ends the names of copies that a kill within the writing of a file leaves."""
 
 
-def _is_written(event: str, place: Path) -> bool:
+def has_written_file(event: str, place: Path) -> bool:
     """Whether a file has been written that was not there, or a line of it."""
     appended = event == "fsync" and place.is_file() and not place.name.startswith(".")
     return appended or (event == "os.chmod" and place.stat().st_size > 0)

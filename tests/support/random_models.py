@@ -40,7 +40,7 @@ N_BINS = [column.n_bins for column in DOMAIN.values()]
 EVERY_ROW = np.array(list(itertools.product(*map(range, N_BINS))), np.uint8)
 
 
-def random_columns(seed):
+def columns_with_odd_cells(seed):
     rng = np.random.default_rng(seed)
     return {
         "age": np.where(rng.random(ROWS) < 0.2, np.nan, rng.uniform(0, 100, ROWS)),

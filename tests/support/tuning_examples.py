@@ -98,7 +98,7 @@ WIDTH = 1e-7
 """Differences of probabilities below it lose their digits, so a derivative takes their place."""
 
 
-def law_of_best(pmf, value, of_count):
+def probabilities_of_best(pmf, value, of_count):
     """The law of the best of K runs, where ties go to each of the tied runs alike.
 
     Args:

@@ -57,7 +57,7 @@ def shares_told_apart(dataset: data.Dataset, *, epsilon: float, trials: int) -> 
     edge = np.where(dataset.label, 1, -1) * np.where(right, steps[:, 1:], steps[:, :1])
     total, rows = edge.sum(axis=1), edge.shape[1]
     row_edge, other_edge = (
-        np.take_along_axis(edge, each[:, None], 1)[:, 0] for each in (row, other)
+        np.take_along_axis(edge, row_numbers[:, None], 1)[:, 0] for row_numbers in (row, other)
     )
     differs = {
         "removed": (total - row_edge) * rows != total * (rows - 1),

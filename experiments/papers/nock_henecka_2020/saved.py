@@ -80,8 +80,8 @@ class Fits:
 
     def find_settings(self, **values: Any) -> np.ndarray:
         """i64[...], the places of the settings that have these values of these axes."""
-        same = [self.axes[axis] == value for axis, value in values.items()]
-        return np.flatnonzero(np.all([np.full(len(self.settings), True), *same], axis=0))
+        conditions = [self.axes[axis] == value for axis, value in values.items()]
+        return np.flatnonzero(np.all([np.full(len(self.settings), True), *conditions], axis=0))
 
 
 class NumSettings(NamedTuple):

@@ -22,8 +22,8 @@ import pytest
 import dpbt
 from dpbt.owners import filter as filters
 from tests.support.budget_examples import (
-    ROWS,«O» new_filter, «B» filter_of, «T»
-    «E»ledger_line,
+    ROWS,
+    ledger_line,
     ledger_of,
     new_filter,
     recipe_of_pool,

@@ -26,11 +26,9 @@ def recipe_by_name(name, *, delta=0.0, epsilon=1.0, rows=ROWS, **options):
 
 def ledger_line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap=0.0):
     """A line of sensitivity 1 and scale 1 / epsilon, whose sampler costs so much."""
-    «O»line«B»drawn«T»noise«E» = pricing.ledger_line(
+    line = pricing.ledger_line(
         site=site,
-        mechanism=mechanisms.BY_NAME[mechanism]«O»«B»
-    words = site, drawn«T»
-    words = site, noise«E»,
+        mechanism=mechanisms.BY_NAME[mechanism],
         releases="counts",
         sensitivity=1.0,
         scale=1 / epsilon,

@@ -442,7 +442,7 @@ def test_a_model_without_words_says_whether_its_kind_lacks_them_or_its_place(
 
 def test_a_vote_of_a_custom_recipe_says_how_to_give_it_a_link(model):
     trained = dataclasses.replace(model.recipe.weight_update, loss=None)
-    custom = dataclasses.replace(model.recipe, setting="custom", weight_update=trained)
+    custom = dataclasses.replace(model.recipe, options_text="custom", weight_update=trained)
     vote = dataclasses.replace(model, recipe=custom)
     with pytest.raises(ValueError, match=r"without a link.*; custom\(loss=..., weighting=...\)"):
         vote.predict_proba(np.zeros((1, len(DOMAIN)), np.uint8))

@@ -62,11 +62,11 @@ class StepTotals:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CoarseRule:
-    """What differs for two classes where not nearly all columns are fine, as in tables about people.
+    """What differs for two classes where not nearly all columns are fine, as in data about people.
 
     The columns of such a table mostly act on their own, its classes overlap, and its rows are few.
     Small steps and trees of few splits suit it. The numbers were settled on eighteen tables about
-    people, and docs/people.md has what each choice gains.
+    people, and docs/frontier.md has what each choice gains.
 
     Attributes:
         rounds_at_reference: as `SignalRule`.
@@ -358,11 +358,11 @@ def choose_numbers(
     - *Columns.* Where a tenth of the columns or more are not fine, as in tables about people, two
       classes have half of the step, or a little more where rows are many, and trees of 6 splits,
       or of 8 where rows are very many. Pure recipes have fewer trees there. On eighteen tables
-      about people that is 0.006 to 0.015 of AUROC (docs/people.md).
+      about people that is 0.006 to 0.015 of AUROC (docs/frontier.md).
     - *Depth.* Where rows are many for the noise, columns are fine and histograms put splits at
       their quantiles, trees of 10 splits see more than trees of 6. On twelve data sets AUROC is
-      0.003 to 0.006 higher from epsilon = 0.5 on. Their 256 structures are used in turn, so that a model stays
-      small. Several classes and numbers keep 6: firmteacher, of 16 Boolean columns and 4 classes,
+      0.003 to 0.006 higher from epsilon = 0.5 on. Their 256 structures are used in turn, so that a
+      model stays small. Several classes and numbers keep 6: firmteacher, of 16 Boolean columns and 4 classes,
       loses 0.15 of AUROC to deeper trees, and wine-white 0.03 of R^2.
     - *Scores by class.* Three hundredths of the budget make probabilities true. That costs about
       0.001 of AUROC.

@@ -20,7 +20,7 @@ from dpbt import recipes, tuning
 from dpbt.models.file import probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.measures import log_loss_of_two
 from dpbt.privacy import keys
-from dpbt.recipes.auto import choose_numbers, count_columns
+from dpbt.recipes.auto import ColumnCounts, choose_numbers, count_columns
 from dpbt.types import ADD_REMOVE, Recipe
 from experiments.common import peers
 from experiments.common.training import boosted_scores
@@ -106,6 +106,21 @@ def _auto(trial: Trial) -> Recipe:
     return recipes.auto(domain=domain, seed=trial.split, **trial.recipe_arguments)
 
 
+def _auto_as_of_fine_columns(trial: Trial) -> Recipe:
+    """`auto` as it is for tables whose columns are all fine, on any table."""
+    domain = trial.study.data.domain
+    numbers = choose_numbers(
+        epsilon=trial.epsilon,
+        rows=trial.study.rows,
+        columns=ColumnCounts(num_columns=len(domain), num_fine=len(domain)),
+        delta=trial.delta,
+    )
+    options = {"rows": trial.study.rows, "delta": trial.delta, **numbers.options}
+    return recipes.oblivious_boost(
+        epsilon=trial.epsilon, domain=domain, seed=trial.split, **options
+    )
+
+
 def _additive(trial: Trial) -> Recipe:
     return recipes.additive(domain=trial.study.data.domain, **trial.recipe_arguments)
 
@@ -164,6 +179,7 @@ _PEERS = peer_classifiers(_predict_positive_class)
 METHODS: dict[str, Method] = {
     "auto": _method_of_recipe(_auto),
     "auto-without-noise": _method_of_recipe(_auto, private=False),
+    "auto-as-fine": _method_of_recipe(_auto_as_of_fine_columns),
     "additive": _method_of_recipe(_additive),
     **challengers.METHODS,
     **synthetic.METHODS,

@@ -362,8 +362,8 @@ def choose_numbers(
     - *Depth.* Where rows are many for the noise, columns are fine and histograms put splits at
       their quantiles, trees of 10 splits see more than trees of 6. On twelve data sets AUROC is
       0.003 to 0.006 higher from epsilon = 0.5 on. Their 256 structures are used in turn, so that a
-      model stays small. Several classes and numbers keep 6: firmteacher, of 16 Boolean columns and 4 classes,
-      loses 0.15 of AUROC to deeper trees, and wine-white 0.03 of R^2.
+      model stays small. Several classes and numbers keep 6: firmteacher, of 16 Boolean columns and
+      4 classes, loses 0.15 of AUROC to deeper trees, and wine-white 0.03 of R^2.
     - *Scores by class.* Three hundredths of the budget make probabilities true. That costs about
       0.001 of AUROC.
     - *Several classes.* A row's residuals are shared by K scores, so steps are two thirds of those

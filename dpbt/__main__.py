@@ -11,31 +11,31 @@ import dpbt
 from dpbt.owners.cli.shared import INTERRUPTED, Parser, add_commands, run_command_line
 
 COMMANDS = {
-    "check": "dpbt.owners.cli.rows:check",
-    "convert": "dpbt.owners.cli.rows:convert",
-    "fit": "dpbt.owners.cli.rows:fit",
-    "preview": "dpbt.owners.cli.audit:preview",
-    "predict": "dpbt.owners.cli.models:predict",
-    "evaluate": "dpbt.owners.cli.models:evaluate",
-    "explain": "dpbt.owners.cli.models:explain",
-    "export": "dpbt.owners.cli.models:export",
-    "statement": "dpbt.owners.cli.models:statement",
-    "plot": "dpbt.owners.cli.models:plot",
-    "theorem": "dpbt.owners.cli.models:theorem",
-    "audit": "dpbt.owners.cli.audit:audit",
+    "check": "dpbt.owners.cli.rows:check_rows",
+    "convert": "dpbt.owners.cli.rows:convert_rows_to_blocks",
+    "fit": "dpbt.owners.cli.rows:fit_model",
+    "preview": "dpbt.owners.cli.audit:preview_recipe",
+    "predict": "dpbt.owners.cli.models:predict_rows",
+    "evaluate": "dpbt.owners.cli.models:evaluate_model",
+    "explain": "dpbt.owners.cli.models:explain_model",
+    "export": "dpbt.owners.cli.models:export_model",
+    "statement": "dpbt.owners.cli.models:print_statement",
+    "plot": "dpbt.owners.cli.models:plot_model",
+    "theorem": "dpbt.owners.cli.models:print_theorem",
+    "audit": "dpbt.owners.cli.audit:audit_recipe",
     "domain": "dpbt.owners.cli.domains",
     "filter": "dpbt.owners.cli.filter",
 }
 """The commands by their names. A command is imported when it is run."""
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(words: list[str] | None = None) -> int:
     """Run one command and return its exit status. Bad input ends in one line and status 2.
 
     Args:
-        arguments: the words of the command line; None for those of this process.
+        words: those of the command line; None for those of this process.
     """
-    words = sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if words is None else words
     parser = Parser(prog="dpbt", description=__doc__)
     parser.add_argument("--version", action="version", version=f"dpbt {dpbt.__version__}")
     add_commands(parser, COMMANDS)

@@ -64,7 +64,7 @@ class Score(NamedTuple):
         max_per_row: the largest number that one row adds.
         value: (its draw) -> the number that runs are ordered by; a larger one is better.
         releases: what a draw publishes, in words.
-        unit: of the sensitivity.
+        unit: the unit of the sensitivity.
         required_loss: (recipe) -> the loss that the statistic needs; ValueError for a recipe
             without such a loss.
     """
@@ -195,7 +195,7 @@ class Selection:
         held_out: the share of rows that are scored on and not learned from; None if all rows are
             both.
         score_fraction: the share of a run's budget that its score gets where a run costs the sum.
-        seed: of the rule that holds rows out.
+        seed: the seed of the rule that holds rows out.
     """
 
     score: str
@@ -235,7 +235,8 @@ def selection(
         score_fraction: the share of a run's budget that goes to its score, in (0, 1). It counts
             where a run costs the sum of fit and score: under replace-one, or without held-out rows.
             Elsewhere the score costs as much as the fit.
-        seed: of the rule that holds rows out, a whole number in 0..2^32 - 1. It is not a secret.
+        seed: the seed of the rule that holds rows out, a whole number in 0..2^32 - 1. It is not a
+            secret.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -260,12 +261,12 @@ def list_single_settings(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
             whose calibration reads private data without a mechanism, or that predicts anything but
             two classes.
     """
-    listed = [recipes] if isinstance(recipes, Recipe) else list(recipes)
-    if not listed or not all(isinstance(recipe, Recipe) for recipe in listed):
+    recipe_list = [recipes] if isinstance(recipes, Recipe) else list(recipes)
+    if not recipe_list or not all(isinstance(recipe, Recipe) for recipe in recipe_list):
         raise ValueError("recipes must be one or several recipes, as dpbt.recipes makes them")
     singles = [
         setting(recipe, index) if index else recipe
-        for recipe in listed
+        for recipe in recipe_list
         for index in np.ndindex(np.shape(recipe.rows))
     ]
     for single in singles:
@@ -383,7 +384,7 @@ def candidates(
         selection: the one that `dpbt.tune` gets.
         grid: argument of `build` -> its values; the candidates are all combinations.
         epsilon: the total budget of the choice, above 0.
-        delta: of the choice; 0 for a pure guarantee, else in (0, 1).
+        delta: the delta of the choice; 0 for a pure guarantee, else in (0, 1).
         relation: "add_remove" or "replace_one".
         **options: the other arguments of `build`, such as rows and domain.
 
@@ -511,7 +512,7 @@ def _with_shared_programs(singles: Sequence[Recipe]) -> list[Recipe]:
 
     The capacity has room for the rounds of each of them.
     """
-    capacity = tables.capacity_bucket(max(single.capacity for single in singles))
+    capacity = tables.round_up_to_bucket(max(single.capacity for single in singles))
     return [
         dataclasses.replace(single, capacity=capacity, options_text="", name="", domain=None)
         for single in singles
@@ -698,7 +699,7 @@ def is_held_out(table: Table, share: float, seed: int) -> Bool[np.ndarray, "N"]:
 
     Args:
         table: N rows.
-        share: of all possible rows, in (0, 1).
+        share: the share of all possible rows that is held out, in (0, 1).
         seed: public, a whole number in 0..2^32 - 1.
     """
     target = np.asarray(table.target)

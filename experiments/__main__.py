@@ -29,9 +29,9 @@ COMMANDS = {
 }
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(words: list[str] | None = None) -> int:
     """Run one command and return its exit status; bad input ends in one line and status 2."""
-    words = sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if words is None else words
     parser = Parser(prog="python -m experiments", description=__doc__)
     add_commands(parser, COMMANDS)
     use_compilation_cache()

@@ -57,7 +57,7 @@ GRID = {
 }
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     for name, choices, default, words in (
         ("--algorithm", ALGORITHMS, "bdpe", "the algorithm"),
@@ -145,7 +145,7 @@ def _make_recipe(options: argparse.Namespace, rows: int, **changes: Any) -> Reci
         )
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Audit one setting, or the grid, and print the results."""
     dataset = data.load(options.dataset)
     path = commands.out_folder(options) / f"{options.algorithm}.csv"

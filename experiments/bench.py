@@ -56,7 +56,7 @@ PEER_SETTING, PEER_FITS = {"trees": 10, "depth": 5}, {"banknote": 1000, "adult":
 DRAWS, CLOCK = (65_536, 256_000), time.process_time
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "measure for about a minute: small models, no large tables"
     parser.add_argument("--quick", action="store_true", help=words)
@@ -274,7 +274,7 @@ def compare_with_peers(
         column: msgspec.structs.replace(kind, ordered=True) if isinstance(kind, Nominal) else kind
         for column, kind in dataset.domain.items()
     }
-    numbers = domains.positions(ordered, dataset.columns)
+    numbers = domains.encode_positions(ordered, dataset.columns)
     positions = Table(jnp.asarray(numbers), dataset.table.target, dataset.table.present)
     setting = SweepSetting(fits, PEER_SETTING["trees"], PEER_SETTING["depth"])
     sweeps_by_kind = {
@@ -327,7 +327,7 @@ def _measure_peers(*, quick: bool, repeats: int, memory_mb: float) -> list[resul
     return lines
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure and print."""
     repeats, memory_mb = options.repeats, options.memory_mb
     peak = matrix_peak(repeats)

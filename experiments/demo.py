@@ -71,7 +71,7 @@ WORDS = {**LABELS, "auto": "auto: boosted oblivious trees"}
 """Setting -> its label in the figure."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "measure on this CSV file, which has a header; needs --domain"
     parser.add_argument("--data", metavar="FILE", help=words)
@@ -281,7 +281,7 @@ def recipe_of(
     Args:
         calibration: "published" or "tight".
         name: a criterion, or "auto".
-        domain: of the columns.
+        domain: the domain of the columns.
         settings: as `SETTINGS`; `auto` chooses its own rounds and depth.
         public: epsilon, rows and relation.
     """
@@ -456,7 +456,7 @@ def size_in_words(options: argparse.Namespace, count: int, size: PublicSize) -> 
     return f"at most {size.rows} rows" if private else f"{count} rows"
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure, and print the table; write the CSV file as it goes, and the figure at the end."""
     if (options.data is None) != (options.domain is None):
         lacking = "--domain" if options.domain is None else "--data"

@@ -92,7 +92,7 @@ def read_lines(command: str, folder: Path | None) -> list[Line]:
 
     Args:
         command: its name.
-        folder: of the results; by default that of the working folder.
+        folder: the folder of the results; by default that of the working folder.
 
     Raises:
         InputError: if there is neither.

@@ -60,11 +60,11 @@ def make_sheet(rows: int, columns: int, height: float, **options: Any) -> tuple[
     """A figure of the printed width and its panels.
 
     Args:
-        rows: of panels.
-        columns: of panels.
-        height: of the figure, in inches.
-        options: of `matplotlib.pyplot.subplots`; panels are placed by what they show unless it has
-            another layout.
+        rows: the number of rows of panels.
+        columns: the number of columns of panels.
+        height: the height of the figure, in inches.
+        options: the options of `matplotlib.pyplot.subplots`; panels are placed by what they show
+            unless it has another layout.
     """
     options = {"layout": "constrained", **options}
     return plt.subplots(rows, columns, figsize=(WIDTH, height), **options)

@@ -135,7 +135,7 @@ def test_memory_bounds_the_slices_and_the_rounds_of_a_pass(tmp_path):
         with pytest.raises(ValueError, match="memory must be at least"):
             plan_for(table, recipe, memory, 2)
     assert plan_for(large, recipe, 4 * GIB, 2).rounds == 1
-    _, classes = table_and_blocks(tmp_path / "c", "classes", 10, each=2**20)
+    _, classes = table_and_blocks(tmp_path / "c", "classes", 10, rows_per_block=2**20)
     assert plan_for(classes, oblivious_recipe("classes", 10), 64 * GIB, 1).block == 2**19
 
     # Of forests, whose rounds share a pass and keep no scores.

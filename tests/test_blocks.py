@@ -82,16 +82,16 @@ def test_a_conversion_that_fails_leaves_nothing_and_one_that_was_killed_no_table
         if many > 1:
             assert len(list(folder.iterdir())) > 1
             with pytest.raises(ValueError, match="t: exists; give a new folder"):
-                convert.convert(parts(1), DOMAIN, folder, **options)
+                convert.convert_rows(parts(1), DOMAIN, folder, **options)
             shutil.copytree(folder, tmp_path / "killed")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        convert.convert(parts(50), DOMAIN, folder, **options)
+        convert.convert_rows(parts(50), DOMAIN, folder, **options)
     assert not folder.exists()
     with pytest.raises(ValueError, match=r"no table in blocks, as it has no manifest\.json"):
         blocks.open_folder(tmp_path / "killed")
-    found = convert.convert(parts(1), DOMAIN, folder, **options, capacity=110)
+    found = convert.convert_rows(parts(1), DOMAIN, folder, **options, capacity=110)
     assert_same_rows(dpbt.table(DOMAIN, bins, given, capacity=110, **TARGET_OPTIONS["two"]), found)
 
 
@@ -101,7 +101,9 @@ def test_a_conversion_refuses_rows_and_folders_that_it_cannot_take(tmp_path):
 
     def made(folder="t", rows=None, **more):
         rows = [convert.RawRows(bins, given)] if rows is None else rows
-        return convert.convert(rows, DOMAIN, tmp_path / folder, **{**TARGET_OPTIONS["two"], **more})
+        return convert.convert_rows(
+            rows, DOMAIN, tmp_path / folder, **{**TARGET_OPTIONS["two"], **more}
+        )
 
     mixed = [convert.RawRows(bins, given), convert.RawRows(bins, given, [1.0] * 51)]
     for words, changes in (
@@ -121,7 +123,7 @@ def test_a_conversion_refuses_rows_and_folders_that_it_cannot_take(tmp_path):
 @pytest.mark.parametrize("what", ["flip", "cut", "grow"])
 def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
     if not (whole := tmp_path_factory.getbasetemp() / "whole").exists():
-        table_and_blocks(whole, "classes", 300, each=100, weights=True)
+        table_and_blocks(whole, "classes", 300, rows_per_block=100, weights=True)
     folder = shutil.copytree(whole, tmp_path_factory.mktemp("damage") / "t")
     content = bytearray((folder / name).read_bytes())
     at = int(place * (len(content) - 1))
@@ -145,7 +147,7 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
     ],
 )
 def test_another_manifest_that_is_signed_is_refused(tmp_path, change, words):
-    _, found = table_and_blocks(tmp_path / "t", "classes", 300, each=100)
+    _, found = table_and_blocks(tmp_path / "t", "classes", 300, rows_per_block=100)
     content = json.loads((found.folder / blocks.MANIFEST).read_text()) | change
     content["checksum"] = checksum(content)
     (found.folder / blocks.MANIFEST).write_text(json.dumps(content))
@@ -176,7 +178,7 @@ def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
 
     def identity(name, labels=labels, domain=domain, **options):
         rows = convert.RawRows(columns, labels, options.pop("weights", None))
-        return convert.convert([rows], domain, tmp_path / name, **options).identity
+        return convert.convert_rows([rows], domain, tmp_path / name, **options).identity
 
     first = next(iter(domain))
     wider = {**domain, first: structs.replace(domain[first], high=domain[first].high + 1)}

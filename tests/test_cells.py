@@ -83,12 +83,12 @@ def same_bits(a, b):
 
 def test_the_table_of_readings():
     for place, (cell, number, word) in enumerate(TABLE):
-        found = cells.number(cell)
+        found = cells.read_number(cell)
         assert type(found) is float, place
         assert same_bits(found, number), place
-        assert cells.word(cell) == word, place
+        assert cells.read_word(cell) == word, place
         if type(cell) is not bool and type(cell) is not np.bool_:
-            assert cells.truth(cell, "3", "a") is {"3": True, "a": False}.get(word), place
+            assert cells.read_truth(cell, "3", "a") is {"3": True, "a": False}.get(word), place
 
 
 def test_columns_of_all_kinds_give_the_same():
@@ -96,21 +96,21 @@ def test_columns_of_all_kinds_give_the_same():
     listed = ("3", "a", "True", "NA", "")
     for held in (odd, tuple(odd), object_array(odd)):
         found = cells.column_cells(held)
-        assert same_bits(cells.read_numbers(found), [cells.number(cell) for cell in odd])
-        words = [cells.word(cell, listed) for cell in odd]
+        assert same_bits(cells.read_numbers(found), [cells.read_number(cell) for cell in odd])
+        words = [cells.read_word(cell, listed) for cell in odd]
         codes = [-2 if w is None else listed.index(w) if w in listed else -1 for w in words]
         assert cells.read_codes(found, listed).tolist() == codes
-        truths = [cells.truth(cell, "3", "a") for cell in odd]
+        truths = [cells.read_truth(cell, "3", "a") for cell in odd]
         codes = [-1 if truth is None else int(truth) for truth in truths]
         assert cells.read_truths(found, "3", "a").tolist() == codes
 
 
 def test_a_listed_word_means_its_value_though_it_looks_missing():
-    assert cells.word(" NA", ("NA",)) == "NA"
-    assert cells.word("na", ("NA",)) is None
-    assert cells.word(None, ("None",)) is cells.word(NAN, ("nan",)) is None
-    assert cells.truth("?", "NA", "?") is False
-    assert cells.truth(True, "False", "True") is cells.truth(np.True_, "a", "b") is True
+    assert cells.read_word(" NA", ("NA",)) == "NA"
+    assert cells.read_word("na", ("NA",)) is None
+    assert cells.read_word(None, ("None",)) is cells.read_word(NAN, ("nan",)) is None
+    assert cells.read_truth("?", "NA", "?") is False
+    assert cells.read_truth(True, "False", "True") is cells.read_truth(np.True_, "a", "b") is True
 
 
 ARRAYS = {
@@ -133,7 +133,9 @@ def test_arrays_of_one_type_give_the_same_bits(kind):
     def check(values):
         array = np.array(values, kind)
         found, one_by_one = cells.column_cells(array), list(array)
-        assert same_bits(cells.read_numbers(found), [cells.number(cell) for cell in one_by_one])
+        assert same_bits(
+            cells.read_numbers(found), [cells.read_number(cell) for cell in one_by_one]
+        )
         assert cells.read_codes(found, ("0", "1", "-1", "True")).tolist() == (
             cells.read_codes(one_by_one, ("0", "1", "-1", "True")).tolist()
         )
@@ -147,10 +149,14 @@ def test_payloads_of_nan_and_warnings_tell_nothing():
     """All NaN are one, and a number too large for its new type gives no warning (an error here)."""
     payloads = np.array([0x7FF8000000000123, -1, 0x7FF0000000000001], np.int64).view(np.float64)
     assert same_bits(cells.read_numbers(payloads), [NAN] * 3)
-    assert same_bits([cells.number(cell) for cell in payloads], [NAN] * 3)
+    assert same_bits([cells.read_number(cell) for cell in payloads], [NAN] * 3)
     assert cells.read_numbers(np.array([np.longdouble("1e4000")])).tolist() == [INF]
     wide = {"x": Numeric(-8e306, 8e306)}
-    assert domains.positions(wide, {"x": [1.7e308, -1.7e308, INF]})[:, 0].tolist() == [1, 0, 1]
+    assert domains.encode_positions(wide, {"x": [1.7e308, -1.7e308, INF]})[:, 0].tolist() == [
+        1,
+        0,
+        1,
+    ]
 
 
 DOMAIN = {
@@ -202,7 +208,9 @@ def as_arrays(rows):
 def test_the_cells_of_a_row_change_no_other_row(rows, odd, data):
     place = data.draw(st.integers(0, len(rows)))
     rows, odd = [unwrapped(row) for row in rows], unwrapped(odd)
-    for read, hold in itertools.product((domains.encode, domains.positions), (as_lists, as_arrays)):
+    for read, hold in itertools.product(
+        (domains.encode, domains.encode_positions), (as_lists, as_arrays)
+    ):
         alone = read(DOMAIN, hold(rows))
         assert np.array_equal(read(DOMAIN, hold([*rows, odd]))[: len(rows)], alone)
         inserted = read(DOMAIN, hold([*rows[:place], odd, *rows[place:]]))

@@ -434,13 +434,13 @@ def test_cached_programs_hold_nothing_of_the_rows(here):
 
 def test_programs_are_not_read_where_others_may_write(tmp_path, monkeypatch):
     kept, before = [], jax.config.jax_compilation_cache_dir
-    monkeypatch.setattr(cached, "cache_programs", kept.append)
+    monkeypatch.setattr(cached, "cache_compiled_programs", kept.append)
     monkeypatch.setenv("DPBT_CACHE", str(tmp_path))
     jax.config.update("jax_compilation_cache_dir", None)
     try:
         for mode in (0o700, 0o777, 0o770):
             tmp_path.chmod(mode)
-            cached.cache_programs_for_user()
+            cached.cache_compiled_programs_for_user()
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
     assert kept == [tmp_path]

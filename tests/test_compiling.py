@@ -31,13 +31,13 @@ def bits_of(rows, splits=4, seed=0):
 
 def test_buckets_are_few_and_waste_at_most_a_quarter():
     counts = np.arange(1, 10_000)
-    sizes = np.array([tables.capacity_bucket(int(count)) for count in counts])
+    sizes = np.array([tables.round_up_to_bucket(int(count)) for count in counts])
     assert np.all((sizes >= counts) & (sizes <= 1.25 * counts))
     assert len(set(sizes.tolist())) <= 4 * 12 + 8
     most = tables.MAX_PADDED_ROWS
-    assert tables.row_bucket(1) == tables.MIN_ROWS
-    assert tables.row_bucket(most) == tables.row_bucket(most - 1) == most
-    assert all(tables.row_bucket(rows) == rows for rows in (most + 1, MAX_ROWS - 1))
+    assert tables.padded_num_rows(1) == tables.MIN_ROWS
+    assert tables.padded_num_rows(most) == tables.padded_num_rows(most - 1) == most
+    assert all(tables.padded_num_rows(rows) == rows for rows in (most + 1, MAX_ROWS - 1))
 
 
 def greedy(rows, rounds):

@@ -89,7 +89,7 @@ def test_positions_are_those_computed_by_hand():
         (gains, [0, 4999.5, 9999], [0, 0.5, 1]),
         (ordered, ["middle", "high", "low", "LOW", None], [0.5, 1, 0, 0, 0]),
     ):
-        found = domains.positions({"x": kind}, {"x": values})[:, 0]
+        found = domains.encode_positions({"x": kind}, {"x": values})[:, 0]
         np.testing.assert_array_equal(found, np.float32(expected))
 
 

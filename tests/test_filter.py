@@ -22,9 +22,9 @@ from tests.support.budget_examples import (
     POOL,
     RECIPES,
     ROWS,
-    filter_of,
     ledger_line,
     ledger_of,
+    new_filter,
     recipe_by_name,
     recipe_of_pool,
 )
@@ -75,7 +75,7 @@ UNCOUNTED = {
 @pytest.mark.parametrize("name", UNCOUNTED)
 def test_recipes_that_no_sum_covers_are_refused_and_cost_nothing(name):
     measure, make, words = UNCOUNTED[name]
-    budget = filter_of(measure)
+    budget = new_filter(measure)
     with pytest.raises(ValueError, match=words):
         budget.take(make())
     floats = structs.replace(ledger_line(0.1, mechanism="rounded gaussian"), exact=False)
@@ -109,7 +109,7 @@ def test_outside_releases_cost_what_their_events_say_or_are_refused(name):
     """One of 1e-11 costs (1 + e^2) times that, of the 1e-10 that a filter of 1e-6 keeps."""
     event, costs = EVENTS[name]
     for measure, cost in zip(("epsilon", "rho", "mu"), costs, strict=True):
-        budget = filter_of(measure)
+        budget = new_filter(measure)
         twice = [dp_event.SelfComposedDpEvent(event, 1), dp_event.NoOpDpEvent()]
         if math.isinf(cost):
             with pytest.raises(ValueError, match=r"no proved|pays for|finite bits|xi of a Z"):
@@ -129,12 +129,12 @@ def test_outside_releases_cost_what_their_events_say_or_are_refused(name):
 def test_the_events_of_a_ledger_cost_what_it_costs_and_replaced_values_move_twice():
     recipe = recipe_by_name("rf_l", delta=1e-6)
     for measure in ("rho", "mu"):
-        own, other = filter_of(measure), filter_of(measure)
+        own, other = new_filter(measure), new_filter(measure)
         own.take(recipe)
         other.charge(dpbt.ledger(recipe).dp_event(), "the same")
         assert own.spent == pytest.approx(other.spent, rel=1e-6)
-    near, far = filter_of("rho"), filter_of("rho", relation="replace_one")
-    people = filter_of("rho", max_rows_per_user=3)
+    near, far = new_filter("rho"), new_filter("rho", relation="replace_one")
+    people = new_filter("rho", max_rows_per_user=3)
     for budget in (near, far, people):
         budget.charge(dp_event.GaussianDpEvent(30.0), "x")
     assert far.spent == pytest.approx(4 * near.spent)
@@ -149,7 +149,7 @@ def test_the_events_of_a_ledger_cost_what_it_costs_and_replaced_values_move_twic
 
 def test_the_boundary_is_exact():
     """A charge of the last float fits, and one of the next float does not."""
-    budget, quiet = filter_of("epsilon", 1.0), ledger_of(ledger_line(0.5))
+    budget, quiet = new_filter("epsilon", 1.0), ledger_of(ledger_line(0.5))
 
     def pay(cost):
         budget._pay("x", filters.Charge(cost=cost, gap=0.0, tail=0.0), quiet)
@@ -169,7 +169,7 @@ def test_the_boundary_is_exact():
 
 def test_costs_are_rounded_up():
     third = 1 / 3
-    charge = filter_of("epsilon").terms.charge(ledger_of(ledger_line(third, 7), rows=ROWS))
+    charge = new_filter("epsilon").terms.charge(ledger_of(ledger_line(third, 7), rows=ROWS))
     assert Fraction(charge.cost) > 7 * Fraction(ledger_line(third).epsilon)
     assert charge.cost == pytest.approx(7 * third, rel=1e-14)
     # The float 0.1 is above a tenth, and the float 0.3 below three of them.
@@ -185,7 +185,7 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
     """Programs compute scales in float32, which may be a bit smaller than those of the events."""
     if name == "halfspace_boost" and measure == "epsilon":
         pytest.skip("halfspaces have no pure guarantee")
-    terms = filter_of(measure).terms
+    terms = new_filter(measure).terms
     recipe = recipe_by_name(name, delta=terms.delta)
     total = dpbt.ledger(recipe)
     cost = 2 * sum(Fraction(each.gap) for each in total.lines) * (measure == "epsilon")
@@ -205,12 +205,12 @@ def test_the_finite_bits_of_samplers_are_paid_for():
     quiet = ledger_of(ledger_line(0.1), rows=ROWS)
     bits = ledger_of(ledger_line(0.1, gap=1e-6, tail=1e-12), rows=ROWS)
     for measure, least in (("epsilon", 1.99e-6), ("rho", 1e-9)):
-        terms = filter_of(measure, 1.0).terms
+        terms = new_filter(measure, 1.0).terms
         assert terms.charge(bits).cost - terms.charge(quiet).cost > least
     for measure, gap, tail in (
         *(("mu", 0.01, 0.0), ("mu", 0.0, 1e-9), ("rho", 0.0, 1e-9), ("epsilon", 0.0, 1e-8)),
     ):
-        budget = filter_of(measure)
+        budget = new_filter(measure)
         with pytest.raises(ValueError, match="finite bits"):
             budget._pay("x", filters.Charge(cost=1e-9, gap=gap, tail=tail), quiet)
         assert budget.spent == 0
@@ -236,7 +236,7 @@ def test_the_limits_give_the_epsilon_of_the_filter(measure, epsilon):
 
 @pytest.mark.parametrize("measure", ["epsilon", "rho", "mu"])
 def test_whatever_is_taken_the_joint_ledger_is_within_the_filter(measure):
-    budget, taken = filter_of(measure, 1.0), 0
+    budget, taken = new_filter(measure, 1.0), 0
     for place, epsilon in 2 * list(itertools.product(range(len(POOL)), (0.3, 0.1))):
         before = budget.spent
         try:
@@ -264,7 +264,7 @@ def test_whatever_is_taken_the_joint_ledger_is_within_the_filter(measure):
     ],
 )
 def test_a_share_of_what_is_left_costs_that_share(measure, name):
-    budget = filter_of(measure)
+    budget = new_filter(measure)
     domain = {"domain": DOMAIN} if name == "auto" else {}
     for share in (1 / 3, 1.0):
         before = budget.remaining
@@ -278,14 +278,14 @@ def test_a_share_of_what_is_left_costs_that_share(measure, name):
 
 
 def test_bad_shares_and_options_are_refused():
-    budget = filter_of("rho")
+    budget = new_filter("rho")
     for share in (0, 1.5):
         with pytest.raises(ValueError, match="fraction must be"):
             budget.recipe(recipes.rf_l, fraction=share)
     with pytest.raises(TypeError, match="multiple values"):
         budget.recipe(recipes.rf_l, epsilon=1)
     with pytest.raises(ValueError, match="one of mu Gaussian draws"):
-        filter_of("mu").recipe(recipes.bdpe)
+        new_filter("mu").recipe(recipes.bdpe)
 
 
 # Fits.
@@ -358,7 +358,7 @@ def test_free_refusals_do_not_tell_how_many_rows_there_are(table):
 
 def test_a_key_pays_for_one_fit(table):
     """Two fits under one key share noise, which no sum of their costs covers."""
-    budget, other, key = filter_of("epsilon"), filter_of("epsilon"), dpbt.fresh_key()
+    budget, other, key = new_filter("epsilon"), new_filter("epsilon"), dpbt.fresh_key()
     recipe = recipes.bdpe(**SMALL)
     budget.take(recipe, key)
     spent = budget.spent

@@ -21,7 +21,13 @@ import pytest
 
 import dpbt
 from dpbt.owners import filter as filters
-from tests.support.budget_examples import ROWS, filter_of, ledger_line, ledger_of, recipe_of_pool
+from tests.support.budget_examples import (
+    ROWS,
+    ledger_line,
+    ledger_of,
+    new_filter,
+    recipe_of_pool,
+)
 
 
 @pytest.fixture
@@ -46,7 +52,7 @@ def edited(path, *statements):
             database.execute(*statement)
         [(terms, salt)] = database.execute("SELECT terms, salt FROM filter LIMIT 1")
         records = [each for (each,) in database.execute("SELECT record FROM release")]
-        seal = filters.file_seal([str(terms), str(salt), *records])
+        seal = filters.seal_of_texts([str(terms), str(salt), *records])
         database.execute("UPDATE filter SET seal = ?", [seal])
 
 
@@ -57,7 +63,7 @@ def test_a_filter_has_no_copy():
 
 def test_filters_of_one_file_share_a_budget(path):
     path = path.parent / "folder" / path.name
-    first = filter_of("rho", 1.0, path=path)
+    first = new_filter("rho", 1.0, path=path)
     second = dpbt.Filter.open(path)
     assert repr(second) == repr(first)
     second.take(recipe_of_pool(3, 0.3))

@@ -173,7 +173,7 @@ def test_changed_model_files_are_refused_or_read_as_valid(name, tmp_path):
 
 def table_file(folder):
     domain, columns, labels = worker_process.random_rows(3, 300)
-    convert.convert([convert.RawRows(columns, labels)], domain, folder, rows_per_block=200)
+    convert.convert_rows([convert.RawRows(columns, labels)], domain, folder, rows_per_block=200)
     return folder / dpbt.blocks.MANIFEST
 
 

@@ -8,15 +8,15 @@ from tests.support import ROOT, import_layers
 
 
 def test_files_import_in_no_circle():
-    assert import_layers.circles(import_layers.modules()) == []
+    assert import_layers.import_circles(import_layers.imports_by_module()) == []
 
 
 def test_rooms_import_in_no_circle():
-    assert import_layers.circles(import_layers.rooms()) == []
+    assert import_layers.import_circles(import_layers.imports_by_room()) == []
 
 
 def test_the_page_on_the_architecture_shows_the_rooms_as_they_import():
-    assert import_layers.picture() in (ROOT / "docs" / "architecture.md").read_text()
+    assert import_layers.floors_in_words() in (ROOT / "docs" / "architecture.md").read_text()
 
 
 READ_PRIVATE_ROWS = {"data", "learners", "privacy"}
@@ -24,7 +24,7 @@ USE_WHAT_WAS_LEARNED = {"audit", "models", "owners", "recipes", "sweeps", "train
 
 
 def test_private_code_imports_nothing_that_uses_it():
-    rooms = import_layers.rooms()
+    rooms = import_layers.imports_by_room()
     assert rooms.keys() >= READ_PRIVATE_ROWS | USE_WHAT_WAS_LEARNED  # so that no name is stale
     assert {room: rooms[room] & USE_WHAT_WAS_LEARNED for room in READ_PRIVATE_ROWS} == {
         room: set() for room in READ_PRIVATE_ROWS
@@ -32,7 +32,7 @@ def test_private_code_imports_nothing_that_uses_it():
 
 
 def test_nothing_of_the_research_core_imports_what_owners_need_around_it():
-    rooms = import_layers.rooms()
+    rooms = import_layers.imports_by_room()
     assert {room for room, imports in rooms.items() if "owners" in imports} == {
         "__main__",
         "sklearn",

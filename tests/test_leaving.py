@@ -26,9 +26,9 @@ from tests.support.leak_watch import (
     BOUND,
     NUM_ROWS,
     Watch,
+    find_private_words,
+    find_private_words_in_files,
     private_task,
-    private_words_in,
-    private_words_in_files,
     text_of_error,
 )
 from tests.support.slow_cases import mark_slow_cases
@@ -67,10 +67,10 @@ def test_a_sweep_says_no_number_of_rows_killed_resumed_or_refused(tmp_path, watc
     watch(lambda: sweeps.run(SWEEP, [task], folder, progress=killed))
     assert isinstance(watch.error, KeyboardInterrupt)
     assert (folder / "own.part").exists()
-    assert private_words_in(watch.said) == []
+    assert find_private_words(watch.said) == []
     report = watch(lambda: sweeps.run(SWEEP, [task], folder))
     assert report.reused > 0
-    assert private_words_in(watch.said) == []
+    assert find_private_words(watch.said) == []
 
     # A row fewer, and another sweep, are refused.
     fewer = select_rows(task.table, np.arange(len(task.table.target) - 1))
@@ -81,7 +81,7 @@ def test_a_sweep_says_no_number_of_rows_killed_resumed_or_refused(tmp_path, watc
     ):
         watch(lambda sweep=sweep, other=other: sweeps.run(sweep, [other], folder))
         assert "begun otherwise" in str(watch.error)
-        assert private_words_in(watch.said.replace(str(NUM_ROWS - 1), str(NUM_ROWS))) == []
+        assert find_private_words(watch.said.replace(str(NUM_ROWS - 1), str(NUM_ROWS))) == []
 
 
 def unkeyed(task, keys=()):
@@ -127,12 +127,12 @@ def test_no_array_of_a_model_is_as_long_as_the_table(table, name, watch):
     maker, settings = MAKERS[name]
     recipe = maker(epsilon=1.0, rows=BOUND, **settings)
     model = watch(lambda: dpbt.fit(jax.random.key(0), table, recipe, PUBLIC))
-    assert private_words_in(watch.said) == []
+    assert find_private_words(watch.said) == []
     arrays = jax.tree.map(np.asarray, jax.tree.leaves(model))
     assert not [array.shape for array in arrays if NUM_ROWS in array.shape]
     assert not [array for array in arrays if array.ndim == 0 and array == NUM_ROWS]
     assert all(NUM_ROWS not in array.shape for array in pickle.loads(pickle.dumps(arrays)))
-    assert private_words_in(f"{dpbt.ledger(recipe)}\n{recipe!r}\n{model!r}") == []
+    assert find_private_words(f"{dpbt.ledger(recipe)}\n{recipe!r}\n{model!r}") == []
 
     withheld = set(recipe.learner.withheld)
     assert withheld == ({"part"} if name == "disjoint" else set())
@@ -162,7 +162,7 @@ def test_a_fit_on_columns_says_nothing_of_a_rare_cell(watch):
 
     text = watch(run)
     assert "age > " in text
-    assert private_words_in(text) == private_words_in(watch.said) == []
+    assert find_private_words(text) == find_private_words(watch.said) == []
 
 
 def test_the_search_finds_planted_private_words(tmp_path, watch):
@@ -180,13 +180,13 @@ def test_the_search_finds_planted_private_words(tmp_path, watch):
         "31337.7719",
         text_of_error(later),
     ):
-        assert private_words_in(said), said
+        assert find_private_words(said), said
     for said in (f"0.{NUM_ROWS}", f"1{NUM_ROWS}", f"{NUM_ROWS}5", f"{NUM_ROWS}.5", f"a{NUM_ROWS}b"):
-        assert private_words_in(said) == [], said
+        assert find_private_words(said) == [], said
     watch(lambda: print(f"{NUM_ROWS} rows"))
-    assert private_words_in(watch.said) == [str(NUM_ROWS)]
+    assert find_private_words(watch.said) == [str(NUM_ROWS)]
     (tmp_path / "about.json").write_text(json.dumps({"rows": NUM_ROWS}))
-    assert private_words_in_files(tmp_path)
+    assert find_private_words_in_files(tmp_path)
     (tmp_path / "about.json").unlink()
     (tmp_path / "zqxextra.txt").write_text("")
-    assert private_words_in_files(tmp_path) == ["zqxextra"]
+    assert find_private_words_in_files(tmp_path) == ["zqxextra"]

@@ -20,7 +20,7 @@ from dpbt.sklearn import (
 )
 from tests.support import file_neighbours, odd_inputs
 from tests.support.block_tables import rows_in_blocks as rows_in_chunks
-from tests.support.leak_watch import BOUND, NUM_ROWS, Watch, private_words_in
+from tests.support.leak_watch import BOUND, NUM_ROWS, Watch, find_private_words
 
 pytestmark = [
     pytest.mark.unoptimized,
@@ -109,7 +109,7 @@ def alike(found, expected):
 
 def assert_silent(watch):
     assert watch.error is None, type(watch.error)
-    assert private_words_in(watch.said) == []
+    assert find_private_words(watch.said) == []
 
 
 @pytest.mark.parametrize("hold", odd_inputs.CONTAINERS)
@@ -245,7 +245,7 @@ def test_an_odd_row_has_no_values_and_others_are_read_by_position(watch):
         assert [found.column(j) for j in (0, 1)] == [[row[j] for row in plain] for j in (0, 1)]
         watch(lambda given=given: rows_by_column(given))  # whose width nobody declared
         assert watch.error is None or "one width" in str(watch.error)
-        assert private_words_in(watch.said) == []
+        assert find_private_words(watch.said) == []
 
 
 # Files.

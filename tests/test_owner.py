@@ -87,6 +87,10 @@ def test_a_fit_that_learns_noise_is_asked_about_before_it_pays(
         assert fit(rows, domain, "yes.json", "--yes") == 0
 
 
+def declared(path):
+    return commands.DeclaredRows(path, *read_domain("d.json"))
+
+
 def test_a_conversion_asks_as_a_fit_does_and_its_folder_asks_nothing(folder, monkeypatch):
     with monkeypatch.context() as patch:
         terminal(patch, "n")
@@ -94,8 +98,8 @@ def test_a_conversion_asks_as_a_fit_does_and_its_folder_asks_nothing(folder, mon
         assert not Path("short.chunks").exists()
     main(["convert", "d.json", "short.csv", "short.chunks", "--capacity", "80"])
     with pytest.raises(InputError, match="check the rows before converting them"):
-        commands.owner_report_of_file("short.chunks", *read_domain("d.json"))
-    found = commands.owner_report_of_file("short.csv", *read_domain("d.json"))
+        commands.owner_report_of_file(declared("short.chunks"))
+    found = commands.owner_report_of_file(declared("short.csv"))
     assert found.doubtful == ("age", "job", "class")
 
 
@@ -106,14 +110,10 @@ def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
     for closed in ("stdin", "stderr"):
         with monkeypatch.context() as patch:
             patch.setattr(sys, closed, None)
-            commands.confirm_doubtful_rows(
-                "short.csv", *read_domain("d.json"), skip=False, action="Learn"
-            )
-    commands.confirm_doubtful_rows("pipe.csv", *read_domain("d.json"), skip=False, action="Learn")
+            commands.confirm_doubtful_rows(declared("short.csv"), skip=False, action="Learn")
+    commands.confirm_doubtful_rows(declared("pipe.csv"), skip=False, action="Learn")
     with pytest.raises(InputError, match="stopped"):
-        commands.confirm_doubtful_rows(
-            "short.csv", *read_domain("d.json"), skip=False, action="Learn"
-        )
+        commands.confirm_doubtful_rows(declared("short.csv"), skip=False, action="Learn")
 
 
 def test_a_report_counts_what_is_not_read():
@@ -125,7 +125,7 @@ def test_a_report_counts_what_is_not_read():
         {"a": ["x", 0.9], "c": ["t", ""], "b": [2, 0], "y": [0.1, 0.9], "w": [None, 1]},
         {"a": [None], "c": [None], "b": [""], "y": ["-"], "w": [""]},
     ]
-    found = file_report.report(domain, label, blocks)
+    found = file_report.owner_report_of_rows(domain, label, blocks)
     assert (found.rows, found.constant) == (5, ("w",))
     assert dict(found.unread) == {"a": 3, "c": 2, "b": 2, "y": 2, "w": 2}
     assert found.doubtful == ("w", "a", "y")

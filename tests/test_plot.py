@@ -12,7 +12,7 @@ import dpbt
 from dpbt import effects, plot
 from dpbt.__main__ import main
 from dpbt.data.domains import Nominal, Numeric
-from tests.support.random_models import DOMAIN, MODELS, ROWS, random_columns, random_model
+from tests.support.random_models import DOMAIN, MODELS, ROWS, columns_with_odd_cells, random_model
 
 matplotlib.use("Agg")
 
@@ -53,7 +53,7 @@ def test_shapes_are_steps_between_thresholds_and_points_of_words():
 
 def test_bars_are_the_effects_in_their_order():
     found = effects.attribute_effects(MODELS["bdpe"], DOMAIN)
-    ax = plot.attributes(MODELS["bdpe"], DOMAIN, most=3)
+    ax = plot.attributes(MODELS["bdpe"], DOMAIN, max_attributes=3)
     widths = [bar.get_width() for bar in ax.patches]
     np.testing.assert_allclose(widths, [effect.deviation for effect in found[:3]])
     assert words_of(ax.get_yticklabels()) == [effect.attribute for effect in found[:3]]
@@ -166,7 +166,7 @@ def test_all_shapes_are_drawn_from_the_one_of_the_largest_range():
         assert ranges == sorted(ranges, reverse=True)
         assert ("bands" in panels[0].figure.get_suptitle()) == (model is not MODELS["bdpe"])
         assert panels[0].get_shared_y_axes().joined(panels[0], panels[-1])
-    (first,) = plot.shapes(model, DOMAIN, most=1)
+    (first,) = plot.shapes(model, DOMAIN, max_attributes=1)
     assert "(3 columns that move it less are left out)" in first.figure.get_suptitle()
 
 
@@ -177,7 +177,7 @@ def test_plots_refuse_invalid_arguments(tmp_path):
     model = MODELS["bdpe"]
     dpbt.save(model, tmp_path / "bare.json")
     bare, exact = dpbt.load(tmp_path / "bare.json"), dataclasses.replace(model, splits=None)
-    table = dpbt.table(DOMAIN, random_columns(0), np.arange(ROWS) % 2 == 0)
+    table = dpbt.table(DOMAIN, columns_with_odd_cells(0), np.arange(ROWS) % 2 == 0)
     other = {**DOMAIN, "age": Numeric(0, 100, bins=9)}
     for of, domain, words in (
         (model, other, "other splits"),
@@ -199,12 +199,12 @@ def test_tests_of_a_false_claim_are_above_its_line():
     common = {"confidence": 0.95, "runs": 40, "where": "a draw"}
     curve = np.array([[0.01, 0.5], [0.1, 0.9], [0.5, 0.4]])  # the last is worse than guessing
     bound = dpbt.audit.Bound("grey box", (1.0, 0.0), 3.9, 2.3, curve=curve, **common)
-    line, _, points = plot.tradeoff([bound]).lines
+    line, _, points = plot.audit_roc([bound]).lines
     wrong, right = points.get_data()
     np.testing.assert_array_equal(wrong, [0.01, 0.1])
     assert np.all(right > np.interp(wrong, *line.get_data()))
     with pytest.raises(ValueError, match="at least one audit"):
-        plot.tradeoff([])
+        plot.audit_roc([])
 
 
 def test_drawing_without_matplotlib_names_the_extra(monkeypatch):

@@ -13,7 +13,7 @@ from dpbt.data.splits import table_of_splits
 from dpbt.types import Table
 from experiments.audit import label_flips
 from experiments.common import protocols
-from tests.support.leak_watch import BOUND, NUM_ROWS, Watch, private_task, private_words_in
+from tests.support.leak_watch import BOUND, NUM_ROWS, Watch, find_private_words, private_task
 
 KEY = jax.random.key(0)
 SPLITS, LABEL = np.zeros((NUM_ROWS, 3), bool), np.zeros(NUM_ROWS, bool)
@@ -50,7 +50,7 @@ REFUSALS = {
     "features as bits": fitting(BALLS, SPLITS, LABEL, LABEL),
     "no numbers": fitting(BALLS, BINS[:, :0].astype(np.float32), LABEL, LABEL, asked=None),
     "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
-    "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((NUM_ROWS, 2))}),
+    "numbers in a square": lambda: domains.encode_positions(NUMBER, {"a": np.zeros((NUM_ROWS, 2))}),
     "too many folds": lambda: protocols.stratified_folds(LABEL, NUM_ROWS + 1000, seed=0),
     "neighbours": lambda: audit.audit(KEY, label_flips(ZEROS), SMALL, 1),
 }
@@ -60,7 +60,7 @@ REFUSALS = {
 def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
     watch(REFUSALS[name])
     assert isinstance(watch.error, ValueError), watch.error
-    assert private_words_in(watch.said) == []
+    assert find_private_words(watch.said) == []
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_rows_to_predict_are_not_shown_either(watch):
         for rows in wrong:
             watch(lambda predict=predict, rows=rows: predict(rows))
             assert isinstance(watch.error, ValueError)
-            assert private_words_in(watch.said) == []
+            assert find_private_words(watch.said) == []
 
 
 @pytest.mark.parametrize("name", ["epsilon", "rows", "rounds"])

@@ -22,7 +22,7 @@ from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
 from dpbt.training import run_keys
 from dpbt.types import Given, Weighted
-from tests.support.leak_watch import BOUND, NUM_ROWS, private_task, private_words_in
+from tests.support.leak_watch import BOUND, NUM_ROWS, find_private_words, private_task
 from tests.support.random_models import random_model
 from tests.support.recipe_noise import draw_spec
 
@@ -87,7 +87,7 @@ def shown(found):
 def test_no_object_shows_its_rows():
     for name, found in objects().items():
         said = shown(found)
-        assert private_words_in(said) == [], name
+        assert find_private_words(said) == [], name
         assert not re.search(r"31337|\[\s*(\d|True|False)", said), name
         assert len(said) < 12_000, name
 
@@ -95,8 +95,8 @@ def test_no_object_shows_its_rows():
 def test_the_search_finds_what_python_would_show():
     """The words are found in the plain values of the same fields."""
     for name in ("chunk", "block"):
-        assert private_words_in(repr(tuple(objects()[name]))), name
-    assert private_words_in(repr(vars(objects()["total"])))
+        assert find_private_words(repr(tuple(objects()[name]))), name
+    assert find_private_words(repr(vars(objects()["total"])))
 
 
 def test_a_model_shows_its_claim_and_escapes_names(tmp_path):
@@ -119,4 +119,4 @@ def test_a_fitted_estimator_shows_no_rows():
         epsilon=1.0, rows=BOUND, domain=DOMAIN, classes=["0", "1"], random_state=1
     )
     made.fit([list(row) for row in zip(*CELLS.values(), strict=True)], LABELS)
-    assert private_words_in(shown(made) + shown(made.model_)) == []
+    assert find_private_words(shown(made) + shown(made.model_)) == []

@@ -87,7 +87,7 @@ def largest_loss(of_count, epsilon):
     for above in np.geomspace(1e-4, 1 / (1 + math.exp(epsilon)), 60):
         pair = three(above, epsilon)
         assert tuning_examples.largest_log_ratio(*pair) <= epsilon + 1e-9
-        laws = [tuning_examples.law_of_best(law, value, of_count) for law in pair]
+        laws = [tuning_examples.probabilities_of_best(law, value, of_count) for law in pair]
         found = max(found, tuning_examples.largest_log_ratio(*laws))
     return found
 
@@ -132,7 +132,7 @@ def test_the_gaussian_bound_holds_and_renyi_is_never_better(count, mu):
     epsilon = conversions.best_run_gdp_epsilon(mu, delta, count)
     for value in (z, -z, np.abs(z - mu / 2), -np.abs(z - mu / 2)):
         laws = [
-            tuning_examples.law_of_best(
+            tuning_examples.probabilities_of_best(
                 law / law.sum(), value, lambda x: tuning_examples.generating_function(count, x)
             )
             for law in (here, there)

@@ -420,6 +420,34 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(
         dpbt.save(broken, tmp_path / "m.json")
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"name": "mine"}, "KINDS has no kind of the name 'mine'; add yours"),
+        ({}, "KINDS has another kind of the name 'trees'; give yours a name of its own"),
+        ({"describe": None}, "have no words: their kind has no `describe`"),
+    ],
+)
+def test_a_model_without_words_says_whether_its_kind_lacks_them_or_its_place(
+    model, changes, reason
+):
+    trained = model.recipe.learner
+    predict = lambda tree, rows: TREES.predict(tree, rows)  # noqa: E731
+    kind = dataclasses.replace(trained.kind, predict=predict, **changes)
+    learner = dataclasses.replace(trained, kind=kind)
+    of_own = dataclasses.replace(model, recipe=dataclasses.replace(model.recipe, learner=learner))
+    with pytest.raises(ValueError, match=reason):
+        dpbt.explain(of_own, DOMAIN)
+
+
+def test_a_vote_of_a_custom_recipe_says_how_to_give_it_a_link(model):
+    trained = dataclasses.replace(model.recipe.weight_update, loss=None)
+    custom = dataclasses.replace(model.recipe, options_text="custom", weight_update=trained)
+    vote = dataclasses.replace(model, recipe=custom)
+    with pytest.raises(ValueError, match=r"without a link.*; custom\(loss=..., weighting=...\)"):
+        vote.predict_proba(np.zeros((1, len(DOMAIN)), np.uint8))
+
+
 def test_only_the_rounds_of_a_recipe_are_kept(tmp_path):
     recipe = recipes.bdpe(epsilon=1.0, rows=60, rounds=[1, 3], depth=2, criterion="gini")
     recipe = recipes.setting(recipe, 0)

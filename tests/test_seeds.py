@@ -8,7 +8,11 @@ import pytest
 
 import dpbt
 from dpbt.privacy.keys import ResearchKeyWarning
-from tests.support.estimator_examples import DOMAIN, boosting_classifier, forest_classifier
+from tests.support.estimator_examples import (
+    DOMAIN,
+    boosting_classifier,
+    forest_classifier,
+)
 from tests.support.example_tables import keys_of_seed
 
 
@@ -23,7 +27,10 @@ def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(labelled_
     assert np.array_equal(*(jax.random.key_data(keys_of_seed(3, table)[0]) for table in tables))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
-        for make, bound in ((boosting_classifier, {"max_weight": 1.0}), (forest_classifier, {})):
+        for make, bound in (
+            (boosting_classifier, {"max_weight": 1.0}),
+            (forest_classifier, {}),
+        ):
             same = ((X, y, weight), (X, y, weight)) if bound else ((X, y), (X, y))
             first, again = (keys_of(make(random_state=3, **bound), given) for given in same)
             assert first == again

@@ -8,7 +8,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.sklearn import PrivateBoostingRegressor, PrivateForestClassifier
-from tests.support.estimator_examples import SMALL_BOOSTING, boosting_classifier, forest_classifier
+from tests.support.estimator_examples import (
+    SMALL_BOOSTING,
+    boosting_classifier,
+    forest_classifier,
+)
 
 REFUSED = {
     "check_estimators_empty_data_messages": "whether there are rows at all is private",

@@ -15,7 +15,9 @@ from dpbt.audit import exact_loss as audit
 from dpbt.data import splits
 from dpbt.data.convert import convert_columns
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.training import checks
 from dpbt.types import ADD_REMOVE
+from tests.support import attacks, hostile_learners
 
 ROWS = 60
 DOMAIN = {"x": Numeric(0, 1, bins=6), "on": Boolean()}
@@ -195,6 +197,43 @@ def test_a_check_of_ones_own_may_read_splits_on_the_host():
 
 
 # Transcripts.
+
+
+WRONG_PREDICTIONS = {
+    "a column": (lambda tree: tree.leaf[:1, None], "float32[1, 1] for N = 1"),
+    "one number": (lambda tree: tree.leaf[0], "float32[] for N = 1"),
+    "two numbers": (lambda tree: tree.leaf, "float32[2] for N = 1"),
+    "complex": (lambda tree: tree.leaf[:1].astype(jnp.complex64), "complex64[1] for N = 1"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_PREDICTIONS)
+def test_predictions_of_another_shape_are_refused_by_the_name_of_the_function(name):
+    predict, returned = WRONG_PREDICTIONS[name]
+    kind = dataclasses.replace(
+        hostile_learners.SCALED, predict=lambda tree, rows: predict(tree), name=""
+    )
+    kind = kind.with_training(predict_prepared=None)
+    recipe = hostile_learners.hostile_recipe(kind=kind)
+    with pytest.raises(
+        ValueError, match=r"HypothesisKind.predict must return float32\[N\]"
+    ) as error:
+        hostile_learners.shapes_of_run(recipe)
+    assert returned in str(error.value)
+
+
+def test_predictions_of_another_shape_show_no_number_of_rows():
+    table = attacks.table_of_one_split()
+    rows = checks.prepare_table(table, greedy())
+    with pytest.raises(ValueError, match="it returned float32 of rank 2") as error:
+        checks.check_predictions(jnp.zeros((len(table.present), 1)), greedy(), rows)
+    assert str(len(table.present)) not in str(error.value)
+
+
+def test_a_bound_of_another_shape_is_refused_by_the_name_of_the_function():
+    kind = hostile_learners.SCALED.with_training(bound=lambda tree: jnp.abs(tree.leaf))
+    with pytest.raises(ValueError, match=r"Training.bound must return float32\[\].*float32\[2\]"):
+        hostile_learners.shapes_of_run(hostile_learners.hostile_recipe(kind=kind))
 
 
 def test_a_transcript_of_another_recipe_is_refused():

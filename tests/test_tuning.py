@@ -56,7 +56,7 @@ def choice_law(table, epsilons, plan, held, count):
     each = [run_law(table, epsilon, plan, held) for epsilon in epsilons]
     law = np.concatenate([pmf for pmf, _ in each]) / len(epsilons)
     value = np.concatenate([values for _, values in each])
-    return tuning_examples.law_of_best(
+    return tuning_examples.probabilities_of_best(
         law, value, lambda x: tuning_examples.generating_function(count, x)
     )
 

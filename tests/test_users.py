@@ -74,7 +74,7 @@ def test_blocks_count_the_rows_that_memory_counts(tmp_path, monkeypatch, capacit
     ids, labels = [*ODD, "a", *ODD, "b"], ["yes", "no", "?"] * 10
     options = {"max_rows_per_user": 2, "negative": "no", "positive": "yes", "capacity": capacity}
     table = dpbt.table(DOMAIN, {"x": range(30)}, labels, users=ids, **options)
-    found = convert.convert(
+    found = convert.convert_rows(
         pieces(ids, labels), DOMAIN, tmp_path / "t", rows_per_block=7, **options
     )
     assert_same_rows(table, found)
@@ -107,7 +107,7 @@ def test_ids_and_limits_go_together_and_a_recipe_pays_for_the_limit(tmp_path):
     key, table = dpbt.fresh_key(), made(ODD, capacity=20)
     options = {"max_rows_per_user": 2, "capacity": 20}
     ones = pieces(ODD, [True] * len(ODD))
-    folder = convert.convert(ones, DOMAIN, tmp_path / "t", **options)
+    folder = convert.convert_rows(ones, DOMAIN, tmp_path / "t", **options)
     bdpe = {"epsilon": 1.0, "rows": 20, "rounds": 1, "depth": 1}
     few, enough = recipes.bdpe(**bdpe), recipes.bdpe(**bdpe, max_rows_per_user=2)
     budget = dpbt.Filter(1.0, rows=20)
@@ -176,7 +176,7 @@ def test_the_command_line_limits_the_rows_of_a_file_and_of_its_blocks(
 
     domain, found = read_domain("d.json")
     columns = files.read_columns("rows.csv", (*domain, *found.columns))
-    report = file_report.report(domain, found, [columns])
+    report = file_report.owner_report_of_rows(domain, found, [columns])
     assert report.unread["id"] == 10
     assert report.doubtful == ("id",)
     assert "id: 10 have no id, and are absent" in str(report)

@@ -26,7 +26,7 @@ print(dpbt.ledger(recipe))
 
 rows = dpbt.files.read_columns(private, (*domain, label.column))
 table = dpbt.table(domain, rows, rows[label.column], **label.options)
-report = dpbt.file_report.report(domain, label, [rows])
+report = dpbt.file_report.owner_report_of_rows(domain, label, [rows])
 print(report)  # for the owner of the file alone
 
 model = dpbt.fit(dpbt.fresh_key(), table, recipe)

@@ -45,7 +45,7 @@ def black(
         view: the released output -> numbers.
         claim: (epsilon, delta) that the learner states.
         runs: how many, at least 80; half of them on each table.
-        seed: of the first run.
+        seed: the seed of the first run.
         confidence: in (0, 1).
     """
     runs_on_each = max(runs // 2, 40)
@@ -96,7 +96,7 @@ def worst_pairs(
         low: f64[A], the least value in the domain of each column.
         high: f64[A], the largest value.
         rows: N of the larger table.
-        seed: of the random rows.
+        seed: the seed of the random rows.
 
     Returns:
         Name -> (table, neighbour): the only row, a row among its copies, a corner among copies of
@@ -249,7 +249,7 @@ def one_run(
             if the model seems to have seen it, such as its margin.
         canaries: m, at least 8. They must be rows that do not depend on each other's coins.
         claim: (epsilon, delta) that the learner states.
-        seed: of the coins and of the run.
+        seed: the seed of the coins and of the run.
         confidence: in (0, 1); the numbers of guesses that are tried share it.
     """
     coins = np.random.default_rng([seed, 2]).random(canaries) < 0.5

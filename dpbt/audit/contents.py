@@ -334,9 +334,9 @@ class _ContentsReader:
         for name in ("__defaults__", "__kwdefaults__", "__dict__", "__closure__"):
             self.read(f"{place}.{name}", getattr(value, name), depth)
         for name in _looked_up_names(value.__code__):
-            held = value.__globals__.get(name)
-            if _is_plain_data(held):
-                self.read(f"{place}.__globals__[{name!r}]", held, depth)
+            global_value = value.__globals__.get(name)
+            if _is_plain_data(global_value):
+                self.read(f"{place}.__globals__[{name!r}]", global_value, depth)
 
     def _read_code(self, place: str, value: types.CodeType, depth: int) -> None:
         """A code object by its instructions, names and constants."""
@@ -353,14 +353,14 @@ class _ContentsReader:
         self.read(f"{place}.__bases__", value.__bases__, depth)
         hidden = "__dict__ __weakref__ __module__ __doc__ __firstlineno__ __static_attributes__"
         hidden += " _abc_impl __abstractmethods__ __annotations__ __annotations_cache__"
-        for name, held in sorted(vars(value).items()):
-            if name in hidden.split() or isinstance(held, _DESCRIPTOR_TYPES):
+        for name, member in sorted(vars(value).items()):
+            if name in hidden.split() or isinstance(member, _DESCRIPTOR_TYPES):
                 continue
-            if isinstance(held, staticmethod | classmethod):
-                held = held.__func__
-            if isinstance(held, property):
-                held = held.fget, held.fset, held.fdel
-            self.read(f"{place}.{name}", held, depth)
+            if isinstance(member, staticmethod | classmethod):
+                member = member.__func__
+            if isinstance(member, property):
+                member = member.fget, member.fset, member.fdel
+            self.read(f"{place}.{name}", member, depth)
 
     # Instances.
 
@@ -385,18 +385,18 @@ class _ContentsReader:
 
     def _read_attributes(self, place: str, value: Any, depth: int, hidden: Any = ()) -> None:
         """The attributes of an instance, by name, and its slots."""
-        held = dict(getattr(value, "__dict__", {}))
+        attribute_value = dict(getattr(value, "__dict__", {}))
         for kind in type(value).__mro__:
             for name, slot in vars(kind).items():
                 if isinstance(slot, types.MemberDescriptorType) and hasattr(slot, "__get__"):
                     try:
-                        held[name] = slot.__get__(value, kind)
+                        attribute_value[name] = slot.__get__(value, kind)
                     except AttributeError:  # an empty slot
                         continue
-        self._record(f"{place}.attributes", *sorted(str(name) for name in held))
-        for name in sorted(held, key=str):
+        self._record(f"{place}.attributes", *sorted(str(name) for name in attribute_value))
+        for name in sorted(attribute_value, key=str):
             if name not in hidden:
-                self.read(f"{place}.{name}", held[name], depth)
+                self.read(f"{place}.{name}", attribute_value[name], depth)
 
     def _read_pickled(self, place: str, value: Any, depth: int) -> None:
         """An object with state in C, by the parts of its pickle."""

@@ -103,8 +103,8 @@ def neighbours(
         replacements = {*itertools.product(present_rows.tolist(), range(num_candidates))}
         if not replacements.issuperset(pairs or ()):
             raise ValueError("pairs must hold the number of a present row and that of a candidate")
-        listed = sorted(replacements) if pairs is None else pairs
-        flips = [(i, num_rows + j) for i, j in listed]
+        index_pairs = sorted(replacements) if pairs is None else pairs
+        flips = [(i, num_rows + j) for i, j in index_pairs]
     if not flips:
         raise ValueError("the table has no neighbours: no present row, or no candidate")
 
@@ -359,7 +359,7 @@ def _record_transcripts(
         table: the runs are on this table.
         recipe: one setting.
         transcripts: R.
-        masks: of each table that the transcripts are compared on, which rows are present.
+        masks: which rows are present in each table that the transcripts are compared on.
 
     Raises:
         ValueError: if an argument is of another kind, or the table or one of the masks has more
@@ -482,10 +482,10 @@ def _claims_by_site(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[
             else np.sqrt(line.num_payments * line.rho)
         )
         claims[line.site] = np.float32(claim)
-    wanted = set(claims if sites is None else sites)
-    if not wanted or wanted - set(claims):
-        raise ValueError(f"sites must name sites of {sorted(claims)}, got {sorted(wanted)}")
-    return {site: claim for site, claim in claims.items() if site in wanted}
+    wanted_sites = set(claims if sites is None else sites)
+    if not wanted_sites or wanted_sites - set(claims):
+        raise ValueError(f"sites must name sites of {sorted(claims)}, got {sorted(wanted_sites)}")
+    return {site: claim for site, claim in claims.items() if site in wanted_sites}
 
 
 def _ratios_to_claims(
@@ -638,7 +638,7 @@ def _max_ratios_to_claims(
     """f32[R]: the largest ratio, over neighbours of each table, of a step's loss to its claim.
 
     Args:
-        key: of a run on each table.
+        key: the key of a run on each table.
         tables: R of them.
         flips: bool[B, N], the entries of `present` in which each neighbour differs.
         claims: site -> the claim of a step.

@@ -43,16 +43,16 @@ class Call(NamedTuple):
     """One draw of a run.
 
     Attributes:
-        name: of the mechanism, and of the draw if the learner names it.
+        name: the name of the mechanism, and of the draw if the learner names it.
         value: the private value.
         sensitivity: how far the value may be from the neighbour's, as the learner states; NaN if
             undeclared.
         distance: the difference of two values -> its size, in the mechanism's norm.
-        output: of the mechanism.
-        log_density: of the output.
+        output: the output of the mechanism.
+        log_density: the log density of the output.
         deviation: the standard deviation of Gaussian noise; NaN for other mechanisms.
         rounding: a bound on the error of the log density by the rounding of float64.
-        contents: of a value that is released without noise; None for other draws.
+        contents: the contents of a value that is released without noise; None for other draws.
     """
 
     name: str
@@ -86,7 +86,7 @@ class _AdditiveNoise(NamedTuple):
     """A law of noise that is added to each number of a value.
 
     Attributes:
-        name: of the mechanism.
+        name: the name of the mechanism.
         sample: (generator, shape) -> f64[shape].
         log_density: f64[...] -> f64[...], at each noise.
         slope: f64[...] -> f64[...], the absolute slope of the log density.
@@ -168,7 +168,7 @@ class Hooks:
         """Hooks of a run, or of its replay.
 
         Args:
-            seed: of the noise and of the public randomness.
+            seed: the seed of the noise and of the public randomness.
             recorded: the calls of a run whose outputs the hooks return again; None for fresh draws.
         """
         self.public = np.random.default_rng([seed, 0])
@@ -255,7 +255,7 @@ class Hooks:
             draw: generator -> output.
             log_density: output -> its log density or log probability.
             sensitivity: how far the value may change in the L2 norm; NaN for no check.
-            name: of the draw.
+            name: the name of the draw.
 
         The audit assumes a rounding error of a few units of a log density's own size. Where it
         loses more, as through the difference of large numbers, the caller's claim must leave room
@@ -480,8 +480,8 @@ class _ControlledReplay(NamedTuple):
     """What one of many replays of a run shows.
 
     Attributes:
-        contents: of the returned object; None if the replay diverged.
-        log_densities: of the draws; None if the replay diverged.
+        contents: the contents of the returned object; None if the replay diverged.
+        log_densities: the log densities of the draws; None if the replay diverged.
     """
 
     contents: Contents | None
@@ -505,7 +505,7 @@ class _Controls(NamedTuple):
 
     Attributes:
         has_repeated: whether each table repeats its draws in every replay.
-        loss: of the draws of the run, as `ReplayResult.loss_of_draws` but for rounding.
+        loss: the loss of the draws of the run, as `ReplayResult.loss_of_draws` but for rounding.
         leaks: the places of the returned object where all replays on one table are alike, and
             differ from all on the other.
     """
@@ -637,7 +637,7 @@ def grey(
             earlier outputs. Where all draws that distinguish the tables are Gaussian, mu is then
             the root of the sum of squares of their changes in deviations, for certain.
         runs: how many, at least 8; half of them on each table.
-        seed: of the first run.
+        seed: the seed of the first run.
         confidence: in (0, 1).
     """
     runs_on_each = max(runs // 2, 4)

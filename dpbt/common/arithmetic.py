@@ -44,7 +44,7 @@ def fold(step: Callable[[Any, Any], Any], start: Any, items: Any, unroll: int = 
         step: (total, item) -> total.
         start: the total of no items.
         items: an array or a tuple of arrays, whose first axis has the items. With JAX a pytree.
-        unroll: of the scan.
+        unroll: how many steps of the scan are unrolled.
     """
     if array_namespace(start, items) is not np:
         import jax

@@ -82,7 +82,8 @@ def remove_leftovers(folder: Path, pattern: str) -> None:
 
     Args:
         folder: where the files are.
-        pattern: of the files' names, as `Path.glob` reads it. The files themselves stay.
+        pattern: the pattern of the files' names, as `Path.glob` reads it. The files themselves
+            stay.
     """
     for leftover in folder.glob(_TEMPORARY_PREFIX + pattern):
         leftover.unlink(missing_ok=True)
@@ -166,7 +167,7 @@ def translate_database_errors(
     """Raise an error of SQLite as that of a disk, of a file in use, or of a damaged file.
 
     Args:
-        path: of the database.
+        path: the path of the database.
         damaged_file_error: (path, error of SQLite) -> the error to raise for a damaged file.
 
     Raises:
@@ -287,7 +288,7 @@ def read_record(
 
     Args:
         kind: the type of the content, as `decode` takes it.
-        path: of the file.
+        path: the path of the file.
         format_name: the name that the file must state.
         format_version: the only version that is read.
         description: what the file holds, in words for errors.

@@ -89,7 +89,7 @@ def check_interval(
     """`value` as float64, if every entry is in an interval.
 
     Args:
-        name: of the parameter.
+        name: the name of the parameter.
         value: a number or an array of numbers.
         interval: as in "[0, 1)", "(0, inf]".
         whole_numbers: whether every entry must be a whole number, too.
@@ -162,7 +162,7 @@ def warn_of_large_delta(delta: ArrayLike, rows: ArrayLike) -> None:
     """Warn of a delta of 1 / rows or more, which protects nobody; at the line that calls dpbt.
 
     Args:
-        delta: of the guarantee.
+        delta: the delta of the guarantee.
         rows: m, the public bound on the number of rows, or their number.
     """
     deltas, bounds = np.broadcast_arrays(np.asarray(delta, np.float64), np.asarray(rows))

@@ -75,7 +75,7 @@ class Manifest(msgspec.Struct):
         capacity: N, the number of rows, absent ones too.
         rows_per_block: the number of rows of each block but the last.
         blocks: the files; private.
-        checksum: of all other fields; private.
+        checksum: the checksum of all other fields; private.
     """
 
     domain: dict[str, domains.Column]
@@ -119,7 +119,7 @@ def absent_rows(*, features: int, rows: int, dtype: str, weighted: bool) -> Bloc
     Args:
         features: F, the number of columns of bins.
         rows: n, the number of rows.
-        dtype: of the targets.
+        dtype: the dtype of the targets.
         weighted: whether rows have weights.
     """
     return BlockRows(

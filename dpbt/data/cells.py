@@ -1,9 +1,10 @@
 """How the cells of private rows are read, each by itself alone.
 
-`number`, `word` and `truth` each read one cell. They never raise, whatever the cell is. No code of
-a cell's own class runs: a cell of a subclass is read by the methods of the built-in class below it.
-`column_cells`, `read_numbers`, `read_codes` and `read_truths` read whole columns, as fast as their
-container allows, and return for every cell exactly what the function of one cell returns.
+`read_number`, `read_word` and `read_truth` each read one cell. They never raise, whatever the cell
+is. No code of a cell's own class runs: a cell of a subclass is read by the methods of the built-in
+class below it. `column_cells`, `read_numbers`, `read_codes` and `read_truths` read whole columns,
+as fast as their container allows, and return for every cell exactly what the function of one cell
+returns.
 
 | kind of cell | as a number | as a word |
 |---|---|---|
@@ -63,7 +64,7 @@ RawColumn = Any
 _WHOLE_NUMBER = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.0+)?", re.ASCII)
 
 
-def number(cell: Cell) -> float:
+def read_number(cell: Cell) -> float:
     """The number in a cell of a numeric column; NaN if it is missing. It may be infinite."""
     builtin: Any = _as_builtin(cell)
     if type(builtin) is str:
@@ -79,22 +80,22 @@ def number(cell: Cell) -> float:
     return math.nan if value != value else value  # one NaN for all payloads
 
 
-def word(cell: Cell, listed: Container[str] = ()) -> str | None:
+def read_word(cell: Cell, declared_words: Container[str] = ()) -> str | None:
     """The word in a cell of a nominal column; None if it is missing.
 
     Args:
         cell: any object.
-        listed: the declared words, each as `declared_word` returns it. These are words even if
-            MISSING_WORDS holds them.
+        declared_words: the declared words, each as `declared_word` returns it. These are words even
+            if MISSING_WORDS holds them.
     """
     text = _text_of_builtin(_as_builtin(cell))
-    if text is None or text in listed:
+    if text is None or text in declared_words:
         return text
     # NumPy memory may hold invalid characters, and such text cannot be lowered.
     return None if text.isascii() and text.lower() in MISSING_WORDS else text
 
 
-def truth(cell: Cell, true: str, false: str) -> bool | None:
+def read_truth(cell: Cell, true: str, false: str) -> bool | None:
     """The truth value in a cell of a Boolean column; None if it is missing.
 
     Args:
@@ -214,10 +215,10 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
             array that does not have one dimension.
     """
     if hasattr(values, "to_pylist"):
-        cells = result_or_none(_arrow_cells, values)
+        cells = result_or_none(_cells_of_arrow_array, values)
         if cells is not None:
             return cells
-        return _as_cell_list(
+        return _list_cells(
             len(values), read_all=values.to_pylist, read_one=lambda row: values[row].as_py()
         )
     if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
@@ -230,12 +231,12 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
     if not is_sequence(values):
         description = f"{type(values).__name__}{advice_for_lazy_data(values)}"
         raise ValueError(f"{name}a column must be a sequence of cells, got {description}")
-    return _as_cell_list(
+    return _list_cells(
         len(values), read_all=lambda: list(values), read_one=positional_view(values).__getitem__
     )
 
 
-def _arrow_cells(values: RawColumn) -> ColumnCells | None:
+def _cells_of_arrow_array(values: RawColumn) -> ColumnCells | None:
     """The numbers or the distinct texts of an Arrow array, equal to its Python values.
 
     It is None where NumPy cannot hold these values: with missing numbers an array is one of floats,
@@ -282,17 +283,17 @@ def positional_view(values: RawColumn) -> Any:
     return getattr(values, "iloc", values)
 
 
-def result_or_none(read: Callable[..., Any], *arguments: Any) -> Any:
-    """What `read` returns, or None if it raises, since one private value may cause the error."""
+def result_or_none(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What `function` returns; None if it raises, since one private value may cause the error."""
     try:
-        return read(*arguments)
+        return function(*arguments)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # errors of Rust, as in polars, are no Exception
         return None
 
 
-def _as_cell_list(
+def _list_cells(
     count: int, *, read_all: Callable[[], list], read_one: Callable[[int], Cell]
 ) -> list:
     """The cells of a container as a list.
@@ -305,26 +306,26 @@ def _as_cell_list(
 
 
 def read_numbers(cells: ColumnCells) -> np.ndarray:
-    """float64[N]: `number` of each cell of a column that `column_cells` returned."""
+    """float64[N]: `read_number` of each cell of a column that `column_cells` returned."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
         with np.errstate(all="ignore"):  # a warning would say that some row holds a large number
             numbers = cells.astype(np.float64)
         numbers[np.isnan(numbers)] = np.nan
         return numbers
-    return _read_each_cell(cells, number, np.float64)
+    return _read_each_cell(cells, read_number, np.float64)
 
 
-def read_codes(cells: ColumnCells, listed: Sequence[str]) -> Int32[np.ndarray, "N"]:
-    """i32[N]: for each cell the index of its word in `listed`; -1 for another word, -2 for none.
+def read_codes(cells: ColumnCells, declared_words: Sequence[str]) -> Int32[np.ndarray, "N"]:
+    """i32[N]: the index of each cell's word in `declared_words`; -1 for another word, -2 for none.
 
     Args:
         cells: a column that `column_cells` returned.
-        listed: the declared words, each as `declared_word` returns it.
+        declared_words: the declared words, each as `declared_word` returns it.
     """
-    index_of_word = {text: index for index, text in enumerate(listed)}
+    index_of_word = {text: index for index, text in enumerate(declared_words)}
 
     def read_code(cell: Cell) -> int:
-        text = word(cell, index_of_word)
+        text = read_word(cell, index_of_word)
         return -2 if text is None else index_of_word.get(text, -1)
 
     return _read_each_cell(cells, read_code, np.int32)
@@ -345,31 +346,35 @@ def read_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def read_id(cell: Cell) -> bytes | None:
-        text = word(cell)
+        text = read_word(cell)
         return None if text is None else result_or_none(hash_word, text)
 
     return _read_each_cell(cells, read_id, object)
 
 
 def read_truths(cells: ColumnCells, true: str, false: str) -> Int8[np.ndarray, "N"]:
-    """i8[N]: `truth` of each cell of a column that `column_cells` returned, -1 for missing."""
+    """i8[N]: `read_truth` of each cell of a column that `column_cells` returned, -1 for missing."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
         return cells.astype(np.int8)
-    truths = _read_each_cell(cells, functools.partial(truth, true=true, false=false), np.float64)
+    truths = _read_each_cell(
+        cells, functools.partial(read_truth, true=true, false=false), np.float64
+    )
     return np.nan_to_num(truths, nan=-1).astype(np.int8)
 
 
-def _read_each_cell(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.ndarray:
-    """dtype[N]: what `read` returns for each cell.
+def _read_each_cell(
+    cells: ColumnCells, read_cell: Callable[[Cell], Any], dtype: type
+) -> np.ndarray:
+    """dtype[N]: what `read_cell` returns for each cell.
 
     Equal cells of one built-in class are read once, which changes no result.
     """
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
         cells = DictionaryCells(*np.unique(cells, return_inverse=True))
     if isinstance(cells, DictionaryCells):
-        return np.array([read(cell) for cell in cells.distinct], dtype)[cells.index]
+        return np.array([read_cell(cell) for cell in cells.distinct], dtype)[cells.index]
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
-        cells = _as_cell_list(  # NumPy memory may hold invalid text
+        cells = _list_cells(  # NumPy memory may hold invalid text
             len(cells), read_all=cells.tolist, read_one=cells.__getitem__
         )
 
@@ -377,9 +382,9 @@ def _read_each_cell(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type
     results: list[Any] = []
     for cell in cells:
         if type(cell) is not str:
-            results.append(read(cell))
+            results.append(read_cell(cell))
             continue
         if cell not in result_of_text:
-            result_of_text[cell] = read(cell)
+            result_of_text[cell] = read_cell(cell)
         results.append(result_of_text[cell])
     return np.array(results, dtype)

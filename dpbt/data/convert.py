@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -23,9 +23,8 @@ from dpbt.common.validate import as_path, check_positive_integer
 from dpbt.data import blocks, domains
 from dpbt.data.blocks import Block, BlockRows, BlockTable, FileState, Manifest
 from dpbt.data.cells import RawColumn, positional_view
-from dpbt.data.domains import Columns, Domain, Label
+from dpbt.data.domains import Columns, Domain, Label, LabelOptions
 from dpbt.data.files import CSV_WITH_HEADER, TextForm, iter_column_blocks
-from dpbt.data.kinds import Target
 from dpbt.public_types import MAX_ROWS, MAX_ROWS_IN_BLOCKS, redacted_repr
 
 READ_ROWS = 2**16
@@ -50,6 +49,14 @@ class RawRows(NamedTuple):
     __repr__ = redacted_repr
 
 
+class ConvertOptions(LabelOptions, total=False):
+    """The options of `convert_rows`, which says what they mean."""
+
+    class_weight: Mapping[Any, float] | None
+    capacity: int | None
+    rows_per_block: int
+
+
 def raw_rows_of_columns(label: Label, columns: Columns) -> RawRows:
     """Raw rows, with the labels, weights and ids from the columns that the label names.
 
@@ -72,25 +79,36 @@ def convert_file(
     label: Label,
     folder: str | Path,
     form: TextForm = CSV_WITH_HEADER,
-    **options: Any,
+    *,
+    capacity: int | None = None,
+    rows_per_block: int = blocks.ROWS_PER_BLOCK,
 ) -> BlockTable:
-    """Convert a CSV or Parquet file (`.parquet`); see `convert`, and `files` for how it is read.
+    """Convert a CSV or Parquet file (`.parquet`) by `convert_rows`; `files` says how it is read.
 
     Args:
         path: the file.
         domain: the public domain.
         label: the label's column and its classes or range, and the columns of weights and users.
-        folder: of the table in blocks.
+        folder: the folder of the table in blocks.
         form: how the text of a CSV file is laid out.
-        **options: capacity and rows_per_block of `convert`.
+        capacity: a public bound on the number of rows, as `convert_rows`.
+        rows_per_block: the number of rows of a file of the folder.
 
     Raises:
-        ValueError: as `convert` and `files.read_columns`, and for a file that changed meanwhile.
+        ValueError: as `convert_rows` and `files.read_columns`, and for a file that changed
+            meanwhile.
         ImportError: for a Parquet file, if pyarrow is not installed.
         OSError: if a file cannot be read or written.
     """
     rows = _raw_rows_of_file(as_path("path", path), domain, label, form)
-    return convert(rows, domain, folder, **label.options, **options)
+    return convert_rows(
+        rows,
+        domain,
+        folder,
+        capacity=capacity,
+        rows_per_block=rows_per_block,
+        **label.options,
+    )
 
 
 def _raw_rows_of_file(
@@ -112,21 +130,21 @@ def convert_columns(
     *,
     sample_weight: RawColumn | None = None,
     users: RawColumn | None = None,
-    **options: Any,
+    **options: Unpack[ConvertOptions],
 ) -> BlockTable:
-    """Convert columns that can be sliced, such as NumPy memory maps; see `convert`.
+    """Convert columns that can be sliced, such as NumPy memory maps; see `convert_rows`.
 
     Args:
         domain: the public domain.
         columns: for every column of the domain N cells.
         labels: N cells.
-        folder: of the table in blocks.
+        folder: the folder of the table in blocks.
         sample_weight: N weights, as `dpbt.table` has them.
         users: N ids of users, likewise.
-        **options: as `convert`.
+        **options: as `convert_rows`.
 
     Raises:
-        ValueError: as `convert`, and for columns of different lengths.
+        ValueError: as `convert_rows`, and for columns of different lengths.
         OSError: if a file cannot be read or written.
     """
     raw = RawRows(
@@ -138,7 +156,7 @@ def convert_columns(
     arrays = (*raw.columns.values(), labels, sample_weight, users)
     if len({len(column) for column in arrays if column is not None}) > 1:
         raise ValueError("columns, labels, sample_weight and users must have the same length")
-    return convert(_iter_slices(raw, READ_ROWS), domain, folder, **options)
+    return convert_rows(_iter_slices(raw, READ_ROWS), domain, folder, **options)
 
 
 def _iter_slices(raw: RawRows, max_rows: int) -> Iterator[RawRows]:
@@ -148,29 +166,24 @@ def _iter_slices(raw: RawRows, max_rows: int) -> Iterator[RawRows]:
         yield RawRows(
             columns={name: positional_view(cells)[rows] for name, cells in raw.columns.items()},
             labels=positional_view(raw.labels)[rows],
-            sample_weight=_slice_or_none(raw.sample_weight, rows),
-            users=_slice_or_none(raw.users, rows),
+            sample_weight=_slice_column(raw.sample_weight, rows),
+            users=_slice_column(raw.users, rows),
         )
 
 
-def _slice_or_none(column: RawColumn | None, rows: slice) -> RawColumn | None:
+def _slice_column(column: RawColumn | None, rows: slice) -> RawColumn | None:
     return None if column is None else positional_view(column)[rows]
 
 
-def convert(
+def convert_rows(
     rows: Iterable[RawRows],
     domain: Domain,
     folder: str | Path,
     *,
-    negative: str | float = False,
-    positive: str | float = True,
-    target: Target | None = None,
-    max_weight: float | None = None,
     class_weight: Mapping[Any, float] | None = None,
-    max_rows_per_user: int | None = None,
-    ignore_case: bool = False,
     capacity: int | None = None,
     rows_per_block: int = blocks.ROWS_PER_BLOCK,
+    **label_options: Unpack[LabelOptions],
 ) -> BlockTable:
     """Write a table in blocks, which a fit reads in passes.
 
@@ -183,17 +196,13 @@ def convert(
         rows: the rows in their order, in parts of any size.
         domain: the public domain.
         folder: a folder that does not exist.
-        negative: the word of the negative class, as `dpbt.table`.
-        positive: the word of the positive class, as `dpbt.table`.
-        target: the declared classes or range, as `dpbt.table`.
-        max_weight: a public bound on weights of rows, which they need, as `dpbt.table`.
         class_weight: a public weight of each class, as `dpbt.table`.
-        max_rows_per_user: how many rows of each user count, as `dpbt.table`; for rows with `users`.
-        ignore_case: whether ids that differ in capitals alone are one.
         capacity: a public bound on the number of rows; with users, of those that count. Absent rows
             are added up to it, so that the number of rows stays private. With None the number of
             rows is public.
         rows_per_block: the number of rows of a file, at most `types.MAX_ROWS`.
+        **label_options: negative, positive, target, max_weight, max_rows_per_user and ignore_case,
+            which declare labels, weights and users as `dpbt.table` does.
 
     Raises:
         ValueError: for a folder that exists, for more rows than the capacity, and as `dpbt.table`.
@@ -205,25 +214,18 @@ def convert(
     if capacity is not None:
         capacity = check_positive_integer("capacity", capacity, MAX_ROWS_IN_BLOCKS)
     rows_per_block = check_positive_integer("rows_per_block", rows_per_block, MAX_ROWS)
-    label = Label.from_table_options(
-        negative=negative,
-        positive=positive,
-        target=target,
-        max_weight=max_weight,
-        max_rows_per_user=max_rows_per_user,
-        ignore_case=ignore_case,
-    )
+    label = Label.from_options(**label_options)
     encode = functools.partial(_encode_rows, domain, label, class_weight)
     no_users = None if label.user is None else []
     no_rows = encode(RawRows({name: [] for name in domain}, [], users=no_users)).rows
 
     # Read what is private, each row by itself, and then the rows of each user by themselves.
     with _new_private_folder(folder):
-        limited = _limit_rows_of_users(
-            _encode_ahead(encode, rows), label, drop_rows=capacity is not None
+        limited = _rows_within_user_limit(
+            _iter_encoded_rows(encode, rows), label, drop_rows=capacity is not None
         )
         files, weighted = [], False
-        for block in _cut_into_blocks(
+        for block in _iter_blocks(
             limited, no_rows=no_rows, capacity=capacity, rows_per_block=rows_per_block
         ):
             files.append(_write_block(folder, len(files), block))
@@ -296,17 +298,17 @@ def _encode_rows(
     return _EncodedRows(BlockRows(bins.T, *labels), label.read_user_ids(raw.users, len(bins)))
 
 
-def _encode_ahead(
+def _iter_encoded_rows(
     encode: Callable[[RawRows], _EncodedRows], source: Iterable[RawRows]
 ) -> Iterator[_EncodedRows]:
     """The encoded parts of a source in their order, encoded in one thread for each processor."""
-    remaining, threads = iter(source), os.cpu_count() or 1
+    remaining_rows, threads = iter(source), os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
-        while parts := list(itertools.islice(remaining, threads)):
+        while parts := list(itertools.islice(remaining_rows, threads)):
             yield from pool.map(encode, parts)
 
 
-def _limit_rows_of_users(
+def _rows_within_user_limit(
     parts: Iterator[_EncodedRows], label: Label, *, drop_rows: bool
 ) -> Iterator[BlockRows]:
     """The rows, of which only the first of each user count.
@@ -329,7 +331,7 @@ def _limit_rows_of_users(
             yield rows._replace(target=rows.target * admitted, present=admitted)
 
 
-def _cut_into_blocks(
+def _iter_blocks(
     parts: Iterator[BlockRows], *, no_rows: BlockRows, capacity: int | None, rows_per_block: int
 ) -> Iterator[BlockRows]:
     """The rows in blocks of `rows_per_block`, the last one shorter, with absent rows at the end.

@@ -67,7 +67,7 @@ def rows_by_column(data: Any, num_columns: int | None = None) -> RowsByColumn:
         return _rows_of_list(data, num_columns)
     array = data if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
     if array.ndim != 2:
-        raise ValueError(_words_for_no_rows(f"a {array.ndim}D array of {type(data).__name__}"))
+        raise ValueError(_not_rows_message(f"a {array.ndim}D array of {type(data).__name__}"))
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must hold real numbers, text or objects")
     return RowsByColumn(len(array), array.shape[1], None, lambda j: array[:, j])
@@ -78,14 +78,14 @@ def _rows_of_list(data: Any, num_columns: int | None) -> RowsByColumn:
     if not is_sequence(data):
         if advice := advice_for_lazy_data(data):
             raise ValueError(f"X must be a data frame or rows, got {type(data).__name__}{advice}")
-        raise ValueError(_words_for_no_rows(type(data).__name__))
+        raise ValueError(_not_rows_message(type(data).__name__))
     rows = [result_or_none(_cells_of_row, row) for row in list(data)]
     length: Any = num_columns
     if length is None:
         lengths = {None if row is None else len(row) for row in rows}
         if len(lengths) != 1 or None in lengths:
             raise ValueError(
-                _words_for_no_rows("a list of what are no rows of one width")
+                _not_rows_message("a list of what are no rows of one width")
                 + "; declare the domain as a dict of columns, and other rows have no values"
             )
         [length] = lengths
@@ -93,7 +93,7 @@ def _rows_of_list(data: Any, num_columns: int | None) -> RowsByColumn:
     return RowsByColumn(len(rows), length, None, lambda j: [row[j] for row in filled])
 
 
-def _words_for_no_rows(description: str) -> str:
+def _not_rows_message(description: str) -> str:
     """The error for a value that is no rows, which begins as that of scikit-learn."""
     return (
         f"Expected 2D array or a data frame of rows, got {description} instead. Reshape your data: "
@@ -121,7 +121,7 @@ class DomainAndLabel(NamedTuple):
     label: Label | None
 
 
-def declared_domain_and_label(domain: Any, names: ColumnNames | None = None) -> DomainAndLabel:
+def read_declaration(domain: Any, names: ColumnNames | None = None) -> DomainAndLabel:
     """The domain that an estimator has as its parameter, and the label of its file.
 
     Args:
@@ -224,71 +224,76 @@ class DeclaredAnswers(NamedTuple):
         return dict(zip(("negative", "positive"), self.classes.tolist(), strict=True))
 
 
-def declared_classes(stated: Any, label_of_file: Label | None, y: Any) -> DeclaredAnswers:
+def declared_classes(classes: Any, file_label: Label | None, y: Any) -> DeclaredAnswers:
     """The classes that an estimator states, or its file, or False and True where y is Boolean.
 
     Of y only its dtype is read, which is public. Whole numbers are no declaration: three classes
     would be read as two, and the rows of the third as absent.
 
     Args:
-        stated: the estimator's parameter `classes`; None if it is not stated.
-        label_of_file: the label of the domain's file; None without a file.
+        classes: the estimator's parameter of that name; None if it is not stated.
+        file_label: the label of the domain's file; None without a file.
         y: the labels of the rows, of which the dtype alone is read.
 
     Raises:
         ValueError: if the classes are not stated, or are not of one kind, or are words where y
             holds numbers. Also for a file that declares a number.
     """
-    if label_of_file is not None and isinstance(label_of_file.target, Numeric) and stated is None:
+    if file_label is not None and isinstance(file_label.target, Numeric) and classes is None:
         raise ValueError(
-            f"the domain's file declares the label {label_of_file.column!r} as a number, and a "
+            f"the domain's file declares the label {file_label.column!r} as a number, and a "
             "classifier needs classes; PrivateBoostingRegressor learns numbers"
         )
     dtype_kind = getattr(getattr(y, "dtype", None), "kind", None)
     y_is_numeric, other = dtype_kind in ("i", "u", "f"), None
-    if stated is None and dtype_kind == "b":
+    if classes is None and dtype_kind == "b":
         return DeclaredAnswers(np.array([False, True]), None)
-    if stated is None and label_of_file is not None and label_of_file.classes is not None:
-        words = list(label_of_file.classes)
-        stated = _as_numbers(words) if y_is_numeric else words
-        other = label_of_file.target.other if isinstance(label_of_file.target, Nominal) else None
+    if classes is None and file_label is not None and file_label.classes is not None:
+        words = list(file_label.classes)
+        classes = _numbers_or_words(words) if y_is_numeric else words
+        other = file_label.target.other if isinstance(file_label.target, Nominal) else None
 
-    listed = list(stated) if isinstance(stated, list | tuple | np.ndarray) else []
+    class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
     are_of_one_kind = any(
-        all(isinstance(one, kind) for one in listed) for kind in _KINDS_OF_CLASSES
+        all(isinstance(one, kind) for one in class_list) for kind in _KINDS_OF_CLASSES
     )
-    if len(listed) < 2 or not are_of_one_kind or len(set(listed)) < len(listed):
-        refusal = f"; they are two or more of one kind, got {show_value(stated)}"
+    if len(class_list) < 2 or not are_of_one_kind or len(set(class_list)) < len(class_list):
+        refusal = f"; they are two or more of one kind, got {show_value(classes)}"
         raise ValueError(
             "classes must state all labels, such as classes=('no', 'yes'); they are not read off "
-            f"y, as which of them occur is private{'' if stated is None else refusal}"
+            f"y, as which of them occur is private{'' if classes is None else refusal}"
         )
-    classes = np.array(sorted(listed))
-    classes_are_text = classes.dtype.kind == "U"
-    if y_is_numeric and classes_are_text and _as_numbers(classes.tolist()) == list(classes):
+    sorted_classes = np.array(sorted(class_list))
+    classes_are_text = sorted_classes.dtype.kind == "U"
+    if (
+        y_is_numeric
+        and classes_are_text
+        and _numbers_or_words(sorted_classes.tolist()) == list(sorted_classes)
+    ):
         raise ValueError(
             f"classes are words and y holds numbers, so no row would count; got "
-            f"classes={show_value(classes)}. An ensemble that encodes labels needs classes=(0, 1)"
+            f"classes={show_value(sorted_classes)}. "
+            "An ensemble that encodes labels needs classes=(0, 1)"
         )
-    target = Nominal(tuple(classes.tolist()), other) if len(classes) > 2 else None
-    return DeclaredAnswers(classes, target)
+    target = Nominal(tuple(sorted_classes.tolist()), other) if len(sorted_classes) > 2 else None
+    return DeclaredAnswers(sorted_classes, target)
 
 
-def declared_range(stated: Any, label: Label | None) -> Numeric:
+def declared_range(target_range: Any, file_label: Label | None) -> Numeric:
     """The range of a number that an estimator states as (low, high), or else its file.
 
     Raises:
         ValueError: if it is not stated, or is no pair of finite numbers in order.
     """
-    if stated is None and label is not None and isinstance(label.target, Numeric):
-        return label.target
+    if target_range is None and file_label is not None and isinstance(file_label.target, Numeric):
+        return file_label.target
     try:
-        low, high = stated  # type: ignore[misc]  # a TypeError is caught
+        low, high = target_range  # type: ignore[misc]  # a TypeError is caught
         return Numeric(low, high)
     except (TypeError, ValueError) as error:
         raise ValueError(
             "target_range must be stated: the public (low, high) of the number in its units, as in "
-            f"(0, 30); it is never read off y; got {show_value(stated)} ({error})"
+            f"(0, 30); it is never read off y; got {show_value(target_range)} ({error})"
         ) from None
 
 
@@ -296,7 +301,7 @@ _KINDS_OF_CLASSES = bool | np.bool_, numbers.Real, str
 """The kinds of labels; the classes of one model are of one kind."""
 
 
-def _as_numbers(words: list[str]) -> list:
+def _numbers_or_words(words: list[str]) -> list:
     """The words as numbers if all of them are numbers, or else unchanged."""
     try:
         values = [float(word) for word in words]

@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypedDict
 
 import msgspec
 import numpy as np
@@ -39,8 +39,8 @@ from dpbt.data.cells import (
     advice_for_lazy_data,
     column_cells,
     declared_word,
-    number,
     read_ids,
+    read_number,
     read_numbers,
     read_truths,
 )
@@ -199,7 +199,7 @@ def encode(domain: Domain, columns: Columns) -> UInt8[np.ndarray, "N F"]:
         ValueError: if a column is missing or is no column, if lengths differ, and as
             `check_domain`. No cell is an error.
     """
-    cells = column_cells_by_name(domain, columns)
+    cells = cells_by_column(domain, columns)
     return np.stack([kind.read_bins(cells[name]).bins for name, kind in domain.items()], axis=1)
 
 
@@ -233,7 +233,7 @@ def splits(domain: Domain) -> Splits:
     )
 
 
-def positions(domain: Domain, columns: Columns) -> Float32[np.ndarray, "N A"]:
+def encode_positions(domain: Domain, columns: Columns) -> Float32[np.ndarray, "N A"]:
     """f32[N, A]: the exact position of each row in the range of each attribute, in [0, 1].
 
     A threshold t uniform in [0, 1) on "position > t" is uniform in the attribute's range. The
@@ -253,7 +253,7 @@ def positions(domain: Domain, columns: Columns) -> Float32[np.ndarray, "N A"]:
     Raises:
         ValueError: as `encode`.
     """
-    cells = column_cells_by_name(domain, columns)
+    cells = cells_by_column(domain, columns)
     blocks = []
     for name, kind in domain.items():
         position_of_bin = np.stack(bin_positions_by_attribute(kind), axis=1)
@@ -264,7 +264,11 @@ def positions(domain: Domain, columns: Columns) -> Float32[np.ndarray, "N A"]:
     return np.concatenate(blocks, axis=1)
 
 
-def column_cells_by_name(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
+positions = encode_positions
+"""The former name of `encode_positions`."""
+
+
+def cells_by_column(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     """The cells of the domain's columns by name, N each, as `cells.column_cells` returns them.
 
     Raises:
@@ -326,8 +330,8 @@ class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class UserColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of ids, which say whose a row is, and the public limit on the rows of one user.
 
-    Ids are compared as words (`cells.word`), so " 7 ", 7 and 7.0 are one. A row whose id is missing
-    is absent, as is one beyond the first `max_rows` of its user.
+    Ids are compared as words (`cells.read_word`), so " 7 ", 7 and 7.0 are one. A row whose id is
+    missing is absent, as is one beyond the first `max_rows` of its user.
 
     Attributes:
         column: the name of the column.
@@ -444,17 +448,17 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         msgspec.structs.force_setattr(self, "negative", kind.false)
 
     @classmethod
-    def from_table_options(
+    def from_options(
         cls,
         *,
-        negative: Any,
-        positive: Any,
-        target: Target | None,
-        max_weight: Any,
+        negative: Any = False,
+        positive: Any = True,
+        target: Target | None = None,
+        max_weight: Any = None,
         max_rows_per_user: Any = None,
         ignore_case: bool = False,
     ) -> Self:
-        """The label that these arguments of `dpbt.table` declare, of columns without names.
+        """The label that `LabelOptions` declare, of columns without names.
 
         Raises:
             ValueError: as `dpbt.table`.
@@ -464,7 +468,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if max_rows_per_user is not None:
             user = UserColumn("users", max_rows_per_user, ignore_case)
         if target is not None and negative is False and positive is True:
-            negative = positive = None  # the defaults of `dpbt.table`
+            negative = positive = None  # the defaults
         words: Any = {"positive": positive, "negative": negative}
         return cls("labels", target=target, weight=weight, user=user, **words)
 
@@ -479,11 +483,12 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.target.values if isinstance(self.target, Nominal) else None
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> "LabelOptions":
         """The arguments of `dpbt.table` that declare this label, its weights and its users."""
-        options: dict[str, Any] = {"target": self.target}
+        options: LabelOptions = {"target": self.target}
         if self.target is None:
-            options = {"negative": self.negative, "positive": self.positive}
+            words: Any = {"negative": self.negative, "positive": self.positive}
+            options = words
         if self.weight is not None:
             options["max_weight"] = self.weight.max_weight
         if self.user is not None:
@@ -551,9 +556,9 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         "which is never read off the weights; larger ones are clipped to it"
                     )
                 weight_cells = _cells_of_length("sample_weight", sample_weight, num_rows)
-                stated = np.nan_to_num(read_numbers(weight_cells))
+                stated_weight = np.nan_to_num(read_numbers(weight_cells))
                 max_weight = self.weight.max_weight
-                weight = np.clip(stated, 0.0, max_weight) / max_weight
+                weight = np.clip(stated_weight, 0.0, max_weight) / max_weight
             if weight_of_class is not None:
                 weight = weight * weight_of_class[target.astype(np.int64)]
             return RowLabels(target, present, weight.astype(np.float32))
@@ -573,6 +578,26 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.user is None:
             return None
         return read_ids(_cells_of_length("users", users, num_rows), self.user.ignore_case)
+
+
+class LabelOptions(TypedDict, total=False):
+    """The arguments of `dpbt.table` and of conversions that declare labels, weights and users.
+
+    Attributes:
+        negative: the word or the number of the negative class; False by default.
+        positive: the word or the number of the positive class; True by default.
+        target: the declared classes or range of labels that are not one of two classes.
+        max_weight: a public bound on weights of rows, above 0, which weights need.
+        max_rows_per_user: how many rows of each user count, which ids of users need.
+        ignore_case: whether ids that differ in capitals alone are one.
+    """
+
+    negative: str | float
+    positive: str | float
+    target: Target | None
+    max_weight: float | None
+    max_rows_per_user: int | None
+    ignore_case: bool
 
 
 def _relative_class_weights(
@@ -629,7 +654,7 @@ class DomainFile(NamedTuple):
     label: Label
 
 
-def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> DomainFile:
+def read_domain(path: str | Path, column_names: Iterable[Hashable] | None = None) -> DomainFile:
     """The domain and the label of a JSON file, UTF-8 text with or without a byte order mark.
 
     The file holds {"columns": {name: column, ...}, "label": {"column": ..., "positive": ...,
@@ -645,11 +670,12 @@ def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> Do
     A name with a star, such as "x*" or "*", is a pattern. It declares all names that match it,
     except those of the label, the weights and the ids, and those that have a declaration of their
     own. Of several patterns that match, the first one counts. The columns are in the order of the
-    names, which are public: those that the file lists as "names", or else `names`.
+    names, which are public: those that the file lists as "names", or else
+    `column_names`.
 
     Args:
         path: the file.
-        names: public names of columns, such as a header, that patterns may cover.
+        column_names: public names of columns, such as a header, that patterns may cover.
 
     Raises:
         ValueError: naming the file and the reason; and for something that is no path. Also for a
@@ -664,7 +690,7 @@ def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> Do
         declarations = _parse_declarations(text)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    domain = _expand_patterns(path, declarations, reader_names=names)
+    domain = _columns_covered_by_patterns(path, declarations, column_names=column_names)
     return DomainFile(domain, declarations.label)
 
 
@@ -722,24 +748,24 @@ def _parse_declarations(text: bytes) -> _Declarations:
     return _Declarations(columns, label, names)
 
 
-def _expand_patterns(
-    path: Path, declarations: _Declarations, *, reader_names: Iterable[Hashable] | None
+def _columns_covered_by_patterns(
+    path: Path, declarations: _Declarations, *, column_names: Iterable[Hashable] | None
 ) -> Domain:
     """The domain of a file, with the columns that its patterns cover, in the order of the names.
 
     Args:
-        path: of the file, for errors.
-        declarations: of the file. No pattern covers the columns of its label.
-        reader_names: the names that the caller of `read_domain` knows. They are read only if the
+        path: the path of the file, for errors.
+        declarations: the declarations of the file. No pattern covers the columns of its label.
+        column_names: the names that the caller of `read_domain` knows. They are read only if the
             file has a pattern and lists no names.
 
     Raises:
         ValueError: for a pattern without names, or one that covers none.
     """
-    columns, label, listed = declarations
-    if listed is None and not any("*" in name for name in columns):
+    columns, label, listed_names = declarations
+    if listed_names is None and not any("*" in name for name in columns):
         return columns
-    candidates = listed or reader_names
+    candidates = listed_names or column_names
     names = [name for name in candidates or () if isinstance(name, str)]
     patterns = {
         name: re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL)
@@ -757,7 +783,7 @@ def _expand_patterns(
         declared_as = name if name in columns else next(iter(matching), None)
         if declared_as is None or name in label.columns:
             continue
-        if listed is None and declared_as in patterns and not math.isnan(number(name)):
+        if listed_names is None and declared_as in patterns and not math.isnan(read_number(name)):
             raise ValueError(
                 f"{path}: column {declared_as!r} is a pattern that covers names that are numbers; "
                 'is there a header line? If so, list the names as "names" in the file'

@@ -98,14 +98,18 @@ _UNREAD_TYPE_PREFIXES = (
 """The prefixes of types whose cells are neither numbers nor words nor Booleans."""
 
 
-def is_unread_type(kind: str) -> bool:
+def is_type_without_cells(type_name: str) -> bool:
     """Whether cells of this type, such as dates and lists, are never read."""
-    return kind.startswith(_UNREAD_TYPE_PREFIXES)
+    return type_name.startswith(_UNREAD_TYPE_PREFIXES)
 
 
-def _type_name_of_values(kind: Any) -> str:
+def _type_name_of_values(arrow_type: Any) -> str:
     """The name of an Arrow type; of a dictionary, that of the type of its values."""
-    values = getattr(kind, "value_type", None) if str(kind).startswith("dictionary") else kind
+    values = (
+        getattr(arrow_type, "value_type", None)
+        if str(arrow_type).startswith("dictionary")
+        else arrow_type
+    )
     return str(values)
 
 
@@ -143,8 +147,8 @@ def iter_column_blocks(
 
     A Parquet file declares the types of its columns, so there, too, each cell is read by itself. A
     column of dates or lists is refused, since none of its cells would be read. Only the named
-    columns of a file are read. The rows are private; `file_report.report` shows the owner of a file
-    whether the declaration fits it.
+    columns of a file are read. The rows are private; `file_report.owner_report_of_rows` shows the
+    owner of a file whether the declaration fits it.
 
     Args:
         path: the file.
@@ -260,7 +264,7 @@ def _open_parquet(path: Path, names: tuple[str, ...]) -> Iterator[Any]:
             check_header_has_names(str(path), opened.schema_arrow.names, names)
             for name in names:
                 kind = _type_name_of_values(opened.schema_arrow.field(name).type)
-                if is_unread_type(kind):
+                if is_type_without_cells(kind):
                     raise ValueError(
                         f"{path}: column {name!r} is of type {kind}, of which no cell is read; "
                         "write it as numbers or text, such as years, or leave it out of the domain"

@@ -145,7 +145,7 @@ class Numeric(_ColumnKind, frozen=True):
     "x > threshold" for each. The bin of a number is how many of the thresholds it exceeds. Values
     outside the range, also infinite ones, count as its nearer end.
 
-    A cell in which `cells.number` finds no number is missing, and satisfies no threshold. With
+    A cell in which `cells.read_number` finds no number is missing, and satisfies no threshold. With
     `missing` it has a bin of its own, and there is one more split, "x is missing".
 
     Attributes:
@@ -454,7 +454,7 @@ class Objective(Numeric, frozen=True, kw_only=True):
         low: the lower end of the range; 0 for a count.
         high: the upper end.
         objective: "poisson" or "quantile".
-        level: of a quantile, in [0.01, 0.99].
+        level: the level of a quantile, in [0.01, 0.99].
 
     Raises:
         ValueError: as `Numeric`; for counts that do not start at 0, for a level outside of its

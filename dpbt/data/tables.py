@@ -15,7 +15,15 @@ from jaxtyping import Bool, Int
 
 from dpbt.common.validate import check_boolean, check_positive_integer
 from dpbt.data.cells import RawColumn
-from dpbt.data.domains import Columns, Domain, Label, as_declared_domain, encode, positions, splits
+from dpbt.data.domains import (
+    Columns,
+    Domain,
+    Label,
+    as_declared_domain,
+    encode,
+    encode_positions,
+    splits,
+)
 from dpbt.data.kinds import Target, target_fingerprint
 from dpbt.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_rank
 
@@ -53,7 +61,7 @@ def table(
         domain: the public domain.
         columns: for every column of the domain N cells, as `domains.encode` reads them.
         labels: N cells. A Boolean is positive if it is true. Any other cell is of the class that
-            has its word (`cells.truth`).
+            has its word (`cells.read_truth`).
         negative: the word or the number of the negative class; False where labels are Booleans.
         positive: the word or the number of the positive class; True where labels are Booleans.
         target: the declared classes or range of labels that are not one of two classes:
@@ -73,9 +81,9 @@ def table(
         capacity: a public bound on the number of rows; with `users`, of those that count. Absent
             rows are added up to it, so that the number of rows stays private. With None the table
             has N rows, and N is then public.
-        exact: whether the table holds exact positions (`domains.positions`) in place of bins.
-            Learners that draw thresholds then read numbers exactly instead of on the declared grid.
-            Learners that read splits refuse such a table.
+        exact: whether the table holds exact positions (`domains.encode_positions`) in place of
+            bins. Learners that draw thresholds then read numbers exactly instead of on the declared
+            grid. Learners that read splits refuse such a table.
 
     Weights are in units of the largest that a row may have, which is `max_weight` times the
     largest class weight. The noise of a fit is set for such a row. So weights cost what they take
@@ -96,7 +104,7 @@ def table(
             the columns, and as `domains.encode`. No message holds a cell or the number of rows.
     """
     # Check what is public.
-    label = Label.from_table_options(
+    label = Label.from_options(
         negative=negative,
         positive=positive,
         target=target,
@@ -110,7 +118,7 @@ def table(
     check_boolean("exact", exact)
 
     # Read what is private, each row by itself, and then the rows of each user by themselves.
-    rows = positions(domain, columns) if exact else encode(domain, columns)
+    rows = encode_positions(domain, columns) if exact else encode(domain, columns)
     outcome, present, weight = label.read_labels(
         labels, num_rows=len(rows), sample_weight=sample_weight, class_weight=class_weight
     )
@@ -180,7 +188,7 @@ ArrayTree = TypeVar("ArrayTree")
 """A pytree of arrays."""
 
 
-def capacity_bucket(count: int) -> int:
+def round_up_to_bucket(count: int) -> int:
     """The smallest size that is at least `count`, with four sizes in each octave.
 
     The sizes are 1 to 8, then 10, 12, 14, 16, 20 and so on: at most a quarter more than `count`.
@@ -189,15 +197,15 @@ def capacity_bucket(count: int) -> int:
     return -(-count // step) * step
 
 
-def row_bucket(rows: int) -> int:
+def padded_num_rows(rows: int) -> int:
     """The number of rows that a table of `rows` rows is padded to."""
-    return rows if rows > MAX_PADDED_ROWS else max(capacity_bucket(rows), MIN_ROWS)
+    return rows if rows > MAX_PADDED_ROWS else max(round_up_to_bucket(rows), MIN_ROWS)
 
 
 def pad_to_bucket(table: Table) -> Table:
     """The table with absent rows added, up to the size that programs are compiled for."""
     rows = table.bins.shape[0]
-    padding = row_bucket(rows) - rows
+    padding = padded_num_rows(rows) - rows
     return _add_absent_rows(table, padding) if padding > 0 else table
 
 

@@ -133,6 +133,8 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
         return _ProbabilitySource("shares", None)
     if (family := recipe.weight_update.loss) is None:
         reason = f"{recipe.name} is a vote without a link, so a score defines no probability"
+        if recipe.options_text == "custom":
+            reason += "; custom(loss=..., weighting=...) gives it one"
         return _ProbabilitySource(None, reason)
     alpha = recipe.weighting.link_alpha
     loss = family(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
@@ -144,7 +146,7 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
         reason = f"the surrogate of {loss.name} has kinks, so a score defines no probability"
         return _ProbabilitySource(None, reason)
     function = loss.probability or loss.inverse_link
-    names = (name for name, known in PROBABILITIES.items() if known == function)
+    names = (name for name, link in PROBABILITIES.items() if link == function)
     return _ProbabilitySource(next(names, function), None)
 
 
@@ -366,8 +368,8 @@ def _as_class_words(classes: Any, target: Target | None) -> Any:
         return None
     if isinstance(target, Numeric):
         raise ValueError("a model that predicts a number has no classes")
-    listed = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
-    words = [word.item() if isinstance(word, np.generic) else word for word in listed]
+    class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
+    words = [word.item() if isinstance(word, np.generic) else word for word in class_list]
     count = response_of(target).classes
     are_words = all(
         isinstance(word, str | int) or (isinstance(word, float) and math.isfinite(word))
@@ -414,19 +416,19 @@ def read_model(path: Path) -> SavedModel:
         remedy="save the model again",
     )
     try:
-        return _parts_of_file(content)
+        return _parse_parts_of_file(content)
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
         words = str(error) if isinstance(error, ValueError) else "an entry is none"
         raise ValueError(f"{path}: not a whole saved model: {words}") from None
 
 
-def _parts_of_file(file: _File) -> SavedModel:
+def _parse_parts_of_file(file: _File) -> SavedModel:
     """The parts of a model, from the content of its file.
 
     Raises:
         ValueError: for entries that do not fit each other.
     """
-    splits, axes = _splits_of_file(file), response_of(file.target).axes
+    splits, axes = _parse_splits_of_file(file), response_of(file.target).axes
     kind = KINDS.get(file.kind)
     if kind is None or kind.make is None or kind.check_arrays is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
@@ -464,7 +466,7 @@ def _parts_of_file(file: _File) -> SavedModel:
     )
 
 
-def _splits_of_file(file: _File) -> Splits | None:
+def _parse_splits_of_file(file: _File) -> Splits | None:
     """The splits of the domain, or else those of the file; None if the model reads numbers.
 
     Raises:

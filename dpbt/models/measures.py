@@ -155,17 +155,17 @@ class CalibrationBin(NamedTuple):
 
 
 def calibration_bins(
-    target: Bool[np.ndarray, "M"], probability: Float[np.ndarray, "M"], bins: int = 10
+    target: Bool[np.ndarray, "M"], probability: Float[np.ndarray, "M"], num_bins: int = 10
 ) -> list[CalibrationBin]:
     """The rows by predicted probability, in bins of equal width, without bins of no rows.
 
     Args:
         target: bool[M].
         probability: f[M], of the positive class.
-        bins: the number of bins.
+        num_bins: the number of bins.
     """
-    bin_of_row = np.minimum((probability * bins).astype(int), bins - 1)
-    members = [bin_of_row == number for number in range(bins)]
+    bin_of_row = np.minimum((probability * num_bins).astype(int), num_bins - 1)
+    members = [bin_of_row == number for number in range(num_bins)]
     return [
         CalibrationBin(
             num_rows=int(rows.sum()),

@@ -6,7 +6,7 @@ are pure: they work under jit and vmap, and scores have gradients.
 
 Functions read encoded rows, of the kind that the model was trained on:
 
-- bins u8[N, F] (`domains.encode`) or exact numbers f32[N, F] (`domains.positions`);
+- bins u8[N, F] (`domains.encode`) or exact numbers f32[N, F] (`domains.encode_positions`);
 - a Table of either, or a table in blocks, whose absent rows are predicted, too;
 - splits bool[N, S], if the model was trained on a table of raw splits (`splits.table_of_splits`).
 
@@ -279,7 +279,7 @@ class Model(HoldsFunctions):
         columns = {name: rows[name] for name in domain if name in names}
         if self.dtype == "uint8":
             return domains.encode(domain, columns)
-        return domains.positions(domain, columns)
+        return domains.encode_positions(domain, columns)
 
 
 def _unpickle_loaded_model(fields: dict[str, Any], kind: str) -> Model:
@@ -326,7 +326,7 @@ def decision_function(model: Model, rows: Any) -> Array:
         model: from `fit`, or `dpbt.load`.
         rows: bins u8[N, F], numbers f32[N, F], splits bool[N, S], a Table or a table in blocks, of
             the kind that the model was trained on. `domains.encode` makes bins of raw columns, and
-            `domains.positions` makes numbers of them.
+            `domains.encode_positions` makes numbers of them.
 
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
@@ -339,7 +339,7 @@ def shares(model: Model, rows: Any) -> Float32[Array, "k N"]:
     """f32[k, N]: the share of the positive class that each tree states for each row.
 
     Args:
-        model: of hypotheses that state shares, such as a random forest.
+        model: a model of hypotheses that state shares, such as a random forest.
         rows: as `decision_function`.
 
     Returns:
@@ -638,7 +638,7 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
     """
     about, model_domain = as_model(model).about, domain_of_bins(model, domain)
     if about.kind.describe is None:
-        raise ValueError(f"the hypotheses of {about.name} have no words")
+        raise ValueError(_reason_for_no_description(model))
     hypotheses, splits = model.host_hypotheses(), model.splits
     assert splits is not None  # `domain_of_bins` refuses a model without
     words = about.kind.describe(hypotheses, splits, model_domain, about.target, about.classes)
@@ -653,6 +653,22 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
         odds = "; +1 doubles the odds" if about.probability in ("log", "softmax") else ""
         return f"every row starts with {_describe_start(model)}{odds}\n{words}"
     return words
+
+
+def _reason_for_no_description(model: Model) -> str:
+    """Why `explain` cannot describe the hypotheses of a model."""
+    trained_kind = None if model.recipe is None else model.recipe.learner.kind
+    if trained_kind is None or trained_kind.describe is None:
+        return f"the hypotheses of {model.about.name} have no words: their kind has no `describe`"
+    name = trained_kind.name
+    if name not in KINDS:
+        fault = f"has no kind of the name {name!r}; add yours, with a name"
+    else:
+        fault = f"has another kind of the name {name!r}; give yours a name of its own, and add it"
+    return (
+        f"the hypotheses of {model.about.name} have a `describe` that models do not use, because "
+        f"dpbt.learners.kinds.KINDS {fault}"
+    )
 
 
 def _describe_start(model: Model) -> str:

@@ -65,7 +65,7 @@ def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> Array:
     """
     if hasattr(rows, "splits"):  # a table
         domains.check_same_domain(rows.domain, model.domain, "the table", "the model")
-        if _splits_differ(model.splits, rows.splits):
+        if _have_different_splits(model.splits, rows.splits):
             raise ValueError("the model was trained with other splits than the table has")
     if isinstance(rows, BlockTable):
         return _predict_blocks_of_folder(model, rows, function)
@@ -86,7 +86,7 @@ def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> Array:
 
     count = bins.shape[0]
     if not isinstance(bins, Tracer):
-        padding = max(tables.row_bucket(count) - count, 0)
+        padding = max(tables.padded_num_rows(count) - count, 0)
         bins = np.pad(np.asarray(bins), [(0, padding), (0, 0)])
     program = compiled_predictor(function)
     values = program(kind, hypotheses, intercept, EncodedRows(bins, model.splits))
@@ -145,7 +145,7 @@ def as_encoded_rows(model: Any, rows: Any) -> Array:
     if not hasattr(rows, "__array_namespace__"):
         rows = np.asarray(rows)
     bits = None if model.domain is not None else splits_of_bits(model.features)
-    if rows.dtype == bool and bits is not None and not _splits_differ(model.splits, bits):
+    if rows.dtype == bool and bits is not None and not _have_different_splits(model.splits, bits):
         rows = rows.astype(np.uint8)  # a Boolean split is a feature of bins 0 and 1
     if rows.dtype != model.dtype or rows.ndim != 2 or rows.shape[1] != model.features:
         kind = "text or objects" if rows.dtype.kind not in "biufcV" else rows.dtype
@@ -156,17 +156,17 @@ def as_encoded_rows(model: Any, rows: Any) -> Array:
     return rows
 
 
-def _splits_differ(splits: Splits | None, others: Splits | None) -> bool:
+def _have_different_splits(splits: Splits | None, other_splits: Splits | None) -> bool:
     """Whether both are splits and differ, whichever splits are allowed.
 
     Of traced splits only the shapes can be compared.
     """
-    if splits is None or others is None:
+    if splits is None or other_splits is None:
         return False
-    if is_traced(*splits, *others):
-        pairs = zip(splits[:5], others[:5], strict=True)
+    if is_traced(*splits, *other_splits):
+        pairs = zip(splits[:5], other_splits[:5], strict=True)
         return any(np.shape(first) != np.shape(second) for first, second in pairs)
-    return not have_same_splits(splits, others)
+    return not have_same_splits(splits, other_splits)
 
 
 def predictions_of_scores(target: Target | None, scores: Array) -> Array:

@@ -172,19 +172,26 @@ _A4_WIDTH, _A4_HEIGHT = 595, 842
 """The size of a page, in points."""
 
 
+class _PlacedPage(NamedTuple):
+    """The texts of a page with their places, and the height in points that they fill."""
+
+    texts: list[_PlacedText]
+    height: float
+
+
 def _place_on_one_page(lines: list[_Line]) -> list[_PlacedText]:
     """The lines of a statement on one page, in letters as large as fit, at most 9.75 points."""
     size = 10.0
     while True:
         size -= 0.25
-        placed, height = _place_lines(lines, size)
-        if height <= 760:
-            return placed
+        page = _place_lines(lines, size)
+        if page.height <= 760:
+            return page.texts
 
 
-def _place_lines(lines: list[_Line], size: float) -> tuple[list[_PlacedText], float]:
-    """The wrapped lines in letters of a size in points, and their height in points."""
-    placed, height = [], 0.0
+def _place_lines(lines: list[_Line], size: float) -> _PlacedPage:
+    """The wrapped lines in letters of a size in points."""
+    texts, height = [], 0.0
     for tag, words in lines:
         layout = _LAYOUTS[tag]
         letter_size = size * layout.scale
@@ -194,8 +201,8 @@ def _place_lines(lines: list[_Line], size: float) -> tuple[list[_PlacedText], fl
         for text in textwrap.wrap(mark + words, width, subsequent_indent="  " * bool(mark)):
             height += 1.3 * letter_size
             y = _A4_HEIGHT - 40 - height
-            placed.append(_PlacedText(50 + layout.indent, y, text, letter_size, tag[0] == "h"))
-    return placed, height
+            texts.append(_PlacedText(50 + layout.indent, y, text, letter_size, tag[0] == "h"))
+    return _PlacedPage(texts, height)
 
 
 class _Layout(NamedTuple):
@@ -204,7 +211,7 @@ class _Layout(NamedTuple):
     Attributes:
         scale: the size of its letters, in units of the size of ordinary ones.
         space_above: the free space above it, in units of the size of ordinary letters.
-        indent: of its lines, in points.
+        indent: the indent of its lines, in points.
     """
 
     scale: float
@@ -242,7 +249,7 @@ def statement_of_ledger(ledger: Ledger, name: str | None, version: str) -> str:
     """The text of the statement of a ledger.
 
     Args:
-        ledger: of a model, or the sum of several ledgers.
+        ledger: the ledger of a model, or the sum of several ledgers.
         name: the name of the algorithm; None for the sum of several releases.
         version: the version of dpbt that made the release.
     """

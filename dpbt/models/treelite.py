@@ -37,7 +37,7 @@ def export(model: Model, path: str | Path) -> None:
     positive class. The attributes hold the statement, the ledger and the classes.
 
     Args:
-        model: of trees, such as those of "auto", "bdpe" and "random_forest".
+        model: a model of trees, such as those of "auto", "bdpe" and "random_forest".
         path: the file.
 
     Raises:

@@ -104,14 +104,16 @@ def attribute_effects(
             not an integer of at least 1.
     """
     model_domain, effects = domain_of_bins(model, domain), []
-    redrawn = redrawn_models(model) if noise else []
+    models_by_noise = redrawn_models(model) if noise else []
     for number, name in enumerate(model_domain):
         scores, is_exact = _scores_by_bins(model, model_domain, [number], "score", draws)
         variances = scores.var(axis=0)
         variance_of_row = variances.reshape(len(variances), -1).sum(axis=1)  # over classes
         noise_variance = 0.0
-        if redrawn:
-            changes = _changes_by_noise(model, redrawn, model_domain, [number], "score")
+        if models_by_noise:
+            changes = _score_changes_by_noise(
+                model, models_by_noise, model_domain, [number], "score"
+            )
             noise_variance = float(changes.var(axis=1).mean(axis=(0, 1)).sum())
         effects.append(
             Effect(
@@ -161,12 +163,13 @@ def partial_dependence(
     check_columns(names, model_domain)
     check_choice("of", of, ("score", "probability"))
 
-    chosen = [list(model_domain).index(name) for name in names]
-    scores, is_exact = _scores_by_bins(model, model_domain, chosen, of, draws)
+    columns = [list(model_domain).index(name) for name in names]
+    scores, is_exact = _scores_by_bins(model, model_domain, columns, of, draws)
     shape = (*(model_domain[name].n_bins for name in names), *scores.shape[2:])
     deviations = np.zeros(shape)
-    if redrawn := redrawn_models(model) if noise else []:
-        changes = _changes_by_noise(model, redrawn, model_domain, chosen, of).mean(axis=2)
+    if models_by_noise := redrawn_models(model) if noise else []:
+        changes = _score_changes_by_noise(model, models_by_noise, model_domain, columns, of)
+        changes = changes.mean(axis=2)
         changes -= changes.mean(axis=1, keepdims=True)
         deviations = np.sqrt(np.mean(changes**2, axis=0)).reshape(shape)
     return PartialDependence(
@@ -208,13 +211,13 @@ def redrawn_models(model: Model) -> list[Model]:
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in redrawn]
 
 
-def _changes_by_noise(
-    model: Model, redrawn: Sequence[Model], domain: Domain, chosen: list[int], of: str
+def _score_changes_by_noise(
+    model: Model, others: Sequence[Model], domain: Domain, columns: list[int], of: str
 ) -> Float64[np.ndarray, "models combinations rows ..."]:
     """f64[models, combinations, rows, ...]: the scores of redrawn models, less the model's own."""
     scores, *redrawn_scores = (
-        _scores_by_bins(one, domain, chosen, of, _MAX_ROWS_OF_NOISE).scores
-        for one in (model, *redrawn)
+        _scores_by_bins(one, domain, columns, of, _MAX_ROWS_OF_NOISE).scores
+        for one in (model, *others)
     )
     return np.array(redrawn_scores) - scores
 
@@ -244,22 +247,22 @@ class _ScoresByBins(NamedTuple):
 
 
 def _scores_by_bins(
-    model: Model, domain: Domain, chosen: list[int], of: str, draws: int
+    model: Model, domain: Domain, columns: list[int], of: str, draws: int
 ) -> _ScoresByBins:
     """The scores or probabilities of a model for all combinations of the bins of some columns.
 
     Args:
         model: the model.
         domain: its domain.
-        chosen: the numbers of the columns.
+        columns: the numbers of the columns.
         of: as `partial_dependence`.
         draws: as `partial_dependence`.
     """
     check_positive_integer("draws", draws)
     num_bins = [column.n_bins for column in domain.values()]
-    others = [column for column in range(len(num_bins)) if column not in chosen]
-    num_bins_of_others = [num_bins[column] for column in others]
-    combinations = _all_combinations([num_bins[column] for column in chosen])
+    other_columns = [column for column in range(len(num_bins)) if column not in columns]
+    num_bins_of_others = [num_bins[column] for column in other_columns]
+    combinations = _all_combinations([num_bins[column] for column in columns])
     is_exact = math.prod(num_bins) <= MAX_EXACT_COMBINATIONS
     if is_exact:
         other_bins = _all_combinations(num_bins_of_others)
@@ -268,8 +271,8 @@ def _scores_by_bins(
         other_bins = _latin_hypercube(num_bins_of_others, count)
 
     rows = np.empty((len(combinations), len(other_bins), len(num_bins)), np.uint8)
-    rows[..., chosen] = combinations[:, None]
-    rows[..., others] = other_bins
+    rows[..., columns] = combinations[:, None]
+    rows[..., other_columns] = other_bins
     encoded = rows.reshape(-1, len(num_bins))
     if of == "score":
         scores = np.asarray(models.decision_function(model, encoded), np.float64)

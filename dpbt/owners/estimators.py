@@ -150,7 +150,7 @@ class PrivateEstimator(BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, "
                 "but the target y is None."
             )
-        domain, label = declarations.declared_domain_and_label(self.domain, frame_column_names(X))
+        domain, label = declarations.read_declaration(self.domain, frame_column_names(X))
         rows = rows_by_column(X, len(domain) if isinstance(domain, Mapping) else None)
         if rows.num_columns < 1:
             raise ValueError(
@@ -158,9 +158,11 @@ class PrivateEstimator(BaseEstimator):
                 f"{type(self).__name__}."
             )
         column_order = ColumnOrder.of_fit(domain, rows)
-        labels = column_of("y", y)
-        sample_weight = None if sample_weight is None else column_of("sample_weight", sample_weight)
-        users = None if users is None else column_of("users", users)
+        labels = as_one_column("y", y)
+        sample_weight = (
+            None if sample_weight is None else as_one_column("sample_weight", sample_weight)
+        )
+        users = None if users is None else as_one_column("users", users)
         answers = self._declared_answers(label, labels)
         recipe = self._make_recipe(column_order.domain, answers)
 
@@ -173,7 +175,7 @@ class PrivateEstimator(BaseEstimator):
             )
         capacity = None if recipe.relation is REPLACE_ONE else max_rows
         with show_progress("making the table", bool(self.verbose)):
-            table, report = table_and_report(column_order, rows, labels, options, capacity)
+            table, report = make_table_and_report(column_order, rows, labels, options, capacity)
         key, public_key = noise_and_public_keys(self.random_state)
         key = keys.noise_key_of_table(key, [table])
         with show_progress("learning", bool(self.verbose)) as progress:
@@ -181,7 +183,7 @@ class PrivateEstimator(BaseEstimator):
         self._warn_of_repeated_release()
 
         # The release.
-        validate_data(self, public_form(X, rows), reset=True, skip_check_array=True)
+        validate_data(self, frame_without_rows(X, rows), reset=True, skip_check_array=True)
         if answers.classes is not None:
             self.classes_ = answers.classes
         self.model_ = model
@@ -292,7 +294,7 @@ class PrivateEstimator(BaseEstimator):
         """u8[N, F]: the bins of rows, which the model reads."""
         check_is_fitted(self, "model_")
         rows = rows_by_column(X, len(self._column_order.names))
-        validate_data(self, public_form(X, rows), reset=False, skip_check_array=True)
+        validate_data(self, frame_without_rows(X, rows), reset=False, skip_check_array=True)
         return domains.encode(self._column_order.domain, self._column_order.declared_columns(rows))
 
     # The protocols of scikit-learn.
@@ -319,12 +321,12 @@ class PrivateEstimator(BaseEstimator):
         return state
 
 
-def public_form(X: Any, rows: RowsByColumn) -> Any:
+def frame_without_rows(X: Any, rows: RowsByColumn) -> Any:
     """An argument of `validate_data` that shows the names and the number of columns, and no row."""
     return X if rows.names is not None else np.empty((0, rows.num_columns))
 
 
-def column_of(name: str, data: Any) -> Any:
+def as_one_column(name: str, data: Any) -> Any:
     """Labels, weights or ids as a column.
 
     Raises:
@@ -357,7 +359,7 @@ class TableAndReport(NamedTuple):
     report: OwnerReport
 
 
-def table_and_report(
+def make_table_and_report(
     column_order: ColumnOrder,
     rows: RowsByColumn,
     labels: Any,
@@ -396,7 +398,7 @@ def table_and_report(
         weight = WeightColumn(name, options["max_weight"])
     words: Any = {name: options[name] for name in _LABEL_OPTIONS if name in options}
     label = Label(add_column("y", labels), **words, weight=weight, user=user)
-    return TableAndReport(table, file_report.report(domain, label, [columns]))
+    return TableAndReport(table, file_report.owner_report_of_rows(domain, label, [columns]))
 
 
 _LABEL_OPTIONS = "negative", "positive", "target"

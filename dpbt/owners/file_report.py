@@ -85,13 +85,13 @@ class OwnerReport:
         return f"OwnerReport(label={self.label!r}, counts not shown)"
 
 
-def _tenths(values: np.ndarray) -> UInt8[np.ndarray, "N"]:
+def _tenth_of_range(values: np.ndarray) -> UInt8[np.ndarray, "N"]:
     """u8[N]: classes as they are, and the tenth of [0, 1] that a number lies in."""
     number = values.dtype.kind == "f"
     return np.minimum(values * 10, 9).astype(np.uint8) if number else values.astype(np.uint8)
 
 
-def report(
+def owner_report_of_rows(
     domain: Domain,
     label: Label,
     blocks: Iterable[Columns],
@@ -118,7 +118,7 @@ def report(
     is_occupied = np.zeros((len(names), MAX_BINS), bool)  # whether a value lies in a bin
     no_rows = {name: [] for name in names}
     for block in itertools.chain([no_rows], blocks):
-        columns = _bins_of_all_columns(domain, label, block)
+        columns = _bins_of_declared_columns(domain, label, block)
         num_rows += len(columns[0].bins)
         num_missing += [np.count_nonzero(column.missing) for column in columns]
         is_occupied |= np.stack(
@@ -139,18 +139,22 @@ def report(
     )
 
 
-def _bins_of_all_columns(domain: Domain, label: Label, block: Columns) -> list[ColumnBins]:
+report = owner_report_of_rows
+"""The former name of `owner_report_of_rows`."""
+
+
+def _bins_of_declared_columns(domain: Domain, label: Label, block: Columns) -> list[ColumnBins]:
     """The bins of the attributes of some rows, of their labels, weights and ids, in this order."""
     raw = raw_rows_of_columns(label, block)
-    cells = domains.column_cells_by_name(domain, block)
+    cells = domains.cells_by_column(domain, block)
     columns = [kind.read_bins(cells[name]) for name, kind in domain.items()]
     num_rows = len(columns[0].bins)
     target, present, weight = label.read_labels(
         raw.labels, num_rows=num_rows, sample_weight=raw.sample_weight
     )
-    columns.append(ColumnBins(_tenths(target), ~present))
+    columns.append(ColumnBins(_tenth_of_range(target), ~present))
     if raw.sample_weight is not None and weight is not None:
-        columns.append(ColumnBins(_tenths(weight), weight == 0))
+        columns.append(ColumnBins(_tenth_of_range(weight), weight == 0))
     if (ids := label.read_user_ids(raw.users, num_rows)) is not None:
         first_bytes = np.array([(user_id or b"\0")[0] for user_id in ids], np.uint8)
         columns.append(ColumnBins(first_bytes, np.array([one is None for one in ids], bool)))

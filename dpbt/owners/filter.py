@@ -243,9 +243,9 @@ def _parse_release(text: str) -> Release:
     return release
 
 
-def file_seal(texts: Sequence[str]) -> str:
+def seal_of_texts(file_texts: Sequence[str]) -> str:
     """The seal of a file with these terms, salt and releases, in the third format."""
-    return hashlib.sha256(repr(["3", *texts]).encode()).hexdigest()
+    return hashlib.sha256(repr(["3", *file_texts]).encode()).hexdigest()
 
 
 def _damaged_file_error(path: Path, error: Exception) -> ValueError:
@@ -291,8 +291,8 @@ class Filter:
     keep it where no backup overwrites it.
 
     Args:
-        epsilon: of all releases together, above 0 and finite.
-        delta: of all releases together. 0 for a pure guarantee, else in (0, 1).
+        epsilon: the epsilon of all releases together, above 0 and finite.
+        delta: the delta of all releases together. 0 for a pure guarantee, else in (0, 1).
         rows: the public bound on the number of rows of the table; under replace_one their public
             number, in 1..2^40. All recipes must have it. Choose a bound that is surely large
             enough.
@@ -302,8 +302,8 @@ class Filter:
             rho or mu, and rho by default. A filter of mu takes only recipes whose draws are all
             Gaussian. For epsilon of 0.1 to 8 and delta of 1e-9 to 1e-5, it allows them 8 to 22 %
             more than rho. Choose it for fits of `auto` alone, and rho to mix recipes.
-        path: of a new file that keeps the filter, for `open`; None for a temporary one that ends
-            with this process.
+        path: the path of a new file that keeps the filter, for `open`; None for a temporary one
+            that ends with this process.
 
     Attributes:
         terms: the arguments, as `Terms`.
@@ -376,7 +376,7 @@ class Filter:
             with self._transaction(write=True) as database:
                 for table in _SQL_TABLES:
                     database.execute(table)
-                row = (*texts, file_seal(texts))
+                row = (*texts, seal_of_texts(texts))
                 database.execute("INSERT INTO filter VALUES (?, ?, ?)", row)
         except BaseException:
             self._path.unlink()
@@ -410,7 +410,7 @@ class Filter:
             [(terms, salt, seal)] = database.execute("SELECT terms, salt, seal FROM filter")
             records = database.execute("SELECT record FROM release ORDER BY number")
             texts = [str(terms), str(salt), *(str(record) for (record,) in records)]
-            if seal != file_seal(texts):
+            if seal != seal_of_texts(texts):
                 raise ValueError("it lacks its own seal")
             if self._texts != texts[: len(self._texts)]:
                 raise ValueError("another filter, or less was spent than was: is it an old copy?")
@@ -484,8 +484,8 @@ class Filter:
 
         Args:
             recipe: one setting.
-            key: of a run that may go on from a checkpoint. If it was paid for, only the terms of
-                the recipe are compared, such as its rows.
+            key: the key of a run that may go on from a checkpoint. If it was paid for, only the
+                terms of the recipe are compared, such as its rows.
         """
         charge = self.terms.charge(pricing.ledger(recipe))
         if key is None or not self.has_paid_for(key):
@@ -522,9 +522,9 @@ class Filter:
         guarantee (docs/composition.md has what is proved of it).
 
         Args:
-            event: of dp_accounting: Gaussian, Laplace or discrete Laplace noise, of zCDP, of an
-                epsilon and a delta, composed and repeated. Noise is measured by the norm of one
-                row's value, and costs as neighbours of the filter move: twice that under
+            event: an event of dp_accounting: Gaussian, Laplace or discrete Laplace noise, of zCDP,
+                of an epsilon and a delta, composed and repeated. Noise is measured by the norm of
+                one row's value, and costs as neighbours of the filter move: twice that under
                 replace_one, and `max_rows_per_user` times. A rho, an epsilon and a delta must be
                 for these neighbours.
             name: what it is, for whoever reads the filter; it is kept.
@@ -579,7 +579,7 @@ class Filter:
                     )
                 texts = [*self._texts, msgspec.json.encode(release).decode()]
                 database.execute("INSERT INTO release (record) VALUES (?)", texts[-1:])
-                database.execute("UPDATE filter SET seal = ?", [file_seal(texts)])
+                database.execute("UPDATE filter SET seal = ?", [seal_of_texts(texts)])
             self._texts = texts
 
     def _salted_hash(self, key_or_run: Array | str | None) -> str | None:
@@ -616,7 +616,7 @@ class Filter:
 
         Args:
             make: a function of `dpbt.recipes`, such as `recipes.auto`.
-            fraction: of what is left, in (0, 1]. 1 takes all of it.
+            fraction: the fraction of what is left, in (0, 1]. 1 takes all of it.
             **options: other arguments of `make`, such as domain. epsilon, delta, rows, relation
                 and max_rows_per_user come from the filter.
 
@@ -659,9 +659,9 @@ class Filter:
     def _check_affordable(self, releases: Sequence[Release], charge: Charge) -> None:
         """Refuse a release that costs more than is left; ValueError, with what is left."""
         charges = [*(release.charge for release in releases), charge]
-        cost = sum(Fraction(paid.cost) for paid in charges)
-        gap = sum(Fraction(paid.gap) for paid in charges)
-        tail = sum(Fraction(paid.tail) for paid in charges)
+        cost = sum(Fraction(past_charge.cost) for past_charge in charges)
+        gap = sum(Fraction(past_charge.gap) for past_charge in charges)
+        tail = sum(Fraction(past_charge.tail) for past_charge in charges)
         unit, limits = self.terms.unit, self.terms.limits
         if cost > limits.cost:
             remaining = round_down_to_float(limits.cost - cost + Fraction(charge.cost))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dpbt.privacy.bounds import Bound
 
-__all__ = ["attributes", "shape", "shapes", "tradeoff"]
+__all__ = ["attributes", "audit_roc", "shape", "shapes"]
 
 BLUE, ORANGE = "#0072B2", "#D55E00"
 """Colours that colour-blind readers tell apart."""
@@ -43,7 +43,7 @@ def attributes(
     model: Model,
     domain: Domain | None = None,
     *,
-    most: int = 20,
+    max_attributes: int = 20,
     data: str = "",
     ax: Axes | None = None,
 ) -> Axes:
@@ -61,17 +61,18 @@ def attributes(
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.
         domain: the domain that encoded the table of the fit. A saved model may have its own.
-        most: the largest number of attributes to show. The label says how many are left out.
+        max_attributes: the largest number of attributes to show. The label says how many are left
+            out.
         data: the public name of the rows, for the title.
         ax: the panel to draw in; None for a new figure.
 
     Raises:
-        ValueError: as `attribute_effects`, and for `most` below 1.
+        ValueError: as `attribute_effects`, and for `max_attributes` below 1.
         ImportError: without matplotlib.
     """
-    check_positive_integer("most", most)
+    check_positive_integer("max_attributes", max_attributes)
     effects = attribute_effects(model, domain, noise=True)
-    shown, target = effects[:most], model.about.target
+    shown, target = effects[:max_attributes], model.about.target
     ax = _panel_or_new(ax, (6.0, 1.2 + 0.26 * len(shown)))
     places = np.arange(len(shown))
     scale, score_name = 1.0, "score"
@@ -145,7 +146,7 @@ def shape(
     model_domain = domain_of_bins(model, domain)
     if not isinstance(attribute, str):
         raise ValueError(f"attribute must be the name of one column, got {show_value(attribute)}")
-    curve = _curve_of_columns(model, model_domain, (attribute,), of, class_)
+    curve = _curve_or_mean_of_columns(model, model_domain, (attribute,), of, class_)
     ax = _panel_or_new(ax, (6.0, 3.6))
     _draw_curve(ax, model_domain[attribute], curve)
     ax.set(xlabel=attribute, ylabel=curve.label, title=_title(model, data) if data else "")
@@ -158,7 +159,7 @@ def shapes(
     *,
     of: str = "score",
     class_: Any = None,
-    most: int = 12,
+    max_attributes: int = 12,
     data: str = "",
 ) -> list[Axes]:
     """Draw the shapes of all attributes in one figure, from the one of the largest range.
@@ -171,27 +172,28 @@ def shapes(
         domain: the domain that encoded the table of the fit. A saved model may have its own.
         of: as `shape`.
         class_: as `shape`.
-        most: the largest number of attributes to show. The title says how many are left out.
+        max_attributes: the largest number of attributes to show. The title says how many are left
+            out.
         data: the public name of the rows, for the title.
 
     Returns:
         The panels in their order; `panels[0].figure` is the figure.
 
     Raises:
-        ValueError: as `shape`, and for `most` below 1.
+        ValueError: as `shape`, and for `max_attributes` below 1.
         ImportError: without matplotlib.
     """
-    check_positive_integer("most", most)
+    check_positive_integer("max_attributes", max_attributes)
     model_domain = domain_of_bins(model, domain)
     if model.about.kind is SHAPES and of == "score":
         columns_of_curves = [*shape_functions_by_column(model.host_hypotheses(), model_domain)[0]]
     else:
         columns_of_curves = [(name,) for name in model_domain]
     curves: dict[tuple[str, ...], _Curve] = {
-        names: _curve_of_columns(model, model_domain, names, of, class_)
+        names: _curve_or_mean_of_columns(model, model_domain, names, of, class_)
         for names in columns_of_curves
     }
-    shown = sorted(curves, key=lambda names: -float(np.ptp(curves[names].values)))[:most]
+    shown = sorted(curves, key=lambda names: -float(np.ptp(curves[names].values)))[:max_attributes]
     num_rows = math.ceil(len(shown) / 4)
     num_columns = math.ceil(len(shown) / num_rows)
     size = 3.2 * num_columns, 2.4 * num_rows + 0.4
@@ -218,8 +220,8 @@ def shapes(
     return list(panels[: len(shown)])
 
 
-def tradeoff(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
-    """Draw the results of audits: the true positive rates of tests by their false positive rates.
+def audit_roc(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
+    """Draw the ROC of audits: the true positive rates of tests by their false positive rates.
 
     A test decides which of two tables a run was on. Points show the rates that the tests of each
     audit attain, with their confidence. No test of a learner that keeps the claim of the first
@@ -253,6 +255,10 @@ def tradeoff(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
     return ax
 
 
+tradeoff = audit_roc
+"""The former name of `audit_roc`."""
+
+
 class _Curve(NamedTuple):
     """The curve of an attribute, or the table of a pair.
 
@@ -269,7 +275,7 @@ class _Curve(NamedTuple):
     base: float
 
 
-def _curve_of_columns(
+def _curve_or_mean_of_columns(
     model: Model, domain: Domain, names: tuple[str, ...], of: str, class_: Any
 ) -> _Curve:
     """The curve of a column or a pair in an additive model, or else its partial dependence.
@@ -281,7 +287,7 @@ def _curve_of_columns(
         check_columns(names, domain)
         functions, noise = shape_functions_by_column(model.host_hypotheses(), domain)
         bins_first = np.moveaxis(functions[names], range(-len(names), 0), range(len(names)))
-        shown = _described_values(model, bins_first, of, class_)
+        shown = _values_with_words(model, bins_first, of, class_)
         return _Curve(
             values=shown.values * shown.scale,
             label=f"what a column adds to the {shown.words}",
@@ -289,8 +295,8 @@ def _curve_of_columns(
             base=0.0,
         )
     means = partial_dependence(model, names, domain, of=of, noise=True)
-    shown = _described_values(model, means.values, of, class_)
-    noise = shown.scale * _described_values(model, means.noise, of, class_).values
+    shown = _values_with_words(model, means.values, of, class_)
+    noise = shown.scale * _values_with_words(model, means.noise, of, class_).values
     values = shown.values
     if isinstance(model.about.target, Numeric):
         values = model.about.target.score_units.offset + shown.scale * values
@@ -300,9 +306,9 @@ def _curve_of_columns(
 def _draw_curve(ax: Axes, column: Column, curve: _Curve, *, is_small: bool = False) -> None:
     """Draw a curve and its noise, in a panel of its own or in a small panel among many."""
     if is_small:
-        num_inside, ticks = _ticks_of_bins(column, thresholds=4, values=16, length=18)
+        num_inside, ticks = _ticks_of_bins(column, max_thresholds=4, max_values=16, max_length=18)
     else:
-        num_inside, ticks = _ticks_of_bins(column, thresholds=8, values=256, length=256)
+        num_inside, ticks = _ticks_of_bins(column, max_thresholds=8, max_values=256, max_length=256)
     values, edges, end = curve.values, np.arange(num_inside + 1), float(num_inside)
     ax.axhline(curve.base, color="0.6", linestyle="--", linewidth=0.9, zorder=1)
     place_of_missing = [end + _GAP + 0.5] if len(values) > num_inside else []
@@ -334,14 +340,14 @@ def _draw_curve(ax: Axes, column: Column, curve: _Curve, *, is_small: bool = Fal
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_pair(ax: Axes, columns: list[Column], values: np.ndarray, largest: float) -> Axes:
+def _draw_pair(ax: Axes, columns: list[Column], values: np.ndarray, max_value: float) -> Axes:
     """Draw the table of a pair in colours of -largest..largest, in new axes inside a panel."""
     ax.set_axis_off()
     inner = ax.inset_axes((0, 0, 1, 1))
-    image = inner.pcolormesh(values, cmap="PuOr", vmin=-largest, vmax=largest)
+    image = inner.pcolormesh(values, cmap="PuOr", vmin=-max_value, vmax=max_value)
     ax.figure.colorbar(image, ax=ax).ax.tick_params(labelsize=7)
     for column, axis in zip(columns, (inner.yaxis, inner.xaxis), strict=True):
-        ticks = _ticks_of_bins(column, thresholds=4, values=8, length=12).words
+        ticks = _ticks_of_bins(column, max_thresholds=4, max_values=8, max_length=12).words
         places = [min(place, column.n_bins - 0.5) for place in ticks]
         is_crowded = axis is inner.xaxis and sum(map(len, ticks.values())) > 30
         axis.set_ticks(places, list(ticks.values()), rotation=90 if is_crowded else 0)
@@ -366,13 +372,13 @@ def _new_panels(size: tuple[float, float], num_rows: int, num_columns: int) -> n
             "pictures need matplotlib, which the extra `figures` installs: "
             "pip install 'dpbt[figures]'"
         ) from error
-    shared: Any = {"sharey": True, "squeeze": False, "layout": "constrained"}
-    return plt.subplots(num_rows, num_columns, figsize=size, **shared)[1]
+    options: Any = {"sharey": True, "squeeze": False, "layout": "constrained"}
+    return plt.subplots(num_rows, num_columns, figsize=size, **options)[1]
 
 
-def _title(model: Model, data: str, drawn: str = "") -> str:
+def _title(model: Model, data: str, quantity: str = "") -> str:
     """The title of a picture: the name of the rows, the algorithm, and what is drawn."""
-    return ", ".join(filter(None, (data, model.about.name))) + (f": {drawn}" if drawn else "")
+    return ", ".join(filter(None, (data, model.about.name))) + (f": {quantity}" if quantity else "")
 
 
 def _words_of_positive_class(model: Model) -> str:
@@ -381,7 +387,7 @@ def _words_of_positive_class(model: Model) -> str:
     return f" of {about.classes[1]}" if about.target is None and about.classes else ""
 
 
-class _DescribedValues(NamedTuple):
+class _ValuesWithWords(NamedTuple):
     """The values of one score for each bin.
 
     Attributes:
@@ -395,7 +401,7 @@ class _DescribedValues(NamedTuple):
     scale: float
 
 
-def _described_values(model: Model, values: np.ndarray, of: str, class_: Any) -> _DescribedValues:
+def _values_with_words(model: Model, values: np.ndarray, of: str, class_: Any) -> _ValuesWithWords:
     """The values of the score or the probability that is drawn.
 
     Args:
@@ -412,13 +418,13 @@ def _described_values(model: Model, values: np.ndarray, of: str, class_: Any) ->
         names = list(model.about.classes or target.values)
         if class_ not in names:
             raise ValueError(f"class_ must be one of {show_value(names)}, got {show_value(class_)}")
-        return _DescribedValues(values[..., names.index(class_)], f"{of} of {class_}", 1.0)
+        return _ValuesWithWords(values[..., names.index(class_)], f"{of} of {class_}", 1.0)
     if class_ is not None:
         raise ValueError("class_ is for models of several classes")
     if isinstance(target, Numeric):
         scale, _, words = target.score_units
-        return _DescribedValues(values, words, scale)
-    return _DescribedValues(values, of + _words_of_positive_class(model), 1.0)
+        return _ValuesWithWords(values, words, scale)
+    return _ValuesWithWords(values, of + _words_of_positive_class(model), 1.0)
 
 
 class _Ticks(NamedTuple):
@@ -433,29 +439,33 @@ class _Ticks(NamedTuple):
     words: dict[float, str]
 
 
-def _ticks_of_bins(column: Column, *, thresholds: int, values: int, length: int) -> _Ticks:
+def _ticks_of_bins(
+    column: Column, *, max_thresholds: int, max_values: int, max_length: int
+) -> _Ticks:
     """The ticks at some thresholds of a number, or at most listed values.
 
     Args:
         column: the column of the bins.
-        thresholds: about the number of thresholds that have a tick.
-        values: the largest number of listed values that have a tick.
-        length: the largest length of a word, beyond which it is cut.
+        max_thresholds: about the number of thresholds that have a tick.
+        max_values: the largest number of listed values that have a tick.
+        max_length: the largest length of a word, beyond which it is cut.
     """
     match column:
         case Numeric():
             ends = [float(column.low), *column.thresholds, float(column.high)]
-            labelled = range(0, len(ends) - column.missing, -(-column.bins // thresholds))
+            labelled = range(0, len(ends) - column.missing, -(-column.bins // max_thresholds))
             words = {float(at): f"{float(f'{ends[at]:.3g}'):,g}" for at in labelled}
             num_inside, last_word = column.bins, "missing"
         case Nominal():
             num_inside, last_word = len(column.values), "not listed"
-            labelled = range(0, num_inside, -(-num_inside // values))
+            labelled = range(0, num_inside, -(-num_inside // max_values))
             words = {number + 0.5: str(column.values[number]) for number in labelled}
         case Boolean():
             words, num_inside, last_word = {0.5: column.false, 1.5: column.true}, 2, "missing"
     words = {
-        place: word if len(word) <= length else f"{word[: length - 1]}\N{HORIZONTAL ELLIPSIS}"
+        place: word
+        if len(word) <= max_length
+        else f"{word[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
         for place, word in words.items()
     }
     if column.n_bins > num_inside:

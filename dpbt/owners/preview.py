@@ -99,7 +99,7 @@ def preview(
         signal: for made-up rows, the share of the variance of a hidden number that the columns
             explain, in (0, 1). If a number is predicted, it is the best R^2.
         repeats: the number of runs of each recipe, on different rows and with different noise.
-        seed: of the rows and the noise.
+        seed: the seed of the rows and the noise.
 
     Raises:
         ValueError: for numbers out of range, for anything but recipes of one setting, for a recipe
@@ -199,10 +199,10 @@ def _simulated_rows(
     """`num_rows` rows to learn from and further rows to predict, public or made up."""
     if public is not None:
         present = rng.permutation(np.flatnonzero(public.present))
-        test, others = np.split(present, [len(present) // 4])
-        chosen = np.concatenate([rng.choice(others, num_rows), test])
-        arrays: Any = [np.asarray(array)[chosen] for array in (public.bins, public.target)]
-        arrays += [jnp.arange(len(chosen)) < num_rows, public.splits]
+        test_candidates, training_candidates = np.split(present, [len(present) // 4])
+        row_numbers = np.concatenate([rng.choice(training_candidates, num_rows), test_candidates])
+        arrays: Any = [np.asarray(array)[row_numbers] for array in (public.bins, public.target)]
+        arrays += [jnp.arange(len(row_numbers)) < num_rows, public.splits]
         return _SimulatedRows(Table(*arrays), None)
 
     total, response = num_rows + _NUM_TEST_ROWS, kinds.response_of(target)
@@ -210,12 +210,12 @@ def _simulated_rows(
     explained = _sum_of_random_curves(domain, bins, response.axes, rng)
     explained *= np.sqrt(signal) / np.maximum(explained.std(axis=-1, keepdims=True), 1e-9)
     deviation = np.sqrt(1 - signal)
-    hidden = explained + deviation * rng.normal(size=explained.shape)
+    hidden_numbers = explained + deviation * rng.normal(size=explained.shape)
     # The best prediction of a quantile is that of the hidden number, given what is explained.
     quantile = deviation * NormalDist().inv_cdf(response.level) if response.level else 0.0
     table = Table(
         bins=jnp.asarray(bins, jnp.uint8),
-        target=jnp.asarray(_answers_of_hidden_numbers(hidden, response), response.dtype),
+        target=jnp.asarray(_answers_of_hidden_numbers(hidden_numbers, response), response.dtype),
         present=jnp.arange(total) < num_rows,
         splits=domains.splits(domain),
     )

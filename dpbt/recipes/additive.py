@@ -18,7 +18,12 @@ from dpbt.learners.additive import learner
 from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
 from dpbt.learners.additive.descent import noise_growth
 from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.recipes.auto import StepTotals, choose_numbers_of_settings, largest_move_of_leaf
+from dpbt.recipes.auto import (
+    ColumnCounts,
+    StepTotals,
+    choose_numbers_of_settings,
+    largest_move_of_leaf,
+)
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
 from dpbt.recipes.oblivious import (
     BinsLearner,
@@ -169,8 +174,9 @@ def additive(
         )
     learning_rate = check_interval("learning_rate", learning_rate, "[1e-30, 1e30]")
 
-    # What is drawn once follows from public quantities, as for `auto`.
-    numbers = choose_numbers_of_settings(request, len(domain), task.response)
+    # What is drawn once follows from public quantities, as for `auto` of fine columns.
+    columns = ColumnCounts(num_columns=len(domain), num_fine=len(domain))
+    numbers = choose_numbers_of_settings(request, columns, task.response)
     one_time_draws = numbers.one_time_draws
     if marginals_fraction is not None:
         one_time_draws = dataclasses.replace(one_time_draws, marginals_fraction=marginals_fraction)

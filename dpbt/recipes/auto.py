@@ -27,6 +27,7 @@ from dpbt.recipes.oblivious import (
     OneTimeDraws,
     TreeNumbers,
     TreeStructure,
+    attributes_of,
     oblivious_recipe,
 )
 
@@ -60,6 +61,37 @@ class StepTotals:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class CoarseRule:
+    """What differs for two classes where not nearly all columns are fine, as in data about people.
+
+    The columns of such a table mostly act on their own, its classes overlap, and its rows are few.
+    Small steps and trees of few splits suit it. The numbers were settled on eighteen tables about
+    people, and docs/frontier.md has what each choice gains.
+
+    Attributes:
+        rounds_at_reference: as `SignalRule`.
+        reference_signal: as `SignalRule`.
+        rounds_power: the power of the signal with which T grows.
+        step_reference_signal: up to this signal, steps are `MIN_COARSE_STEP` of those of
+            `SignalRule.step_totals`; from there they grow with the power `COARSE_STEP_POWER`, up to
+            `MAX_COARSE_STEP`.
+        min_signal_of_deeper_trees: trees have `COARSE_DEEP` splits from this signal on, if there
+            are histograms.
+    """
+
+    rounds_at_reference: float
+    reference_signal: float
+    rounds_power: float
+    step_reference_signal: float
+    min_signal_of_deeper_trees: float
+
+    def share_of_step(self, signal: float) -> float:
+        """The share of the step of a table of fine columns that a step has."""
+        growth = (signal / self.step_reference_signal) ** COARSE_STEP_POWER
+        return float(np.clip(MIN_COARSE_STEP * growth, MIN_COARSE_STEP, MAX_COARSE_STEP))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class SignalRule:
     """What the rule makes of the strength of the signal, under one kind of noise.
 
@@ -77,8 +109,9 @@ class SignalRule:
             were up to 0.003 worse in accuracy.
         max_relative_histogram_noise: the class histograms are drawn where their noise, as a share
             of the signal, is below this: sqrt(F) / (n mu), or F / (n eps).
-        min_signal_of_deep_trees: trees of two classes have `DEEP` splits from this signal on, if
-            there are histograms.
+        min_signal_of_deep_trees: trees of two classes over fine columns have `DEEP` splits from
+            this signal on, if there are histograms.
+        coarse: what differs where not nearly all columns are fine.
     """
 
     rounds_at_reference: float
@@ -89,6 +122,7 @@ class SignalRule:
     step_totals: StepTotals
     max_relative_histogram_noise: float
     min_signal_of_deep_trees: float
+    coarse: CoarseRule
 
 
 ROUNDS_POWER = 0.42
@@ -106,6 +140,13 @@ GAUSSIAN_RULE = SignalRule(
     step_totals=StepTotals(binary=1.3, several_classes=0.9, number=0.3),
     max_relative_histogram_noise=0.016,
     min_signal_of_deep_trees=1200,
+    coarse=CoarseRule(
+        rounds_at_reference=64,
+        reference_signal=8.9,
+        rounds_power=ROUNDS_POWER,
+        step_reference_signal=500,
+        min_signal_of_deeper_trees=10_000,
+    ),
 )
 """With a delta. The noise of T rounds grows with the root of T."""
 
@@ -118,6 +159,13 @@ LAPLACE_RULE = SignalRule(
     step_totals=StepTotals(binary=1.6, several_classes=0.9, number=0.5),
     max_relative_histogram_noise=0.008,
     min_signal_of_deep_trees=10_000,
+    coarse=CoarseRule(
+        rounds_at_reference=4,
+        reference_signal=100,
+        rounds_power=0.57,
+        step_reference_signal=2500,
+        min_signal_of_deeper_trees=50_000,
+    ),
 )
 """Under a pure guarantee. The noise of T rounds grows with T, so there are fewer of them."""
 
@@ -135,6 +183,20 @@ DEEP = 10
 
 On twelve data sets AUROC is 0.003 to 0.006 higher than with 6 splits, from epsilon = 0.5 on.
 """
+
+MIN_BINS_OF_FINE_COLUMN, MIN_SHARE_OF_FINE_COLUMNS = 32, 0.9
+"""A column in order of at least so many bins is fine, and a table is where such a share of them is.
+
+Tables of instruments have fine columns alone, which act together; in tables about people, columns
+of a few values stand beside them. Of forty tables, those where deep trees and large steps gain most
+(brain waves, particles) have fine columns alone, and no table about people had more than 0.87.
+"""
+
+COARSE_DEEP = 8
+"""How many splits a tree has where columns are not fine and rows are very many for the noise."""
+
+MIN_COARSE_STEP, MAX_COARSE_STEP, COARSE_STEP_POWER = 0.5, 0.75, 0.15
+"""The shares of the step where columns are not fine, and the power of the signal between them."""
 
 DEEP_STRUCTURES = 256
 """After how many trees the splits of deep trees repeat, so that a model stays small.
@@ -208,7 +270,7 @@ class AutoNumbers:
     @property
     def has_deep_trees(self) -> bool:
         """Whether trees have `DEEP` splits, because rows are many for the noise."""
-        return self.structure.depth > SHALLOW
+        return self.structure.depth == DEEP
 
     @property
     def options(self) -> dict[str, Any]:
@@ -247,11 +309,36 @@ def signal_strength(
     return rows * strength_of_row / changed_rows
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ColumnCounts:
+    """What the rule reads of a domain.
+
+    Attributes:
+        num_columns: F.
+        num_fine: how many columns are in order and have at least `MIN_BINS_OF_FINE_COLUMN` bins.
+    """
+
+    num_columns: int
+    num_fine: int
+
+    @property
+    def are_fine(self) -> bool:
+        """Whether nearly all columns are fine."""
+        return self.num_fine >= MIN_SHARE_OF_FINE_COLUMNS * self.num_columns
+
+
+def count_columns(domain: Domain) -> ColumnCounts:
+    """How many columns a domain has, and how many of them are fine."""
+    attributes = attributes_of(domain)
+    fine = [each.ordered and each.n_bins >= MIN_BINS_OF_FINE_COLUMN for each in attributes]
+    return ColumnCounts(num_columns=len(attributes), num_fine=sum(fine))
+
+
 def choose_numbers(
     *,
     epsilon: float,
     rows: float,
-    num_columns: int,
+    columns: ColumnCounts,
     delta: float = 0.0,
     relation: types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
@@ -268,11 +355,15 @@ def choose_numbers(
     - *Step.* The noise of a score has variance T step^2, so step falls with the root of T.
     - *Histograms.* They say where rows are, give scores a start and leaves a denominator. They pay
       where their noise, F / (n eps) or sqrt(F) / (n mu), is small.
-    - *Depth.* Where rows are many for the noise, and histograms put splits at their quantiles,
-      trees of 10 splits see more than trees of 6. On twelve data sets AUROC is 0.003 to 0.006
-      higher from epsilon = 0.5 on. Their 256 structures are used in turn, so that a model stays
-      small. Several classes and numbers keep 6: firmteacher, of 16 Boolean columns and 4 classes,
-      loses 0.15 of AUROC to deeper trees, and wine-white 0.03 of R^2.
+    - *Columns.* Where a tenth of the columns or more are not fine, as in tables about people, two
+      classes have half of the step, or a little more where rows are many, and trees of 6 splits,
+      or of 8 where rows are very many. Pure recipes have fewer trees there. On eighteen tables
+      about people that is 0.006 to 0.015 of AUROC (docs/frontier.md).
+    - *Depth.* Where rows are many for the noise, columns are fine and histograms put splits at
+      their quantiles, trees of 10 splits see more than trees of 6. On twelve data sets AUROC is
+      0.003 to 0.006 higher from epsilon = 0.5 on. Their 256 structures are used in turn, so that a
+      model stays small. Several classes and numbers keep 6: firmteacher, of 16 Boolean columns and
+      4 classes, loses 0.15 of AUROC to deeper trees, and wine-white 0.03 of R^2.
     - *Scores by class.* Three hundredths of the budget make probabilities true. That costs about
       0.001 of AUROC.
     - *Several classes.* A row's residuals are shared by K scores, so steps are two thirds of those
@@ -284,7 +375,7 @@ def choose_numbers(
     Args:
         epsilon: above 0.
         rows: m.
-        num_columns: F.
+        columns: how many there are, and how many of them are fine.
         delta: 0, or in (0, 1).
         relation: the neighbouring relation.
         max_rows_per_user: k; the signal is k times smaller.
@@ -301,11 +392,16 @@ def choose_numbers(
         relation=types.as_relation(relation),
         max_rows_per_user=max_rows_per_user,
     )
-    rounds = _num_rounds(rule, signal, response)
-    step = rule.step_totals.of_response(response) / math.sqrt(rounds)
-    histogram_noise = math.sqrt(num_columns) if is_gaussian else num_columns
+    histogram_noise = math.sqrt(columns.num_columns) if is_gaussian else columns.num_columns
     has_marginals = histogram_noise / signal < rule.max_relative_histogram_noise
-    is_deep = has_marginals and is_binary and signal >= rule.min_signal_of_deep_trees
+    is_coarse = is_binary and not columns.are_fine
+    rounds = _num_rounds(rule, signal, response, is_coarse=is_coarse)
+    step = rule.step_totals.of_response(response) / math.sqrt(rounds)
+    depth, min_signal = DEEP, rule.min_signal_of_deep_trees
+    if is_coarse:
+        step *= rule.coarse.share_of_step(signal)
+        depth, min_signal = COARSE_DEEP, rule.coarse.min_signal_of_deeper_trees
+    is_deep = has_marginals and is_binary and signal >= min_signal
     target_fraction, target_bins = UNREAD_TARGET_FRACTION, UNREAD_TARGET_BINS
     if response.is_number:
         target_fraction = _target_fraction(signal, is_gaussian=is_gaussian)
@@ -315,7 +411,7 @@ def choose_numbers(
         step=step,
         limit=float(largest_move_of_leaf(step)),
         structure=TreeStructure(
-            depth=DEEP if is_deep else SHALLOW,
+            depth=depth if is_deep else SHALLOW,
             attributes_per_tree=ATTRIBUTES_PER_TREE,
             structures=DEEP_STRUCTURES if is_deep else 0,
         ),
@@ -355,12 +451,17 @@ def _noiseless_numbers(response: types.Response) -> AutoNumbers:
     )
 
 
-def _num_rounds(rule: SignalRule, signal: float, response: types.Response) -> int:
+def _num_rounds(
+    rule: SignalRule, signal: float, response: types.Response, *, is_coarse: bool
+) -> int:
     """T at a strength of the signal."""
 
     def as_rounds(number: float) -> int:
         return int(np.clip(round(number), rule.min_rounds, rule.max_rounds))
 
+    if is_coarse:
+        growth = (signal / rule.coarse.reference_signal) ** rule.coarse.rounds_power
+        return as_rounds(rule.coarse.rounds_at_reference * growth)
     rounds = as_rounds(rule.rounds_at_reference * (signal / rule.reference_signal) ** ROUNDS_POWER)
     if response.classes > 2:
         rounds = as_rounds(rounds * (2 / response.classes) ** rule.rounds_power_of_classes)
@@ -389,7 +490,7 @@ def _num_target_bins(signal: float, target_fraction: float, *, is_gaussian: bool
 
 
 def choose_numbers_of_settings(
-    request: PrivacyRequest, num_columns: int, response: types.Response
+    request: PrivacyRequest, columns: ColumnCounts, response: types.Response
 ) -> AutoNumbers:
     """What `choose_numbers` says of every setting, as arrays with their axes.
 
@@ -401,7 +502,7 @@ def choose_numbers_of_settings(
         choose_numbers(
             epsilon=float(epsilon),
             rows=float(rows),
-            num_columns=num_columns,
+            columns=columns,
             delta=float(delta),
             relation=request.relation,
             max_rows_per_user=request.max_rows_per_user,
@@ -506,7 +607,7 @@ def auto(
         options={"seed": seed},
     )
     task = BinsTask(domain=domain, target=target, monotone=monotone)
-    numbers = choose_numbers_of_settings(request, len(domain), task.response)
+    numbers = choose_numbers_of_settings(request, count_columns(domain), task.response)
     return oblivious_recipe(
         request.with_rounds(numbers.rounds),
         task,

@@ -113,6 +113,20 @@ class SharedInputs(NamedTuple):
     rounds: Any
 
 
+class ProgramInputs(NamedTuple):
+    """The inputs of the program that runs a batch.
+
+    Attributes:
+        shared: what all lanes read.
+        recipes: the recipe of each lane, with an axis for lanes.
+        key_words: u32[lanes, 4], the words that the key of each lane is derived from.
+    """
+
+    shared: SharedInputs
+    recipes: Recipe
+    key_words: np.ndarray
+
+
 class GroupProgram:
     """The settings of one structure on tables of one shape, which share a program.
 
@@ -176,13 +190,13 @@ class GroupProgram:
 
     def run_batch(self, batch: Batch) -> BatchResult:
         """Run the fits of a batch; the program is compiled for its first one of a signature."""
-        arguments = self._arguments(batch)
+        inputs = self._program_inputs(batch)
         signature = batch.group.recipe.capacity, batch.num_lanes, batch.task.train.shape
         with self._lock:
             if signature not in self._compiled:
-                self._compiled[signature] = self._compile(arguments)
+                self._compiled[signature] = self._compile(inputs)
             program = self._compiled[signature]
-        measured = jax.tree.map(np.asarray, program(*arguments))
+        measured = jax.tree.map(np.asarray, program(*inputs))
         return BatchResult(
             task=batch.task.name,
             columns={
@@ -191,15 +205,15 @@ class GroupProgram:
             },
         )
 
-    def _arguments(self, batch: Batch) -> tuple[SharedInputs, Recipe, np.ndarray]:
-        """The arguments of the program: shared inputs, recipes, and words of keys by lane."""
+    def _program_inputs(self, batch: Batch) -> ProgramInputs:
+        """The inputs of the program that runs a batch."""
         task, group, fits, num_lanes = batch
         lanes = np.arange(num_lanes)
         place, *numbers = fits[np.where(lanes < len(fits), lanes, 0)].T
         key_words = np.column_stack([self._id_words[group.indices[place]], *numbers])
         task_word = zlib.crc32(task.name.encode()) & 0x7FFFFFFF
         task_key = jax.random.fold_in(research_key(self._sweep.seed), task_word)
-        shared = SharedInputs(
+        shared_inputs = SharedInputs(
             table=task.table,
             train=task.train,
             test=task.test,
@@ -207,9 +221,9 @@ class GroupProgram:
             rounds=np.int32(group.recipe.rounds[fits[0, 0]]),
         )
         recipes = jax.tree.map(lambda leaf: leaf[place], group.recipe)
-        return shared, recipes, key_words.astype(np.uint32)
+        return ProgramInputs(shared_inputs, recipes, key_words.astype(np.uint32))
 
-    def _compile(self, arguments: tuple[SharedInputs, Recipe, np.ndarray]) -> Compiled:
+    def _compile(self, inputs: ProgramInputs) -> Compiled:
         rounds = sum(
             len(piece.task.train) * np.sum(piece.group.recipe.rounds) for piece in self._pieces
         )
@@ -217,7 +231,7 @@ class GroupProgram:
         is_quick = passed_bytes < QUICK_BYTES and may_choose_compiler_options()
         options = {**OLDER_EMITTER, "xla_backend_optimization_level": 1} if is_quick else None
         self.num_compiled += 1
-        return self._run_lanes.lower(*arguments).compile(options)
+        return self._run_lanes.lower(*inputs).compile(options)
 
 
 def _program_of_lanes(measure: Measure) -> Wrapped:

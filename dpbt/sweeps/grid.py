@@ -26,7 +26,7 @@ class Task(NamedTuple):
     """A table, and the rows that each evaluation trains and tests on.
 
     Attributes:
-        name: of its files, and of its keys. It is a file name: no slashes, no leading dot.
+        name: the name of its files, and of its keys. It is a file name: no slashes, no leading dot.
         table: N rows, host or device arrays.
         train: bool[F, N], the rows to train on in each of F evaluations, such as folds.
         test: bool[F, N], the rows to test on.
@@ -51,13 +51,13 @@ def list_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
         ValueError: for no tasks, a name that two tasks share, or a field of another kind. A field
             in the place of another one may be private, so the message shows at most its type.
     """
-    listed = [tasks] if isinstance(tasks, Task) else list(tasks)
-    for task in listed:
+    task_list = [tasks] if isinstance(tasks, Task) else list(tasks)
+    for task in task_list:
         _check_task(task)
-    names = [task.name for task in listed]
+    names = [task.name for task in task_list]
     if not names or len(set(names)) < len(names):
         raise ValueError(f"tasks must hold at least one task, of distinct names, got {names}")
-    return listed
+    return task_list
 
 
 def _check_task(task: Any) -> None:
@@ -98,14 +98,14 @@ def _as_blocks(blocks: Any) -> tuple[Block, ...]:
         ValueError: for something that is no block, or blocks with different axes. Also naming an
             axis without values, or with one of another kind.
     """
-    listed = _as_plain_tuple(blocks)
-    axes = [sorted(block) if isinstance(block, Mapping) else None for block in listed]
+    block_list = _as_plain_tuple(blocks)
+    axes = [sorted(block) if isinstance(block, Mapping) else None for block in block_list]
     if not axes or None in axes or axes.count(axes[0]) < len(axes):
         raise ValueError(
             f"blocks must be dicts axis -> values of the same axes, got {show_value(axes)}"
         )
     plain_blocks = tuple(
-        {axis: _as_plain_tuple(values) for axis, values in block.items()} for block in listed
+        {axis: _as_plain_tuple(values) for axis, values in block.items()} for block in block_list
     )
     for axis, values in itertools.chain(*(block.items() for block in plain_blocks)):
         if not values or not all(isinstance(value, Value) for value in values):

@@ -91,9 +91,9 @@ def _check_domain(first_line: bytes, table: Table, path: Path) -> None:
     """
     if not _is_intact(first_line):
         return
-    stated = _decode_line(first_line).get("domain")
-    if stated is not None:
-        domain = msgspec.convert(stated, dict[str, domains.Column])
+    domain_of_file = _decode_line(first_line).get("domain")
+    if domain_of_file is not None:
+        domain = msgspec.convert(domain_of_file, dict[str, domains.Column])
         domains.check_same_domain(table.domain, domain, "the task", str(path))
 
 

@@ -347,6 +347,62 @@ def mask_beyond_rows(present: Array, recipe: Recipe) -> Bool[Array, "N"]:
     return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))
 
 
+def check_predictions(predictions: Array, recipe: Recipe, rows: Prepared) -> Array:
+    """The predictions, if their shape and dtype are those of scores; traceable.
+
+    Args:
+        predictions: what an author's function returned for one hypothesis.
+        recipe: one setting.
+        rows: the rows that the function read.
+
+    Raises:
+        ValueError: naming the function, and the shape that it should have returned. The shape that
+            it did return is shown for the few absent rows that are traced before a run. For a table
+            only its rank is shown, as the number of rows is private.
+    """
+    axes, (num_rows,) = recipe.learner.response.axes, rows.present.shape
+    if predictions.shape == (*axes, num_rows) and _keeps_float32(predictions):
+        return predictions
+    is_prepared = recipe.learner.training.predict_prepared is not None
+    function = "Training.predict_prepared" if is_prepared else "HypothesisKind.predict"
+    expected = f"float32[{axes[0]}, N]" if axes else "float32[N]"
+    returned = types.dtype_and_rank(predictions)
+    if num_rows <= MAX_SHOWN_ROWS:
+        returned = f"{_dtype_and_shape(predictions)} for N = {num_rows}"
+    raise ValueError(
+        f"{function} must return {expected}: what the hypothesis adds to the score of each of the "
+        f"N rows that it reads; it returned {returned}"
+    )
+
+
+MAX_SHOWN_ROWS = 3
+"""The largest number of rows that an error shows; `own_code` traces as many absent rows."""
+
+
+def check_bound(bound: Array) -> Array:
+    """What an author's `Training.bound` returned, if it is one number; traceable.
+
+    Raises:
+        ValueError: naming the function, the shape that it should have returned, and that it did.
+    """
+    if jnp.shape(bound) == () and _keeps_float32(bound):
+        return bound
+    raise ValueError(
+        "Training.bound must return float32[]: one bound on what the hypothesis predicts for every "
+        f"possible row; it returned {_dtype_and_shape(bound)}"
+    )
+
+
+def _keeps_float32(array: Array) -> bool:
+    """Whether a sum of the array and of float32 scores has the dtype of the scores."""
+    with jax.numpy_dtype_promotion("standard"):
+        return jnp.promote_types(jnp.result_type(array), jnp.float32) == jnp.float32
+
+
+def _dtype_and_shape(array: Array) -> str:
+    return f"{jnp.result_type(array)}[{', '.join(map(str, jnp.shape(array)))}]"
+
+
 def prepare_table(table: Table, recipe: Recipe) -> Prepared:
     """The table laid out for the loops, with the rows that count.
 

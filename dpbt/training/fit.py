@@ -244,7 +244,7 @@ def fit_unwarned(
         pay(None)
     bare_recipe = checks.without_domain(recipe)  # so that domains share programs
     recipe_with_room = dataclasses.replace(
-        bare_recipe, capacity=tables.capacity_bucket(recipe.capacity)
+        bare_recipe, capacity=tables.round_up_to_bucket(recipe.capacity)
     )
     is_short = int(recipe_with_room.rows) * recipe_with_room.capacity <= SHORT_RUN
     run = _compiled_sooner if is_short and _may_compile_sooner(recipe_with_room) else _compiled

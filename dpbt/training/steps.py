@@ -16,6 +16,7 @@ from dpbt.privacy import phase_views
 from dpbt.privacy.apart import trace_apart, trace_of_public
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.phase_views import PhaseContext
+from dpbt.training.checks import check_bound, check_predictions
 from dpbt.types import Array, Phase, Prepared, Public, Recipe, Release, ScoreLine
 
 
@@ -116,7 +117,8 @@ def begin_round(
 
 def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
     """What a hypothesis adds to the score of each row; of the rows nothing is kept."""
-    return trace_apart(recipe.learner.kind.predict_prepared, hypothesis, rows)
+    predictions = trace_apart(recipe.learner.kind.predict_prepared, hypothesis, rows)
+    return check_predictions(predictions, recipe, rows)
 
 
 MAX_CACHED_BYTES = 2**28
@@ -169,7 +171,7 @@ def finish_round(
             "the optimizer", update_optimizer, recipe.params, hypothesis, *optimizer
         )
     added = trace_of_public("the bound of hypotheses", learner.training.bound, hypothesis)
-    return LearnedRound(hypothesis, RoundState(state.bound + added, optimizer))
+    return LearnedRound(hypothesis, RoundState(state.bound + check_bound(added), optimizer))
 
 
 def model_hypotheses(

@@ -5,6 +5,6 @@ the line that is mended. The levels are compared on mechanisms whose truth is kn
 the installed learners of other libraries; they need the extra `peers`.
 """
 
-from experiments.audits.run import arguments, run
+from experiments.audits.run import add_arguments, run_command
 
-__all__ = ["arguments", "run"]
+__all__ = ["add_arguments", "run_command"]

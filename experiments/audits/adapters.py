@@ -27,7 +27,7 @@ class Adapter(NamedTuple):
         library: the key of `peers.LIBRARIES`.
         fit: (rows, seed) -> a fitted model.
         observe: model -> the numbers that it shows.
-        runs: of the black box.
+        runs: the number of runs of the black box.
         claim: (epsilon, delta).
     """
 

@@ -31,7 +31,7 @@ class Level(NamedTuple):
     Attributes:
         mechanism: its name.
         level: as `Bound.level`.
-        delta: of the claim.
+        delta: the delta of the claim.
         truth: the epsilon that it spends at this delta.
         bound: (runs, seed) -> the lower bound on epsilon.
     """

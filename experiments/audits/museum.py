@@ -27,7 +27,7 @@ class Exhibit(NamedTuple):
         neighbour: the rows of a neighbour.
         claim: (epsilon, delta).
         why: what a level misses, and why.
-        runs: of the grey box.
+        runs: the number of runs of the grey box.
     """
 
     name: str
@@ -440,8 +440,8 @@ def one_key(rows, noise, wrong):
     if not wrong:
         return [first, noise.laplace(total, 1.0, 2.0)]
     second = total + 2.0 * (first - total)
-    same = lambda out: 0.0 if abs(out - second) < 1e-9 else -LARGE  # noqa: E731
-    return [first, noise.custom(total, lambda rng: second, same)]
+    density = lambda out: 0.0 if abs(out - second) < 1e-9 else -LARGE  # noqa: E731
+    return [first, noise.custom(total, lambda rng: second, density)]
 
 
 @add_exhibit(

@@ -195,7 +195,7 @@ def _added_statistics(
     """For each phase, site -> what each row adds to each released number.
 
     Args:
-        transcript: of the run.
+        transcript: the transcript of the run.
         rows: one row for each entry of the leading axis, as tables.
         recipe: the recipe.
     """
@@ -274,7 +274,7 @@ class Learner(NamedTuple):
 
     Attributes:
         release: (rows, epsilon, seed) -> what it releases.
-        log_density: of its noise.
+        log_density: the log density of its noise.
         max_epsilon: the largest epsilon that is attacked.
     """
 
@@ -308,9 +308,9 @@ def anneal_rows(
     """i32[N], the places in `all_rows_of_domain` of the rows of a table that explains a release.
 
     Args:
-        key: of its choices.
+        key: the key of its choices.
         release: what was released.
-        log_density: of the noise.
+        log_density: the log density of the noise.
         prior: f32[P], the log chance of each row of the domain.
         min_temperature: 0 for a most likely table, 1 for a draw from the posterior.
         sweeps: how often each row is replaced.
@@ -391,10 +391,10 @@ def attack_line(learner: str, *, epsilon: float, rows: BinaryRows, seed: int) ->
     """The shares of cells that are wrong after attacks on `ROWS` rows, and after guesses.
 
     Args:
-        learner: of `LEARNERS`.
+        learner: a name of `LEARNERS`.
         epsilon: its budget.
-        rows: of which `ROWS` rows drawn at random are learned from.
-        seed: of everything random.
+        rows: the rows, of which `ROWS` are drawn at random and learned from.
+        seed: the seed of everything random.
     """
     # The rows that train, as many to test on, as many fresh ones; the rest is the population.
     rng = np.random.default_rng(seed)
@@ -441,7 +441,7 @@ def attack_line(learner: str, *, epsilon: float, rows: BinaryRows, seed: int) ->
 # The command, and the tables that it writes into docs/audits.md.
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     default = [learner for learner in LEARNERS if learner != DIFFPRIVLIB]
     words = f"the learners that are attacked ({' '.join(default)})"
@@ -450,7 +450,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_shared(parser, out=out, data=True, doc=True, smoke=True)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Attack the learners, and save lines beside those of other learners; or write a page."""
     path = commands.out_folder(options) / PAGES.file
     if options.doc is not None:
@@ -521,9 +521,9 @@ def _measure_table(lines: Sequence[Line]) -> str:
 
 def _guesses_in_words(lines: Sequence[Line]) -> str:
     first = where(lines, learner=lines[0]["learner"], epsilon=lines[0]["epsilon"])
-    uniform, population, whole = (_format_mean(first, key) for key in GUESSES)
+    uniform, population, whole_rows = (_format_mean(first, key) for key in GUESSES)
     words = f"Of uniform rows {uniform} of the cells are wrong. Of other rows of the population "
-    return words + f"{population} are, and {whole} of these rows have no wrong cell."
+    return words + f"{population} are, and {whole_rows} of these rows have no wrong cell."
 
 
 PAGES = pages.Pages(

@@ -28,17 +28,17 @@ COLUMNS = (*KEYS, "source", "why", "truth", "error", "repeats", "where", "librar
 PARTS = ("museum", "levels", "peers")
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "what is audited (museum levels)"
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:2], help=words)
     words = f"compare the levels at {max(RUNS)} runs, too"
     parser.add_argument("--long", action="store_true", help=words)
-    shared: dict[str, Any] = {"doc": True, "smoke": True, "json": "print the lines as a JSON list"}
-    commands.add_shared(parser, out=results.results_folder("audits"), **shared)
+    options: dict[str, Any] = {"doc": True, "smoke": True, "json": "print the lines as a JSON list"}
+    commands.add_shared(parser, out=results.results_folder("audits"), **options)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Audit the requested parts, and save lines beside those of other parts; or write a page."""
     path = commands.out_folder(options) / "audits.csv"
     if options.doc is not None:

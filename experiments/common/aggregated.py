@@ -89,7 +89,7 @@ def write_result(
         options: `out` and `reduced` are read.
         paper: the paper's folder.
         name: the result's name.
-        lines: of equal keys.
+        lines: lines with equal keys.
         origin: the command, date, versions and constants.
         digits: the significant digits that measured numbers keep.
     """

@@ -26,4 +26,4 @@ def use_compilation_cache(min_seconds: float = 0.5) -> None:
             `JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS` goes first.
     """
     min_compile_seconds = float(os.environ.get(MIN_SECONDS_VARIABLE) or min_seconds)
-    programs.cache_programs(Path(os.environ.get(VARIABLE) or FOLDER), min_compile_seconds)
+    programs.cache_compiled_programs(Path(os.environ.get(VARIABLE) or FOLDER), min_compile_seconds)

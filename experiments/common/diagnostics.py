@@ -33,6 +33,7 @@ from dpbt.types import (
     Release,
     Table,
     Transcript,
+    Tree,
     View,
     dtype_and_rank,
 )
@@ -136,13 +137,13 @@ def count_votes(model: Model, domain: Domain | None = None) -> list[Vote]:
     subtracts them from the score of any other row. The constant rule adds its votes to every row.
 
     Args:
-        model: of trees of depth one with leaves +-1.
+        model: a model of trees of depth one with leaves +-1.
         domain: for the words; without it, splits are numbered.
 
     Raises:
         ValueError: if the model is no sum of 1-rules, or uses a split that is not in the domain.
     """
-    split, leaf = _tree_arrays(model)
+    split, leaf = _host_trees(model)
     if split.shape[1] != 1 or not np.all(np.abs(leaf) == 1):
         raise ValueError("a table of votes needs trees of depth one with leaves +-1")
     questions = None if domain is None else predicates(domain)
@@ -173,7 +174,7 @@ def format_votes(lines: list[Vote]) -> str:
     return align_columns([("votes", "for a row with (against it without)"), *bins])
 
 
-def _tree_arrays(model: Model) -> tuple[np.ndarray, np.ndarray]:
+def _host_trees(model: Model) -> Tree:
     """The splits i32[T, 2^D - 1] and leaves f32[T, 2^D] of a model of trees."""
     if as_model(model).about.kind.name != "trees":
         raise ValueError(f"this diagnostic is of trees, and {model.about.name} has none")

@@ -65,9 +65,9 @@ def answers_of_trees(leaf: Array, label: Array, present: Array, leaves: int) -> 
     def answers_of_tree(leaf: Array) -> TreeAnswers:
         segment = 2 * leaf + label.astype(jnp.int32)
         count = jax.ops.segment_sum(present.astype(jnp.int32), segment, num_segments=2 * leaves)
-        same, opposite = count[segment], count[segment ^ 1]
-        weight = same.astype(jnp.float32) / jnp.maximum(same + opposite, 1).astype(jnp.float32)
-        return TreeAnswers(weight, jnp.where(label, same >= opposite, same > opposite))
+        equal, opposite = count[segment], count[segment ^ 1]
+        weight = equal.astype(jnp.float32) / jnp.maximum(equal + opposite, 1).astype(jnp.float32)
+        return TreeAnswers(weight, jnp.where(label, equal >= opposite, equal > opposite))
 
     return jax.vmap(answers_of_tree)(leaf)
 
@@ -159,11 +159,11 @@ def bound_by_accuracy(
     """
     n = jnp.asarray(rows, jnp.float32)
     trees = (1 + big_c) * jnp.log(n) / (2 * jnp.asarray(delta, jnp.float32) ** 2)
-    sure = 1 - n ** (-jnp.asarray(big_c, jnp.float32))
+    probability = 1 - n ** (-jnp.asarray(big_c, jnp.float32))
     return Bound(
         trees,
         _voting_error(voting, epsilon, margin=delta, c=c),
-        sure * _coin_probability(voting, rows, c),
+        probability * _coin_probability(voting, rows, c),
     )
 
 

@@ -59,8 +59,8 @@ def write_page(pages: Pages, page: Path, saved: Path) -> None:
     if not page.exists():
         raise InputError(f"{page} does not exist")
     summary = page.with_name(pages.file)
-    read = results.read_csv(saved if saved.exists() else summary, pages.command)
-    lines = sorted(read, key=pages.order)
+    unsorted_lines = results.read_csv(saved if saved.exists() else summary, pages.command)
+    lines = sorted(unsorted_lines, key=pages.order)
     short = [{name: _round_number(line[name]) for name in pages.summary} for line in lines]
     text = fill_tables(pages, page.read_text(), short, str(page))
     results.write_columns(summary, short)
@@ -144,7 +144,7 @@ def rank_tables(lines: Sequence[Line], methods: Sequence[str], measures: Sequenc
     """A table for each delta: mean ranks over data sets, and on how many each method is best.
 
     Args:
-        lines: of the methods themselves; one that lacks an epsilon is left out.
+        lines: the lines of the methods themselves; one that lacks an epsilon is left out.
         methods: the order of the rows.
         measures: the columns to rank by, of which more is better.
     """

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.data.domains import Columns, Domain, Numeric, encode, positions
+from dpbt.data.domains import Columns, Domain, Numeric, encode, encode_positions
 from experiments.common import timing
 from experiments.common.data import Dataset
 
@@ -120,7 +120,7 @@ def rows_of_columns(domain: Domain, columns: Columns, label: np.ndarray) -> Rows
             numbers.append(bins[:, place].astype(np.float64))
         bounds.append((low, high))
     nominal = ~np.asarray([isinstance(column, Numeric) for column in domain.values()])
-    unit = np.asarray(positions(domain, columns), np.float64)
+    unit = np.asarray(encode_positions(domain, columns), np.float64)
     return Rows(np.stack(numbers, axis=1), np.asarray(bounds), nominal, unit, label)
 
 
@@ -148,9 +148,9 @@ def diffprivlib_forest(
     Args:
         rows: the training rows.
         trees: how many.
-        depth: of each.
+        depth: the depth of each tree.
         epsilon: the budget.
-        seed: of everything random, noise included.
+        seed: the seed of everything random, noise included.
         shuffle: whether a tree's rows are drawn at random, and not in order.
         classes: how many there are.
     """
@@ -195,7 +195,7 @@ def diffprivlib_linear(
         rows: the training rows.
         bounds: the public range of the target.
         epsilon: the budget.
-        seed: of the noise.
+        seed: the seed of the noise.
     """
     make_model = _diffprivlib_model("LinearRegression")
     arguments = {"epsilon": epsilon, "random_state": seed}
@@ -225,7 +225,7 @@ def private_ebm(
         rows: the training rows.
         epsilon: the budget.
         delta: the budget, above 0.
-        seed: of everything random, noise included.
+        seed: the seed of everything random, noise included.
         bounds: the public range of the target, if that is a number.
     """
     kinds = ["nominal" if nominal else "continuous" for nominal in rows.nominal]

@@ -41,7 +41,7 @@ def lines_that_hold(lines: Sequence[Line], delta: float) -> list[Line]:
 
     Args:
         lines: with columns method, epsilon and delta.
-        delta: of the guarantee.
+        delta: the delta of the guarantee.
     """
     pure = methods_that_are_pure(lines)
     return [
@@ -75,7 +75,7 @@ def critical_difference(methods: int, datasets: int, level: float = 0.05) -> flo
     Args:
         methods: how many are ranked.
         datasets: over how many data sets.
-        level: of the test, over all pairs of methods.
+        level: the level of the test, over all pairs of methods.
     """
     quantile = stats.studentized_range.ppf(1 - level, methods, np.inf) / np.sqrt(2)
     return float(quantile * np.sqrt(methods * (methods + 1) / (6 * datasets)))

@@ -21,7 +21,7 @@ def format_table(lines: Iterable[Mapping], columns: Mapping[str, str]) -> str:
     """Lines as aligned text.
 
     Args:
-        lines: of equal keys.
+        lines: lines with equal keys.
         columns: head -> the format of a cell, such as "{rows} x {splits}" or "{seconds:.2f}". A
             cell is blank where a value of it is None.
     """

@@ -20,7 +20,7 @@ from dpbt import recipes, tuning
 from dpbt.models.file import probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.measures import log_loss_of_two
 from dpbt.privacy import keys
-from dpbt.recipes.auto import choose_numbers
+from dpbt.recipes.auto import ColumnCounts, choose_numbers, count_columns
 from dpbt.types import ADD_REMOVE, Recipe
 from experiments.common import peers
 from experiments.common.training import boosted_scores
@@ -30,6 +30,7 @@ from experiments.comparisons.methods import (
     Fit,
     Method,
     Predictions,
+    RowPredictions,
     Trial,
     boosting_on_fewer_rows,
     describe_recipe,
@@ -105,6 +106,21 @@ def _auto(trial: Trial) -> Recipe:
     return recipes.auto(domain=domain, seed=trial.split, **trial.recipe_arguments)
 
 
+def _auto_as_of_fine_columns(trial: Trial) -> Recipe:
+    """`auto` as it is for tables whose columns are all fine, on any table."""
+    domain = trial.study.data.domain
+    numbers = choose_numbers(
+        epsilon=trial.epsilon,
+        rows=trial.study.rows,
+        columns=ColumnCounts(num_columns=len(domain), num_fine=len(domain)),
+        delta=trial.delta,
+    )
+    options = {"rows": trial.study.rows, "delta": trial.delta, **numbers.options}
+    return recipes.oblivious_boost(
+        epsilon=trial.epsilon, domain=domain, seed=trial.split, **options
+    )
+
+
 def _additive(trial: Trial) -> Recipe:
     return recipes.additive(domain=trial.study.data.domain, **trial.recipe_arguments)
 
@@ -143,13 +159,11 @@ def _predict_forest(trial: Trial) -> Predictions:
     return scores_and_probabilities(probability[: len(trial.test)][trial.test], seconds)
 
 
-def _predict_positive_class(
-    study: Study, model: Any, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _predict_positive_class(study: Study, model: Any, rows: np.ndarray) -> RowPredictions:
     """Scores and probabilities of the positive class, of a classifier of scikit-learn's kind."""
     del study
     probability = np.asarray(model.predict_proba(rows))[:, 1]
-    return probability - 0.5, probability
+    return RowPredictions(probability - 0.5, probability)
 
 
 def _predict_larger_class(trial: Trial) -> Predictions:
@@ -165,6 +179,7 @@ _PEERS = peer_classifiers(_predict_positive_class)
 METHODS: dict[str, Method] = {
     "auto": _method_of_recipe(_auto),
     "auto-without-noise": _method_of_recipe(_auto, private=False),
+    "auto-as-fine": _method_of_recipe(_auto_as_of_fine_columns),
     "additive": _method_of_recipe(_additive),
     **challengers.METHODS,
     **synthetic.METHODS,
@@ -204,17 +219,17 @@ def _scaled_auto(
 
     The step also falls with the root of the multiple of rounds, as that of `auto` does.
     """
-    chosen = choose_numbers(
+    auto_numbers = choose_numbers(
         epsilon=epsilon,
         rows=rows,
-        num_columns=len(options["domain"]),
+        columns=count_columns(options["domain"]),
         delta=delta,
         relation=ADD_REMOVE,
     )
-    num_rounds = max(1, round(rounds * chosen.rounds))
-    factor = step * math.sqrt(chosen.rounds / num_rounds)
-    numbers = chosen.options | {"rows": rows, "delta": delta, "rounds": num_rounds, **options}
-    numbers |= {"step": factor * chosen.step, "limit": factor * chosen.limit}
+    num_rounds = max(1, round(rounds * auto_numbers.rounds))
+    factor = step * math.sqrt(auto_numbers.rounds / num_rounds)
+    numbers = auto_numbers.options | {"rows": rows, "delta": delta, "rounds": num_rounds, **options}
+    numbers |= {"step": factor * auto_numbers.step, "limit": factor * auto_numbers.limit}
     return recipes.oblivious_boost(epsilon=epsilon, **numbers)
 
 

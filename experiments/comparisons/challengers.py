@@ -43,8 +43,8 @@ class Budget(NamedTuple):
     """What the noise of a challenger follows from.
 
     Attributes:
-        epsilon: of the Laplace mechanism.
-        mu: of GDP; 0 without a delta, where the Laplace mechanism is used.
+        epsilon: the epsilon of the Laplace mechanism.
+        mu: the mu of GDP; 0 without a delta, where the Laplace mechanism is used.
         rows: the public bound on training rows.
     """
 
@@ -147,8 +147,8 @@ def ascend(
     """The mean of the last half of the iterates of Nesterov's ascent on noisy gradients.
 
     Args:
-        key: of the noise.
-        gradient: of what is maximized, at weights of the form of `start`.
+        key: the key of the noise.
+        gradient: the gradient of what is maximized, at weights of the form of `start`.
         start: the first weights.
         noise: the deviation of the noise of each entry of a gradient.
         rate: the length of a step in units of the gradient.

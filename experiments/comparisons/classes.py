@@ -12,4 +12,4 @@ named and skipped. `--doc` measures nothing.
 from experiments.comparisons.run import command_of_task
 from experiments.comparisons.task import CLASSES
 
-arguments, run = command_of_task(CLASSES)
+add_arguments, run_command = command_of_task(CLASSES)

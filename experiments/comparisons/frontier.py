@@ -12,4 +12,4 @@ and skipped. `--doc` measures nothing.
 from experiments.comparisons.run import command_of_task
 from experiments.comparisons.task import FRONTIER
 
-arguments, run = command_of_task(FRONTIER)
+add_arguments, run_command = command_of_task(FRONTIER)

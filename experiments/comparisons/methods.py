@@ -52,7 +52,7 @@ class Predictions(NamedTuple):
         predicted: f[M], scores, of which one above 0 means the positive class; or i64[M], classes;
             or f64[M], numbers.
         probability: f[M] of the positive class, or f[M, K] of several; None where there is none.
-        seconds: of the fit.
+        seconds: the seconds of the fit.
     """
 
     predicted: np.ndarray
@@ -69,8 +69,16 @@ Setting = Callable[[Trial], str | None]
 MakePeerFit = Callable[[Trial, peers.Rows], peers.Fit]
 """From a trial and its training rows to one fit of another library."""
 
-Predict = Callable[[Study, Any, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
-"""From a study, a fitted model and test rows to `predicted` and `probability` of `Predictions`."""
+
+class RowPredictions(NamedTuple):
+    """The `predicted` and the `probability` of `Predictions`, before any time is known."""
+
+    predicted: np.ndarray
+    probability: np.ndarray | None
+
+
+Predict = Callable[[Study, Any, np.ndarray], RowPredictions]
+"""From a study, a fitted model and test rows to their predictions."""
 
 TREES, DEPTH = 21, 8
 """Of diffprivlib's forest. Of eight pairs these have the largest mean AUROC at epsilon = 0.1 on

@@ -125,8 +125,8 @@ def _private_rows(
 
     Args:
         task: the comparison.
-        lines: of the methods that are measured by default.
-        grid_lines: of the best of a grid, which are never bold.
+        lines: the lines of the methods that are measured by default.
+        grid_lines: the lines of the best of a grid, which are never bold.
         budgets: those of all data sets.
     """
     measure = f"{task.ranked[0]}_mean"
@@ -336,8 +336,8 @@ class Worth(NamedTuple):
         dataset, epsilon, delta: as in the line.
         signal: n mu, or n epsilon without a delta.
         lost: by how much its AUROC is below that of boosting without privacy.
-        rows: of how many rows boosting without privacy has the same AUROC: the number of the least
-            curve point if it is above already, and that of all rows if no point is above it.
+        rows: how many rows boosting without privacy needs for the same AUROC: the number of the
+            least curve point if it is above already, and that of all rows if no point is above it.
         within: whether that is a crossing, and no end of the curve.
     """
 

@@ -11,6 +11,7 @@ import numpy as np
 from experiments.common import peers
 from experiments.comparisons.methods import (
     Method,
+    RowPredictions,
     Trial,
     fit_of_peer,
     setting_with_delta,
@@ -101,9 +102,9 @@ def _s_bdt(trial: Trial, rows: peers.Rows) -> peers.Fit:
     return fit
 
 
-def _predict_log_odds(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _predict_log_odds(study: Study, model: Any, rows: np.ndarray) -> RowPredictions:
     score = np.asarray(model.predict(_scale_numbers(study, rows)))
-    return score, 1 / (1 + np.exp(-score))
+    return RowPredictions(score, 1 / (1 + np.exp(-score)))
 
 
 def _privatree(trial: Trial, rows: peers.Rows) -> peers.Fit:
@@ -122,10 +123,10 @@ def _privatree(trial: Trial, rows: peers.Rows) -> peers.Fit:
     return lambda: model.fit(rows.numbers, rows.label)
 
 
-def _predict_leaf_classes(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, None]:
+def _predict_leaf_classes(study: Study, model: Any, rows: np.ndarray) -> RowPredictions:
     """Scores alone: leaves of PrivaTree have a class and no probability."""
     del study
-    return np.asarray(model.predict_proba(rows))[:, -1] - 0.5, None
+    return RowPredictions(np.asarray(model.predict_proba(rows))[:, -1] - 0.5, None)
 
 
 METHODS = {

@@ -17,15 +17,15 @@ from experiments.comparisons.task import Task
 class Command(NamedTuple):
     """The functions that a module of a command has: it declares its options, and runs."""
 
-    arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], None]
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run_command: Callable[[argparse.Namespace], None]
 
 
 def command_of_task(task: Task) -> Command:
     """The command of a comparison."""
     return Command(
-        arguments=functools.partial(_declare_options, task=task),
-        run=functools.partial(_measure_or_write_page, task=task),
+        add_arguments=functools.partial(_declare_options, task=task),
+        run_command=functools.partial(_measure_or_write_page, task=task),
     )
 
 

@@ -23,7 +23,7 @@ SMOKE = {"rates": (0.3,), "rounds": (64,), "epsilons": (1.0,)}
 COLUMNS = ("rate", "rounds", "epsilon", "delta", "noise", "ratio", "commit", "device")
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     commands.add_shared(parser, out=results.results_folder("sampling"), doc=True, smoke=True)
 
@@ -95,7 +95,7 @@ def ratio_table(lines: Sequence[Line]) -> str:
 PAGES = pages.Pages("sampling", {"ratios": ratio_table}, COLUMNS, "sampling.csv")
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure and print the lines; or write the page."""
     path = commands.out_folder(options) / "sampling.csv"
     if options.doc is not None:

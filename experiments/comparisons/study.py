@@ -11,7 +11,7 @@ from dpbt.data import tables
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.types import Table
 from experiments.common import data, peers
-from experiments.common.data import fresh, targets
+from experiments.common.data import fresh, people, targets
 
 BINS = 64
 """Intervals of every number."""
@@ -119,10 +119,14 @@ def load_two_classes(
         name: the data set's name.
         splits: K.
         bound: m as a multiple of the training rows.
-        folder: of the data sets; see `data.load`.
+        folder: the folder of the data sets; see `data.load`.
     """
-    is_fresh = name in fresh.NAMES
-    dataset = fresh.load(name, BINS) if is_fresh else data.load(name, bins=BINS, folder=folder)
+    if name in people.NAMES:
+        dataset = people.load(name, folder)
+    elif name in fresh.NAMES:
+        dataset = fresh.load(name, BINS)
+    else:
+        dataset = data.load(name, bins=BINS, folder=folder)
     if name in FIRST:
         dataset = dataset.where(np.arange(FIRST[name]))
     if name in OWN_TEST and dataset.test is not None:

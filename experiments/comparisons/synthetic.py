@@ -220,8 +220,8 @@ def _boost_synthetic_rows(*, by_class: bool) -> Fit:
                 cells = np.column_stack([label, codes[~test]])
                 group = np.zeros_like(label)
                 table = GroupedCodes(cells, [2, *sizes], group=group, num_groups=1)
-                drawn = draw_rows(rng, release_tree(rng, table, rho), study.rows).values
-                values, labels = drawn[:, 1:], drawn[:, 0]
+                synthetic_rows = draw_rows(rng, release_tree(rng, table, rho), study.rows).values
+                values, labels = synthetic_rows[:, 1:], synthetic_rows[:, 0]
             model = HistGradientBoostingClassifier(
                 categorical_features=study.peer_rows.nominal,  # pyright: ignore[reportArgumentType]
                 random_state=trial.split,

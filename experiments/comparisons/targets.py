@@ -19,6 +19,7 @@ from experiments.comparisons.methods import (
     Fit,
     Method,
     Predictions,
+    RowPredictions,
     Trial,
     describe_recipe,
     fit_of_peer,
@@ -70,7 +71,7 @@ def _describe_auto(trial: Trial) -> str:
     return describe_recipe(_auto_recipe(trial))
 
 
-def _predict_classes(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _predict_classes(study: Study, model: Any, rows: np.ndarray) -> RowPredictions:
     """Classes and probabilities; a class that the model never saw has probability 0.
 
     Probabilities that are no numbers are even over the classes.
@@ -79,14 +80,14 @@ def _predict_classes(study: Study, model: Any, rows: np.ndarray) -> tuple[np.nda
     probability[:, np.asarray(model.classes_, int)] = model.predict_proba(rows)
     is_broken = ~np.isfinite(probability).all(axis=1)
     probability[is_broken] = 1 / study.num_classes
-    return np.asarray(model.predict(rows)).astype(np.int64), probability
+    return RowPredictions(np.asarray(model.predict(rows)).astype(np.int64), probability)
 
 
-def _predict_numbers(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, None]:
+def _predict_numbers(study: Study, model: Any, rows: np.ndarray) -> RowPredictions:
     """Numbers, clipped to the declared range; the middle of the range replaces what is none."""
     low, high = study.target_bounds
     predicted = np.nan_to_num(np.asarray(model.predict(rows), np.float64), nan=(low + high) / 2)
-    return np.clip(predicted, low, high), None
+    return RowPredictions(np.clip(predicted, low, high), None)
 
 
 def _random_forest(trial: Trial, rows: peers.Rows) -> peers.Fit:

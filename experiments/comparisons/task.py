@@ -10,7 +10,7 @@ import numpy as np
 from dpbt.models import measures
 from experiments.common import data, peers, results
 from experiments.common.cells import Cell
-from experiments.common.data import fresh, targets
+from experiments.common.data import fresh, people, targets
 from experiments.comparisons import binary
 from experiments.comparisons import targets as methods_of_targets
 from experiments.comparisons.methods import Method, Trial
@@ -126,6 +126,8 @@ def _mean_and_sd_columns(*names: str) -> tuple[str, ...]:
 
 
 def _is_available(name: str, folder: str | None) -> bool:
+    if name in people.NAMES:
+        return people.is_available(name, folder)
     if name in FRESH:
         return name == "breast-cancer" or fresh.is_available(name)
     return name in data.ENTRIES and data.is_available(name, folder)
@@ -142,7 +144,7 @@ FRONTIER = Task(
     name="frontier",
     methods=binary.ALL_METHODS,
     defaults={
-        "dataset": (*SETTLED, *UNTOUCHED),
+        "dataset": (*people.NAMES, *SETTLED, *UNTOUCHED),
         "epsilon": (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
         "delta": DELTAS,
         "methods": tuple(binary.METHODS),

@@ -11,4 +11,4 @@ measured again. `--doc` measures nothing.
 from experiments.comparisons.run import command_of_task
 from experiments.comparisons.task import TUNING
 
-arguments, run = command_of_task(TUNING)
+add_arguments, run_command = command_of_task(TUNING)

@@ -292,16 +292,16 @@ class Verdict(NamedTuple):
 def judge_row(row: Mapping[str, Any], cells: Sequence[Cell], calibration: str) -> Verdict:
     """Count the cells that agree, and those that are undecided, without regard to chance."""
     marks = [cell.agrees[calibration] for cell in cells]
-    agreeing, known = marks.count(AGREES), len(marks) - marks.count(None)
+    agreeing, num_measured = marks.count(AGREES), len(marks) - marks.count(None)
     if row.get("readings"):
-        undecided = known - agreeing if agreeing else marks.count(UNDECIDED)
-        min_agreeing = float(known)
+        undecided = num_measured - agreeing if agreeing else marks.count(UNDECIDED)
+        min_agreeing = float(num_measured)
     else:
-        undecided, min_agreeing = marks.count(UNDECIDED), MIN_AGREEING_SHARE * known
+        undecided, min_agreeing = marks.count(UNDECIDED), MIN_AGREEING_SHARE * num_measured
     return Verdict(
         agreeing=agreeing,
         undecided=undecided,
-        known=known,
+        known=num_measured,
         cells=len(marks),
         min_agreeing=min_agreeing,
     )

@@ -73,13 +73,13 @@ found in them. It is for readers who want to know what holds up. `make reproduct
 """
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "the folder of the page (%(default)s)"
     parser.add_argument("--out", metavar="FOLDER", default="docs", help=words)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Write the page and its numbers, and the tables of the papers' pages that are there."""
     texts = page_texts()
     for name in doc_tables.TABLES:
@@ -127,16 +127,18 @@ def page_texts(folder: Path | None = None) -> dict[str, str]:
     for paper in claims.PAPERS:
         rows = [judge_claim(paper, row, folder) for row in claims.rows_of_paper(paper)]
         page_rows, tally, tally_by_share = [], Counter(), Counter()
-        for judged in rows:
-            lines += [_csv_line(cell) for cell in judged.cells]
-            page_row = _page_row(judged, aggregated.result_names(paper, folder))
-            tally.update(_verdict_words(judged, page_row[VERDICT_PLACE]))
+        for judged_row in rows:
+            lines += [_csv_line(cell) for cell in judged_row.cells]
+            page_row = _page_row(judged_row, aggregated.result_names(paper, folder))
+            tally.update(_verdict_words(judged_row, page_row[VERDICT_PLACE]))
             verdicts_by_share = {
                 name: verdict._replace(is_above_chance=True)
-                for name, verdict in judged.verdicts.items()
+                for name, verdict in judged_row.verdicts.items()
             }
             tally_by_share.update(
-                _verdict_words(judged._replace(verdicts=verdicts_by_share), page_row[VERDICT_PLACE])
+                _verdict_words(
+                    judged_row._replace(verdicts=verdicts_by_share), page_row[VERDICT_PLACE]
+                )
             )
             page_rows.append(page_row)
         columns = COLUMNS.get(paper, claims.CALIBRATIONS)
@@ -157,7 +159,7 @@ def page_texts(folder: Path | None = None) -> dict[str, str]:
                 )
             )
         chance_section = _chance_table(
-            [judged for judged in rows if "chance" in judged.row], columns
+            [judged_row for judged_row in rows if "chance" in judged_row.row], columns
         )
         sections.append(
             f"## {TITLES[paper]}\n\n{tables.markdown_table(head, page_rows)}\n\n"
@@ -180,17 +182,17 @@ number is that agrees.
 def _chance_table(rows: Sequence[JudgedRow], columns: Sequence[str]) -> str:
     """The table of rows that have a baseline; empty without one."""
     lines = []
-    for judged in rows:
+    for judged_row in rows:
         baselines = {
-            name: baseline for name, baseline in judged.chance.items() if baseline is not None
+            name: baseline for name, baseline in judged_row.chance.items() if baseline is not None
         }
-        is_shared = len(baselines) > 1 and _is_shared(judged.cells)
+        is_shared = len(baselines) > 1 and _is_shared(judged_row.cells)
         for name, baseline in list(baselines.items())[: 1 if is_shared else None]:
-            verdict = judged.verdicts[name]
+            verdict = judged_row.verdicts[name]
             score = f"{baseline.agreeing:.1f} ± {2 * baseline.error:.1f}"
             column = "both" if is_shared else columns[claims.CALIBRATIONS.index(name)]
             line = (
-                judged.row["place"],
+                judged_row.row["place"],
                 column,
                 f"{verdict.agreeing} of {verdict.known}",
                 baseline.words,
@@ -200,7 +202,7 @@ def _chance_table(rows: Sequence[JudgedRow], columns: Sequence[str]) -> str:
                     *line,
                     score,
                     "yes" if verdict.is_above_chance else "no",
-                    *_spread_words(judged, name),
+                    *_spread_words(judged_row, name),
                 )
             )
     if not lines:
@@ -210,10 +212,10 @@ def _chance_table(rows: Sequence[JudgedRow], columns: Sequence[str]) -> str:
     return f"{CHANCE_INTRODUCTION}\n{tables.markdown_table(head, lines)}\n\n"
 
 
-def _spread_words(judged: JudgedRow, name: str) -> tuple[str, str]:
+def _spread_words(judged_row: JudgedRow, name: str) -> tuple[str, str]:
     """Mean and deviation of ours less the print; the allowance, and the farthest that agrees."""
     cells_with_numbers = [
-        cell for cell in judged.cells if isinstance(cell.measured[name].value, float)
+        cell for cell in judged_row.cells if isinstance(cell.measured[name].value, float)
     ]
     if not cells_with_numbers:
         return "", ""
@@ -221,19 +223,19 @@ def _spread_words(judged: JudgedRow, name: str) -> tuple[str, str]:
         float(cell.measured[name].value or 0.0) - float(cell.printed) for cell in cells_with_numbers
     ]
     agree = [cell.agrees[name] == claims.AGREES for cell in cells_with_numbers]
-    farthest = max((abs(gap) for gap, same in zip(gaps, agree, strict=True) if same), default=0)
+    farthest = max((abs(gap) for gap, agrees in zip(gaps, agree, strict=True) if agrees), default=0)
     allowed = statistics.median(
-        claims.allowed_difference(cell.measured[name], cell.printed_texts, judged.row)
+        claims.allowed_difference(cell.measured[name], cell.printed_texts, judged_row.row)
         for cell in cells_with_numbers
     )
     spread = f"{statistics.fmean(gaps):.3g}, {statistics.stdev(gaps):.2g}"
     return spread, f"{allowed:.2g}, {farthest:.2g}"
 
 
-def _verdict_words(judged: JudgedRow, page_verdict: str) -> Iterator[tuple[str, str]]:
+def _verdict_words(judged_row: JudgedRow, page_verdict: str) -> Iterator[tuple[str, str]]:
     """(calibration, verdict) of a row."""
     for name in claims.CALIBRATIONS:
-        verdict = judged.verdicts.get(name) or next(iter(judged.verdicts.values()), None)
+        verdict = judged_row.verdicts.get(name) or next(iter(judged_row.verdicts.values()), None)
         yield name, verdict.word if verdict else page_verdict
 
 
@@ -243,9 +245,9 @@ def _join_columns(tally: Counter, word: str) -> str:
     return str(counts[0]) if counts[0] == counts[1] else " / ".join(map(str, counts))
 
 
-def _page_row(judged: JudgedRow, results_of_paper: Sequence[str]) -> tuple[str, ...]:
+def _page_row(judged_row: JudgedRow, results_of_paper: Sequence[str]) -> tuple[str, ...]:
     """The cells of the page for one row; `results_of_paper` are the paper's results."""
-    row, cells, verdicts = judged.row, judged.cells, judged.verdicts
+    row, cells, verdicts = judged_row.row, judged_row.cells, judged_row.verdicts
     why = row.get("cannot") or row.get("uncounted") or row.get("why", "")
     place = f"[{row['place']}](gallery.md)" if "figure" in row else row["place"]
     head = (place, row["words"])

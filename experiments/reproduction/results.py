@@ -68,7 +68,7 @@ STEPS = (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "only these papers (all)"
     parser.add_argument("--paper", nargs="+", choices=PAPERS, metavar="NAME", help=words)
@@ -80,7 +80,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--smoke", action="store_true", help=words)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Run the steps in turn, each in its own process.
 
     Raises:

@@ -14,8 +14,8 @@ from tests.support.leak_watch import (
     BOUND,
     NUM_ROWS,
     Watch,
-    private_words_in,
-    private_words_in_files,
+    find_private_words,
+    find_private_words_in_files,
 )
 
 DOMAIN = {
@@ -78,8 +78,8 @@ def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, 
     monkeypatch.setattr(demos, "curves", lambda: [("tight", "gini"), demos.AUTO])
     status, out = demo("--rows", str(BOUND))
     assert status == 0, watch.said
-    assert private_words_in(watch.said) == private_words_in_files(out) == []
-    assert private_words_in("\n".join(demo.titles)) == []
+    assert find_private_words(watch.said) == find_private_words_in_files(out) == []
+    assert find_private_words("\n".join(demo.titles)) == []
 
     # Table, figure and CSV are headed.
     assert watch.out.startswith(demos.PRIVATE)
@@ -89,7 +89,7 @@ def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, 
 
     # JSON says so too.
     assert demo("--rows", str(BOUND), "--json")[0] == 0
-    assert private_words_in(watch.said) == []
+    assert find_private_words(watch.said) == []
     assert {line["status"] for line in json.loads(watch.out)} == {demos.PRIVATE}
 
 
@@ -97,7 +97,7 @@ def test_the_demo_says_what_it_is_and_shows_no_cell_and_no_number_of_rows(demo, 
 def test_a_public_number_of_rows_is_shown(demo, watch):
     """Without a bound the relation is replace-one, and N is public; the same search finds it."""
     assert demo()[0] == 0
-    assert set(private_words_in(watch.said)) == {str(NUM_ROWS)}
+    assert set(find_private_words(watch.said)) == {str(NUM_ROWS)}
     assert "replace_one" in watch.out
 
 
@@ -106,8 +106,8 @@ def test_malformed_rows_are_not_shown(demo, watch):
     bad = ["40,clerk,no,zqxlabel", "40,clerk,no,1,zqxextra", "zqxcell,clerk,no,1"]
     _, out = demo("--rows", str(BOUND), extra=bad)
     # The number of a malformed line tells N, so it is not said either.
-    assert private_words_in(watch.said.replace(str(NUM_ROWS + 1), str(NUM_ROWS))) == []
-    assert not out.exists() or private_words_in_files(out) == []
+    assert find_private_words(watch.said.replace(str(NUM_ROWS + 1), str(NUM_ROWS))) == []
+    assert not out.exists() or find_private_words_in_files(out) == []
 
 
 @pytest.mark.parametrize("options", [("--rows", "100"), ("--rows", "0")])
@@ -115,7 +115,7 @@ def test_a_bound_that_is_too_small_is_refused_without_the_number(demo, watch, op
     status, out = demo(*options)
     assert status == 2
     assert "--rows must be at least" in watch.said
-    assert private_words_in(watch.said) == []
+    assert find_private_words(watch.said) == []
     assert not out.exists()
 
 

@@ -108,14 +108,14 @@ def test_a_title_counts_the_keys_of_all_panels(own):
 @pytest.mark.parametrize("paper", ["asadi_2022", "bun_2020", "bojarski_2014", "nock_henecka_2020"])
 def test_aggregating_a_run_leaves_what_is_kept_as_it_is(paper):
     parser = command_line.Parser(prog="test")
-    program = __import__(f"experiments.papers.{paper}.aggregate", fromlist=["arguments"])
-    program.arguments(parser)
+    program = __import__(f"experiments.papers.{paper}.aggregate", fromlist=["add_arguments"])
+    program.add_arguments(parser)
     assert parser.parse_args([]).out == "results/reproduction"
 
 
 def test_computing_all_results_again_replaces_what_is_kept():
     parser = command_line.Parser(prog="test")
-    steps.arguments(parser)
+    steps.add_arguments(parser)
     lines = [words for words, _ in steps.command_lines(parser.parse_args([]))]
     kept = [words for words in lines if words[1] == "aggregate"]
     assert len(kept) == 4

@@ -23,11 +23,11 @@ from tests.support.hostile_learners import (
     ONE_ROW,
     SCALED,
     count_positive_rows,
+    counting_epilogue,
+    counting_prologue,
     draw_count,
-    epilogue_of,
     hostile_recipe,
-    prologue_of,
-    trace_run,
+    shapes_of_run,
     tree_of_count,
     with_new_identity,
 )
@@ -142,8 +142,8 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
             dataclasses.replace(base, learner=dataclasses.replace(learner, **parts))
         )
 
-    first = dataclasses.replace(prologue_of(), identity="same")
-    last = dataclasses.replace(epilogue_of(), identity="same")
+    first = dataclasses.replace(counting_prologue(), identity="same")
+    last = dataclasses.replace(counting_epilogue(), identity="same")
     assert with_part(prologue=first) != with_part(epilogue=last)
     assert tagged("a | b", "c") != tagged("a", "b | c")
 
@@ -324,7 +324,7 @@ def test_a_price_may_not_be_read_from_python_when_the_program_runs(where):
         draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, where: jax.jit(held)()})
 
     with pytest.raises(ValueError, match="reads what Python holds by a callback"):
-        trace_run(hostile_recipe(program, params=Noise({"n": np.float32(1000)})))
+        shapes_of_run(hostile_recipe(program, params=Noise({"n": np.float32(1000)})))
 
 
 class PythonState:

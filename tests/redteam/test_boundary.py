@@ -24,11 +24,11 @@ from tests.support.hostile_learners import (
     ONE_ROW,
     SCALED,
     count_positive_rows,
+    counting_epilogue,
+    counting_prologue,
     draw_count,
-    epilogue_of,
     hostile_recipe,
-    prologue_of,
-    trace_run,
+    shapes_of_run,
     tree_of_count,
     with_new_identity,
 )
@@ -72,7 +72,7 @@ def test_a_draw_that_the_structure_of_the_numbers_decides_is_priced(first):
     assert books["plain"].epsilon == pytest.approx(1.0, rel=1e-3)
     assert books["stepping"].epsilon == pytest.approx(21.0, rel=1e-3)
     for name, params in (("plain", plain), ("stepping", stepping)):
-        assert set(trace_run(made[id(params)]).transcript.rounds) == {
+        assert set(shapes_of_run(made[id(params)]).transcript.rounds) == {
             line.site for line in books[name].lines
         }
         budget = dpbt.Filter(100.0, rows=400)
@@ -212,7 +212,7 @@ def test_a_price_that_follows_from_a_value_of_the_run_is_refused(name):
 
     (_, line) = dpbt.ledger(parted(bounded, rounds=1)).lines
     assert line.epsilon == pytest.approx(1.0, rel=1e-5)
-    trace_run(parted(bounded, rounds=1))
+    shapes_of_run(parted(bounded, rounds=1))
 
 
 def test_a_price_may_follow_from_the_number_of_rows_that_a_recipe_is_for():
@@ -228,7 +228,7 @@ def test_a_price_may_follow_from_the_number_of_rows_that_a_recipe_is_for():
 
     recipe = hostile_recipe(program, rounds=1)
     assert dpbt.ledger(recipe).lines[0].sensitivity == 4.0
-    trace_run(recipe)
+    shapes_of_run(recipe)
 
 
 def test_a_price_may_not_follow_from_the_splits_of_a_table():
@@ -433,7 +433,7 @@ def test_a_draw_that_is_not_the_priced_one_is_refused(name, monkeypatch):
     dpbt.ledger(recipe)
     monkeypatch.setattr(Switch, "on", True)
     with pytest.raises(ValueError, match=r"than the ledger prices|are priced"):
-        trace_run(recipe)
+        shapes_of_run(recipe)
 
 
 def by_shape(table):
@@ -449,7 +449,7 @@ def test_a_price_that_follows_from_the_shape_of_the_table_is_refused(where):
 
     recipe = hostile_recipe(program)
     with pytest.raises(ValueError, match="than the ledger prices"):
-        trace_run(recipe)
+        shapes_of_run(recipe)
 
 
 # What a function keeps of the rows in Python reaches nothing that is public.
@@ -522,33 +522,33 @@ READERS = {
         keeping, kind=SCALED.with_training(bound=lambda found: spied()), **k
     ),
     "merged": lambda **k: hostile_recipe(
-        prologue=prologue_of(keeping_first), kind=SCALED.with_training(merge=merging), **k
+        prologue=counting_prologue(keeping_first), kind=SCALED.with_training(merge=merging), **k
     ),
     "scaled": lambda **k: hostile_recipe(
-        epilogue=epilogue_of(keeping_last),
+        epilogue=counting_epilogue(keeping_last),
         kind=SCALED.with_training(scale=lambda found, slope: merging(found, None, None)),
         **k,
     ),
     "line": lambda **k: hostile_recipe(
-        epilogue=epilogue_of(keeping_last, lambda *_: (jnp.float32(1), spied())), **k
+        epilogue=counting_epilogue(keeping_last, lambda *_: (jnp.float32(1), spied())), **k
     ),
     "initial score": lambda **k: hostile_recipe(
-        prologue=prologue_of(keeping_first, initial_score=lambda *_: spied()), **k
+        prologue=counting_prologue(keeping_first, initial_score=lambda *_: spied()), **k
     ),
     "unit": lambda **k: hostile_recipe(
-        prologue=prologue_of(keeping_first, unit=lambda *_: spied()), **k
+        prologue=counting_prologue(keeping_first, unit=lambda *_: spied()), **k
     ),
     "estimated rows": lambda **k: hostile_recipe(
-        prologue=prologue_of(keeping_first, estimated_rows=lambda *_: spied()), **k
+        prologue=counting_prologue(keeping_first, estimated_rows=lambda *_: spied()), **k
     ),
     "structure": lambda **k: hostile_recipe(
-        prologue=prologue_of(keeping_first),
+        prologue=counting_prologue(keeping_first),
         kind=PARTED,
         partition=dataclasses.replace(PARTITION, structure=lambda params, public: spied()),
         **k,
     ),
     "optimizer's state": lambda **k: hostile_recipe(
-        prologue=prologue_of(keeping_first),
+        prologue=counting_prologue(keeping_first),
         optimizer=lambda params: IDLE._replace(init=lambda like: spied()),
         **k,
     ),
@@ -577,7 +577,7 @@ def escapes(run):
 
 @pytest.mark.parametrize("name", READERS)
 def test_nothing_public_reads_what_a_program_keeps_in_python(name):
-    escapes(lambda: trace_run(READERS[name]()))
+    escapes(lambda: shapes_of_run(READERS[name]()))
 
 
 WAYS = {
@@ -637,7 +637,7 @@ KEEPERS = {
         ),
     ),
     "predict": lambda: hostile_recipe(
-        epilogue=epilogue_of(line=lambda *_: (jnp.float32(1), spied())),
+        epilogue=counting_epilogue(line=lambda *_: (jnp.float32(1), spied())),
         kind=SCALED.with_training(predict_prepared=with_new_identity(keeping_predict)),
     ),
     "mechanism": lambda: hostile_recipe(
@@ -710,7 +710,7 @@ def test_a_mutable_array_carries_no_rows():
         draw_count(draw, table, weights, params, public)
 
     with pytest.raises(ValueError, match="the program reads or writes a mutable array"):
-        trace_run(hostile_recipe(writing))
+        shapes_of_run(hostile_recipe(writing))
     assert float(reference[...]) == 0
 
 
@@ -723,7 +723,7 @@ def test_a_hypothesis_reads_nothing_that_python_holds():
         return tree_of_count(release, params, public)._replace(leaf=held)
 
     with pytest.raises(ValueError, match="reads what Python holds by"):
-        trace_run(hostile_recipe(hypothesis=hypothesis))
+        shapes_of_run(hostile_recipe(hypothesis=hypothesis))
 
 
 def test_noise_that_is_changed_by_force_changes_no_scale():
@@ -749,7 +749,7 @@ def test_honest_learners_of_all_parts_run():
         kind=PARTED.with_training(merge=lambda hypotheses, params, public: hypotheses),
         partition=PARTITION,
         prologue=opening(),
-        epilogue=epilogue_of(),
+        epilogue=counting_epilogue(),
         optimizer=lambda params: IDLE,
     )
     table = table_of_one_split(60)

@@ -42,12 +42,12 @@ def test_no_line_raises_and_no_line_changes_another(seed, exact):
     """In one file of all lines, each row is what it is in a file of its own."""
     rng = np.random.default_rng(seed)
     lines = [odd_line(rng) for _ in range(60)]
-    together = file_neighbours.read_lines(lines, exact)
+    together = file_neighbours.table_of_lines(lines, exact)
     for place in rng.choice(60, 15, replace=False):
-        alone = file_neighbours.read_lines([lines[place]], exact)
+        alone = file_neighbours.table_of_lines([lines[place]], exact)
         for whole, own in zip(together[:3], alone[:3], strict=True):
             np.testing.assert_array_equal(np.asarray(whole)[place], np.asarray(own)[0])
-    turned = file_neighbours.read_lines(lines[::-1], exact)
+    turned = file_neighbours.table_of_lines(lines[::-1], exact)
     for whole, back in zip(together[:3], turned[:3], strict=True):
         np.testing.assert_array_equal(np.asarray(whole)[:60], np.asarray(back)[:60][::-1])
 
@@ -64,8 +64,8 @@ def test_an_odd_line_costs_at_most_the_ledger(seed):
     rng = np.random.default_rng(100 + seed)
     lines = [*file_neighbours.plain_lines(seed, 30), *(odd_line(rng) for _ in range(20))]
     place = int(rng.integers(30, 50))
-    without = file_neighbours.read_lines([*lines[:place], *lines[place + 1 :]])
-    pair = file_neighbours.read_lines(lines), file_neighbours.with_absent_row(without, place)
+    without = file_neighbours.table_of_lines([*lines[:place], *lines[place + 1 :]])
+    pair = file_neighbours.table_of_lines(lines), file_neighbours.insert_absent_row(without, place)
     assert recipe().relation is ADD_REMOVE
     loss = audit.pair_loss(jax.random.key(seed), *pair, recipe(), transcripts=3)
     assert loss <= dpbt.ledger(recipe()).epsilon + 1e-4

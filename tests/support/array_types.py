@@ -35,7 +35,7 @@ def array_types(annotation: Any, names: dict[str, Any]) -> tuple[Any, ...]:
     """The types of arrays that an annotation allows; none if it names no type of jaxtyping.
 
     Args:
-        annotation: of an argument or of what is returned, perhaps as text.
+        annotation: the annotation of an argument or of what is returned, perhaps as text.
         names: the names of the module, which the text may use.
     """
     if isinstance(annotation, str):
@@ -45,9 +45,9 @@ def array_types(annotation: Any, names: dict[str, Any]) -> tuple[Any, ...]:
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     choices = typing.get_args(annotation) if is_union else (annotation,)
     return tuple(
-        each
-        for each in choices
-        if inspect.isclass(each) and issubclass(each, jaxtyping.AbstractArray)
+        choice
+        for choice in choices
+        if inspect.isclass(choice) and issubclass(choice, jaxtyping.AbstractArray)
     )
 
 
@@ -56,12 +56,12 @@ def check_arrays(function: Callable) -> Callable:
 
     It is the function itself if its signature states no array.
     """
-    stated = {
+    types_by_name = {
         name: allowed
         for name, annotation in inspect.get_annotations(function).items()
         if (allowed := array_types(annotation, function.__globals__))
     }
-    if not stated:
+    if not types_by_name:
         return function
     checked_functions.add((function.__module__, function.__qualname__))
     signature = inspect.signature(function)
@@ -69,16 +69,16 @@ def check_arrays(function: Callable) -> Callable:
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         returned = function(*args, **kwargs)  # first, since what it refuses may be anything
-        given = signature.bind(*args, **kwargs).arguments | {"return": returned}
+        values = signature.bind(*args, **kwargs).arguments | {"return": returned}
         with jaxtyping.jaxtyped("context"):
-            for name in stated.keys() & given.keys():
-                value = given[name]
+            for name in types_by_name.keys() & values.keys():
+                value = values[name]
                 if isinstance(value, jax.Array | np.ndarray) and not isinstance(
-                    value, stated[name]
+                    value, types_by_name[name]
                 ):
                     raise TypeError(
                         f"{function.__qualname__}: {name} is {value.dtype}{list(value.shape)}, "
-                        f"not {' or '.join(each.__name__ for each in stated[name])}"
+                        f"not {' or '.join(kind.__name__ for kind in types_by_name[name])}"
                     )
         return returned
 
@@ -87,18 +87,18 @@ def check_arrays(function: Callable) -> Callable:
 
 def check_arrays_of_module(module: types.ModuleType) -> None:
     """Replace functions of a module, methods and properties of its classes by ones that check."""
-    classes = [each for each in vars(module).values() if inspect.isclass(each)]
-    for owner in (module, *(each for each in classes if each.__module__ == module.__name__)):
+    classes = [member for member in vars(module).values() if inspect.isclass(member)]
+    for owner in (module, *(member for member in classes if member.__module__ == module.__name__)):
         for name, value in list(vars(owner).items()):
-            replaced = _checked(value, module.__name__)
+            replaced = _with_checks(value, module.__name__)
             if replaced is not value:
                 setattr(owner, name, replaced)
 
 
-def _checked(value: Any, module_name: str) -> Any:
+def _with_checks(value: Any, module_name: str) -> Any:
     """The value, and in place of what a module defines as a function, one that checks."""
     if isinstance(value, property) and value.fget is not None:
-        getter = _checked(value.fget, module_name)
+        getter = _with_checks(value.fget, module_name)
         return value if getter is value.fget else value.getter(getter)
     if getattr(value, "__module__", None) != module_name:
         return value

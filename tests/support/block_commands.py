@@ -42,9 +42,9 @@ def run_command(*words):
     return main([str(word) for word in words])
 
 
-def convert_rows(*more):
+def convert_rows(*options):
     return run_command(
-        "convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400, *more
+        "convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400, *options
     )
 
 
@@ -58,9 +58,9 @@ def refusal_line(capsys, *words):
 def releases_in_checkpoint(path):
     """Part -> the bytes of its release, of a checkpoint that nobody holds."""
     database = sqlite3.connect(path)
-    found = dict(database.execute("SELECT part, arrays FROM release ORDER BY rowid"))
+    releases = dict(database.execute("SELECT part, arrays FROM release ORDER BY rowid"))
     database.close()
-    return found
+    return releases
 
 
 def raise_keyboard_interrupt(*_, **__):

@@ -31,10 +31,12 @@ def random_columns(rows, seed=0):
     return {"age": age, "income": rng.random(rows), "work": work}
 
 
-def random_labels(bins, kind, seed=1):
+def random_labels(columns, kind, seed=1):
     rng = np.random.default_rng(seed)
     number = (
-        np.nan_to_num(bins["age"]) / 20 + 5 * bins["income"] + rng.normal(0, 1, len(bins["age"]))
+        np.nan_to_num(columns["age"]) / 20
+        + 5 * columns["income"]
+        + rng.normal(0, 1, len(columns["age"]))
     )
     if kind == "number":
         return np.where(rng.random(len(number)) < 0.05, np.nan, number)
@@ -50,22 +52,22 @@ TARGET_OPTIONS = {
 }
 
 
-def table_and_blocks(folder, kind, rows=700, capacity=None, each=256, weights=False):
+def table_and_blocks(folder, kind, rows=700, capacity=None, rows_per_block=256, weights=False):
     """The same rows in memory and in blocks."""
-    bins = random_columns(rows)
+    columns = random_columns(rows)
     options = dict(TARGET_OPTIONS[kind], capacity=capacity)
     if weights:
         weight = np.random.default_rng(2).uniform(-1, 4, rows)
         options |= {"sample_weight": weight, "max_weight": 3.0}
-    given = random_labels(bins, kind)
-    table = dpbt.table(DOMAIN, bins, given, **options)
-    in_blocks_too = convert.convert_columns(
-        DOMAIN, bins, given, folder, rows_per_block=each, **options
+    labels = random_labels(columns, kind)
+    table = dpbt.table(DOMAIN, columns, labels, **options)
+    block_table = convert.convert_columns(
+        DOMAIN, columns, labels, folder, rows_per_block=rows_per_block, **options
     )
-    return table, in_blocks_too
+    return table, block_table
 
 
-def oblivious_recipe(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **more):
+def oblivious_recipe(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **changes):
     once = {} if kind == "number" else {"scores_fraction": 0.05}
     target = TARGET_OPTIONS[kind].get("target")
     common = {
@@ -74,32 +76,32 @@ def oblivious_recipe(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **
         "relation": relation,
         "attributes_per_tree": (1, 2),
     }
-    options = {**common, "marginals_fraction": 0.2, "depth": 3, **once, **more}
+    options = {**common, "marginals_fraction": 0.2, "depth": 3, **once, **changes}
     return recipes.oblivious_boost(epsilon=2, delta=delta, rows=rows, rounds=rounds, **options)
 
 
-def additive_recipe(kind, rows=700, **more):
+def additive_recipe(kind, rows=700, **changes):
     common = {"domain": DOMAIN, "target": TARGET_OPTIONS[kind].get("target"), "resolutions": (2, 4)}
     return recipes.additive(
-        **{"epsilon": 2, "delta": 1e-6, "rounds": 5, **common, **more}, rows=rows
+        **{"epsilon": 2, "delta": 1e-6, "rounds": 5, **common, **changes}, rows=rows
     )
 
 
-def forest_recipe(rows=700, **more):
-    return recipes.random_forest(**{"epsilon": 2, "rounds": 5, "depth": 3, **more}, rows=rows)
+def forest_recipe(rows=700, **changes):
+    return recipes.random_forest(**{"epsilon": 2, "rounds": 5, "depth": 3, **changes}, rows=rows)
 
 
-def greedy_recipe(rows=700, **more):
-    return recipes.bdpe(**{"epsilon": 3, "rounds": 3, "depth": 2, **more}, rows=rows)
+def greedy_recipe(rows=700, **changes):
+    return recipes.bdpe(**{"epsilon": 3, "rounds": 3, "depth": 2, **changes}, rows=rows)
 
 
-def rule_recipe(rows=700, **more):
+def rule_recipe(rows=700, **changes):
     learner = lazybb.one_rule(ADD_REMOVE)
-    return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **more}, rows=rows)
+    return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **changes}, rows=rows)
 
 
 def assert_same_fit(one, other):
-    one, other = ((each.transcript, each.hypotheses, each.intercept) for each in (one, other))
+    one, other = ((fit.transcript, fit.hypotheses, fit.intercept) for fit in (one, other))
     chex.assert_trees_all_equal(one, other, strict=True)
 
 
@@ -124,12 +126,12 @@ def rows_in_blocks(table):
     return joined[0].T, joined[1], joined[2], weight
 
 
-def assert_same_rows(table, in_chunks):
-    found = rows_in_blocks(in_chunks)
-    for mine, given in zip(found[:3], table[:3], strict=True):
-        np.testing.assert_array_equal(mine, np.asarray(given))
-        assert mine.dtype == given.dtype
+def assert_same_rows(table, block_table):
+    rows = rows_in_blocks(block_table)
+    for array, expected in zip(rows[:3], table[:3], strict=True):
+        np.testing.assert_array_equal(array, np.asarray(expected))
+        assert array.dtype == expected.dtype
     if table.weight is None:
-        assert found[3] is None
+        assert rows[3] is None
     else:
-        np.testing.assert_array_equal(found[3], np.asarray(table.weight))
+        np.testing.assert_array_equal(rows[3], np.asarray(table.weight))

@@ -43,7 +43,7 @@ def ledger_of(*lines, **fields):
     return accounting.Ledger(relation=ADD_REMOVE, lines=lines, **fields)
 
 
-def filter_of(measure, epsilon=2.0, **options):
+def new_filter(measure, epsilon=2.0, **options):
     delta = 0.0 if measure == "epsilon" else 1e-6
     return dpbt.Filter(epsilon, delta, rows=ROWS, measure=measure, **options)
 

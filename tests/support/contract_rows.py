@@ -16,28 +16,19 @@ from dpbt.data.domains import Boolean
 from dpbt.types import Recipe, Table
 from tests.support import example_tables, file_neighbours
 
-FAST_ROWS = {
-    "bdpe-tight-objective",
-    "forest-tight",
-    "oblivious",
-    "additive",
-    "lazybb-rule",
-    "halfspace",
-}
-"""The rows that `make test` audits, one of each family of learners; the others are slow."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One learner under one calibration.
 
     Attributes:
-        name: The name of the row.
+        name: The name of the row. Nothing is read off it.
         recipe: Makes the recipe from (relation, **settings). The settings are epsilon, rows,
             rounds and depth.
         delta: The delta of the guarantee. Above 0, steps are judged by their zCDP cost.
         tight: Whether every mechanism's sensitivity is attained to within 1 %; otherwise it is
             only never exceeded.
+        slow: Whether only `make test-all` audits the row. One row of each family is fast.
         table: Makes a random table of the kind that the learner reads from (seed, rows, splits,
             absent).
         candidates: Lists, for a number of splits, the rows that may come in: the whole public
@@ -57,7 +48,8 @@ class Row:
     name: str
     recipe: Callable[..., Recipe]
     tight: bool
-    delta: float = 0.0
+    delta: float
+    slow: bool
     table: Callable[..., Table] = example_tables.random_table
     candidates: Callable[[int], tuple[np.ndarray, np.ndarray]] = example_tables.every_boolean_row
     extreme: Callable[[], list[example_tables.Extreme]] = example_tables.pairs_with_a_lone_row
@@ -65,11 +57,6 @@ class Row:
     sites: tuple[str, ...] | None = None
     sampler_epsilon: float | None = None
     of_file: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def slow(self) -> bool:
-        """Whether only `make test-all` audits the row."""
-        return self.name not in FAST_ROWS
 
     def scale_noise(self, budget, factor: float):
         """The budget with the noise of the row's sites multiplied by a factor, or of all sites."""
@@ -91,38 +78,48 @@ def _recipe_maker(make: Callable[..., Recipe], *without: str, **fixed) -> Callab
     return make_recipe
 
 
-def _calibration_of(name: str) -> dict[str, str]:
-    return {"calibration": "published"} if "published" in name else {}
+DELTA = 1e-6
+"""The delta of rows whose guarantee has one."""
+
+TIGHT = "tight"
+"""The calibration of proved sensitivities, which recipes have by default."""
+
+PUBLISHED = "published"
+"""The calibration of a paper's constants."""
 
 
-def _delta_of(name: str) -> float:
-    return 1e-6 if {"zcdp", "gdp", "delta"} & set(name.split("-")) else 0.0
-
-
-def _greedy_trees(name: str, **options) -> Row:
-    delta = _delta_of(name)
+def _greedy_trees(
+    name: str, *, calibration: str = TIGHT, delta: float = 0.0, slow: bool = True, **options
+) -> Row:
     return Row(
         name=name,
-        recipe=_recipe_maker(recipes.bdpe, delta=delta, **_calibration_of(name), **options),
-        tight="tight" in name,
+        recipe=_recipe_maker(recipes.bdpe, delta=delta, calibration=calibration, **options),
+        tight=calibration == TIGHT,
         delta=delta,
+        slow=slow,
     )
 
 
-def _forest(name: str) -> Row:
+def _forest(
+    name: str,
+    make: Callable[..., Recipe] = recipes.random_forest,
+    *,
+    calibration: str = TIGHT,
+    delta: float = 0.0,
+    slow: bool = True,
+    **options,
+) -> Row:
     """A forest. With labels, the rarer class is not so rare that it is at the selection's floor."""
-    makers = {"rf-l": recipes.rf_l, "rf-e": recipes.rf_e}
-    make, delta = makers.get(name[:4], recipes.random_forest), _delta_of(name)
     has_labels = make is recipes.rf_e
-    disjoint = {"rounds": 3, "disjoint": True} if "disjoint" in name else {}
     return Row(
         name=name,
-        recipe=_recipe_maker(make, delta=delta, **_calibration_of(name), **disjoint),
-        tight=make is recipes.random_forest or "published" not in name,
+        recipe=_recipe_maker(make, delta=delta, calibration=calibration, **options),
+        tight=make is recipes.random_forest or calibration == TIGHT,
         delta=delta,
+        slow=slow,
         extreme=functools.partial(
             example_tables.pairs_with_a_lone_row,
-            apart=not has_labels,
+            is_apart=not has_labels,
             rows=60 if has_labels else 160,
         ),
         sites=("leaf",),
@@ -131,48 +128,45 @@ def _forest(name: str) -> Row:
     )
 
 
-def _rules(name: str) -> Row:
-    delta, tight = _delta_of(name), "published" not in name
-    make = recipes.lazybb_rules
+def _rules(name: str, *, calibration: str = TIGHT, delta: float = 0.0, slow: bool = True) -> Row:
+    maker = _recipe_maker(recipes.lazybb_rules, "depth", delta=delta, calibration=calibration)
     return Row(
         name=name,
-        recipe=_recipe_maker(make, "depth", delta=delta, **_calibration_of(name)),
-        tight=tight,
+        recipe=maker,
+        tight=calibration == TIGHT,
         delta=delta,
+        slow=slow,
         extreme=example_tables.pairs_with_a_flipped_rule,
         sites=("rule",),
-        sampler_epsilon=3.0 if tight else 20.0,
+        sampler_epsilon=3.0 if calibration == TIGHT else 20.0,
     )
 
 
-def _top_down_trees(name: str, **options) -> Row:
-    delta, tight = _delta_of(name), "published" not in name
-
+def _top_down_trees(name: str, *, calibration: str = TIGHT, delta: float = 0.0, **options) -> Row:
     def make_recipe(relation, depth, **settings):
-        fixed = {**_calibration_of(name), **options, "delta": delta}
-        splits = 2**depth - 2
-        return recipes.lazybb_trees(
-            relation=relation, splits=splits, depth=depth, **fixed, **settings
-        )
+        fixed = {"calibration": calibration, "delta": delta, "splits": 2**depth - 2, **options}
+        return recipes.lazybb_trees(relation=relation, depth=depth, **fixed, **settings)
 
     return Row(
         name=name,
         recipe=make_recipe,
-        tight=tight,
+        tight=calibration == TIGHT,
         delta=delta,
+        slow=True,
         extreme=example_tables.pairs_with_a_moved_row,
         sites=("split", "leaf"),
-        sampler_epsilon=16.0 if tight else 40.0,
+        sampler_epsilon=16.0 if calibration == TIGHT else 40.0,
     )
 
 
-def _halfspaces(name: str) -> Row:
-    delta, make = 1e-6, recipes.halfspace_boost
+def _halfspaces(name: str, *, calibration: str = TIGHT, slow: bool = True) -> Row:
+    maker = _recipe_maker(recipes.halfspace_boost, "depth", delta=DELTA, calibration=calibration)
     return Row(
         name=name,
-        recipe=_recipe_maker(make, "depth", delta=delta, **_calibration_of(name)),
-        tight="published" not in name,
-        delta=delta,
+        recipe=maker,
+        tight=calibration == TIGHT,
+        delta=DELTA,
+        slow=slow,
         table=example_tables.random_features,
         candidates=example_tables.corner_rows,
         extreme=example_tables.pairs_with_a_flipped_corner,
@@ -188,24 +182,25 @@ _OF_FILE = {"domain": file_neighbours.DOMAIN}
 _flipped_rule_of_three = functools.partial(example_tables.pairs_with_a_flipped_rule, splits=3)
 
 
-def _oblivious_trees(name: str, *, sites: tuple[str, ...], **options) -> Row:
+def _oblivious_trees(
+    name: str, *, sites: tuple[str, ...], delta: float = 0.0, slow: bool = True, **options
+) -> Row:
     """Only the noise of `sites` is scaled: leaves follow that of sums, and scores the leaves."""
-    delta = _delta_of(name)
     fixed = {"domain": THREE, "attributes_per_tree": (1, 2), "delta": delta}
     return Row(
         name=name,
         recipe=_recipe_maker(recipes.oblivious_boost, **fixed, **options),
         tight=True,
         delta=delta,
+        slow=slow,
         extreme=_flipped_rule_of_three,
         sites=sites,
         of_file=_OF_FILE,
     )
 
 
-def _additive(name: str, **options) -> Row:
+def _additive(name: str, *, delta: float = 0.0, slow: bool = True, **options) -> Row:
     """Without scores by class, since steps follow the noise of sums, and scores the steps."""
-    delta = _delta_of(name)
     fixed = {"domain": THREE, "resolutions": (2, 4), "scores_fraction": 0.0, "delta": delta}
     pairs_of_file = {"pairs": (("age", "job"),)} if "pairs" in options else {}
     return Row(
@@ -213,52 +208,56 @@ def _additive(name: str, **options) -> Row:
         recipe=_recipe_maker(recipes.additive, "depth", **fixed, **options),
         tight=True,
         delta=delta,
+        slow=slow,
         extreme=_flipped_rule_of_three,
         sites=("bins",),
         of_file={**_OF_FILE, **pairs_of_file},
     )
 
 
+_PUBLISHED: Any = {"calibration": PUBLISHED}
+_DELTA: Any = {"delta": DELTA}
+_FAST: Any = {"slow": False}
 _MARGINALS, _SCORES = {"marginals_fraction": 0.5}, {"scores_fraction": 0.5}
+_DISJOINT = {"rounds": 3, "disjoint": True}
 ROWS = [
-    _greedy_trees("bdpe-tight-objective", alpha="objective"),
-    _greedy_trees("bdpe-tight-zcdp", alpha="objective"),
+    _greedy_trees("bdpe-tight-objective", alpha="objective", **_FAST),
+    _greedy_trees("bdpe-tight-zcdp", alpha="objective", **_DELTA),
     _greedy_trees("bdpe-tight-alpha", alpha=0.5),
     _greedy_trees("bdpe-tight-gini", alpha=1.0, criterion=losses.square),
     _greedy_trees("bdpe-tight-log", alpha=1.0, criterion=losses.log),
     _greedy_trees("bdpe-tight-zero-one", alpha=1.0, criterion=losses.zero_one),
-    _greedy_trees("bdpe-published-objective", alpha="objective"),
-    _greedy_trees("bdpe-published-alpha", alpha=0.5),
-    _greedy_trees("bdpe-published-gini", alpha=1.0, criterion=losses.square),
-    _forest("forest-published"),
-    _forest("forest-tight"),
-    _forest("forest-zcdp"),
-    _forest("forest-disjoint"),
-    _forest("forest-disjoint-zcdp"),
-    _forest("rf-l-published"),  # the tight one is the program of random_forest
-    _forest("rf-e-published"),
-    _forest("rf-e-tight"),
-    _forest("rf-e-zcdp"),
-    _forest("rf-e-disjoint"),
-    _forest("rf-e-disjoint-zcdp"),
-    _oblivious_trees("oblivious", sites=("sums",)),
+    _greedy_trees("bdpe-published-objective", alpha="objective", **_PUBLISHED),
+    _greedy_trees("bdpe-published-alpha", alpha=0.5, **_PUBLISHED),
+    _greedy_trees("bdpe-published-gini", alpha=1.0, criterion=losses.square, **_PUBLISHED),
+    _forest("forest-published", **_PUBLISHED),
+    _forest("forest-tight", **_FAST),
+    _forest("forest-zcdp", **_DELTA),
+    _forest("forest-disjoint", **_DISJOINT),
+    _forest("forest-disjoint-zcdp", **_DISJOINT, **_DELTA),
+    _forest("rf-l-published", recipes.rf_l, **_PUBLISHED),  # tight, it is random_forest
+    _forest("rf-e-published", recipes.rf_e, **_PUBLISHED),
+    _forest("rf-e-tight", recipes.rf_e),
+    _forest("rf-e-zcdp", recipes.rf_e, **_DELTA),
+    _forest("rf-e-disjoint", recipes.rf_e, **_DISJOINT),
+    _forest("rf-e-disjoint-zcdp", recipes.rf_e, **_DISJOINT, **_DELTA),
+    _oblivious_trees("oblivious", sites=("sums",), **_FAST),
     _oblivious_trees("oblivious-marginals", sites=("sums", "histogram"), **_MARGINALS),
-    _oblivious_trees("oblivious-gdp", sites=("sums", "histogram"), **_MARGINALS),
+    _oblivious_trees("oblivious-gdp", sites=("sums", "histogram"), **_MARGINALS, **_DELTA),
     _oblivious_trees("oblivious-scores", sites=("scores",), **_SCORES),
-    _oblivious_trees("oblivious-scores-gdp", sites=("scores",), **_SCORES),
-    _additive("additive"),
-    _additive("additive-gdp"),
-    _additive("additive-pairs-gdp", pairs=(("x0", "x2"),)),
-    _rules("lazybb-rule"),
-    _rules("lazybb-rule-zcdp"),
-    _rules("lazybb-rule-published"),
-    _rules("lazybb-rule-published-delta"),
+    _oblivious_trees("oblivious-scores-gdp", sites=("scores",), **_SCORES, **_DELTA),
+    _additive("additive", **_FAST),
+    _additive("additive-gdp", **_DELTA),
+    _additive("additive-pairs-gdp", pairs=(("x0", "x2"),), **_DELTA),
+    _rules("lazybb-rule", **_FAST),
+    _rules("lazybb-rule-zcdp", **_DELTA),
+    _rules("lazybb-rule-published", **_PUBLISHED),
+    _rules("lazybb-rule-published-delta", **_PUBLISHED, **_DELTA),
     _top_down_trees("lazybb-tree"),
-    _top_down_trees("lazybb-tree-zcdp"),
+    _top_down_trees("lazybb-tree-zcdp", **_DELTA),
     _top_down_trees("lazybb-tree-log", criterion=losses.log),
     _top_down_trees("lazybb-tree-matsushita", criterion=losses.matsushita),
-    _top_down_trees("lazybb-tree-published"),
-    _halfspaces("halfspace"),
-    _halfspaces("halfspace-published"),
+    _top_down_trees("lazybb-tree-published", **_PUBLISHED),
+    _halfspaces("halfspace", **_FAST),
+    _halfspaces("halfspace-published", **_PUBLISHED),
 ]
-assert {row.name for row in ROWS} >= FAST_ROWS

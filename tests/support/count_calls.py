@@ -24,13 +24,13 @@ OPTIMIZED = 1  # a flag of the code of functions, which bodies of classes and mo
 
 def functions_called() -> set[tuple[str, str]]:
     """(file, name) of each function."""
-    seen = set()
+    functions = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         named = code.co_flags & OPTIMIZED and not code.co_name.startswith("<")
         if event == "call" and named and code.co_filename.startswith(LIBRARY):
-            seen.add((code.co_filename.removeprefix(LIBRARY), code.co_qualname))
+            functions.add((code.co_filename.removeprefix(LIBRARY), code.co_qualname))
 
     with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
         folder = Path(name)
@@ -51,7 +51,7 @@ def functions_called() -> set[tuple[str, str]]:
         finally:
             sys.setprofile(None)
             threading.setprofile(None)
-    return seen
+    return functions
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class Block(NamedTuple):
 
 def blocks_with_outputs(page: str) -> list[Block]:
     """The blocks of a page, in order."""
-    return [Block(*found.groups()) for found in _BLOCK.finditer(page)]
+    return [Block(*blocks.groups()) for blocks in _BLOCK.finditer(page)]
 
 
 def blocks_in_language(page: str, language: str) -> list[str]:
@@ -111,19 +111,19 @@ def check_command(words: list[str]) -> None:
             with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
                 _parser(program).parse_args(rest or ["--help"])  # which exits
         case "paper_figures":
-            known = {*FIGURES, *(name.split("/")[0] for name in FIGURES)}
+            figure_names = {*FIGURES, *(name.split("/")[0] for name in FIGURES)}
             options = argparse.ArgumentParser()
             for option in ("--results", "--out", "--gallery"):
                 options.add_argument(option)
             named = options.parse_known_args(rest)[1]  # an option that is not known stays
-            assert set(named) <= known, words
+            assert set(named) <= figure_names, words
         case "make":
             text = (ROOT / "Makefile").read_text()
             targets = re.findall(r"^([a-z-]+(?: [a-z-]+)*):(?!=)", text, re.MULTILINE)
             names = {name for line in targets for name in line.split()}
             for word in rest:
-                variable, given, _ = word.partition("=")
-                assert f"$({variable})" in text if given else word in names, words
+                variable, value, _ = word.partition("=")
+                assert f"$({variable})" in text if value else word in names, words
         case "python":
             assert (ROOT / rest[0]).is_file(), words
         case "venv" | "pip":
@@ -146,18 +146,18 @@ def run_block(block: str, folder: Path) -> str | None:
         block: the text.
         folder: the current folder, which stands for the root of a checkout.
     """
-    given = commands_of_block(block)
-    if not any(is_known_command(words) for words in given):
+    commands = commands_of_block(block)
+    if not any(is_known_command(words) for words in commands):
         subprocess.run(["bash", "-ec", block], cwd=folder, check=True)
         return ""
     printed = io.StringIO()
-    for words in given:
+    for words in commands:
         check_command(words)
         if reason_not_to_run(words) is None:
             program, *rest = words
             with contextlib.redirect_stdout(printed):
                 assert PROGRAMS[program].main(rest) == 0, words
-    return None if any(map(reason_not_to_run, given)) else printed.getvalue()
+    return None if any(map(reason_not_to_run, commands)) else printed.getvalue()
 
 
 def without_numbers(text: str) -> str:

@@ -31,18 +31,18 @@ def is_name_of_something(part: str) -> bool:
         return _is_file(part) or _is_written(Path(part).name)
     if "/" in part and FOLDERS.fullmatch(part):
         return (ROOT / part).exists()
-    found = re.fullmatch(r"([A-Za-z_]\w*(?:\.\w+)*)(?:\(.*\)|\[.*\]|=.*)?", part)
-    if found is None:
+    target = re.fullmatch(r"([A-Za-z_]\w*(?:\.\w+)*)(?:\(.*\)|\[.*\]|=.*)?", part)
+    if target is None:
         return True
-    words = found[1].split(".")
-    return words[0] in ELSEWHERE or set(words) <= _words() or _is_written(found[1])
+    words = target[1].split(".")
+    return words[0] in ELSEWHERE or set(words) <= _words() or _is_written(target[1])
 
 
 def _is_file(path: str) -> bool:
     if (ROOT / path).is_file():
         return True
     folders = ("docs", "dpbt", "experiments", "paper_figures", "tests")
-    return any(found for folder in folders for found in (ROOT / folder).glob(f"**/{path}"))
+    return any(match for folder in folders for match in (ROOT / folder).glob(f"**/{path}"))
 
 
 def _is_written(name: str) -> bool:

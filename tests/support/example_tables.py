@@ -64,13 +64,13 @@ def corner_rows(features: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([ends, ends]), np.repeat([False, True], len(ends))
 
 
-def pairs_with_a_lone_row(apart: bool = True, rows: int = 160) -> list[Extreme]:
+def pairs_with_a_lone_row(is_apart: bool = True, rows: int = 160) -> list[Extreme]:
     """One class and a row of the other, set apart by all splits but the first or by none; with and
     without it.
     """
     splits = 300
     satisfied = np.ones((rows, splits), bool)
-    satisfied[-1, 1:] = not apart
+    satisfied[-1, 1:] = not is_apart
     label = np.zeros(rows, bool)
     label[-1] = True
     table = table_of_splits(satisfied, label, np.ones(rows, bool))
@@ -84,17 +84,17 @@ def padded_like(near: audit.Neighbours, other: audit.Neighbours) -> audit.Neighb
     Exact numbers are followed by zeros. So both are audited by one program.
     """
     bins, target, present = map(np.asarray, near.table[:3])
-    more, width = len(other.table.target) - len(target), other.table.bins.shape[1]
+    num_added, width = len(other.table.target) - len(target), other.table.bins.shape[1]
     if near.table.splits is None:
-        wide = np.pad(bins, ((0, more), (0, width - bins.shape[1])))
+        wide = np.pad(bins, ((0, num_added), (0, width - bins.shape[1])))
     else:
-        wide = np.pad(np.resize(bins.T, (width, len(bins))).T, ((0, more), (0, 0)))
-    target, present = np.pad(target, (0, more)), np.pad(present, (0, more))
+        wide = np.pad(np.resize(bins.T, (width, len(bins))).T, ((0, num_added), (0, 0)))
+    target, present = np.pad(target, (0, num_added)), np.pad(present, (0, num_added))
     if near.table.splits is None:
         table = Table(jnp.asarray(wide), jnp.asarray(target), jnp.asarray(present))
     else:
         table = table_of_splits(wide == 1, target, present)
-    return audit.Neighbours(table, np.pad(near.present, ((0, 0), (0, more))))
+    return audit.Neighbours(table, np.pad(near.present, ((0, 0), (0, num_added))))
 
 
 def _flip(table: Table, row: int) -> audit.Neighbours:
@@ -129,8 +129,10 @@ def pairs_with_a_moved_row() -> list[Extreme]:
     came = satisfied[rows:].astype(np.uint8), label[rows:]
     moved = audit.neighbours(table, REPLACE_ONE, came, [(0, 0)])
     halves = np.arange(rows) % 2 == 0
-    alike = table_of_splits(np.repeat(halves[:, None], splits, axis=1), halves, np.ones(rows, bool))
-    flipped = _flip(alike, 1)
+    halved = table_of_splits(
+        np.repeat(halves[:, None], splits, axis=1), halves, np.ones(rows, bool)
+    )
+    flipped = _flip(halved, 1)
     settings = {"epsilon": 0.5, "rows": rows}
     return [(REPLACE_ONE, settings, moved), (REPLACE_ONE, settings, flipped)]
 

@@ -65,7 +65,7 @@ def plain_lines(seed: int, count: int = NUM_PLAIN_LINES) -> list[bytes]:
     return lines
 
 
-def read_lines(lines: list[bytes], exact: bool = False) -> Table:
+def table_of_lines(lines: list[bytes], exact: bool = False) -> Table:
     """The table of a file of these lines below the header, CAPACITY rows; see `dpbt.table`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
@@ -75,12 +75,12 @@ def read_lines(lines: list[bytes], exact: bool = False) -> Table:
     return dpbt.table(DOMAIN, rows, rows[LABEL.column], **options)
 
 
-def with_absent_row(table: Table, place: int) -> Table:
+def insert_absent_row(table: Table, place: int) -> Table:
     """The table with an absent row put in at a place, which moves the rows behind it."""
 
     def open_up(array):
-        held = np.asarray(array)
-        return jnp.asarray(np.insert(held, place, np.zeros_like(held[0]), axis=0)[: len(held)])
+        rows = np.asarray(array)
+        return jnp.asarray(np.insert(rows, place, np.zeros_like(rows[0]), axis=0)[: len(rows)])
 
     return Table(*map(open_up, table[:3]), table.splits)
 
@@ -95,19 +95,19 @@ def neighbouring_tables(
     lines, too. All tables have one shape, and lines that both files hold are at the same rows.
     """
     rng, plain = np.random.default_rng(seed), plain_lines(seed)
-    found = []
+    pairs = []
     for line in [*ODD_LINES, *plain_lines(seed + 1, 3)]:
         odd = [ODD_LINES[k] for k in rng.choice(len(ODD_LINES), 8, replace=False)]
-        held = [*plain, *odd]
-        others = [held[k] for k in rng.permutation(len(held))]
+        tables = [*plain, *odd]
+        others = [tables[k] for k in rng.permutation(len(tables))]
         place = int(rng.integers(len(others)))
         if relation is ADD_REMOVE:
-            without = with_absent_row(read_lines(others, exact), place)
-            found.append((read_lines([*others[:place], line, *others[place:]], exact), without))
+            without = insert_absent_row(table_of_lines(others, exact), place)
+            pairs.append((table_of_lines([*others[:place], line, *others[place:]], exact), without))
         else:
             replaced = [*others[:place], line, *others[place + 1 :]]
-            found.append((read_lines(replaced, exact), read_lines(others, exact)))
-    return found
+            pairs.append((table_of_lines(replaced, exact), table_of_lines(others, exact)))
+    return pairs
 
 
 @functools.cache

@@ -66,7 +66,9 @@ def model_of_kind(name):
     """The model of a name in `MODEL_NAMES`; that of "bdpe" has learned from rows."""
     if name == "bdpe":
         return dpbt.fit(
-            jax.random.key(0), table_of(random_raw_columns(0, 50)), RECIPE_MAKERS[name][0]()
+            jax.random.key(0),
+            table_of(random_raw_columns(0, 50)),
+            RECIPE_MAKERS[name][0](),
         )
     if name not in TARGETS:
         make, kind = RECIPE_MAKERS[name]

@@ -41,7 +41,7 @@ def hostile_recipe(
     params=None,
     rounds=2,
     weigh=None,
-    **more,
+    **options,
 ):
     learner = boundary.weak_learner(
         name="an attack",
@@ -50,21 +50,21 @@ def hostile_recipe(
         kind=kind,
         fractions={},
         relation=ADD_REMOVE,
-        **more,
+        **options,
     )
     params = Noise({"n": np.float32(1)}) if params is None else params
     update = {} if weigh is None else {"weight_update": weigh}
     return recipes.custom(learner, params=params, rows=400, rounds=rounds, **update)
 
 
-def trace_run(recipe, public_key=None):
+def shapes_of_run(recipe, public_key=None):
     """What a run traces, without compiling it."""
     return jax.eval_shape(
         lambda table: dpbt.boost(KEYS[0], table, recipe, public_key), table_of_one_split()
     )
 
 
-def epilogue_of(program=None, line=None):
+def counting_epilogue(program=None, line=None):
     def plain(draw, table, scores, params, public):
         draw("last", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
@@ -75,11 +75,11 @@ def epilogue_of(program=None, line=None):
     )
 
 
-def prologue_of(program=None, **more):
+def counting_prologue(program=None, **options):
     def plain(draw, table, weights, params, public):
         draw("first", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
-    numbers = {"initial_score": lambda release, params: jnp.float32(0), **more}
+    numbers = {"initial_score": lambda release, params: jnp.float32(0), **options}
     return Prologue(program=program or plain, identity="open", **numbers)
 
 

@@ -16,11 +16,11 @@ from tests.support import ROOT
 
 
 @functools.cache
-def files(folder: str) -> tuple[Path, ...]:
+def python_files(folder: str) -> tuple[Path, ...]:
     return tuple(sorted((ROOT / folder).rglob("*.py")))
 
 
-def tree(path: Path) -> ast.Module:
+def parse_file(path: Path) -> ast.Module:
     gc.disable()  # a tree has many objects and no garbage, and collecting takes most of the time
     try:
         return ast.parse(path.read_text())
@@ -28,82 +28,93 @@ def tree(path: Path) -> ast.Module:
         gc.enable()
 
 
-def statements(node: ast.AST) -> Iterator[ast.AST]:
+def iter_statements(node: ast.AST) -> Iterator[ast.AST]:
     """All statements within a node; expressions are not looked into, which is much faster."""
     for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-        found = getattr(node, name, None)
-        for below in found if isinstance(found, list) else ():
-            yield below
-            yield from statements(below)
+        children = getattr(node, name, None)
+        for child in children if isinstance(children, list) else ():
+            yield child
+            yield from iter_statements(child)
 
 
-def module(path: Path) -> str:
+def module_name(path: Path) -> str:
     """The dotted name of a file of dpbt, without "dpbt."; empty for dpbt itself."""
     parts = path.relative_to(ROOT / "dpbt").with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @functools.cache
-def _known() -> frozenset[str]:
-    return frozenset(map(module, files("dpbt")))
+def _all_module_names() -> frozenset[str]:
+    return frozenset(map(module_name, python_files("dpbt")))
 
 
-def imported(path: Path) -> Iterator[str]:
+def iter_imported_modules(path: Path) -> Iterator[str]:
     """The modules of dpbt that a file imports, wherever in the file."""
-    known = _known()
-    for node in statements(tree(path)):
+    all_names = _all_module_names()
+    for node in iter_statements(parse_file(path)):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        inside = {name.removeprefix("dpbt.") for name in names if name.startswith("dpbt.")} & known
-        yield from {each for each in inside if not any(o.startswith(f"{each}.") for o in inside)}
+        imported = {
+            name.removeprefix("dpbt.") for name in names if name.startswith("dpbt.")
+        } & all_names
+        yield from {
+            name for name in imported if not any(o.startswith(f"{name}.") for o in imported)
+        }
 
 
 @functools.cache
-def modules() -> dict[str, set[str]]:
+def imports_by_module() -> dict[str, set[str]]:
     """Module -> the modules that it imports."""
-    return {module(path): set(imported(path)) - {module(path)} for path in files("dpbt")}
+    return {
+        module_name(path): set(iter_imported_modules(path)) - {module_name(path)}
+        for path in python_files("dpbt")
+    }
 
 
-def rooms() -> dict[str, set[str]]:
+def imports_by_room() -> dict[str, set[str]]:
     """Room -> the rooms that it imports."""
-    found: dict[str, set[str]] = {}
-    for name, imports in modules().items():
+    imports_of_room: dict[str, set[str]] = {}
+    for name, imports in imports_by_module().items():
         if name:  # dpbt itself names its modules, and imports them when they are asked for
             room = name.split(".")[0]
-            found.setdefault(room, set()).update(each.split(".")[0] for each in imports)
-    return {room: imports - {room} for room, imports in found.items()}
+            imports_of_room.setdefault(room, set()).update(n.split(".")[0] for n in imports)
+    return {room: imports - {room} for room, imports in imports_of_room.items()}
 
 
-def reached(graph: dict[str, set[str]], start: str) -> set[str]:
-    seen: set[str] = set()
+def reachable_nodes(graph: dict[str, set[str]], start: str) -> set[str]:
+    reached: set[str] = set()
     todo = [start]
     while todo:
-        new = graph.get(todo.pop(), set()) - seen
-        seen |= new
+        new = graph.get(todo.pop(), set()) - reached
+        reached |= new
         todo += new
-    return seen
+    return reached
 
 
-def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+def import_circles(graph: dict[str, set[str]]) -> list[list[str]]:
     """The sets of nodes that import each other."""
-    below = {node: reached(graph, node) for node in graph}
-    found = {
+    below = {node: reachable_nodes(graph, node) for node in graph}
+    circles = {
         tuple(sorted({node} | {other for other in below[node] if node in below.get(other, ())}))
         for node in graph
     }
-    return sorted([list(each) for each in found if len(each) > 1])
+    return sorted([list(circle) for circle in circles if len(circle) > 1])
 
 
-def floors(graph: dict[str, set[str]]) -> list[list[str]]:
+def nodes_by_floor(graph: dict[str, set[str]]) -> list[list[str]]:
     """The nodes of each floor, the lowest first; a circle is on one floor."""
-    of = {node: {node} for node in graph} | {n: set(c) for c in circles(graph) for n in c}
+    circle_of_node = {node: {node} for node in graph} | {
+        n: set(c) for c in import_circles(graph) for n in c
+    }
 
     @functools.cache
     def floor(node: str) -> int:
-        below = {other for member in of[node] for other in graph[member]} - of[node]
+        below = {
+            other for member in circle_of_node[node] for other in graph[member]
+        } - circle_of_node[node]
         return 1 + max((floor(other) for other in below), default=0)
 
     levels = {node: floor(node) for node in graph}
@@ -113,12 +124,13 @@ def floors(graph: dict[str, set[str]]) -> list[list[str]]:
     ]
 
 
-def picture() -> str:
+def floors_in_words() -> str:
     """The rooms, highest floor first, as the page on the architecture shows them."""
     return "\n".join(
-        f"{n:2}  {'  '.join(room)}" for n, room in reversed([*enumerate(floors(rooms()), 1)])
+        f"{n:2}  {'  '.join(room)}"
+        for n, room in reversed([*enumerate(nodes_by_floor(imports_by_room()), 1)])
     )
 
 
 if __name__ == "__main__":
-    print(f"circles: {circles(rooms())}\n\n{picture()}")
+    print(f"circles: {import_circles(imports_by_room())}\n\n{floors_in_words()}")

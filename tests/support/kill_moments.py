@@ -55,11 +55,11 @@ class Moments:
         self._lock, self._own = threading.Lock(), threading.local()
         fsync = os.fsync
 
-        def noted(handle: int) -> None:
+        def note_and_sync(handle: int) -> None:
             self._note("fsync", os.readlink(f"/proc/self/fd/{handle}"))
             fsync(handle)
 
-        os.fsync = noted
+        os.fsync = note_and_sync
         sqlite3.Connection = self._noting(sqlite3.Connection)  # type: ignore[misc]
         sqlite3.connect = functools.partial(sqlite3.connect, factory=sqlite3.Connection)
         sys.addaudithook(self._heard)
@@ -79,10 +79,10 @@ class Moments:
 
         return Noting
 
-    def _heard(self, event: str, given: tuple) -> None:
-        opened = event == "open" and isinstance(given[2], int) and given[2] & WRITES
-        if opened or event in CHANGES:
-            self._note(event, given[0])
+    def _heard(self, event: str, arguments: tuple) -> None:
+        is_write = event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES
+        if is_write or event in CHANGES:
+            self._note(event, arguments[0])
 
     def _note(self, event: str, path: object) -> None:
         if isinstance(path, int) or getattr(self._own, "busy", False):
@@ -96,28 +96,28 @@ class Moments:
         self._own.busy = False
 
     def _take(self, event: str, place: Path) -> None:
-        if self._kill is None and _is_written(event, place):
+        if self._kill is None and has_written_file(event, place):
             half = shutil.copytree(self._folder, self._copy(event, place, HALF))
             cut_last_line(half / place.relative_to(self._folder))
-        found = state_of_folder(self._folder, content=True)
-        if found == self._last:
+        state = state_of_folder(self._folder, content=True)
+        if state == self._last:
             return
-        self._last = found
+        self._last = state
         if self._number == self._kill:
             os.kill(os.getpid(), signal.SIGKILL)
         if self._kill is None:
             shutil.copytree(self._folder, self._copy(event, place))
         self._number += 1
 
-    def _copy(self, event: str, place: Path, more: str = "") -> Path:
-        return self._copies / f"{self._number:03d} before {event} of {place.name}{more}"
+    def _copy(self, event: str, place: Path, ending: str = "") -> Path:
+        return self._copies / f"{self._number:03d} before {event} of {place.name}{ending}"
 
 
 HALF = ", half written"
 """Ends the names of copies that a kill within the writing of a file leaves."""
 
 
-def _is_written(event: str, place: Path) -> bool:
+def has_written_file(event: str, place: Path) -> bool:
     """Whether a file has been written that was not there, or a line of it."""
     appended = event == "fsync" and place.is_file() and not place.name.startswith(".")
     return appended or (event == "os.chmod" and place.stat().st_size > 0)
@@ -135,14 +135,14 @@ def state_of_folder(folder: Path, content: bool = False) -> dict[str, tuple[int,
 
     Names that were drawn are masked.
     """
-    masked = re.compile(r"^(.*/)?(\..*-)[a-z0-9_]{8}(?=\.[a-z]+$|$)")
-    found = {}
+    random_part = re.compile(r"^(.*/)?(\..*-)[a-z0-9_]{8}(?=\.[a-z]+$|$)")
+    state = {}
     for path in folder.rglob("*"):
         size = path.stat().st_size if path.is_file() else 0
-        known = hash(path.read_bytes()) if content and size else 0
-        name = masked.sub(r"\1\2x", str(path.relative_to(folder)))
-        found[name] = path.stat().st_mode, size, known
-    return found
+        digest = hash(path.read_bytes()) if content and size else 0
+        name = random_part.sub(r"\1\2x", str(path.relative_to(folder)))
+        state[name] = path.stat().st_mode, size, digest
+    return state
 
 
 def release_key(number: int) -> jax.Array:
@@ -151,22 +151,22 @@ def release_key(number: int) -> jax.Array:
     return jax.random.wrap_key_data(words, impl=keys.CHACHA20)
 
 
-def run_command(what: str, number: int, *more: str) -> int:
+def run_command(what: str, number: int, *options_of_command: str) -> int:
     """Run one of the three in the current folder, and return the exit status.
 
     Args:
         what: the name.
-        number: of the key that is drawn if one is.
+        number: the number of the key that is drawn if one is.
         *more: words of the command.
     """
-    drawn = itertools.count(number, 1000)  # the key of the noise, and then the public one
-    fresh, keys.fresh_key = keys.fresh_key, lambda: release_key(next(drawn))
+    key_numbers = itertools.count(number, 1000)  # the key of the noise, and then the public one
+    fresh, keys.fresh_key = keys.fresh_key, lambda: release_key(next(key_numbers))
     try:
         if what == "sweep":
             options = {"memory_mb": 0.02, "about": {"test": "moments"}}
             sweeps.run(SWEEP, worker_process.sweep_tasks()[:2], "results", **options)
         else:
-            return main([*(CONVERT if what == "convert" else FIT), *more])
+            return main([*(CONVERT if what == "convert" else FIT), *options_of_command])
         return 0
     finally:
         keys.fresh_key = fresh

@@ -17,7 +17,7 @@ EXACT_NUM_ROWS = re.compile(rf"(?<![\w.]){NUM_ROWS}(?![\w.]*\w)")
 """N as a number of its own, not among the digits of another one."""
 
 
-def private_words_in(text):
+def find_private_words(text):
     """The rare cells, and N, as far as a text holds them."""
     return [word for word in RARE_CELLS if word in text] + EXACT_NUM_ROWS.findall(text)
 
@@ -26,18 +26,18 @@ def text_of_error(error):
     """All that an exception says, with what caused it and what was being handled."""
     if error is None:
         return ""
-    own = [str(error), repr(error), *getattr(error, "__notes__", ())]
-    return "\n".join([*own, text_of_error(error.__cause__), text_of_error(error.__context__)])
+    texts = [str(error), repr(error), *getattr(error, "__notes__", ())]
+    return "\n".join([*texts, text_of_error(error.__cause__), text_of_error(error.__context__)])
 
 
-def private_words_in_files(folder):
+def find_private_words_in_files(folder):
     """What the files of a folder hold, and their names."""
-    found = []
+    words = []
     for path in (path for path in folder.rglob("*") if path.is_file()):
-        found += private_words_in(
+        words += find_private_words(
             f"{path.relative_to(folder)}\n{path.read_bytes().decode('latin-1')}"
         )
-    return found
+    return words
 
 
 class Watch:

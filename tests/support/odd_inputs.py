@@ -124,8 +124,8 @@ class Frame:
     def shape(self):
         return len(self), len(self.columns)
 
-    def taking(self, *names):
-        return Frame({name: self.data[name] for name in names})
+    def taking(self, *column_names):
+        return Frame({name: self.data[name] for name in column_names})
 
 
 def mix_in(usual, odd, first=0):
@@ -137,10 +137,10 @@ def mix_in(usual, odd, first=0):
 
 
 def object_array(cells):
-    held = np.empty(len(cells), object)
+    array = np.empty(len(cells), object)
     for place, cell in enumerate(cells):
-        held[place] = cell
-    return held
+        array[place] = cell
+    return array
 
 
 def pandas_series(cells):

@@ -40,7 +40,7 @@ N_BINS = [column.n_bins for column in DOMAIN.values()]
 EVERY_ROW = np.array(list(itertools.product(*map(range, N_BINS))), np.uint8)
 
 
-def random_columns(seed):
+def columns_with_odd_cells(seed):
     rng = np.random.default_rng(seed)
     return {
         "age": np.where(rng.random(ROWS) < 0.2, np.nan, rng.uniform(0, 100, ROWS)),
@@ -53,37 +53,39 @@ def random_columns(seed):
 def random_model(recipe, depth, domain, exact=False):
     """A model of a recipe whose hypotheses no row was read for; no program is compiled."""
     rng, rounds = np.random.default_rng(0), int(recipe.rounds)
-    asked = domains.splits(domain)
+    splits = domains.splits(domain)
     inner, leaves = 2**depth - 1, 2**depth
     axes = response_of(recipe.target).axes
     match recipe.learner.kind.name:
         case "trees":
-            split = rng.integers(0, len(asked.feature), (rounds, inner), np.int32)
-            found = Tree(split, rng.normal(0, 0.5, (rounds, leaves)))
+            split = rng.integers(0, len(splits.feature), (rounds, inner), np.int32)
+            hypotheses = Tree(split, rng.normal(0, 0.5, (rounds, leaves)))
         case "oblivious trees":
             orders = [rng.permutation(len(domain))[:depth] for _ in range(rounds)]
             feature = np.stack(orders).astype(np.int32)
             columns = list(domain.values())
-            ends = np.array([[columns[each].n_bins for each in tree] for tree in feature])
+            ends = np.array([[columns[number].n_bins for number in tree] for tree in feature])
             low, bin = rng.integers(1, ends)[..., None], np.arange(256)
             right = (low <= bin) & (bin < ends[..., None])
-            found = ObliviousTree(feature, right, rng.normal(0, 0.1, (rounds, *axes, leaves)))
+            hypotheses = ObliviousTree(feature, right, rng.normal(0, 0.1, (rounds, *axes, leaves)))
         case "shapes":
             bins = max(column.n_bins for column in domain.values())
             score = rng.normal(0, 0.5, (1, *axes, len(domain) + 1, bins))
             parts = rng.integers(0, bins // 2, (1, 1, 2, 256), np.uint8)
-            found = ShapeFunctions(score, rng.random(1), np.array([[[0, 2]]], np.int32), parts)
+            hypotheses = ShapeFunctions(score, rng.random(1), np.array([[[0, 2]]], np.int32), parts)
         case "tree_groups":
-            attribute = rng.integers(0, len(asked.attribute), (rounds, 1, inner), np.int32)
+            attribute = rng.integers(0, len(splits.attribute), (rounds, 1, inner), np.int32)
             threshold = rng.random((rounds, 1, inner), np.float32)
-            found = tree_group_of_arrays(attribute, threshold, rng.random((rounds, 1, leaves)))
+            hypotheses = tree_group_of_arrays(attribute, threshold, rng.random((rounds, 1, leaves)))
         case _:
-            found = Halfspace(rng.normal(0, 1, (rounds, len(asked.attribute))))
-    singles = (each.astype(np.float32) if each.dtype == float else each for each in found)
-    found = type(found)(*map(jnp.asarray, singles))
+            hypotheses = Halfspace(rng.normal(0, 1, (rounds, len(splits.attribute))))
+    float32_arrays = (
+        array.astype(np.float32) if array.dtype == float else array for array in hypotheses
+    )
+    hypotheses = type(hypotheses)(*map(jnp.asarray, float32_arrays))
     start = jnp.asarray(rng.random(axes, np.float32) * (recipe.target is not None), jnp.float32)
-    reads = (None, len(asked.attribute), "float32") if exact else (asked, len(domain), "uint8")
-    return dpbt.Model(found, start, None, recipe, *reads, key="release")
+    reads = (None, len(splits.attribute), "float32") if exact else (splits, len(domain), "uint8")
+    return dpbt.Model(hypotheses, start, None, recipe, *reads, key="release")
 
 
 DEPTHS = {"bdpe": 3, "oblivious": 3, "forest": 4, "rules": 1, "trees": 2, "halfspace": 0}

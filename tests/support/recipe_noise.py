@@ -12,7 +12,7 @@ from dpbt.privacy.phase_views import RecipePhase
 def draw_specs_by_site(recipe, phase, bound=0.0):
     """Site -> the draw that a phase asks for on one row; a phase may be given by its name."""
     if isinstance(phase, str):
-        (phase,) = (each for each in recipe.learner.phases if each.name == phase)
+        (phase,) = (one for one in recipe.learner.phases if one.name == phase)
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     return describe_draws(recipe_phase, recipe.params, recipe.public(), np.float32(bound))
 
@@ -35,8 +35,8 @@ def noise_multiplier(recipe, site):
 def scale_noise(recipe, factor, *sites):
     """The recipe with the noise of these sites, or of all, multiplied by a factor."""
     noise = {
-        site: own * np.float32(factor) if not sites or site in sites else own
-        for site, own in recipe.params.noise.items()
+        site: multiplier * np.float32(factor) if not sites or site in sites else multiplier
+        for site, multiplier in recipe.params.noise.items()
     }
     return dataclasses.replace(recipe, params=recipe.params._replace(noise=noise))
 

@@ -98,12 +98,12 @@ WIDTH = 1e-7
 """Differences of probabilities below it lose their digits, so a derivative takes their place."""
 
 
-def law_of_best(pmf, value, of_count):
+def probabilities_of_best(pmf, value, of_count):
     """The law of the best of K runs, where ties go to each of the tied runs alike.
 
     Args:
-        pmf: of one run, over outputs.
-        value: of each output; a larger one is better.
+        pmf: the probabilities of one run, over outputs.
+        value: the value of each output; a larger one is better.
         of_count: x -> E[x^K].
     """
     order, place = np.unique(value, return_inverse=True)
@@ -123,9 +123,9 @@ def discrete_laplace_pmf(value, scale, reach):
 
 def largest_log_ratio(first, second):
     """The largest log ratio of two laws, both ways."""
-    seen = (first > 0) | (second > 0)
+    largest = (first > 0) | (second > 0)
     with np.errstate(divide="ignore"):
-        return float(np.max(np.abs(np.log(first[seen]) - np.log(second[seen]))))
+        return float(np.max(np.abs(np.log(first[largest]) - np.log(second[largest]))))
 
 
 KEY = jax.random.key(20)

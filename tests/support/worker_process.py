@@ -40,12 +40,12 @@ SWEEP = sweeps.Sweep(
 
 
 def sweep_tasks():
-    found = []
+    tasks = []
     for seed, (rows, splits) in enumerate(((60, 5), (48, 4), (33, 5))):
         table = random_table(seed, rows, splits)
         split = protocols.cross_validation(np.asarray(table.target), 3, [0])
-        found.append(sweeps.Task(f"t{seed}", table, split.train, split.test, {"rows": rows}))
-    return found
+        tasks.append(sweeps.Task(f"t{seed}", table, split.train, split.test, {"rows": rows}))
+    return tasks
 
 
 def run_sweep(folder, **options):
@@ -56,9 +56,9 @@ def run_sweep(folder, **options):
 
 def rows_of_processes(count):
     """The rows of each process, of a table of 1,200 rows."""
-    made = random_rows(5, 1200)
+    rows = random_rows(5, 1200)
     ends = np.linspace(0, 1200, count + 1).astype(int)
-    return [slice(start, end) for start, end in itertools.pairwise(ends)], *made
+    return [slice(start, end) for start, end in itertools.pairwise(ends)], *rows
 
 
 def random_rows(seed, rows):

@@ -3,7 +3,7 @@
 Bojarski et al. (2014), Algorithm 1. A group is P complete trees of height D. An inner node asks
 "position of attribute a > t", with a uniform over the attributes and t uniform in [0, 1). Rows are
 read as positions in [0, 1] in the attributes' public ranges: the positions of their bins, or exact
-ones (`domains.positions`).
+ones (`domains.encode_positions`).
 
 With P = 1 every tree sees all rows, and trees compose in sequence. With P above 1 a draw that never
 reads the rows gives each row to one of the P trees, and these compose in parallel.

@@ -13,7 +13,7 @@ from dpbt.common.progress import Progress, show_progress
 from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
 from dpbt.owners.cli import shared
-from dpbt.owners.cli.shared import InputError, as_input_error, command, option
+from dpbt.owners.cli.shared import InputError, as_command, as_input_error, option
 
 NUM_MADE_UP_ROWS, MAX_MADE_UP_ROWS = 30, 1000
 """The rows of the made-up table under add_remove, and the largest number under replace_one.
@@ -25,7 +25,7 @@ _FLOAT32_TOLERANCE = 1e-3
 """The share by which a loss may exceed the claim, because densities are in float32."""
 
 
-@command(
+@as_command(
     option("--module FILE", "a Python file with a learner of your own, in place of a recipe"),
     option("--runs N", "runs of that learner for each pair and level", default=2000),
     *((name, {**reading, "required": False}) for name, reading in shared.RECIPE_OPTIONS),
@@ -34,7 +34,7 @@ _FLOAT32_TOLERANCE = 1e-3
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
     shared.PROGRESS_OPTION,
 )
-def audit(options: argparse.Namespace) -> int:
+def audit_recipe(options: argparse.Namespace) -> int:
     """Check a recipe's claim on made-up rows of your domain: the largest exact privacy loss.
 
     Transcripts are recorded on random rows of the domain. Each is compared, exactly, on neighbours
@@ -52,7 +52,7 @@ def audit(options: argparse.Namespace) -> int:
     required = ("domain", "rows", "epsilon")
     if missing := [f"--{name}" for name in required if getattr(options, name) is None]:
         raise InputError(f"an audit needs {', '.join(missing)}, or --module")
-    domain, label = shared.domain_and_label(options.domain)
+    domain, label = shared.read_domain_and_label(options.domain)
     replaces_rows = options.relation == "replace_one"
     if replaces_rows and options.rows > MAX_MADE_UP_ROWS:
         raise InputError(
@@ -64,7 +64,7 @@ def audit(options: argparse.Namespace) -> int:
         from dpbt.privacy.keys import research_key
 
         recipe = shared.recipe_from_options(options, domain, label)
-        neighbours = _made_up_neighbours(domain, label, num_rows, options)
+        neighbours = _random_neighbours(domain, label, num_rows, options)
         key = research_key(options.seed)
         report(Progress("auditing; this may compile first"))
         result = dpbt.audit.audit(key, neighbours, recipe, options.transcripts)
@@ -95,7 +95,7 @@ def _audit_module(options: argparse.Namespace) -> int:
     """Audit the learner of a Python file at each level for which the file has a function."""
     from dpbt.privacy.bounds import CONFIDENCE
 
-    audited = _run_module(Path(options.module))
+    audited = _load_audited_module(Path(options.module))
     # The chance of failure is shared among all bounds, so that all hold with the confidence.
     levels = [function for function in (audited.learn, audited.fit) if function is not None]
     num_bounds = len(audited.pairs) * len(levels)
@@ -141,7 +141,7 @@ class _AuditedModule(NamedTuple):
     view: Callable[[Any], Any]
 
 
-def _run_module(path: Path) -> _AuditedModule:
+def _load_audited_module(path: Path) -> _AuditedModule:
     """The content of a Python file, which is run; InputError for a file without it."""
     import runpy
 
@@ -169,7 +169,7 @@ def _run_module(path: Path) -> _AuditedModule:
     return audited
 
 
-def _made_up_neighbours(
+def _random_neighbours(
     domain: Domain, label: Label, num_rows: int, options: argparse.Namespace
 ) -> Any:
     """Neighbours of a table of random bins with random labels, and weights if rows have them."""
@@ -199,7 +199,7 @@ _SEVERAL_VALUES = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
 """The options of a recipe that take several values in a preview."""
 
 
-@command(
+@as_command(
     *(
         (name, {**reading, **_SEVERAL_VALUES.get(name, {})})
         for name, reading in shared.RECIPE_OPTIONS
@@ -211,7 +211,7 @@ _SEVERAL_VALUES = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
     shared.PROGRESS_OPTION,
 )
-def preview(options: argparse.Namespace) -> None:
+def preview_recipe(options: argparse.Namespace) -> None:
     """Simulate how accurate a recipe is, by --rows and --epsilon, before anything is spent.
 
     The recipe learns from made-up rows of the domain, and predicts others. Columns are independent
@@ -220,7 +220,7 @@ def preview(options: argparse.Namespace) -> None:
     such as those of an earlier year that was published, and says more. No private row is read,
     nothing is paid, and what is printed may be shown to anybody.
     """
-    domain, label = shared.domain_and_label(options.domain)
+    domain, label = shared.read_domain_and_label(options.domain)
     public_table = None
     if options.public is not None:
         form = shared.text_form_from_options(options, (*domain, *label.columns))

@@ -17,15 +17,15 @@ import msgspec
 from dpbt.common import storage
 from dpbt.common.storage import write_atomically
 from dpbt.data import domains, files
-from dpbt.data.cells import number
+from dpbt.data.cells import read_number
 from dpbt.data.domains import COLUMN_TEMPLATES, Label
 from dpbt.data.kinds import Column
 from dpbt.owners.cli import shared
 from dpbt.owners.cli.shared import (
     ROWS_HELP,
     InputError,
+    as_command,
     as_input_error,
-    command,
     option,
     output_options,
 )
@@ -37,7 +37,7 @@ SOURCE_OPTIONS = (
 )
 
 
-@command(
+@as_command(
     *SOURCE_OPTIONS,
     option("--label NAME", "the column of the label"),
     option(
@@ -54,15 +54,15 @@ SOURCE_OPTIONS = (
     ),
     *output_options("the file of the domain, in place of standard output"),
 )
-def template(options: argparse.Namespace) -> None:
+def write_domain_template(options: argparse.Namespace) -> None:
     """Write a domain to fill in, from the names of columns.
 
     Of a file only the names of its columns are read, in the header of CSV, and of Parquet also the
     types in its schema. No value is read: kinds, ranges and categories are for you to fill in from
     what the columns mean. A Table Schema has declared some of them.
     """
-    path = None if options.out is None else shared.path_to_write(options)
-    columns = column_entries(options, options.label)
+    path = None if options.out is None else shared.checked_output_path(options)
+    columns = entries_of_columns(options, options.label)
     with as_input_error():
         text = domains.template(
             columns,
@@ -82,7 +82,7 @@ Entry = dict[str, Any]
 """The entry of a column in the file of a domain; values that are not known are null or empty."""
 
 
-def column_entries(
+def entries_of_columns(
     options: argparse.Namespace, label: str | None = None, *, owner_confirms: bool = False
 ) -> dict[str, Entry]:
     """The entries of the columns of a file of rows or of a schema, by the names of the columns.
@@ -103,7 +103,7 @@ def column_entries(
         if options.from_schema or path.lower().endswith(".parquet"):
             return _entries_of_schema(Path(path))
         names = [*shared.iter_column_names(options)]
-    look_like_cells = any(not name or not math.isnan(number(name)) for name in names)
+    look_like_cells = any(not name or not math.isnan(read_number(name)) for name in names)
     are_confirmed = owner_confirms or options.no_header is not None or label in names
     if look_like_cells and not are_confirmed:
         raise InputError(
@@ -132,7 +132,7 @@ def _entries_of_schema(path: Path) -> dict[str, Entry]:
         fields = _fields_of_table_schema(path)
     entries = {}
     for name, field in fields.items():
-        if files.is_unread_type(field.type_name):
+        if files.is_type_without_cells(field.type_name):
             print(f"left out: {name}, of type {field.type_name}: no cell is read", file=sys.stderr)
         else:
             entries[name] = _entry_of_field(field)
@@ -256,7 +256,7 @@ def _parse_values(text: str) -> Entry:
     return {"type": "nominal", "values": _split_words(text)}
 
 
-def _parse_truths(text: str) -> Entry:
+def _parse_words_of_boolean(text: str) -> Entry:
     """The entry of a Boolean column, from its words for true and false."""
     true, false = _split_two_words(text or "1 0")
     return {"type": "boolean", "true": true, "false": false}
@@ -280,7 +280,7 @@ _QUESTION_OF_KIND = {
         "  the lowest and the highest number that it may be, such as 0 100:", _parse_range
     ),
     "c": _Question("  the values, with commas between them:", _parse_values),
-    "b": _Question("  the words for true and for false [1 0]:", _parse_truths),
+    "b": _Question("  the words for true and for false [1 0]:", _parse_words_of_boolean),
 }
 """The question about a column by the answer that chooses its kind."""
 
@@ -305,23 +305,23 @@ class _ColumnAnswer(NamedTuple):
     entry: Entry | None
 
 
-def _ask_for_column(name: str, schema_entry: Entry, last: Entry | None) -> _ColumnAnswer:
+def _ask_for_column(name: str, schema_entry: Entry, last_entry: Entry | None) -> _ColumnAnswer:
     """Ask for the entry of one column.
 
     Args:
         name: the name of the column.
         schema_entry: its entry by a schema, or `domains.UNDECLARED_COLUMN`.
-        last: the last entry; None for the first column.
+        last_entry: the last entry; None for the first column.
     """
     is_declared = schema_entry != domains.UNDECLARED_COLUMN
     hint = f", a schema says {schema_entry['type']}" if is_declared else ""
-    again = ", =: as the last one, *: all others as the last one" if last else ""
+    again = ", =: as the last one, *: all others as the last one" if last_entry else ""
     choice = _ask_for_choice(
         f"{name!r}{hint} (n: number, c: categories, b: Boolean, s: skip{again})?",
-        (*_QUESTION_OF_KIND, "s", *("=*" if last else "")),
+        (*_QUESTION_OF_KIND, "s", *("=*" if last_entry else "")),
     )
     if choice not in _QUESTION_OF_KIND:
-        return _ColumnAnswer(choice, None if choice == "s" else last)
+        return _ColumnAnswer(choice, None if choice == "s" else last_entry)
     question = _QUESTION_OF_KIND[choice]
 
     def parse_and_check(text: str) -> Entry:
@@ -349,8 +349,8 @@ def _ask_for_label(names: list[str]) -> Entry:
     return _ask_until_valid(question.words, parse_and_check)
 
 
-@command(*SOURCE_OPTIONS, *output_options("the file of the domain", required=True))
-def new(options: argparse.Namespace) -> None:
+@as_command(*SOURCE_OPTIONS, *output_options("the file of the domain", required=True))
+def ask_for_domain(options: argparse.Namespace) -> None:
     """Write a domain by answers to questions, one column after the other.
 
     The names of columns are those of a header or of a schema. They are shown, so this needs a
@@ -358,8 +358,8 @@ def new(options: argparse.Namespace) -> None:
     """
     if not shared.is_terminal(sys.stdin, sys.stdout):
         raise InputError("new asks on a terminal alone; `dpbt domain template` needs none")
-    path = shared.path_to_write(options)
-    schema_entries = column_entries(options, owner_confirms=True)
+    path = shared.checked_output_path(options)
+    schema_entries = entries_of_columns(options, owner_confirms=True)
     print(_INTRODUCTION)
     if options.from_schema is None and options.no_header is None:
         print(f"The names: {', '.join(map(repr, schema_entries))}")
@@ -383,4 +383,4 @@ def new(options: argparse.Namespace) -> None:
     print(f"wrote {path}; `dpbt check ROWS --domain {path}` shows you how it reads the rows")
 
 
-PROGRAMS = {"template": template, "new": new}
+PROGRAMS = {"template": write_domain_template, "new": ask_for_domain}

@@ -9,8 +9,8 @@ from dpbt.owners.cli.shared import (
     BOUND_HELP,
     NEIGHBOUR_OPTIONS,
     InputError,
+    as_command,
     as_input_error,
-    command,
     option,
     positive_number,
 )
@@ -19,7 +19,7 @@ from dpbt.privacy.accounting import MEASURES
 _TWO_NUMBERS: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float, "action": "store"}
 
 
-@command(
+@as_command(
     option("filter FILE", "the file of the filter; it must not exist"),
     option("--epsilon EPSILON", "the budget of all fits together, such as 2"),
     option("--delta DELTA", "of all fits together; 0 for a pure guarantee (%(default)s)"),
@@ -27,7 +27,7 @@ _TWO_NUMBERS: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float,
     *NEIGHBOUR_OPTIONS,
     option("--measure NAME", "what is added up: one of %(choices)s", choices=[*MEASURES]),
 )
-def new(options: argparse.Namespace) -> None:
+def create_filter(options: argparse.Namespace) -> None:
     """Open a budget for many fits of the same rows, in a file that `fit --filter` spends from.
 
     The file is the budget. Do not copy it, and keep it where no backup puts an old one in its
@@ -41,11 +41,11 @@ def new(options: argparse.Namespace) -> None:
     print(f"wrote {options.filter}")
 
 
-@command(
+@as_command(
     option("filter FILE", "a file that `filter new` wrote"),
     option("--ledger", "print the ledger of all fits, too"),
 )
-def show(options: argparse.Namespace) -> None:
+def print_filter(options: argparse.Namespace) -> None:
     """Show what a budget was spent on, and what is left; --ledger adds every draw that was paid."""
     with as_input_error():
         opened = dpbt.Filter.open(options.filter)
@@ -54,7 +54,7 @@ def show(options: argparse.Namespace) -> None:
             print(f"\n{opened.ledger}")
 
 
-@command(
+@as_command(
     option("filter FILE", "a file that `filter new` wrote"),
     option("--name TEXT", "what was released; it is kept in the file", required=True),
     option(
@@ -73,7 +73,7 @@ def show(options: argparse.Namespace) -> None:
     option("--count N", "how often (1)", default=1),
     option("--date DAY", "of the release, as 2026-11-26; by default today"),
 )
-def charge(options: argparse.Namespace) -> None:
+def charge_filter(options: argparse.Namespace) -> None:
     """Pay from a budget for a release of the same rows that dpbt did not make, before it is made.
 
     Noise is stated for one row, and costs as all rows of a person under the relation of the filter.
@@ -92,10 +92,10 @@ def charge(options: argparse.Namespace) -> None:
         "epsilon_delta": lambda both: EpsilonDeltaDpEvent(*both),
     }
     values = {name: getattr(options, name) for name in event_makers}
-    stated = {name: value for name, value in values.items() if value is not None}
-    if len(stated) != 1:
+    stated_costs = {name: value for name, value in values.items() if value is not None}
+    if len(stated_costs) != 1:
         raise InputError("state one of --gaussian, --laplace, --pure, --zcdp and --epsilon-delta")
-    [(name, value)] = stated.items()
+    [(name, value)] = stated_costs.items()
     with as_input_error():
         opened = dpbt.Filter.open(options.filter)
         event = dp_event.SelfComposedDpEvent(event_makers[name](value), options.count)
@@ -103,4 +103,4 @@ def charge(options: argparse.Namespace) -> None:
     print(f"{options.filter}: {opened.words()}")
 
 
-PROGRAMS = {"new": new, "show": show, "charge": charge}
+PROGRAMS = {"new": create_filter, "show": print_filter, "charge": charge_filter}

@@ -30,12 +30,12 @@ from dpbt.owners.cli.shared import (
     PROGRESS_OPTION,
     ROWS_HELP,
     InputError,
+    as_command,
     as_input_error,
-    command,
-    domain_and_label,
+    checked_output_path,
     option,
     output_options,
-    path_to_write,
+    read_domain_and_label,
     text_form_from_options,
 )
 
@@ -51,8 +51,8 @@ def _load_model(path: str) -> Model:
         return dpbt.load(path)
 
 
-@command(MODEL_ARGUMENT, option("--trees N", "only the first N trees"))
-def explain(options: argparse.Namespace) -> None:
+@as_command(MODEL_ARGUMENT, option("--trees N", "only the first N trees"))
+def explain_model(options: argparse.Namespace) -> None:
     """Print a saved model in words, such as its trees as rules."""
     model = _load_model(options.model)
     with as_input_error():
@@ -65,7 +65,7 @@ _FACT_NAMES = {"data": "Data", "date": "Date of the data", "owner": "Owner of th
 """The names of facts in a statement, by the options that state them."""
 
 
-@command(
+@as_command(
     MODEL_ARGUMENT,
     option("--max-rows-per-user K", "say what the same noise means for people with up to K rows"),
     option("--ledger", "print the ledger, too"),
@@ -77,20 +77,20 @@ _FACT_NAMES = {"data": "Data", "date": "Date of the data", "owner": "Owner of th
     option("--pdf FILE", "write it as a page of PDF, by the extra `figures`"),
     FORCE_OPTION,
 )
-def statement(options: argparse.Namespace) -> None:
+def print_statement(options: argparse.Namespace) -> None:
     """Print the privacy statement of a saved model; --ledger adds what it cost line by line.
 
     It is Markdown, on what the guarantee means for whom it protects. --data, --date and --owner
     are put in as they are given, and must be public.
     """
     formats = [name for name in ("html", "pdf") if getattr(options, name) is not None]
-    paths = {name: path_to_write(options, name) for name in formats}
+    paths = {name: checked_output_path(options, name) for name in formats}
     model, budget = _load_model(options.model), None
     if options.filter is not None:
         with as_input_error():
             budget = dpbt.Filter.open(options.filter)
-    stated = {name: getattr(options, key) for key, name in _FACT_NAMES.items()}
-    facts = {name: fact for name, fact in stated.items() if fact is not None}
+    optional_facts = {name: getattr(options, key) for key, name in _FACT_NAMES.items()}
+    facts = {name: fact for name, fact in optional_facts.items() if fact is not None}
     facts["File of the model"] = Path(options.model).name
     facts["Its SHA-256"] = hashlib.sha256(Path(options.model).read_bytes()).hexdigest()
     with as_input_error():
@@ -112,40 +112,42 @@ def statement(options: argparse.Namespace) -> None:
         print(f"\n{model.about.ledger}")
 
 
-@command(option("points POINT", "as a ledger names them: O1, or 1-3; without any, all", nargs="*"))
-def theorem(options: argparse.Namespace) -> None:
+@as_command(
+    option("points POINT", "as a ledger names them: O1, or 1-3; without any, all", nargs="*")
+)
+def print_theorem(options: argparse.Namespace) -> None:
     """Print theorems that ledgers name, with their proofs, such as `dpbt theorem O1`."""
     page = resources.files("dpbt.privacy").joinpath("theorems.md").read_text("utf-8")
     section = page.partition("\n## The theorems\n")[2].partition("\n## ")[0]
     paragraphs = re.split(r"\n(?=#|\d+\. |\*\*[A-Z]\d+\. )", section)
     matches = ((re.match(r"\W*([A-Z]?\d+)\. ", text), text) for text in paragraphs)
     text_of_theorem = {match[1]: text.strip() for match, text in matches if match}
-    names, chosen = [*text_of_theorem], []
+    all_names, names = [*text_of_theorem], []
     for word in " ".join(options.points).replace(",", " ").split():
         first, _, last = word.partition("-")
         if first not in text_of_theorem or (last or first) not in text_of_theorem:
-            raise InputError(f"{word}: no theorem; there are {', '.join(names)}")
-        chosen += names[names.index(first) : names.index(last or first) + 1]
-    print("\n\n".join(text_of_theorem[name] for name in chosen or names))
+            raise InputError(f"{word}: no theorem; there are {', '.join(all_names)}")
+        names += all_names[all_names.index(first) : all_names.index(last or first) + 1]
+    print("\n\n".join(text_of_theorem[name] for name in names or all_names))
 
 
-@command(
+@as_command(
     MODEL_ARGUMENT,
     option("--format FORMAT", "onnx or treelite", choices=("onnx", "treelite"), required=True),
     *output_options("the file", required=True),
 )
-def export(options: argparse.Namespace) -> None:
+def export_model(options: argparse.Namespace) -> None:
     """Write a saved model for other libraries: as an ONNX graph, or as treelite's trees.
 
     The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
     """
-    path, model = path_to_write(options), _load_model(options.model)
+    path, model = checked_output_path(options), _load_model(options.model)
     with as_input_error():
         getattr(dpbt, options.format).export(model, path)
     print(f"wrote {path}")
 
 
-@command(
+@as_command(
     MODEL_ARGUMENT,
     option("--shape NAME", "draw the mean score by this column, or its own curve"),
     option("--shapes", "draw the shapes of the 12 columns that move the score most"),
@@ -153,13 +155,14 @@ def export(options: argparse.Namespace) -> None:
     _DATA_OPTION,
     *output_options("the picture, such as age.png", required=True),
 )
-def plot(options: argparse.Namespace) -> None:
+def plot_model(options: argparse.Namespace) -> None:
     """Draw how much a saved model depends on each column, or with --shape on the bins of one.
 
     With --shapes it draws those of all columns in one picture. A picture follows from what was
     released and what is public, so it costs no privacy. It needs the extra `figures`.
     """
-    path, model, column = path_to_write(options), _load_model(options.model), options.shape
+    path, column = checked_output_path(options), options.shape
+    model = _load_model(options.model)
     data = options.data or ""
     with as_input_error():
         if options.shapes and column is not None:
@@ -175,7 +178,7 @@ def plot(options: argparse.Namespace) -> None:
     print(f"wrote {path}")
 
 
-@command(
+@as_command(
     MODEL_ARGUMENT,
     option("file ROWS", f"{ROWS_HELP}, or a folder that `convert` wrote"),
     option("--proba", "a column for the probability of each class"),
@@ -183,7 +186,7 @@ def plot(options: argparse.Namespace) -> None:
     *FORM_OPTIONS,
     *output_options("the file of the predictions, in place of standard output"),
 )
-def predict(options: argparse.Namespace) -> None:
+def predict_rows(options: argparse.Namespace) -> None:
     """Predict with a saved model: a line `class,probability` for each row, or `number`.
 
     Of two classes the probability is that of the positive class, whichever class is predicted. Of
@@ -196,7 +199,7 @@ def predict(options: argparse.Namespace) -> None:
     is absent from a folder of blocks has a line of empty cells. Rows without a label are absent
     there, so give their file.
     """
-    path = None if options.out is None else path_to_write(options)
+    path = None if options.out is None else checked_output_path(options)
     model = _load_model(options.model)
     if model.about.domain is None:
         raise InputError(f"{options.model}: saved without a domain, so it reads no files")
@@ -216,13 +219,13 @@ def predict(options: argparse.Namespace) -> None:
     print(f"wrote {path}")
 
 
-@command(
+@as_command(
     MODEL_ARGUMENT,
     option("file ROWS", ROWS_HELP),
     option("--domain FILE", "its label says what the label's column holds", required=True),
     *FORM_OPTIONS,
 )
-def evaluate(options: argparse.Namespace) -> None:
+def evaluate_model(options: argparse.Namespace) -> None:
     """Measure a saved model on rows with labels: accuracy, AUROC, log loss and calibration.
 
     The numbers are exact, so they are a release of these rows that no ledger covers. Use rows that
@@ -230,7 +233,8 @@ def evaluate(options: argparse.Namespace) -> None:
     the mean squared error, the mean absolute error and R^2; of a count the Poisson deviance, too,
     and of a quantile the pinball loss and the coverage. Rows without a label do not count.
     """
-    model, (domain, label) = _load_model(options.model), domain_and_label(options.domain, options)
+    model = _load_model(options.model)
+    domain, label = read_domain_and_label(options.domain, options)
     model_domain, about = model.about.domain, model.about
     have_one_label = about.classes == label.classes
     have_one_label = have_one_label and have_same_labels(about.target, label.target)

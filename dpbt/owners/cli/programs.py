@@ -34,7 +34,7 @@ def machine_name() -> str:
     return f"{platform.machine()}-{digest[:12]}"
 
 
-def cache_programs(folder: Path, min_seconds: float = 0.0) -> None:
+def cache_compiled_programs(folder: Path, min_seconds: float = 0.0) -> None:
     """Make JAX write compiled programs to the folder of this kind of machine, and read them there.
 
     Args:
@@ -50,7 +50,7 @@ def cache_programs(folder: Path, min_seconds: float = 0.0) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", min_seconds)
 
 
-def cache_programs_for_user() -> None:
+def cache_compiled_programs_for_user() -> None:
     """Cache programs in a folder of the user, unless JAX has a folder already.
 
     The folder is `$DPBT_CACHE`, or else `dpbt/programs` in `$XDG_CACHE_HOME` or `~/.cache`. Whoever
@@ -68,4 +68,4 @@ def cache_programs_for_user() -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         stat = folder.stat()
         if os.name != "posix" or (stat.st_uid == os.getuid() and not stat.st_mode & 0o022):
-            cache_programs(folder)
+            cache_compiled_programs(folder)

@@ -11,7 +11,7 @@ import dpbt
 from dpbt.common.progress import show_progress
 from dpbt.data import files
 from dpbt.data.convert import raw_rows_of_columns
-from dpbt.data.domains import Domain, Label, check_same_domain
+from dpbt.data.domains import check_same_domain
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli import shared
 from dpbt.owners.cli.shared import (
@@ -19,8 +19,8 @@ from dpbt.owners.cli.shared import (
     PROGRESS_OPTION,
     ROWS_HELP,
     InputError,
+    as_command,
     as_input_error,
-    command,
     option,
     output_options,
 )
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from dpbt.types import Recipe, Table
 
 
-@command(
+@as_command(
     option("file ROWS", ROWS_HELP),
     option("--domain FILE", DOMAIN_HELP, required=True),
     *shared.FORM_OPTIONS,
 )
-def check(options: argparse.Namespace) -> None:
+def check_rows(options: argparse.Namespace) -> None:
     """Show the owner of rows how a domain reads them, before a budget is spent on them.
 
     It counts rows whose label is not as declared, cells without a value, and columns whose values
@@ -51,9 +51,7 @@ def check(options: argparse.Namespace) -> None:
             "check prints exact counts of private rows, so it does so on a terminal alone"
         )
     try:
-        domain, label = shared.domain_and_label(options.domain, options)
-        form = shared.text_form_from_options(options, (*domain, *label.columns))
-        print(shared.owner_report_of_file(options.file, domain, label, form))
+        print(shared.owner_report_of_file(shared.declared_rows(options)))
     except InputError:
         with contextlib.suppress(ValueError, OSError):  # there may be no line
             names = (
@@ -63,7 +61,7 @@ def check(options: argparse.Namespace) -> None:
         raise
 
 
-@command(
+@as_command(
     option("domain DOMAIN", DOMAIN_HELP),
     option("file ROWS", ROWS_HELP),
     option("folder FOLDER", "the folder of the blocks; it must not exist"),
@@ -73,31 +71,28 @@ def check(options: argparse.Namespace) -> None:
     PROGRESS_OPTION,
     *shared.FORM_OPTIONS,
 )
-def convert(options: argparse.Namespace) -> None:
+def convert_rows_to_blocks(options: argparse.Namespace) -> None:
     """Write a file of rows to a folder of blocks, for tables that are larger than memory.
 
     Each row is read by itself, and no cell is an error, as in `fit`. The folder is as private as
     the rows, and only its owner may read it. `fit` then takes the folder in place of the file.
     """
-    domain, label = shared.domain_and_label(options.domain, options)
-    form = shared.text_form_from_options(options, (*domain, *label.columns))
-    shared.confirm_doubtful_rows(
-        options.file, domain, label, skip=options.yes, action="Convert", form=form
-    )
+    rows = shared.declared_rows(options)
+    shared.confirm_doubtful_rows(rows, skip=options.yes, action="Convert")
     with as_input_error(), show_progress(f"reading {options.file}", options.progress):
         dpbt.convert.convert_file(
-            options.file,
-            domain,
-            label,
+            rows.path,
+            rows.domain,
+            rows.label,
             options.folder,
-            form,
+            rows.form,
             capacity=options.capacity,
             rows_per_block=options.rows_per_block,
         )
     print(f"wrote {options.folder}: private, as the rows are")
 
 
-@command(
+@as_command(
     option("file ROWS", f"{ROWS_HELP}, or a folder that `convert` wrote"),
     *shared.RECIPE_OPTIONS,
     option("--seed SEED", "for research alone: whoever knows it can subtract the noise"),
@@ -109,7 +104,7 @@ def convert(options: argparse.Namespace) -> None:
     option("--memory-mb N", "of a folder of blocks: what the process may take (4096)"),
     *output_options("the file of the model", required=True),
 )
-def fit(options: argparse.Namespace) -> None:
+def fit_model(options: argparse.Namespace) -> None:
     """Learn a private model of a file of rows, and write it to one file.
 
     Each row of the file is read by itself, and no cell is an error. The domain says which column is
@@ -127,12 +122,12 @@ def fit(options: argparse.Namespace) -> None:
         raise InputError(
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
-    path = shared.path_to_write(options)
-    domain, label = shared.domain_and_label(options.domain, options)
+    path = shared.checked_output_path(options)
+    rows = shared.declared_rows(options)
     with as_input_error():
         budget = None if options.filter is None else dpbt.Filter.open(options.filter)
     with show_progress("setting the noise", options.progress):
-        recipe = shared.recipe_from_options(options, domain, label)
+        recipe = shared.recipe_from_options(options, rows.domain, rows.label)
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
     if budget is not None and not goes_on:
         with as_input_error():  # before a row is read, so that a refusal tells nothing of the rows
@@ -141,13 +136,10 @@ def fit(options: argparse.Namespace) -> None:
     with contextlib.ExitStack() as stack:
         checkpoint = None
         if in_blocks:
-            table = _table_of_folder(options, domain, label)
+            table = _table_of_folder(rows, options)
         else:
-            form = shared.text_form_from_options(options, (*domain, *label.columns))
-            shared.confirm_doubtful_rows(
-                options.file, domain, label, skip=options.yes, action="Learn and pay", form=form
-            )
-            table = _table_of_file(options, domain, label, form)
+            shared.confirm_doubtful_rows(rows, skip=options.yes, action="Learn and pay")
+            table = _table_of_file(rows, options)
         if options.checkpoint is not None:
             from dpbt.training.checkpoint import Checkpoint
 
@@ -155,8 +147,8 @@ def fit(options: argparse.Namespace) -> None:
                 checkpoint = stack.enter_context(Checkpoint(Path(options.checkpoint)))
         with as_input_error() if in_blocks else contextlib.nullcontext():  # a block may be damaged
             model = _learn_and_pay(options, table, recipe, budget=budget, checkpoint=checkpoint)
-        save = functools.partial(dpbt.save, model, domain=domain, classes=label.classes)
-        path = shared.save_or_rescue(path, save)
+        save = functools.partial(dpbt.save, model, domain=rows.domain, classes=rows.label.classes)
+        path = shared.save_or_use_temporary_folder(path, save)
         if checkpoint is not None:
             checkpoint.finish()
     lines = str(dpbt.ledger(model)).splitlines()
@@ -166,7 +158,7 @@ def fit(options: argparse.Namespace) -> None:
     print(f"wrote {path}")
 
 
-def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) -> "BlockTable":
+def _table_of_folder(rows: shared.DeclaredRows, options: argparse.Namespace) -> "BlockTable":
     """The table of a folder of blocks.
 
     Raises:
@@ -174,11 +166,11 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
             rows than --rows.
         OSError: if it cannot be read.
     """
-    path = options.file
+    path = rows.path
     with as_input_error():
         table = dpbt.blocks.open_folder(path)
-        check_same_domain(table.domain, domain, path, options.domain)
-    if table.manifest.label.options != label.options:
+        check_same_domain(table.domain, rows.domain, path, options.domain)
+    if table.manifest.label.options != rows.label.options:
         words = "converted with another label, or bound on weights or on rows of a user"
         raise InputError(f"{path}: {words}")
     if table.capacity > options.rows:
@@ -189,9 +181,7 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
     return table
 
 
-def _table_of_file(
-    options: argparse.Namespace, domain: Domain, label: Label, form: files.TextForm
-) -> "Table":
+def _table_of_file(rows: shared.DeclaredRows, options: argparse.Namespace) -> "Table":
     """The table of a file, in memory.
 
     Raises:
@@ -199,18 +189,18 @@ def _table_of_file(
         OSError: if it cannot be read.
     """
     with show_progress(f"reading {options.file}", options.progress), as_input_error(options.file):
-        columns = files.read_columns(options.file, (*domain, *label.columns), form)
-        rows = raw_rows_of_columns(label, columns)
-    if rows.users is None and len(rows.labels) > options.rows:
+        columns = files.read_columns(rows.path, rows.column_names, rows.form)
+        raw_rows = raw_rows_of_columns(rows.label, columns)
+    if raw_rows.users is None and len(raw_rows.labels) > options.rows:
         raise InputError(
             f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
             "number; lines that are blank or cannot be read count"
         )
     with show_progress("making the table", options.progress), as_input_error():
         return dpbt.table(
-            domain,
-            **rows._asdict(),
-            **label.options,
+            rows.domain,
+            **raw_rows._asdict(),
+            **rows.label.options,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
 

@@ -1,8 +1,9 @@
 """The shared parts of all command lines: errors, a parser, options, and files read and written.
 
-A command is a function of the parsed options with the decorator `command`, or a module with a
-docstring, `arguments(parser)` and `run(options)`. The docstring's first line is its summary. A
-module with `PROGRAMS` has sub-commands: the names of modules in a package, or commands by name.
+A command is a function of the parsed options with the decorator `as_command`, or a module with a
+docstring, `add_arguments(parser)` and `run_command(options)`. The docstring's first line is its
+summary. A module with `PROGRAMS` has sub-commands: the names of modules in a package, or commands
+by name.
 
 A wrong option, file or domain ends in one line and exit status 2. Any other error is a bug and
 keeps its traceback.
@@ -22,7 +23,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import dpbt
 from dpbt.common.progress import is_terminal
@@ -114,7 +115,7 @@ class Parser(argparse.ArgumentParser):
 
     Args:
         command: the command whose options it parses, or its name. It is imported when it is run.
-        **options: of `argparse.ArgumentParser`.
+        **options: the options of `argparse.ArgumentParser`.
     """
 
     def __init__(self, command: Any = None, **options):
@@ -135,9 +136,9 @@ class Parser(argparse.ArgumentParser):
             else:
                 for name, reading in getattr(command, "options", ()):
                     self.add_argument(name, **reading)
-                if hasattr(command, "arguments"):
-                    command.arguments(self)
-                self.set_defaults(program=command.run)
+                if hasattr(command, "add_arguments"):
+                    command.add_arguments(self)
+                self.set_defaults(program=command.run_command)
         return super().parse_known_args(*arguments)
 
     def format_help(self) -> str:
@@ -204,11 +205,11 @@ def whole_number_type(smallest: int, largest: int | None = None) -> Callable[[st
     return parse
 
 
-def number_type(words: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
+def number_type(bounds: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
     """The type of an argument that is a number within bounds. It is never NaN.
 
     Args:
-        words: the bounds in words.
+        bounds: the bounds in words.
         is_valid: whether a number is within them.
     """
 
@@ -216,7 +217,7 @@ def number_type(words: str, is_valid: Callable[[float], bool]) -> Callable[[str]
         if "_" in text or not text.isascii() or math.isnan(number := float(text)):
             raise ValueError
         if not is_valid(number):
-            raise argparse.ArgumentTypeError(f"must be {words}, got {text}")
+            raise argparse.ArgumentTypeError(f"must be {bounds}, got {text}")
         return number
 
     parse.__name__ = "number"
@@ -230,7 +231,7 @@ share_below_one = number_type("at least 0 and less than 1", lambda number: 0 <= 
 """The type of an argument that is a number in [0, 1)."""
 
 
-def column_and_direction(text: str) -> tuple[str, int]:
+def parse_column_and_direction(text: str) -> tuple[str, int]:
     """The name and the direction of an argument NAME=+1 or NAME=-1."""
     name, _, number = text.rpartition("=")
     if not name or number not in ("1", "+1", "-1"):
@@ -252,7 +253,7 @@ _READING_BY_METAVAR: dict[str, dict[str, Any]] = {
     "Q": {"type": share_below_one},
     "SHARE": {"type": share_below_one},
     "OBJECTIVE": {"choices": ("squared", "poisson", "quantile")},
-    "NAME=+1": {"type": column_and_direction, "action": "append"},
+    "NAME=+1": {"type": parse_column_and_direction, "action": "append"},
 }
 """How `argparse` reads the values of options, by their name in the help; all others are text."""
 
@@ -260,29 +261,29 @@ Option = tuple[str, dict[str, Any]]
 """The name of an option, and how `argparse` reads it."""
 
 
-def option(name: str, words: str, **reading: Any) -> Option:
+def option(name: str, help_text: str, **parser_options: Any) -> Option:
     """An option or an argument of a command.
 
     Args:
         name: "--name VALUE" for an option, "--name" for a flag, or "name VALUE" for an argument.
-        words: its help.
-        **reading: further arguments of `add_argument`.
+        help_text: its help.
+        **parser_options: further arguments of `add_argument`.
     """
     name, _, value = name.partition(" ")
     by_value: dict[str, Any] = {"action": "store_true"}
     if value:
         by_value = {"metavar": value, **_READING_BY_METAVAR.get(value, {})}
-    return name, {"help": words, **by_value, **reading}
+    return name, {"help": help_text, **by_value, **parser_options}
 
 
-def command(*options: Option) -> Callable[[Callable], Any]:
+def as_command(*options: Option) -> Callable[[Callable], Any]:
     """A decorator that makes a function of the parsed options a command.
 
     Its docstring is the help.
     """
 
     def add_attributes(function: Any) -> Any:
-        function.options, function.run = options, function
+        function.options, function.run_command = options, function
         return function
 
     return add_attributes
@@ -348,12 +349,12 @@ RECIPE_OPTIONS = (
 FORCE_OPTION = option("--force", "replace the file if it exists")
 
 
-def output_options(words: str, required: bool = False) -> tuple[Option, Option]:
-    """The options --out and --force, which `path_to_write` reads."""
-    return option("--out FILE", words, required=required), FORCE_OPTION
+def output_options(help_text: str, required: bool = False) -> tuple[Option, Option]:
+    """The options --out and --force, which `checked_output_path` reads."""
+    return option("--out FILE", help_text, required=required), FORCE_OPTION
 
 
-def path_to_write(options: argparse.Namespace, name: str = "out") -> Path:
+def checked_output_path(options: argparse.Namespace, name: str = "out") -> Path:
     """The path of --out or another option, where a file can be written.
 
     Commands call it before they start to work.
@@ -372,7 +373,7 @@ def path_to_write(options: argparse.Namespace, name: str = "out") -> Path:
     return path
 
 
-def save_or_rescue(path: Path, save: Callable[[Path], object]) -> Path:
+def save_or_use_temporary_folder(path: Path, save: Callable[[Path], object]) -> Path:
     """Save a release that was paid for, in a temporary folder if it cannot be written to the path.
 
     Args:
@@ -401,12 +402,15 @@ def save_or_rescue(path: Path, save: Callable[[Path], object]) -> Path:
 # Files that commands read.
 
 
-def domain_and_label(path: str, options: argparse.Namespace | None = None) -> domains.DomainFile:
+def read_domain_and_label(
+    path: str, options: argparse.Namespace | None = None
+) -> domains.DomainFile:
     """The domain and the label of a JSON file.
 
     Args:
-        path: of the file.
-        options: of a command that reads rows, whose names the patterns of the file may cover.
+        path: the path of the file.
+        options: the options of a command that reads rows, whose names the patterns of the file may
+            cover.
 
     Raises:
         InputError: stating what is wrong with the file, or with the header of the rows.
@@ -414,13 +418,13 @@ def domain_and_label(path: str, options: argparse.Namespace | None = None) -> do
     """
     names_in_file: list[str] = []
 
-    def names() -> Iterator[str]:
+    def read_names() -> Iterator[str]:
         assert options is not None
         names_in_file.extend(iter_column_names(options))
         yield from names_in_file
 
     with as_input_error():
-        declared = domains.read_domain(path, None if options is None else names())
+        declared = domains.read_domain(path, None if options is None else read_names())
         if options is not None and names_in_file and not Path(options.file).is_dir():
             # Without a header these names are cells, so no later error may show one.
             files.check_header_has_names(
@@ -462,7 +466,7 @@ def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Labe
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    programs.cache_programs_for_user()
+    programs.cache_compiled_programs_for_user()
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     arguments = {name: getattr(options, name) for name in names}
     arguments["domain"] = domain
@@ -495,57 +499,80 @@ def text_form_from_options(options: argparse.Namespace, names: Iterable[str]) ->
         raise InputError(f"--delimiter must be one character, such as ; or \\t, got {delimiter!r}")
     if header is None:
         return files.TextForm(delimiter, row_names=options.row_names)
-    stated = tuple(header.split(",")) if header else tuple(names)
-    return files.TextForm(delimiter, stated, options.row_names)
+    stated_names = tuple(header.split(",")) if header else tuple(names)
+    return files.TextForm(delimiter, stated_names, options.row_names)
 
 
-def owner_report_of_file(
-    file: str, domain: Domain, label: Label, form: files.TextForm = files.CSV_WITH_HEADER
-) -> file_report.OwnerReport:
+class DeclaredRows(NamedTuple):
+    """A file of rows, or a folder of their blocks, with what is declared of it.
+
+    Attributes:
+        path: the path of the file or the folder.
+        domain: the public domain.
+        label: the label of the rows.
+        form: the layout of the file, if it is text.
+    """
+
+    path: str
+    domain: Domain
+    label: Label
+    form: files.TextForm = files.CSV_WITH_HEADER
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns that are read: attributes, label, weights and ids of users."""
+        return *self.domain, *self.label.columns
+
+
+def declared_rows(options: argparse.Namespace) -> DeclaredRows:
+    """The rows of a command with the options --domain and `FORM_OPTIONS`; none of them is read.
+
+    Raises:
+        InputError: as `read_domain_and_label` and `text_form_from_options`.
+        OSError: as `read_domain_and_label`.
+    """
+    rows = DeclaredRows(options.file, *read_domain_and_label(options.domain, options))
+    if Path(options.file).is_dir():
+        return rows
+    return rows._replace(form=text_form_from_options(options, rows.column_names))
+
+
+def owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
     """The report to the owner of a file of rows.
 
     Raises:
         InputError: for a file that is no table, and for a folder of blocks.
         OSError: if it cannot be read.
     """
-    if Path(file).is_dir():
-        raise InputError(f"{file}: a folder of blocks; check the rows before converting them")
-    with as_input_error(file):
+    if Path(rows.path).is_dir():
+        raise InputError(f"{rows.path}: a folder of blocks; check the rows before converting them")
+    with as_input_error(rows.path):
         faults: Counter[str] = Counter()
-        blocks = files.iter_column_blocks(file, (*domain, *label.columns), BLOCK_ROWS, form, faults)
-        return file_report.report(domain, label, blocks, faults)
+        blocks = files.iter_column_blocks(
+            rows.path, rows.column_names, BLOCK_ROWS, rows.form, faults
+        )
+        return file_report.owner_report_of_rows(rows.domain, rows.label, blocks, faults)
 
 
-def confirm_doubtful_rows(
-    file: str,
-    domain: Domain,
-    label: Label,
-    *,
-    skip: bool,
-    action: str,
-    form: files.TextForm = files.CSV_WITH_HEADER,
-) -> None:
+def confirm_doubtful_rows(rows: DeclaredRows, *, skip: bool, action: str) -> None:
     """On a terminal, show the owner which columns of the rows are doubtful, and ask to go on.
 
     If `skip` is set, without a terminal, or for a pipe, no row is read, and nothing depends on any.
     A folder of blocks was checked before it was converted.
 
     Args:
-        file: of the rows, or a folder of blocks.
-        domain: the public domain.
-        label: the label of the rows.
+        rows: the file, or a folder of blocks.
         skip: go on without a question.
         action: what the command is about to do, for the question.
-        form: the layout of the file.
 
     Raises:
         InputError: if the owner stops, and as `owner_report_of_file`.
         OSError: as `owner_report_of_file`.
     """
     can_ask = is_terminal(sys.stdin, sys.stderr) and not skip
-    if not can_ask or not Path(file).is_file():  # a pipe can be read only once
+    if not can_ask or not Path(rows.path).is_file():  # a pipe can be read only once
         return
-    report = owner_report_of_file(file, domain, label, form)
+    report = owner_report_of_file(rows)
     if not report.doubtful:
         return
     print(f"{report}\n{action} all the same? [y/N] ", end="", file=sys.stderr, flush=True)

@@ -19,7 +19,7 @@ from experiments.common.data.registry import (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the sub-commands and their options."""
     commands = parser.add_subparsers(dest="action", required=True, metavar="{check,show,fetch}")
     check = commands.add_parser(
@@ -38,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         command.add_argument("--data", metavar="FOLDER", help=words)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Run one of the sub-commands.
 
     Raises:

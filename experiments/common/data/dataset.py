@@ -13,7 +13,7 @@ import numpy as np
 from dpbt.data.cells import read_truths
 from dpbt.data.domains import (
     Domain,
-    Label,
+    DomainFile,
     Numeric,
     encode,
     read_domain,
@@ -121,7 +121,7 @@ def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
     return Dataset(Path(data).stem, domain, columns, classes[has_class] == 1, lines=len(classes))
 
 
-def read_declaration(domain_file: str | Path) -> tuple[Domain, Label]:
+def read_declaration(domain_file: str | Path) -> DomainFile:
     """The public domain and the label that a JSON file declares.
 
     Raises:
@@ -130,13 +130,14 @@ def read_declaration(domain_file: str | Path) -> tuple[Domain, Label]:
         OSError: if the file cannot be read.
     """
     with as_input_error(domain_file):
-        domain, label = read_domain(domain_file)
+        declared = read_domain(domain_file)
+    label = declared.label
     if label.target is not None or label.weight is not None or label.user is not None:
         raise InputError(
             f"{domain_file}: experiments learn two classes, and rows without weights or users; "
             "`python -m dpbt fit` learns from this file"
         )
-    return domain, label
+    return declared
 
 
 def _object_array(column: list) -> np.ndarray:

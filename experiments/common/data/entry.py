@@ -154,7 +154,7 @@ def _read_file(declared: Mapping[str, Any], names: Sequence[str]) -> File:
     if "unpack" in declared:
         options = dict(declared["unpack"])
         by = options.pop("by")
-        if by == "workbook":
+        if by == "convert_workbook":
             options["names"] = names
         values["unpack"] = partial(getattr(unpack, by), **options)
     return File(**values)

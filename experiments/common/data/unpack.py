@@ -12,7 +12,7 @@ from typing import Any
 from dpbt.owners.cli.shared import InputError
 
 
-def uncompress(download: Path, file: Path) -> None:
+def unpack_compressed_file(download: Path, file: Path) -> None:
     """Unpack a file of the Unix `compress` program (.Z) with the program gzip.
 
     Python's standard library cannot read this format.
@@ -31,7 +31,7 @@ def uncompress(download: Path, file: Path) -> None:
     file.write_bytes(completed.stdout)
 
 
-def untar(download: Path, file: Path, *, member: str) -> None:
+def extract_from_tar(download: Path, file: Path, *, member: str) -> None:
     """Unpack the file called `member` from a tar archive.
 
     Raises:
@@ -49,7 +49,7 @@ def untar(download: Path, file: Path, *, member: str) -> None:
         raise InputError(f"{download.name}: a broken archive: {error}") from None
 
 
-def workbook(
+def convert_workbook(
     download: Path, file: Path, *, sheet: str | int, header: int, names: Sequence[str]
 ) -> None:
     """Write columns of a workbook's sheet (.xls) as CSV.

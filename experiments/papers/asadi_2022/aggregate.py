@@ -58,12 +58,12 @@ SAVED_FILES = {
 """Name of a saved file -> how it is aggregated."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     aggregated.add_options(parser, NAME)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Write the results that were saved, in short, and the claims in words by all results.
 
     Raises:

@@ -46,7 +46,7 @@ PROTOCOLS = ("test", "folds")
 and 3)."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_shared_options(parser, DATASETS)
     parser.set_defaults(keys=KEYS)
@@ -54,7 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_shared(parser, smoke=True)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure all methods; write the lines, and print them."""
     lines = []
     config = {"folds": options.folds, "seed": options.seed, "bins": BINS}

@@ -52,9 +52,9 @@ def student_accuracies(
         label: bool[N].
         split: the rows that are halved, and those that test.
         epsilons: increasing budgets.
-        delta: of all of them.
+        delta: the delta of all of them.
         partitions: how many times the private half is divided into teachers.
-        seed: of all draws.
+        seed: the seed of all draws.
     """
     rng = np.random.default_rng(seed)
     rows = rng.permutation(np.flatnonzero(split.train))

@@ -110,8 +110,8 @@ def program(draw: Draw, table: TreeRows, weights: Array, params: Any, public: Pu
     start = jnp.asarray(starts)[public.round]
     rows = jax.lax.dynamic_slice(jnp.asarray(order), (start,), (capacity,))
     is_of_part = start + jnp.arange(capacity) < jnp.asarray(starts)[public.round + 1]
-    asked = jnp.asarray(table.splits_of_rows)
-    part = TreeRows(asked[:, rows], table.target[rows], table.present[rows] & is_of_part)
+    splits_of_rows = jnp.asarray(table.splits_of_rows)
+    part = TreeRows(splits_of_rows[:, rows], table.target[rows], table.present[rows] & is_of_part)
     by_class = weights_by_class(part, weights[rows])
     ones = weights_by_class(part, jnp.ones(capacity, jnp.int8))
 

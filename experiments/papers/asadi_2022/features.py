@@ -13,7 +13,14 @@ from dpbt.types import Table
 from experiments.common import data
 
 
-def one_hot_intervals(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, list[str]]:
+class BooleanFeatures(NamedTuple):
+    """Features bool[N, F] of rows, and what each of them says in words."""
+
+    values: np.ndarray
+    words: list[str]
+
+
+def one_hot_intervals(domain: Domain, splits: np.ndarray) -> BooleanFeatures:
     """The paper's Boolean features, and their words.
 
     Thresholds of a numeric column become the intervals between them.
@@ -41,7 +48,7 @@ def one_hot_intervals(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, l
             names += [word.yes for word in words[start : start + count]]
             blocks.append(thresholds)
         start += count
-    return np.concatenate(blocks, axis=1), names
+    return BooleanFeatures(np.concatenate(blocks, axis=1), names)
 
 
 class FeatureTable(NamedTuple):

@@ -20,7 +20,7 @@ from experiments.papers.asadi_2022.jobs import (
 from experiments.papers.asadi_2022.settings import CALIBRATIONS, SELECTION_SEED, searched_axes
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_budget_options(parser)
     words = "search the grid of Table 1 for trees as it is printed"
@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_folds_option(parser)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Select and measure; write all lines and the selected ones, and print the selected ones."""
     all_lines, selected = [], []
     for dataset in options.dataset:

@@ -33,14 +33,14 @@ from experiments.papers.asadi_2022.settings import (
 BOUND_KEYS, COMPLEXITY_DRAWS, HISTOGRAM_BINS = 5, 32, 40
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_shared_options(parser, DATASETS)
     parser.set_defaults(keys=10)
     commands.add_shared(parser, smoke=True)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure advantages, margins and bounds; write them, and print the bounds."""
     out = commands.out_folder(options)
     config = {"features": options.features, "seed": options.seed}

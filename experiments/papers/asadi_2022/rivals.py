@@ -41,7 +41,7 @@ from experiments.papers.asadi_2022.settings import (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_shared_options(parser, DATASETS)
     parser.set_defaults(keys=RIVALS.keys)
@@ -50,7 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_shared(parser, smoke=True)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure all rivals; write the lines, and print them.
 
     Raises:
@@ -89,10 +89,19 @@ class _EvaluatedRows(NamedTuple):
     splits: list[protocols.Split]
 
     def line(
-        self, method: str, epsilon: float, accuracies: list[float], chosen: float | None = None
+        self,
+        method: str,
+        epsilon: float,
+        accuracies: list[float],
+        chosen_penalty: float | None = None,
     ) -> results.Line:
-        """The mean and deviation of accuracies; `chosen` is what the method chose."""
-        setting = {"dataset": self.name, "method": method, "epsilon": epsilon, "chosen": chosen}
+        """The mean and deviation of accuracies; `chosen_penalty` is what the method chose."""
+        setting = {
+            "dataset": self.name,
+            "method": method,
+            "epsilon": epsilon,
+            "chosen": chosen_penalty,
+        }
         return {**setting, **mean_and_sd_columns("accuracy", accuracies)}
 
 

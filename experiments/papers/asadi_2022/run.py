@@ -29,7 +29,7 @@ from experiments.papers.asadi_2022.jobs import (
 from experiments.papers.asadi_2022.settings import CALIBRATIONS, NAME, TREES, printed_settings
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_budget_options(parser)
     words = "use the paper's settings for this epsilon at all epsilons"
@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_folds_option(parser)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Fit the settings that are not saved yet; write the lines, and print them."""
     blocks = {dataset: _setting_blocks(dataset, options) for dataset in options.dataset}
     comparable = options.settings_at is None

@@ -33,7 +33,7 @@ SERIES_WITH_DELTA = ("fig2", "fig3", "rounds")
 """The series with and without a delta."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("series", choices=SERIES, help="the series to measure")
     words = "weak learner: 1-rules or top-down trees (%(default)s)"
@@ -42,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_folds_option(parser)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Fit the settings that are not saved yet; write the lines, and print them."""
     default_datasets = DATASETS if options.series == "table2" else ("adult",)
     learner = "top_down" if options.series == "trees" else options.learner

@@ -68,9 +68,9 @@ class Rivals(NamedTuple):
     """The settings with which the rivals of Table 2 are measured; the paper has all 13 epsilons.
 
     Attributes:
-        keys: of Adult's test rows.
-        folds: of the other data sets, and of the choice of C.
-        epsilons: of DP-LR.
+        keys: the number of keys for Adult's test rows.
+        folds: the number of folds of the other data sets, and of the choice of C.
+        epsilons: the epsilons of DP-LR.
         penalties: the C of DP-LR that are tried; the paper does not list its own.
         low_privacy: the epsilons of DP-Boost and DP-Bag.
         partitions: how often DP-Bag divides its rows; their script has 100.

@@ -45,12 +45,12 @@ SERIES = (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_shared_options(parser, DATASETS)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Count features by epsilon; write the lines, and print them."""
     lines = [line for dataset in options.dataset for line in sparsity_lines(dataset, options)]
     config = {"features": options.features, "keys": options.keys, "seed": options.seed}

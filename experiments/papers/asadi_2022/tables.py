@@ -44,14 +44,14 @@ ORIGIN_COLUMNS = (
 """Columns of accuracies that describe how the lines were made."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "the results to print (%(default)s)"
     parser.add_argument("saved", nargs="?", choices=SAVED_BY, default="accuracy", help=words)
     commands.add_shared(parser, saved=results.results_folder(NAME), json="print a JSON list")
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Print what was saved."""
     print_table(Path(options.results), options.saved, as_json=options.json)
 

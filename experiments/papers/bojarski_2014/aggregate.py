@@ -25,12 +25,12 @@ MIN_VOID_BOUND = 0.5
 """A bound of at least this says nothing."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     aggregated.add_options(parser, NAME)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Write the results that were saved, in short.
 
     Raises:

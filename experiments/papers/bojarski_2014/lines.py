@@ -170,8 +170,8 @@ def _line_of_chosen_forest(
         same_forest = where(negative_as_zero, trees=trees, height=height)
         line["papers_forest"] = 100 * same_forest[0]["test_error"] if same_forest else None
     if as_printed:
-        chosen = line_of_least_error(as_printed, "validation_error")
-        line["as_printed"] = 100 * chosen["test_error"]
+        best_line = line_of_least_error(as_printed, "validation_error")
+        line["as_printed"] = 100 * best_line["test_error"]
     return line
 
 

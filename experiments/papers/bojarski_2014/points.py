@@ -49,7 +49,7 @@ NEAR = 0.1
 """How far from the mean a point may be that is near it; the text names no number."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     commands.add_seed(parser, "trees, folds and keys")
     commands.add_shared(
@@ -57,7 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure, save and print both."""
     names = POINTS["datasets"][:1] if options.smoke else POINTS["datasets"]
     trees = 10 if options.smoke else POINTS["trees"]

@@ -47,13 +47,13 @@ NOISE_FACTORS = {
 times the claimed privacy loss."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_options(parser)
     commands.add_shared(parser, out=results.results_folder(NAME))
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure, save and print every reading."""
     names = [options.dataset] if options.dataset else DATASETS
     print(format_lines([line for name in names for line in _save_data_set(name, options)]))

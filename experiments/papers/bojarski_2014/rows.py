@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from dpbt.data.domains import Nominal, Numeric, positions
+from dpbt.data.domains import Nominal, Numeric, encode_positions
 from dpbt.owners.cli.shared import InputError
 from dpbt.types import Table
 from experiments.common import commands, data
@@ -72,7 +72,7 @@ def attribute_positions(dataset: data.Dataset, *, codes: bool) -> np.ndarray:
             domain[column] = msgspec.structs.replace(kind, missing=False)
         elif codes:
             domain[column] = msgspec.structs.replace(kind, ordered=len(kind.values) > 1)
-    return positions(domain, dataset.columns)
+    return encode_positions(domain, dataset.columns)
 
 
 def quintile_positions(dataset: data.Dataset) -> np.ndarray:
@@ -90,7 +90,7 @@ def quintile_positions(dataset: data.Dataset) -> np.ndarray:
         else:
             if isinstance(kind, Nominal):
                 kind = Nominal(tuple(value for value in kind.values if value != "?"))
-            blocks.append(positions({column: kind}, dataset.columns))
+            blocks.append(encode_positions({column: kind}, dataset.columns))
     return np.concatenate(blocks, axis=1)
 
 

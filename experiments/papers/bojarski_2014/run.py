@@ -30,7 +30,7 @@ from experiments.papers.bojarski_2014.rows import (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_options(parser)
     words = "also measure the series of errors by eta (Figures 2, 4, ...)"
@@ -42,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure and save; print Table 1."""
     names = [options.dataset] if options.dataset else settings.DATASETS
     for name in names:
@@ -99,7 +99,7 @@ class Series(NamedTuple):
     Attributes:
         grid: the lines of the grid.
         by_eta: those of the series by eta; empty without --eta.
-        seconds: of the grid.
+        seconds: the seconds of the grid.
     """
 
     grid: list[results.Line]

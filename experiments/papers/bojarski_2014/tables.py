@@ -15,7 +15,7 @@ FIELDS = (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "data sets (all that have been run)"
     names = {"nargs": "+", "choices": ALL_DATASETS, "metavar": "NAME"}
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Print what was saved."""
     folder = Path(options.results)
     saved = [name for name in ALL_DATASETS if _read_lines(folder, name)]

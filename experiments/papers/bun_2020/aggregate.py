@@ -27,12 +27,12 @@ from experiments.papers.bun_2020.settings import (
 from experiments.papers.bun_2020.tables import ERRORS, ROUNDS
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     aggregated.add_options(parser, NAME)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Write the results that were saved, in short.
 
     Raises:
@@ -119,7 +119,7 @@ class Growth(NamedTuple):
 
     Attributes:
         low: column -> value, of the point of fewer rows.
-        high: of the point of more rows.
+        high: the point of more rows.
         formula: the growth by the paper's formula.
     """
 

@@ -29,12 +29,12 @@ COLUMNS = (
 )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_options(parser, "print the lines as a JSON list")
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure all rates; write and print the lines."""
     lines = measure_rates(MARGINS[-1:] if options.smoke else MARGINS, options)
     config = {name: BOOSTING[name][0] for name in ("rounds", "density", "delta")}
@@ -45,9 +45,9 @@ def run(options: argparse.Namespace) -> None:
 
 def rate_sweep(keys: int, seed: int) -> sweeps.Sweep:
     """All rates in both calibrations."""
-    shared = {**BOOSTING, "epsilon": (EPSILON,), "calibration": CALIBRATIONS}
+    shared_axes = {**BOOSTING, "epsilon": (EPSILON,), "calibration": CALIBRATIONS}
     blocks = tuple(
-        {**shared, "learning_rate": rates, "normalized": (normalized,)}
+        {**shared_axes, "learning_rate": rates, "normalized": (normalized,)}
         for normalized, rates in RATES.items()
     )
     return sweeps.Sweep("halfspaces_rates", recipes.halfspace_boost, blocks, keys, seed)

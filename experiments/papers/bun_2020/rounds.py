@@ -38,7 +38,7 @@ class RoundCurves(NamedTuple):
     Attributes:
         error: the training error.
         small_margins: the share of rows whose margin y H / t is at most gamma.
-        advantage: of the round's hypothesis.
+        advantage: the advantage of the round's hypothesis.
         bound: the length of the round's z, which is the largest |h(x)| on the unit ball.
     """
 

@@ -16,12 +16,12 @@ from experiments.common import commands, results
 from experiments.papers.bun_2020 import errors, rounds, settings, tables
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     errors.add_options(parser, "print errors and rounds as JSON")
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure errors and rounds; write and print both."""
     axes = settings.SMOKE if options.smoke else settings.AXES
     error_lines = errors.measure_errors(axes, options)

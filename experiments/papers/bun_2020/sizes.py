@@ -53,12 +53,12 @@ COLUMNS = (
 """The columns of `sizes.csv`; `rows` is empty if no number of rows that was run suffices."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_options(parser, "print the lines as a JSON list")
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure all points; write and print the lines."""
     lines = measure_sizes(SIZES_SMOKE if options.smoke else SIZES_AXES, options)
     config = {name: values[0] for name, values in SLOW_BOOSTING.items()}

@@ -21,14 +21,14 @@ CONSTANT = (*BOOSTING, "dimension", "test_rows", "seed")
 """Columns of the errors that have one value."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     commands.add_shared(
         parser, saved=results.results_folder(NAME), json="print errors and rounds as JSON"
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Print what was saved."""
     print_tables(Path(options.results), as_json=options.json)
 

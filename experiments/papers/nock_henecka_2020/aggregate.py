@@ -28,7 +28,7 @@ OTHER_COMMITS = {
 """Result -> the commits of what else made it, beside the grid."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     aggregated.add_options(parser, NAME)
     words = "more folders of saved fits, with other M or v_q"
@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--criterion", metavar="FOLDER", default=default, help=words)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Write the grids that were saved, and the tables that are computed from them.
 
     Raises:

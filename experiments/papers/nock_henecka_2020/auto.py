@@ -21,7 +21,7 @@ BINS = 64
 """The cells of a number; finer splits cost `auto` nothing."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_dataset_option(parser)
     commands.add_shared(
@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Measure all domains; write a line for each epsilon, and print the lines."""
     epsilons, lines = EPSILONS[2:3] if options.smoke else EPSILONS, []
     path = commands.out_folder(options) / "auto.csv"

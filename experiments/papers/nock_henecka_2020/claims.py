@@ -37,7 +37,7 @@ MAX_SHALLOW = 3
 """The depths above are those of rather deep trees; the paper does not say."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     aggregated.add_out(parser)
     words = "the errors of the readings of the step (%(default)s)"
@@ -45,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(reduced=None)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Write the claims beside the other aggregated results."""
     out = Path(options.out)
     steps = results.read_csv(

@@ -39,12 +39,12 @@ def sweep(smoke: bool = False) -> sweeps.Sweep:
     return sweeps.Sweep("nock_henecka_criterion", boosted, (axes,), seed=SEED)
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_fit_options(parser, FOLDER, "show no progress")
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Fit what is missing."""
     with as_input_error():
         fit_and_report(sweep(options.smoke), BINS, options)

@@ -38,7 +38,7 @@ def forest(*, kind: str, **settings) -> Recipe:
     return recipes.rf_e(**settings)
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_bins_option(parser)
     add_fit_options(parser, FOLDER, "show no progress")
@@ -56,7 +56,7 @@ def sweep(smoke: bool = False) -> sweeps.Sweep:
     return sweeps.Sweep("nock_henecka_forests", forest, (axes,), seed=SEED)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Fit the forests that are missing."""
     with as_input_error():
         fit_and_report(sweep(options.smoke), options.bins, options)

@@ -5,6 +5,8 @@ the rows without any. Where it differs between two neighbours, the release has p
 one of them, so the privacy loss is infinite.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,7 +57,7 @@ def shares_told_apart(dataset: data.Dataset, *, epsilon: float, trials: int) -> 
     edge = np.where(dataset.label, 1, -1) * np.where(right, steps[:, 1:], steps[:, :1])
     total, rows = edge.sum(axis=1), edge.shape[1]
     row_edge, other_edge = (
-        np.take_along_axis(edge, each[:, None], 1)[:, 0] for each in (row, other)
+        np.take_along_axis(edge, row_numbers[:, None], 1)[:, 0] for row_numbers in (row, other)
     )
     differs = {
         "removed": (total - row_edge) * rows != total * (rows - 1),
@@ -65,10 +67,20 @@ def shares_told_apart(dataset: data.Dataset, *, epsilon: float, trials: int) -> 
     return {kind: float(np.mean(differs[kind])) for kind in NEIGHBOURS}
 
 
-def draw_stumps(
-    dataset: data.Dataset, *, epsilon: float, trials: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Splits i64[trials], and noisy leaf values i64[trials, 2], clamped, in steps of their grid."""
+class Stumps(NamedTuple):
+    """Trees of one split.
+
+    Attributes:
+        split: i64[trials].
+        steps: i64[trials, 2], the noisy leaf values, clamped, in steps of their grid.
+    """
+
+    split: np.ndarray
+    steps: np.ndarray
+
+
+def draw_stumps(dataset: data.Dataset, *, epsilon: float, trials: int) -> Stumps:
+    """Stumps that are learned from a data set, each with noise of its own."""
     table = dataset.table
     recipe = recipe_of(
         READINGS["second option"],
@@ -86,5 +98,6 @@ def draw_stumps(
 
     keys = jax.random.split(jax.random.key(SEED), trials)
     split, leaf = jax.jit(lambda keys: jax.lax.map(draw_stump, keys, batch_size=100))(keys)
-    most = round(PAPER_CLIP / float(np.asarray(recipe.params.leaf_step)))
-    return np.asarray(split, np.int64), np.asarray(jnp.clip(leaf, -most, most), np.int64)
+    max_steps = round(PAPER_CLIP / float(np.asarray(recipe.params.leaf_step)))
+    steps = np.asarray(jnp.clip(leaf, -max_steps, max_steps), np.int64)
+    return Stumps(np.asarray(split, np.int64), steps)

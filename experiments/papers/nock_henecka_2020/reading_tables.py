@@ -653,7 +653,7 @@ def mean_error_lines(folder: Path, noise_summary: Path) -> list[Line]:
     """The lines of the readings and depths that all domains have, by reading and domain.
 
     Args:
-        folder: of the fits of a study.
+        folder: the folder of the fits of a study.
         noise_summary: the lines in short of the study of noise, which have the forests.
     """
     command = f"{NOISE_PAGE.command} --doc docs/nock_henecka.md"

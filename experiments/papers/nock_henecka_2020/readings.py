@@ -109,7 +109,7 @@ STUDIES = {
 }
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "the study (%(default)s)"
     parser.add_argument("study", nargs="?", choices=STUDIES, default="noise", help=words)
@@ -139,7 +139,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Fit what is missing and print the comparison; or write the page.
 
     Raises:

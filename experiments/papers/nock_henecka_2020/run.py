@@ -22,7 +22,7 @@ BINS, CLIP = 10, 10.0
 """The v_q and the M of what stands beside the paper's tables."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "calibrations of the noise (%(default)s)"
     choices = (*settings.CALIBRATIONS, "both")
@@ -39,8 +39,8 @@ def add_fit_options(parser: argparse.ArgumentParser, folder: str, json: str) -> 
     """Declare the options that programs which fit domains share.
 
     Args:
-        parser: of the program.
-        folder: of the results, below `results`.
+        parser: the parser of the program.
+        folder: the folder of the results, below `results`.
         json: the help of --json.
     """
     add_dataset_option(parser)
@@ -70,7 +70,7 @@ def cross_validation_tasks(
     """One task for each domain; its number of rows is the public bound.
 
     Args:
-        names: of the domains.
+        names: the names of the domains.
         bins: v_q.
         folder: searched first for the data sets.
         cuts: how numeric columns are cut, as `options.Reading` has it.
@@ -110,7 +110,7 @@ def fit_and_report(sweep: sweeps.Sweep, bins: int, options: argparse.Namespace) 
     print(f"{report.fits} fits, {report.reused} more were saved. Wrote {out}")
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Fit the missing part of the grid; write and print Table 1's counts."""
     both = options.calibration == "both"
     calibrations = settings.CALIBRATIONS if both else (options.calibration,)

@@ -80,8 +80,8 @@ class Fits:
 
     def find_settings(self, **values: Any) -> np.ndarray:
         """i64[...], the places of the settings that have these values of these axes."""
-        same = [self.axes[axis] == value for axis, value in values.items()]
-        return np.flatnonzero(np.all([np.full(len(self.settings), True), *same], axis=0))
+        conditions = [self.axes[axis] == value for axis, value in values.items()]
+        return np.flatnonzero(np.all([np.full(len(self.settings), True), *conditions], axis=0))
 
 
 class NumSettings(NamedTuple):
@@ -364,7 +364,7 @@ class ReadingFits(NamedTuple):
         axes: axis -> its values, increasing; of alpha, as `ALPHAS` has them.
         forests: forest -> f64[epsilon, depth, fold], test errors; empty if they are not saved.
         forest_depths: the depths of the forests.
-        commits: of the code that fitted.
+        commits: the commits of the code that fitted.
     """
 
     errors: dict[str, np.ndarray]

@@ -37,10 +37,10 @@ def grid(
         clip: the values of M.
         smoke: take the smallest grid.
     """
-    shared = SMOKE if smoke else GRID
-    private = {**shared, **PRIVATE, "clip": clip, "calibration": calibrations}
+    shared_axes = SMOKE if smoke else GRID
+    private = {**shared_axes, **PRIVATE, "clip": clip, "calibration": calibrations}
     without = {
-        **shared,
+        **shared_axes,
         "epsilon": (float("inf"),),
         "beta_tree": (0.5,),
         "clip": clip[:1],

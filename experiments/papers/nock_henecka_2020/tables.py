@@ -22,7 +22,7 @@ BY_ALPHA = ("counts", "best_error_mean", "paper")
 """The entries of a line that have a number for each alpha."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = f"{' or '.join(CALIBRATIONS)} (those that have been run)"
     names = {"nargs": "+", "choices": CALIBRATIONS, "metavar": "NAME"}
@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Print the counts over all domains that have been fitted."""
     folder = Path(options.results)
     if (folder / "table_1.csv").exists() and not any(folder.glob("*.jsonl")):

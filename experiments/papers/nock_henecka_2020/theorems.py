@@ -105,7 +105,7 @@ def _ratio_where_all_leaves_split(rng: np.random.Generator) -> float:
 
     Splits have random shares of the rows, and edges of gamma to 0.9. Alpha is 0.1, 1, or (16).
     """
-    most = 0.0
+    max_ratio = 0.0
     for way, gamma in itertools.product((0.1, 1.0, "objective"), (0.2, 0.5, 0.9)):
         leaves, total = [(1.0, rng.uniform(0.2, 0.8))], 0.0
         start = now = _error(leaves)
@@ -118,8 +118,8 @@ def _ratio_where_all_leaves_split(rng: np.random.Generator) -> float:
             leaves += [(weight * right, q + (1 - right) * gap)]
             total += weight * (now / start if way == "objective" else way)
             now = _error(leaves)
-            most = max(most, now * math.exp(gamma**2 / 16 * total))
-    return most
+            max_ratio = max(max_ratio, now * math.exp(gamma**2 / 16 * total))
+    return max_ratio
 
 
 def _error(leaves: list[tuple[float, float]]) -> float:
@@ -135,14 +135,14 @@ def _ratio_where_a_leaf_is_left() -> float:
     the heaviest away: nine tenths of the positives, and no negative.
     """
     positives, total, gamma = 10.0 ** -np.arange(1.0, 91), 0.0, 0.9
-    negative, most = 1.0, 0.0
-    whole = 2 * (negative + float(positives.sum()))
+    negative, max_ratio = 1.0, 0.0
+    total_weight = 2 * (negative + float(positives.sum()))
     for k in range(len(positives) - 1):
-        total += (negative + positives[k:].sum()) / whole
+        total += (negative + positives[k:].sum()) / total_weight
         bound = math.exp(-(gamma**2) / 16 * total)
-        error = 0.25 + min(negative, positives[k + 1 :].sum()) / whole
-        most = max(most, error / bound)
-    return most
+        error = 0.25 + min(negative, positives[k + 1 :].sum()) / total_weight
+        max_ratio = max(max_ratio, error / bound)
+    return max_ratio
 
 
 def _excess_by_equation_13() -> float:
@@ -166,7 +166,7 @@ def _excess_by_sums(rng: np.random.Generator) -> float:
 
     Each round takes the best of twelve rules on eight rows; gamma is the least edge so far.
     """
-    most = -1.0
+    max_excess = -1.0
     for alpha in (0.1, 0.5, 1.0):
         loss = losses.m_alpha(alpha)
         rules = rng.choice([-1.0, 1.0], (DRAWS, 12, 8))
@@ -181,8 +181,8 @@ def _excess_by_sums(rng: np.random.Generator) -> float:
             scores += alpha * edge * rules[np.arange(DRAWS), best]
             total += mean**2
             promised = np.maximum(1 - gamma**2 * alpha * total / 2, 0)
-            most = max(most, float(np.max(np.mean(scores <= 0, axis=1) - promised)))
-    return most
+            max_excess = max(max_excess, float(np.max(np.mean(scores <= 0, axis=1) - promised)))
+    return max_excess
 
 
 XI = 0.1

@@ -22,14 +22,14 @@ REPEATS = 3
 BUDGETS = 33
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     aggregated.add_out(parser)
     commands.add_shared(parser, data=True)
     parser.set_defaults(reduced=None)
 
 
-def run(options: argparse.Namespace) -> None:
+def run_command(options: argparse.Namespace) -> None:
     """Write the seconds more for 1,000 fits by domain, and their standard error."""
     lines = []
     for name in DOMAINS:

@@ -42,15 +42,15 @@ def grid_levels(weight, total):
     needed = (np.tile(np.arange(GRID), len(weight)) + 0.5) / weight[rows]
     exponent = np.floor(np.log2(needed))
     code = exponent * STEPS + np.ceil((needed / 2.0**exponent - 1) * STEPS)
-    chosen = np.lexsort((rows, code))[: int(total)]
-    return np.bincount(rows[chosen], minlength=len(weight))
+    level = np.lexsort((rows, code))[: int(total)]
+    return np.bincount(rows[level], minlength=len(weight))
 
 
 def lazybb(splits, label, present, *, rounds, density, rate, rows, bounded, choose):
     """Rounds of 1-rules; `choose(t, errors)` picks one of the 2 S + 2 by errors in levels."""
     y = np.where(label, 1, -1)
     margins = np.zeros(len(y))
-    chosen = []
+    best_rules = []
     for t in range(rounds):
         cap = min(1.0, density * math.exp(2 * rate * t)) if bounded else 1.0
         levels = np.zeros(len(y), int)
@@ -64,5 +64,5 @@ def lazybb(splits, label, present, *, rounds, density, rate, rows, bounded, choo
         errors = np.array([levels[h != y].sum() for h in rules])
         best = choose(t, errors)
         margins += y * rules[best]
-        chosen.append(best)
-    return chosen, margins
+        best_rules.append(best)
+    return best_rules, margins

@@ -17,19 +17,19 @@ LN2 = math.log(2)
 def leaf_of_row(feature, right, row):
     """The leaf of one row; the first split is the highest bit."""
     leaf = 0
-    for asked, side in zip(feature, right, strict=True):
-        leaf = 2 * leaf + int(side[row[asked]])
+    for split_feature, side in zip(feature, right, strict=True):
+        leaf = 2 * leaf + int(side[row[split_feature]])
     return leaf
 
 
 def weights(scores, target, present, bound, clip):
     """(integer weight of each row, unit): min(1 / (1 + 2^(y H)), clip), in grid units."""
     cap = min(1 / (1 + 2.0**-bound), clip)
-    found = []
-    for score, label, here in zip(scores, target, present, strict=True):
+    integer_weights = []
+    for score, label, is_present in zip(scores, target, present, strict=True):
         weight = min(1 / (1 + 2.0 ** (score if label else -score)), cap)
-        found.append(min(max(round(weight / cap * GRID), 1), GRID) if here else 0)
-    return found, cap / GRID
+        integer_weights.append(min(max(round(weight / cap * GRID), 1), GRID) if is_present else 0)
+    return integer_weights, cap / GRID
 
 
 def signed_sums(feature, right, bins, target, weight):
@@ -41,12 +41,12 @@ def signed_sums(feature, right, bins, target, weight):
 
 def histograms(counts, bins, target, present):
     """Counts by feature, bin and class, for features of so many bins."""
-    found = np.zeros((len(counts), max(counts), 2), int)
-    for row, label, here in zip(bins, target, present, strict=True):
+    class_counts = np.zeros((len(counts), max(counts), 2), int)
+    for row, label, is_present in zip(bins, target, present, strict=True):
         for f in range(len(counts)):
-            if here and row[f] < max(counts):
-                found[f, row[f], int(label)] += 1
-    return found
+            if is_present and row[f] < max(counts):
+                class_counts[f, row[f], int(label)] += 1
+    return class_counts
 
 
 def class_totals(counts, histogram):
@@ -65,8 +65,8 @@ def bin_shares(counts, histogram, scale, deviation):
     """The estimated share of rows in each bin of each feature, and the estimated rows."""
     noise = deviation * math.sqrt(2) * scale
     shares = []
-    for bins, found in zip(counts, histogram, strict=True):
-        above = [max(sum(found[c]) - noise, 0) for c in range(bins)]
+    for bins, class_counts in zip(counts, histogram, strict=True):
+        above = [max(sum(class_counts[c]) - noise, 0) for c in range(bins)]
         total = sum(above)
         measured = [a / total if total else 1 / bins for a in above]
         shares.append([0.9 * m + 0.1 / bins for m in measured])
@@ -118,11 +118,11 @@ class ReplayedRun(NamedTuple):
     scores: np.ndarray
 
 
-def replay(asked, release, table, setting):
+def replay(splits, release, table, setting):
     """A recorded run on a table.
 
     Args:
-        asked: (feature, right) of each round.
+        splits: (feature, right) of each round.
         release: the recorded "histogram", "sums" and "scores".
         table: (bins, target, present).
         setting: counts (bins of each feature) and the numbers of the recipe.
@@ -134,7 +134,7 @@ def replay(asked, release, table, setting):
     scores, bound = [start] * len(bins), abs(start)
 
     sums, leaves = [], []
-    for (feature, right), noisy in zip(asked, release["sums"], strict=True):
+    for (feature, right), noisy in zip(splits, release["sums"], strict=True):
         weight, unit = weights(scores, target, present, bound, setting["clip"])
         sums.append(signed_sums(feature, right, bins, target, weight))
         in_leaf = [rows * share for share in leaf_shares(feature, right, mass)]
@@ -176,11 +176,11 @@ MIDDLES = (-5, -3.2, -2, -1.1, -0.375, 0.375, 1.1, 2, 3.2, 5)
 
 def score_counts(scores, target, present):
     """How many present rows of each class have scores (bits) in each interval (nats)."""
-    found = np.zeros((len(MIDDLES), 2), int)
-    for score, label, here in zip(scores, target, present, strict=True):
-        if here:
-            found[sum(score * LN2 >= edge for edge in EDGES), int(label)] += 1
-    return found
+    class_counts = np.zeros((len(MIDDLES), 2), int)
+    for score, label, is_present in zip(scores, target, present, strict=True):
+        if is_present:
+            class_counts[sum(score * LN2 >= edge for edge in EDGES), int(label)] += 1
+    return class_counts
 
 
 def score_line(counts, deviation, start):

@@ -427,14 +427,14 @@ class Epilogue(Phase):
     earlier releases, the score of a row is a function of that row alone.
 
     Attributes:
-        score_line: (its release, params, f32[] start) -> the line that maps the score of each row,
-            with `start` where scores started; f32[K] with several classes.
+        score_line: (its release, params, public) -> the line that maps the score of each row, with
+            what was public in all rounds, such as `Public.initial_score`, where scores started.
         identity: names the epilogue and every static part of it, since a learner may be given
             another epilogue under its own name.
     """
 
     name: ClassVar[str] = "epilogue"
-    score_line: Callable[[Release, LearnerParams, Array], ScoreLine]
+    score_line: Callable[[Release, LearnerParams, Public], ScoreLine]
     identity: str
 
 

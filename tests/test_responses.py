@@ -408,8 +408,8 @@ def test_leaves_are_made_monotone_and_monotone_ones_stay():
 def test_targets_and_constraints_that_cannot_be_kept_are_refused():
     with pytest.raises(ValueError, match=r"must be domains\.Nominal"):
         recipe_of(Boolean())
-    with pytest.raises(ValueError, match="a number has no scores_fraction"):
-        recipe_of(RANGE, scores_fraction=0.1)
+    with pytest.raises(ValueError, match="a quantile have no mean"):
+        recipe_of(RANGE, objective="quantile", quantile=0.5, scores_fraction=0.1)
     for monotone in ({"weight": 1}, {"kind": 1}, {"size": 2}, [1, 0, 0]):
         with pytest.raises(ValueError, match="monotone must map columns that have an order"):
             recipe_of(RANGE, monotone=monotone)

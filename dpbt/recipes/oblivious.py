@@ -498,8 +498,8 @@ def _fractions_of_sites(
     scores = check_zero_or_share("scores_fraction", one_time_draws.scores_fraction)
     fractions = {round_site: 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
     if response.is_number:
-        if np.any(scores > 0):
-            raise ValueError("scores by class need classes: a number has no scores_fraction")
+        if response.objective == "quantile" and np.any(scores > 0):
+            raise ValueError("the residuals of a quantile have no mean: it has no scores_fraction")
         fractions[TARGET_SITE] = check_interval(
             "target_fraction", one_time_draws.target_fraction, "(0, 1)"
         )

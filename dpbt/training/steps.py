@@ -196,14 +196,14 @@ def score_line(recipe: Recipe, prologue: Release, epilogue: Release) -> ScoreLin
     Without an epilogue it leaves scores as they are. It is worked out from the releases in one
     program, with where scores start, so that it rounds alike in memory and over blocks.
     """
-    initial_score = after_prologue(recipe, prologue).public.initial_score
+    public = after_prologue(recipe, prologue).public
     if recipe.learner.epilogue is None:
-        return ScoreLine(jnp.float32(1), initial_score)
+        return ScoreLine(jnp.float32(1), public.initial_score)
     slope, intercept = trace_of_public(
         "the line of an epilogue",
         recipe.learner.epilogue.score_line,
         epilogue,
         recipe.params,
-        initial_score,
+        public,
     )
     return ScoreLine(jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32))

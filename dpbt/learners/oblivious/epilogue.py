@@ -28,7 +28,7 @@ from dpbt.privacy.mechanism import Numbers
 from dpbt.privacy.sensitivity import (
     weights_on_grid,
 )
-from dpbt.types import GRID, Array, Release, ScoreLine
+from dpbt.types import GRID, Array, Public, Release, ScoreLine
 
 SCORE_INTERVAL_EDGES = np.array([-4, -2.5, -1.5, -0.75, 0, 0.75, 1.5, 2.5, 4], np.float32)
 """f32[9]: the public intervals of the scores, in nats."""
@@ -162,10 +162,9 @@ def score_line_epilogue(config: ObliviousConfig) -> types.Epilogue:
             releases="rows by score and class",
         )
 
-    def line_of_release(release: Release, params: types.Params, start: Array) -> ScoreLine:
-        return fit_score_line(
-            release[SCORES_SITE], deviation_of_one_histogram(config, params, SCORES_SITE), start
-        )
+    def line_of_release(release: Release, params: types.Params, public: Public) -> ScoreLine:
+        deviation = deviation_of_one_histogram(config, params, SCORES_SITE)
+        return fit_score_line(release[SCORES_SITE], deviation, public.initial_score)
 
     response_words = f", {response.words}" if response.axes else ""
     under = types.as_relation(config.relation).value

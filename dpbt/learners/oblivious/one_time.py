@@ -7,6 +7,7 @@ from dpbt import types
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.epilogue import score_line_epilogue
 from dpbt.learners.oblivious.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
+from dpbt.learners.oblivious.number_line import number_line_epilogue
 from dpbt.learners.oblivious.prologue import histogram_prologue
 
 
@@ -40,5 +41,12 @@ def one_time_phases(config: ObliviousConfig, *, round_site: str) -> OneTimePhase
     return OneTimePhases(
         fractions={round_site: 1 - 0.1 * len(once), **once},
         prologue=histogram_prologue(config) if config.marginals or is_number else None,
-        epilogue=score_line_epilogue(config) if config.scores else None,
+        epilogue=_epilogue(config) if config.scores else None,
     )
+
+
+def _epilogue(config: ObliviousConfig) -> types.Epilogue:
+    """The epilogue that makes probabilities true, or that takes the bias off a number."""
+    if config.response.is_number:
+        return number_line_epilogue(config)
+    return score_line_epilogue(config)

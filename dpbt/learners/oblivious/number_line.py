@@ -1,0 +1,306 @@
+"""What a learner over the bins of a domain draws after its last round if it predicts a number.
+
+Residuals are clipped, so rounds learn what lies between the mean and the median of a row's number.
+On skewed numbers such as incomes and counts, predictions are then too low: by a tenth to a fifth of
+a spread on tables about people. The epilogue takes this off. It releases the sum of the final
+residuals, clipped where the released histogram of the number says that few of them lie, and the
+line of the epilogue adds their mean to every prediction. What lies beyond the clip is added as the
+same histogram tells it.
+
+With a delta three more sums tell by how much predictions should be stretched: those of the
+deviations of predictions from the start, of their squares, and of their products with residuals.
+Under a pure guarantee each of these sums would cost as much as the first one, so it is drawn alone.
+
+Predictions and numbers are positions in the declared range, in 0..1, and spreads are those of
+`Public.unit`.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float32, Int32
+
+from dpbt import types
+from dpbt.common.arithmetic import round_separately
+from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
+from dpbt.learners.oblivious.histograms import (
+    SCORES_SITE,
+    TARGET_SITE,
+    deviation_of_one_histogram,
+)
+from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.mechanism import Sensitivity
+from dpbt.privacy.sensitivity import num_changed_rows, weights_on_grid
+from dpbt.types import GRID, Array, Public, Release, ScoreLine
+
+RESIDUAL_CLIPS = np.array([1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32], np.float32)
+"""f32[11]: the clips of residuals, in spreads, of which the histogram and the noise choose one."""
+
+DEVIATION_CLIP = 2.0
+"""How far from the start the predictions count as deviating at most, in spreads."""
+
+_UNSURE_SHARE = 0.3
+"""Which share of what the histogram tells of residuals beyond the clip may be wrong."""
+
+_SURE_DEVIATIONS = {"l1": 5.0, "l2": 3.5}
+"""Norm that prices the noise -> from how many deviations of it on a count is taken as it is.
+
+A wide range has many bins far from all numbers, and noise must not stand for numbers in any.
+"""
+
+_SCALE = math.sqrt(3) / math.pi
+"""The scale of a logistic law whose spread is 1."""
+
+# What is expected of the shift (in spreads) and of the slope before anything is released.
+_PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 0.5, 0.3
+
+_MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
+
+
+def has_slope(config: ObliviousConfig) -> bool:
+    """Whether the sums tell a slope, as they do where noise is priced by the L2 norm."""
+    return config.noise.price.norm == "l2"
+
+
+def residual_sums_sensitivity(config: ObliviousConfig) -> float:
+    """How far one row moves the sums of residuals and deviations, in grid units.
+
+    Proof. Given all earlier releases, the residual a and the deviation b of a row are functions of
+    that row alone, clipped to [-1, 1], and its weight w is in [0, 1]. It adds w (a, b, b^2, a b),
+    in grid units and rounded, to four sums, or w a to one of them. Under add/remove each sum moves
+    by at most GRID, rounded or not: one sum by L1 = L2 = GRID, and four by L1 = 4 GRID and
+    L2 = 2 GRID.
+
+    Under replace-one (a, b) becomes (a', b'). A norm of the change is convex in w and in w', so it
+    is largest at weights of 0 or 1; with one of 0 it is as under add/remove. It is also convex in
+    a and in a', so these are -1 or 1. One sum moves by 2 GRID. Of four, let d = b - b' and
+    s = b + b', so that |d| + |s| <= 2. If a = a', the changes are 0, d, s d and d: their L1 norm is
+    at most 4 |d| - d^2 <= 4, and their squared L2 norm 2 d^2 + s^2 d^2 <= 8. If a = -a', they are
+    2, d, s d and s: L1 is (1 + |s|)(1 + |d|) + 1 <= 5, and the squared L2 norm is
+    3 + (1 + s^2)(1 + d^2) <= 8. Rounding moves each of the two rows by at most half a unit in each
+    sum, so each change by at most one. []
+    """
+    count = 4 if has_slope(config) else 1
+    if num_changed_rows(config.relation) == 1:
+        bounds = Sensitivity(l1=count * GRID, l2=math.sqrt(count) * GRID)
+    elif count == 1:
+        bounds = Sensitivity(l1=2 * GRID, l2=2 * GRID)
+    else:
+        bounds = Sensitivity(l1=5 * GRID + 4, l2=math.sqrt(8) * GRID + 2)
+    return config.noise.sensitivity_in_norm(bounds)
+
+
+def _predictions_of_scores(response: types.Response, scores: Array) -> Array:
+    """The positions that scores predict: the scores, or of a count their exponentials."""
+    if response.objective == "poisson":
+        return round_separately(jnp.exp(jnp.minimum(scores, 0)))
+    return scores
+
+
+class _Tail(NamedTuple):
+    """How residuals are clipped, and what the histogram says of those beyond.
+
+    Attributes:
+        clip: f32[], the clip in spreads, one of `RESIDUAL_CLIPS`.
+        excess: f32[], the mean over all rows of what residuals exceed the clip by, in spreads.
+    """
+
+    clip: Array
+    excess: Array
+
+
+def choose_residual_clip(config: ObliviousConfig, params: types.Params, public: Public) -> _Tail:
+    """The clip whose error is smallest, from what was released before; post-processing.
+
+    The error of a clip is the noise of the mean residual, which grows with it, and what it cuts
+    off, which falls with it. Of that the histogram tells what stands clear of its noise, for all
+    but a share of it, and a logistic law stands for the rest.
+    """
+    center = _predictions_of_scores(config.response, public.initial_score)
+    counts = public.prologue[TARGET_SITE].astype(jnp.float32)
+    deviation = deviation_of_one_histogram(config, params, TARGET_SITE)
+    rows = estimate_rows_of_histogram(config, params, public)
+    threshold = _SURE_DEVIATIONS[config.noise.price.norm] * deviation
+    shares = jnp.where(counts > threshold, counts, 0) / rows
+    bins = shares.shape[0]
+    middles = jnp.asarray((np.arange(bins) + 0.5) / bins, jnp.float32)
+    residual = (middles - center) / public.unit
+    clips = jnp.asarray(RESIDUAL_CLIPS)[:, None]
+    beyond = residual[None] - jnp.clip(residual[None], -clips, clips)
+    excess = jnp.sum(round_separately(shares[None] * beyond), axis=1)
+    noise = round_separately(clips[:, 0] * _deviation_of_mean(config, params, public))
+    logistic = jnp.asarray(_SCALE * np.log1p(np.exp(-RESIDUAL_CLIPS / _SCALE)), jnp.float32)
+    unsure = round_separately(_UNSURE_SHARE * jnp.abs(excess)) + logistic
+    error = round_separately(unsure**2) + round_separately(noise**2)
+    chosen = jnp.argmin(error)
+    return _Tail(jnp.asarray(RESIDUAL_CLIPS)[chosen], excess[chosen])
+
+
+def _deviation_of_mean(config: ObliviousConfig, params: types.Params, public: Public) -> Array:
+    """f32[]: the deviation of the noise of a sum, divided by the rows, of values in -1..1."""
+    noise = noise_deviation(
+        config,
+        params,
+        site=SCORES_SITE,
+        site_sensitivity=residual_sums_sensitivity(config) / GRID,
+    )
+    return round_separately(noise / estimate_rows_of_histogram(config, params, public))
+
+
+_ROWS_MISFIT = 0.15
+"""How far the rows of a logistic law that fits a histogram best are from the truth, as a share."""
+
+
+def estimate_rows_of_histogram(
+    config: ObliviousConfig, params: types.Params, public: Public
+) -> Float32[Array, ""]:
+    """f32[]: how many rows the histogram of the number counts; post-processing, at least 10.
+
+    The total of its counts has the noise of all bins, and the rows of the law that fits it best
+    (`Public.estimated_rows`) are off by its misfit. Each counts as far as it is sure.
+    """
+    assert public.estimated_rows is not None  # as the prologue of a number says
+    counts = public.prologue[TARGET_SITE].astype(jnp.float32)
+    deviation = deviation_of_one_histogram(config, params, TARGET_SITE)
+    fitted = jnp.maximum(public.estimated_rows, 10.0)
+    ratio = deviation * math.sqrt(counts.shape[0]) / round_separately(_ROWS_MISFIT * fitted)
+    weight = 1 / (1 + round_separately(ratio**2))
+    total = round_separately(weight * jnp.sum(counts))
+    return jnp.maximum(total + round_separately((1 - weight) * fitted), 10.0)
+
+
+def residual_sums(
+    config: ObliviousConfig, rows: Any, scores: Array, *, clip: Array, public: Public
+) -> Int32[Array, "S"]:
+    """i32[4], or i32[1] without a slope: sums over rows in 1 / GRID of a row, exact integers.
+
+    They are of the residual in clips, of the deviation in `DEVIATION_CLIP`, of its square, and of
+    the product of both. A row counts by its weight.
+    """
+    unit = public.unit
+    prediction = _predictions_of_scores(config.response, scores)
+    start = _predictions_of_scores(config.response, public.initial_score)
+    target = jnp.clip(jnp.nan_to_num(rows.target), 0, 1)
+    residual = jnp.clip((target - prediction) / round_separately(clip * unit), -1, 1)
+    deviation = jnp.clip((prediction - start) / round_separately(DEVIATION_CLIP * unit), -1, 1)
+    values = residual[None]
+    if has_slope(config):
+        product = round_separately(residual * deviation)
+        values = jnp.stack([residual, deviation, round_separately(deviation**2), product])
+    weights = weights_on_grid(jnp.full(scores.shape, float(GRID), jnp.float32), rows)
+    added = jnp.round(round_separately(values * weights[None]))
+    return jnp.sum(added.astype(jnp.int32), axis=1)
+
+
+class _Correction(NamedTuple):
+    """What is taken off the predictions.
+
+    Attributes:
+        shift: f32[], what is added to all, in spreads.
+        slope: f32[], by how much deviations from the start are multiplied.
+        deviation: f32[], the mean deviation of predictions from the start, in spreads.
+    """
+
+    shift: Array
+    slope: Array
+    deviation: Array
+
+
+def estimate_correction(
+    config: ObliviousConfig, sums: Float32[Array, "S"], params: types.Params, public: Public
+) -> _Correction:
+    """The shift and the slope that the noisy sums say; post-processing.
+
+    The residual of a row is shift + (slope - 1) deviation on average, so the mean of residuals and
+    that of their products with deviations are two linear equations. Both are as likely off as
+    their noise says, and the solution is the mean under normal priors. Where noise hides the sums,
+    the priors remain: no shift, and a slope of 1.
+
+    Args:
+        config: of the bins.
+        sums: noisy `residual_sums`.
+        params: the learner's numbers, whose noise is read.
+        public: with the release of the prologue and what follows from it.
+    """
+    tail = choose_residual_clip(config, params, public)
+    rows = estimate_rows_of_histogram(config, params, public)
+    noise = _deviation_of_mean(config, params, public)
+    means = round_separately(sums / (GRID * rows))
+    residual = round_separately(means[0] * tail.clip) + tail.excess
+    precision = 1 / (round_separately((noise * tail.clip) ** 2) + 1 / rows)
+    prior = 1 / _PRIOR_SHIFT_DEVIATION**2
+    zero = jnp.float32(0)
+    if not has_slope(config):
+        shift = round_separately(precision * residual) / (precision + prior)
+        return _Correction(shift, jnp.float32(1), zero)
+
+    deviation = round_separately(means[1] * DEVIATION_CLIP)
+    square = round_separately(jnp.maximum(means[2], 0) * DEVIATION_CLIP**2)
+    product = round_separately(means[3] * (tail.clip * DEVIATION_CLIP))
+    product = product + round_separately(tail.excess * deviation)
+    noise_of_product = round_separately((noise * tail.clip * DEVIATION_CLIP) ** 2)
+    product_precision = 1 / (noise_of_product + (square + 0.01) / rows)
+    # The normal equations of both, with the priors.
+    first = precision + round_separately(product_precision * deviation**2) + prior
+    mixed = round_separately(precision * deviation)
+    mixed = mixed + round_separately(product_precision * deviation * square)
+    second = round_separately(precision * deviation**2)
+    second = second + round_separately(product_precision * square**2)
+    second = second + 1 / _PRIOR_SLOPE_DEVIATION**2
+    of_shift = round_separately(precision * residual)
+    of_shift = of_shift + round_separately(product_precision * deviation * product)
+    of_slope = round_separately(precision * deviation * residual)
+    of_slope = of_slope + round_separately(product_precision * square * product)
+    determinant = round_separately(first * second) - round_separately(mixed**2)
+    shift = round_separately(second * of_shift) - round_separately(mixed * of_slope)
+    slope = round_separately(first * of_slope) - round_separately(mixed * of_shift)
+    return _Correction(
+        shift / determinant,
+        jnp.clip(1 + slope / determinant, _MIN_SLOPE, _MAX_SLOPE),
+        deviation,
+    )
+
+
+def number_line_epilogue(config: ObliviousConfig) -> types.Epilogue:
+    """The epilogue of a number: one draw, "scores", of sums of residuals, and the line it says.
+
+    A prediction p becomes start + shift + slope (p - start). Of a count this is the line of the
+    logarithm that has the same value and the same slope at the mean prediction.
+    """
+
+    def program(draw: Draw, rows: Any, scores: Array, params: types.Params, public: Public) -> None:
+        clip = choose_residual_clip(config, params, public).clip
+        sums = residual_sums(config, rows, scores, clip=clip, public=public)
+        draw(
+            SCORES_SITE,
+            config.noise,
+            Total(sums),
+            sensitivity=residual_sums_sensitivity(config),
+            moved_outputs=sums.shape[0],
+            theorem="dpbt theorem O5",
+            releases="sums of final residuals",
+        )
+
+    def line_of_release(release: Release, params: types.Params, public: Public) -> ScoreLine:
+        sums = release[SCORES_SITE].astype(jnp.float32)
+        shift, slope, deviation = estimate_correction(config, sums, params, public)
+        start, unit = public.initial_score, public.unit
+        shift = round_separately(shift * unit)
+        if config.response.objective != "poisson":
+            return ScoreLine(slope, start + shift)
+        first = _predictions_of_scores(config.response, start)
+        mean = jnp.maximum(first + round_separately(deviation * unit), first / 4)
+        corrected = first + shift + round_separately(slope * (mean - first))
+        corrected = jnp.clip(corrected, mean / 4, 4 * mean)
+        slope = jnp.clip(slope * round_separately(mean / corrected), _MIN_SLOPE, _MAX_SLOPE)
+        moved = round_separately(slope * (jnp.log(mean) - start))
+        return ScoreLine(slope, jnp.log(corrected) - moved)
+
+    under = types.as_relation(config.relation).value
+    return types.Epilogue(
+        program=program,
+        score_line=line_of_release,
+        identity=f"number_line({under}, {config.noise.name}, {config.response.words})",
+    )

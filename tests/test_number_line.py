@@ -1,0 +1,174 @@
+"""The epilogue of a number: sums of final residuals take the bias off its predictions."""
+
+import itertools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import recipes
+from dpbt.data import kinds
+from dpbt.data.domains import Numeric
+from dpbt.learners.oblivious import number_line
+from dpbt.learners.oblivious.config import ObliviousConfig
+from dpbt.learners.oblivious.histograms import TARGET_SITE, target_histogram
+from dpbt.learners.oblivious.target import estimate_location_and_scale
+from dpbt.privacy import mechanisms
+from dpbt.public_types import GRID
+from dpbt.types import Public, as_relation
+
+ROWS = 20_000
+DOMAIN = {"x": Numeric(0, 1, bins=16)}
+INCOME = Numeric(0, 40)
+
+
+def config_of(*, relation="add_remove", noise=mechanisms.rounded_gaussian, objective="squared"):
+    return ObliviousConfig(
+        attributes=recipes.oblivious.attributes_of(DOMAIN),
+        depth=2,
+        attributes_per_tree=(1,),
+        marginals=False,
+        scores=True,
+        smoothing=0.0,
+        relation=as_relation(relation),
+        noise=noise,
+        response=kinds.response_of(kinds.target_with_objective(Numeric(0, 1), objective, None)),
+        target_bins=64,
+    )
+
+
+class Noise(NamedTuple):
+    """The noise multipliers that the epilogue reads of a learner's params."""
+
+    noise: dict
+
+
+def public_of(numbers, config):
+    """What is public once the histogram of these positions is released without noise."""
+    counts = target_histogram(jnp.asarray(numbers), jnp.full(len(numbers), GRID), 64) // GRID
+    center, spread, rows = jax.jit(estimate_location_and_scale)(counts, jnp.float32(1))
+    start = jnp.log(center) if config.response.objective == "poisson" else center
+    return Public(
+        rows=np.float32(len(numbers)),
+        cap=np.float32(1),
+        weighting=None,
+        prologue={TARGET_SITE: counts},
+        initial_score=start,
+        unit=spread,
+        estimated_rows=rows,
+    )
+
+
+def table_of(numbers):
+    count = len(numbers)
+    return dpbt.Table(
+        jnp.zeros((count, 1), jnp.uint8), jnp.asarray(numbers, jnp.float32), jnp.ones(count, bool)
+    )
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace])
+def test_no_row_moves_the_sums_beyond_their_sensitivity(relation, noise):
+    """Rows at corners and between them; some pair attains the bound but for rounding."""
+    config = config_of(relation=relation, noise=noise)
+    public = public_of(np.full(100, 0.5, np.float32), config)._replace(
+        initial_score=jnp.float32(0.5), unit=jnp.float32(0.01)
+    )
+    levels = np.linspace(-1, 1, 9)
+    residual, deviation = np.array(list(itertools.product(levels, levels))).T
+    scores = 0.5 + deviation * number_line.DEVIATION_CLIP * 0.01
+    rows = table_of(scores + residual * 0.02)
+    sums = jax.vmap(
+        lambda target, score: number_line.residual_sums(
+            config,
+            dpbt.Table(jnp.zeros((1, 1)), target[None], jnp.ones(1, bool)),
+            score[None],
+            clip=jnp.float32(2),
+            public=public,
+        )
+    )(rows.target, jnp.asarray(scores, jnp.float32))
+    added = np.asarray(sums, float)
+    order = 1 if noise is mechanisms.discrete_laplace else 2
+    moved = np.linalg.norm(added, order, axis=1).max()
+    if relation == "replace_one":
+        moved = np.linalg.norm(added[:, None] - added[None], order, axis=2).max()
+    bound = number_line.residual_sums_sensitivity(config)
+    assert 0.97 * bound <= moved <= bound
+
+
+@pytest.mark.parametrize("objective", ["squared", "poisson"])
+def test_exact_sums_take_off_a_shift_and_a_wrong_slope(objective):
+    """Predictions that are too low and too flat are corrected, as least squares would."""
+    rng = np.random.default_rng(0)
+    config = config_of(objective=objective)
+    true = np.exp(rng.normal(np.log(0.2), 0.3, ROWS)).clip(0, 0.9)
+    numbers = (true * rng.gamma(20, 1 / 20, ROWS)).clip(0, 1).astype(np.float32)
+    public = public_of(numbers, config)
+    center = np.exp(public.initial_score) if objective == "poisson" else public.initial_score
+    flat = np.maximum(center + 0.7 * (true - true.mean()) - 0.02, 0.01).astype(np.float32)
+    scores = jnp.asarray(np.log(flat) if objective == "poisson" else flat)
+    params = Noise({"scores": jnp.float32(1e-3), TARGET_SITE: jnp.float32(1e-3)})
+
+    def line_of(numbers, scores):
+        clip = number_line.choose_residual_clip(config, params, public).clip
+        sums = number_line.residual_sums(
+            config, table_of(numbers), scores, clip=clip, public=public
+        )
+        return number_line.number_line_epilogue(config).score_line({"scores": sums}, params, public)
+
+    slope, intercept = jax.jit(line_of)(numbers, scores)
+    corrected = intercept + slope * (scores - public.initial_score)
+    corrected = np.exp(corrected) if objective == "poisson" else np.asarray(corrected)
+    assert abs(numbers.mean() - flat.mean()) > 0.01
+    assert corrected.mean() == pytest.approx(numbers.mean(), abs=0.002)
+    assert np.mean((corrected - numbers) ** 2) < 0.9 * np.mean((flat - numbers) ** 2)
+
+
+def test_noise_that_hides_the_sums_leaves_predictions_as_they_are():
+    config = config_of()
+    public = public_of(np.random.default_rng(0).random(ROWS).astype(np.float32), config)
+    params = Noise({"scores": jnp.float32(1e6), TARGET_SITE: jnp.float32(1.0)})
+    sums = {"scores": jnp.asarray([10**6, -(10**6), 10**6, 10**6], jnp.int32)}
+    line = number_line.number_line_epilogue(config).score_line
+    slope, intercept = jax.jit(line)(sums, params, public)
+    assert float(slope) == pytest.approx(1, abs=0.01)
+    assert float(intercept) == pytest.approx(float(public.initial_score), abs=0.01)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_mean_prediction_of_a_skewed_number_is_that_of_the_rows(delta):
+    """Incomes of a heavy right tail: without the epilogue predictions are far too low."""
+    rng = np.random.default_rng(1)
+    x = rng.random(ROWS)
+    income = np.exp(rng.normal(0.5 + x, 0.9, ROWS)).clip(0, 40)
+    table = dpbt.table(DOMAIN, {"x": x}, income, target=INCOME)
+    options = {"epsilon": 4.0, "rows": ROWS, "domain": DOMAIN, "delta": delta, "target": INCOME}
+    numbers = {"rounds": 16, "step": 0.1, "depth": 3, "attributes_per_tree": (1,)}
+    means = []
+    for fraction in (0.0, 0.05):
+        recipe = recipes.oblivious_boost(**options, **numbers, scores_fraction=fraction)
+        model = dpbt.fit(jax.random.key(3), table, recipe)
+        means.append(float(np.mean(dpbt.predict(model, table))))
+    low, corrected = means
+    assert low < income.mean() - 0.1 * income.std()
+    assert corrected == pytest.approx(income.mean(), abs=0.04 * income.std())
+
+
+def test_a_quantile_has_no_sums_of_residuals():
+    with pytest.raises(ValueError, match="a quantile have no mean"):
+        recipes.oblivious_boost(
+            epsilon=1.0,
+            rows=100,
+            domain=DOMAIN,
+            target=INCOME,
+            objective="quantile",
+            quantile=0.5,
+            scores_fraction=0.1,
+        )
+    numbers = recipes.auto(
+        epsilon=1.0, rows=100, domain=DOMAIN, target=INCOME, objective="quantile", quantile=0.5
+    )
+    assert "scores" not in numbers.params.noise

@@ -44,7 +44,7 @@ class Training(HoldsFunctions):
     scale: Callable[[Any, Array], Any] | None = None
     merge: Callable[[Any, Any, Any], Any] | None = None
 
-    _keep = "the kind of hypotheses that made it"
+    _alternative = "the kind of hypotheses that made it"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class HypothesisKind(HoldsFunctions):
     describe: Callable[..., str] | None = None
     add_to_graph: Callable[..., Any] | None = None
 
-    _keep = "the module that defines it"
+    _alternative = "the module that defines it"
 
     def with_training(self, **changes: Any) -> "HypothesisKind":
         """The same kind with another way to train, or with changed fields of the one it has."""

@@ -27,6 +27,9 @@ BOOSTED = (
 FORESTS = ("random_forest", "rf_l", "rf_e")
 """The recipes of random trees that they know by name."""
 
+Site = str
+"""The name of a draw of a program, such as "leaf", and the key of its output in a release."""
+
 UNSPLIT = -1
 """The split of a node that is not split. It routes every row left."""
 

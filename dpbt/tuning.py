@@ -30,7 +30,7 @@ from dpbt.common.validate import check_interval
 from dpbt.data import tables
 from dpbt.models import file
 from dpbt.models.model import Model
-from dpbt.privacy import boundary, conversions, keys, mechanisms, pricing
+from dpbt.privacy import answers, boundary, conversions, keys, mechanisms, pricing
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
@@ -82,7 +82,7 @@ def sum_of_log_losses(
     rows: types.Prepared, scores: Array, public: types.Public, loss: types.LossFamily
 ) -> Int32[Array, ""]:
     """i32[]: the sum of the log losses of present rows, each rounded to a step and clipped."""
-    proper_loss = loss(public.weighting.link_alpha)
+    proper_loss = loss(public.weight_params.link_alpha)
     probability = (proper_loss.probability or proper_loss.inverse_link)(scores)
     probability_of_target = jnp.where(rows.target, probability, 1 - probability)
     min_probability = jnp.float32(math.exp(-MAX_LOSS))
@@ -332,7 +332,7 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
     programs = tuple(
         score_program(score, noise, score.required_loss(candidate)) for candidate in candidates
     )
-    spec = boundary.describe(programs[0], _view_of_no_row(params, first))[SITE]
+    spec = answers.describe(programs[0], _view_of_no_row(params, first))[SITE]
     line = pricing.ledger_line_of_spec(spec, params.noise, first.max_rows_per_user)
     return ChoicePlan(choice=choice, score=score, params=params, line=line, programs=programs)
 
@@ -487,7 +487,7 @@ def tune(
     checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], singles[0])
 
     program_recipes = _with_shared_programs(singles)
-    distinct = {types.program_of_numbers(recipe): recipe for recipe in program_recipes}
+    distinct = {types.compilation_signature(recipe): recipe for recipe in program_recipes}
     for recipe in distinct.values():
         checks.check_fit(key, recipe, public_key)
 
@@ -498,7 +498,7 @@ def tune(
         rows = _split_rows(checks.without_domain(table), selection)
         best = _best_run(choice_key, rows, program_recipes, plan, public_key)
     learned = jax.tree.map(jnp.asarray, best.learned)
-    model = Model.of(learned, singles[best.candidate], table, keys.kind_of_key(key))
+    model = Model.of(learned, singles[best.candidate], table, keys.key_purpose(key))
     keys.warn_of_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
@@ -659,7 +659,7 @@ def fit_and_score(
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], params, recipe.public())
     learned = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
-    score_draw = boundary.sample(program, score_key, None, view)[SITE]
+    score_draw = answers.sample(program, score_key, None, view)[SITE]
     return FitAndScore(learned=learned, score_draw=score_draw)
 
 

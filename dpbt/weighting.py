@@ -100,11 +100,11 @@ def _mirror_update(family: types.LossFamily, identity_format: str, bounded: bool
     check_loss(family)
 
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
-        inverse_link = family(public.weighting.link_alpha).inverse_link
+        inverse_link = family(public.weight_params.link_alpha).inverse_link
         weight = inverse_link(jnp.where(table.target, -score, score))
         cap = inverse_link(bound) if bounded else jnp.float32(1)
-        if public.weighting.clip is not None:
-            cap = jnp.minimum(cap, public.weighting.clip)
+        if public.weight_params.clip is not None:
+            cap = jnp.minimum(cap, public.weight_params.clip)
             weight = jnp.minimum(weight, cap)
         return on_grid(weight, cap)
 
@@ -112,7 +112,7 @@ def _mirror_update(family: types.LossFamily, identity_format: str, bounded: bool
         identity=identity_format.format(family_name(family)),
         coupled=False,
         weigh=weigh,
-        numbers=MirrorNumbers,
+        params_type=MirrorNumbers,
         loss=family,
     )
 
@@ -139,7 +139,7 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
     """
 
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
-        cap = jnp.asarray(public.weighting.clip, jnp.float32)
+        cap = jnp.asarray(public.weight_params.clip, jnp.float32)
         if response.objective == "quantile":
             above, below = response.on_grid
             grid_units = jnp.where(table.target < score, float(-below), float(above))
@@ -163,7 +163,7 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
         identity=f"residuals({response.words}, {norm})",
         coupled=False,
         weigh=weigh,
-        numbers=ResidualNumbers,
+        params_type=ResidualNumbers,
         response=response,
     )
 
@@ -256,17 +256,17 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
     """
 
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
-        density, rate = public.weighting
+        density, rate = public.weight_params
         signed = rate * jnp.where(table.target, score, -score)
         weight = jnp.exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
 
         growth = jnp.exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))
         cap = jnp.asarray(jnp.minimum(1, density * growth) if bounded else 1.0, jnp.float32)
-        total = jnp.round(public.rows * (density / cap) * GRID).astype(jnp.int32)
+        total = jnp.round(public.max_rows * (density / cap) * GRID).astype(jnp.int32)
         quantized = dense_weights(jnp.where(table.present, weight, 0), total)
         return Weighted(quantized.astype(jnp.float32), cap)
 
     weight_cap = "bounded" if bounded else "at most 1"
     return WeightUpdate(
-        identity=f"lazy_bregman({weight_cap})", coupled=True, weigh=weigh, numbers=LazyNumbers
+        identity=f"lazy_bregman({weight_cap})", coupled=True, weigh=weigh, params_type=LazyNumbers
     )

@@ -66,7 +66,7 @@ def entries_of(row: Row, relation: Any, epsilon: float, folder: Path) -> Iterato
     table = dpbt.table(domain, columns, labels, exact=exact)
     key, public_key = jax.random.key(KEY), jax.random.key(PUBLIC_KEY)
 
-    numbers = recipe.params, recipe.weighting, recipe.rows, recipe.delta, recipe.rounds
+    numbers = recipe.params, recipe.weight_params, recipe.rows, recipe.delta, recipe.rounds
     yield "budget", digest(numbers)
     yield "ledger", digest_text(str(dpbt.ledger(recipe)))
     boosted = jax.jit(dpbt.boost)(key, table, recipe, public_key)

@@ -172,7 +172,7 @@ def test_a_fit_in_blocks_refuses_what_it_cannot_learn_from(tmp_path):
     # Rounds of a weight update that reads scores cannot share a pass: their scores would differ.
     numbers = weighting.MirrorNumbers(np.float32(0))
     wrong = dataclasses.replace(weighting.mirror("matsushita"), reads_scores=False)
-    other = dataclasses.replace(forest_recipe(), weight_update=wrong, weighting=numbers)
+    other = dataclasses.replace(forest_recipe(), weight_update=wrong, weight_params=numbers)
     for rows in (in_chunks, table):
         with pytest.raises(ValueError, match="declares reads_scores=False, and reads scores"):
             dpbt.fit(KEY, rows, other, PUBLIC)

@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.privacy import boundary, mechanisms, stages, totals
+from dpbt.privacy import answers, boundary, mechanisms, stages, totals
 from dpbt.privacy.dependencies import draw_dependencies
 from dpbt.privacy.mechanisms import SATURATION
 from dpbt.types import GRID, Noise, Prologue, View
@@ -119,11 +119,11 @@ def test_public_randomness_for_each_row_is_refused():
         draw("total", mechanisms.discrete_laplace, total, **noise)
 
     one, nine = (View(None, jnp.ones(rows), dpbt.types.Noise({}), None) for rows in (1, 9))
-    sites = boundary.public_draws(program, PUBLIC, one)
-    given = dpbt.types.Given(sites, KEY, jnp.zeros(2, jnp.uint32))
-    assert boundary.sums(program, ("total",), given, one).keys() == {"total"}
+    sites = answers.public_draws(program, PUBLIC, one)
+    given = dpbt.types.StageInputs(sites, KEY, jnp.zeros(2, jnp.uint32))
+    assert answers.sums_of_stage(program, ("total",), given, one).keys() == {"total"}
     with pytest.raises(ValueError, match="'coin' is public randomness for each row"):
-        boundary.sums(program, ("total",), given, nine)
+        answers.sums_of_stage(program, ("total",), given, nine)
 
 
 # Draws.
@@ -201,7 +201,7 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     learner, public = recipe.learner, recipe.public()
     example = learner.training.prepare(learner.training.example_table())
     view = View(example, jnp.zeros(1), recipe.params, public)
-    asked = boundary.describe(learner.round.program, view)["split_0"]
+    asked = answers.describe(learner.round.program, view)["split_0"]
 
     # Three splits of one node; the first two differ by two rows' weight in the score.
     negative, positive = np.int64(2**38) * GRID, np.int64(2**38) * GRID + 12345

@@ -181,7 +181,7 @@ def test_a_release_draws_a_fresh_key(here, capsys, monkeypatch):
     for _ in range(2):
         assert run_command(capsys, *words[: words.index("--seed")])[0] == 130
     seen = [key for key, _, _, public_key in fits for key in (key, public_key)]
-    assert {keys.kind_of_key(key) for key in seen} == {keys.RELEASE}
+    assert {keys.key_purpose(key) for key in seen} == {keys.RELEASE}
     assert len({np.asarray(jax.random.key_data(key)).tobytes() for key in seen}) == 4
     assert not Path("a.json").exists()
 

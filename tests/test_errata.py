@@ -126,7 +126,7 @@ def test_objective_calibration_does_not_say_which_link_it_has():
     given = {"epsilon": 1.0, "rows": 100, "rounds": 2, "depth": 3}
     for alpha, expected in (("objective", 1.0), (0.1, 0.1)):
         recipe = recipes.bdpe(**given, alpha=alpha)
-        assert float(recipe.weighting.link_alpha) == pytest.approx(expected)
+        assert float(recipe.weight_params.link_alpha) == pytest.approx(expected)
 
 
 def test_lemma_4_is_twice_the_derivative_for_gini():

@@ -15,7 +15,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.owners import filter as filters
 from dpbt.privacy import conversions, mechanisms
-from dpbt.privacy.outside import EpsilonDeltaDpEvent
+from dpbt.privacy.external_events import EpsilonDeltaDpEvent
 from tests.support import recipe_noise
 from tests.support.budget_examples import (
     DOMAIN,

@@ -134,7 +134,7 @@ def test_fresh_keys_differ_in_256_bits():
     2**-48.
     """
     fresh = [keys.fresh_key() for _ in range(64)]
-    assert all(key.shape == () and keys.kind_of_key(key) == keys.RELEASE for key in fresh)
+    assert all(key.shape == () and keys.key_purpose(key) == keys.RELEASE for key in fresh)
     words = np.stack([words_of_key(key) for key in fresh])
     assert len(np.unique(words_in_pairs(words))) == 64 * 4
     bits = np.unpackbits(words.view(np.uint8), axis=1)
@@ -147,16 +147,16 @@ def test_the_kind_of_a_key_is_known_whether_it_is_traced_or_not(kind):
     several, traced_kinds = jax.random.split(key_of(kind), 2), []
     jax.jit(
         jax.vmap(
-            lambda key: traced_kinds.append(keys.kind_of_key(key)) or keys.random_words(key, 1, ())
+            lambda key: traced_kinds.append(keys.key_purpose(key)) or keys.random_words(key, 1, ())
         )
     )(several)
-    assert traced_kinds[0] == keys.kind_of_key(several) == kind
+    assert traced_kinds[0] == keys.key_purpose(several) == kind
     for function in (keys.check_single_key, lambda key: keys.random_words(key, 1, ())):
         with pytest.raises(ValueError, match="one key of shape"):
             function(several)
 
 
-@pytest.mark.parametrize("function", [keys.kind_of_key, keys.check_single_key])
+@pytest.mark.parametrize("function", [keys.key_purpose, keys.check_single_key])
 def test_a_value_that_is_no_key_is_refused_and_not_shown(function):
     secret = 123456789
     for value, words in (

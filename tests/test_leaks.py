@@ -24,8 +24,8 @@ from dpbt.learners.trees import greedy
 from dpbt.learners.trees.growth import GreedyTreeConfig, draw_tree_splits
 from dpbt.learners.trees.published import alpha_from_exact_errors
 from dpbt.learners.trees.rows import prepare_tree_rows
-from dpbt.privacy import boundary, mechanisms, sensitivity
-from dpbt.privacy.sensitivity import round_to_whole_rows
+from dpbt.privacy import answers, mechanisms, sensitivity
+from dpbt.privacy.sensitivity import round_grid_to_rows
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
 from dpbt.weighting import MirrorNumbers, mirror
 from experiments.audit import label_flips
@@ -247,7 +247,7 @@ def without_the_clip():
 
     recipe = replaced(oblivious(), program)
     numbers = MirrorNumbers(np.float32(1))
-    return dataclasses.replace(recipe, weight_update=mirror(losses.log), weighting=numbers)
+    return dataclasses.replace(recipe, weight_update=mirror(losses.log), weight_params=numbers)
 
 
 def start_from_private_counts():
@@ -271,7 +271,7 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, budget, public):
         cells = rows.bins[:1]
-        exact = round_to_whole_rows(class_histograms(config, cells, rows.target, weights))
+        exact = round_grid_to_rows(class_histograms(config, cells, rows.target, weights))
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
         oblivious_learner.draw_leaf_sums(config, draw, unplaced, weights, budget, read)
@@ -303,7 +303,7 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, budget, public):
-        found = jnp.cumsum(round_to_whole_rows(score_histogram(rows, scores)), axis=0)
+        found = jnp.cumsum(round_grid_to_rows(score_histogram(rows, scores)), axis=0)
         draw(
             SCORES_SITE,
             mechanisms.discrete_laplace,
@@ -424,12 +424,12 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
         draw("leaf", mechanisms.discrete_laplace, jnp.zeros(2, int), **{**LEAF, "scale": 1.0})
 
     with pytest.raises(ValueError, match="would have one key"):
-        boundary.sample(twice, jax.random.key(0), None, view)
+        answers.sample(twice, jax.random.key(0), None, view)
     with pytest.raises(ValueError, match="the program draws"):
-        boundary.replay_draws(once, {}, view)
+        answers.replay_draws(once, {}, view)
     more = {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}
     with pytest.raises(ValueError, match="the program draws"):
-        boundary.replay_draws(once, more, view)
+        answers.replay_draws(once, more, view)
 
 
 def test_odd_input_of_audits_is_refused_in_one_line():

@@ -74,7 +74,7 @@ def setting_of(recipe):
     return {
         **{name: float(getattr(numbers, name)) for name in ("step", "limit", "curvature")},
         **{f"{name}_scale": drawn.get(site, 0.0) for name, site in SITES.items()},
-        "clip": float(recipe.weighting.clip),
+        "clip": float(recipe.weight_params.clip),
         "smoothing": 0.1,
         "deviation": 1.0 if noisy == mechanisms.rounded_gaussian.name else math.sqrt(2),
         "counts": COUNTS,
@@ -210,7 +210,7 @@ def test_no_weight_is_above_the_clip():
     weigh = clipped_mirror(losses.log).weigh
     for bound, clip in ((0.0, 0.3), (0.0, 1.0), (20.0, 0.3), (20.0, 0.9), (0.2, 0.53)):
         numbers = MirrorNumbers(np.float32(1), np.float32(clip))
-        public = recipe_of().public()._replace(weighting=numbers)
+        public = recipe_of().public()._replace(weight_params=numbers)
         found = weigh(jnp.asarray(scores), jnp.float32(bound), table, public)
         expected, unit = reference.weights(scores, *host(table)[1:], bound, clip)
         assert float(found.cap) == pytest.approx(unit * GRID, rel=1e-6)

@@ -17,7 +17,7 @@ from dpbt.data.domains import Boolean
 from dpbt.learners import trees
 from dpbt.learners.oblivious.epilogue import fit_score_line, score_histogram
 from dpbt.privacy import boundary, mechanisms
-from dpbt.privacy.sensitivity import round_to_whole_rows
+from dpbt.privacy.sensitivity import round_grid_to_rows
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, Noise, Prologue
 from tests.support.example_tables import random_table
@@ -53,7 +53,7 @@ def constant(site, **words):
 
 
 def counting(draw, table, scores, budget, public):
-    counts = round_to_whole_rows(score_histogram(table, scores))
+    counts = round_grid_to_rows(score_histogram(table, scores))
     draw("scores", NOISE, counts, sensitivity=1.0, moved_outputs=1, theorem="a row")
 
 

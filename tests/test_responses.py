@@ -114,7 +114,7 @@ def test_residuals_of_a_number_are_clipped_in_units_of_the_spread():
     target = jnp.asarray([0.0, 0.5, 0.52, 1.0, jnp.nan, jnp.inf], jnp.float32)
     table = dpbt.Table(jnp.zeros((6, 1)), target, jnp.ones(6, bool))
     numbers = weighting.ResidualNumbers(np.float32(1.5))
-    public = recipe_of(RANGE).public()._replace(weighting=numbers, unit=jnp.float32(0.1))
+    public = recipe_of(RANGE).public()._replace(weight_params=numbers, unit=jnp.float32(0.1))
     score = jnp.full(6, 0.5, jnp.float32)
     found = weighting.residuals(NUMBER, "l2").weigh(score, jnp.float32(0), table, public)
     counted = sensitivity.weights_on_grid(found.weight, table, NUMBER)
@@ -129,7 +129,7 @@ def test_residuals_of_a_count_and_of_a_quantile_are_those_of_their_losses():
 
     def found(name, score, clip):
         response = EVERY[name].response
-        given = public._replace(weighting=weighting.ResidualNumbers(np.float32(clip)))
+        given = public._replace(weight_params=weighting.ResidualNumbers(np.float32(clip)))
         score = jnp.full(5, score, jnp.float32)
         weighed = weighting.residuals(response, "l2").weigh(score, jnp.float32(0), table, given)
         return sensitivity.weights_on_grid(weighed.weight, table, response)
@@ -227,11 +227,11 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
     public = recipe.public(transcript.prologue)
     if name == "classes":
         scores = np.repeat(start[:, None], ROWS, axis=1)
-        residual = plain_residuals(scores, labels, float(recipe.weighting.clip), 1)
+        residual = plain_residuals(scores, labels, float(recipe.weight_params.clip), 1)
         residual = np.trunc(residual * weight)
     else:
         unit = float(learner.prologue.unit(transcript.prologue, recipe.params))
-        clip = float(recipe.weighting.clip)
+        clip = float(recipe.weight_params.clip)
         whole = np.round(np.clip((labels - start) / unit, -clip, clip) / clip * GRID)
         residual = np.trunc(whole * weight)[None]
     tree, _ = learner.partition.structure(recipe.params, public)

@@ -47,8 +47,8 @@ def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibratio
     chosen, margins = lazy_boosting.lazybb(
         *(np.asarray(array) for array in (satisfied_splits(table), table.target, table.present)),
         rounds=int(recipe.rounds),
-        density=float(recipe.weighting.density),
-        rate=float(recipe.weighting.learning_rate),
+        density=float(recipe.weight_params.density),
+        rate=float(recipe.weight_params.learning_rate),
         rows=float(recipe.rows),
         bounded=calibration == "tight",
         choose=library_choice(key, recipe),
@@ -82,7 +82,7 @@ def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_ref
     """
     recipe = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6)
     settings = {"rows": 77, "rounds": 6, "relation": "add_remove"}
-    smooth = {"weight_update": recipe.weight_update, "weighting": recipe.weighting, **settings}
+    smooth = {"weight_update": recipe.weight_update, "weighting": recipe.weight_params, **settings}
     trees = recipes.bdpe(epsilon=5, rows=80)
     with pytest.raises(ValueError, match="depends on its own row alone"):
         recipes.custom(trees.learner, params=trees.params, **smooth)

@@ -121,15 +121,15 @@ def test_ids_and_limits_go_together_and_a_recipe_pays_for_the_limit(tmp_path):
             fit()
     assert budget.spent == 0
     for given in (table, folder):
-        book = dpbt.ledger(enough.on(given))
-        assert book.limited
+        book = dpbt.ledger(enough.with_user_limit_of(given))
+        assert book.limits_users
         assert "promise" not in f"{book}{dpbt.statement(book)}"
         assert "up to 2 (dpbt theorem U1)" in str(book)
         assert "whether one user is in the table" in dpbt.statement(book)
     assert "promise" in str(dpbt.ledger(enough))
-    assert not (dpbt.ledger(enough.on(table)) + dpbt.ledger(enough)).limited
+    assert not (dpbt.ledger(enough.with_user_limit_of(table)) + dpbt.ledger(enough)).limits_users
     for most in (1, 2):
-        book = dpbt.ledger(recipes.bdpe(**bdpe, max_rows_per_user=most).on(table))
+        book = dpbt.ledger(recipes.bdpe(**bdpe, max_rows_per_user=most).with_user_limit_of(table))
         assert "at most 27.2 % of its users are recognised" in dpbt.statement(book)
 
 

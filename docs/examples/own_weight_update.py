@@ -24,11 +24,11 @@ class Rate(NamedTuple):
 def weigh(score, bound, table, public):
     """min(1, exp(-rate y H)): a row's own score and label, and public numbers alone."""
     margin = jnp.where(table.target, score, -score)
-    weight = jnp.exp(-jnp.maximum(public.weighting.rate * margin, 0))
+    weight = jnp.exp(-jnp.maximum(public.weight_params.rate * margin, 0))
     return weighting.on_grid(weight, jnp.float32(1))  # 1 is the public cap of every weight
 
 
-stopped = WeightUpdate(identity="exponential up to 1", coupled=False, weigh=weigh, numbers=Rate)
+stopped = WeightUpdate(identity="exponential up to 1", coupled=False, weigh=weigh, params_type=Rate)
 
 recipe = dpbt.recipes.custom(
     lazybb.one_rule(ADD_REMOVE),

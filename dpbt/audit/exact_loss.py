@@ -2,8 +2,8 @@
 
 Every neighbour is a mask over one extended table: the table's rows, then candidate rows that are
 absent. So all neighbours share their splits and are one vmapped program. The audit evaluates
-`boundary.compared` on the same program that drew the release. Log densities are exact formulas in
-float32, so a loss is exact up to about 1e-4.
+`answers.compare_views` on the same program that drew the release. Log densities are exact formulas
+in float32, so a loss is exact up to about 1e-4.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target, response_of
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import keys
-from dpbt.privacy.boundary import DrawComparison
+from dpbt.privacy.answers import DrawComparison
 from dpbt.privacy.bounds import CONFIDENCE, Bound, RunScores, lower_bounds
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss

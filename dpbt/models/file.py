@@ -136,7 +136,7 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
         if recipe.options_text == "custom":
             reason += "; custom(loss=..., weighting=...) gives it one"
         return _ProbabilitySource(None, reason)
-    alpha = recipe.weighting.link_alpha
+    alpha = recipe.weight_params.link_alpha
     loss = family(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
     try:
         is_smooth = bool(np.isfinite(loss.smoothness))

@@ -163,7 +163,7 @@ class Model(HoldsFunctions):
             hypotheses=first_entries(hypotheses, recipe.capacity),
             intercept=intercept,
             transcript=transcript,
-            recipe=recipe.on(table),
+            recipe=recipe.with_user_limit_of(table),
             splits=table.splits,
             features=table.bins.shape[1],
             dtype=str(table.bins.dtype),
@@ -524,7 +524,7 @@ def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
                 f"a ledger needs a recipe or a model, got {type(model).__name__}; {words}"
             )
         return pricing.ledger(model, key)
-    kind = model.key if key is None else keys.kind_of_key(key)
+    kind = model.key if key is None else keys.key_purpose(key)
     if model.loaded_facts is not None:
         model_ledger = pricing.reprice_ledger(model.loaded_facts.privacy)
     else:

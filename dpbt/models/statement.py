@@ -256,7 +256,7 @@ def statement_of_ledger(ledger: Ledger, name: str | None, version: str) -> str:
     num_releases = len(ledger.parts) or 1
     releases = "one release" if num_releases == 1 else f"{num_releases} releases together"
     max_rows_per_user, relation = ledger.max_rows_per_user, ledger.relation
-    if ledger.limited:
+    if ledger.limits_users:
         protected, unit, units = _USER, "user", "users"
     elif max_rows_per_user == 1:
         protected, unit, units = _ROW, "row", "rows"

@@ -54,7 +54,7 @@ from dpbt.common.validate import (
 )
 from dpbt.privacy import accounting, conversions, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger, Line
-from dpbt.privacy.outside import ledger_lines_of_event
+from dpbt.privacy.external_events import ledger_lines_of_event
 from dpbt.privacy.sensitivity import num_changed_rows
 from dpbt.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation
 from dpbt.types import as_relation as to_relation
@@ -692,8 +692,8 @@ class Filter:
             f"adds up: {MEASURES[terms.measure]}, of {self.budget:.6g} in all",
             accounting.align_columns(rows),
         ]
-        limited = bool(releases) and all(release.ledger.get("limited") for release in releases)
-        lines += accounting.rows_per_user_words(terms.max_rows_per_user, limited=limited)
+        limits_users = bool(releases) and all(release.ledger.get("limited") for release in releases)
+        lines += accounting.rows_per_user_words(terms.max_rows_per_user, limits_users=limits_users)
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -186,7 +186,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         rows: the recipe's `rows`; None if undeclared.
         max_rows_per_user: the largest number of rows that one person has. Sensitivities are for all
             of them together.
-        limited: whether the table enforces `max_rows_per_user` by the ids of its users
+        limits_users: whether the table enforces `max_rows_per_user` by the ids of its users
             (docs/privacy.md U1). If not, that nobody has more is the owner's promise.
         parts: the ledgers that a sum is composed of (`compose_ledgers`); empty for a ledger that is
             no sum.
@@ -202,7 +202,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_rows_per_user: RowsOfPerson = 1
     parts: tuple[Ledger, ...] = ()
     choice: Choice | None = None
-    limited: bool = False
+    limits_users: bool = msgspec.field(default=False, name="limited")
 
     @property
     def _run_count(self) -> conversions.RunCount:
@@ -432,7 +432,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.parts:
             words.append(SUM_WORDS)
         words.append(f"neighbours: {neighbours}")
-        words += rows_per_user_words(self.max_rows_per_user, limited=self.limited)
+        words += rows_per_user_words(self.max_rows_per_user, limits_users=self.limits_users)
         words.append(f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}")
         words += [
             f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof"
@@ -531,7 +531,7 @@ def compose_ledgers(parts: Sequence[Ledger], delta: float | None = None) -> Ledg
         rows=first.rows if len({part.rows for part in parts}) == 1 else None,
         max_rows_per_user=first.max_rows_per_user,
         parts=parts,
-        limited=all(part.limited for part in parts),
+        limits_users=all(part.limits_users for part in parts),
     )
 
 
@@ -566,9 +566,9 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
 # Print.
 
 
-def rows_per_user_words(max_rows_per_user: int, *, limited: bool) -> list[str]:
+def rows_per_user_words(max_rows_per_user: int, *, limits_users: bool) -> list[str]:
     """The lines of text on people who have several rows; none where each person has one row."""
-    if limited:
+    if limits_users:
         return [
             "users: all rows with one id together, however many; the first of them that have a "
             f"label count, up to {max_rows_per_user} (dpbt theorem U1)"

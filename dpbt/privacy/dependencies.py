@@ -12,16 +12,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.privacy import boundary, dataflow, mechanisms
-from dpbt.privacy.boundary import DrawSpec, PricedDraw
+from dpbt.privacy import answers, boundary, dataflow, mechanisms, price_check
+from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.draw_specs import view_of_example_row
 from dpbt.privacy.phase_views import RecipePhase
+from dpbt.privacy.price_check import PricedDraw
 from dpbt.types import Array, Numbers, Params, Phase, Program, Public, Recipe, Release, View
 
 ROWS, EARLIER = "the private rows", "earlier releases"
 SPLITS = "the splits of the table"
 
-RECIPE_CONSTANTS = frozenset({"rows", "weighting"})
+RECIPE_CONSTANTS = frozenset({"max_rows", "weight_params"})
 """The fields of `Public` that a recipe alone says. All others count as earlier releases."""
 
 
@@ -178,7 +179,7 @@ def draw_dependencies(
             shapes.
     """
     view, sources_of_view = _view_and_sources(build_view, private_arrays, public_arrays)
-    specs = jax.eval_shape(lambda view: list(boundary.describe(program, view).values()), view)
+    specs = jax.eval_shape(lambda view: list(answers.describe(program, view).values()), view)
     zeros = {spec.site: spec.output for spec in specs}
 
     # What the draws read, as a function of the view and of what is drawn.
@@ -203,7 +204,10 @@ def draw_dependencies(
         structure, dataflow.sources_of_outputs(closed.jaxpr, sources)
     )
     places: list[_DrawNumbers] = jax.tree.unflatten(structure, range(num_outputs))
-    input_names = [*map(boundary.release_name, sites), *boundary.view_names(view)]
+    input_names = [
+        *map(price_check.formula_name_of_output, sites),
+        *price_check.formula_names_of_view(view),
+    ]
     formulas = iter(
         dataflow.formula_digests(
             closed,

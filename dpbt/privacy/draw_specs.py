@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import compilation
-from dpbt.privacy import boundary
+from dpbt.privacy import answers
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.phase_views import (
     PhaseContext,
@@ -34,7 +34,7 @@ def describe_draws(
         bound: on the scores that the weights follow from.
     """
     view = view_of_example_row(recipe_phase, params, public, bound)
-    return boundary.describe(recipe_phase.phase.program, view)
+    return answers.describe(recipe_phase.phase.program, view)
 
 
 def view_of_example_row(

@@ -176,7 +176,7 @@ def fresh_key() -> Array:
     return jax.random.wrap_key_data(jax.device_put(entropy), impl=CHACHA20)
 
 
-def kind_of_key(key: Array, name: str = "key") -> str:
+def key_purpose(key: Array, name: str = "key") -> str:
     """The purpose of a typed key: "release" (chacha20) or "research" (threefry2x32).
 
     The function cannot know where the 256 bits of a release key came from.
@@ -253,9 +253,9 @@ def warn_of_research_key(key: Array) -> None:
     """Warn if a key is a research key, once for each place that calls `fit` with one.
 
     Raises:
-        ValueError: as `kind_of_key`.
+        ValueError: as `key_purpose`.
     """
-    if kind_of_key(key) == RESEARCH:
+    if key_purpose(key) == RESEARCH:
         warnings.warn(
             "research key: it has at most 64 bits, and whoever finds it can subtract the noise; "
             "release private rows with dpbt.fresh_key()",
@@ -274,7 +274,7 @@ def check_single_key(key: Array, name: str = "key") -> None:
     Raises:
         ValueError: unless `key` is one typed key of shape (), of chacha20 or threefry2x32.
     """
-    kind_of_key(key, name)
+    key_purpose(key, name)
     if key.shape != ():
         raise ValueError(f"{name} must be one key of shape (), got {key.shape}: vmap over several")
 
@@ -294,7 +294,7 @@ def random_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
         ValueError: as `check`.
     """
     check_single_key(key)
-    if kind_of_key(key) == RELEASE:
+    if key_purpose(key) == RELEASE:
         return jax.random.bits(key, (count, *shape), jnp.uint32)
     size = count * math.prod(shape)
     return _threefry_words(jax.random.key_data(key), size)[:size].reshape(count, *shape)
@@ -375,7 +375,7 @@ def noise_key_of_table(key: Array, blocks: Iterable[Any]) -> Array:
         ValueError: as `check`.
     """
     check_single_key(key)
-    if kind_of_key(key) == RELEASE:
+    if key_purpose(key) == RELEASE:
         return key
     secret = key_as_bytes(key)
     derived = hmac.digest(secret, _hash_present_rows(blocks), "sha256")[: len(secret)]

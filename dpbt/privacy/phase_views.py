@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.privacy import apart, dataflow
+from dpbt.privacy import dataflow, isolation
 from dpbt.privacy.sensitivity import weights_on_grid
 from dpbt.types import (
     Array,
@@ -107,7 +107,7 @@ def public_after_prologue(learner: WeakLearner, params: Params, public: Public) 
 
     def number_of_release(name: str, of_release: Callable[[Release, Params], Array]) -> Array:
         words = f"the {name} of a prologue"
-        number = apart.trace_of_public(words, of_release, public.prologue, params)
+        number = isolation.evaluate_public(words, of_release, public.prologue, params)
         return jnp.asarray(number, jnp.float32)
 
     changes = {}
@@ -125,7 +125,9 @@ def round_structure(learner: WeakLearner, params: Params, public: Public) -> Any
     partition = learner.partition
     if partition is None:
         return None
-    return apart.trace_of_public("the structure of a round", partition.structure, params, public)
+    return isolation.evaluate_public(
+        "the structure of a round", partition.structure, params, public
+    )
 
 
 def assign_leaves(learner: WeakLearner, structure: Any, rows: LearnerRows) -> LearnerRows:
@@ -133,7 +135,7 @@ def assign_leaves(learner: WeakLearner, structure: Any, rows: LearnerRows) -> Le
     partition = learner.partition
     if partition is None or rows.leaf is not None:
         return rows
-    return rows._replace(leaf=apart.trace_apart(partition.place, structure, rows))
+    return rows._replace(leaf=isolation.evaluate_isolated(partition.place, structure, rows))
 
 
 def weigh_rows(
@@ -166,7 +168,7 @@ def _weigh_with_public_cap(
         return weigher.weigh(scores, bound, rows, public)
 
     private = scores, rows
-    traced = apart.trace_of_arguments(weigher.identity, weigh, private, bound, public)
+    traced = isolation.trace_public_function(weigher.identity, weigh, private, bound, public)
     jaxpr = traced.closed.jaxpr
     num_private, num_inputs = len(jax.tree.leaves(private)), len(jaxpr.invars)
     sources = [{"rows"}] * num_private + [set()] * (num_inputs - num_private)
@@ -176,7 +178,7 @@ def _weigh_with_public_cap(
             f"the cap of {weigher.identity} follows from private rows or their scores; it is "
             "public, and may follow from the bound on scores"
         )
-    return apart.evaluate_closed(traced.closed, traced.shapes, (private, bound, public))
+    return isolation.evaluate_closed(traced.closed, traced.shapes, (private, bound, public))
 
 
 def program_view(

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from dpbt.common.validate import check_interval, check_positive_integer
-from dpbt.privacy import accounting, boundary, keys, mechanisms
+from dpbt.privacy import accounting, boundary, keys, mechanisms, price_check
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.boundary import DrawSpec, budget_group_of_site, is_static
 from dpbt.privacy.conversions import SamplerCost
@@ -53,10 +53,10 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
         lines=tuple(itertools.chain.from_iterable(lines_of_phases.values())),
         delta=float(recipe.delta),
         unprotected=recipe.learner.unprotected,
-        key=None if key is None else keys.kind_of_key(key),
+        key=None if key is None else keys.key_purpose(key),
         rows=int(recipe.rows),
         max_rows_per_user=recipe.max_rows_per_user,
-        limited=recipe.limited,
+        limits_users=recipe.limits_users,
     )
 
 
@@ -83,7 +83,7 @@ def _lines_of_phase(recipe: Recipe, phase: Phase) -> list[Line]:
     specs = describe_draws(
         RecipePhase.of_recipe(recipe, phase), recipe.params, recipe.public(), bound=np.float32(0)
     )
-    boundary.check_as_priced(specs, priced_draws(recipe, phase))
+    price_check.check_as_priced(specs, priced_draws(recipe, phase))
     return [
         ledger_line_of_spec(
             specs[site],
@@ -277,7 +277,7 @@ def reprice_ledger(book: Ledger, max_rows_per_user: int | None = None) -> Ledger
         book,
         lines=lines,
         max_rows_per_user=new_max,
-        limited=book.limited and new_max == book.max_rows_per_user,
+        limits_users=book.limits_users and new_max == book.max_rows_per_user,
     )
 
 

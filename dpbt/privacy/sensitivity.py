@@ -367,7 +367,7 @@ def max_total_weight_in_caps(
     return jnp.asarray(rows, jnp.float32) * (density / cap) + 0.5 / GRID
 
 
-def round_to_whole_rows(counts: Array) -> Array:
+def round_grid_to_rows(counts: Array) -> Array:
     """Counts in 1 / GRID of a row, rounded to whole rows, of the type of `counts`.
 
     Counts that differ by at most one row differ by at most 1 after rounding.

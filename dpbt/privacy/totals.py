@@ -1,6 +1,6 @@
 """One draw from the sums over all rows, which are added up block by block.
 
-The sums are int64 on the host. The noise is that of `boundary.sample` under the same key, and is
+The sums are int64 on the host. The noise is that of `answers.sample` under the same key, and is
 added exactly. So a table that is read in blocks has the releases of the same table in memory.
 """
 
@@ -40,7 +40,7 @@ def draw_from_sums(
     """The release of a program from the sums over all rows.
 
     Args:
-        key: the key of the program's noise, as `boundary.sample` takes it.
+        key: the key of the program's noise, as `answers.sample` takes it.
         totals: the sum of each site that is drawn.
         specs: the mechanism, scale and value of the draw at each site.
         small: whether the table has at most `types.MAX_ROWS` rows, so that its releases are int32.

@@ -260,7 +260,7 @@ class RecipeParts:
     Attributes:
         learner: the weak learner.
         weight_update: how scores become weights.
-        weighting: the numbers of the weight update.
+        weight_params: the numbers of the weight update.
         name: the algorithm's name in tables.
         options_text: its options, for tables.
         target: the declared classes or range; None for two classes.
@@ -269,7 +269,7 @@ class RecipeParts:
 
     learner: WeakLearner
     weight_update: types.WeightUpdate
-    weighting: types.Weighting
+    weight_params: types.WeightParams
     name: str
     options_text: str
     target: types.Target | None = None
@@ -305,7 +305,7 @@ def _draft_recipe(request: PrivacyRequest, parts: RecipeParts) -> Recipe:
         capacity=int(np.max(request.rounds)),
         learner=parts.learner,
         weight_update=parts.weight_update,
-        weighting=_as_float32(parts.weighting),
+        weight_params=_as_float32(parts.weight_params),
         name=parts.name,
         options_text=parts.options_text,
         target=parts.target,
@@ -340,12 +340,12 @@ def build_recipe(
             and as `Recipe`.
     """
     validate.warn_of_large_delta(request.delta, request.rows)
-    _check_axes_beside(request, parts.weighting, "weighting")
+    _check_axes_beside(request, parts.weight_params, "weighting")
     _check_axes_beside(request, fractions or {}, "fractions")
     draft = _draft_recipe(request, parts)
     fractions = _checked_fractions(parts.learner.fractions if fractions is None else fractions)
     make_params = make_params or parts.learner.make_params
-    public = draft.public()._replace(rows=request.rows)
+    public = draft.public()._replace(max_rows=request.rows)
 
     # The draws that share the budget are the same under any noise.
     any_params = make_params(dict.fromkeys(fractions, np.ones(())), public)
@@ -376,9 +376,9 @@ def build_recipe_of_fixed_noise(
         ValueError: if a number does not fit float32, and as `Recipe`.
     """
     validate.warn_of_large_delta(request.delta, request.rows)
-    _check_axes_beside(request, parts.weighting, "weighting")
+    _check_axes_beside(request, parts.weight_params, "weighting")
     draft = _draft_recipe(request, parts)
-    params = make_params(draft.public()._replace(rows=request.rows))
+    params = make_params(draft.public()._replace(max_rows=request.rows))
     return _with_params(draft, params, request.is_private)
 
 
@@ -604,7 +604,7 @@ def custom(
     params: Params | None = None,
     fractions: Mapping[str, Any] | None = None,
     weight_update: types.WeightUpdate = uniform,
-    weighting: types.Weighting = (),
+    weighting: types.WeightParams = (),
     loss: types.ProperLoss | types.LossFamily | str | None = None,
     relation: str | types.Relation | None = None,
     max_rows_per_user: int = 1,
@@ -644,8 +644,8 @@ def custom(
         raise ValueError("learner must be a weak learner, and weight_update a weight update")
     if (epsilon is None) == (params is None) or (fractions is not None and epsilon is None):
         raise ValueError("give either epsilon, perhaps with fractions of it, or params")
-    if type(weighting) is not weight_update.numbers:
-        numbers = weight_update.numbers.__name__
+    if type(weighting) is not weight_update.params_type:
+        numbers = weight_update.params_type.__name__
         raise ValueError(
             f"{weight_update.identity} needs weighting={numbers}, got {show_value(weighting)}"
         )
@@ -667,7 +667,7 @@ def custom(
     parts = RecipeParts(
         learner=learner,
         weight_update=dataclasses.replace(weight_update, loss=family),
-        weighting=weighting,
+        weight_params=weighting,
         name=name,
         options_text="custom",
     )

@@ -141,7 +141,7 @@ def random_forest(
     parts = RecipeParts(
         learner=forests.random_tree(config),
         weight_update=uniform,
-        weighting=(),
+        weight_params=(),
         name=variant,
         options_text="disjoint rows" if num_parts > 1 else "all rows",
     )

@@ -180,7 +180,7 @@ def bdpe(
     parts = RecipeParts(
         learner=calibrated.greedy_tree(config),
         weight_update=mirror(families.link, bounded=request.is_tight),
-        weighting=MirrorNumbers(settings.link_alpha),
+        weight_params=MirrorNumbers(settings.link_alpha),
         name="bdpe",
         options_text=families.options_text,
     )

@@ -468,11 +468,11 @@ def recipe_over_bins(
         target_bins=int(target_bins),
         structures=structure.structures,
     )
-    weight_update, weighting = _clipped_weights(response, clip, mechanism.price.norm)
+    weight_update, weight_params = _clipped_weights(response, clip, mechanism.price.norm)
     parts = RecipeParts(
         learner=learner.make_learner(config),
         weight_update=weight_update,
-        weighting=weighting,
+        weight_params=weight_params,
         name=learner.algorithm,
         options_text=learner.setting or "",
         target=task.target,
@@ -512,7 +512,7 @@ def _fractions_of_sites(
 
 def _clipped_weights(
     response: types.Response, clip: ArrayLike | None, norm: str
-) -> tuple[types.WeightUpdate, types.Weighting]:
+) -> tuple[types.WeightUpdate, types.WeightParams]:
     """The weight update of a response and its numbers, clipped in the norm of the mechanism.
 
     Raises:

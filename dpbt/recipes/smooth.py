@@ -251,7 +251,7 @@ def _voting_recipe(
         ValueError: for a density or a learning rate outside its range.
     """
     kappa = check_interval("density", density, "(0, 1)")
-    weighting = LazyNumbers(
+    weight_params = LazyNumbers(
         round_down_to_float32(kappa), check_interval("learning_rate", learning_rate, "(0, inf)")
     )
     total_weight = kappa * request.rows
@@ -260,7 +260,7 @@ def _voting_recipe(
     parts = RecipeParts(
         learner=learner,
         weight_update=lazy_bregman(request.is_tight),
-        weighting=weighting,
+        weight_params=weight_params,
         name=name,
         options_text=options_text,
     )

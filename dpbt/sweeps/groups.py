@@ -10,7 +10,7 @@ import numpy as np
 from dpbt.data import domains
 from dpbt.sweeps.grid import Sweep, Task
 from dpbt.training import absent_row, checks, steps
-from dpbt.types import Recipe, Table, program_of_numbers
+from dpbt.types import Recipe, Table, compilation_signature
 
 
 class TableShape(NamedTuple):
@@ -85,7 +85,7 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
             task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe"
         )
         recipe = checks.without_domain(recipe)
-        structure = program_of_numbers(dataclasses.replace(recipe, capacity=2**31 - 1))
+        structure = compilation_signature(dataclasses.replace(recipe, capacity=2**31 - 1))
         if structure not in members:
             checks.check_run(task.table, recipe)
         members.setdefault(structure, []).append(_Member(recipe=recipe, setting=index))

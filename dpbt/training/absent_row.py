@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
-from dpbt.privacy import boundary
+from dpbt.privacy import answers, price_check
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.dependencies import priced_draws
 from dpbt.privacy.phase_views import PhaseContext, RecipePhase, view_of_absent_row
@@ -43,8 +43,8 @@ def draw_specs_after_release(
     """What the draws of a phase ask for, after the draws that `earlier_release` has; traceable."""
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
-    specs = boundary.describe(phase.program, view, earlier_release)
-    boundary.check_as_priced(specs, priced_draws(recipe, phase))
+    specs = answers.describe(phase.program, view, earlier_release)
+    price_check.check_as_priced(specs, priced_draws(recipe, phase))
     return specs
 
 
@@ -70,4 +70,4 @@ def public_draws(
     """The public randomness of a phase; traceable."""
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
-    return boundary.public_draws(phase.program, key, view)
+    return answers.public_draws(phase.program, key, view)

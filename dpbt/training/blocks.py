@@ -309,7 +309,7 @@ class _BlockExecutor:
 
     def start_scores(self, initial_score: Array) -> None:
         """Let the score of every row be the initial one, if scores are read."""
-        if not self.recipe.independent:
+        if not self.recipe.has_independent_rounds:
             self.passes.start_scores(initial_score)
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
@@ -335,7 +335,7 @@ class _BlockExecutor:
             )
             state = outcome.state
             hypotheses.append(outcome.hypothesis)
-            if not recipe.independent:
+            if not recipe.has_independent_rounds:
                 self.pending.append(PendingRound(outcome.kept, outcome.hypothesis))
         self.report(Progress("rounds", rounds, rounds))
         stacked = _stack_on_host(hypotheses)
@@ -453,7 +453,7 @@ class _BlockExecutor:
 
     def _take_pending(self, phase: Phase, context: PhaseContext) -> PendingRound | None:
         """The rounds that the scores will have now, stacked; zeros before the first round."""
-        if isinstance(phase, Prologue) or self.recipe.independent:
+        if isinstance(phase, Prologue) or self.recipe.has_independent_rounds:
             return None
         pending, self.pending = self.pending, []
         if not pending:
@@ -474,7 +474,7 @@ class _BlockExecutor:
             return None
         release, cap = entry
         specs = draw_specs_of_phase(self.recipe, phase)
-        outputs = {spec.site: spec.output for spec in specs if not spec.for_places}
+        outputs = {spec.site: spec.output for spec in specs if not spec.draws_for_places}
         has_outputs = release.keys() == outputs.keys() and all(
             array.shape == outputs[site].shape and array.dtype in (outputs[site].dtype, np.int64)
             for site, array in release.items()

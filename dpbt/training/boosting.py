@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 
 from dpbt.common import compilation
-from dpbt.privacy import boundary
-from dpbt.privacy.boundary import DrawComparison
+from dpbt.privacy import answers, boundary
+from dpbt.privacy.answers import DrawComparison
 from dpbt.privacy.dependencies import priced_draws
 from dpbt.training import checks, round_reports, run_keys
 from dpbt.training.run import PhaseValues
@@ -66,7 +66,7 @@ def run_with_fresh_draws(
             round_reports.report_round(run_number, views[0].public.round)
         key, public_key = entry
         priced = priced_draws(recipe, phase)
-        release = boundary.sample(phase.program, key, public_key, views[0], priced)
+        release = answers.sample(phase.program, key, public_key, views[0], priced)
         return Answer(release, release)
 
     noise = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
@@ -107,7 +107,7 @@ def _check_and_strip(
 # Always compiled: op by op, the classes of an author would be handed the values of rows.
 @compilation.jit_with_bounded_cache()
 def _replayed(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
-    ran = _run_with_recorded_draws(transcript, [table], recipe, boundary.log_prob)
+    ran = _run_with_recorded_draws(transcript, [table], recipe, answers.log_prob)
     return Replayed(_values_by_site(ran.kept), ran.hypotheses)
 
 
@@ -116,7 +116,7 @@ def _compared(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[str, DrawComparison]:
     return _values_by_site(
-        _run_with_recorded_draws(transcript, [table, neighbour], recipe, boundary.compared).kept
+        _run_with_recorded_draws(transcript, [table, neighbour], recipe, answers.compare_views).kept
     )
 
 
@@ -165,7 +165,7 @@ def redraw_hypotheses(
         release, key = entry
         if not phase.repeats:
             return Answer(release, ())
-        specs = boundary.replay_draws(phase.program, release, views[0])
+        specs = answers.replay_draws(phase.program, release, views[0])
         noisy = {
             site: spec.mechanism.sample(boundary.site_key(key, site), release[site], spec.scale)
             for site, spec in specs.items()

@@ -20,9 +20,9 @@ from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_device_array, check_array
 from dpbt.privacy import boundary, keys
-from dpbt.privacy.apart import trace_apart
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.flags import check_flags
+from dpbt.privacy.isolation import evaluate_isolated
 from dpbt.types import Array, Phase, Prepared, Recipe, Table, TableForm, Transcript
 
 Domained = TypeVar("Domained", Table, Recipe)
@@ -299,7 +299,7 @@ def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> Array | 
     keys.check_single_key(key)
     if public_key is not None:
         keys.check_single_key(public_key, "public_key")
-        same_kind = keys.kind_of_key(key) == keys.kind_of_key(public_key)
+        same_kind = keys.key_purpose(key) == keys.key_purpose(public_key)
         if (
             same_kind
             and not is_traced(key, public_key)
@@ -410,7 +410,7 @@ def prepare_table(table: Table, recipe: Recipe) -> Prepared:
         ValueError: as `check_run`; and if the hypotheses leave weights of rows out.
     """
     check_run(table, recipe)
-    prepared = trace_apart(recipe.learner.training.prepare, table)
+    prepared = evaluate_isolated(recipe.learner.training.prepare, table)
     if table.weight is not None and getattr(prepared, "weight", None) is None:
         raise ValueError("rows have weights, and prepare leaves them out: lay out `weight`")
     return prepared._replace(present=mask_beyond_rows(prepared.present, recipe))

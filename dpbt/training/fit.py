@@ -194,7 +194,7 @@ def fit(
         )
         keys.check_single_key(key)
         filter.check(recipe, None if checkpoint is None else key)
-        pay = filter.payment_callback(recipe.on(table), key)
+        pay = filter.payment_callback(recipe.with_user_limit_of(table), key)
     more: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
     model = fit_unwarned(key, table, recipe, public_key, pay=pay, memory=memory, **more)
     keys.warn_of_research_key(key)
@@ -230,7 +230,7 @@ def fit_unwarned(
         in_blocks |= {"pay": pay, "memory": memory, "checkpoint": checkpoint, "progress": progress}
         learned = blocks.fit_in_blocks(key, table, recipe, public_key, **in_blocks)
         learned = jax.block_until_ready(learned)
-        return Model.of(learned, recipe, absent_row.absent_row(table), keys.kind_of_key(key))
+        return Model.of(learned, recipe, absent_row.absent_row(table), keys.key_purpose(key))
     if checkpoint is not None:
         raise ValueError("checkpoint is for tables in blocks, which dpbt.convert writes")
 
@@ -259,7 +259,7 @@ def fit_unwarned(
         learned = run(key, rows, recipe_with_room, public_key, run_number, batch=batch)
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
         learned = jax.block_until_ready(learned)
-    return Model.of(learned, recipe, table, keys.kind_of_key(key))
+    return Model.of(learned, recipe, table, keys.key_purpose(key))
 
 
 def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) -> int:
@@ -270,7 +270,7 @@ def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) ->
         num_rows: of the table.
         memory: in bytes; rounds side by side take about a sixteenth of it.
     """
-    if not recipe.independent:
+    if not recipe.has_independent_rounds:
         return 0
     specs = draw_specs_of_phase(recipe, recipe.learner.round)
     num_outputs = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)

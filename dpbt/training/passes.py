@@ -20,7 +20,7 @@ import numpy as np
 
 from dpbt.common import compilation
 from dpbt.data.blocks import BlockRows, BlockTable
-from dpbt.privacy import boundary, totals
+from dpbt.privacy import answers, totals
 from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
 from dpbt.privacy.phase_views import (
     PhaseContext,
@@ -35,12 +35,12 @@ from dpbt.public_types import Splits
 from dpbt.training import absent_row, processes, steps
 from dpbt.types import (
     Array,
-    Given,
     Phase,
     Prepared,
     Prologue,
     Recipe,
     Release,
+    StageInputs,
     Table,
 )
 
@@ -99,7 +99,7 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
         ValueError: with the least memory, if it is too little; also for the model.
     """
     num_classes = math.prod(recipe.learner.response.axes)
-    score_bytes = 0 if recipe.independent else 4 * num_classes
+    score_bytes = 0 if recipe.has_independent_rounds else 4 * num_classes
     work = _bytes_of_work(table, recipe)
     bytes_of_row = threads * (table.features + work.of_row + 12 * score_bytes + 40)
     num_sums = _num_sums_of_pass(table, recipe)
@@ -118,7 +118,7 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
 
     # More rounds in a pass, beside good slices.
     rounds = 1
-    if recipe.independent:
+    if recipe.has_independent_rounds:
         max_more_rounds = (free_bytes - bytes_of_row * _GOOD_BLOCK) // bytes_of_sums
         rounds = int(np.clip(1 + max_more_rounds, 1, int(recipe.rounds)))
         free_bytes -= (rounds - 1) * bytes_of_sums
@@ -281,9 +281,9 @@ def _sums_of_slice(
         number, structure, sites, key = entry
         public = context.public._replace(round=number, structure=structure)
         view = program_view(recipe_phase, rows, weighed, recipe.params, public)
-        given = Given(sites, key, place)
+        stage_inputs = StageInputs(sites, key, place)
         priced = priced_draws(recipe, phase)
-        return boundary.sums(phase.program, stage, given, view, priced)
+        return answers.sums_of_stage(phase.program, stage, stage_inputs, view, priced)
 
     entries = context.public.round, context.public.structure, batch.sites, noise
     if len(noise) > 1:
@@ -371,7 +371,7 @@ class Passes:
         """
         columns = None if isinstance(phase, Prologue) else self._columns_of_batch(batch)
         batch, recipe = jax.tree.map(jnp.asarray, (batch, self._recipe))
-        reads_scores = not isinstance(phase, Prologue) and not self._recipe.independent
+        reads_scores = not isinstance(phase, Prologue) and not self._recipe.has_independent_rounds
 
         @jax.enable_x64(False)  # threads do not have the caller's context
         def work_on_slice(piece: Slice) -> CappedSums:

@@ -29,7 +29,7 @@ def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
     """
     target = [] if recipe.target is None else [repr(recipe.target)]
     words = [*identity_words(recipe), *target, *_layout(recipe)]
-    numbers = jax.tree.leaves((recipe.params, recipe.weighting, recipe.rows))
+    numbers = jax.tree.leaves((recipe.params, recipe.weight_params, recipe.rows))
     leaves = [jnp.asarray(leaf).reshape(-1) for leaf in numbers]
     for leaf in leaves:
         if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
@@ -56,7 +56,7 @@ def _layout(recipe: Recipe) -> list[str]:
     once, last = recipe.learner.prologue, recipe.learner.epilogue
     if once is None and last is not None and not _is_class_of_library(last.program):
         words.append("an epilogue alone")  # a prologue might have its tag
-    for numbers in (recipe.params, recipe.weighting):
+    for numbers in (recipe.params, recipe.weight_params):
         if _is_class_of_library(type(numbers)):
             continue
         leaves, _ = jax.tree_util.tree_flatten_with_path(numbers, is_leaf=lambda each: each is None)

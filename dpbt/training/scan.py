@@ -77,7 +77,7 @@ def run(
 
     Each round weighs the rows by their scores, asks for a release, and adds its hypothesis. Every
     function of an author is traced apart, so what it keeps of the rows is dead when it returns, and
-    what is public is worked out from what is public alone (`privacy.apart`).
+    what is public is worked out from what is public alone (`privacy.isolation`).
 
     Args:
         recipe: one setting.
@@ -93,7 +93,7 @@ def run(
     learned: LearnedModel = run_phases(recipe, executor)
     start, scores = executor.initial_score[..., None], executor.scores
     if recipe.learner.epilogue is not None:
-        assert scores is not None  # as `Recipe.independent` says
+        assert scores is not None  # as `Recipe.has_independent_rounds` says
         slope, intercept = learned.line
         scores = [intercept[..., None] + slope * (score - start) for score in scores]
     return RunResult(

@@ -1,7 +1,7 @@
 """The steps of a run that follow from releases: begin a round, learn a hypothesis, finish a model.
 
 What is public is worked out from what is public alone, and every function of an author is traced
-apart from the others (`privacy.apart`). What a program reads of the rows is the work of
+apart from the others (`privacy.isolation`). What a program reads of the rows is the work of
 `privacy.phase_views`. `run` puts the steps together; executors hold the rows.
 """
 
@@ -13,8 +13,8 @@ from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.privacy import phase_views
-from dpbt.privacy.apart import trace_apart, trace_of_public
 from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.isolation import evaluate_isolated, evaluate_public
 from dpbt.privacy.phase_views import PhaseContext
 from dpbt.training.checks import check_bound, check_predictions
 from dpbt.types import Array, Phase, Prepared, Public, Recipe, Release, ScoreLine
@@ -62,7 +62,7 @@ def after_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
         return jax.tree.map(jnp.asarray, learner.optimizer(params).init(hypothesis))
 
     zeros = jax.tree.map(jnp.zeros_like, hypothesis_shapes(recipe, public))
-    state = trace_of_public("the optimizer", init_optimizer, params, zeros)
+    state = evaluate_public("the optimizer", init_optimizer, params, zeros)
     return AfterPrologue(public, RoundState(bound, [state]))
 
 
@@ -90,7 +90,7 @@ def _hypothesis_of_release(
     learner: types.WeakLearner, release: Release, params: types.Params, public: Public
 ) -> types.Hypothesis:
     """The hypothesis of a release, from what is public alone."""
-    return trace_of_public("the hypothesis", learner.round.hypothesis, release, params, public)
+    return evaluate_public("the hypothesis", learner.round.hypothesis, release, params, public)
 
 
 def begin_round(
@@ -117,7 +117,7 @@ def begin_round(
 
 def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
     """What a hypothesis adds to the score of each row; of the rows nothing is kept."""
-    predictions = trace_apart(recipe.learner.kind.predict_prepared, hypothesis, rows)
+    predictions = evaluate_isolated(recipe.learner.kind.predict_prepared, hypothesis, rows)
     return check_predictions(predictions, recipe, rows)
 
 
@@ -167,10 +167,10 @@ def finish_round(
             assert learner.optimizer is not None  # as `after_prologue` says
             return learner.optimizer(params).update(hypothesis, *optimizer)
 
-        hypothesis, *optimizer = trace_of_public(
+        hypothesis, *optimizer = evaluate_public(
             "the optimizer", update_optimizer, recipe.params, hypothesis, *optimizer
         )
-    added = trace_of_public("the bound of hypotheses", learner.training.bound, hypothesis)
+    added = evaluate_public("the bound of hypotheses", learner.training.bound, hypothesis)
     return LearnedRound(hypothesis, RoundState(state.bound + check_bound(added), optimizer))
 
 
@@ -181,12 +181,12 @@ def model_hypotheses(
     training = recipe.learner.training
     if training.merge is not None:
         after_all = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
-        hypotheses = trace_of_public(
+        hypotheses = evaluate_public(
             "the merger of hypotheses", training.merge, hypotheses, recipe.params, after_all
         )
     if recipe.learner.epilogue is not None:
         assert training.scale is not None  # as `WeakLearner` says
-        hypotheses = trace_of_public("the scaling of hypotheses", training.scale, hypotheses, slope)
+        hypotheses = evaluate_public("the scaling of hypotheses", training.scale, hypotheses, slope)
     return hypotheses
 
 
@@ -199,7 +199,7 @@ def score_line(recipe: Recipe, prologue: Release, epilogue: Release) -> ScoreLin
     public = after_prologue(recipe, prologue).public
     if recipe.learner.epilogue is None:
         return ScoreLine(jnp.float32(1), public.initial_score)
-    slope, intercept = trace_of_public(
+    slope, intercept = evaluate_public(
         "the line of an epilogue",
         recipe.learner.epilogue.score_line,
         epilogue,

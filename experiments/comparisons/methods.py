@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -103,12 +103,15 @@ class Method(NamedTuple):
     library: str | None = None
 
 
+def _recorded_name(path: Sequence[Any]) -> str:
+    """The name of a recipe's number in the records, which call `weight_params` "weighting"."""
+    return jax.tree_util.keystr(tuple(path)).strip(".").replace("weight_params.", "weighting.")
+
+
 def describe_recipe(recipe: Recipe) -> str:
     """All numbers of a recipe, as JSON, and the static parts of its learner as a fingerprint."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(recipe)
-    numbers = {
-        jax.tree_util.keystr(path).strip("."): float(f"{float(leaf):.6g}") for path, leaf in leaves
-    }
+    numbers = {_recorded_name(path): float(f"{float(leaf):.6g}") for path, leaf in leaves}
     learner = hashlib.sha256(recipe.learner.identity.encode()).hexdigest()[:8]
     return json.dumps({"setting": recipe.options_text, "learner": learner, **numbers})
 

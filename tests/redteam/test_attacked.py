@@ -64,7 +64,7 @@ def test_numbers_that_are_left_out_make_another_key():
         clip: Any = None
 
     update = weighting.WeightUpdate(
-        identity="own", coupled=False, weigh=weighting.uniform.weigh, numbers=Rate
+        identity="own", coupled=False, weigh=weighting.uniform.weigh, params_type=Rate
     )
     differing_recipes = [
         hostile_recipe(draw_count_by_rate, params=params)

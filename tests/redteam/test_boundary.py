@@ -87,7 +87,7 @@ def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
         rate: Any = None
 
     def program(draw, table, weights, params, public):
-        times = 1 if public.weighting.rate is None else 2
+        times = 1 if public.weight_params.rate is None else 2
         whole = params.noise["n"].dtype == jnp.int32
         draw(
             "n",
@@ -99,7 +99,7 @@ def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
         )
 
     update = weighting.WeightUpdate(
-        identity="own", coupled=False, weigh=weighting.uniform.weigh, numbers=Weighing
+        identity="own", coupled=False, weigh=weighting.uniform.weigh, params_type=Weighing
     )
     learner = boundary.weak_learner(
         name="structures",
@@ -119,7 +119,7 @@ def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
             hostile_recipe(),
             learner=learner,
             weight_update=update,
-            weighting=numbers,
+            weight_params=numbers,
             params=Noise({"n": noise}),
         )
         (draw,) = dependencies.draw_specs_of_phase(recipe, recipe.learner.round)
@@ -171,7 +171,7 @@ PARTITION = Partition(
     place=lambda structure, rows: jnp.zeros(rows.present.shape, jnp.uint8),
     reads=lambda structure: jnp.zeros(1, jnp.int32),
 )
-CONSTANT = {"rows", "weighting"}
+CONSTANT = {"max_rows", "weight_params"}
 FOLLOWING = [name for name in Public._fields if name not in CONSTANT]
 
 
@@ -223,7 +223,7 @@ def test_a_price_may_follow_from_the_number_of_rows_that_a_recipe_is_for():
             count_positive_rows(table),
             moved_outputs=1,
             theorem="",
-            sensitivity=public.rows / 100,
+            sensitivity=public.max_rows / 100,
         )
 
     recipe = hostile_recipe(program, rounds=1)

@@ -125,7 +125,7 @@ def test_a_research_key_is_that_of_jax_at_default_flags(seed):
     np.testing.assert_array_equal(jax.random.key_data(keys.research_key(seed)), theirs)
     with other_value("jax_random_seed_offset"), other_value("jax_default_prng_impl"):
         np.testing.assert_array_equal(jax.random.key_data(keys.research_key(seed)), theirs)
-        assert keys.kind_of_key(keys.research_key(seed)) == "research"
+        assert keys.key_purpose(keys.research_key(seed)) == "research"
 
 
 def test_every_flag_of_jax_that_names_randomness_is_in_the_table():

@@ -136,13 +136,15 @@ def test_every_number_of_a_budget_changes_the_noise_and_rounds_do_not():
         changed = [*numbers[:place], next_above(number), *numbers[place + 1 :]]
         assert recipe_keys_differ(recipe, params=jax.tree.unflatten(structure, changed))
     assert recipe_keys_differ(recipe, rows=next_above(recipe.rows))
-    linked = recipe.weighting._replace(link_alpha=np.nextafter(np.float32(1), np.float32(0)))
-    assert recipe_keys_differ(recipe, weighting=linked)
+    linked = recipe.weight_params._replace(link_alpha=np.nextafter(np.float32(1), np.float32(0)))
+    assert recipe_keys_differ(recipe, weight_params=linked)
 
     smooth = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
-    for name in smooth.weighting._fields:
-        number = next_above(getattr(smooth.weighting, name))
-        assert recipe_keys_differ(smooth, weighting=smooth.weighting._replace(**{name: number}))
+    for name in smooth.weight_params._fields:
+        number = next_above(getattr(smooth.weight_params, name))
+        assert recipe_keys_differ(
+            smooth, weight_params=smooth.weight_params._replace(**{name: number})
+        )
 
     several = recipes.bdpe(epsilon=1.0, rows=80, rounds=[1, 2], depth=1)
     assert not recipe_keys_differ(recipes.setting(several, 0), rounds=np.int32(2))

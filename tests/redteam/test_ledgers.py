@@ -318,12 +318,12 @@ TAMPERED = {
     "negated splits": lambda: _noisy(RECIPE, "split", -1),
     "no noise at all": lambda: _with(RECIPE, noise={}),
     "smooth weights": lambda: dataclasses.replace(
-        RECIPE, weight_update=weighting.lazy_bregman(True), weighting=LAZY
+        RECIPE, weight_update=weighting.lazy_bregman(True), weight_params=LAZY
     ),
     "smooth weights, forest": lambda: dataclasses.replace(
         recipes.random_forest(epsilon=1.0, rows=400),
         weight_update=weighting.lazy_bregman(False),
-        weighting=LAZY,
+        weight_params=LAZY,
     ),
     "weights of another total": lambda: dataclasses.replace(
         recipes.lazybb_trees(epsilon=1.0, rows=400), weight_update=weighting.uniform

@@ -109,7 +109,7 @@ def shorten_passes(monkeypatch):
     """Let a pass have slices of 64 rows, and serve two rounds where it can."""
 
     def plan(table, recipe, *_):
-        return MemoryPlan(64, 2, 2 if recipe.independent else 1)
+        return MemoryPlan(64, 2, 2 if recipe.has_independent_rounds else 1)
 
     monkeypatch.setattr(in_blocks, "plan_for", plan)
 

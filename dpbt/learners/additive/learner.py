@@ -130,7 +130,7 @@ def shape_step_of_round(
             round_separately(noise * np.float32(math.sqrt(share))),
         )
     features = math.sqrt(count) * len(config.known)
-    smooth = round_separately(jnp.asarray(public.rows, jnp.float32) * features)
+    smooth = round_separately(jnp.asarray(public.max_rows, jnp.float32) * features)
     rate = round_separately(
         params.step / jnp.maximum(noise, round_separately(params.step * smooth) / params.limit)
     )

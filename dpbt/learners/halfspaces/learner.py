@@ -151,12 +151,12 @@ def halfspace_params(
     """
     multiplier = np.asarray(noise["center"], np.float64)
     finite = np.where(np.isfinite(multiplier), multiplier, 0) * _UNIT
-    step = sensitivity.weighted_sum_step(public.rows)
+    step = sensitivity.weighted_sum_step(public.max_rows)
     for _ in range(2):
         step = np.maximum(
             step,
             sensitivity.weighted_sum_step(
-                public.rows, finite * _sensitivity_in_row_lengths(config, step)
+                public.max_rows, finite * _sensitivity_in_row_lengths(config, step)
             ),
         )
     return HalfspaceParams(dict(noise), step)
@@ -166,9 +166,9 @@ def halfspace_params_of_sigma(
     config: HalfspaceConfig, sigma: Numbers, public: Public
 ) -> HalfspaceParams:
     """The numbers for noise of a given sigma on a centre; the ledger states its cost."""
-    density = np.asarray(public.weighting.density, np.float32).astype(np.float64)
-    in_sum = np.asarray(sigma, np.float64) * np.asarray(public.rows, np.float64) * density
-    step = sensitivity.weighted_sum_step(public.rows, in_sum * _UNIT)
+    density = np.asarray(public.weight_params.density, np.float32).astype(np.float64)
+    in_sum = np.asarray(sigma, np.float64) * np.asarray(public.max_rows, np.float64) * density
+    step = sensitivity.weighted_sum_step(public.max_rows, in_sum * _UNIT)
     return HalfspaceParams(
         {
             "center": divide_rounding_up(
@@ -183,7 +183,9 @@ def center_length_of_step(
     params: HalfspaceParams, public: Public, cap: Numbers = 1.0
 ) -> Float32[Array, ""]:
     """f32[]: the length in a centre of one step of the sums' grid, for weights of that cap."""
-    mass = jnp.asarray(public.rows * public.weighting.density)  # divides a sum to give a centre
+    mass = jnp.asarray(
+        public.max_rows * public.weight_params.density
+    )  # divides a sum to give a centre
     return cap * params.step / (mass * np.float32(_UNIT))
 
 

@@ -33,7 +33,7 @@ from dpbt.learners.oblivious.target import (
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.sensitivity import (
     num_changed_rows,
-    round_to_whole_rows,
+    round_grid_to_rows,
 )
 from dpbt.types import BINARY, Array, Public, Release
 
@@ -48,7 +48,7 @@ def _draw_histograms(
         draw(
             HISTOGRAM_SITE,
             config.noise,
-            Total(counts, round_to_whole_rows),
+            Total(counts, round_grid_to_rows),
             sensitivity=histogram_sensitivity(config),
             moved_outputs=len(config.attributes) * changed_rows,
             theorem="dpbt theorem O1",
@@ -123,7 +123,7 @@ def histogram_prologue(config: ObliviousConfig) -> types.Prologue:
         return estimate_target_from_histogram(config, release, params).spread
 
     def rows_of_number(release: Release, params: types.Params) -> Array:
-        return estimate_target_from_histogram(config, release, params).rows
+        return estimate_target_from_histogram(config, release, params).num_rows
 
     def rows_of_classes(release: Release, params: types.Params) -> Array:
         return jnp.sum(estimate_class_rows(config, release[HISTOGRAM_SITE]))
@@ -143,11 +143,11 @@ class RowsByBin(NamedTuple):
 
     Attributes:
         shares: f32[F, C], the share of the rows in each bin of each feature.
-        rows: f32[], how many rows there seem to be.
+        num_rows: f32[], how many rows there seem to be.
     """
 
     shares: Array
-    rows: Array
+    num_rows: Array
 
 
 def estimate_rows_by_bin(
@@ -177,9 +177,9 @@ def estimate_rows_by_bin(
             rows = jnp.sum(estimate_class_rows(config, histogram))
     elif rows is None:
         number_of_rows = (
-            estimate_target_from_histogram(config, public.prologue, params).rows
+            estimate_target_from_histogram(config, public.prologue, params).num_rows
             if is_number
-            else public.rows
+            else public.max_rows
         )
         rows = jnp.asarray(number_of_rows, jnp.float32)
     return RowsByBin(shares, rows)

@@ -135,7 +135,7 @@ def tree_of_release(
         value = link_values(config.link, numbers, share)
 
         # The leverage is the step times the clamped noisy edge.
-        edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / variates.to_float64(public.rows)
+        edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / variates.to_float64(public.max_rows)
         leverage = tree_leverage(numbers, value, edge, variates.to_float64(public.cap))
         leaf = (leverage * value).astype(jnp.float32)
     return Tree(splits_in_heap_order(release, config.depth), leaf)

@@ -145,7 +145,7 @@ def _improvement_range(
     config: TopDownConfig, public: Public, cap: Numbers = 1.0
 ) -> Float32[Numbers, "..."]:
     """f32[...]: the range of the change of improvements, in units of the cap."""
-    mass = sensitivity.max_total_weight_in_caps(public.rows, public.weighting.density, cap)
+    mass = sensitivity.max_total_weight_in_caps(public.max_rows, public.weight_params.density, cap)
     proved = tight_improvement_range(config.criterion, mass)
     tight = config.calibration == "tight"
     return proved if tight else jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)

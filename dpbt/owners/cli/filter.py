@@ -82,7 +82,7 @@ def charge_filter(options: argparse.Namespace) -> None:
     """
     from dp_accounting import dp_event
 
-    from dpbt.privacy.outside import EpsilonDeltaDpEvent
+    from dpbt.privacy.external_events import EpsilonDeltaDpEvent
 
     event_makers: dict[str, Callable[..., Any]] = {
         "gaussian": dp_event.GaussianDpEvent,

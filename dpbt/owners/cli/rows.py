@@ -247,7 +247,7 @@ def _learn_and_pay(
 
         def pay(run: str | None) -> None:
             if budget is not None:
-                budget.payment_callback(recipe.on(table), key)(run)
+                budget.payment_callback(recipe.with_user_limit_of(table), key)(run)
             refusals.pop_all()  # the fit is accepted, so any later error is a bug
 
         model = fit.fit_unwarned(

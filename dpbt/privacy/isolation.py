@@ -15,7 +15,7 @@ from dpbt.common.validate import is_traced
 from dpbt.privacy import dataflow
 
 
-def trace_apart(function: Callable[..., Any], *arguments: Any) -> Any:
+def evaluate_isolated(function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)`, worked out by its trace; the function sees no array that has values.
 
     What it keeps of its arguments cannot be read once it returns. The operations are those of a
@@ -30,7 +30,7 @@ def trace_apart(function: Callable[..., Any], *arguments: Any) -> Any:
     return evaluate_closed(closed, shapes, arguments)
 
 
-def trace_of_public(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def evaluate_public(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` for an author's function of what is public, traced apart from rows.
 
     Its arguments are copies, as far as they are containers.
@@ -45,7 +45,7 @@ def trace_of_public(what: str, function: Callable[..., Any], *arguments: Any) ->
             a program kept of its rows.
         jax.errors.UnexpectedTracerError: if it reads one of a trace that has ended.
     """
-    traced = trace_of_arguments(what, function, *arguments)
+    traced = trace_public_function(what, function, *arguments)
     if not is_traced(*jax.tree.leaves(arguments)):
         # Outside of a trace the function is called as it is: JAX rounds its own functions as a
         # whole there. What it reads of rows is dead, and a result that is traced does not count.
@@ -67,11 +67,13 @@ class TracedFunction(NamedTuple):
     shapes: Any
 
 
-def trace_of_arguments(what: str, function: Callable[..., Any], *arguments: Any) -> TracedFunction:
+def trace_public_function(
+    what: str, function: Callable[..., Any], *arguments: Any
+) -> TracedFunction:
     """The trace of a function that may read its arguments alone.
 
     Raises:
-        ValueError: as `trace_of_public`.
+        ValueError: as `evaluate_public`.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     check_references(what, closed)

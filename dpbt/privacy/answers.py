@@ -1,0 +1,218 @@
+"""The answers to a program's draws: six functions that run one program, each for its own purpose.
+
+- `sample` draws every output.
+- `log_prob` reads the outputs in a recorded release, and returns their exact log densities.
+- `compare_views` reads them so on two views, and returns log ratios and worst cases over outputs.
+- `describe` records every draw without its private value. Ledgers are made of these descriptions,
+  so each line prices the draw that runs. It reads no private row.
+- `public_draws` samples public randomness alone, which depends on no private row either.
+- `sums_of_stage` adds up some rows of a table in blocks. `totals` draws once from the sums over all
+  rows, and `stages.pass_stages` finds which sums one pass over the rows can serve.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from dpbt.privacy.boundary import DrawSpec, is_static, missing_public_key_error, run, site_key
+from dpbt.privacy.isolation import evaluate_isolated
+from dpbt.privacy.mechanism import StepLoss
+from dpbt.privacy.price_check import PricedDraw, run_with_price_check
+from dpbt.types import Array, Program, Release, Site, StageInputs, View
+
+
+def sample(
+    program: Program,
+    key: Array,
+    public_key: Array | None,
+    view: View,
+    priced: Sequence[PricedDraw] | None = None,
+) -> Release:
+    """Run the program with fresh draws, and return the release.
+
+    Args:
+        program: the private program.
+        key: the secret key of the noise.
+        public_key: the key of public draws, independent of `key`; None without public draws.
+        view: the inputs of the program.
+        priced: the draws of the ledger, to compare with those that run; None to compare nothing.
+
+    Raises:
+        ValueError: for a public draw without a public key, and as `run_with_price_check`.
+    """
+
+    def answer(spec: DrawSpec) -> tuple[Array, Array]:
+        root = public_key if spec.mechanism.public else key
+        if root is None:
+            raise missing_public_key_error(spec.site)
+        output = spec.mechanism.sample(site_key(root, spec.site), spec.value, spec.scale)
+        return output, output
+
+    return run_with_price_check(program, answer, view, priced)
+
+
+def replay_draws(program: Program, release: Release, view: View) -> dict[Site, DrawSpec]:
+    """Run the program on recorded outputs, and return site -> the draw on this view.
+
+    Raises:
+        ValueError: if the recorded release and the program have different sites or shapes.
+    """
+    specs: dict[Site, DrawSpec] = {}
+
+    def answer(spec: DrawSpec) -> Array:
+        specs[spec.site] = spec
+        recorded = release.get(spec.site, jnp.zeros_like(spec.output))
+        if jnp.shape(recorded) != spec.output.shape:
+            raise ValueError(
+                f"the release at {spec.site!r} has shape {jnp.shape(recorded)}, and the program "
+                f"draws {spec.output.shape} there; it is of another recipe or table"
+            )
+        return recorded
+
+    run(program, answer, view)
+    if set(specs) != set(release):
+        raise ValueError(
+            f"the release has sites {sorted(release)}, the program draws {sorted(specs)}"
+        )
+    return specs
+
+
+def log_prob(program: Program, release: Release, view: View) -> dict[Site, Array]:
+    """Site -> f32[], the exact log density of its recorded output."""
+
+    def log_density_by_site(release: Release, view: View) -> dict[Site, Array]:
+        specs = replay_draws(program, release, view)
+        return {
+            site: jnp.sum(spec.mechanism.log_prob(release[site], spec.value, spec.scale))
+            for site, spec in specs.items()
+        }
+
+    return evaluate_isolated(log_density_by_site, release, view)
+
+
+class DrawComparison(NamedTuple):
+    """The evidence of one draw between two views, given the earlier outputs.
+
+    Attributes:
+        log_ratio: f32[], the exact log ratio of the densities of the recorded output.
+        worst_loss: the loss in the worst case over all outputs.
+    """
+
+    log_ratio: Array
+    worst_loss: StepLoss
+
+
+def compare_views(
+    program: Program, release: Release, view: View, other: View
+) -> dict[Site, DrawComparison]:
+    """Site -> the evidence of its recorded output between two views, given the earlier outputs."""
+
+    def compare(release: Release, view: View, other: View) -> dict[Site, DrawComparison]:
+        other_specs = replay_draws(program, release, other)
+        specs = replay_draws(program, release, view)
+        return {
+            site: _compare_draws(spec, other_specs[site], release[site])
+            for site, spec in specs.items()
+        }
+
+    return evaluate_isolated(compare, release, view, other)
+
+
+def _compare_draws(spec: DrawSpec, other: DrawSpec, output: Array) -> DrawComparison:
+    """The evidence of one output between two views, where its draw is `spec` and `other`."""
+    mechanism, value, other_value = spec.mechanism, spec.value, other.value
+    log_density = mechanism.log_prob(output, value, spec.scale)
+    other_log_density = mechanism.log_prob(output, other_value, other.scale)
+    return DrawComparison(
+        log_ratio=jnp.sum(log_density - other_log_density),
+        worst_loss=mechanism.divergence(value, spec.scale, other_value, other.scale),
+    )
+
+
+def describe(
+    program: Program, view: View, release: Mapping[Site, Array] | None = None
+) -> dict[Site, DrawSpec]:
+    """Site -> the description of its draw, without its private value.
+
+    The program reads the outputs of the release, and zeros for sites that it lacks. Descriptions
+    depend on public inputs and on the release alone, so a view of one absent row suffices.
+    """
+    specs: dict[Site, DrawSpec] = {}
+    recorded = release or {}
+
+    def answer(spec: DrawSpec) -> Array:
+        numbers = {
+            name: number if is_static(number) else jnp.asarray(number, jnp.float32)
+            for name, number in (("scale", spec.scale), ("max_sensitivity", spec.max_sensitivity))
+        }
+        shapes = jax.eval_shape(lambda: spec.total)
+        specs[spec.site] = dataclasses.replace(spec, total=shapes, **numbers)
+        return recorded.get(spec.site, jnp.zeros_like(spec.output))
+
+    run(program, answer, view)
+    return specs
+
+
+def public_draws(program: Program, public_key: Array, view: View) -> Release:
+    """The outputs of the public draws, as `sample` draws them for any rows under this public key.
+
+    All other draws return zeros. `stages.pass_stages` refuses a program in which a public draw
+    depends on them.
+    """
+    outputs: Release = {}
+
+    def answer(spec: DrawSpec) -> Array:
+        if not spec.mechanism.public:
+            return jnp.zeros_like(spec.output)
+        key = site_key(public_key, spec.site)
+        outputs[spec.site] = spec.mechanism.sample(key, spec.value, spec.scale)
+        return outputs[spec.site]
+
+    run(program, answer, view)
+    return outputs
+
+
+def sums_of_stage(
+    program: Program,
+    stage: tuple[Site, ...],
+    stage_inputs: StageInputs,
+    view: View,
+    priced: Sequence[PricedDraw] | None = None,
+) -> dict[Site, Any]:
+    """Site -> i32[...], the sum over some rows of each draw of one stage.
+
+    Public draws and draws of earlier stages return the outputs of `stage_inputs`. Draws for places
+    (`Mechanism.sample_places`) return those of the places of these rows. All other draws return
+    zeros, on which no sum of this stage depends.
+
+    Args:
+        program: a program with `stages.pass_stages`.
+        stage: the sites of one of its stages.
+        stage_inputs: earlier outputs, the key of the noise, and the place of the first row.
+        view: some rows, and the public inputs.
+        priced: the draws of the ledger, as `sample` takes them.
+
+    Raises:
+        ValueError: for a public draw with an axis of rows, and as `run_with_price_check`.
+    """
+
+    def answer(spec: DrawSpec) -> tuple[Array, Any]:
+        if spec.mechanism.public and spec.output.shape != stage_inputs.outputs[spec.site].shape:
+            raise ValueError(
+                f"the draw {spec.site!r} is public randomness for each row, and a table that is "
+                "read in parts has one draw for all of them; draw it by mechanisms.assignment"
+            )
+        if spec.draws_for_places:
+            assert spec.mechanism.sample_places is not None
+            key = site_key(stage_inputs.key, spec.site)
+            return spec.mechanism.sample_places(
+                key, spec.value, spec.scale, stage_inputs.first_place
+            ), None
+        output = stage_inputs.outputs.get(spec.site, jnp.zeros_like(spec.output))
+        return output, spec.total if spec.site in stage else None
+
+    totals = run_with_price_check(program, answer, view, priced, released_here=False)
+    return {site: totals[site] for site in stage}

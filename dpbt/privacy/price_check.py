@@ -1,0 +1,197 @@
+"""Comparison of the draws that run with the draws that the ledger prices.
+
+Static fields of draws are compared as they are, and largest sensitivities and scales by the
+operations that compute them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.privacy import dataflow
+from dpbt.privacy.boundary import DrawSpec, is_static, run
+from dpbt.privacy.isolation import check_references, evaluate_closed
+from dpbt.types import Array, Program, Site, View
+
+
+class PricedDraw(NamedTuple):
+    """A draw as the ledger prices it, to compare with the draw that runs.
+
+    Attributes:
+        spec: its description, with shapes in place of traced numbers.
+        max_sensitivity_formula: a digest of the operations that compute its largest sensitivity
+            (`dataflow.formula_digests`).
+        scale_formula: a digest of those that compute its scale; None for a scale that depends on
+            rows, which is not compared.
+        scale_reads_releases: whether its scale depends on earlier releases.
+    """
+
+    spec: DrawSpec
+    max_sensitivity_formula: str
+    scale_formula: str | None
+    scale_reads_releases: bool
+
+
+_COMPARED_FIELDS = (
+    "mechanism",
+    "moved_outputs",
+    "num_payments",
+    "own_scale",
+    "theorem",
+    "releases",
+    "unit",
+)
+"""The static fields of a draw that are compared with those of the priced draw."""
+
+
+def check_as_priced(specs: Mapping[Site, DrawSpec], priced: Sequence[PricedDraw]) -> None:
+    """Refuse a program whose draws differ in a static field from those that its recipe prices.
+
+    Args:
+        specs: site -> the draw that runs.
+        priced: the draws of the ledger.
+
+    Raises:
+        ValueError: if the sites differ, or if a draw differs from its line in the mechanism, in
+            the number of outputs that a row moves, in the number of payments, in a text, or in
+            whether the program states its scale.
+    """
+    priced_specs = {draw.spec.site: draw.spec for draw in priced}
+    if set(specs) != set(priced_specs):
+        raise ValueError(
+            f"the program draws {sorted(specs)}, and {sorted(priced_specs)} are priced"
+        )
+    for site, priced_spec in priced_specs.items():
+        spec = specs[site]
+        for name in _COMPARED_FIELDS:
+            if getattr(spec, name) != getattr(priced_spec, name):
+                raise _difference_error(site, name)
+        for name, words in (("max_sensitivity", "sensitivity"), ("scale", "scale")):
+            number, priced_number = getattr(spec, name), getattr(priced_spec, name)
+            if not (is_static(number) and is_static(priced_number)):
+                continue
+            if not np.array_equal(number, priced_number, equal_nan=True):
+                raise _difference_error(site, words)
+
+
+def _difference_error(site: Site, name: str) -> ValueError:
+    return ValueError(
+        f"the draw {site!r} runs with another {name} than the ledger prices: what it asks for may "
+        "follow from the recipe alone, and not from the shape of the table or from what Python has "
+        "changed since"
+    )
+
+
+class _RunTrace(NamedTuple):
+    """The results of the trace of a program, each by site.
+
+    Attributes:
+        outputs: the output of each draw.
+        max_sensitivities: of each draw.
+        scales: of each draw.
+        kept: what `answer` keeps of each draw.
+    """
+
+    outputs: dict[Site, Any]
+    max_sensitivities: dict[Site, Any]
+    scales: dict[Site, Any]
+    kept: dict[Site, Any]
+
+
+def run_with_price_check(
+    program: Program,
+    answer: Callable[[DrawSpec], tuple[Array, Any]],
+    view: View,
+    priced: Sequence[PricedDraw] | None,
+    *,
+    released_here: bool = True,
+) -> dict[Site, Any]:
+    """Trace a program by itself, compare its draws with their prices, then evaluate the trace.
+
+    Whatever the program keeps of its rows in Python is dead when the trace ends (`isolation`). The
+    operations that compute sensitivities and scales are compared in the very trace that is
+    evaluated.
+
+    Args:
+        program: the private program.
+        answer: (spec) -> the output of the draw, and what to keep of it.
+        view: the inputs of the program.
+        priced: the draws of the ledger; None to compare nothing.
+        released_here: whether `answer` returns the outputs that are released. If not, scales that
+            depend on them are not compared.
+
+    Returns:
+        Site -> what `answer` kept.
+
+    Raises:
+        ValueError: as `check_as_priced` and `Draw`, and for a largest sensitivity or a scale that
+            other operations compute than in the ledger.
+    """
+    specs: dict[Site, DrawSpec] = {}
+
+    def run_in_trace(view: View) -> _RunTrace:
+        trace = _RunTrace({}, {}, {}, {})
+
+        def answer_and_note(spec: DrawSpec) -> Array:
+            site = spec.site
+            specs[site] = spec
+            trace.max_sensitivities[site] = jnp.asarray(spec.max_sensitivity)
+            trace.scales[site] = jnp.asarray(spec.scale)
+            trace.outputs[site], trace.kept[site] = answer(spec)
+            return trace.outputs[site]
+
+        run(program, answer_and_note, view)
+        return trace
+
+    closed, shapes = jax.make_jaxpr(run_in_trace, return_shape=True)(view)
+    check_references("the program", closed)
+    if priced is not None:
+        check_as_priced(specs, priced)
+        _check_formulas(closed, shapes, view, priced, released_here=released_here)
+    trace: _RunTrace = evaluate_closed(closed, shapes, view)
+    return trace.kept
+
+
+def _check_formulas(
+    closed: Any, shapes: Any, view: View, priced: Sequence[PricedDraw], *, released_here: bool
+) -> None:
+    """Refuse draws whose sensitivities or scales other operations compute than the priced ones.
+
+    Args:
+        closed: the jaxpr that computes a `_RunTrace`.
+        shapes: the shapes of the `_RunTrace`.
+        view: the inputs of the program.
+        priced: the draws of the ledger.
+        released_here: as `run_with_price_check`.
+    """
+    places: _RunTrace = jax.tree.unflatten(
+        jax.tree.structure(shapes), range(len(jax.tree.leaves(shapes)))
+    )
+    release_names = {place: formula_name_of_output(site) for site, place in places.outputs.items()}
+    draws_of_rows = [draw for draw in priced if draw.spec.mechanism.price.reads_rows]
+    sites = [draw.spec.site for draw in draws_of_rows]
+
+    outputs = [places.max_sensitivities[site] for site in sites]
+    outputs += [places.scales[site] for site in sites]
+    formulas = dataflow.formula_digests(closed, formula_names_of_view(view), outputs, release_names)
+    max_sensitivities, scales = formulas[: len(sites)], formulas[len(sites) :]
+    for draw, max_sensitivity, scale in zip(draws_of_rows, max_sensitivities, scales, strict=True):
+        if max_sensitivity != draw.max_sensitivity_formula:
+            raise _difference_error(draw.spec.site, "sensitivity")
+        if draw.scale_formula is None or (draw.scale_reads_releases and not released_here):
+            continue
+        if scale != draw.scale_formula:
+            raise _difference_error(draw.spec.site, "scale")
+
+
+def formula_name_of_output(site: Site) -> str:
+    """The name of a site's output in formulas (`dataflow.formula_digests`)."""
+    return f"release {site}"
+
+
+def formula_names_of_view(view: View) -> list[str]:
+    """The names in formulas of all arrays of a view, in their order as a pytree."""
+    return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(view)]

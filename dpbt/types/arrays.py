@@ -1,0 +1,35 @@
+"""Arrays, numbers and releases, and how they are described without their values."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from dpbt.public_types import Site
+
+Array = jax.Array
+AnyArray = jax.Array | np.ndarray
+
+Numbers = Any
+"""A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
+
+Release = dict[Site, Array]
+"""Everything that leaves one run of a weak learner: one array for each site."""
+
+
+def compilation_signature(tree: Any) -> tuple[Any, ...]:
+    """Hashable: all that a compiled program depends on in a pytree of numbers.
+
+    It has the structure of the pytree, and the shapes and dtypes of its arrays.
+    """
+    arrays = map(np.asarray, jax.tree.leaves(tree))
+    return jax.tree.structure(tree), *((array.shape, str(array.dtype)) for array in arrays)
+
+
+def dtype_and_rank(array: AnyArray) -> str:
+    """The dtype and the rank of an array, in words for errors.
+
+    The words show neither the lengths of axes nor those of texts, because both may be private.
+    """
+    numbers = isinstance(array, jax.Array) or array.dtype.kind in "biufc"
+    return f"{array.dtype if numbers else 'text or objects'} of rank {array.ndim}"

@@ -1,0 +1,173 @@
+"""Weak learners: a private program, and how its releases become hypotheses."""
+
+import dataclasses
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
+
+from dpbt.hypothesis_kind import HypothesisKind, Training
+from dpbt.public_types import BINARY, HoldsFunctions, Relation, Response, Site
+from dpbt.types.arrays import Array, Numbers
+from dpbt.types.phases import (
+    Epilogue,
+    LearnerParams,
+    LearnerRows,
+    Phase,
+    Prologue,
+    Public,
+    Round,
+    Structure,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Partition:
+    """How public structure assigns each row to a leaf, before the program of a round reads it.
+
+    Attributes:
+        structure: (params, public) -> the public structure of a round, such as the splits of its
+            tree, which the program and the hypothesis read. A run computes it once a round.
+        place: (structure, prepared rows) -> [N], such as the leaf of each row; an entry depends on
+            its own row alone. Prepared rows hold it in their field `leaf`.
+        reads: (structure) -> i32[k]: the features whose bins `place` reads. Nothing else reads bins
+            in a round.
+        cycle: the number of rounds after which structures repeat; 0 if they never do.
+    """
+
+    structure: Callable[[LearnerParams, Public], Structure]
+    place: Callable[[Structure, LearnerRows], Array]
+    reads: Callable[[Structure], Array]
+    cycle: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Assumptions:
+    """What the sensitivities of a learner's draws assume; recipes that break it are refused.
+
+    Attributes:
+        relation: the neighbouring relation that the sensitivities hold under; None if they hold
+            under both.
+        coupled: whether the sensitivities hold where the weights of all rows depend on each other
+            and move as `sensitivity` says (`weighting.lazy_bregman`). If not, each weight must
+            depend on its own row alone.
+        total_weight: whether the sensitivities assume a total weight of kappa rows, which
+            `weighting.lazy_bregman` gives.
+    """
+
+    relation: Relation | None
+    coupled: bool = False
+    total_weight: bool = False
+
+
+class WorkBytes(NamedTuple):
+    """The memory that a round takes besides the rows, in bytes.
+
+    Attributes:
+        of_row: for each row.
+        of_all_rows: for all rows together, whatever their number.
+    """
+
+    of_row: int
+    of_all_rows: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeakLearner(HoldsFunctions):
+    """A private program, and the map from its release to a hypothesis.
+
+    Build one with `boundary.weak_learner`. Only the programs of its `phases`, its `kind` and the
+    `place` of its `partition` read rows.
+
+    Attributes:
+        name: of the algorithm.
+        config: its static choices, hashable, such as a frozen dataclass; None if it has none. Name
+            and config are the identity of the learner: two learners that differ must differ in one
+            of them, so that they have independent noise under one key (`dpbt.boost`).
+        round: its private program, and its hypothesis.
+        kind: the kind of its hypotheses, with its `training`, such as `trees.TREES`.
+        fractions: (site, fraction of the budget) for each site of all of its phases; they add up to
+            at most 1. The sites "leaf_0" and "leaf_1" share the fraction of "leaf". A recipe may
+            have other fractions.
+        make_params: (noise multipliers by site, public) -> the learner's numbers.
+        assumptions: what the sensitivities of its draws assume.
+        response: the kind of answer that it predicts.
+        partition: how public structure assigns rows to leaves; None if it does not.
+        prologue: the phase before the first round; None without one.
+        epilogue: the phase after the last round; None without one. It needs a kind whose hypotheses
+            can be scaled.
+        optimizer: (params) -> an `optax.GradientTransformation`, or any other pair of `init` and
+            `update`, that turns the hypothesis of each release into the one that is added, as for
+            momentum. It is post-processing. None if they are the same.
+        unprotected: in words, the private statistics that the program uses without a mechanism and
+            that its sensitivities do not cover; empty for a proved calibration.
+        withheld: the sites that `fit` leaves out of the model, because their length or their order
+            follows the private rows. The tree of each row is an example.
+        work_bytes: (shapes of prepared rows) -> the memory that a round takes. None for as many
+            bytes as the prepared rows have.
+    """
+
+    name: str
+    config: Hashable = None
+    round: Round
+    kind: HypothesisKind
+    fractions: tuple[tuple[Site, float], ...]
+    make_params: Callable[[Mapping[Site, Numbers], Public], LearnerParams]
+    assumptions: Assumptions
+    response: Response = BINARY
+    partition: Partition | None = None
+    prologue: Prologue | None = None
+    epilogue: Epilogue | None = None
+    optimizer: Callable[[LearnerParams], Any] | None = None
+    unprotected: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    work_bytes: Callable[[LearnerRows], WorkBytes] | None = None
+
+    _alternative = "the function that made it"
+
+    def __post_init__(self):
+        if self.kind.training is None:
+            raise ValueError(f"{self.name}: the kind of its hypotheses says nothing of training")
+        if self.epilogue is not None and self.training.scale is None:
+            raise ValueError("an epilogue needs hypotheses that can be scaled: declare scale=")
+        identity_of_config(self.config)
+
+    def __hash__(self) -> int:
+        """A hash of name, round and kind; equal learners have one hash."""
+        return hash((self.name, self.round, self.kind))
+
+    @property
+    def training(self) -> Training:
+        """How a run trains with its hypotheses."""
+        training = self.kind.training
+        assert training is not None  # the constructor refuses such a kind
+        return training
+
+    @property
+    def identity(self) -> str:
+        """Name and config as text, which enters the keys of its noise."""
+        words = identity_of_config(self.config)
+        return f"{self.name}({words})" if words else self.name
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases of a run that have a program, in their order."""
+        in_order = (self.prologue, self.round, self.epilogue)
+        return tuple(phase for phase in in_order if phase is not None)
+
+
+def identity_of_config(config: Hashable) -> str:
+    """A config as text: its property `identity` if it has one, otherwise its `repr`.
+
+    Raises:
+        ValueError: for a config whose `repr` shows a memory address, as that of a function does.
+            Such a text does not identify the config, and differs between processes.
+    """
+    if config is None:
+        return ""
+    words = getattr(config, "identity", None)
+    words = words if isinstance(words, str) else repr(config)
+    if " at 0x" in words:
+        raise ValueError(
+            f"the config of a learner must say what it is, and its text has an address of memory: "
+            f"{words}; give it a property `identity`, or names in place of functions"
+        )
+    return words

@@ -15,10 +15,10 @@ from dpbt import boosting, losses, recipes
 from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
 from dpbt.data.splits import table_of_splits
+from dpbt.learners.bins.epilogue import score_histogram
+from dpbt.learners.bins.histograms import SCORES_SITE, class_histograms
 from dpbt.learners.oblivious import learner as oblivious_learner
 from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.epilogue import score_histogram
-from dpbt.learners.oblivious.histograms import SCORES_SITE, class_histograms
 from dpbt.learners.oblivious.rows import assign_leaves
 from dpbt.learners.trees import greedy
 from dpbt.learners.trees.growth import GreedyTreeConfig, draw_tree_splits

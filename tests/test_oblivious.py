@@ -14,10 +14,10 @@ import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.learners.bins.histograms import histogram_sensitivity
 from dpbt.learners.oblivious import learner as oblivious
 from dpbt.learners.oblivious import splits as oblivious_splits
 from dpbt.learners.oblivious.config import Attribute, ObliviousConfig
-from dpbt.learners.oblivious.histograms import histogram_sensitivity
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.learners.oblivious.rows import ObliviousRows, assign_leaves
 from dpbt.privacy import mechanisms, sensitivity

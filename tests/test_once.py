@@ -15,7 +15,7 @@ from dpbt import boosting, recipes
 from dpbt.audit import exact_loss as audit
 from dpbt.data.domains import Boolean
 from dpbt.learners import trees
-from dpbt.learners.oblivious.epilogue import fit_score_line, score_histogram
+from dpbt.learners.bins.epilogue import fit_score_line, score_histogram
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import round_to_whole_rows
 from dpbt.training import run_keys

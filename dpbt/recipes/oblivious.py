@@ -14,8 +14,8 @@ from dpbt.common.validate import check_floats, check_interval, check_positive_in
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Target
+from dpbt.learners.bins.histograms import SCORES_SITE, TARGET_SITE
 from dpbt.learners.oblivious.config import MAX_DEPTH, Attribute, ObliviousConfig, ObliviousParams
-from dpbt.learners.oblivious.histograms import SCORES_SITE, TARGET_SITE
 from dpbt.learners.oblivious.learner import oblivious_tree
 from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (

@@ -18,8 +18,8 @@ from jaxtyping import Int32, UInt8
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
 from dpbt.learners.additive.config import MAX_PAIR_GROUPS, AdditiveConfig, AdditiveParams
+from dpbt.learners.bins.prologue import estimate_rows_by_bin
 from dpbt.learners.oblivious import splits
-from dpbt.learners.oblivious.prologue import estimate_rows_by_bin
 from dpbt.types import Array, Public
 
 

@@ -10,10 +10,10 @@ from dpbt import types
 from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.additive.model import SHAPES, ShapeFunctions
+from dpbt.learners.bins.target import score_unit
 from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams
 from dpbt.learners.oblivious.kind import oblivious_kind
 from dpbt.learners.oblivious.model import ObliviousTree
-from dpbt.learners.oblivious.target import score_unit
 from dpbt.types import Array, Public
 
 

@@ -24,18 +24,18 @@ from dpbt.learners.additive.descent import NesterovDescent
 from dpbt.learners.additive.groups import SumByGroup, pair_cell_parts, places_of_groups
 from dpbt.learners.additive.kind import column_tree_kind, vector_kind
 from dpbt.learners.additive.model import ShapeFunctions, pair_cells
-from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
-from dpbt.learners.oblivious.learner import oblivious_tree
-from dpbt.learners.oblivious.one_time import one_time_phases
-from dpbt.learners.oblivious.residuals import (
+from dpbt.learners.bins.one_time import one_time_phases
+from dpbt.learners.bins.residuals import (
     describe_residual_sums,
     max_moved_sums,
     partition_sum_sensitivity,
     row_residuals,
     sum_residuals_by_place,
 )
+from dpbt.learners.bins.target import score_unit
+from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
+from dpbt.learners.oblivious.learner import oblivious_tree
 from dpbt.learners.oblivious.rows import ObliviousRows
-from dpbt.learners.oblivious.target import score_unit
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity

@@ -41,7 +41,7 @@ class ObliviousConfig:
             then follow the released histograms instead of being evenly spaced, scores start from
             the released log odds, and steps know how many rows a leaf has.
         scores: whether an epilogue releases the final scores by class, and maps scores by a line
-            that makes probabilities true (`oblivious.epilogue.fit_score_line`).
+            that makes probabilities true (`bins.epilogue.fit_score_line`).
         smoothing: the weight of a leaf's neighbour, which differs in one bit, in its sum, in
             [0, 1); a leaf that differs in b bits has this to the power of b.
         relation: the neighbouring relation of the ledger.

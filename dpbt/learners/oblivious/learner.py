@@ -21,21 +21,21 @@ from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, round_separately
-from dpbt.learners.oblivious import splits
-from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams, noise_deviation
-from dpbt.learners.oblivious.kind import oblivious_kind
-from dpbt.learners.oblivious.model import ObliviousTree
-from dpbt.learners.oblivious.one_time import one_time_phases
-from dpbt.learners.oblivious.prologue import estimate_rows_by_bin
-from dpbt.learners.oblivious.residuals import (
+from dpbt.learners.bins.one_time import one_time_phases
+from dpbt.learners.bins.prologue import estimate_rows_by_bin
+from dpbt.learners.bins.residuals import (
     describe_residual_sums,
     max_moved_sums,
     partition_sum_sensitivity,
     row_residuals,
     sum_residuals_by_place,
 )
+from dpbt.learners.bins.target import score_unit
+from dpbt.learners.oblivious import splits
+from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams, noise_deviation
+from dpbt.learners.oblivious.kind import oblivious_kind
+from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.learners.oblivious.rows import ObliviousRows, assign_leaves
-from dpbt.learners.oblivious.target import score_unit
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.types import GRID, Array, Public, Release

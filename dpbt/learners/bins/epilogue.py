@@ -17,12 +17,12 @@ from jaxtyping import Float32, Int32, Shaped
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, round_separately, softmax, sum_in_order
-from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.histograms import (
+from dpbt.learners.bins.histograms import (
     SCORES_SITE,
     deviation_of_one_histogram,
     draw_histogram,
 )
+from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Numbers
 from dpbt.privacy.sensitivity import (

@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 
 from dpbt import types
+from dpbt.learners.bins.epilogue import score_line_epilogue
+from dpbt.learners.bins.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
+from dpbt.learners.bins.prologue import histogram_prologue
 from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.epilogue import score_line_epilogue
-from dpbt.learners.oblivious.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
-from dpbt.learners.oblivious.prologue import histogram_prologue
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

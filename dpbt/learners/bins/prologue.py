@@ -13,8 +13,7 @@ from jaxtyping import Float32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
-from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
-from dpbt.learners.oblivious.histograms import (
+from dpbt.learners.bins.histograms import (
     HISTOGRAM_SITE,
     TARGET_SITE,
     class_histograms,
@@ -23,13 +22,14 @@ from dpbt.learners.oblivious.histograms import (
     histogram_sensitivity,
     target_histogram,
 )
-from dpbt.learners.oblivious.rows import ObliviousRows
-from dpbt.learners.oblivious.target import (
+from dpbt.learners.bins.target import (
     TargetEstimate,
     estimate_location_and_scale,
     estimate_target_shares,
     initial_score_of_number,
 )
+from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
+from dpbt.learners.oblivious.rows import ObliviousRows
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.sensitivity import (
     num_changed_rows,

@@ -283,15 +283,15 @@ class Partition:
     Attributes:
         structure: (params, public) -> what is public in a round and the program, the hypothesis and
             its predictions all read, such as its splits. The loop asks for it once a round.
-        place: (structure of a round, prepared) -> [N], what the structure says of each row by
-            itself, such as its leaf. The prepared rows have it in their field `leaf`.
-        reads: (structure of a round) -> i32[k]: the features whose bins `place` reads. Nothing
-            else reads bins in a round.
+        assign_rows: (structure of a round, prepared) -> [N], what the structure says of each row
+            by itself, such as its leaf. The prepared rows have it in their field `leaf`.
+        reads: (structure of a round) -> i32[k]: the features whose bins `assign_rows` reads.
+            Nothing else reads bins in a round.
         cycle: after how many rounds the structures come again; 0 for never.
     """
 
     structure: Callable[[LearnerParams, "Public"], Structure]
-    place: Callable[[Structure, LearnerRows], Array]
+    assign_rows: Callable[[Structure, LearnerRows], Array]
     reads: Callable[[Structure], Array]
     cycle: int = 0
 

@@ -224,8 +224,8 @@ def oblivious_config(**changes):
         attributes=attributes,
         depth=1,
         attributes_per_tree=(1,),
-        marginals=False,
-        scores=False,
+        draws_histograms=False,
+        draws_scores=False,
         smoothing=0.1,
         relation=ADD_REMOVE,
         noise=noise,
@@ -267,7 +267,7 @@ def start_from_private_counts():
 
 def thresholds_at_private_quantiles():
     """A histogram of the rows themselves, where the released one belongs."""
-    config = oblivious_config(marginals=True)
+    config = oblivious_config(draws_histograms=True)
 
     def program(draw, rows, weights, budget, public):
         cells = rows.bins[:1]

@@ -144,7 +144,9 @@ def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
     for leaf in (0, 1):
         partition = dataclasses.replace(
             recipe.learner.partition,
-            place=lambda structure, rows, leaf=leaf: jnp.full(rows.present.shape, leaf, jnp.uint8),
+            assign_rows=lambda structure, rows, leaf=leaf: jnp.full(
+                rows.present.shape, leaf, jnp.uint8
+            ),
         )
         keys.add(key_of(replaced(recipe, partition=partition)))
     assert len(keys | {key_of(recipe)}) == 3

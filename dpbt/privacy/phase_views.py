@@ -133,7 +133,7 @@ def assign_leaves(learner: WeakLearner, structure: Any, rows: LearnerRows) -> Le
     partition = learner.partition
     if partition is None or rows.leaf is not None:
         return rows
-    return rows._replace(leaf=apart.trace_apart(partition.place, structure, rows))
+    return rows._replace(leaf=apart.trace_apart(partition.assign_rows, structure, rows))
 
 
 def weigh_rows(

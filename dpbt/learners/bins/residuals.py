@@ -6,8 +6,8 @@ import math
 import jax
 import jax.numpy as jnp
 
-from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.rows import ObliviousRows
+from dpbt.learners.bins.config import BinsConfig
+from dpbt.learners.bins.rows import BinnedRows
 from dpbt.privacy.mechanism import Sensitivity
 from dpbt.privacy.sensitivity import (
     num_changed_rows,
@@ -15,7 +15,7 @@ from dpbt.privacy.sensitivity import (
 from dpbt.types import BINARY, GRID, Array
 
 
-def partition_sum_sensitivity(config: ObliviousConfig) -> Sensitivity:
+def partition_sum_sensitivity(config: BinsConfig) -> Sensitivity:
     """How far one row moves the sums of one partition, as `leaf_sum_sensitivity` proves."""
     l1 = GRID * num_changed_rows(config.relation)
     l2 = float(l1)
@@ -49,20 +49,20 @@ def sum_residuals_by_place(residuals: Array, place_of_row: Array, num_places: in
     return jax.lax.map(lambda residual: add_up_on_platform(residual, place_of_row), residuals)
 
 
-def max_moved_sums(config: ObliviousConfig, num_partitions: int) -> int:
+def max_moved_sums(config: BinsConfig, num_partitions: int) -> int:
     """How many sums of so many partitions move at most, if a row comes, goes or is replaced."""
     max_norm = GRID if config.noise.price.norm == "l1" else GRID**2
     max_sums_of_row = min(config.response.classes, max_norm) if config.response.axes else 1
     return num_partitions * num_changed_rows(config.relation) * max_sums_of_row
 
 
-def describe_residual_sums(config: ObliviousConfig, places: str) -> str:
+def describe_residual_sums(config: BinsConfig, places: str) -> str:
     """What the sums of some places are, in the words of a ledger."""
     words = "signed weights" if config.response == BINARY else "residuals"
     return f"{words}, {places}"
 
 
-def row_residuals(config: ObliviousConfig, rows: ObliviousRows, weights: Array) -> Array:
+def row_residuals(config: BinsConfig, rows: BinnedRows, weights: Array) -> Array:
     """i32[N], or i32[K, N] with several classes: what each row adds to the sums of its leaf.
 
     The norm of a row's residuals is at most GRID, whatever the weights are. A row beyond it, which

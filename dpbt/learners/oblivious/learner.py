@@ -21,8 +21,8 @@ from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, round_separately
+from dpbt.learners.bins.config import noise_deviation
 from dpbt.learners.bins.one_time import one_time_phases
-from dpbt.learners.bins.prologue import estimate_rows_by_bin
 from dpbt.learners.bins.residuals import (
     describe_residual_sums,
     max_moved_sums,
@@ -30,15 +30,20 @@ from dpbt.learners.bins.residuals import (
     row_residuals,
     sum_residuals_by_place,
 )
+from dpbt.learners.bins.rows import BinnedRows
+from dpbt.learners.bins.shares import estimate_rows_by_bin
 from dpbt.learners.bins.target import score_unit
 from dpbt.learners.oblivious import splits
-from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams, noise_deviation
+from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams
 from dpbt.learners.oblivious.kind import oblivious_kind
 from dpbt.learners.oblivious.model import ObliviousTree
-from dpbt.learners.oblivious.rows import ObliviousRows, assign_leaves
+from dpbt.learners.oblivious.rows import assign_leaves
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.types import GRID, Array, Public, Release
+
+SUMS_SITE = "sums"
+"""The site of the leaf sums of a round."""
 
 MIN_DENOMINATOR_ROWS = 10.0
 """The least denominator of a leaf, in rows: without noise, leaves of few rows would overfit."""
@@ -93,21 +98,21 @@ def tree_of_round(config: ObliviousConfig, params: ObliviousParams, public: Publ
 def partition_by_leaf(config: ObliviousConfig) -> types.Partition:
     """How the public splits of a round part the rows: by the leaf of the tree."""
 
-    def leaf_of_rows(round_tree: RoundTree, rows: ObliviousRows) -> Array:
+    def leaf_of_rows(round_tree: RoundTree, rows: BinnedRows) -> Array:
         return assign_leaves(config.attributes, round_tree.tree, rows)
 
     return types.Partition(
         structure=functools.partial(tree_of_round, config),
-        place=leaf_of_rows,
+        assign_rows=leaf_of_rows,
         reads=lambda round_tree: round_tree.tree.feature,
-        cycle=config.structures,
+        cycle=config.num_structures,
     )
 
 
 def draw_leaf_sums(
     config: ObliviousConfig,
     draw: Draw,
-    rows: ObliviousRows,
+    rows: BinnedRows,
     weights: Array,
     params: ObliviousParams,
     public: Public,
@@ -120,7 +125,7 @@ def draw_leaf_sums(
     leaf = assign_leaves(config.attributes, tree, rows).astype(jnp.int32)
     residuals = row_residuals(config, rows, weights)
     draw(
-        "sums",
+        SUMS_SITE,
         config.noise,
         Total(sum_residuals_by_place(residuals, leaf, 2**config.depth)),
         sensitivity=leaf_sum_sensitivity(config),
@@ -153,7 +158,7 @@ def tree_of_release(
     """
     tree, rows = tree_of_round(config, params, public)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
-    signal = round_separately(release["sums"].astype(jnp.float32) * unit)
+    signal = round_separately(release[SUMS_SITE].astype(jnp.float32) * unit)
 
     # Each leaf with its neighbours. A leaf that differs in b bits has the weight of each of these
     # bits, so the first half of the bits and the second half are two small products.
@@ -174,7 +179,7 @@ def tree_of_release(
 
     # What noise and curvature leave of the step.
     sum_deviation = noise_deviation(
-        config, params, site="sums", site_sensitivity=leaf_sum_sensitivity(config)
+        config, params, site=SUMS_SITE, site_sensitivity=leaf_sum_sensitivity(config)
     )
     noise = round_separately(sum_deviation * unit) * np.float32(
         (1 + config.smoothing**2) ** (config.depth / 2)
@@ -250,7 +255,7 @@ def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
     Args:
         config: the static parts, checked and hashable (`recipes.oblivious_boost`).
     """
-    once = one_time_phases(config, round_site="sums")
+    once = one_time_phases(config, round_site=SUMS_SITE)
     return boundary.weak_learner(
         name="oblivious_tree",
         config=config,

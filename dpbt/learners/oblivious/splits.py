@@ -28,15 +28,13 @@ from jaxtyping import Float32, Int32, UInt32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
+from dpbt.learners.bins.shares import cut_point_shares
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.privacy import keys
 from dpbt.types import Array
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
-
-_EVEN_SHARE = 0.4
-"""How much of the mass that thresholds follow is even over bins."""
 
 
 class _SortedOrder(NamedTuple):
@@ -136,14 +134,6 @@ def _num_bins(config: ObliviousConfig) -> Int32[Array, "F"]:
     return jnp.asarray([attribute.n_bins for attribute in config.attributes], jnp.int32)
 
 
-def cut_point_shares(config: ObliviousConfig, bin_shares: Array) -> Float32[Array, "F C"]:
-    """f32[F, C]: the shares whose quantiles cut columns, from the share of rows in each bin."""
-    even_shares = config.known / config.known.sum(axis=1, keepdims=True)
-    return round_separately((1 - _EVEN_SHARE) * bin_shares) + round_separately(
-        _EVEN_SHARE * jnp.asarray(even_shares, jnp.float32)
-    )
-
-
 class PublicTree(NamedTuple):
     """A tree of public splits.
 
@@ -173,12 +163,12 @@ def public_tree(
         bin_shares: f32[F, C], the share of rows in each bin; they add up to 1 for each feature.
     """
     # A level asks about one attribute.
-    attributes, depth, widest = config.attributes, config.depth, config.known.shape[1]
+    attributes, depth, widest = config.attributes, config.depth, config.bin_mask.shape[1]
     base = keys.research_key(seed)
     kinds = jnp.arange(3, dtype=jnp.uint32)  # each kind of random numbers has a key of its own
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
-    if config.structures:
-        tree_number = tree_number % config.structures
+    if config.num_structures:
+        tree_number = tree_number % config.num_structures
     feature, quantile = _choose_level_splits(
         config, decks_key=decks_key, offsets_key=offsets_key, tree_number=tree_number
     )

@@ -11,6 +11,7 @@ from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.additive.model import SHAPES, ShapeFunctions
 from dpbt.learners.bins.config import BinsConfig
+from dpbt.learners.bins.residuals import step_share_of_class
 from dpbt.learners.bins.rows import (
     check_binned_table,
     example_binned_table,
@@ -54,10 +55,10 @@ def _shapes_of_trees(
     zeros = jnp.zeros((*config.response.axes, len(config.attributes), types.MAX_BINS), jnp.float32)
     curves = fold(add_tree, zeros, (trees.feature[:, 0], added_to))
     moves = jnp.sqrt(public.round.astype(jnp.float32) / len(config.attributes))
-    unit, classes = score_unit(config.response, public), config.response.classes
-    if not config.response.is_number:
-        share = (classes - 1) / classes if config.response.axes else 1.0
-        unit = np.float32(share / LN2)
+    if config.response.is_number:
+        unit = score_unit(config.response, public)
+    else:
+        unit = np.float32(step_share_of_class(config.response) / LN2)
     noise = round_separately(params.step * moves) * unit
     return ShapeFunctions(curves[None, ..., : config.bin_mask.shape[1] + 1], noise[None])
 

@@ -30,7 +30,9 @@ from dpbt.learners.bins.residuals import (
     describe_residual_sums,
     max_moved_sums,
     partition_sum_sensitivity,
+    remove_noise_common_to_classes,
     row_residuals,
+    step_share_of_class,
     sum_residuals_by_place,
 )
 from dpbt.learners.bins.rows import BinnedRows
@@ -124,17 +126,13 @@ def shape_step_of_round(
         * unit
     )
 
+    signal, noise = remove_noise_common_to_classes(response, signal, noise)
+
     # In bits, or in the unit of the number.
-    scale, share = score_unit(response, public), 1.0
-    if not response.is_number:
-        scale = np.float32(1 / LN2)
-    if response.axes:
-        share = (response.classes - 1) / response.classes
-        signal = signal - round_separately(jnp.mean(signal, axis=0, keepdims=True))
-        scale, noise = (
-            np.float32(share) * scale,
-            round_separately(noise * np.float32(math.sqrt(share))),
-        )
+    if response.is_number:
+        scale = score_unit(response, public)
+    else:
+        scale = np.float32(step_share_of_class(response)) * np.float32(1 / LN2)
     features = math.sqrt(count) * len(config.bin_mask)
     smooth = round_separately(jnp.asarray(public.rows, jnp.float32) * features)
     rate = round_separately(

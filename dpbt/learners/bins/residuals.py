@@ -2,10 +2,14 @@
 
 import functools
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from dpbt import types
+from dpbt.common.arithmetic import round_separately
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.learners.bins.rows import BinnedRows
 from dpbt.privacy.mechanism import Sensitivity
@@ -79,3 +83,43 @@ def row_residuals(config: BinsConfig, rows: BinnedRows, weights: Array) -> Array
     l1 = config.noise.price.norm == "l1"
     size, max_size = (jnp.abs(residuals), GRID) if l1 else (residuals**2, GRID**2)
     return jnp.where(jnp.sum(size, axis=0)[None] <= max_size, residuals, 0)
+
+
+class SignalAndNoise(NamedTuple):
+    """The released sums of a round, and how large their noise is.
+
+    Attributes:
+        signal: f32[...], or f32[K, ...] with several classes: the sums, in rows.
+        noise: f32[], the standard deviation of the noise of one sum, in rows.
+    """
+
+    signal: Array
+    noise: Array
+
+
+def remove_noise_common_to_classes(
+    response: types.Response, signal: Array, noise: Array
+) -> SignalAndNoise:
+    """The sums without what noise adds to all classes alike; of one score they stay as they are.
+
+    Residuals add up to 0 over several classes. So the mean over classes is noise alone, and without
+    it the variance of the noise is (K - 1) / K of what it was.
+
+    Args:
+        response: what is predicted.
+        signal: f32[...], or f32[K, ...] with several classes.
+        noise: f32[], the standard deviation of the noise of one sum.
+    """
+    if not response.axes:
+        return SignalAndNoise(signal, noise)
+    centered = signal - round_separately(jnp.mean(signal, axis=0, keepdims=True))
+    root = np.float32(math.sqrt(step_share_of_class(response)))
+    return SignalAndNoise(centered, round_separately(noise * root))
+
+
+def step_share_of_class(response: types.Response) -> float:
+    """The share of a step that the score of each class moves by: (K - 1) / K, and 1 of one score.
+
+    Scores of +H / 2 and -H / 2 of two classes differ by H, as one score of H does.
+    """
+    return (response.classes - 1) / response.classes if response.axes else 1.0

@@ -145,7 +145,7 @@ def test_curves_are_monotone_where_they_must_be():
     """The nearest falling curve, by pooling of neighbours out of order."""
     recipe = recipe_of(monotone={"size": -1})
     score = np.random.default_rng(0).normal(size=(3, 13)).astype(np.float32)
-    found = np.asarray(jax.jit(lambda score: monotone_curves(score, config_of(recipe).base))(score))
+    found = np.asarray(jax.jit(lambda score: monotone_curves(score, config_of(recipe).bins))(score))
     pools: list[list[float]] = []
     for value in score[0].tolist():
         pools.append([value])

@@ -15,10 +15,10 @@ from dpbt import boosting, losses, recipes
 from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
 from dpbt.data.splits import table_of_splits
+from dpbt.learners.bins.epilogue import score_histogram
+from dpbt.learners.bins.histograms import SCORES_SITE, class_histograms
 from dpbt.learners.oblivious import learner as oblivious_learner
 from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.epilogue import score_histogram
-from dpbt.learners.oblivious.histograms import SCORES_SITE, class_histograms
 from dpbt.learners.oblivious.rows import assign_leaves
 from dpbt.learners.trees import greedy
 from dpbt.learners.trees.growth import GreedyTreeConfig, draw_tree_splits
@@ -224,8 +224,8 @@ def oblivious_config(**changes):
         attributes=attributes,
         depth=1,
         attributes_per_tree=(1,),
-        marginals=False,
-        scores=False,
+        draws_histograms=False,
+        draws_scores=False,
         smoothing=0.1,
         relation=ADD_REMOVE,
         noise=noise,
@@ -267,7 +267,7 @@ def start_from_private_counts():
 
 def thresholds_at_private_quantiles():
     """A histogram of the rows themselves, where the released one belongs."""
-    config = oblivious_config(marginals=True)
+    config = oblivious_config(draws_histograms=True)
 
     def program(draw, rows, weights, budget, public):
         cells = rows.bins[:1]

@@ -12,10 +12,10 @@ import dpbt
 from dpbt import recipes
 from dpbt.data import kinds
 from dpbt.data.domains import Numeric
-from dpbt.learners.oblivious import number_line
+from dpbt.learners.bins import number_line
+from dpbt.learners.bins.histograms import TARGET_SITE, target_histogram
+from dpbt.learners.bins.target import estimate_location_and_scale
 from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.histograms import TARGET_SITE, target_histogram
-from dpbt.learners.oblivious.target import estimate_location_and_scale
 from dpbt.privacy import mechanisms
 from dpbt.public_types import GRID
 from dpbt.types import Public, as_relation

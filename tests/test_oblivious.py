@@ -14,12 +14,14 @@ import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.learners.bins.config import Attribute
+from dpbt.learners.bins.histograms import histogram_sensitivity
+from dpbt.learners.bins.rows import BinnedRows
 from dpbt.learners.oblivious import learner as oblivious
 from dpbt.learners.oblivious import splits as oblivious_splits
-from dpbt.learners.oblivious.config import Attribute, ObliviousConfig
-from dpbt.learners.oblivious.histograms import histogram_sensitivity
+from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.model import ObliviousTree
-from dpbt.learners.oblivious.rows import ObliviousRows, assign_leaves
+from dpbt.learners.oblivious.rows import assign_leaves
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
@@ -240,8 +242,8 @@ CONFIG = ObliviousConfig(
     attributes=recipes.oblivious.attributes_of(DOMAIN),
     depth=4,
     attributes_per_tree=(1, 2, 3),
-    marginals=True,
-    scores=True,
+    draws_histograms=True,
+    draws_scores=True,
     smoothing=0.1,
     relation=ADD_REMOVE,
     noise=mechanisms.rounded_gaussian,
@@ -259,7 +261,7 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
     config = dataclasses.replace(
         CONFIG, attributes=attributes, depth=depth, attributes_per_tree=attributes_per_tree
     )
-    own = jnp.asarray(mass[:, : config.known.shape[1]])
+    own = jnp.asarray(mass[:, : config.bin_mask.shape[1]])
 
     def tree_of_number(number):
         return oblivious_splits.public_tree(
@@ -355,7 +357,7 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
     asked, *_ = asked_of(attributes, 6, depth)
     bins = np.random.default_rng(1).integers(0, MAX_BINS, (len(attributes), 300), np.uint8)
-    rows = ObliviousRows(jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2)))
+    rows = BinnedRows(jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2)))
     route = jax.jit(functools.partial(assign_leaves, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
         tree = ObliviousTree(feature, right, jnp.zeros(2**depth))
@@ -371,8 +373,8 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
         "attributes": CONFIG.attributes[:3],
         "depth": 5,
         "attributes_per_tree": (1, 2),
-        "marginals": False,
-        "scores": False,
+        "draws_histograms": False,
+        "draws_scores": False,
         "smoothing": 0.10000001,
         "relation": REPLACE_ONE,
         "noise": mechanisms.discrete_laplace,
@@ -380,10 +382,10 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
         "monotone": (1, 0, 0),
     }
     fields = {field.name for field in dataclasses.fields(CONFIG)}
-    assert {*other_choices, "target_bins", "structures"} == fields
+    assert {*other_choices, "target_bins", "num_structures"} == fields
     changes = [{name: choice} for name, choice in other_choices.items()]
     changes.append({"attributes": tuple(a._replace(ordered=False) for a in CONFIG.attributes)})
-    changes += [{"response": NUMBER, "target_bins": 16}, {"structures": 3}]
+    changes += [{"response": NUMBER, "target_bins": 16}, {"num_structures": 3}]
     configs = [CONFIG, *(dataclasses.replace(CONFIG, **change) for change in changes)]
     learners = [oblivious.oblivious_tree(config) for config in configs]
     assert len({learner.identity for learner in learners}) == len(configs)

@@ -15,7 +15,7 @@ from dpbt import boosting, recipes
 from dpbt.audit import exact_loss as audit
 from dpbt.data.domains import Boolean
 from dpbt.learners import trees
-from dpbt.learners.oblivious.epilogue import fit_score_line, score_histogram
+from dpbt.learners.bins.epilogue import fit_score_line, score_histogram
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import round_grid_to_rows
 from dpbt.training import run_keys
@@ -144,7 +144,9 @@ def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
     for leaf in (0, 1):
         partition = dataclasses.replace(
             recipe.learner.partition,
-            place=lambda structure, rows, leaf=leaf: jnp.full(rows.present.shape, leaf, jnp.uint8),
+            assign_rows=lambda structure, rows, leaf=leaf: jnp.full(
+                rows.present.shape, leaf, jnp.uint8
+            ),
         )
         keys.add(key_of(replaced(recipe, partition=partition)))
     assert len(keys | {key_of(recipe)}) == 3

@@ -12,10 +12,10 @@ from dpbt import recipes
 from dpbt.data import blocks, convert, declarations
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import trees
+from dpbt.learners.bins.rows import prepare_binned_rows
 from dpbt.learners.forests import learner as forests
 from dpbt.learners.halfspaces import learner as halfspaces
 from dpbt.learners.model_parts import EncodedRows
-from dpbt.learners.oblivious.rows import prepare_oblivious_rows
 from dpbt.learners.trees.model import BinsAndSplits
 from dpbt.privacy.boundary import Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
@@ -60,7 +60,7 @@ def objects():
         "rows for forests": forests.PositionRows(
             *(jnp.full((NUM_ROWS,), NUM_ROWS) for _ in range(3))
         ),
-        "rows for oblivious trees": prepare_oblivious_rows((), table),
+        "rows for oblivious trees": prepare_binned_rows((), table),
         "bins": BinsAndSplits(*(jnp.full((NUM_ROWS,), NUM_ROWS) for _ in range(4))),
         "weights": Weighted(jnp.full((NUM_ROWS,), 31337.7719), jnp.float32(1)),
         "sums given": StageInputs({"a": exact}, keys.prologue, exact),

@@ -14,16 +14,16 @@ from dpbt.audit import exact_loss as audit
 from dpbt.common.arithmetic import softmax
 from dpbt.data import kinds, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, Objective
-from dpbt.learners.oblivious import learner as oblivious
-from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.epilogue import fit_score_line, score_histogram
-from dpbt.learners.oblivious.histograms import target_histogram
-from dpbt.learners.oblivious.residuals import row_residuals
-from dpbt.learners.oblivious.target import (
+from dpbt.learners.bins.epilogue import fit_score_line, score_histogram
+from dpbt.learners.bins.histograms import target_histogram
+from dpbt.learners.bins.residuals import row_residuals
+from dpbt.learners.bins.target import (
     estimate_location_and_scale,
     estimate_target_shares,
     initial_score_of_number,
 )
+from dpbt.learners.oblivious import learner as oblivious
+from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.models import measures
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import run_keys
@@ -273,8 +273,8 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
         attributes=attributes,
         depth=2,
         attributes_per_tree=(1,),
-        marginals=False,
-        scores=False,
+        draws_histograms=False,
+        draws_scores=False,
         smoothing=0.0,
         relation=under,
         noise=noise,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dpbt import weighting
+from dpbt.learners.bins.epilogue import _odds_of_largest_class
 from dpbt.learners.halfspaces import learner as halfspaces
 from dpbt.learners.halfspaces.model import HALFSPACES, Halfspace
 from dpbt.learners.model_parts import EncodedRows
-from dpbt.learners.oblivious.epilogue import _odds_of_largest_class
 from dpbt.types import Public, Table
 from tests.support.slow_cases import mark_slow_cases
 

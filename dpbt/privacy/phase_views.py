@@ -135,7 +135,7 @@ def assign_leaves(learner: WeakLearner, structure: Any, rows: LearnerRows) -> Le
     partition = learner.partition
     if partition is None or rows.leaf is not None:
         return rows
-    return rows._replace(leaf=isolation.evaluate_isolated(partition.place, structure, rows))
+    return rows._replace(leaf=isolation.evaluate_isolated(partition.assign_rows, structure, rows))
 
 
 def weigh_rows(

@@ -17,18 +17,21 @@ from dpbt.data.kinds import Target
 from dpbt.learners.additive import learner
 from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
 from dpbt.learners.additive.descent import noise_growth
-from dpbt.learners.oblivious.config import ObliviousConfig
+from dpbt.learners.bins.config import BinsConfig
 from dpbt.recipes.auto import (
+    GAUSSIAN_RULE,
     ColumnCounts,
     StepTotals,
     choose_numbers_of_settings,
     largest_move_of_leaf,
+    signal_strength,
 )
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
 from dpbt.recipes.oblivious import (
     BinsLearner,
     BinsTask,
     OneTimeDraws,
+    TreeLearner,
     TreeNumbers,
     TreeStructure,
     oblivious_recipe,
@@ -56,13 +59,9 @@ _RESOLUTIONS = (2, 4, 8, 16)
 _DEPTH_OF_COLUMN_TREES = 4
 """How many splits the trees of one column have, which cut it into 16 groups."""
 
-_NO_TREES = TreeStructure(depth=1, attributes_per_tree=(1,), smoothing=0.0, structures=0)
-"""What the config of the bins says of trees, which vectors of all columns do not have."""
-
-_TREES_OF_ONE_COLUMN = BinsLearner(
+_TREES_OF_ONE_COLUMN = TreeLearner(
     algorithm="additive",
-    setting="one column a round",
-    round_site="sums",
+    options_text="one column a round",
     make_learner=learner.additive_by_column,
 )
 
@@ -183,10 +182,10 @@ def additive(
     if scores_fraction is not None:
         one_time_draws = dataclasses.replace(one_time_draws, scores_fraction=scores_fraction)
 
-    releases_all_columns = resolutions is not None or (
-        request.is_approximate and numbers.has_deep_trees
-    )
-    if releases_all_columns:
+    has_histograms = bool(np.any(numbers.one_time_draws.marginals_fraction > 0))
+    if resolutions is not None or _is_signal_enough_for_vectors(
+        request, task.response, has_histograms=has_histograms
+    ):
         return _recipe_of_all_columns(
             request,
             task,
@@ -212,7 +211,35 @@ def additive(
         one_time_draws=one_time_draws,
         structure=TreeStructure(depth=_DEPTH_OF_COLUMN_TREES, attributes_per_tree=(1,)),
         numbers=TreeNumbers(step=step_of_round, limit=largest_move_of_leaf(step_of_round)),
-        learner=_TREES_OF_ONE_COLUMN,
+        tree_learner=_TREES_OF_ONE_COLUMN,
+    )
+
+
+def _is_signal_enough_for_vectors(
+    request: PrivacyRequest, response: types.Response, *, has_histograms: bool
+) -> bool:
+    """Whether rounds release a vector of all columns unless the caller's resolutions say so.
+
+    They do for two classes with a delta and many rows for its noise, where histograms say where
+    rows are. From this strength of the signal on, one vector is better than its columns one by one.
+
+    Args:
+        request: the checked arguments.
+        response: what is predicted.
+        has_histograms: whether class histograms are drawn before the first round, by default.
+    """
+    if not (request.is_approximate and response == types.BINARY and has_histograms):
+        return False
+    return all(
+        signal_strength(
+            epsilon=float(epsilon),
+            delta=float(delta),
+            rows=float(rows),
+            relation=request.relation,
+            max_rows_per_user=request.max_rows_per_user,
+        )
+        >= GAUSSIAN_RULE.min_signal_of_deep_trees
+        for epsilon, delta, rows in np.broadcast(request.epsilon, request.delta, request.rows)
     )
 
 
@@ -264,14 +291,14 @@ def _recipe_of_all_columns(
         "resolutions", vectors.resolutions, f"[1, {types.MAX_BINS}]", whole_numbers=True
     )
 
-    def make_learner(bins_config: ObliviousConfig) -> types.WeakLearner:
+    def make_learner(bins: BinsConfig) -> types.WeakLearner:
         config = AdditiveConfig(
-            base=bins_config,
+            bins=bins,
             resolutions=tuple(map(int, sizes.flat)),
             capacity=num_rounds,
             pairs=vectors.pairs,
         )
-        if (max_cells := config.known.shape[1]) > types.MAX_BINS:
+        if (max_cells := config.bin_mask.shape[1]) > types.MAX_BINS:
             raise ValueError(
                 f"pairs have at most {types.MAX_BINS} cells each, and one has {max_cells}"
             )
@@ -281,11 +308,10 @@ def _recipe_of_all_columns(
         request,
         task,
         one_time_draws=one_time_draws,
-        structure=_NO_TREES,
         learner=BinsLearner(
             algorithm="additive",
-            setting=f"{sizes.size} resolutions",
-            round_site="bins",
+            options_text=f"{sizes.size} resolutions",
+            round_site=learner.BINS_SITE,
             make_learner=make_learner,
         ),
         params=params,

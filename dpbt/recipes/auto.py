@@ -271,11 +271,6 @@ class AutoNumbers:
     one_time_draws: OneTimeDraws
 
     @property
-    def has_deep_trees(self) -> bool:
-        """Whether trees have `DEEP` splits, because rows are many for the noise."""
-        return self.structure.depth == DEEP
-
-    @property
     def options(self) -> dict[str, Any]:
         """The arguments of `oblivious_boost` that it sets, by name."""
         return {

@@ -14,9 +14,10 @@ from dpbt.common.validate import check_floats, check_interval, check_positive_in
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Target
-from dpbt.learners.oblivious.config import MAX_DEPTH, Attribute, ObliviousConfig, ObliviousParams
-from dpbt.learners.oblivious.histograms import SCORES_SITE, TARGET_SITE
-from dpbt.learners.oblivious.learner import oblivious_tree
+from dpbt.learners.bins.config import Attribute, BinsConfig
+from dpbt.learners.bins.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
+from dpbt.learners.oblivious.config import MAX_DEPTH, ObliviousConfig, ObliviousParams
+from dpbt.learners.oblivious.learner import SUMS_SITE, oblivious_tree
 from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
     PrivacyRequest,
@@ -310,23 +311,35 @@ class BinsLearner:
     """A learner over the bins of a domain, before its config follows from a task.
 
     Attributes:
-        algorithm: the name of the algorithm, as `RecipeParts.name`.
-        setting: as `RecipeParts.setting`; None for trees, whose setting is their depth.
+        algorithm: the name of the algorithm in tables.
+        options_text: its options, as tables show them.
         round_site: the site that a round draws.
         make_learner: from the config of the bins to the learner.
     """
 
     algorithm: str
-    setting: str | None
+    options_text: str
     round_site: str
+    make_learner: Callable[[BinsConfig], types.WeakLearner]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TreeLearner:
+    """A learner of oblivious trees, before its config follows from a task and a structure.
+
+    Attributes:
+        algorithm: the name of the algorithm in tables.
+        options_text: its options, as tables show them; None for the depth of the trees.
+        make_learner: from the config of the trees to the learner.
+    """
+
+    algorithm: str
+    options_text: str | None
     make_learner: Callable[[ObliviousConfig], types.WeakLearner]
 
 
-_OBLIVIOUS_TREES = BinsLearner(
-    algorithm="oblivious_boost",
-    setting=None,
-    round_site="sums",
-    make_learner=oblivious_tree,
+_OBLIVIOUS_TREES = TreeLearner(
+    algorithm="oblivious_boost", options_text=None, make_learner=oblivious_tree
 )
 
 
@@ -337,7 +350,7 @@ def oblivious_recipe(
     one_time_draws: OneTimeDraws,
     structure: TreeStructure,
     numbers: TreeNumbers,
-    learner: BinsLearner = _OBLIVIOUS_TREES,
+    tree_learner: TreeLearner = _OBLIVIOUS_TREES,
 ) -> types.Recipe:
     """The recipe of oblivious trees for a request that is checked, and options that are not.
 
@@ -347,7 +360,7 @@ def oblivious_recipe(
         one_time_draws: what is drawn once.
         structure: the static options of the trees.
         numbers: their other options.
-        learner: the learner that grows the trees.
+        tree_learner: the learner that grows the trees.
 
     Raises:
         ValueError: as `oblivious_boost`.
@@ -382,14 +395,23 @@ def oblivious_recipe(
         curvature=curvature * (is_number or has_marginals),
         seed=seed,
     )
-    if learner.setting is None:
-        learner = dataclasses.replace(learner, setting=f"{structure.depth} splits a tree")
+    options_text = tree_learner.options_text
+    if options_text is None:
+        options_text = f"{structure.depth} splits a tree"
+
+    def make_learner(bins: BinsConfig) -> types.WeakLearner:
+        return tree_learner.make_learner(_tree_config(bins, structure))
+
     return recipe_over_bins(
         request,
         task,
         one_time_draws=one_time_draws,
-        structure=structure,
-        learner=learner,
+        learner=BinsLearner(
+            algorithm=tree_learner.algorithm,
+            options_text=options_text,
+            round_site=SUMS_SITE,
+            make_learner=make_learner,
+        ),
         params=params,
         clip=numbers.clip,
     )
@@ -421,12 +443,22 @@ def _checked_structure(structure: TreeStructure) -> TreeStructure:
     )
 
 
+def _tree_config(bins: BinsConfig, structure: TreeStructure) -> ObliviousConfig:
+    """The config of oblivious trees over the bins of a domain."""
+    return ObliviousConfig(
+        **vars(bins),
+        depth=structure.depth,
+        attributes_per_tree=tuple(structure.attributes_per_tree),
+        smoothing=structure.smoothing,
+        num_structures=structure.structures,
+    )
+
+
 def recipe_over_bins(
     request: PrivacyRequest,
     task: BinsTask,
     *,
     one_time_draws: OneTimeDraws,
-    structure: TreeStructure,
     learner: BinsLearner,
     params: types.Params,
     clip: ArrayLike | None = None,
@@ -437,7 +469,6 @@ def recipe_over_bins(
         request: the checked arguments.
         task: what is predicted, and from which columns.
         one_time_draws: what is drawn once.
-        structure: of the trees, checked; of a learner that has none, any that its config allows.
         learner: what learns in a round, and what it is called.
         params: the learner's numbers without noise.
         clip: as `oblivious_boost`.
@@ -454,19 +485,15 @@ def recipe_over_bins(
     mechanism = (
         mechanisms.rounded_gaussian if request.is_approximate else mechanisms.discrete_laplace
     )
-    config = ObliviousConfig(
+    config = BinsConfig(
         attributes=task.attributes,
-        depth=structure.depth,
-        attributes_per_tree=tuple(structure.attributes_per_tree),
-        marginals="histogram" in fractions,
-        scores=SCORES_SITE in fractions,
-        smoothing=structure.smoothing,
+        draws_histograms=HISTOGRAM_SITE in fractions,
+        draws_scores=SCORES_SITE in fractions,
         relation=request.relation,
         noise=mechanism,
         response=response,
         monotone=directions,
         target_bins=int(target_bins),
-        structures=structure.structures,
     )
     weight_update, weight_params = _clipped_weights(response, clip, mechanism.price.norm)
     parts = RecipeParts(
@@ -474,7 +501,7 @@ def recipe_over_bins(
         weight_update=weight_update,
         weight_params=weight_params,
         name=learner.algorithm,
-        options_text=learner.setting or "",
+        options_text=learner.options_text,
         target=task.target,
         domain=domains.as_declared_domain(task.domain),
     )
@@ -496,7 +523,11 @@ def _fractions_of_sites(
     """
     marginals = check_zero_or_share("marginals_fraction", one_time_draws.marginals_fraction)
     scores = check_zero_or_share("scores_fraction", one_time_draws.scores_fraction)
-    fractions = {round_site: 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
+    fractions = {
+        round_site: 1 - marginals - scores,
+        HISTOGRAM_SITE: marginals,
+        SCORES_SITE: scores,
+    }
     if response.is_number:
         if response.objective == "quantile" and np.any(scores > 0):
             raise ValueError("the residuals of a quantile have no mean: it has no scores_fraction")

@@ -26,15 +26,15 @@ class Partition:
     Attributes:
         structure: (params, public) -> the public structure of a round, such as the splits of its
             tree, which the program and the hypothesis read. A run computes it once a round.
-        place: (structure, prepared rows) -> [N], such as the leaf of each row; an entry depends on
-            its own row alone. Prepared rows hold it in their field `leaf`.
-        reads: (structure) -> i32[k]: the features whose bins `place` reads. Nothing else reads bins
-            in a round.
+        assign_rows: (structure, prepared rows) -> [N], such as the leaf of each row; an entry
+            depends on its own row alone. Prepared rows hold it in their field `leaf`.
+        reads: (structure) -> i32[k]: the features whose bins `assign_rows` reads. Nothing else
+            reads bins in a round.
         cycle: the number of rounds after which structures repeat; 0 if they never do.
     """
 
     structure: Callable[[LearnerParams, Public], Structure]
-    place: Callable[[Structure, LearnerRows], Array]
+    assign_rows: Callable[[Structure, LearnerRows], Array]
     reads: Callable[[Structure], Array]
     cycle: int = 0
 
@@ -75,7 +75,7 @@ class WeakLearner(HoldsFunctions):
     """A private program, and the map from its release to a hypothesis.
 
     Build one with `boundary.weak_learner`. Only the programs of its `phases`, its `kind` and the
-    `place` of its `partition` read rows.
+    `assign_rows` of its `partition` read rows.
 
     Attributes:
         name: of the algorithm.

@@ -168,7 +168,7 @@ PARTED = SCALED.with_training(
 )
 PARTITION = Partition(
     structure=lambda params, public: jnp.sum(public.prologue["first"]).astype(jnp.float32),
-    place=lambda structure, rows: jnp.zeros(rows.present.shape, jnp.uint8),
+    assign_rows=lambda structure, rows: jnp.zeros(rows.present.shape, jnp.uint8),
     reads=lambda structure: jnp.zeros(1, jnp.int32),
 )
 CONSTANT = {"max_rows", "weight_params"}

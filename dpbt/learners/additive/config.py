@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int32, Int64
 
 from dpbt import types
-from dpbt.learners.oblivious.config import ObliviousConfig
+from dpbt.learners.bins.config import BinsConfig
 from dpbt.types import AnyArray
 
 MAX_PAIR_GROUPS = 8
@@ -39,15 +39,15 @@ class AdditiveConfig:
     """What is static in an additive model.
 
     Attributes:
-        base: the columns, the one-time draws, the relation, the noise, the response and the
-            directions of monotone columns. Its choices about trees are not used.
+        bins: the columns, the one-time draws, the relation, the noise, the response and the
+            directions of monotone columns.
         resolutions: the numbers of groups that the bins of a column in order are joined to. A
             column of fewer bins, or without an order, has a group for each bin.
         capacity: the most rounds.
         pairs: the numbers of the two columns of each pair, which has cells of its own.
     """
 
-    base: ObliviousConfig
+    bins: BinsConfig
     resolutions: tuple[int, ...]
     capacity: int
     pairs: tuple[tuple[int, int], ...] = ()
@@ -55,31 +55,36 @@ class AdditiveConfig:
     @property
     def identity(self) -> str:
         """Every static part as text, which enters keys."""
-        return f"{self.resolutions}, {self.capacity}, {self.pairs}, {self.base.identity}"
+        return f"{self.resolutions}, {self.capacity}, {self.pairs}, {self.bins.identity}"
 
     @property
-    def partitions(self) -> int:
+    def num_partitions(self) -> int:
         """Q (F + P): how many groups a row is in."""
-        return len(self.resolutions) * (len(self.base.attributes) + len(self.pairs))
+        return len(self.resolutions) * (len(self.bins.attributes) + len(self.pairs))
 
-    def sizes(self, counts: Sequence[int]) -> Int64[np.ndarray, "Q F"]:
-        """i64[Q, F]: how many groups each column has where bins are joined to so many."""
-        bins = np.array([each.n_bins for each in self.base.attributes])
-        ordered = np.array([each.ordered for each in self.base.attributes])
-        return np.where(ordered, np.minimum(bins, np.array(counts)[:, None]), bins)
+    def num_groups(self, max_groups: Sequence[int]) -> Int64[np.ndarray, "Q F"]:
+        """i64[Q, F]: how many groups each column has where its bins are joined to at most so many.
+
+        A column without an order keeps a group for each bin.
+        """
+        num_bins = np.array([attribute.n_bins for attribute in self.bins.attributes])
+        ordered = np.array([attribute.ordered for attribute in self.bins.attributes])
+        return np.where(ordered, np.minimum(num_bins, np.array(max_groups)[:, None]), num_bins)
 
     @property
-    def columns(self) -> Int32[np.ndarray, "P 2"]:
+    def columns_of_pairs(self) -> Int32[np.ndarray, "P 2"]:
         """i32[P, 2]: the columns of each pair."""
         return np.array(self.pairs, np.int32).reshape(-1, 2)
 
     @property
-    def grid(self) -> Int64[np.ndarray, "P 2"]:
+    def pair_grids(self) -> Int64[np.ndarray, "P 2"]:
         """i64[P, 2]: how many groups of each column make the cells of a pair."""
-        return self.sizes((min(max(self.resolutions), MAX_PAIR_GROUPS),))[0][self.columns]
+        max_groups = min(max(self.resolutions), MAX_PAIR_GROUPS)
+        return self.num_groups((max_groups,))[0][self.columns_of_pairs]
 
     @property
-    def known(self) -> Bool[np.ndarray, "_ C"]:
+    def bin_mask(self) -> Bool[np.ndarray, "_ C"]:
         """bool[F + P, C]: the bins of each column and the cells of each pair."""
-        bins = [each.n_bins for each in self.base.attributes] + self.grid.prod(axis=1).tolist()
-        return np.arange(max(bins)) < np.array(bins)[:, None]
+        num_bins = [attribute.n_bins for attribute in self.bins.attributes]
+        num_bins += self.pair_grids.prod(axis=1).tolist()
+        return np.arange(max(num_bins)) < np.array(num_bins)[:, None]

@@ -11,7 +11,7 @@ from jaxtyping import Float32
 from dpbt.common.arithmetic import round_separately
 from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
 from dpbt.learners.additive.model import ShapeFunctions
-from dpbt.learners.oblivious.config import ObliviousConfig
+from dpbt.learners.bins.config import BinsConfig
 from dpbt.types import Array
 
 
@@ -97,32 +97,35 @@ class NesterovDescent(NamedTuple):
         step_of_curves = CurveChange(step.score, step.noise)
         velocity = jax.tree.map(with_momentum, step_of_curves, state.velocity)
         change = jax.tree.map(tapered_change, step_of_curves, velocity)
-        if any((base := self.config.base).monotone):
-            bins_of_columns = slice(0, len(base.known)), slice(0, base.known.shape[1])
+        bins = self.config.bins
+        if any(bins.monotone):
+            num_columns, max_bins = bins.bin_mask.shape
+            bins_of_columns = slice(0, num_columns), slice(0, max_bins)
             next_curves = state.curves + change.score
-            monotone = monotone_curves(next_curves[bins_of_columns], base)
+            monotone = monotone_curves(next_curves[bins_of_columns], bins)
             monotone_change = next_curves.at[bins_of_columns].set(monotone) - state.curves
             change = change._replace(score=monotone_change)
         next_state = DescentState(velocity, state.curves + change.score, state.num_rounds + 1)
         return step._replace(score=change.score, noise=change.noise), next_state
 
 
-def monotone_curves(score: Array, base: ObliviousConfig) -> Float32[Array, "F C"]:
+def monotone_curves(score: Array, bins: BinsConfig) -> Float32[Array, "F C"]:
     """f32[F, C]: the nearest curves, in squared error, that are monotone where they must be.
 
     The bins of a column in order are one chain, and the value at a bin of the nearest increasing
     curve is the largest over its beginnings of the smallest mean over its ends.
     """
-    direction = jnp.asarray(base.monotone, jnp.float32)[:, None]
-    known = jnp.asarray(base.known)
-    signed = jnp.where(known, jnp.where(direction < 0, -score, score), jnp.inf)
-    total = jnp.cumsum(jnp.where(known, signed, 0), axis=1)
+    direction = jnp.asarray(bins.monotone, jnp.float32)[:, None]
+    bin_mask = jnp.asarray(bins.bin_mask)
+    signed = jnp.where(bin_mask, jnp.where(direction < 0, -score, score), jnp.inf)
+    total = jnp.cumsum(jnp.where(bin_mask, signed, 0), axis=1)
     before = jnp.pad(total[:, :-1], ((0, 0), (1, 0)))
-    place = jnp.arange(base.known.shape[1], dtype=jnp.int32)
+    place = jnp.arange(bins.bin_mask.shape[1], dtype=jnp.int32)
     length = (place[None, :] - place[:, None] + 1).astype(jnp.float32)  # of a beginning and an end
     mean = (total[:, None, :] - before[:, :, None]) / jnp.maximum(length, 1)[None]
-    ends = (length > 0)[None] & known[:, None, :]
+    ends = (length > 0)[None] & bin_mask[:, None, :]
     smallest = jax.lax.cummin(jnp.where(ends, mean, jnp.inf), axis=2, reverse=True)
     largest = jax.lax.cummax(jnp.where((length > 0)[None], smallest, -jnp.inf), axis=1)
     nearest = jnp.diagonal(largest, axis1=1, axis2=2)
-    return jnp.where((direction != 0) & known, jnp.where(direction < 0, -nearest, nearest), score)
+    nearest = jnp.where(direction < 0, -nearest, nearest)
+    return jnp.where((direction != 0) & bin_mask, nearest, score)

@@ -18,26 +18,25 @@ from jaxtyping import Int32, UInt8
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
 from dpbt.learners.additive.config import MAX_PAIR_GROUPS, AdditiveConfig, AdditiveParams
-from dpbt.learners.oblivious import splits
-from dpbt.learners.oblivious.prologue import estimate_rows_by_bin
+from dpbt.learners.bins.shares import cut_point_shares, estimate_rows_by_bin
 from dpbt.types import Array, Public
 
 
 def _groups_of_bins(
-    config: AdditiveConfig, params: AdditiveParams, public: Public, counts: Sequence[int]
+    config: AdditiveConfig, params: AdditiveParams, public: Public, max_groups: Sequence[int]
 ) -> Int32[Array, "Q F C"]:
-    """i32[Q, F, C]: the group of each bin, where bins in order are joined to so many groups.
+    """i32[Q, F, C]: the group of each bin, where bins in order are joined to at most so many.
 
     They are joined at the quantiles of the shares that thresholds follow, so a group is a run of
     bins.
     """
-    base = config.base
-    shares = splits.cut_point_shares(base, estimate_rows_by_bin(base, params, public).shares)
+    bins = config.bins
+    shares = cut_point_shares(bins, estimate_rows_by_bin(bins, params, public).shares)
     middle = jnp.cumsum(shares, axis=1) - round_separately(shares / 2)
-    count = jnp.asarray(counts, jnp.int32)[:, None, None]
+    count = jnp.asarray(max_groups, jnp.int32)[:, None, None]
     quantile = jnp.floor(middle[None] * count.astype(jnp.float32)).astype(jnp.int32)
-    bin = jnp.arange(base.known.shape[1], dtype=jnp.int32)[None, None]
-    is_joined = (config.sizes(counts) < base.known.sum(axis=1))[..., None]
+    bin = jnp.arange(bins.bin_mask.shape[1], dtype=jnp.int32)[None, None]
+    is_joined = (config.num_groups(max_groups) < bins.bin_mask.sum(axis=1))[..., None]
     return jnp.where(is_joined, jnp.clip(quantile, 0, count - 1), bin)
 
 
@@ -48,11 +47,11 @@ def pair_cell_parts(
 
     A bin that a column does not have counts as its last one.
     """
-    columns, max_groups = config.columns, min(max(config.resolutions), MAX_PAIR_GROUPS)
-    last_bins = np.array([[attribute.n_bins - 1] for attribute in config.base.attributes])
+    columns, max_groups = config.columns_of_pairs, min(max(config.resolutions), MAX_PAIR_GROUPS)
+    last_bins = np.array([[attribute.n_bins - 1] for attribute in config.bins.attributes])
     bin = np.minimum(np.arange(types.MAX_BINS), last_bins)[columns]
     group = _groups_of_bins(config, params, public, (max_groups,))[0][columns]
-    stride = np.stack([config.grid[:, 1], np.ones(len(columns))], axis=1).astype(np.int32)
+    stride = np.stack([config.pair_grids[:, 1], np.ones(len(columns))], axis=1).astype(np.int32)
     return (jnp.take_along_axis(group, bin, axis=2) * stride[..., None]).astype(jnp.uint8)
 
 
@@ -73,14 +72,15 @@ def places_of_groups(config: AdditiveConfig, params: AdditiveParams, public: Pub
 
     The cells of a pair are joined evenly at coarser resolutions.
     """
-    width, grid = config.known.shape[1], config.grid
+    width, grid = config.bin_mask.shape[1], config.pair_grids
     groups_of_columns = _groups_of_bins(config, params, public, config.resolutions)
     missing_bins = width - groups_of_columns.shape[2]
     groups_of_columns = jnp.pad(groups_of_columns, ((0, 0), (0, 0), (0, missing_bins)))
 
     # The groups of both columns that a cell is in, and the place of these two.
-    sizes, cell = config.sizes(config.resolutions), np.arange(width)
-    coarse = config.sizes([min(n, MAX_PAIR_GROUPS) for n in config.resolutions])[:, config.columns]
+    sizes, cell = config.num_groups(config.resolutions), np.arange(width)
+    coarse = config.num_groups([min(n, MAX_PAIR_GROUPS) for n in config.resolutions])
+    coarse = coarse[:, config.columns_of_pairs]
     both = np.stack([cell // grid[:, 1:], cell % grid[:, 1:]], axis=1)
     both = both * coarse[..., None] // grid[..., None]
     groups_of_pairs = both[:, :, 0] * coarse[..., 1:] + both[:, :, 1]
@@ -89,7 +89,7 @@ def places_of_groups(config: AdditiveConfig, params: AdditiveParams, public: Pub
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(*sizes.shape, 1)
     groups = jnp.concatenate([groups_of_columns, jnp.asarray(groups_of_pairs, jnp.int32)], axis=1)
     num_sums = int(sizes.sum())
-    place_of_bin = jnp.where(config.known, groups + jnp.asarray(first, jnp.int32), num_sums)
+    place_of_bin = jnp.where(config.bin_mask, groups + jnp.asarray(first, jnp.int32), num_sums)
     return GroupPlaces(place_of_bin, num_sums)
 
 

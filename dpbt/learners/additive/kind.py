@@ -10,10 +10,17 @@ from dpbt import types
 from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.additive.model import SHAPES, ShapeFunctions
+from dpbt.learners.bins.config import BinsConfig
+from dpbt.learners.bins.residuals import step_share_of_class
+from dpbt.learners.bins.rows import (
+    check_binned_table,
+    example_binned_table,
+    prepare_binned_rows,
+)
+from dpbt.learners.bins.target import score_unit
 from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams
 from dpbt.learners.oblivious.kind import oblivious_kind
 from dpbt.learners.oblivious.model import ObliviousTree
-from dpbt.learners.oblivious.target import score_unit
 from dpbt.types import Array, Public
 
 
@@ -30,40 +37,38 @@ def _merge_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
 
 
 def _shapes_of_trees(
-    base: ObliviousConfig, trees: ObliviousTree, params: ObliviousParams, public: Public
+    config: ObliviousConfig, trees: ObliviousTree, params: ObliviousParams, public: Public
 ) -> ShapeFunctions:
     """The curves that trees of one attribute add up to, where noise moves a leaf by a step.
 
     The last bin is one that a column does not have, as trees read it.
     """
-    bits = 2 ** np.arange(base.depth, dtype=np.int32)[::-1]
+    bits = 2 ** np.arange(config.depth, dtype=np.int32)[::-1]
     leaf = jnp.sum(jnp.where(trees.right, bits[None, :, None], 0), axis=1)  # of each bin
-    axes = (1,) * len(base.response.axes)
+    axes = (1,) * len(config.response.axes)
     added_to = jnp.take_along_axis(trees.leaf, leaf.reshape(len(leaf), *axes, -1), axis=-1)
 
     def add_tree(curves: Array, tree: tuple[Array, Array]) -> Array:
         feature, values = tree
         return curves.at[..., feature, :].add(values)
 
-    zeros = jnp.zeros((*base.response.axes, len(base.attributes), types.MAX_BINS), jnp.float32)
+    zeros = jnp.zeros((*config.response.axes, len(config.attributes), types.MAX_BINS), jnp.float32)
     curves = fold(add_tree, zeros, (trees.feature[:, 0], added_to))
-    moves = jnp.sqrt(public.round.astype(jnp.float32) / len(base.attributes))
-    unit, classes = score_unit(base.response, public), base.response.classes
-    if not base.response.is_number:
-        share = (classes - 1) / classes if base.response.axes else 1.0
-        unit = np.float32(share / LN2)
+    moves = jnp.sqrt(public.round.astype(jnp.float32) / len(config.attributes))
+    if config.response.is_number:
+        unit = score_unit(config.response, public)
+    else:
+        unit = np.float32(step_share_of_class(config.response) / LN2)
     noise = round_separately(params.step * moves) * unit
-    return ShapeFunctions(curves[None, ..., : base.known.shape[1] + 1], noise[None])
+    return ShapeFunctions(curves[None, ..., : config.bin_mask.shape[1] + 1], noise[None])
 
 
-def vector_kind(base: ObliviousConfig) -> HypothesisKind:
+def vector_kind(bins: BinsConfig) -> HypothesisKind:
     """Curves that every round moves at all bins of all columns, as learners train with them."""
-    trees = oblivious_kind(base).training
-    assert trees is not None  # as `oblivious_kind` says
     return SHAPES.with_training(
-        example_table=trees.example_table,
-        check_table=trees.check_table,
-        prepare=trees.prepare,
+        example_table=functools.partial(example_binned_table, bins),
+        check_table=functools.partial(check_binned_table, bins.attributes),
+        prepare=functools.partial(prepare_binned_rows, bins.attributes),
         prediction_input=lambda rows: rows.bins,
         bound=lambda shapes: jnp.max(jnp.sum(jnp.max(jnp.abs(shapes.score), axis=-1), axis=-1)),
         scale=_scale_shapes,
@@ -71,13 +76,13 @@ def vector_kind(base: ObliviousConfig) -> HypothesisKind:
     )
 
 
-def column_tree_kind(base: ObliviousConfig) -> HypothesisKind:
+def column_tree_kind(config: ObliviousConfig) -> HypothesisKind:
     """Curves that are learned as trees of one attribute, and merged after the last round."""
-    trees = oblivious_kind(base).training
+    trees = oblivious_kind(config).training
     assert trees is not None  # as `oblivious_kind` says
     training = dataclasses.replace(
         trees,
         scale=_scale_shapes,
-        merge=functools.partial(_shapes_of_trees, base),
+        merge=functools.partial(_shapes_of_trees, config),
     )
     return dataclasses.replace(SHAPES, training=training)

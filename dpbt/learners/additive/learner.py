@@ -24,22 +24,28 @@ from dpbt.learners.additive.descent import NesterovDescent
 from dpbt.learners.additive.groups import SumByGroup, pair_cell_parts, places_of_groups
 from dpbt.learners.additive.kind import column_tree_kind, vector_kind
 from dpbt.learners.additive.model import ShapeFunctions, pair_cells
-from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
-from dpbt.learners.oblivious.learner import oblivious_tree
-from dpbt.learners.oblivious.one_time import one_time_phases
-from dpbt.learners.oblivious.residuals import (
+from dpbt.learners.bins.config import noise_deviation
+from dpbt.learners.bins.one_time import one_time_phases
+from dpbt.learners.bins.residuals import (
     describe_residual_sums,
     max_moved_sums,
     partition_sum_sensitivity,
+    remove_noise_common_to_classes,
     row_residuals,
+    step_share_of_class,
     sum_residuals_by_place,
 )
-from dpbt.learners.oblivious.rows import ObliviousRows
-from dpbt.learners.oblivious.target import score_unit
+from dpbt.learners.bins.rows import BinnedRows
+from dpbt.learners.bins.target import score_unit
+from dpbt.learners.oblivious.config import ObliviousConfig
+from dpbt.learners.oblivious.learner import oblivious_tree
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
 from dpbt.types import GRID, Array, Public, Release
+
+BINS_SITE = "bins"
+"""The site of the sums of all groups of bins of a round."""
 
 
 def bin_sum_sensitivity(config: AdditiveConfig) -> float:
@@ -58,8 +64,8 @@ def bin_sum_sensitivity(config: AdditiveConfig) -> float:
     `oblivious.learner.leaf_sum_sensitivity` says, so the same bounds hold. It also bounds what the
     row of a quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
-    one, count = partition_sum_sensitivity(config.base), config.partitions
-    return config.base.noise.sensitivity_in_norm(
+    one, count = partition_sum_sensitivity(config.bins), config.num_partitions
+    return config.bins.noise.sensitivity_in_norm(
         Sensitivity(one.l1 * count, one.l2 * math.sqrt(count))
     )
 
@@ -67,7 +73,7 @@ def bin_sum_sensitivity(config: AdditiveConfig) -> float:
 def draw_bin_sums(
     config: AdditiveConfig,
     draw: Draw,
-    rows: ObliviousRows,
+    rows: BinnedRows,
     weights: Array,
     params: AdditiveParams,
     public: Public,
@@ -76,21 +82,21 @@ def draw_bin_sums(
 
     The residual of two classes is y w.
     """
-    base, last = config.base, config.known.shape[1]
+    bins_config, last = config.bins, config.bin_mask.shape[1]
     places = places_of_groups(config, params, public)
-    cell = pair_cells(config.columns, pair_cell_parts(config, params, public), rows.bins)
+    cell = pair_cells(config.columns_of_pairs, pair_cell_parts(config, params, public), rows.bins)
     bins = jnp.minimum(jnp.concatenate([rows.bins, cell]).astype(jnp.int32), last)
-    residuals = row_residuals(base, rows, weights)
+    residuals = row_residuals(bins_config, rows, weights)
     sums_by_column = jax.lax.map(lambda bin: sum_residuals_by_place(residuals, bin, last + 1), bins)
     bin_sums = jnp.moveaxis(sums_by_column, 0, -2)[..., :last]
     draw(
-        "bins",
-        base.noise,
+        BINS_SITE,
+        bins_config.noise,
         Total(bin_sums, SumByGroup(places.num_sums), public=(places.place_of_bin,)),
         sensitivity=bin_sum_sensitivity(config),
         theorem="dpbt theorem O4",
-        moved_outputs=max_moved_sums(base, config.partitions),
-        releases=describe_residual_sums(base, "all bins of all columns"),
+        moved_outputs=max_moved_sums(bins_config, config.num_partitions),
+        releases=describe_residual_sums(bins_config, "all bins of all columns"),
     )
 
 
@@ -106,30 +112,28 @@ def shape_step_of_round(
     with the learning rate `limit`. `oblivious.learner.tree_of_release` says in which unit that is
     for several classes and for a number.
     """
-    base, response, count = config.base, config.base.response, len(config.resolutions)
+    response, count = config.bins.response, len(config.resolutions)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
     none = ((0, 0),) * (len(response.axes) + 1)
     place_of_bin = places_of_groups(config, params, public).place_of_bin
-    padded = jnp.pad(release["bins"].astype(jnp.float32), (*none[1:], (0, 1)))
+    padded = jnp.pad(release[BINS_SITE].astype(jnp.float32), (*none[1:], (0, 1)))
     sums = round_separately(padded * unit)[..., place_of_bin]
     signal = round_separately(jnp.sum(sums, axis=-3) / np.float32(math.sqrt(count)))
     noise = round_separately(
-        noise_deviation(base, params, site="bins", site_sensitivity=bin_sum_sensitivity(config))
+        noise_deviation(
+            config.bins, params, site=BINS_SITE, site_sensitivity=bin_sum_sensitivity(config)
+        )
         * unit
     )
 
+    signal, noise = remove_noise_common_to_classes(response, signal, noise)
+
     # In bits, or in the unit of the number.
-    scale, share = score_unit(response, public), 1.0
-    if not response.is_number:
-        scale = np.float32(1 / LN2)
-    if response.axes:
-        share = (response.classes - 1) / response.classes
-        signal = signal - round_separately(jnp.mean(signal, axis=0, keepdims=True))
-        scale, noise = (
-            np.float32(share) * scale,
-            round_separately(noise * np.float32(math.sqrt(share))),
-        )
-    features = math.sqrt(count) * len(config.known)
+    if response.is_number:
+        scale = score_unit(response, public)
+    else:
+        scale = np.float32(step_share_of_class(response)) * np.float32(1 / LN2)
+    features = math.sqrt(count) * len(config.bin_mask)
     smooth = round_separately(jnp.asarray(public.max_rows, jnp.float32) * features)
     rate = round_separately(
         params.step / jnp.maximum(noise, round_separately(params.step * smooth) / params.limit)
@@ -139,23 +143,23 @@ def shape_step_of_round(
     return ShapeFunctions(
         round_separately(signal * rate),
         jnp.where(number == public.round, round_separately(noise * rate), 0.0),
-        jnp.asarray(config.columns),
+        jnp.asarray(config.columns_of_pairs),
         pair_cell_parts(config, params, public),
     )
 
 
 @functools.cache
-def additive_by_column(base: ObliviousConfig) -> types.WeakLearner:
+def additive_by_column(config: ObliviousConfig) -> types.WeakLearner:
     """An additive model of which a round releases one column: `oblivious_tree` of one attribute.
 
     Guarantee: as `oblivious_tree`. Where noise is priced by the L1 norm, rounds of one column at a
     time cost as much as rounds of all, and are many more.
 
     Args:
-        base: the static parts, of one attribute a tree.
+        config: the static parts of the trees, each of which asks one attribute.
     """
     return dataclasses.replace(
-        oblivious_tree(base), name="curves of oblivious_tree", kind=column_tree_kind(base)
+        oblivious_tree(config), name="curves of oblivious_tree", kind=column_tree_kind(config)
     )
 
 
@@ -171,16 +175,16 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
     Args:
         config: the static parts, checked and hashable (`recipes.additive`).
     """
-    base = config.base
-    once = one_time_phases(base, round_site="bins")
+    bins = config.bins
+    once = one_time_phases(bins, round_site=BINS_SITE)
     return boundary.weak_learner(
         name="additive",
         config=config,
         program=functools.partial(draw_bin_sums, config),
         hypothesis=functools.partial(shape_step_of_round, config),
-        kind=vector_kind(base),
-        response=base.response,
-        relation=base.relation,
+        kind=vector_kind(bins),
+        response=bins.response,
+        relation=bins.relation,
         fractions=once.fractions,
         prologue=once.prologue,
         epilogue=once.epilogue,

@@ -10,7 +10,6 @@ rows have which score after the last (`epilogue`).
 """
 
 import functools
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -21,24 +20,31 @@ from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, round_separately
-from dpbt.learners.oblivious import splits
-from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams, noise_deviation
-from dpbt.learners.oblivious.kind import oblivious_kind
-from dpbt.learners.oblivious.model import ObliviousTree
-from dpbt.learners.oblivious.one_time import one_time_phases
-from dpbt.learners.oblivious.prologue import estimate_rows_by_bin
-from dpbt.learners.oblivious.residuals import (
+from dpbt.learners.bins.config import noise_deviation
+from dpbt.learners.bins.one_time import one_time_phases
+from dpbt.learners.bins.residuals import (
     describe_residual_sums,
     max_moved_sums,
     partition_sum_sensitivity,
+    remove_noise_common_to_classes,
     row_residuals,
+    step_share_of_class,
     sum_residuals_by_place,
 )
-from dpbt.learners.oblivious.rows import ObliviousRows, assign_leaves
-from dpbt.learners.oblivious.target import score_unit
+from dpbt.learners.bins.rows import BinnedRows
+from dpbt.learners.bins.shares import estimate_rows_by_bin
+from dpbt.learners.bins.target import score_unit
+from dpbt.learners.oblivious import splits
+from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams
+from dpbt.learners.oblivious.kind import oblivious_kind
+from dpbt.learners.oblivious.model import ObliviousTree
+from dpbt.learners.oblivious.rows import assign_leaves
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.types import GRID, Array, Public, Release
+
+SUMS_SITE = "sums"
+"""The site of the leaf sums of a round."""
 
 MIN_DENOMINATOR_ROWS = 10.0
 """The least denominator of a leaf, in rows: without noise, leaves of few rows would overfit."""
@@ -93,21 +99,21 @@ def tree_of_round(config: ObliviousConfig, params: ObliviousParams, public: Publ
 def partition_by_leaf(config: ObliviousConfig) -> types.Partition:
     """How the public splits of a round part the rows: by the leaf of the tree."""
 
-    def leaf_of_rows(round_tree: RoundTree, rows: ObliviousRows) -> Array:
+    def leaf_of_rows(round_tree: RoundTree, rows: BinnedRows) -> Array:
         return assign_leaves(config.attributes, round_tree.tree, rows)
 
     return types.Partition(
         structure=functools.partial(tree_of_round, config),
-        place=leaf_of_rows,
+        assign_rows=leaf_of_rows,
         reads=lambda round_tree: round_tree.tree.feature,
-        cycle=config.structures,
+        cycle=config.num_structures,
     )
 
 
 def draw_leaf_sums(
     config: ObliviousConfig,
     draw: Draw,
-    rows: ObliviousRows,
+    rows: BinnedRows,
     weights: Array,
     params: ObliviousParams,
     public: Public,
@@ -120,7 +126,7 @@ def draw_leaf_sums(
     leaf = assign_leaves(config.attributes, tree, rows).astype(jnp.int32)
     residuals = row_residuals(config, rows, weights)
     draw(
-        "sums",
+        SUMS_SITE,
         config.noise,
         Total(sum_residuals_by_place(residuals, leaf, 2**config.depth)),
         sensitivity=leaf_sum_sensitivity(config),
@@ -140,9 +146,9 @@ def tree_of_release(
     m add up other leaves too, with the weights of `ObliviousConfig.smoothing`.
 
     - Two classes: the step is turned from nats into bits.
-    - Several classes: residuals add up to 0 over classes, so what noise adds to all classes alike
-      is taken off, and sigma becomes sqrt((K - 1) / K) of what it was. The step of each class is
-      (K - 1) / K of that above, as for two classes scores of +H / 2 and -H / 2 differ by H.
+    - Several classes: what noise adds to all classes alike is taken off
+      (`remove_noise_common_to_classes`), and sigma becomes sqrt((K - 1) / K) of what it was. The
+      step of each class is (K - 1) / K of that above (`step_share_of_class`).
     - A number: the step is in spreads, which `score_unit` turns into scores.
 
     Args:
@@ -151,12 +157,38 @@ def tree_of_release(
         params: s, v and h are its step, limit and curvature.
         public: of the round.
     """
-    tree, rows = tree_of_round(config, params, public)
+    response, (tree, leaf_rows) = config.response, tree_of_round(config, params, public)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
-    signal = round_separately(release["sums"].astype(jnp.float32) * unit)
+    sums = round_separately(release[SUMS_SITE].astype(jnp.float32) * unit)
+    signal, noise = remove_noise_common_to_classes(
+        response, smooth_over_neighbours(config, sums), _smoothed_noise(config, params, unit)
+    )
 
-    # Each leaf with its neighbours. A leaf that differs in b bits has the weight of each of these
-    # bits, so the first half of the bits and the second half are two small products.
+    # What noise and curvature leave of the step.
+    expected = round_separately(smooth_over_neighbours(config, leaf_rows) * params.curvature / 3)
+    denominator = jnp.broadcast_to(
+        jnp.maximum(noise + expected, MIN_DENOMINATOR_ROWS), signal.shape
+    )
+    step = _step_of_round(params, public)
+    change = jnp.clip(step * signal / denominator, -params.limit, params.limit)
+    if response.is_number:
+        scale = score_unit(response, public)
+    else:
+        change, scale = change / LN2, np.float32(step_share_of_class(response))
+    leaf = round_separately((change * scale).astype(jnp.float32))
+    if any(config.monotone):
+        leaf = monotone_leaves(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
+    return tree._replace(leaf=leaf)
+
+
+def smooth_over_neighbours(
+    config: ObliviousConfig, leaves: Float32[Array, "... L"]
+) -> Float32[Array, "... L"]:
+    """f32[..., 2^D]: the number of each leaf plus those of its neighbours, by their weights.
+
+    A leaf that differs in b bits has the weight of each of these bits, so the first half of the
+    bits and the second half are two small products.
+    """
     halves = 2 ** (config.depth // 2), 2 ** (config.depth - config.depth // 2)
     different_bits = [
         np.bitwise_count(np.arange(size)[:, None] ^ np.arange(size)) for size in halves
@@ -165,41 +197,33 @@ def tree_of_release(
     first, second = map(jnp.asarray, weights)
     # It names its precision, since a flag of JAX would choose another one.
     product = functools.partial(jnp.matmul, precision=jax.lax.Precision.DEFAULT)
-    signal, rows = (
-        product(first, product(leaves.reshape(*leaves.shape[:-1], *halves), second)).reshape(
-            leaves.shape
-        )
-        for leaves in (signal, rows)
-    )
+    in_halves = leaves.reshape(*leaves.shape[:-1], *halves)
+    return product(first, product(in_halves, second)).reshape(leaves.shape)
 
-    # What noise and curvature leave of the step.
+
+def _smoothed_noise(
+    config: ObliviousConfig, params: ObliviousParams, unit: Array
+) -> Float32[Array, ""]:
+    """f32[]: the standard deviation of the noise of a leaf's smoothed sum, in rows.
+
+    Args:
+        config: the static parts.
+        params: with the noise multiplier of the sums.
+        unit: f32[], the rows of a grid unit.
+    """
     sum_deviation = noise_deviation(
-        config, params, site="sums", site_sensitivity=leaf_sum_sensitivity(config)
+        config, params, site=SUMS_SITE, site_sensitivity=leaf_sum_sensitivity(config)
     )
-    noise = round_separately(sum_deviation * unit) * np.float32(
+    return round_separately(sum_deviation * unit) * np.float32(
         (1 + config.smoothing**2) ** (config.depth / 2)
     )
-    share, response = 1.0, config.response
-    if response.axes:
-        share = (response.classes - 1) / response.classes
-        signal = signal - round_separately(jnp.mean(signal, axis=0, keepdims=True))
-        noise = round_separately(noise * np.float32(math.sqrt(share)))
 
-    expected = round_separately(rows * params.curvature / 3)
-    denominator = jnp.broadcast_to(
-        jnp.maximum(noise + expected, MIN_DENOMINATOR_ROWS), signal.shape
-    )
-    step = params.step
-    if isinstance(step, tuple):
-        step = jnp.stack([jnp.asarray(step_of_round) for step_of_round in step])[public.round]
-    change = jnp.clip(step * signal / denominator, -params.limit, params.limit)
-    if not response.is_number:
-        change = change / LN2
-    scale = score_unit(response, public) if response.is_number else np.float32(share)
-    leaf = round_separately((change * scale).astype(jnp.float32))
-    if any(config.monotone):
-        leaf = monotone_leaves(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
-    return tree._replace(leaf=leaf)
+
+def _step_of_round(params: ObliviousParams, public: Public) -> types.Numbers:
+    """f32[]: the step of the round, of a schedule or the same for all rounds."""
+    if isinstance(params.step, tuple):
+        return jnp.stack([jnp.asarray(step) for step in params.step])[public.round]
+    return params.step
 
 
 def monotone_leaves(leaf: Float32[Array, "_"], direction: Int32[Array, "D"]) -> Float32[Array, "_"]:
@@ -250,7 +274,7 @@ def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
     Args:
         config: the static parts, checked and hashable (`recipes.oblivious_boost`).
     """
-    once = one_time_phases(config, round_site="sums")
+    once = one_time_phases(config, round_site=SUMS_SITE)
     return boundary.weak_learner(
         name="oblivious_tree",
         config=config,

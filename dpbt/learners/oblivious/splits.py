@@ -24,19 +24,17 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float32, Int32, UInt32
+from jaxtyping import Bool, Float32, Int32, UInt32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
+from dpbt.learners.bins.shares import cut_point_shares
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.privacy import keys
 from dpbt.types import Array
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
-
-_EVEN_SHARE = 0.4
-"""How much of the mass that thresholds follow is even over bins."""
 
 
 class _SortedOrder(NamedTuple):
@@ -69,6 +67,85 @@ def _sort_words(words: Array) -> _SortedOrder:
     return _SortedOrder(ranks, none.at[ranks].set(place, unique_indices=True))
 
 
+class _Cards(NamedTuple):
+    """The next cards of the shuffled decks, and where the cuts of attributes start.
+
+    Attributes:
+        attribute: i32[k], the attribute of each card.
+        deck: i32[k], the number of its deck.
+        offsets: f32[F], in [0, 1), for each attribute the offset of its cuts in the first deck.
+    """
+
+    attribute: Array
+    deck: Array
+    offsets: Array
+
+
+def _draw_decks(
+    num_attributes: int,
+    *,
+    decks_key: Array,
+    offsets_key: Array,
+    first_card: Array,
+    num_cards: int,
+) -> _Cards:
+    """Cards in turn from decks of all attributes, each shuffled by a key of its own.
+
+    All words are drawn at once, because each place that draws is compiled by itself.
+    """
+    cards = first_card + jnp.arange(num_cards, dtype=jnp.int32)
+    decks = cards // num_attributes
+    folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(decks_key, decks)
+    keys_of_words = jnp.concatenate([folded, offsets_key[None]])
+    words = jax.vmap(lambda key: jax.random.bits(key, (num_attributes,), jnp.uint32))(keys_of_words)
+
+    _, shuffled = jax.vmap(_sort_words)(words[:-1])
+    attribute = jnp.take_along_axis(shuffled, (cards % num_attributes)[:, None], axis=1)[:, 0]
+    offsets = (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)
+    return _Cards(attribute, decks, offsets)
+
+
+class _CardsOfLevels(NamedTuple):
+    """Which card each level of a tree asks.
+
+    Attributes:
+        card: i32[D], the place of the card of each level.
+        split: i32[D], the number of the level's split among those of its card.
+        num_levels: i32[k], how many levels ask each card.
+    """
+
+    card: Array
+    split: Array
+    num_levels: Array
+
+
+def _assign_splits_to_levels(
+    depth: int, attribute: Array, num_splits: Array, count: Array
+) -> _CardsOfLevels:
+    """The cards that the levels ask: each of the first `count` in turn, as long as it has splits.
+
+    Levels that are left over go to the next cards of at least D splits.
+
+    Args:
+        depth: D.
+        attribute: i32[k], the attribute of each card.
+        num_splits: i32[k], how many splits it has.
+        count: i32[], how many attributes the tree asks.
+    """
+    place = jnp.arange(attribute.size, dtype=jnp.int32)
+    is_same_attribute = attribute[:, None] == attribute[None]  # where two decks meet
+
+    def ask(used: Array, _: None) -> tuple[Array, tuple[Array, Array]]:
+        spent = jnp.sum(jnp.where(is_same_attribute, used[None], 0), axis=1) >= num_splits
+        spent = spent | ((place >= count) & (num_splits < depth))
+        order = jnp.where((place < count) | (used > 0), used, depth)
+        card = jnp.argmin(jnp.where(spent, depth + 1, order)).astype(jnp.int32)
+        return used + (place == card).astype(jnp.int32), (card, used[card])
+
+    num_levels, (card, split) = jax.lax.scan(ask, jnp.zeros_like(place), None, length=depth)
+    return _CardsOfLevels(card, split, num_levels)
+
+
 class _LevelSplits(NamedTuple):
     """What the levels of a tree ask.
 
@@ -92,56 +169,36 @@ def _choose_level_splits(
     columns are Boolean its leaves would be far too small.
     """
     sizes = np.minimum(config.attributes_per_tree, config.depth)
-    depth, num_attributes, num_places = config.depth, len(config.attributes), int(sizes.max())
+    depth, num_attributes, num_cards = config.depth, len(config.attributes), int(sizes.max())
     wide = [attribute.n_bins > depth for attribute in config.attributes]
-    if any(wide) and not all(wide) and num_places > 1:
-        num_places += depth  # a tree of one attribute stays one
+    if any(wide) and not all(wide) and num_cards > 1:
+        num_cards += depth  # a tree of one attribute stays one
     before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     cycle, turn = tree_number // len(sizes), tree_number % len(sizes)
-    first = cycle * int(sizes.sum()) + jnp.asarray(before, jnp.int32)[turn]
-    place = jnp.arange(num_places, dtype=jnp.int32)
-    cards = first + place
-    decks = cards // num_attributes
-
-    # All words at once, because each place that draws is compiled by itself.
-    folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(decks_key, decks)
-    keys_of_words = jnp.concatenate([folded, offsets_key[None]])
-    words = jax.vmap(lambda key: jax.random.bits(key, (num_attributes,), jnp.uint32))(keys_of_words)
-
-    _, shuffled = jax.vmap(_sort_words)(words[:-1])
-    chosen = jnp.take_along_axis(shuffled, (cards % num_attributes)[:, None], axis=1)[:, 0]
-    starts = (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)  # in [0, 1)
-
-    # The card that each level asks, the number of its split, and of how many.
-    num_splits, count = _num_bins(config)[chosen] - 1, jnp.asarray(sizes, jnp.int32)[turn]
-    is_same_attribute = chosen[:, None] == chosen[None]  # where two decks meet
-
-    def ask(used: Array, _: None) -> tuple[Array, tuple[Array, Array]]:
-        spent = jnp.sum(jnp.where(is_same_attribute, used[None], 0), axis=1) >= num_splits
-        spent = spent | ((place >= count) & (num_splits < depth))
-        order = jnp.where((place < count) | (used > 0), used, depth)
-        slot = jnp.argmin(jnp.where(spent, depth + 1, order)).astype(jnp.int32)
-        return used + (place == slot).astype(jnp.int32), (slot, used[slot])
-
-    used, (slot, split) = jax.lax.scan(ask, jnp.zeros_like(place), None, length=depth)
-    attribute = chosen[slot]
-    turns = round_separately(decks[slot].astype(jnp.float32) * _GOLDEN)
-    offset = jnp.mod(starts[attribute] + turns, 1.0)
-    quantile = (split.astype(jnp.float32) + offset) / used[slot].astype(jnp.float32)
+    cards = _draw_decks(
+        num_attributes,
+        decks_key=decks_key,
+        offsets_key=offsets_key,
+        first_card=cycle * int(sizes.sum()) + jnp.asarray(before, jnp.int32)[turn],
+        num_cards=num_cards,
+    )
+    levels = _assign_splits_to_levels(
+        depth,
+        cards.attribute,
+        num_splits=_num_bins(config)[cards.attribute] - 1,
+        count=jnp.asarray(sizes, jnp.int32)[turn],
+    )
+    attribute = cards.attribute[levels.card]
+    turns = round_separately(cards.deck[levels.card].astype(jnp.float32) * _GOLDEN)
+    offset = jnp.mod(cards.offsets[attribute] + turns, 1.0)
+    num_splits_of_card = levels.num_levels[levels.card].astype(jnp.float32)
+    quantile = (levels.split.astype(jnp.float32) + offset) / num_splits_of_card
     return _LevelSplits(attribute, quantile)
 
 
 def _num_bins(config: ObliviousConfig) -> Int32[Array, "F"]:
     """i32[F]: how many bins each attribute has."""
     return jnp.asarray([attribute.n_bins for attribute in config.attributes], jnp.int32)
-
-
-def cut_point_shares(config: ObliviousConfig, bin_shares: Array) -> Float32[Array, "F C"]:
-    """f32[F, C]: the shares whose quantiles cut columns, from the share of rows in each bin."""
-    even_shares = config.known / config.known.sum(axis=1, keepdims=True)
-    return round_separately((1 - _EVEN_SHARE) * bin_shares) + round_separately(
-        _EVEN_SHARE * jnp.asarray(even_shares, jnp.float32)
-    )
 
 
 class PublicTree(NamedTuple):
@@ -172,59 +229,88 @@ def public_tree(
         tree_number: i32[].
         bin_shares: f32[F, C], the share of rows in each bin; they add up to 1 for each feature.
     """
-    # A level asks about one attribute.
-    attributes, depth, widest = config.attributes, config.depth, config.known.shape[1]
-    base = keys.research_key(seed)
+    root_key = keys.research_key(seed)
     kinds = jnp.arange(3, dtype=jnp.uint32)  # each kind of random numbers has a key of its own
-    decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
-    if config.structures:
-        tree_number = tree_number % config.structures
-    feature, quantile = _choose_level_splits(
+    decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(root_key, kinds)
+    if config.num_structures:
+        tree_number = tree_number % config.num_structures
+    level_splits = _choose_level_splits(
         config, decks_key=decks_key, offsets_key=offsets_key, tree_number=tree_number
     )
+    right = _bins_right_of_cuts(
+        config,
+        level_splits,
+        cut_point_shares(config, bin_shares),
+        jax.random.fold_in(orders_key, tree_number),
+    )
+    feature, max_bins = level_splits.attribute, right.shape[1]
+    padded = jnp.pad(right, ((0, 0), (0, types.MAX_BINS - max_bins)))
+    leaves = jnp.zeros((*config.response.axes, 2**config.depth), jnp.float32)
+    return PublicTree(
+        ObliviousTree(feature, padded, leaves), _leaf_shares(feature, right, bin_shares[feature])
+    )
 
-    # The order of the bins, and how much of the mixture is up to each of them.
-    shares = cut_point_shares(config, bin_shares)
-    bins = _num_bins(config)[feature]
-    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
+
+def _bins_right_of_cuts(
+    config: ObliviousConfig, level_splits: _LevelSplits, shares: Array, order_key: Array
+) -> Bool[Array, "D C"]:
+    """bool[D, C]: the bins that go right at each level, of which both sides have at least one.
+
+    Args:
+        config: the static parts.
+        level_splits: the attribute of each level, and the quantile where it is cut.
+        shares: f32[F, C], the shares whose quantiles cut columns.
+        order_key: the key of the tree for the order of bins without one.
+    """
+    feature, quantile = level_splits
+    num_bins, max_bins = _num_bins(config)[feature], config.bin_mask.shape[1]
+    is_ordered = jnp.asarray([attribute.ordered for attribute in config.attributes])[feature]
     max_unordered_bins = max(
-        (attribute.n_bins for attribute in attributes if not attribute.ordered), default=0
+        (attribute.n_bins for attribute in config.attributes if not attribute.ordered), default=0
     )
     rank, order = _order_bins_of_levels(
         feature,
-        jax.random.fold_in(orders_key, tree_number),
-        num_bins=bins,
-        is_ordered=ordered,
-        max_bins=widest,
+        order_key,
+        num_bins=num_bins,
+        is_ordered=is_ordered,
+        max_bins=max_bins,
         max_unordered_bins=max_unordered_bins,
     )
     shares_of_levels = shares[feature]
     if max_unordered_bins > 0:
         shares_of_levels = jnp.take_along_axis(shares_of_levels, order, axis=1)
-    up_to = jnp.cumsum(shares_of_levels, axis=1)
+    share_up_to_bin = jnp.cumsum(shares_of_levels, axis=1)
 
-    # Bins beyond the cut go right; both sides have at least one known bin.
-    middle = jnp.where(ordered, quantile, 0.5 + 0.5 * (quantile - 0.5))
-    cut = jnp.sum(up_to < middle[:, None], axis=1)
-    cut = jnp.clip(cut, 0, jnp.maximum(bins - 2, 0))
-    known = jnp.arange(widest, dtype=jnp.int32)[None] < bins[:, None]
-    right = known & (rank > cut[:, None])
+    # Bins without an order are cut nearer the middle.
+    cut_share = jnp.where(is_ordered, quantile, 0.5 + 0.5 * (quantile - 0.5))
+    cut = jnp.sum(share_up_to_bin < cut_share[:, None], axis=1)
+    cut = jnp.clip(cut, 0, jnp.maximum(num_bins - 2, 0))
+    has_bin = jnp.arange(max_bins, dtype=jnp.int32)[None] < num_bins[:, None]
+    return has_bin & (rank > cut[:, None])
 
-    # For each leaf the product over attributes of the mass of the bins with its answers. Of the
-    # levels of an attribute the first one stands for all; the others have a share of 1.
+
+def _leaf_shares(
+    feature: Int32[Array, "D"], right: Bool[Array, "D C"], bin_shares: Float32[Array, "D C"]
+) -> Float32[Array, "_"]:
+    """f32[2^D]: for each leaf the product over attributes of the share of rows with its answers.
+
+    Of the levels of an attribute the first one stands for all; the others have a share of 1.
+
+    Args:
+        feature: i32[D], the feature of each level.
+        right: bool[D, C], which of its bins go right.
+        bin_shares: f32[D, C], the share of rows in each of its bins.
+    """
+    depth = feature.shape[0]
     place, leaf = jnp.arange(depth, dtype=jnp.int32), jnp.arange(2**depth, dtype=jnp.int32)
     bit, level = jnp.left_shift(1, depth - 1 - place), place[:, None]
     asks = jnp.argmax(feature[:, None] == feature[None], axis=1)[None, :] == level
     mask = jnp.sum(jnp.where(asks, bit[None, :], 0), axis=1, keepdims=True)
     answered = asks[:, :, None] & right[None, :, :]
     answers = jnp.sum(jnp.where(answered, bit[None, :, None], 0), axis=1)
-    masses = jnp.zeros((depth, 2**depth), jnp.float32).at[level, answers].add(bin_shares[feature])
-    shares_of_answers = masses.at[level, leaf[None, :] & mask].get(mode="promise_in_bounds")
-    leaf_shares = functools.reduce(jnp.multiply, shares_of_answers)
-
-    padded = jnp.pad(right, ((0, 0), (0, types.MAX_BINS - widest)))
-    leaves = jnp.zeros((*config.response.axes, 2**depth), jnp.float32)
-    return PublicTree(ObliviousTree(feature, padded, leaves), leaf_shares)
+    shares = jnp.zeros((depth, 2**depth), jnp.float32).at[level, answers].add(bin_shares)
+    shares_of_answers = shares.at[level, leaf[None, :] & mask].get(mode="promise_in_bounds")
+    return functools.reduce(jnp.multiply, shares_of_answers)
 
 
 def _order_bins_of_levels(

@@ -6,15 +6,15 @@ number's positions says where scores start, and in which unit residuals are meas
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Float32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
-from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
-from dpbt.learners.oblivious.histograms import (
+from dpbt.learners.bins.config import BinsConfig, noise_deviation
+from dpbt.learners.bins.histograms import (
     HISTOGRAM_SITE,
     TARGET_SITE,
     class_histograms,
@@ -23,8 +23,8 @@ from dpbt.learners.oblivious.histograms import (
     histogram_sensitivity,
     target_histogram,
 )
-from dpbt.learners.oblivious.rows import ObliviousRows
-from dpbt.learners.oblivious.target import (
+from dpbt.learners.bins.rows import BinnedRows
+from dpbt.learners.bins.target import (
     TargetEstimate,
     estimate_location_and_scale,
     estimate_target_shares,
@@ -35,15 +35,15 @@ from dpbt.privacy.sensitivity import (
     num_changed_rows,
     round_grid_to_rows,
 )
-from dpbt.types import BINARY, Array, Public, Release
+from dpbt.types import BINARY, Array, Release
 
 
 def _draw_histograms(
-    config: ObliviousConfig, draw: Draw, rows: ObliviousRows, weights: Array, *_: Any
+    config: BinsConfig, draw: Draw, rows: BinnedRows, weights: Array, *_: Any
 ) -> None:
     """Draw the class histograms of all attributes, and the histogram of a number."""
     is_number, changed_rows = config.response.is_number, num_changed_rows(config.relation)
-    if config.marginals:
+    if config.draws_histograms:
         counts = class_histograms(config, rows.bins, rows.target, weights)
         draw(
             HISTOGRAM_SITE,
@@ -67,7 +67,7 @@ def _draw_histograms(
 
 
 def estimate_target_from_histogram(
-    config: ObliviousConfig, release: Release, params: types.Params
+    config: BinsConfig, release: Release, params: types.Params
 ) -> TargetEstimate:
     """The location, the scale and the rows of a number, as its released histogram says."""
     return estimate_location_and_scale(
@@ -75,14 +75,14 @@ def estimate_target_from_histogram(
     )
 
 
-def estimate_class_rows(config: ObliviousConfig, histogram: Array) -> Float32[Array, "K"]:
+def estimate_class_rows(config: BinsConfig, histogram: Array) -> Float32[Array, "K"]:
     """f32[K]: the classes' numbers of rows, each the median over attributes; at least 10."""
-    known = jnp.asarray(config.known)[..., None]
+    known = jnp.asarray(config.bin_mask)[..., None]
     totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
 
-def _initial_score(config: ObliviousConfig, release: Release, params: types.Params) -> Array:
+def _initial_score(config: BinsConfig, release: Release, params: types.Params) -> Array:
     """The score that rows start from.
 
     Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
@@ -101,7 +101,7 @@ def _initial_score(config: ObliviousConfig, release: Release, params: types.Para
         )
         return initial_score_of_number(config.response, shares)
     totals = estimate_class_rows(config, release[HISTOGRAM_SITE])
-    mean_bins = float(config.known.sum(axis=1).mean())
+    mean_bins = float(config.bin_mask.sum(axis=1).mean())
     deviation_of_total = noise_deviation(
         config,
         params,
@@ -116,7 +116,7 @@ def _initial_score(config: ObliviousConfig, release: Release, params: types.Para
     return logs - round_separately(jnp.mean(logs))
 
 
-def histogram_prologue(config: ObliviousConfig) -> types.Prologue:
+def histogram_prologue(config: BinsConfig) -> types.Prologue:
     """The prologue of oblivious trees with class histograms, or of a number."""
 
     def unit_of_number(release: Release, params: types.Params) -> Array:
@@ -136,50 +136,3 @@ def histogram_prologue(config: ObliviousConfig) -> types.Prologue:
         unit=unit_of_number if is_number else None,
         estimated_rows=rows_of_number if is_number else rows_of_classes,
     )
-
-
-class RowsByBin(NamedTuple):
-    """What the histograms say of where the rows are.
-
-    Attributes:
-        shares: f32[F, C], the share of the rows in each bin of each feature.
-        num_rows: f32[], how many rows there seem to be.
-    """
-
-    shares: Array
-    num_rows: Array
-
-
-def estimate_rows_by_bin(
-    config: ObliviousConfig, params: types.Params, public: Public
-) -> RowsByBin:
-    """The shares of the rows in bins and their number, from what was released; post-processing.
-
-    The share is uniform without histograms, and else what stands above the noise, and a tenth of
-    uniform.
-    """
-    known, is_number, rows = config.known, config.response.is_number, public.estimated_rows
-    uniform = shares = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
-    if config.marginals:
-        histogram = public.prologue[HISTOGRAM_SITE]
-        deviation = noise_deviation(
-            config,
-            params,
-            site=HISTOGRAM_SITE,
-            site_sensitivity=histogram_sensitivity(config) * math.sqrt(histogram.shape[2]),
-        )
-        counts = jnp.sum(histogram, axis=2).astype(jnp.float32)
-        above = jnp.where(jnp.asarray(known), jnp.maximum(counts - deviation, 0), 0)
-        total = jnp.sum(above, axis=1, keepdims=True)
-        measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
-        shares = round_separately(0.9 * measured) + round_separately(0.1 * uniform)
-        if rows is None or is_number:
-            rows = jnp.sum(estimate_class_rows(config, histogram))
-    elif rows is None:
-        number_of_rows = (
-            estimate_target_from_histogram(config, public.prologue, params).num_rows
-            if is_number
-            else public.max_rows
-        )
-        rows = jnp.asarray(number_of_rows, jnp.float32)
-    return RowsByBin(shares, rows)

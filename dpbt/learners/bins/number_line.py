@@ -24,8 +24,8 @@ from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
-from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
-from dpbt.learners.oblivious.histograms import (
+from dpbt.learners.bins.config import BinsConfig, noise_deviation
+from dpbt.learners.bins.histograms import (
     SCORES_SITE,
     TARGET_SITE,
     deviation_of_one_histogram,
@@ -59,12 +59,12 @@ _PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 0.5, 0.3
 _MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
 
 
-def has_slope(config: ObliviousConfig) -> bool:
+def has_slope(config: BinsConfig) -> bool:
     """Whether the sums tell a slope, as they do where noise is priced by the L2 norm."""
     return config.noise.price.norm == "l2"
 
 
-def residual_sums_sensitivity(config: ObliviousConfig) -> float:
+def residual_sums_sensitivity(config: BinsConfig) -> float:
     """How far one row moves the sums of residuals and deviations, in grid units.
 
     Proof. Given all earlier releases, the residual a and the deviation b of a row are functions of
@@ -111,7 +111,7 @@ class _Tail(NamedTuple):
     excess: Array
 
 
-def choose_residual_clip(config: ObliviousConfig, params: types.Params, public: Public) -> _Tail:
+def choose_residual_clip(config: BinsConfig, params: types.Params, public: Public) -> _Tail:
     """The clip whose error is smallest, from what was released before; post-processing.
 
     The error of a clip is the noise of the mean residual, which grows with it, and what it cuts
@@ -138,7 +138,7 @@ def choose_residual_clip(config: ObliviousConfig, params: types.Params, public: 
     return _Tail(jnp.asarray(RESIDUAL_CLIPS)[chosen], excess[chosen])
 
 
-def _deviation_of_mean(config: ObliviousConfig, params: types.Params, public: Public) -> Array:
+def _deviation_of_mean(config: BinsConfig, params: types.Params, public: Public) -> Array:
     """f32[]: the deviation of the noise of a sum, divided by the rows, of values in -1..1."""
     noise = noise_deviation(
         config,
@@ -154,7 +154,7 @@ _ROWS_MISFIT = 0.15
 
 
 def estimate_rows_of_histogram(
-    config: ObliviousConfig, params: types.Params, public: Public
+    config: BinsConfig, params: types.Params, public: Public
 ) -> Float32[Array, ""]:
     """f32[]: how many rows the histogram of the number counts; post-processing, at least 10.
 
@@ -172,7 +172,7 @@ def estimate_rows_of_histogram(
 
 
 def residual_sums(
-    config: ObliviousConfig, rows: Any, scores: Array, *, clip: Array, public: Public
+    config: BinsConfig, rows: Any, scores: Array, *, clip: Array, public: Public
 ) -> Int32[Array, "S"]:
     """i32[4], or i32[1] without a slope: sums over rows in 1 / GRID of a row, exact integers.
 
@@ -209,7 +209,7 @@ class _Correction(NamedTuple):
 
 
 def estimate_correction(
-    config: ObliviousConfig, sums: Float32[Array, "S"], params: types.Params, public: Public
+    config: BinsConfig, sums: Float32[Array, "S"], params: types.Params, public: Public
 ) -> _Correction:
     """The shift and the slope that the noisy sums say; post-processing.
 
@@ -263,7 +263,7 @@ def estimate_correction(
     )
 
 
-def number_line_epilogue(config: ObliviousConfig) -> types.Epilogue:
+def number_line_epilogue(config: BinsConfig) -> types.Epilogue:
     """The epilogue of a number: one draw, "scores", of sums of residuals, and the line it says.
 
     A prediction p becomes start + shift + slope (p - start). Of a count this is the line of the

@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Mapping
 
 from dpbt import types
-from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.epilogue import score_line_epilogue
-from dpbt.learners.oblivious.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
-from dpbt.learners.oblivious.number_line import number_line_epilogue
-from dpbt.learners.oblivious.prologue import histogram_prologue
+from dpbt.learners.bins.config import BinsConfig
+from dpbt.learners.bins.epilogue import score_line_epilogue
+from dpbt.learners.bins.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
+from dpbt.learners.bins.number_line import number_line_epilogue
+from dpbt.learners.bins.prologue import histogram_prologue
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,26 +26,26 @@ class OneTimePhases:
     epilogue: types.Epilogue | None
 
 
-def one_time_phases(config: ObliviousConfig, *, round_site: str) -> OneTimePhases:
+def one_time_phases(config: BinsConfig, *, round_site: str) -> OneTimePhases:
     """What a learner draws once, and the fractions of the budget, if its rounds draw at a site.
 
     By default a tenth of the budget is for each of what is drawn once, and the rest for the rounds.
     """
     is_number = config.response.is_number
     is_drawn = {
-        HISTOGRAM_SITE: config.marginals,
+        HISTOGRAM_SITE: config.draws_histograms,
         TARGET_SITE: is_number,
-        SCORES_SITE: config.scores,
+        SCORES_SITE: config.draws_scores,
     }
     once = dict.fromkeys([site for site, drawn in is_drawn.items() if drawn], 0.1)
     return OneTimePhases(
         fractions={round_site: 1 - 0.1 * len(once), **once},
-        prologue=histogram_prologue(config) if config.marginals or is_number else None,
-        epilogue=_epilogue(config) if config.scores else None,
+        prologue=histogram_prologue(config) if config.draws_histograms or is_number else None,
+        epilogue=_epilogue(config) if config.draws_scores else None,
     )
 
 
-def _epilogue(config: ObliviousConfig) -> types.Epilogue:
+def _epilogue(config: BinsConfig) -> types.Epilogue:
     """The epilogue that makes probabilities true, or that takes the bias off a number."""
     if config.response.is_number:
         return number_line_epilogue(config)

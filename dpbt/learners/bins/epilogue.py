@@ -17,8 +17,8 @@ from jaxtyping import Float32, Int32, Shaped
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, round_separately, softmax, sum_in_order
-from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.histograms import (
+from dpbt.learners.bins.config import BinsConfig
+from dpbt.learners.bins.histograms import (
     SCORES_SITE,
     deviation_of_one_histogram,
     draw_histogram,
@@ -142,7 +142,7 @@ def fit_score_line(
     return ScoreLine(slope, slope * start if start.ndim else start + mean_shift)
 
 
-def score_line_epilogue(config: ObliviousConfig) -> types.Epilogue:
+def score_line_epilogue(config: BinsConfig) -> types.Epilogue:
     """The epilogue; one draw, "scores", of the sensitivity of one histogram.
 
     Proof. Given all earlier releases, the score of a row is a function of that row alone. So a row

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Float32, Int32
 
 from dpbt import types
-from dpbt.learners.oblivious.config import ObliviousConfig, noise_deviation
+from dpbt.learners.bins.config import BinsConfig, noise_deviation
 from dpbt.privacy import sensitivity
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.sensitivity import (
@@ -18,7 +18,7 @@ HISTOGRAM_SITE, TARGET_SITE, SCORES_SITE = "histogram", "target", "scores"
 """The sites of the class histograms, of the histogram of a number, and of scores by class."""
 
 
-def histogram_sensitivity(config: ObliviousConfig) -> float:
+def histogram_sensitivity(config: BinsConfig) -> float:
     """How far one row moves all class histograms together, in rows, in the mechanism's norm.
 
     Proof. A row is in one bin of each of F histograms, in the column of its class. It adds at most
@@ -33,14 +33,14 @@ def histogram_sensitivity(config: ObliviousConfig) -> float:
 
 
 def class_histograms(
-    config: ObliviousConfig, bins: Array, target: Array, weights: Array
+    config: BinsConfig, bins: Array, target: Array, weights: Array
 ) -> Int32[Array, "F C K"]:
     """i32[F, C, K]: how many rows of each class have each bin, in 1 / GRID of a row.
 
     C is the most bins of a feature. For a number K is 1. A row counts by its weight. A bin that
     its feature does not have is beyond C, or has a count that nothing reads.
     """
-    num_classes, max_bins = max(config.response.classes, 1), config.known.shape[1]
+    num_classes, max_bins = max(config.response.classes, 1), config.bin_mask.shape[1]
     row_weights = weights.astype(jnp.int32)
     label = jnp.zeros(row_weights.shape, jnp.int32)
     if not config.response.is_number:
@@ -56,7 +56,7 @@ def class_histograms(
 
 
 def draw_histogram(
-    config: ObliviousConfig, draw: Draw, counts: Array, *, site: str, theorem: str, releases: str
+    config: BinsConfig, draw: Draw, counts: Array, *, site: str, theorem: str, releases: str
 ) -> None:
     """Draw one histogram, of which a row is in one bin.
 
@@ -80,7 +80,7 @@ def draw_histogram(
 
 
 def deviation_of_one_histogram(
-    config: ObliviousConfig, params: types.Params, site: str
+    config: BinsConfig, params: types.Params, site: str
 ) -> Float32[Array, ""]:
     """f32[]: the standard deviation of the noise of the histogram that a site draws, in rows."""
     one_histogram = sensitivity.histograms_sensitivity(config.relation)

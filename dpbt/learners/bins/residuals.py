@@ -2,12 +2,16 @@
 
 import functools
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.rows import ObliviousRows
+from dpbt import types
+from dpbt.common.arithmetic import round_separately
+from dpbt.learners.bins.config import BinsConfig
+from dpbt.learners.bins.rows import BinnedRows
 from dpbt.privacy.mechanism import Sensitivity
 from dpbt.privacy.sensitivity import (
     num_changed_rows,
@@ -15,7 +19,7 @@ from dpbt.privacy.sensitivity import (
 from dpbt.types import BINARY, GRID, Array
 
 
-def partition_sum_sensitivity(config: ObliviousConfig) -> Sensitivity:
+def partition_sum_sensitivity(config: BinsConfig) -> Sensitivity:
     """How far one row moves the sums of one partition, as `leaf_sum_sensitivity` proves."""
     l1 = GRID * num_changed_rows(config.relation)
     l2 = float(l1)
@@ -49,20 +53,20 @@ def sum_residuals_by_place(residuals: Array, place_of_row: Array, num_places: in
     return jax.lax.map(lambda residual: add_up_on_platform(residual, place_of_row), residuals)
 
 
-def max_moved_sums(config: ObliviousConfig, num_partitions: int) -> int:
+def max_moved_sums(config: BinsConfig, num_partitions: int) -> int:
     """How many sums of so many partitions move at most, if a row comes, goes or is replaced."""
     max_norm = GRID if config.noise.price.norm == "l1" else GRID**2
     max_sums_of_row = min(config.response.classes, max_norm) if config.response.axes else 1
     return num_partitions * num_changed_rows(config.relation) * max_sums_of_row
 
 
-def describe_residual_sums(config: ObliviousConfig, places: str) -> str:
+def describe_residual_sums(config: BinsConfig, places: str) -> str:
     """What the sums of some places are, in the words of a ledger."""
     words = "signed weights" if config.response == BINARY else "residuals"
     return f"{words}, {places}"
 
 
-def row_residuals(config: ObliviousConfig, rows: ObliviousRows, weights: Array) -> Array:
+def row_residuals(config: BinsConfig, rows: BinnedRows, weights: Array) -> Array:
     """i32[N], or i32[K, N] with several classes: what each row adds to the sums of its leaf.
 
     The norm of a row's residuals is at most GRID, whatever the weights are. A row beyond it, which
@@ -79,3 +83,43 @@ def row_residuals(config: ObliviousConfig, rows: ObliviousRows, weights: Array) 
     l1 = config.noise.price.norm == "l1"
     size, max_size = (jnp.abs(residuals), GRID) if l1 else (residuals**2, GRID**2)
     return jnp.where(jnp.sum(size, axis=0)[None] <= max_size, residuals, 0)
+
+
+class SignalAndNoise(NamedTuple):
+    """The released sums of a round, and how large their noise is.
+
+    Attributes:
+        signal: f32[...], or f32[K, ...] with several classes: the sums, in rows.
+        noise: f32[], the standard deviation of the noise of one sum, in rows.
+    """
+
+    signal: Array
+    noise: Array
+
+
+def remove_noise_common_to_classes(
+    response: types.Response, signal: Array, noise: Array
+) -> SignalAndNoise:
+    """The sums without what noise adds to all classes alike; of one score they stay as they are.
+
+    Residuals add up to 0 over several classes. So the mean over classes is noise alone, and without
+    it the variance of the noise is (K - 1) / K of what it was.
+
+    Args:
+        response: what is predicted.
+        signal: f32[...], or f32[K, ...] with several classes.
+        noise: f32[], the standard deviation of the noise of one sum.
+    """
+    if not response.axes:
+        return SignalAndNoise(signal, noise)
+    centered = signal - round_separately(jnp.mean(signal, axis=0, keepdims=True))
+    root = np.float32(math.sqrt(step_share_of_class(response)))
+    return SignalAndNoise(centered, round_separately(noise * root))
+
+
+def step_share_of_class(response: types.Response) -> float:
+    """The share of a step that the score of each class moves by: (K - 1) / K, and 1 of one score.
+
+    Scores of +H / 2 and -H / 2 of two classes differ by H, as one score of H does.
+    """
+    return (response.classes - 1) / response.classes if response.axes else 1.0

@@ -1,0 +1,1 @@
+"""What the learners over the bins of a domain share, `oblivious` trees and `additive` models."""

@@ -1,0 +1,100 @@
+"""What is static in a learner over the bins of a domain, and the size of its noise."""
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from dpbt import types
+from dpbt.common.arithmetic import round_separately
+from dpbt.privacy.mechanism import Mechanism
+from dpbt.types import Array
+
+
+class Attribute(NamedTuple):
+    """What a public domain says of the bins of a feature.
+
+    Attributes:
+        n_bins: how many there are.
+        ordered: whether their order means anything; if not, trees ask for random subsets.
+    """
+
+    n_bins: int
+    ordered: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BinsConfig:
+    """What is static in a learner over the bins of a domain, whatever it learns from them.
+
+    Attributes:
+        attributes: of the public domain, one for each feature.
+        draws_histograms: whether a prologue releases the class histogram of every attribute.
+            Thresholds then follow the released histograms instead of being evenly spaced, scores
+            start from the released log odds, and steps know how many rows a leaf has.
+        draws_scores: whether an epilogue releases the final scores by class, and maps scores by a
+            line that makes probabilities true (`bins.epilogue.fit_score_line`).
+        relation: the neighbouring relation of the ledger.
+        noise: `mechanisms.rounded_gaussian` or `mechanisms.discrete_laplace`.
+        response: what is predicted. A number always has a prologue, which releases its histogram.
+        monotone: for each attribute 1 if scores must not fall with its bins, -1 if they must not
+            rise, and 0 otherwise; empty if there are no constraints.
+        target_bins: how many bins the histogram of a number has.
+    """
+
+    attributes: tuple[Attribute, ...]
+    draws_histograms: bool
+    draws_scores: bool
+    relation: types.Relation
+    noise: Mechanism
+    response: types.Response = types.BINARY
+    monotone: tuple[int, ...] = ()
+    target_bins: int = 32
+
+    @property
+    def bin_mask(self) -> Bool[np.ndarray, "F C"]:
+        """bool[F, C]: the bins that each feature has; C is the most bins of a feature."""
+        num_bins = np.array([[attribute.n_bins] for attribute in self.attributes])
+        return np.arange(num_bins.max()) < num_bins
+
+    @property
+    def identity(self) -> str:
+        """Every static part as text, which enters keys.
+
+        Keys of additive models were first derived from the text of trees of one split, so the text
+        has these.
+        """
+        return self.identity_with_trees("1, (1,)", smoothing=0.0)
+
+    def identity_with_trees(self, tree_words: str, *, smoothing: float) -> str:
+        """Every static part as text, with that of the trees of a learner.
+
+        Args:
+            tree_words: the depth of the trees, and how many attributes they ask.
+            smoothing: the weight of a leaf's neighbour.
+        """
+        bins = " ".join(
+            f"{attribute.n_bins}{'o' if attribute.ordered else 'n'}"
+            for attribute in self.attributes
+        )
+        one_time_draws = f"{self.draws_histograms}, {self.draws_scores}"
+        options = "" if self.response == types.BINARY else f", {self.response.words}"
+        if self.response.is_number:
+            options += f" in {self.target_bins} bins"
+        if any(self.monotone):
+            options += f", {self.monotone}"
+        under = types.as_relation(self.relation).value
+        return (
+            f"{bins}, {tree_words}, {one_time_draws}, {smoothing!r}, {under}, "
+            f"{self.noise.name}{options}"
+        )
+
+
+def noise_deviation(
+    config: BinsConfig, params: types.Params, *, site: str, site_sensitivity: float
+) -> Float32[Array, ""]:
+    """f32[]: the standard deviation of the noise at a site of that sensitivity."""
+    unit_deviation = math.sqrt(2) if config.noise.price.norm == "l1" else 1.0
+    return round_separately(np.float32(unit_deviation * site_sensitivity) * params.noise[site])

@@ -1,0 +1,88 @@
+"""The rows of a table as learners over bins read them, and which tables these can read."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt import types
+from dpbt.common.validate import is_traced
+from dpbt.data import splits
+from dpbt.learners.bins.config import Attribute, BinsConfig
+from dpbt.public_types import redacted_repr
+from dpbt.types import Array
+
+
+class BinnedRows(NamedTuple):
+    """Rows laid out for the loop.
+
+    Attributes:
+        bins: u8[F, N].
+        target: bool[N]; u8[N] with several classes, and f32[N] in regression.
+        present: bool[N].
+        weight: f32[N] or None, as in `Table`.
+        leaf: u8[N] or u16[N]: the leaf of each row in the tree of the round; None outside of
+            rounds.
+    """
+
+    bins: Array
+    target: Array
+    present: Array
+    weight: Array | None = None
+    leaf: Array | None = None
+
+    __repr__ = redacted_repr
+
+
+def prepare_binned_rows(attributes: tuple[Attribute, ...], table: types.Table) -> BinnedRows:
+    """The rows of a table, column by column, of the features that the domain has.
+
+    A padded table may have more.
+
+    Raises:
+        ValueError: for fewer features.
+    """
+    features, bins = len(attributes), jnp.asarray(table.bins)
+    if bins.shape[1] < features:
+        raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
+    return BinnedRows(bins.T[:features], table.target, table.present, table.weight)
+
+
+def example_binned_table(config: BinsConfig) -> types.Table:
+    """A table of one absent row with the columns and the target of a config."""
+    num_columns, absent = len(config.attributes), jnp.zeros(1, bool)
+    bins, target = jnp.zeros((1, num_columns), jnp.uint8), absent.astype(config.response.dtype)
+    return types.Table(bins, target, absent, splits.splits_of_bits(num_columns))
+
+
+def check_binned_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
+    """Refuse a table that does not hold bins of the columns of the recipe's domain.
+
+    Of the table the check reads the dtype and rank of the bins, the number of features, and the
+    public splits.
+
+    Raises:
+        ValueError: saying what is expected.
+    """
+    splits.check_bins_and_splits(table)
+    if table.bins.dtype != jnp.uint8:
+        raise ValueError(f"oblivious trees read uint8 bins, got {types.dtype_and_rank(table.bins)}")
+    columns = len(attributes)
+    if table.bins.shape[1] != columns:
+        raise ValueError(
+            f"the recipe's domain has {columns} columns, and the table has {table.bins.shape[1]}"
+        )
+
+    # A column has a bin for each of its splits, and at most one that no split knows.
+    table_splits = table.splits
+    assert table_splits is not None  # as `splits.check_bins_and_splits` says
+    if is_traced(*table_splits):
+        return
+    known = np.ones(columns, int)
+    np.maximum.at(
+        known, np.asarray(table_splits.feature), np.asarray(table_splits.high).astype(int) + 1
+    )
+    for number, (attribute, bins) in enumerate(zip(attributes, known.tolist(), strict=True)):
+        if not bins <= attribute.n_bins <= bins + 1:
+            of_domain = f"column {number} of the recipe's domain has {attribute.n_bins} bins"
+            raise ValueError(f"{of_domain}, and the splits of the table know {bins}")

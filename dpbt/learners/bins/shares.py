@@ -1,0 +1,70 @@
+"""The share of rows in each bin, as released histograms say; post-processing."""
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Float32
+
+from dpbt import types
+from dpbt.common.arithmetic import round_separately
+from dpbt.learners.bins.config import BinsConfig, noise_deviation
+from dpbt.learners.bins.histograms import HISTOGRAM_SITE, histogram_sensitivity
+from dpbt.learners.bins.prologue import estimate_class_rows, estimate_target_from_histogram
+from dpbt.types import Array, Public
+
+_EVEN_SHARE = 0.4
+"""How much of the mass that thresholds follow is even over bins."""
+
+
+class RowsByBin(NamedTuple):
+    """What the histograms say of where the rows are.
+
+    Attributes:
+        shares: f32[F, C], the share of the rows in each bin of each feature.
+        rows: f32[], how many rows there seem to be.
+    """
+
+    shares: Array
+    rows: Array
+
+
+def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Public) -> RowsByBin:
+    """The shares of the rows in bins and their number, from what was released; post-processing.
+
+    The share is uniform without histograms, and else what stands above the noise, and a tenth of
+    uniform.
+    """
+    known, is_number, rows = config.bin_mask, config.response.is_number, public.estimated_rows
+    uniform = shares = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
+    if config.draws_histograms:
+        histogram = public.prologue[HISTOGRAM_SITE]
+        deviation = noise_deviation(
+            config,
+            params,
+            site=HISTOGRAM_SITE,
+            site_sensitivity=histogram_sensitivity(config) * math.sqrt(histogram.shape[2]),
+        )
+        counts = jnp.sum(histogram, axis=2).astype(jnp.float32)
+        above = jnp.where(jnp.asarray(known), jnp.maximum(counts - deviation, 0), 0)
+        total = jnp.sum(above, axis=1, keepdims=True)
+        measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
+        shares = round_separately(0.9 * measured) + round_separately(0.1 * uniform)
+        if rows is None or is_number:
+            rows = jnp.sum(estimate_class_rows(config, histogram))
+    elif rows is None:
+        number_of_rows = (
+            estimate_target_from_histogram(config, public.prologue, params).num_rows
+            if is_number
+            else public.max_rows
+        )
+        rows = jnp.asarray(number_of_rows, jnp.float32)
+    return RowsByBin(shares, rows)
+
+
+def cut_point_shares(config: BinsConfig, bin_shares: Array) -> Float32[Array, "F C"]:
+    """f32[F, C]: the shares whose quantiles cut columns, from the share of rows in each bin."""
+    even_shares = config.bin_mask / config.bin_mask.sum(axis=1, keepdims=True)
+    return round_separately((1 - _EVEN_SHARE) * bin_shares) + round_separately(
+        _EVEN_SHARE * jnp.asarray(even_shares, jnp.float32)
+    )

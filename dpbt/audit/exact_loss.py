@@ -31,10 +31,10 @@ from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
 from dpbt.public_types import have_same_splits, redacted_repr
-from dpbt.training import checks
-from dpbt.training.boosting import compared
+from dpbt.training.boost import boost
 from dpbt.training.checks import check_run, check_table
-from dpbt.training.fit import boost
+from dpbt.training.replay import log_ratios_by_site
+from dpbt.training.table_entry import without_domain
 from dpbt.types import AnyArray, Array, Recipe, Relation, Table, Transcript
 
 ROUNDING = 1e-4
@@ -372,7 +372,7 @@ def _record_transcripts(
         raise ValueError(
             f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
         )
-    bare_table, bare_recipe = checks.without_domain(table), checks.without_domain(recipe)
+    bare_table, bare_recipe = without_domain(table), without_domain(recipe)
     return _sample_transcripts(jax.random.split(key, transcripts), bare_table, bare_recipe)
 
 
@@ -413,8 +413,8 @@ def _losses_as_numpy(
     claims: dict[str, np.float32] | None = None,
 ) -> _TranscriptLosses:
     """`_transcript_losses` as arrays of NumPy, by a program that all domains share."""
-    table, other = map(checks.without_domain, (table, other))
-    recipe = checks.without_domain(recipe)
+    table, other = map(without_domain, (table, other))
+    recipe = without_domain(recipe)
     return _as_checked_numpy(
         _transcript_losses(transcripts, table, other, masks, recipe, claims or {})
     )
@@ -442,7 +442,7 @@ def _transcript_losses(
 
     def losses_of_transcript(transcript: Transcript) -> _TranscriptLosses:
         def losses_for_mask(mask: Array) -> _TranscriptLosses:
-            by_site = compared(transcript, table, other._replace(present=mask), recipe)
+            by_site = log_ratios_by_site(transcript, table, other._replace(present=mask), recipe)
             return _TranscriptLosses(
                 by_site={site: jnp.sum(log_ratio) for site, (log_ratio, _) in by_site.items()},
                 step_ratios=_ratios_to_claims(by_site, recipe, claims),
@@ -496,7 +496,7 @@ def _ratios_to_claims(
     It is 0 where public randomness claims nothing and costs nothing.
 
     Args:
-        by_site: what each site tells of two tables, from `boosting.compared`.
+        by_site: what each site tells of two tables, from `replay.log_ratios_by_site`.
         recipe: one setting.
         claims: site -> the claim of a step.
     """
@@ -651,7 +651,7 @@ def _max_ratios_to_claims(
 
         def max_ratio_of_neighbour(flip: Array) -> Array:
             neighbour = table._replace(present=bits.present ^ flip)
-            by_site = compared(transcript, table, neighbour, recipe)
+            by_site = log_ratios_by_site(transcript, table, neighbour, recipe)
             return jnp.max(jnp.stack(list(_ratios_to_claims(by_site, recipe, claims).values())))
 
         return jnp.max(jax.vmap(max_ratio_of_neighbour)(flips))

@@ -11,11 +11,12 @@ import jax
 import numpy as np
 from jax.stages import Compiled, Wrapped
 
+from dpbt.common.compilation import OLDER_EMITTER, may_choose_compiler_options
 from dpbt.privacy.keys import pair, research_key
 from dpbt.sweeps.grid import Sweep, Task, setting_id
 from dpbt.sweeps.groups import Group, estimate_lane_bytes
 from dpbt.sweeps.results import FIT
-from dpbt.training.fit import OLDER_EMITTER, boost, may_choose_compiler_options
+from dpbt.training.boost import boost
 from dpbt.types import Array, Recipe, Table
 
 MIN_LANES = 64

@@ -32,7 +32,7 @@ class Task(NamedTuple):
         test: bool[F, N], the rows to test on.
         arguments: what the recipe's maker needs to know of the table, such as its public `rows`.
             Where an evaluation has more than `rows` rows to train on, only the first `rows` count
-            (`checks.mask_beyond_rows`).
+            (`table_entry.mask_beyond_rows`).
     """
 
     name: str

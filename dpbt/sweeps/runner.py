@@ -17,7 +17,7 @@ from dpbt.sweeps.batches import Batch, BatchResult, GroupProgram, Measure
 from dpbt.sweeps.grid import Sweep, Task, list_tasks, qualified_name
 from dpbt.sweeps.groups import Group, group_settings, shape_of_table
 from dpbt.sweeps.results import ResultFile, provenance
-from dpbt.training import checks
+from dpbt.training import table_entry
 from dpbt.types import Array
 
 MEMORY_MB = 64
@@ -135,7 +135,7 @@ def _plan_programs(
     """One program for each structure and shape; domains do not count, so tables share programs."""
     programs: dict[Any, GroupProgram] = {}
     for task, groups in zip(tasks, groups_by_task, strict=True):
-        bare_task = task._replace(table=checks.without_domain(task.table))
+        bare_task = task._replace(table=table_entry.without_domain(task.table))
         table_structure = shape_of_table(bare_task.table), jax.tree.structure(bare_task.table)
         for group in groups:
             structure = *table_structure, group.structure

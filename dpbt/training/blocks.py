@@ -33,7 +33,7 @@ from dpbt.public_types import redacted_repr
 from dpbt.training import absent_row, checks, processes, run_keys, steps
 from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, describe_key, describe_recipe
 from dpbt.training.passes import Batch, Passes, PendingRound, plan_for
-from dpbt.training.run import (
+from dpbt.training.phases import (
     FittedParts,
     LearnedModel,
     PhaseValues,
@@ -44,6 +44,7 @@ from dpbt.training.run import (
     run_phases,
 )
 from dpbt.training.steps import RoundState
+from dpbt.training.table_entry import without_domain
 from dpbt.types import (
     MAX_ROWS,
     Array,
@@ -72,7 +73,7 @@ def fit_in_blocks(
     threads: int | None = None,
     progress: ReportProgress | None = None,
 ) -> FittedParts:
-    """`fit.fit_unwarned` of a table in blocks.
+    """`fit.fit_without_key_warning` of a table in blocks.
 
     A payment that is refused leaves no checkpoint behind that was not there before.
 
@@ -81,7 +82,7 @@ def fit_in_blocks(
         OSError: as `fit`.
     """
     place, public_key = check_fit_in_blocks(key, table, recipe, public_key)
-    recipe = checks.without_domain(recipe)  # so that domains share programs
+    recipe = without_domain(recipe)  # so that domains share programs
     workers = os.cpu_count() or 1 if threads is None else check_positive_integer("threads", threads)
     plan = plan_for(table, recipe, float(check_interval("memory", memory, "(0, inf)")), workers)
     report = progress or (lambda state: None)
@@ -113,7 +114,7 @@ def fit_in_blocks(
             has_small_sums=place.total_capacity <= MAX_ROWS,
             noise_keys=run_keys.phase_keys(recipe_key, recipe),
             structure_keys=run_keys.phase_keys(public_key, recipe),
-            absent_row_table=checks.without_domain(absent_row.absent_row(table)),
+            absent_row_table=without_domain(absent_row.absent_row(table)),
             max_rounds_of_pass=plan.rounds,
             report=report,
         )
@@ -148,7 +149,8 @@ def check_fit_in_blocks(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
             f"learns from no blocks, as recipes.auto does: {error}"
         ) from None
-    public_key = checks.check_fit(key, recipe, public_key)
+    public_key = checks.checked_public_key(key, recipe, public_key)
+    checks.check_independent(recipe)
     num_present = sum(block.present for block in table.blocks)
     if jax.process_count() > 1:
         _check_same_run_on_processes(key, table, recipe, public_key)
@@ -255,7 +257,7 @@ class _RoundOfPass(NamedTuple):
 
 @dataclasses.dataclass(kw_only=True)
 class _BlockExecutor:
-    """The executor of a run over blocks (`run.Executor`), and what it has released.
+    """The executor of a run over blocks (`phases.Executor`), and what it has released.
 
     Attributes:
         recipe: one setting.

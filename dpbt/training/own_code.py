@@ -20,8 +20,8 @@ import numpy as np
 
 from dpbt.privacy import boundary, dataflow
 from dpbt.privacy.keys import research_key
-from dpbt.training.run import PhaseValues
-from dpbt.training.scan import Answer, run
+from dpbt.training.phases import PhaseValues
+from dpbt.training.scan import Answer, run_in_memory
 from dpbt.types import Phase, Recipe
 
 _LIBRARIES = {"builtins", "dpbt", "functools", "jax", "jaxlib", "numpy", "optax"}
@@ -89,7 +89,7 @@ def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
     rows = {
         name: np.repeat(field, count, axis=0) for name, field in fields.items() if field is not None
     }
-    ran = run(recipe, [training.prepare(table._replace(**rows))], answer, entries)
+    ran = run_in_memory(recipe, [training.prepare(table._replace(**rows))], answer, entries)
     return ran.kept, ran.hypotheses, ran.intercept, ran.scores
 
 

@@ -32,7 +32,8 @@ from dpbt.privacy.phase_views import (
 from dpbt.privacy.stages import pass_stages
 from dpbt.privacy.totals import Totals
 from dpbt.public_types import Splits
-from dpbt.training import absent_row, processes, steps
+from dpbt.training import absent_row, processes
+from dpbt.training.row_scores import predict_rows
 from dpbt.types import (
     Array,
     Given,
@@ -263,7 +264,7 @@ def _sums_of_slice(
     def add_pending(place: Any, scores: Array) -> Array:
         structure, hypothesis = jax.tree.map(lambda array: array[place], batch.pending)
         placed_rows = assign_leaves(learner, structure, rows)
-        return scores + steps.predict_rows(recipe, hypothesis, placed_rows)
+        return scores + predict_rows(recipe, hypothesis, placed_rows)
 
     if scores is not None and batch.pending is not None:
         num_pending = jax.tree.leaves(batch.pending)[0].shape[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpbt.privacy import keys
 from dpbt.training.own_code import identity_words
-from dpbt.training.run import PhaseValues
+from dpbt.training.phases import PhaseValues
 from dpbt.types import Array, Recipe
 
 

@@ -1,7 +1,7 @@
 """Runs on tables in memory: `lax.scan` over the rounds, whose carry has the scores of the rows.
 
 The only state between rounds is what has been released. All is pure and traceable. A fit and a
-replay are one function, `run`, with two answers to what the programs of a recipe draw.
+replay are one function, `run_in_memory`, with two answers to what the programs of a recipe draw.
 """
 
 import dataclasses
@@ -19,8 +19,7 @@ from dpbt.privacy.phase_views import (
     weigh_rows,
 )
 from dpbt.public_types import redacted_repr
-from dpbt.training import steps
-from dpbt.training.run import (
+from dpbt.training.phases import (
     LearnedModel,
     PhaseValues,
     PublicSteps,
@@ -28,6 +27,7 @@ from dpbt.training.run import (
     round_step,
     run_phases,
 )
+from dpbt.training.row_scores import predict_rows
 from dpbt.training.steps import RoundState
 from dpbt.types import Array, Hypotheses, Phase, Prepared, Public, Recipe, Release, View
 
@@ -49,7 +49,7 @@ AnswerDraws = Callable[[Phase, Any, Sequence[View]], Answer]
 
 
 class RunResult(NamedTuple):
-    """What `run` returns.
+    """What `run_in_memory` returns.
 
     Attributes:
         kept: of each phase, what its answer kept; of rounds with a leading axis.
@@ -66,7 +66,7 @@ class RunResult(NamedTuple):
     __repr__ = redacted_repr
 
 
-def run(
+def run_in_memory(
     recipe: Recipe,
     tables: Sequence[Prepared],
     answer_draws: AnswerDraws,
@@ -106,10 +106,10 @@ def run(
 
 @dataclasses.dataclass
 class _ScanExecutor:
-    """The executor of a run in memory (`run.Executor`); it lives within one trace.
+    """The executor of a run in memory (`phases.Executor`); it lives within one trace.
 
     Attributes:
-        recipe, tables, answer_draws, entries, batch: as `run` has them.
+        recipe, tables, answer_draws, entries, batch: as `run_in_memory` has them.
         public_steps: as they are.
         scores: of each table so far; None after rounds that ran side by side.
         initial_score: where they started.
@@ -182,7 +182,7 @@ class _ScanExecutor:
             views, kept = outcome.kept
             if not self.batch:  # else no round reads them
                 scores = [
-                    score + steps.predict_rows(recipe, outcome.hypothesis, view.rows)
+                    score + predict_rows(recipe, outcome.hypothesis, view.rows)
                     for score, view in zip(scores, views, strict=True)
                 ]
             return (scores, outcome.state), (kept, outcome.hypothesis)
@@ -222,7 +222,7 @@ class _ScanExecutor:
     def _cached_structures(self, public: Public, state: RoundState) -> "_CachedStructures | None":
         """Structures that come again, worked out once; None where none is worth it."""
         recipe, num_rows = self.recipe, sum(rows.present.shape[0] for rows in self.tables)
-        num_cached = 0 if self.batch else steps.num_cached_structures(recipe, num_rows)
+        num_cached = 0 if self.batch else num_cached_structures(recipe, num_rows)
         if not num_cached:
             return None
 
@@ -235,6 +235,17 @@ class _ScanExecutor:
         numbers = jnp.arange(num_cached, dtype=jnp.int32)
         structures, leaves = jax.lax.map(structure_and_leaves, numbers)
         return _CachedStructures(num_cached, structures, leaves)
+
+
+MAX_CACHED_BYTES = 2**28
+"""The most memory for what all structures that come again say of the rows."""
+
+
+def num_cached_structures(recipe: Recipe, num_rows: int) -> int:
+    """How many structures come again in later rounds and are worked out once; 0 for none."""
+    partition = recipe.learner.partition
+    cycle = 0 if partition is None else partition.cycle
+    return cycle if cycle < recipe.capacity and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
 
 
 class _CachedStructures(NamedTuple):

@@ -13,11 +13,11 @@ from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.privacy import phase_views
-from dpbt.privacy.apart import trace_apart, trace_of_public
+from dpbt.privacy.apart import trace_of_public
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.phase_views import PhaseContext
-from dpbt.training.checks import check_bound, check_predictions
-from dpbt.types import Array, Phase, Prepared, Public, Recipe, Release, ScoreLine
+from dpbt.training.checks import check_bound
+from dpbt.types import Array, Phase, Public, Recipe, Release, ScoreLine
 
 
 class RoundState(NamedTuple):
@@ -113,23 +113,6 @@ def begin_round(
     if structure is None:
         structure = phase_views.round_structure(recipe.learner, recipe.params, public)
     return PhaseContext(public._replace(structure=structure), bound)
-
-
-def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
-    """What a hypothesis adds to the score of each row; of the rows nothing is kept."""
-    predictions = trace_apart(recipe.learner.kind.predict_prepared, hypothesis, rows)
-    return check_predictions(predictions, recipe, rows)
-
-
-MAX_CACHED_BYTES = 2**28
-"""The most memory for what all structures that come again say of the rows."""
-
-
-def num_cached_structures(recipe: Recipe, num_rows: int) -> int:
-    """How many structures come again in later rounds and are worked out once; 0 for none."""
-    partition = recipe.learner.partition
-    cycle = 0 if partition is None else partition.cycle
-    return cycle if cycle < recipe.capacity and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
 
 
 class LearnedRound(NamedTuple):

@@ -250,7 +250,7 @@ def _learn_and_pay(
                 budget.payment_callback(recipe.on(table), key)(run)
             refusals.pop_all()  # the fit is accepted, so any later error is a bug
 
-        model = fit.fit_unwarned(
+        model = fit.fit_without_key_warning(
             noise_key, table, recipe, public_key, pay=pay, progress=report, **block_options
         )
         dpbt.keys.warn_of_research_key(noise_key)

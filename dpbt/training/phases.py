@@ -30,7 +30,7 @@ from dpbt.types import (
 class PublicSteps(NamedTuple):
     """The steps of a run that follow from releases alone, as an executor calls them.
 
-    In memory they are part of one program. Over blocks each is compiled by itself.
+    In memory they are traced into one program. Over blocks each is compiled by itself.
 
     Attributes:
         after_prologue, begin_round, finish_round, score_line, model_hypotheses: the functions of

@@ -62,16 +62,16 @@ Releases = dict[str, np.ndarray]
 """Site -> int32[...] or int64[...]: one release."""
 
 
-class RecordedRelease(NamedTuple):
-    """A release in a checkpoint.
+class CappedRelease(NamedTuple):
+    """A release, and the public bound on the weights that its program read.
 
     Attributes:
         release: of a round, or of a prologue or an epilogue.
-        cap: the public bound on the weights that its program read.
+        cap: f32[].
     """
 
     release: Releases
-    cap: np.float32
+    cap: Any
 
 
 def describe_recipe(recipe: Recipe) -> str:
@@ -228,7 +228,7 @@ class Checkpoint:
         """How many of the first rounds it has."""
         return sum(part.isdecimal() for (part,) in self._execute("SELECT part FROM release"))
 
-    def get(self, part: str) -> RecordedRelease | None:
+    def get(self, part: str) -> CappedRelease | None:
         """What it has of "prologue", of "epilogue", or of a round by its number; None if new.
 
         Raises:
@@ -241,7 +241,7 @@ class Checkpoint:
             with np.load(io.BytesIO(entries[0][0])) as file:
                 release = {name.removeprefix("site "): file[name] for name in file.files}
             cap = np.float32(release.pop("cap"))
-            return RecordedRelease(release, cap)
+            return CappedRelease(release, cap)
         except (ValueError, KeyError, TypeError, EOFError, *_DAMAGED):
             raise _damaged_file_error(self.path, "a release was changed or damaged") from None
 

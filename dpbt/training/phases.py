@@ -1,7 +1,7 @@
-"""A run of a recipe, from its prologue to its epilogue, written once for all executors.
+"""The phases of a run, from its prologue to its epilogue, written once for all executors.
 
-An executor holds the rows and their scores, and releases what the programs of the phases draw: the
-`scan` of a table in memory, or the loop over `blocks`. All else is public.
+An executor holds the rows and their scores, and releases what the programs of the phases draw. It
+is the `scan` over a table in memory, or the loop over `blocks`. All else is public.
 """
 
 from collections.abc import Callable, Iterable
@@ -59,10 +59,10 @@ class RoundRelease(NamedTuple):
 
 
 class RoundOutcome(NamedTuple):
-    """What a round ends with.
+    """The outcome of a round.
 
     Attributes:
-        hypothesis: that is added to the scores.
+        hypothesis: the one that is added to the scores.
         state: after the round.
         kept: as the `RoundRelease` has it.
     """
@@ -103,7 +103,7 @@ class LearnedModel(NamedTuple):
 
     Attributes:
         hypotheses: of the model, after the epilogue, with a leading axis.
-        line: that scores are mapped by in the end; its intercept is that of the model.
+        line: it maps the scores of the rounds to those of the model, and has the model's intercept.
     """
 
     hypotheses: Hypotheses
@@ -115,7 +115,7 @@ def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
 
     Args:
         recipe: one setting.
-        executor: holds the rows.
+        executor: holds the rows and their scores.
     """
     learner, public_steps = recipe.learner, executor.public_steps
 
@@ -150,15 +150,15 @@ def round_step(
     public_steps: PublicSteps,
     structure: Any = None,
 ) -> RoundOutcome:
-    """One round: its context, its release, and the hypothesis that follows from it.
+    """Run one round: build its context, let the executor release, and learn the hypothesis.
 
     Args:
         recipe: one setting.
         public: what is public in all rounds.
         state: before the round.
         number: i32[], of the round.
-        release_round: from the context to what leaves the round.
-        public_steps: as the executor calls them.
+        release_round: the executor's function from the context to the release of the round.
+        public_steps: the steps as the executor calls them.
         structure: of the round, if it is known already.
     """
     context = public_steps.begin_round(recipe, public, state.bound, number, structure)
@@ -168,7 +168,7 @@ def round_step(
 
 
 class PhaseValues(NamedTuple):
-    """Something for each part of a run, such as its keys or its recorded release.
+    """A value for each phase of a run, such as its keys or its recorded release.
 
     Attributes:
         prologue: for the prologue.
@@ -181,14 +181,14 @@ class PhaseValues(NamedTuple):
     epilogue: Any
 
     def of_phase(self, phase: Phase) -> Any:
-        """What belongs to a phase."""
+        """The value for a phase."""
         return getattr(self, phase.name)
 
     __repr__ = redacted_repr
 
 
 class FittedParts(NamedTuple):
-    """What follows from a run, and is in its model.
+    """What a run leaves for its model.
 
     Attributes:
         transcript: without the sites that the learner withholds, which may be of many rows.
@@ -204,7 +204,7 @@ class FittedParts(NamedTuple):
 def fitted_parts(
     releases: Iterable[Release], hypotheses: Hypotheses, intercept: Array, recipe: Recipe
 ) -> FittedParts:
-    """What is in the model of a run, by the releases of its three phases."""
+    """What a run leaves for its model, from the releases of the prologue, rounds and epilogue."""
     withheld = recipe.learner.withheld
     prologue, rounds, epilogue = (
         {site: array for site, array in release.items() if site not in withheld}

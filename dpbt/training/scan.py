@@ -33,11 +33,11 @@ from dpbt.types import Array, Hypotheses, Phase, Prepared, Public, Recipe, Relea
 
 
 class Answer(NamedTuple):
-    """What answers the draws of a phase.
+    """The answer to the draws of a phase.
 
     Attributes:
-        release: of the program.
-        kept: what is kept of it.
+        release: of its program.
+        kept: what the run keeps of the phase, such as the release or its log densities.
     """
 
     release: Release
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 
 
 AnswerDraws = Callable[[Phase, Any, Sequence[View]], Answer]
-"""(phase, entry of the phase or of the round, what its program reads of each table) -> `Answer`."""
+"""(phase, its entry or that of the round, the view of each table) -> `Answer`."""
 
 
 class RunResult(NamedTuple):
@@ -83,7 +83,7 @@ def run_in_memory(
         recipe: one setting.
         tables: prepared rows. All tables share the releases, and each has scores of its own.
         answer_draws: makes a release, or judges a recorded one.
-        entries: what it is given: a field for each phase, of rounds with a leading axis.
+        entries: what `answer_draws` reads: an entry for each phase, and for rounds a leading axis.
         batch: how many rounds run side by side, of a recipe that is `independent`; 0 to run one
             after the other.
     """
@@ -112,7 +112,7 @@ class _ScanExecutor:
         recipe, tables, answer_draws, entries, batch: as `run_in_memory` has them.
         public_steps: as they are.
         scores: of each table so far; None after rounds that ran side by side.
-        initial_score: where they started.
+        initial_score: the score that every row started from.
         kept: name of a phase -> what was kept of it.
     """
 
@@ -220,7 +220,7 @@ class _ScanExecutor:
         ]
 
     def _cached_structures(self, public: Public, state: RoundState) -> "_CachedStructures | None":
-        """Structures that come again, worked out once; None where none is worth it."""
+        """The structures that recur and the leaves in them; None where no cache is worth it."""
         recipe, num_rows = self.recipe, sum(rows.present.shape[0] for rows in self.tables)
         num_cached = 0 if self.batch else num_cached_structures(recipe, num_rows)
         if not num_cached:
@@ -238,21 +238,21 @@ class _ScanExecutor:
 
 
 MAX_CACHED_BYTES = 2**28
-"""The most memory for what all structures that come again say of the rows."""
+"""The most memory for the leaves of all rows in the structures that recur."""
 
 
 def num_cached_structures(recipe: Recipe, num_rows: int) -> int:
-    """How many structures come again in later rounds and are worked out once; 0 for none."""
+    """How many structures recur in later rounds and are worked out once; 0 to cache none."""
     partition = recipe.learner.partition
     cycle = 0 if partition is None else partition.cycle
     return cycle if cycle < recipe.capacity and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
 
 
 class _CachedStructures(NamedTuple):
-    """Structures that come again in later rounds, and what they say of each row.
+    """Structures that recur in later rounds, and the leaf of each row in them.
 
     Attributes:
-        num_structures: how many they are.
+        num_structures: how many there are.
         structures: with a leading axis for them.
         leaves: of each table, with a leading axis for structures.
     """
@@ -270,7 +270,7 @@ class _CachedStructures(NamedTuple):
 def _map_rounds(
     recipe: Recipe, run_round: Callable[[Any], Any], entries: Any, batch: int
 ) -> tuple[Any, Hypotheses]:
-    """What is kept of the first T of `capacity` rounds, a batch side by side; zeros of others."""
+    """The results of the first T of `capacity` rounds, a batch side by side; zeros for others."""
 
     def run_active(numbered: tuple[Array, Any]) -> Any:
         active, kept = numbered[0] < recipe.rounds, run_round(numbered)

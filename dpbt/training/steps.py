@@ -1,8 +1,8 @@
-"""The steps of a run that follow from releases: begin a round, learn a hypothesis, finish a model.
+"""The public steps of a run: begin a round, learn a hypothesis from a release, finish a model.
 
-What is public is worked out from what is public alone, and every function of an author is traced
-apart from the others (`privacy.apart`). What a program reads of the rows is the work of
-`privacy.phase_views`. `run` puts the steps together; executors hold the rows.
+No step reads a row. Every function of an author is traced apart from the others (`privacy.apart`).
+`privacy.phase_views` builds what a program reads of the rows. `phases` puts the steps together, and
+executors hold the rows.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ class RoundState(NamedTuple):
 
     Attributes:
         bound: f32[], an upper bound on |score| for every possible row.
-        optimizer: a list with the state of the optimizer; None without one.
+        optimizer: a list with the state of the learner's optimizer; None without one.
     """
 
     bound: Array
@@ -33,7 +33,7 @@ class RoundState(NamedTuple):
 
 
 class AfterPrologue(NamedTuple):
-    """What the rounds begin with.
+    """What is public after the prologue.
 
     Attributes:
         public: what is public in all rounds.
@@ -174,10 +174,10 @@ def model_hypotheses(
 
 
 def score_line(recipe: Recipe, prologue: Release, epilogue: Release) -> ScoreLine:
-    """The line that scores are mapped by in the end, from what was released once.
+    """The line that maps the scores of the rounds to those of the model.
 
-    Without an epilogue it leaves scores as they are. It is worked out from the releases in one
-    program, with where scores start, so that it rounds alike in memory and over blocks.
+    Without an epilogue it leaves scores as they are. One program works it out from the releases,
+    together with the initial score, so that it rounds alike in memory and over blocks.
     """
     initial_score = after_prologue(recipe, prologue).public.initial_score
     if recipe.learner.epilogue is None:

@@ -29,7 +29,7 @@ from dpbt.common.progress import show_progress
 from dpbt.common.validate import check_interval
 from dpbt.data import tables
 from dpbt.models import file
-from dpbt.models.model import Model
+from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import boundary, conversions, keys, mechanisms, pricing
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
@@ -39,7 +39,7 @@ from dpbt.recipes.building import allowance_of_one_row, check_zero_or_share, set
 from dpbt.training import checks, table_entry
 from dpbt.training.boost import run_with_fresh_draws
 from dpbt.training.own_code import identity_words
-from dpbt.training.phases import FittedParts, fitted_parts
+from dpbt.training.phases import fitted_parts
 from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
 # Scores.
@@ -500,7 +500,7 @@ def tune(
         rows = _split_rows(table_entry.without_domain(table), selection)
         best = _best_run(choice_key, rows, program_recipes, plan, public_key)
     learned = jax.tree.map(jnp.asarray, best.learned)
-    model = Model.of(learned, singles[best.candidate], table, keys.kind_of_key(key))
+    model = Model.of_run(learned, singles[best.candidate], table, keys.kind_of_key(key))
     keys.warn_of_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),

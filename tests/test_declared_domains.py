@@ -318,7 +318,7 @@ def test_domains_of_one_shape_share_the_programs_of_a_fit_a_sweep_and_an_audit(t
         counts.append(
             [
                 run.num_compiled
-                for run in (*runs, audit._transcript_losses, audit._sample_transcripts)
+                for run in (*runs, audit._compiled_transcript_losses, audit._sample_transcripts)
             ]
         )
     assert counts[0] == counts[1]

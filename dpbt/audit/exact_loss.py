@@ -216,7 +216,7 @@ def audit(
     """
     recorded = _record_transcripts(key, near.table, recipe, transcripts, near.present)
     claims = _claims_by_site(recipe) if steps else {}
-    losses = _losses_as_numpy(
+    losses = _transcript_losses_on_host(
         recorded,
         table=near.table,
         other=near.table,
@@ -266,7 +266,7 @@ def exact(
     # A few transcripts choose the neighbour.
     num_choosing = max(runs_on_each // 20, 2)
     recorded = _record_transcripts(choosing_key, near.table, recipe, num_choosing, near.present)
-    losses = _losses_as_numpy(
+    losses = _transcript_losses_on_host(
         recorded, table=near.table, other=near.table, masks=near.present, recipe=recipe
     )
     choosing_loss = losses.absolute_total()
@@ -274,10 +274,10 @@ def exact(
     neighbour = near.table._replace(present=jnp.asarray(near.present[worst]))
 
     # The losses of runs on the table, and of runs on the neighbour.
-    on_table = _losses_of_runs(
+    on_table = _log_ratios_by_site(
         table_key, table=near.table, other=neighbour, recipe=recipe, runs=runs_on_each
     )
-    on_neighbour = _losses_of_runs(
+    on_neighbour = _log_ratios_by_site(
         neighbour_key, table=neighbour, other=near.table, recipe=recipe, runs=runs_on_each
     )
     scores = RunScores(
@@ -304,13 +304,15 @@ def exact(
     )
 
 
-def _losses_of_runs(
+def _log_ratios_by_site(
     key: Array, *, table: Table, other: Table, recipe: Recipe, runs: int
 ) -> dict[str, np.ndarray]:
-    """Site -> f32[R]: the log ratios of the densities of fresh runs on a table and on another."""
+    """Site -> f32[R]: the log ratios of the densities of R fresh runs on a table and on another."""
     recorded = _record_transcripts(key, table, recipe, runs, [other.present])
     mask = np.asarray(other.present)[None]
-    losses = _losses_as_numpy(recorded, table=table, other=other, masks=mask, recipe=recipe)
+    losses = _transcript_losses_on_host(
+        recorded, table=table, other=other, masks=mask, recipe=recipe
+    )
     return {site: values[:, 0] for site, values in losses.by_site.items()}
 
 
@@ -343,7 +345,7 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     if table.bins.shape != other.bins.shape or not has_same_splits:
         raise ValueError("the tables must have one shape and the same splits")
     recorded = _record_transcripts(key, table, recipe, transcripts, [other.present])
-    losses = _losses_as_numpy(
+    losses = _transcript_losses_on_host(
         recorded, table=table, other=other, masks=other.present[None], recipe=recipe
     )
     return float(losses.absolute_total().max())
@@ -403,7 +405,7 @@ class _TranscriptLosses(NamedTuple):
         return np.abs(sum(self.by_site.values()))
 
 
-def _losses_as_numpy(
+def _transcript_losses_on_host(
     transcripts: Transcript,
     *,
     table: Table,
@@ -412,16 +414,19 @@ def _losses_as_numpy(
     recipe: Recipe,
     claims: dict[str, np.float32] | None = None,
 ) -> _TranscriptLosses:
-    """`_transcript_losses` as arrays of NumPy, by a program that all domains share."""
+    """The losses of each transcript as arrays of NumPy, by a program that all domains share.
+
+    The arguments are those of `_compiled_transcript_losses`; without claims no step is judged.
+    """
     table, other = map(without_domain, (table, other))
     recipe = without_domain(recipe)
-    return _as_checked_numpy(
-        _transcript_losses(transcripts, table, other, masks, recipe, claims or {})
+    return _as_numpy_without_nan(
+        _compiled_transcript_losses(transcripts, table, other, masks, recipe, claims or {})
     )
 
 
 @compilation.jit_with_bounded_cache()
-def _transcript_losses(
+def _compiled_transcript_losses(
     transcripts: Transcript,
     table: Table,
     other: Table,
@@ -496,7 +501,7 @@ def _ratios_to_claims(
     It is 0 where public randomness claims nothing and costs nothing.
 
     Args:
-        by_site: what each site tells of two tables, from `replay.log_ratios_by_site`.
+        by_site: the comparison of the draws of each site, from `replay.log_ratios_by_site`.
         recipe: one setting.
         claims: site -> the claim of a step.
     """
@@ -508,7 +513,7 @@ def _ratios_to_claims(
     return {site: ratio_to_claim(by_site[site].worst_loss, claim) for site, claim in claims.items()}
 
 
-def _as_checked_numpy(tree: Any) -> Any:
+def _as_numpy_without_nan(tree: Any) -> Any:
     """The pytree with arrays of NumPy.
 
     Raises:
@@ -586,7 +591,7 @@ def search(
     rng = np.random.default_rng(int(jax.random.bits(key, dtype=jnp.uint32)))
 
     def score(tables: _BitTables) -> np.ndarray:
-        return _as_checked_numpy(_max_ratios_to_claims(key, tables, flips, claims, recipe))
+        return _as_numpy_without_nan(_max_ratios_to_claims(key, tables, flips, claims, recipe))
 
     best = _BitTables(
         splits=rng.random((restarts, rows, splits)) < 0.5,

@@ -115,7 +115,7 @@ def run(
             progress(len(result.columns["setting"]))
 
         programs = _plan_programs(sweep, measure, tasks, groups, files)
-        _run_programs(programs, memory_mb, save)
+        _run_in_threads(programs, memory_mb, save)
         for file in files.values():
             file.finish()
     return Report(
@@ -145,10 +145,10 @@ def _plan_programs(
     return list(programs.values())
 
 
-def _run_programs(
+def _run_in_threads(
     programs: Sequence[GroupProgram], memory_mb: float, save: Callable[[BatchResult], None]
 ) -> None:
-    """Run programs, each in a thread; a single program has its batches in all threads.
+    """Run the programs, each in one thread; a single program has its batches in all threads.
 
     If one fails, no other one begins, and those that have begun end after their batch. One thread
     at a time calls `save` with the result of a batch.

@@ -25,6 +25,7 @@ from dpbt.common import compilation
 from dpbt.common.progress import Progress, ReportProgress, ignore_progress
 from dpbt.common.validate import as_path, check_interval, check_positive_integer
 from dpbt.data.blocks import BlockTable
+from dpbt.models.model import FittedParts
 from dpbt.privacy import boundary, totals
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.phase_views import PhaseContext
@@ -41,7 +42,6 @@ from dpbt.training.checkpoint import (
 )
 from dpbt.training.passes import Passes, PendingRound, RoundsOfPass, plan_memory
 from dpbt.training.phases import (
-    FittedParts,
     LearnedModel,
     PhaseValues,
     PublicSteps,

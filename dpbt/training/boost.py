@@ -64,7 +64,7 @@ class Boosted(NamedTuple):
         releases = self.transcript.releases
         intercept = steps.score_line(recipe, releases["prologue"], releases["epilogue"]).intercept
         learned = fitted_parts(releases.values(), self.hypotheses, intercept, recipe)
-        return Model.of(learned, recipe, table)
+        return Model.of_run(learned, recipe, table)
 
 
 def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:

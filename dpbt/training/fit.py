@@ -21,14 +21,14 @@ from dpbt.common.progress import Progress, ReportProgress, ignore_progress
 from dpbt.common.validate import check_interval, is_traced
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
-from dpbt.models.model import Model
+from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import keys
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.payment import PrivacyFilter
 from dpbt.privacy.stages import pass_stages
 from dpbt.training import absent_row, checks
 from dpbt.training.boost import run_with_fresh_draws
-from dpbt.training.phases import FittedParts, fitted_parts
+from dpbt.training.phases import fitted_parts
 from dpbt.training.round_reports import report_rounds
 from dpbt.training.table_entry import prepare_table, table_on_device, without_domain
 from dpbt.types import Array, Recipe, Table
@@ -219,7 +219,7 @@ def _fit_in_blocks(
         progress=progress,
     )
     learned = jax.block_until_ready(learned)
-    return Model.of(learned, recipe, absent_row.absent_row(table), keys.kind_of_key(key))
+    return Model.of_run(learned, recipe, absent_row.absent_row(table), keys.kind_of_key(key))
 
 
 def _fit_in_memory(
@@ -255,7 +255,7 @@ def _fit_in_memory(
         learned = compiled_run(key, rows, recipe_with_room, public_key, run_number, batch=batch)
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
         learned = jax.block_until_ready(learned)
-    return Model.of(learned, recipe, table, keys.kind_of_key(key))
+    return Model.of_run(learned, recipe, table, keys.kind_of_key(key))
 
 
 def _round_reporter(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import jax.numpy as jnp
 from jaxtyping import Int32
 
+from dpbt.models.model import FittedParts
 from dpbt.privacy.phase_views import PhaseContext
 from dpbt.public_types import redacted_repr
 from dpbt.training import steps
@@ -185,20 +186,6 @@ class PhaseValues(NamedTuple):
         return getattr(self, phase.name)
 
     __repr__ = redacted_repr
-
-
-class FittedParts(NamedTuple):
-    """What a run leaves for its model.
-
-    Attributes:
-        transcript: without the sites that the learner withholds, which may be of many rows.
-        hypotheses: after the epilogue, with a leading axis for rounds.
-        intercept: where every score starts.
-    """
-
-    transcript: Transcript
-    hypotheses: Hypotheses
-    intercept: Array
 
 
 def fitted_parts(

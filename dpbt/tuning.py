@@ -485,7 +485,8 @@ def tune(
     if table.weight is not None:
         raise ValueError("a choice takes no weights of rows or of classes")
     table = table_entry.table_on_device(table)
-    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], singles[0])
+    num_present = int(np.sum(np.asarray(table.present)))
+    checks.check_rows(singles[0], num_present=num_present, capacity=table.bins.shape[0])
 
     program_recipes = _with_shared_programs(singles)
     distinct = {types.program_of_numbers(recipe): recipe for recipe in program_recipes}

@@ -137,4 +137,4 @@ def test_the_place_of_a_process_follows_the_room_of_those_before(monkeypatch):
     monkeypatch.setattr(jax, "process_index", lambda: 2)
     told = np.array([[5, 2**32], [7, 9], [2, 3]])
     monkeypatch.setattr(processes, "gather_from_processes", lambda own: told)
-    assert processes.place_among_processes(2, 3) == (14, 2**32 + 12, 2**32 + 9)
+    assert processes.place_among_processes(num_present=2, capacity=3) == (14, 2**32 + 12, 2**32 + 9)

@@ -70,13 +70,13 @@ def different_parts(one: Contents, other: Contents) -> frozenset[str]:
         place
         for place in places
         if one.parts.get(place) != other.parts.get(place)
-        and not any(_is_below(place, unknown_place) for unknown_place in unknown)
+        and not any(_is_place_within(place, unknown_place) for unknown_place in unknown)
     )
 
 
-def _is_below(place: str, above: str) -> bool:
+def _is_place_within(place: str, outer_place: str) -> bool:
     """Whether a place is within the object at another place."""
-    return place.startswith(above) and place[len(above) : len(above) + 1] in (".", "[")
+    return place.startswith(outer_place) and place[len(outer_place) :][:1] in (".", "[")
 
 
 def uncompared_parts(one: Contents, other: Contents) -> list[str]:
@@ -187,7 +187,7 @@ class _ContentsReader:
             self._add_class(place, value, depth)
             for name in ("func", "args", "keywords"):
                 self.add_parts(f"{place}.{name}", getattr(value, name), depth)
-            self._add_parts_of_attributes(place, value, depth)
+            self._add_attributes(place, value, depth)
         elif isinstance(value, types.CellType):
             self._add_part(place, "cell")
             try:
@@ -230,7 +230,7 @@ class _ContentsReader:
             self._add_parts_of_array(f"{place}.mask", np.ma.getmaskarray(value), depth)
         if type(value) is not np.ndarray and isinstance(value, np.ndarray):
             hidden = {"_mask", "_fill_value", "_basedict", "_optinfo"} if _is_masked(value) else ()
-            self._add_parts_of_attributes(place, value, depth, hidden)
+            self._add_attributes(place, value, depth, hidden)
 
     def _add_parts_of_sparse(self, place: str, value: Any, depth: int) -> None:
         """A sparse array by its cells, in order."""
@@ -277,7 +277,7 @@ class _ContentsReader:
                 f"{place}.value", _scalar_digest(bytes(content) if plain is bytearray else content)
             )
         if type(value) not in _BUILT_IN_TYPES and not isinstance(value, OrderedDict):
-            self._add_parts_of_attributes(place, value, depth)
+            self._add_attributes(place, value, depth)
 
     def _add_parts_of_sequence(self, place: str, items: list, depth: int) -> None:
         """A sequence by its items; a sequence of scalars has one digest."""
@@ -333,7 +333,7 @@ class _ContentsReader:
         self._add_parts_of_code(f"{place}.__code__", value.__code__, depth)
         for name in ("__defaults__", "__kwdefaults__", "__dict__", "__closure__"):
             self.add_parts(f"{place}.{name}", getattr(value, name), depth)
-        for name in _looked_up_names(value.__code__):
+        for name in _global_names_in_code(value.__code__):
             global_value = value.__globals__.get(name)
             if _is_plain_data(global_value):
                 self.add_parts(f"{place}.__globals__[{name!r}]", global_value, depth)
@@ -370,7 +370,7 @@ class _ContentsReader:
         numbers = _as_numeric_array(value)
         if numbers is not None:
             self._add_parts_of_array(f"{place}.values", numbers, depth)
-            self._add_parts_of_attributes(place, value, depth)
+            self._add_attributes(place, value, depth)
         elif isinstance(value, _TYPES_SHOWN_BY_REPR):
             self._add_part(f"{place}.value", repr(value))
         elif isinstance(value, re.Pattern):
@@ -379,13 +379,11 @@ class _ContentsReader:
             self._add_part(f"{place}.name", value.__name__)
             self.add_parts(f"{place}.__self__", value.__self__, depth)
         elif _is_pure_python(type(value)):
-            self._add_parts_of_attributes(place, value, depth)
+            self._add_attributes(place, value, depth)
         else:
             self._add_parts_of_pickle(place, value, depth)
 
-    def _add_parts_of_attributes(
-        self, place: str, value: Any, depth: int, hidden: Any = ()
-    ) -> None:
+    def _add_attributes(self, place: str, value: Any, depth: int, hidden: Any = ()) -> None:
         """The attributes of an instance, by name, and its slots."""
         attribute_value = dict(getattr(value, "__dict__", {}))
         for kind in type(value).__mro__:
@@ -503,12 +501,12 @@ def _is_plain_data(value: Any) -> bool:
     return isinstance(value, plain) or type(value) in (list, tuple, dict, set, frozenset)
 
 
-def _looked_up_names(code: types.CodeType) -> list[str]:
+def _global_names_in_code(code: types.CodeType) -> list[str]:
     """The names that a function and those within it look up."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names.update(_looked_up_names(constant))
+            names.update(_global_names_in_code(constant))
     return sorted(names)
 
 

@@ -152,7 +152,7 @@ def whole_domain(domain: Domain, limit: int = 10_000, target: Target | None = No
             `kinds.response_of`.
     """
     domains.check_domain(domain)
-    labels = labels_of(target)
+    labels = labels_of_target(target)
     counts = [column.n_bins for column in domain.values()]
     rows = len(labels) * math.prod(counts)
     if rows > limit:
@@ -161,7 +161,7 @@ def whole_domain(domain: Domain, limit: int = 10_000, target: Target | None = No
     return DomainRows(bins=np.tile(bins, (len(labels), 1)), target=np.repeat(labels, len(bins)))
 
 
-def labels_of(target: Target | None) -> np.ndarray:
+def labels_of_target(target: Target | None) -> np.ndarray:
     """Labels that neighbours may have, as `Table.target`: all classes, or three numbers."""
     response = response_of(target)
     if response.is_number:

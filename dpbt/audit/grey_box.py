@@ -209,7 +209,7 @@ class Hooks:
         spacing = np.max(np.spacing(np.abs(finite_scores)), initial=0.0)
         score_error = spacing * epsilon / (2 * sensitivity)
         return int(
-            self._call(
+            self._record_call(
                 name=f"choose {name}".strip(),
                 value=scores,
                 sensitivity=sensitivity,
@@ -229,7 +229,7 @@ class Hooks:
             return -np.logaddexp(0.0, -epsilon if response == truth else epsilon)
 
         return bool(
-            self._call(
+            self._record_call(
                 name=f"respond {name}".strip(),
                 value=np.asarray(truth),
                 sensitivity=1.0,
@@ -261,7 +261,7 @@ class Hooks:
         loses more, as through the difference of large numbers, the caller's claim must leave room
         for it.
         """
-        return self._call(
+        return self._record_call(
             name=name.strip(),
             value=np.asarray(value),
             sensitivity=sensitivity,
@@ -286,7 +286,7 @@ class Hooks:
             self.uncompared += uncompared_parts(recorded, contents)
             return -LARGE if different_parts(recorded, contents) else 0.0
 
-        output = self._call(
+        output = self._record_call(
             name=f"exactly {name}".strip(),
             value=array,
             sensitivity=0.0,
@@ -302,7 +302,7 @@ class Hooks:
     ) -> np.ndarray:
         """The value with noise, as a draw of the run."""
         array = np.asarray(value, float)
-        output = self._call(
+        output = self._record_call(
             name=f"{noise.name} {name}".strip(),
             value=array,
             sensitivity=sensitivity,
@@ -314,7 +314,7 @@ class Hooks:
         self.calls[-1] = self.calls[-1]._replace(deviation=noise.deviation)
         return output
 
-    def _call(
+    def _record_call(
         self,
         *,
         name: str,

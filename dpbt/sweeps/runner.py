@@ -141,7 +141,7 @@ def _plan_programs(
             structure = *table_structure, group.structure
             if structure not in programs:
                 programs[structure] = GroupProgram(sweep, measure)
-            programs[structure].add_piece(bare_task, group, files[task.name].done)
+            programs[structure].add_group(bare_task, group, files[task.name].done)
     return list(programs.values())
 
 

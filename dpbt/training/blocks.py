@@ -37,8 +37,8 @@ from dpbt.training.checkpoint import (
     CappedRelease,
     Checkpoint,
     Releases,
-    describe_key,
-    describe_recipe,
+    recipe_digest,
+    salted_key_digest,
 )
 from dpbt.training.passes import Passes, PendingRound, RoundsOfPass, plan_memory
 from dpbt.training.phases import (
@@ -103,8 +103,10 @@ def fit_in_blocks(
     """
     check_fit_in_blocks(key, table, recipe, public_key)
     public_key = checks.checked_public_key(key, recipe, public_key)
-    place = processes.place_among_processes(_num_present(table), table.capacity)
-    checks.check_rows(place.total_present, place.total_capacity, recipe)
+    place = processes.place_among_processes(
+        num_present=_num_present(table), capacity=table.capacity
+    )
+    checks.check_rows(recipe, num_present=place.total_present, capacity=place.total_capacity)
     recipe = without_domain(recipe)  # so that domains share programs
     memory = float(check_interval("memory", memory, "(0, inf)"))
     threads = os.cpu_count() or 1 if threads is None else check_positive_integer("threads", threads)
@@ -129,7 +131,7 @@ def fit_in_blocks(
                 run_file.give_up()
             raise
         recipe_key = run_keys.derive_recipe_key(key, recipe)
-        num_kept_rounds = 0 if run_file is None else run_file.rounds
+        num_kept_rounds = 0 if run_file is None else run_file.num_rounds
         executor = _BlockExecutor(
             recipe=recipe,
             passes=passes,
@@ -191,9 +193,9 @@ def _check_same_run_on_processes(
             "folder that has all rows"
         )
     digests = {
-        "recipe": describe_recipe(recipe),
-        "key": describe_key(key, recipe.name),
-        "public_key": describe_key(public_key, recipe.name),
+        "recipe": recipe_digest(recipe),
+        "key": salted_key_digest(key, recipe.name),
+        "public_key": salted_key_digest(public_key, recipe.name),
         "table": hashlib.sha256(table.declarations_text.encode()).hexdigest(),
     }
     for name, digest in digests.items():
@@ -398,7 +400,7 @@ class _BlockExecutor:
         context_of_pass = _stack_contexts(contexts)
         noise_keys = jnp.stack([round_of_pass.noise_key for round_of_pass in rounds_of_pass])
         stages, cap = pass_stages(self.recipe, phase), contexts[0].public.cap
-        pending = self._take_pending(phase, contexts[0]) if stages else None
+        pending = self._take_pending_rounds(phase, contexts[0]) if stages else None
         for stage in stages:
             earlier = _stack_on_host([totals.release_as_float32(release) for release in releases])
             public_rounds = RoundsOfPass(context_of_pass, earlier, pending)
@@ -461,7 +463,7 @@ class _BlockExecutor:
         specs = draw_specs_of_phase(self.recipe, phase)
         return {spec.site: zeros_of_draw(spec) for spec in specs}
 
-    def _take_pending(self, phase: Phase, context: PhaseContext) -> PendingRound | None:
+    def _take_pending_rounds(self, phase: Phase, context: PhaseContext) -> PendingRound | None:
         """The rounds that the scores will have now, stacked; zeros before the first round."""
         if isinstance(phase, Prologue) or self.recipe.independent:
             return None
@@ -480,7 +482,7 @@ class _BlockExecutor:
         Raises:
             ValueError: if it is not what the phase draws.
         """
-        if self.checkpoint is None or (entry := self.checkpoint.get(name)) is None:
+        if self.checkpoint is None or (entry := self.checkpoint.recorded_release(name)) is None:
             return None
         release, cap = entry
         specs = draw_specs_of_phase(self.recipe, phase)
@@ -501,7 +503,7 @@ class _BlockExecutor:
             return
         for context, (release, cap) in zip(contexts, capped_releases, strict=True):
             name = str(int(context.public.round)) if phase.repeats else phase.name
-            self.checkpoint.add(name, release, float(cap))
+            self.checkpoint.add_release(name, release, float(cap))
 
 
 def _key_of_phase(keys_of_run: PhaseValues, phase: Phase, context: PhaseContext) -> Any:

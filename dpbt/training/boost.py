@@ -117,7 +117,7 @@ def run_with_fresh_draws(
     rows: Prepared,
     recipe: Recipe,
     public_key: Array | None,
-    batch: int = 0,
+    num_side_by_side: int = 0,
     run_number: Array | None = None,
 ) -> RunResult:
     """A run in memory whose draws are fresh, and which keeps them; traceable.
@@ -127,7 +127,7 @@ def run_with_fresh_draws(
         rows: the prepared table.
         recipe: one setting.
         public_key: of the public structure, if the recipe draws any.
-        batch: how many rounds run side by side, as `run_in_memory` takes it.
+        num_side_by_side: how many rounds run side by side, as `run_in_memory` takes it.
         run_number: i32[] of `round_reports.report_rounds`, to report each round as it draws; None
             to report none.
 
@@ -147,4 +147,4 @@ def run_with_fresh_draws(
 
     noise = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
     pairs = zip(noise, run_keys.phase_keys(public_key, recipe), strict=True)
-    return run_in_memory(recipe, [rows], sample_draws, PhaseValues(*pairs), batch)
+    return run_in_memory(recipe, [rows], sample_draws, PhaseValues(*pairs), num_side_by_side)

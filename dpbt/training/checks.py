@@ -274,17 +274,22 @@ def checked_public_key(key: Array, recipe: Recipe, public_key: Array | None) -> 
     return public_key if public else None
 
 
-def check_rows(present: int, capacity: int, recipe: Recipe) -> None:
+def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
     """Refuse a table that the noise was not set for, without showing any number of its rows.
 
     Under replace-one the capacity of the table is public, and is compared too. The number of
-    present rows may be smaller: a row whose label is neither class is absent by itself.
+    present rows may be smaller, because a row with an undeclared label is masked out.
+
+    Args:
+        recipe: one setting.
+        num_present: how many rows are present; private.
+        capacity: how many rows the table has room for.
 
     Raises:
         ValueError: saying so.
     """
     rows = int(recipe.rows)
-    if present > rows:
+    if num_present > rows:
         raise ValueError(
             f"the recipe's noise was set for at most rows={rows}, the table has more rows present"
         )

@@ -237,7 +237,8 @@ def _fit_in_memory(
     table = table_on_device(table)
     checks.checked_public_key(key, recipe, public_key)
     checks.check_independent(recipe)
-    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
+    num_present = int(np.sum(np.asarray(table.present)))
+    checks.check_rows(recipe, num_present=num_present, capacity=table.bins.shape[0])
     memory = float(check_interval("memory", memory, "(0, inf]"))
     if pay is not None:
         pay(None)
@@ -245,14 +246,18 @@ def _fit_in_memory(
     recipe_with_room = dataclasses.replace(
         without_domain(recipe), capacity=tables.round_up_to_bucket(recipe.capacity)
     )
-    batch = _num_rounds_side_by_side(recipe, num_rows=table.target.shape[0], memory=memory)
+    num_side_by_side = _num_rounds_side_by_side(
+        recipe, num_rows=table.target.shape[0], memory=memory
+    )
     report_round = None
-    if not (batch or _is_short(recipe_with_room)):
+    if not (num_side_by_side or _is_short(recipe_with_room)):
         report_round = _round_reporter(progress, num_rounds=int(recipe.rounds))
     compiled_run = _choose_compiled_run(recipe_with_room)
     with report_rounds(report_round) as run_number:
         rows = without_domain(tables.pad_to_bucket(table))
-        learned = compiled_run(key, rows, recipe_with_room, public_key, run_number, batch=batch)
+        learned = compiled_run(
+            key, rows, recipe_with_room, public_key, run_number, num_side_by_side=num_side_by_side
+        )
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
         learned = jax.block_until_ready(learned)
     return Model.of_run(learned, recipe, table, keys.kind_of_key(key))
@@ -330,15 +335,17 @@ def _run_in_one_program(
     recipe: Recipe,
     public_key: Array | None,
     run_number: Array | None,
-    batch: int,
+    num_side_by_side: int,
 ) -> FittedParts:
     """What a run on a table in memory leaves for the model; traceable."""
     rows = prepare_table(table, recipe)
-    ran = run_with_fresh_draws(key, rows, recipe, public_key, batch, run_number)
+    ran = run_with_fresh_draws(key, rows, recipe, public_key, num_side_by_side, run_number)
     return fitted_parts(ran.kept, ran.hypotheses, ran.intercept, recipe)
 
 
-_compiled_run = compilation.jit_with_bounded_cache(static_argnames=("batch",))(_run_in_one_program)
+_compiled_run = compilation.jit_with_bounded_cache(static_argnames=("num_side_by_side",))(
+    _run_in_one_program
+)
 _compiled_run_by_older_emitter = compilation.jit_with_bounded_cache(
-    static_argnames=("batch",), compiler_options=compilation.OLDER_EMITTER
+    static_argnames=("num_side_by_side",), compiler_options=compilation.OLDER_EMITTER
 )(_run_in_one_program)

@@ -112,12 +112,7 @@ class LearnedModel(NamedTuple):
 
 
 def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
-    """Run a recipe: its prologue, its rounds and its epilogue.
-
-    Args:
-        recipe: one setting.
-        executor: holds the rows and their scores.
-    """
+    """Run one setting of a recipe on the rows of an executor: prologue, rounds and epilogue."""
     learner, public_steps = recipe.learner, executor.public_steps
 
     # The prologue, and what is public in all rounds.

@@ -109,7 +109,7 @@ def _run_with_recorded_draws(
 
 @compilation.jit_with_bounded_cache()
 def redraw_hypotheses(
-    keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table
+    keys: Array, transcript: Transcript, recipe: Recipe, absent_row_table: Table
 ) -> Hypotheses:
     """The hypotheses of a recorded run, with the noise of its rounds drawn again around outputs.
 
@@ -120,7 +120,7 @@ def redraw_hypotheses(
         keys: one typed key for each run that is made up, or several.
         transcript: with all sites of the rounds, and without the table that it was recorded on.
         recipe: the recipe.
-        dummy: one absent row.
+        absent_row_table: one absent row.
 
     Returns:
         Hypotheses with a leading axis for keys, and then one for rounds.
@@ -141,7 +141,7 @@ def redraw_hypotheses(
         }
         return Answer(release | noisy, ())
 
-    rows = [recipe.learner.training.prepare(dummy)]
+    rows = [recipe.learner.training.prepare(absent_row_table)]
 
     def redraw(key: Array) -> Hypotheses:
         entries = PhaseValues(

@@ -71,7 +71,7 @@ def run_in_memory(
     tables: Sequence[Prepared],
     answer_draws: AnswerDraws,
     entries: PhaseValues,
-    batch: int = 0,
+    num_side_by_side: int = 0,
 ) -> RunResult:
     """Run a recipe from its prologue to its epilogue; traceable.
 
@@ -84,11 +84,15 @@ def run_in_memory(
         tables: prepared rows. All tables share the releases, and each has scores of its own.
         answer_draws: makes a release, or judges a recorded one.
         entries: what `answer_draws` reads: an entry for each phase, and for rounds a leading axis.
-        batch: how many rounds run side by side, of a recipe that is `independent`; 0 to run one
-            after the other.
+        num_side_by_side: how many rounds run side by side, of a recipe that is `independent`; 0 to
+            run one after the other.
     """
     executor = _ScanExecutor(
-        recipe=recipe, tables=tables, answer_draws=answer_draws, entries=entries, batch=batch
+        recipe=recipe,
+        tables=tables,
+        answer_draws=answer_draws,
+        entries=entries,
+        num_side_by_side=num_side_by_side,
     )
     learned: LearnedModel = run_phases(recipe, executor)
     start, scores = executor.initial_score[..., None], executor.scores
@@ -109,7 +113,7 @@ class _ScanExecutor:
     """The executor of a run in memory (`phases.Executor`); it lives within one trace.
 
     Attributes:
-        recipe, tables, answer_draws, entries, batch: as `run_in_memory` has them.
+        recipe, tables, answer_draws, entries, num_side_by_side: as `run_in_memory` has them.
         public_steps: as they are.
         scores: of each table so far; None after rounds that ran side by side.
         initial_score: the score that every row started from.
@@ -120,7 +124,7 @@ class _ScanExecutor:
     tables: Sequence[Prepared]
     answer_draws: AnswerDraws
     entries: PhaseValues
-    batch: int
+    num_side_by_side: int
     public_steps: PublicSteps = PublicSteps()  # noqa: RUF009
     scores: list[Array] | None = None
     initial_score: Array = dataclasses.field(default_factory=lambda: jnp.float32(0))
@@ -180,7 +184,7 @@ class _ScanExecutor:
                 structure=structure,
             )
             views, kept = outcome.kept
-            if not self.batch:  # else no round reads them
+            if not self.num_side_by_side:  # else no round reads them
                 scores = [
                     score + predict_rows(recipe, outcome.hypothesis, view.rows)
                     for score, view in zip(scores, views, strict=True)
@@ -188,10 +192,12 @@ class _ScanExecutor:
             return (scores, outcome.state), (kept, outcome.hypothesis)
 
         numbered = jnp.arange(recipe.capacity, dtype=jnp.int32), self.entries.rounds
-        if self.batch:
+        if self.num_side_by_side:
             self.scores = None
             run_round = lambda entry: one_round((scores, state), entry)[1]  # noqa: E731
-            self.kept["rounds"], hypotheses = _map_rounds(recipe, run_round, numbered, self.batch)
+            self.kept["rounds"], hypotheses = _map_rounds(
+                recipe, run_round, numbered, self.num_side_by_side
+            )
             return state, hypotheses
         carry, kept = _scan_rounds(recipe, one_round, (scores, state), numbered)
         self.scores, state = carry
@@ -222,7 +228,7 @@ class _ScanExecutor:
     def _cached_structures(self, public: Public, state: RoundState) -> "_CachedStructures | None":
         """The structures that recur and the leaves in them; None where no cache is worth it."""
         recipe, num_rows = self.recipe, sum(rows.present.shape[0] for rows in self.tables)
-        num_cached = 0 if self.batch else num_cached_structures(recipe, num_rows)
+        num_cached = 0 if self.num_side_by_side else num_cached_structures(recipe, num_rows)
         if not num_cached:
             return None
 
@@ -268,7 +274,7 @@ class _CachedStructures(NamedTuple):
 
 
 def _map_rounds(
-    recipe: Recipe, run_round: Callable[[Any], Any], entries: Any, batch: int
+    recipe: Recipe, run_round: Callable[[Any], Any], entries: Any, num_side_by_side: int
 ) -> tuple[Any, Hypotheses]:
     """The results of the first T of `capacity` rounds, a batch side by side; zeros for others."""
 
@@ -276,7 +282,7 @@ def _map_rounds(
         active, kept = numbered[0] < recipe.rounds, run_round(numbered)
         return jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), kept)
 
-    return jax.lax.map(run_active, entries, batch_size=min(batch, recipe.capacity))
+    return jax.lax.map(run_active, entries, batch_size=min(num_side_by_side, recipe.capacity))
 
 
 @jax.custom_batching.custom_vmap

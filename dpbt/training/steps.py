@@ -73,12 +73,7 @@ def zeros_of_phase(recipe: Recipe, phase: Phase) -> Release:
 
 
 def hypothesis_shapes(recipe: Recipe, public: Public) -> types.Hypothesis:
-    """The shapes and dtypes of the hypothesis of a round.
-
-    Args:
-        recipe: one setting.
-        public: what is public in all rounds.
-    """
+    """The shapes and dtypes of the hypothesis of a round, from what is public in all rounds."""
     zeros = zeros_of_phase(recipe, recipe.learner.round)
     first = begin_round(recipe, public, jnp.float32(0), public.round).public
     return jax.eval_shape(

@@ -150,7 +150,7 @@ def fit_model(options: argparse.Namespace) -> None:
         save = functools.partial(dpbt.save, model, domain=rows.domain, classes=rows.label.classes)
         path = shared.save_or_use_temporary_folder(path, save)
         if checkpoint is not None:
-            checkpoint.finish()
+            checkpoint.delete_keys()
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
     if budget is not None:

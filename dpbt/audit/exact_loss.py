@@ -359,7 +359,7 @@ def _record_transcripts(
     Args:
         key: one typed key.
         table: the runs are on this table.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         transcripts: R.
         masks: which rows are present in each table that the transcripts are compared on.
 
@@ -441,7 +441,7 @@ def _compiled_transcript_losses(
         table: N rows.
         other: N rows.
         masks: bool[B, N]: which rows of the other table are present.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         claims: site -> the claim of a step whose worst case is computed.
     """
 
@@ -502,7 +502,7 @@ def _ratios_to_claims(
 
     Args:
         by_site: the comparison of the draws of each site, from `replay.log_ratios_by_site`.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         claims: site -> the claim of a step.
     """
 
@@ -647,7 +647,7 @@ def _max_ratios_to_claims(
         tables: R of them.
         flips: bool[B, N], the entries of `present` in which each neighbour differs.
         claims: site -> the claim of a step.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
     """
 
     def max_ratio_of_table(bits: _BitTables) -> Array:

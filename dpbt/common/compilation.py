@@ -1,4 +1,4 @@
-"""Functions compiled by JAX, of which at most a bounded number of programs stay in memory.
+"""Functions compiled by JAX, with a bounded number of programs in memory.
 
 `jax.jit` keeps every program that it has compiled until the process ends. A program takes some
 hundreds of the memory maps that a process may have (65,530 on Linux), so a service that fits

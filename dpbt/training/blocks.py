@@ -87,7 +87,7 @@ def fit_in_blocks(
     Args:
         key: one typed key, as `fit` takes it.
         table: of this process.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         public_key: one typed key, if the recipe draws public structure.
         pay: called when all that can be refused has been.
         checkpoint: a file that keeps what was released so far, or one that the caller has open.
@@ -140,7 +140,7 @@ def fit_in_blocks(
             has_small_sums=place.total_capacity <= MAX_ROWS,
             noise_keys=run_keys.phase_keys(recipe_key, recipe),
             structure_keys=run_keys.phase_keys(public_key, recipe),
-            absent_row_table=without_domain(absent_row.absent_row(table)),
+            absent_row_table=without_domain(absent_row.absent_row_like(table)),
             max_rounds_of_pass=plan.max_rounds_of_pass,
             report=report,
         )
@@ -155,7 +155,7 @@ def check_fit_in_blocks(
     Args:
         key: one typed key.
         table: of this process.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         public_key: another typed key, or None.
 
     Raises:
@@ -163,7 +163,7 @@ def check_fit_in_blocks(
             `checks.check_independent` refuse, for a recipe that reads all rows at once, and for
             processes that do not run one recipe under one key on tables of their own.
     """
-    checks.check_run(absent_row.absent_row(table), recipe)
+    checks.check_run(absent_row.absent_row_like(table), recipe)
     try:
         check_in_parts(recipe)
     except ValueError as error:
@@ -271,7 +271,7 @@ class _BlockExecutor:
     """The executor of a run over blocks (`phases.Executor`), and what it has released.
 
     Attributes:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         passes: over the rows, with their scores.
         checkpoint: keeps releases, if there is one.
         num_kept_rounds: how many of the first rounds the checkpoints of all processes have.

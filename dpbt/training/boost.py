@@ -83,7 +83,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise
             under it (`run_keys.derive_recipe_key`).
         table: N rows.
-        recipe: one setting, without leading axes.
+        recipe: of the run, without an axis of settings.
         public_key: of public structure, such as a random tree's splits; needed if the learner
             draws any. It must be independent of `key`, because what it draws is published.
 
@@ -125,7 +125,7 @@ def run_with_fresh_draws(
     Args:
         key: of the noise.
         rows: the prepared table.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         public_key: of the public structure, if the recipe draws any.
         num_side_by_side: how many rounds run side by side, as `run_in_memory` takes it.
         run_number: i32[] of `round_reports.report_rounds`, to report each round as it draws; None

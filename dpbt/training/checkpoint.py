@@ -47,7 +47,7 @@ TABLES = (
 )
 
 AGAIN = "its run cannot go on; begin one with a new key and another checkpoint; pay for it"
-"""What to do about a damaged file.
+"""What a person can do about a damaged file.
 
 The old key must not draw again: other versions, another processor or other rows would put the same
 noise on other sums.
@@ -101,10 +101,10 @@ class Checkpoint:
     unless a run has begun.
 
     Args:
-        path: of the file, which is made if it does not exist.
+        path: of the file, which is created if it does not exist.
 
     Attributes:
-        path: as given.
+        path: of the file.
         run: names the run in this file, with a salt of the file's own; None before `begin`.
 
     Raises:

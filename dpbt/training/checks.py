@@ -182,9 +182,9 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
     """Check that an argument is a transcript of such a recipe on a table of such a form.
 
     Args:
-        transcript: what may be one.
-        table: that it is scored on, as `check_run` takes it.
-        recipe: one setting.
+        transcript: the argument to check.
+        table: the table that it is scored on.
+        recipe: of the run, without an axis of settings.
 
     Raises:
         ValueError: saying what it is instead, naming the sites that it lacks or has besides, or the
@@ -247,7 +247,7 @@ def checked_public_key(key: Array, recipe: Recipe, public_key: Array | None) -> 
 
     Args:
         key: one typed key.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         public_key: another typed key that is independent of `key`, or None.
 
     Raises:
@@ -281,7 +281,7 @@ def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
     present rows may be smaller, because a row with an undeclared label is masked out.
 
     Args:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         num_present: how many rows are present; private.
         capacity: how many rows the table has room for.
 

@@ -76,11 +76,11 @@ def fit(
             `rows` rows may be present. Under replace-one `rows` is their public number,
             and N must be at least `rows`. Or a table in blocks, from `blocks.open_folder` or
             `convert`, for recipes whose draws are from sums over rows (docs/scaling.md).
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         public_key: one typed key that is independent of `key`, if the recipe draws public
             structure.
-        filter: pays for the recipe, under this key, when all that can be refused has been. What it
-            cannot pay is refused before the table is read. A run that goes on is paid for once.
+        filter: pays for the recipe under this key, after all checks that may refuse the fit. What
+            it cannot pay is refused before the table is read. A run that goes on is paid for once.
         checkpoint: a file that keeps what was released so far, of a table in blocks. A run that was
             stopped goes on from there. What it holds may be published.
         memory: bytes that the process may take, Python and JAX among them. A table in memory has a
@@ -88,7 +88,7 @@ def fit(
             scores of all rows.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
         progress: called with a `progress.Progress`, of public numbers alone, as the rounds go on.
-            Of a table in memory only long runs tell, whose program is then not kept on disk.
+            With a table in memory only long runs report, and their programs are not kept on disk.
 
     Raises:
         ValueError: if any of these does not hold, for what the filter does not pay, for a recipe
@@ -136,7 +136,7 @@ def _checked_payment(
             "recipe with the key, and call dpbt.fit without a filter in all"
         )
     checks.check_run(
-        absent_row.absent_row(table) if isinstance(table, BlockTable) else table, recipe
+        absent_row.absent_row_like(table) if isinstance(table, BlockTable) else table, recipe
     )
     keys.check_single_key(key)
     filter.check(recipe, None if checkpoint is None else key)
@@ -219,7 +219,7 @@ def _fit_in_blocks(
         progress=progress,
     )
     learned = jax.block_until_ready(learned)
-    return Model.of_run(learned, recipe, absent_row.absent_row(table), keys.kind_of_key(key))
+    return Model.of_run(learned, recipe, absent_row.absent_row_like(table), keys.kind_of_key(key))
 
 
 def _fit_in_memory(
@@ -280,7 +280,7 @@ def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) ->
     """How many rounds of a table in memory run side by side; 0 to run one after the other.
 
     Args:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         num_rows: of the table.
         memory: in bytes; rounds side by side take about a sixteenth of it.
     """

@@ -1,6 +1,6 @@
 """Passes over a table in blocks: the rows, their scores, and how both fit into memory.
 
-A pass adds hypotheses to the scores of the rows, weighs them, and sums up what the learner's
+A pass adds hypotheses to the scores of the rows, weighs the rows, and sums up what the learner's
 program draws from. All sums are of integers, so neither the size of the blocks nor their order
 changes a sum. Rows are worked on in slices of one shape, by several threads, so one thread reads
 while another one computes. How it fits into memory is a plan from public numbers, and not a limit
@@ -98,7 +98,7 @@ def plan_memory(table: BlockTable, recipe: Recipe, *, memory: float, threads: in
 
     Args:
         table: the table that the run learns from.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         memory: in bytes.
         threads: how many slices are worked on at once.
 
@@ -147,8 +147,8 @@ def _bytes_of_work(table: BlockTable, recipe: Recipe) -> WorkBytes:
 
 
 def _num_sums_of_pass(table: BlockTable, recipe: Recipe) -> int:
-    """How many numbers a round sums up and draws in its largest pass."""
-    one_row = absent_row.absent_row(table)
+    """How many numbers a round sums up and draws in the stage that has the most."""
+    one_row = absent_row.absent_row_like(table)
     specs = jax.eval_shape(lambda: absent_row.first_round_draw_specs(recipe, one_row))
     num_public = sum(spec.output.size for spec in specs.values() if spec.mechanism.public)
     totals_of_stages = [
@@ -180,7 +180,7 @@ class Slice(NamedTuple):
 
 
 class PendingRound(NamedTuple):
-    """A round that the scores of the rows do not have yet.
+    """A round whose hypothesis is not in the scores of the rows yet.
 
     Attributes:
         structure: of the round.
@@ -198,8 +198,8 @@ class RoundsOfPass(NamedTuple):
         context: of all rounds; their numbers and structures have a leading axis.
         earlier_release: the public randomness of the rounds, and what earlier stages of them
             released, with a leading axis.
-        pending: the rounds that the scores do not have yet, with a leading axis; None in a later
-            stage, where the scores have them, and where no scores are read.
+        pending: the rounds whose hypotheses are not in the scores yet, with a leading axis; None in
+            a later stage, where they are, and where no scores are read.
     """
 
     context: PhaseContext
@@ -230,7 +230,7 @@ class _PassInput(NamedTuple):
     """What the work on every slice of a pass reads.
 
     Attributes:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         splits: of the table.
         rounds: what is public in the rounds.
         noise_keys: B keys, of the noise of each round; private.
@@ -341,11 +341,11 @@ class Passes:
     """
 
     def __init__(self, table: BlockTable, recipe: Recipe, plan: MemoryPlan, first_row: int = 0):
-        """Make room for the rows that are worked on.
+        """Allocate the memory of the slices, and start the threads.
 
         Args:
             table: the rows.
-            recipe: one setting.
+            recipe: of the run, without an axis of settings.
             plan: how it fits into memory.
             first_row: the place of the first row among the rows of all processes.
         """

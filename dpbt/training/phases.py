@@ -149,7 +149,7 @@ def round_step(
     """Run one round: build its context, let the executor release, and learn the hypothesis.
 
     Args:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         public: what is public in all rounds.
         state: before the round.
         number: i32[], of the round.

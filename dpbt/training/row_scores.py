@@ -27,7 +27,7 @@ def check_predictions(predictions: Array, recipe: Recipe, rows: Prepared) -> Arr
 
     Args:
         predictions: what an author's function returned for one hypothesis.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         rows: the rows that the function read.
 
     Raises:

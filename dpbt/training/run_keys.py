@@ -86,7 +86,7 @@ def phase_keys(key: Array | None, recipe: Recipe) -> PhaseValues:
 
     Args:
         key: of the noise (`derive_recipe_key`), or of the public structure: the public key.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
     """
     if key is None:
         return PhaseValues(None, None, None)

@@ -80,7 +80,7 @@ def run_in_memory(
     what is public is worked out from what is public alone (`privacy.apart`).
 
     Args:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         tables: prepared rows. All tables share the releases, and each has scores of its own.
         answer_draws: makes a release, or judges a recorded one.
         entries: what `answer_draws` reads: an entry for each phase, and for rounds a leading axis.

@@ -98,7 +98,7 @@ def begin_round(
     """What is public when a round begins.
 
     Args:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         public: what is public in all rounds.
         bound: f32[], an upper bound on |score| for every possible row.
         number: i32[], of the round.
@@ -128,7 +128,7 @@ def finish_round(
     """The hypothesis of a round and the state after it, from what is public alone.
 
     Args:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         release: of the round.
         public: what is public in the round, with the cap of its weights.
         state: before the round. With an optimizer the hypothesis is what it makes of that of the

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from dpbt.owners.filter import Filter
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.keys import fresh_key
-    from dpbt.training import boosting, processes
-    from dpbt.training.boosting import replay
-    from dpbt.training.fit import Boosted, boost, fit
+    from dpbt.training import processes
+    from dpbt.training.boost import Boosted, boost
+    from dpbt.training.fit import fit
+    from dpbt.training.replay import replay
     from dpbt.tuning import tune
     from dpbt.types import Recipe, Splits, Table, Transcript, Tree
 
@@ -38,7 +39,7 @@ _MODULES = {
     "dpbt.models": "onnx treelite",
     "dpbt.owners": "effects file_report plot preview",
     "dpbt.privacy": "accounting boundary keys mechanisms",
-    "dpbt.training": "boosting processes",
+    "dpbt.training": "processes",
 }
 """Package -> the modules of it that are attributes of `dpbt`."""
 
@@ -48,8 +49,9 @@ _CLASSES_AND_FUNCTIONS = {
     "load predict predict_proba save statement",
     "dpbt.owners.filter": "Filter",
     "dpbt.privacy.keys": "fresh_key",
-    "dpbt.training.boosting": "replay",
-    "dpbt.training.fit": "Boosted boost fit",
+    "dpbt.training.boost": "Boosted boost",
+    "dpbt.training.fit": "fit",
+    "dpbt.training.replay": "replay",
     "dpbt.tuning": "tune",
     "dpbt.types": "Splits Recipe Table Transcript Tree",
 }

@@ -29,16 +29,17 @@ from dpbt.common.progress import show_progress
 from dpbt.common.validate import check_interval
 from dpbt.data import tables
 from dpbt.models import file
-from dpbt.models.model import Model
+from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import answers, boundary, conversions, keys, mechanisms, pricing
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, check_zero_or_share, setting
-from dpbt.training import boosting, checks
+from dpbt.training import checks, table_entry
+from dpbt.training.boost import run_with_fresh_draws
 from dpbt.training.own_code import identity_words
-from dpbt.training.run import FittedParts, fitted_parts
+from dpbt.training.phases import fitted_parts
 from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
 # Scores.
@@ -483,22 +484,24 @@ def tune(
         checks.check_run(table, single)
     if table.weight is not None:
         raise ValueError("a choice takes no weights of rows or of classes")
-    table = checks.table_on_device(table)
-    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], singles[0])
+    table = table_entry.table_on_device(table)
+    num_present = int(np.sum(np.asarray(table.present)))
+    checks.check_rows(singles[0], num_present=num_present, capacity=table.bins.shape[0])
 
     program_recipes = _with_shared_programs(singles)
     distinct = {types.compilation_signature(recipe): recipe for recipe in program_recipes}
     for recipe in distinct.values():
-        checks.check_fit(key, recipe, public_key)
+        checks.checked_public_key(key, recipe, public_key)
+        checks.check_independent(recipe)
 
     choice_key = keys.fold_in_words(
         key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
     )
     with show_progress(f"choosing among {len(singles)} candidates", verbose, clock=False):
-        rows = _split_rows(checks.without_domain(table), selection)
+        rows = _split_rows(table_entry.without_domain(table), selection)
         best = _best_run(choice_key, rows, program_recipes, plan, public_key)
     learned = jax.tree.map(jnp.asarray, best.learned)
-    model = Model.of(learned, singles[best.candidate], table, keys.key_purpose(key))
+    model = Model.of_run(learned, singles[best.candidate], table, keys.key_purpose(key))
     keys.warn_of_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
@@ -651,11 +654,11 @@ def fit_and_score(
     two mechanisms, and each reads its share of the rows. The scores of the rows do not leave.
     """
     fit_key, score_key = jax.random.split(key)
-    fit = boosting.run_with_fresh_draws(
-        fit_key, checks.prepare_table(rows.learning, recipe), recipe, public_key
+    fit = run_with_fresh_draws(
+        fit_key, table_entry.prepare_table(rows.learning, recipe), recipe, public_key
     )
     assert fit.scores is not None
-    present = checks.mask_beyond_rows(rows.scoring.present, recipe)
+    present = table_entry.mask_beyond_rows(rows.scoring.present, recipe)
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], params, recipe.public())
     learned = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)

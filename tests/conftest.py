@@ -22,7 +22,7 @@ array_types.check_modules_imported_later()  # before the library is imported
 
 import dpbt
 from dpbt.sweeps import batches
-from dpbt.training.fit import Boosted
+from dpbt.training.boost import Boosted
 from dpbt.types import Transcript
 from experiments.common import data
 from experiments.common.cache import use_compilation_cache

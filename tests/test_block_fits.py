@@ -12,7 +12,7 @@ import pytest
 import dpbt
 from dpbt import recipes, weighting
 from dpbt.training import blocks as in_blocks
-from dpbt.training.passes import plan_for
+from dpbt.training.passes import plan_memory
 from tests.support.block_tables import (
     KEY,
     PUBLIC,
@@ -133,16 +133,22 @@ def test_memory_bounds_the_slices_and_the_rounds_of_a_pass(tmp_path):
     large = dataclasses.replace(in_chunks, capacity=2**29)
     for table, memory in ((in_chunks, 2**20), (large, 2 * GIB)):  # 2 GB of scores alone
         with pytest.raises(ValueError, match="memory must be at least"):
-            plan_for(table, recipe, memory, 2)
-    assert plan_for(large, recipe, 4 * GIB, 2).rounds == 1
+            plan_memory(table, recipe, memory=memory, threads=2)
+    assert plan_memory(large, recipe, memory=4 * GIB, threads=2).max_rounds_of_pass == 1
     _, classes = table_and_blocks(tmp_path / "c", "classes", 10, rows_per_block=2**20)
-    assert plan_for(classes, oblivious_recipe("classes", 10), 64 * GIB, 1).block == 2**19
+    assert (
+        plan_memory(
+            classes, oblivious_recipe("classes", 10), memory=64 * GIB, threads=1
+        ).max_rows_of_slice
+        == 2**19
+    )
 
     # Of forests, whose rounds share a pass and keep no scores.
-    assert plan_for(large, forest_recipe(10), GIB, 2).rounds == 5
+    assert plan_memory(large, forest_recipe(10), memory=GIB, threads=2).max_rounds_of_pass == 5
     deep = forest_recipe(10, depth=18, rounds=21)
     of_two_gib, of_six_gib = (
-        plan_for(in_chunks, deep, memory * GIB, 2).rounds for memory in (2, 6)
+        plan_memory(in_chunks, deep, memory=memory * GIB, threads=2).max_rounds_of_pass
+        for memory in (2, 6)
     )
     assert 1 <= of_two_gib < of_six_gib <= 21
     with pytest.raises(ValueError, match=r"memory must be at least .* the model takes"):

@@ -71,11 +71,11 @@ def test_a_checkpoint_is_one_private_file_that_one_run_holds(tmp_path):
         kept.give_up()
     assert not path.exists()
     with begun(path) as kept:
-        kept.add("0", ROUND, 2.0)
+        kept.add_release("0", ROUND, 2.0)
     with begun(path) as kept:
-        release, cap = kept.get("0")
+        release, cap = kept.recorded_release("0")
         np.testing.assert_array_equal(release["sums"], ROUND["sums"])
-        assert (kept.rounds, cap, kept.get("1")) == (1, 2.0, None)
+        assert (kept.num_rounds, cap, kept.recorded_release("1")) == (1, 2.0, None)
         kept.give_up()  # of a run that began before
     assert os.listdir(path.parent) == ["run"]
 
@@ -84,10 +84,10 @@ def test_the_keys_are_in_the_file_until_the_run_is_finished(tmp_path):
     with begun(tmp_path / "run", own=True) as kept:
         keys = kept.own_keys()
         assert all(words_of(key) in kept.path.read_bytes() for key in keys)
-        kept.add("0", ROUND, 1.0)
+        kept.add_release("0", ROUND, 1.0)
     with Checkpoint(tmp_path / "run") as kept:
         assert [words_of(key) for key in kept.own_keys()] == [words_of(key) for key in keys]
-        kept.finish()
+        kept.delete_keys()
         for path in tmp_path.iterdir():
             assert not any(words_of(key) in path.read_bytes() for key in keys)
         with pytest.raises(ValueError, match="of a run that is finished, or whose keys"):
@@ -124,11 +124,11 @@ def test_a_checkpoint_says_nothing_of_the_table_without_the_key(tmp_path):
 
 def test_one_round_is_released_once(tmp_path):
     with begun(tmp_path / "run") as kept:
-        kept.add("0", ROUND, 1.0)
-        kept.add("0", ROUND, 1.0)
-        assert kept.rounds == 1
+        kept.add_release("0", ROUND, 1.0)
+        kept.add_release("0", ROUND, 1.0)
+        assert kept.num_rounds == 1
         with pytest.raises(ValueError, match="two releases of one round under one key"):
-            kept.add("0", {"sums": np.arange(1, 4)}, 1.0)
+            kept.add_release("0", {"sums": np.arange(1, 4)}, 1.0)
 
 
 def cut(where):
@@ -152,10 +152,10 @@ def test_a_file_that_is_none_or_damaged_is_refused_by_name(tmp_path, what):
     change, words = BROKEN[what]
     path = tmp_path / "run"
     with begun(path) as kept:
-        kept.add("0", ROUND, 1.0)
+        kept.add_release("0", ROUND, 1.0)
     change(path)
     with pytest.raises(ValueError, match=f"run: .*{words}"), begun(path) as kept:
-        kept.get("0")
+        kept.recorded_release("0")
     assert path.exists()
 
 

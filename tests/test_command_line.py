@@ -76,7 +76,7 @@ def stopped(monkeypatch):
         seen.append(arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training_fit, "fit_unwarned", learn)
+    monkeypatch.setattr(training_fit, "fit_without_key_warning", learn)
     return seen
 
 
@@ -107,7 +107,7 @@ def of_library(name, odd):
     else:
         recipe = boosting(domain, label)
     key, public_key = keys_of_seed(3, table)
-    model = training_fit.fit_unwarned(key, table, recipe, public_key)
+    model = training_fit.fit_without_key_warning(key, table, recipe, public_key)
     return model, domains.encode(domain, files.read_columns(odd, tuple(domain)))
 
 
@@ -302,7 +302,9 @@ def test_too_many_rows_are_refused_without_their_number(here, capsys):
 
 def test_where_a_model_cannot_be_written_nothing_is_learned(here, capsys, monkeypatch):
     """A fit that is lost has spent its budget."""
-    monkeypatch.setattr(training_fit, "fit_unwarned", lambda *_, **__: pytest.fail("learned"))
+    monkeypatch.setattr(
+        training_fit, "fit_without_key_warning", lambda *_, **__: pytest.fail("learned")
+    )
     kept = Path("model.json").read_text()
     Path("folder").mkdir()
     for out, expected in (
@@ -340,7 +342,7 @@ def test_an_unexpected_error_keeps_its_traceback(here, monkeypatch):
     def fail(*_, **__):
         raise ValueError("a bug")
 
-    monkeypatch.setattr(training_fit, "_compiled", fail)
+    monkeypatch.setattr(training_fit, "_compiled_run", fail)
     with pytest.raises(ValueError, match="a bug"):
         command_line.main(list(FIT))
     assert not Path("new.json").exists()

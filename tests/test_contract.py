@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting
 from dpbt.audit import exact_loss as audit
+from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Recipe
 from tests.support import file_neighbours
 from tests.support.contract_rows import ROWS, Row
@@ -33,7 +33,7 @@ the mean).
 """
 
 # Two calls in one program are traced once.
-log_prob_by_site = jax.jit(lambda *args: boosting.replay(*args).log_prob)
+log_prob_by_site = jax.jit(lambda *args: dpbt.replay(*args).log_prob)
 
 
 def row_parameter(row):
@@ -130,7 +130,7 @@ def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
     def loss_and_worst_cost(key, table, other):
         noise_key, public_key = dpbt.keys.pair(key)
         transcript = dpbt.boost(noise_key, table, recipe, public_key).transcript
-        sites = boosting.compared(transcript, table, other, recipe).values()
+        sites = log_ratios_by_site(transcript, table, other, recipe).values()
         costs = [cost.pure if row.delta == 0 else cost.rho for _, cost in sites]
         return jnp.abs(sum(jnp.sum(loss) for loss, _ in sites)), sum(map(jnp.sum, costs))
 

@@ -384,7 +384,7 @@ def test_a_fit_that_fails_stays_paid_for(table, monkeypatch):
         seen.append(budget.spent)
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr("dpbt.training.fit._compiled", fails)
+    monkeypatch.setattr("dpbt.training.fit._compiled_run", fails)
     with pytest.raises(RuntimeError):
         dpbt.fit(dpbt.fresh_key(), table, recipes.bdpe(**SMALL), filter=budget)
     assert budget.spent == seen[0] > 0.49

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from dpbt import audit
 from dpbt.__main__ import main
-from dpbt.audit.contents import contents_of, different_parts, uncompared_parts
+from dpbt.audit.contents import different_parts, snapshot_contents, uncompared_parts
 
 MANY, FEW = np.ones(5), np.ones(4)
 NOWHERE = "nowhere"
@@ -268,13 +268,13 @@ def test_a_leak_into_an_object_that_lives_on_is_found():
 
 def test_the_order_of_keys_and_members_is_no_evidence_and_the_former_is_reported():
     ordered = [dict.fromkeys(names) for names in ("ab", "ba")]
-    one, other = map(contents_of, ordered)
+    one, other = map(snapshot_contents, ordered)
     assert not different_parts(one, other)
     assert uncompared_parts(one, other) == ["the order of keys"]
-    one, other = contents_of({"a", "b"}), contents_of({"b", "a"})
+    one, other = snapshot_contents({"a", "b"}), snapshot_contents({"b", "a"})
     assert not different_parts(one, other)
     assert not uncompared_parts(one, other)
-    one, other = (contents_of(collections.OrderedDict(each)) for each in ordered)
+    one, other = (snapshot_contents(collections.OrderedDict(each)) for each in ordered)
     assert different_parts(one, other)
 
 

@@ -239,7 +239,7 @@ def test_a_release_that_was_changed_and_packed_is_refused(tmp_path):
 
     run()
     with checkpoint.Checkpoint(tmp_path / "run") as kept:
-        whole = kept.get("0")
+        whole = kept.recorded_release("0")
     for change in SIGNED.values():
         put(tmp_path / "run", checkpoint._pack_release(*change(*whole)))
         with pytest.raises(ValueError, match="a release was changed or damaged; its run cannot go"):

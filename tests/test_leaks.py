@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import dpbt
-from dpbt import boosting, losses, recipes
+from dpbt import losses, recipes
 from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
 from dpbt.data.splits import table_of_splits
@@ -26,6 +26,7 @@ from dpbt.learners.trees.published import alpha_from_exact_errors
 from dpbt.learners.trees.rows import prepare_tree_rows
 from dpbt.privacy import answers, mechanisms, sensitivity
 from dpbt.privacy.sensitivity import round_grid_to_rows
+from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
 from dpbt.weighting import MirrorNumbers, mirror
 from experiments.audit import label_flips
@@ -129,7 +130,7 @@ def test_unprotected_alpha_breaks_the_tight_claim():
     def ratio(recipe):
         shapes = jax.eval_shape(dpbt.boost, jax.random.key(0), table, recipe).transcript
         release = jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), shapes)
-        found = jax.jit(boosting.compared)(release, table, more, recipe)["split_1"][1].pure
+        found = jax.jit(log_ratios_by_site)(release, table, more, recipe)["split_1"][1].pure
         return float(found[0] * recipe.params.noise["split"])
 
     settings = {"epsilon": 32.0, "rows": 140, "rounds": 1, "depth": 2, "beta_tree": 0.5}
@@ -171,7 +172,7 @@ def test_bounds_fitted_from_data_are_caught():
         return Table(jnp.asarray(cells), jnp.asarray(label), jnp.asarray(present), asked)
 
     recipe = recipes.bdpe(epsilon=2.0, rows=41, rounds=1, depth=1, alpha=0.0)
-    boost, score = jax.jit(dpbt.boost), jax.jit(lambda *args: boosting.replay(*args).log_prob)
+    boost, score = jax.jit(dpbt.boost), jax.jit(lambda *args: dpbt.replay(*args).log_prob)
     loss = {}
     for fitted in (False, True):
         with_row, without = table(x, fitted), table(x[:-1], fitted)
@@ -346,7 +347,7 @@ def test_planted_leaks_of_oblivious_trees_are_caught(name):
     def loss_of(cells, row):
         table = Table(cells, label, here, asked)
         other = table._replace(present=here.at[row].set(False))
-        return boosting.compared(release, table, other, recipe)[site][1].pure
+        return log_ratios_by_site(release, table, other, recipe)[site][1].pure
 
     on_all = jax.jit(jax.vmap(jax.vmap(loss_of, (0, None)), (None, 0)))
     found = float(jnp.max(on_all(jnp.asarray(cells), jnp.array([1, 79]))))

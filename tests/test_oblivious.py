@@ -11,7 +11,7 @@ import optax
 import pytest
 
 import dpbt
-from dpbt import boosting, losses, recipes
+from dpbt import losses, recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.bins.config import Attribute
@@ -131,7 +131,7 @@ def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(del
     np.testing.assert_allclose(boosted.hypotheses.leaf, found.leaves, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(boosted.scores, found.scores, rtol=1e-4, atol=1e-5)
 
-    log_prob = jax.jit(lambda *args: boosting.replay(*args).log_prob)
+    log_prob = jax.jit(lambda *args: dpbt.replay(*args).log_prob)
     by_loops = reference.log_gaussian if delta else reference.log_laplace
     seen, drawn = release_of(boosted), scale_by_site(recipe)
 

@@ -103,12 +103,12 @@ def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
         domain, columns, labels, tmp_path / "t", capacity=350, rows_per_block=170
     )
     slices = list(passes._slices_of_table(found, 64, 2**33))
-    expected = np.cumsum([2**33, *(piece.rows for piece in slices)])[:-1]
-    assert [piece.place for piece in slices] == expected.tolist()
+    expected = np.cumsum([2**33, *(piece.num_rows for piece in slices)])[:-1]
+    assert [piece.first_row for piece in slices] == expected.tolist()
     recipe = worker_process.oblivious_recipe(domain)
-    plan = passes.plan_for(found, recipe, 2 * 2**30, 1)
-    with passes.Passes(found, recipe, plan, place=2**33 + 1) as read:
-        assert read._slices[0].place == 2**33 + 1
+    plan = passes.plan_memory(found, recipe, memory=2 * 2**30, threads=1)
+    with passes.Passes(found, recipe, plan, first_row=2**33 + 1) as read:
+        assert read._slices[0].first_row == 2**33 + 1
 
 
 @pytest.mark.parametrize("other", ["recipe", "key", "public_key", "table", "none"])
@@ -137,4 +137,4 @@ def test_the_place_of_a_process_follows_the_room_of_those_before(monkeypatch):
     monkeypatch.setattr(jax, "process_index", lambda: 2)
     told = np.array([[5, 2**32], [7, 9], [2, 3]])
     monkeypatch.setattr(processes, "gather_from_processes", lambda own: told)
-    assert processes.place_among_processes(2, 3) == (14, 2**32 + 12, 2**32 + 9)
+    assert processes.place_among_processes(num_present=2, capacity=3) == (14, 2**32 + 12, 2**32 + 9)

@@ -15,7 +15,8 @@ from dpbt.audit import exact_loss as audit
 from dpbt.data import splits
 from dpbt.data.convert import convert_columns
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.training import checks
+from dpbt.training import row_scores, table_entry
+from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE
 from tests.support import attacks, hostile_learners
 
@@ -77,7 +78,7 @@ def replayed(key, table, recipe):
 
 
 def compared(key, table, recipe):
-    dpbt.boosting.compared(recorded(recipe), table_of(), table, recipe)
+    log_ratios_by_site(recorded(recipe), table_of(), table, recipe)
 
 
 def audited(key, table, recipe):
@@ -224,9 +225,9 @@ def test_predictions_of_another_shape_are_refused_by_the_name_of_the_function(na
 
 def test_predictions_of_another_shape_show_no_number_of_rows():
     table = attacks.table_of_one_split()
-    rows = checks.prepare_table(table, greedy())
+    rows = table_entry.prepare_table(table, greedy())
     with pytest.raises(ValueError, match="it returned float32 of rank 2") as error:
-        checks.check_predictions(jnp.zeros((len(table.present), 1)), greedy(), rows)
+        row_scores.check_predictions(jnp.zeros((len(table.present), 1)), greedy(), rows)
     assert str(len(table.present)) not in str(error.value)
 
 

@@ -13,7 +13,7 @@ from dpbt.audit.exact_loss import Audit as Audit
 from dpbt.audit.exact_loss import Neighbours as Neighbours
 from dpbt.audit.exact_loss import audit as audit
 from dpbt.audit.exact_loss import exact as exact
-from dpbt.audit.exact_loss import labels_of as labels_of
+from dpbt.audit.exact_loss import labels_of_target as labels_of_target
 from dpbt.audit.exact_loss import neighbours as neighbours
 from dpbt.audit.exact_loss import pair_loss as pair_loss
 from dpbt.audit.exact_loss import search as search

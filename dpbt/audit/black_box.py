@@ -49,9 +49,9 @@ def black(
         confidence: in (0, 1).
     """
     runs_on_each = max(runs // 2, 40)
-    on_table = [_as_numbers(view(fit(table, seed + k))) for k in range(runs_on_each)]
+    on_table = [_numbers_of_output(view(fit(table, seed + k))) for k in range(runs_on_each)]
     seed += runs_on_each
-    on_neighbour = [_as_numbers(view(fit(neighbour, seed + k))) for k in range(runs_on_each)]
+    on_neighbour = [_numbers_of_output(view(fit(neighbour, seed + k))) for k in range(runs_on_each)]
     width = max(map(len, (*on_table, *on_neighbour)))
     views = _Views(
         on_table=_stack_views(on_table, width), on_neighbour=_stack_views(on_neighbour, width)
@@ -123,7 +123,7 @@ def worst_pairs(
     return {name: (table, table[:-1]) for name, table in tables.items()}
 
 
-def _as_numbers(output: Any) -> Float64[np.ndarray, "D"]:
+def _numbers_of_output(output: Any) -> Float64[np.ndarray, "D"]:
     """f64[D]: the numbers of a view; infinite ones are large, and NaN is very small."""
     return np.nan_to_num(np.ravel(np.asarray(output, float)), nan=-1e30, posinf=1e30, neginf=-1e30)
 

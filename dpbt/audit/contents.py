@@ -45,8 +45,8 @@ class Contents(NamedTuple):
     unknown: dict[str, str]
 
 
-def contents_of(value: Any, opaque: tuple[type, ...] = ()) -> Contents:
-    """The contents of an object now; later changes of the object do not matter.
+def snapshot_contents(value: Any, opaque: tuple[type, ...] = ()) -> Contents:
+    """The contents of an object now; later changes of the object do not change them.
 
     Args:
         value: anything.
@@ -54,7 +54,7 @@ def contents_of(value: Any, opaque: tuple[type, ...] = ()) -> Contents:
     """
     reader = _ContentsReader(opaque)
     try:
-        reader.read("", value, 0)
+        reader.add_parts("", value, 0)
     except _TooLargeError as error:
         return Contents(parts={}, orders={}, unknown={"": f"{type(value).__name__} {error}"})
     return Contents(parts=reader.parts, orders=reader.orders, unknown=reader.unknown)
@@ -70,13 +70,13 @@ def different_parts(one: Contents, other: Contents) -> frozenset[str]:
         place
         for place in places
         if one.parts.get(place) != other.parts.get(place)
-        and not any(_is_below(place, unknown_place) for unknown_place in unknown)
+        and not any(_is_place_within(place, unknown_place) for unknown_place in unknown)
     )
 
 
-def _is_below(place: str, above: str) -> bool:
+def _is_place_within(place: str, outer_place: str) -> bool:
     """Whether a place is within the object at another place."""
-    return place.startswith(above) and place[len(above) : len(above) + 1] in (".", "[")
+    return place.startswith(outer_place) and place[len(outer_place) :][:1] in (".", "[")
 
 
 def uncompared_parts(one: Contents, other: Contents) -> list[str]:
@@ -117,7 +117,7 @@ class _ItemDigests(NamedTuple):
 
 
 class _ContentsReader:
-    """Decomposes one object; `parts`, `orders` and `unknown` are those of `Contents`."""
+    """Collects the parts of one object; `parts`, `orders` and `unknown` are those of `Contents`."""
 
     def __init__(self, opaque: tuple[type, ...] = ()):
         self._opaque = opaque
@@ -127,8 +127,8 @@ class _ContentsReader:
         self._num_parts_left = MAX_PARTS
         self._path: list[int] = []  # identities of the objects that the current one is within
 
-    def read(self, place: str, value: Any, depth: int) -> None:
-        """Add the contents of the object at a place, which is so many objects deep."""
+    def add_parts(self, place: str, value: Any, depth: int) -> None:
+        """Add the parts of the object at a place, which lies within so many other objects."""
         self._num_parts_left -= 1
         if self._num_parts_left < 0 or depth > MAX_DEPTH:
             raise _TooLargeError("of more parts than are compared")
@@ -137,177 +137,177 @@ class _ContentsReader:
             self.parts[place] = scalar_digest
             return
         if id(value) in self._path:  # a cycle; its content is how far up it leads
-            self._record(place, "cycle", len(self._path) - self._path.index(id(value)))
+            self._add_part(place, "cycle", len(self._path) - self._path.index(id(value)))
             return
         self._path.append(id(value))
         try:
-            self._read_by_type(place, value, depth + 1)
+            self._add_parts_by_type(place, value, depth + 1)
         except _TooLargeError:
             raise
         except Exception:  # the object does not show its contents
-            self._record_unknown(place, value)
+            self._add_unknown(place, value)
         finally:
             self._path.pop()
 
-    def _record(self, place: str, *words: Any) -> None:
+    def _add_part(self, place: str, *words: Any) -> None:
         """Note a digest of some words and numbers as the part at a place."""
         self.parts[place] = _digest(*words)
 
-    def _record_unknown(self, place: str, value: Any) -> None:
+    def _add_unknown(self, place: str, value: Any) -> None:
         """Note that the object at a place cannot be compared."""
         self.unknown[place] = _qualified_name(type(value))
 
-    def _record_class(self, place: str, value: Any, depth: int) -> None:
+    def _add_class(self, place: str, value: Any, depth: int) -> None:
         """Note the class of an instance by its name, and by its contents if no module has it."""
         kind = type(value)
-        self._record(place, "instance of", _qualified_name(kind))
+        self._add_part(place, "instance of", _qualified_name(kind))
         if not _is_importable(kind) and id(kind) not in self._path:
-            self.read(f"{place}.__class__", kind, depth)
+            self.add_parts(f"{place}.__class__", kind, depth)
 
-    def _read_by_type(self, place: str, value: Any, depth: int) -> None:
-        """Add the contents of an object in the way of its type."""
+    def _add_parts_by_type(self, place: str, value: Any, depth: int) -> None:
+        """Add the parts of an object in the way of its type."""
         library = type(value).__module__.partition(".")[0]
         if isinstance(value, self._opaque):
-            self._record_class(place, value, depth)
+            self._add_class(place, value, depth)
         elif isinstance(value, np.ndarray | np.generic):
-            self._read_array(place, value, depth)
+            self._add_parts_of_array(place, value, depth)
         elif isinstance(value, types.ModuleType):
-            self._record(place, "module", value.__name__)
+            self._add_part(place, "module", value.__name__)
         elif isinstance(value, type):
-            self._read_class(place, value, depth)
+            self._add_parts_of_class(place, value, depth)
         elif isinstance(value, types.FunctionType):
-            self._read_function(place, value, depth)
+            self._add_parts_of_function(place, value, depth)
         elif isinstance(value, types.CodeType):
-            self._read_code(place, value, depth)
+            self._add_parts_of_code(place, value, depth)
         elif isinstance(value, types.MethodType):
-            self._record(place, "method")
-            self.read(f"{place}.__func__", value.__func__, depth)
-            self.read(f"{place}.__self__", value.__self__, depth)
+            self._add_part(place, "method")
+            self.add_parts(f"{place}.__func__", value.__func__, depth)
+            self.add_parts(f"{place}.__self__", value.__self__, depth)
         elif isinstance(value, functools.partial):
-            self._record_class(place, value, depth)
+            self._add_class(place, value, depth)
             for name in ("func", "args", "keywords"):
-                self.read(f"{place}.{name}", getattr(value, name), depth)
-            self._read_attributes(place, value, depth)
+                self.add_parts(f"{place}.{name}", getattr(value, name), depth)
+            self._add_attributes(place, value, depth)
         elif isinstance(value, types.CellType):
-            self._record(place, "cell")
+            self._add_part(place, "cell")
             try:
-                self.read(f"{place}.value", value.cell_contents, depth)
+                self.add_parts(f"{place}.value", value.cell_contents, depth)
             except ValueError:
-                self._record(f"{place}.value", "empty")
+                self._add_part(f"{place}.value", "empty")
         elif isinstance(value, Iterator | types.CoroutineType):
-            self._record_class(place, value, depth)
-            self._record_unknown(place, value)
+            self._add_class(place, value, depth)
+            self._add_unknown(place, value)
         elif isinstance(value, _BUILT_IN_TYPES):
-            self._read_built_in(place, value, depth)
+            self._add_parts_of_built_in(place, value, depth)
         elif isinstance(value, types.MappingProxyType):
-            self._record(place, "view of a mapping")
-            self._read_mapping(place, dict(value), depth)
+            self._add_part(place, "view of a mapping")
+            self._add_parts_of_mapping(place, dict(value), depth)
         elif library in ("pandas", "polars", "pyarrow"):
-            self._read_frame(place, value, depth)
+            self._add_parts_of_frame(place, value, depth)
         elif sparse.issparse(value):
-            self._read_sparse(place, value, depth)
+            self._add_parts_of_sparse(place, value, depth)
         else:
-            self._read_instance(place, value, depth)
+            self._add_parts_of_instance(place, value, depth)
 
     # Arrays and frames.
 
-    def _read_array(self, place: str, value: Any, depth: int) -> None:
+    def _add_parts_of_array(self, place: str, value: Any, depth: int) -> None:
         """An array of NumPy by its dtype, shape and numbers, and a mask if it has one."""
         array = np.asarray(getattr(value, "data", value)) if _is_masked(value) else value
         array = np.asarray(array)
-        self._record_class(place, value, depth)
+        self._add_class(place, value, depth)
         dtype_and_shape = str(array.dtype), array.shape
         if array.dtype.names:
-            self._record(f"{place}.dtype", *dtype_and_shape)
+            self._add_part(f"{place}.dtype", *dtype_and_shape)
             for name in array.dtype.names:  # padding between fields is no content
-                self._read_array(f"{place}[{name!r}]", array[name], depth)
+                self._add_parts_of_array(f"{place}[{name!r}]", array[name], depth)
         elif array.dtype.kind == "O":
-            self._record(f"{place}.dtype", *dtype_and_shape)
-            self._digest_items(place, array.ravel().tolist(), depth)
+            self._add_part(f"{place}.dtype", *dtype_and_shape)
+            self._add_parts_of_sequence(place, array.ravel().tolist(), depth)
         else:
-            self._record(f"{place}.values", *dtype_and_shape, _canonical_bytes(array))
+            self._add_part(f"{place}.values", *dtype_and_shape, _canonical_bytes(array))
         if _is_masked(value):
-            self._read_array(f"{place}.mask", np.ma.getmaskarray(value), depth)
+            self._add_parts_of_array(f"{place}.mask", np.ma.getmaskarray(value), depth)
         if type(value) is not np.ndarray and isinstance(value, np.ndarray):
             hidden = {"_mask", "_fill_value", "_basedict", "_optinfo"} if _is_masked(value) else ()
-            self._read_attributes(place, value, depth, hidden)
+            self._add_attributes(place, value, depth, hidden)
 
-    def _read_sparse(self, place: str, value: Any, depth: int) -> None:
+    def _add_parts_of_sparse(self, place: str, value: Any, depth: int) -> None:
         """A sparse array by its cells, in order."""
         cells = value.tocoo(copy=True)
         cells.sum_duplicates()
-        self._record(place, "sparse", _qualified_name(type(value)), value.shape)
+        self._add_part(place, "sparse", _qualified_name(type(value)), value.shape)
         for name in ("data", "row", "col") if value.ndim == 2 else ("data",):
-            self._read_array(f"{place}.{name}", getattr(cells, name), depth)
+            self._add_parts_of_array(f"{place}.{name}", getattr(cells, name), depth)
         if value.ndim != 2:
-            self.read(f"{place}.coords", tuple(cells.coords), depth)
+            self.add_parts(f"{place}.coords", tuple(cells.coords), depth)
 
-    def _read_frame(self, place: str, value: Any, depth: int) -> None:
+    def _add_parts_of_frame(self, place: str, value: Any, depth: int) -> None:
         """A data frame, a column or an index by its cells, and not by how it stores them."""
-        self._record_class(place, value, depth)
+        self._add_class(place, value, depth)
         try:
             contents = _contents_of_frame_or_column(value)
         except Exception:
             contents = None
         if contents is None:
-            self._read_pickled(place, value, depth)
+            self._add_parts_of_pickle(place, value, depth)
         else:
             for name, content in contents.items():
-                self.read(f"{place}.{name}", content, depth)
+                self.add_parts(f"{place}.{name}", content, depth)
 
     # Containers.
 
-    def _read_built_in(self, place: str, value: Any, depth: int) -> None:
+    def _add_parts_of_built_in(self, place: str, value: Any, depth: int) -> None:
         """A built-in value or container, or an instance of a subclass of it."""
-        self._record_class(place, value, depth)
+        self._add_class(place, value, depth)
         if isinstance(value, dict):
-            self._read_mapping(place, value, depth)
+            self._add_parts_of_mapping(place, value, depth)
             if isinstance(value, OrderedDict):
                 self.parts[f"{place}.order"] = self.orders.pop(place, b"")
             if isinstance(value, defaultdict):
-                self.read(f"{place}.default_factory", value.default_factory, depth)
+                self.add_parts(f"{place}.default_factory", value.default_factory, depth)
         elif isinstance(value, list | tuple):
-            self._digest_items(place, [*_iterate_built_in(value)], depth)
+            self._add_parts_of_sequence(place, [*_iterate_built_in(value)], depth)
         elif isinstance(value, set | frozenset):
-            self._read_set(place, [*_iterate_built_in(value)], depth)
+            self._add_parts_of_set(place, [*_iterate_built_in(value)], depth)
         else:
             plain: Any = next(base for base in _BUILT_IN_TYPES if isinstance(value, base))
             content: Any = plain(value)
-            self._record(
+            self._add_part(
                 f"{place}.value", _scalar_digest(bytes(content) if plain is bytearray else content)
             )
         if type(value) not in _BUILT_IN_TYPES and not isinstance(value, OrderedDict):
-            self._read_attributes(place, value, depth)
+            self._add_attributes(place, value, depth)
 
-    def _digest_items(self, place: str, items: list, depth: int) -> None:
+    def _add_parts_of_sequence(self, place: str, items: list, depth: int) -> None:
         """A sequence by its items; a sequence of scalars has one digest."""
         digests = [_scalar_digest(item) for item in items]
-        self._record(f"{place}.len", len(items))
+        self._add_part(f"{place}.len", len(items))
         if all(digest is not None for digest in digests):
             self.parts[f"{place}[:]"] = hashlib.blake2b(b"".join(digests)).digest()  # type: ignore
             return
         for number, item in enumerate(items):
-            self.read(f"{place}[{number}]", item, depth)
+            self.add_parts(f"{place}[{number}]", item, depth)
 
-    def _read_set(self, place: str, items: list, depth: int) -> None:
+    def _add_parts_of_set(self, place: str, items: list, depth: int) -> None:
         """A set by its members, in no order."""
         members = self._digests_of_items(items, depth)
-        self._record(f"{place}.members", *sorted(members.digests))
+        self._add_part(f"{place}.members", *sorted(members.digests))
         if members.unknown_type:
             self.unknown[place] = f"{members.unknown_type} in a set"
 
-    def _read_mapping(self, place: str, value: dict, depth: int) -> None:
+    def _add_parts_of_mapping(self, place: str, value: dict, depth: int) -> None:
         """A dict by its keys and values; the order of its keys goes to `orders`."""
         keys, unknown_type = self._digests_of_items(dict.keys(value), depth)
         if unknown_type or len(set(keys)) < len(keys):
             self.unknown[place] = f"{unknown_type or 'keys that are alike'} as a key"
             return
-        self._record(f"{place}.keys", *sorted(keys))
+        self._add_part(f"{place}.keys", *sorted(keys))
         self.orders[place] = _digest(*keys)
         for digest, (key, item) in zip(keys, dict.items(value), strict=True):
             words = repr(key) if isinstance(key, _SCALAR_TYPES) else digest.hex()[:12]
             words = words if len(words) <= 40 else f"{words[:20]}...{digest.hex()[:12]}"
-            self.read(f"{place}[{words}]", item, depth)
+            self.add_parts(f"{place}[{words}]", item, depth)
 
     def _digests_of_items(self, items: Any, depth: int) -> _ItemDigests:
         """The digests of some objects, which have no places."""
@@ -318,7 +318,7 @@ class _ContentsReader:
                 continue
             inner = _ContentsReader(self._opaque)
             inner._num_parts_left, inner._path = self._num_parts_left, [*self._path]
-            inner.read("", item, depth)
+            inner.add_parts("", item, depth)
             self._num_parts_left = inner._num_parts_left
             words = itertools.chain.from_iterable(sorted(inner.parts.items()))
             digests.append(_digest(*words))
@@ -327,30 +327,30 @@ class _ContentsReader:
 
     # Code.
 
-    def _read_function(self, place: str, value: types.FunctionType, depth: int) -> None:
+    def _add_parts_of_function(self, place: str, value: types.FunctionType, depth: int) -> None:
         """A function by its name, its code and the data that the code reads."""
-        self._record(place, "function", value.__module__, value.__qualname__)
-        self._read_code(f"{place}.__code__", value.__code__, depth)
+        self._add_part(place, "function", value.__module__, value.__qualname__)
+        self._add_parts_of_code(f"{place}.__code__", value.__code__, depth)
         for name in ("__defaults__", "__kwdefaults__", "__dict__", "__closure__"):
-            self.read(f"{place}.{name}", getattr(value, name), depth)
-        for name in _looked_up_names(value.__code__):
+            self.add_parts(f"{place}.{name}", getattr(value, name), depth)
+        for name in _global_names_in_code(value.__code__):
             global_value = value.__globals__.get(name)
             if _is_plain_data(global_value):
-                self.read(f"{place}.__globals__[{name!r}]", global_value, depth)
+                self.add_parts(f"{place}.__globals__[{name!r}]", global_value, depth)
 
-    def _read_code(self, place: str, value: types.CodeType, depth: int) -> None:
+    def _add_parts_of_code(self, place: str, value: types.CodeType, depth: int) -> None:
         """A code object by its instructions, names and constants."""
         names = value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars
         counts = value.co_argcount, value.co_kwonlyargcount, value.co_flags
-        self._record(place, "code", value.co_name, value.co_code, *names, *counts)
-        self.read(f"{place}.co_consts", value.co_consts, depth)
+        self._add_part(place, "code", value.co_name, value.co_code, *names, *counts)
+        self.add_parts(f"{place}.co_consts", value.co_consts, depth)
 
-    def _read_class(self, place: str, value: type, depth: int) -> None:
+    def _add_parts_of_class(self, place: str, value: type, depth: int) -> None:
         """A class by its name, and by its attributes if no module has it under that name."""
-        self._record(place, "class", _qualified_name(value))
+        self._add_part(place, "class", _qualified_name(value))
         if _is_importable(value):
             return
-        self.read(f"{place}.__bases__", value.__bases__, depth)
+        self.add_parts(f"{place}.__bases__", value.__bases__, depth)
         hidden = "__dict__ __weakref__ __module__ __doc__ __firstlineno__ __static_attributes__"
         hidden += " _abc_impl __abstractmethods__ __annotations__ __annotations_cache__"
         for name, member in sorted(vars(value).items()):
@@ -360,30 +360,30 @@ class _ContentsReader:
                 member = member.__func__
             if isinstance(member, property):
                 member = member.fget, member.fset, member.fdel
-            self.read(f"{place}.{name}", member, depth)
+            self.add_parts(f"{place}.{name}", member, depth)
 
     # Instances.
 
-    def _read_instance(self, place: str, value: Any, depth: int) -> None:
+    def _add_parts_of_instance(self, place: str, value: Any, depth: int) -> None:
         """An instance of a class that is not built in."""
-        self._record_class(place, value, depth)
+        self._add_class(place, value, depth)
         numbers = _as_numeric_array(value)
         if numbers is not None:
-            self._read_array(f"{place}.values", numbers, depth)
-            self._read_attributes(place, value, depth)
+            self._add_parts_of_array(f"{place}.values", numbers, depth)
+            self._add_attributes(place, value, depth)
         elif isinstance(value, _TYPES_SHOWN_BY_REPR):
-            self._record(f"{place}.value", repr(value))
+            self._add_part(f"{place}.value", repr(value))
         elif isinstance(value, re.Pattern):
-            self._record(f"{place}.value", repr(value.pattern), value.flags)
+            self._add_part(f"{place}.value", repr(value.pattern), value.flags)
         elif isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType):
-            self._record(f"{place}.name", value.__name__)
-            self.read(f"{place}.__self__", value.__self__, depth)
+            self._add_part(f"{place}.name", value.__name__)
+            self.add_parts(f"{place}.__self__", value.__self__, depth)
         elif _is_pure_python(type(value)):
-            self._read_attributes(place, value, depth)
+            self._add_attributes(place, value, depth)
         else:
-            self._read_pickled(place, value, depth)
+            self._add_parts_of_pickle(place, value, depth)
 
-    def _read_attributes(self, place: str, value: Any, depth: int, hidden: Any = ()) -> None:
+    def _add_attributes(self, place: str, value: Any, depth: int, hidden: Any = ()) -> None:
         """The attributes of an instance, by name, and its slots."""
         attribute_value = dict(getattr(value, "__dict__", {}))
         for kind in type(value).__mro__:
@@ -393,29 +393,29 @@ class _ContentsReader:
                         attribute_value[name] = slot.__get__(value, kind)
                     except AttributeError:  # an empty slot
                         continue
-        self._record(f"{place}.attributes", *sorted(str(name) for name in attribute_value))
+        self._add_part(f"{place}.attributes", *sorted(str(name) for name in attribute_value))
         for name in sorted(attribute_value, key=str):
             if name not in hidden:
-                self.read(f"{place}.{name}", attribute_value[name], depth)
+                self.add_parts(f"{place}.{name}", attribute_value[name], depth)
 
-    def _read_pickled(self, place: str, value: Any, depth: int) -> None:
+    def _add_parts_of_pickle(self, place: str, value: Any, depth: int) -> None:
         """An object with state in C, by the parts of its pickle."""
         try:
             reduced = value.__reduce_ex__(4)
         except Exception:
             reduced = None
         if isinstance(reduced, str) and _look_up_global(value, reduced) is value:
-            self._record(f"{place}.name", reduced)
+            self._add_part(f"{place}.name", reduced)
         elif isinstance(reduced, tuple):
             state, iterators = [*reduced[:3], None][:3], [*reduced[3:], None, None][:2]
             items = [None if iterator is None else [*iterator] for iterator in iterators]
             for number, entry in enumerate((*state, *items)):
-                self.read(f"{place}.pickled[{number}]", entry, depth)
+                self.add_parts(f"{place}.pickled[{number}]", entry, depth)
         else:
             wrapped = getattr(value, "__wrapped__", None)
-            self._record_unknown(place if wrapped is None else f"{place}.state", value)
+            self._add_unknown(place if wrapped is None else f"{place}.state", value)
             if wrapped is not None:
-                self.read(f"{place}.__wrapped__", wrapped, depth)
+                self.add_parts(f"{place}.__wrapped__", wrapped, depth)
 
 
 _DESCRIPTOR_TYPES = (
@@ -501,12 +501,12 @@ def _is_plain_data(value: Any) -> bool:
     return isinstance(value, plain) or type(value) in (list, tuple, dict, set, frozenset)
 
 
-def _looked_up_names(code: types.CodeType) -> list[str]:
+def _global_names_in_code(code: types.CodeType) -> list[str]:
     """The names that a function and those within it look up."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names.update(_looked_up_names(constant))
+            names.update(_global_names_in_code(constant))
     return sorted(names)
 
 

@@ -31,10 +31,10 @@ from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
 from dpbt.public_types import have_same_splits, redacted_repr
-from dpbt.training import checks
-from dpbt.training.boosting import compared
+from dpbt.training.boost import boost
 from dpbt.training.checks import check_run, check_table
-from dpbt.training.fit import boost
+from dpbt.training.replay import log_ratios_by_site
+from dpbt.training.table_entry import without_domain
 from dpbt.types import AnyArray, Array, Recipe, Relation, Table, Transcript
 
 ROUNDING = 1e-4
@@ -152,7 +152,7 @@ def whole_domain(domain: Domain, limit: int = 10_000, target: Target | None = No
             `kinds.response_of`.
     """
     domains.check_domain(domain)
-    labels = labels_of(target)
+    labels = labels_of_target(target)
     counts = [column.n_bins for column in domain.values()]
     rows = len(labels) * math.prod(counts)
     if rows > limit:
@@ -161,7 +161,7 @@ def whole_domain(domain: Domain, limit: int = 10_000, target: Target | None = No
     return DomainRows(bins=np.tile(bins, (len(labels), 1)), target=np.repeat(labels, len(bins)))
 
 
-def labels_of(target: Target | None) -> np.ndarray:
+def labels_of_target(target: Target | None) -> np.ndarray:
     """Labels that neighbours may have, as `Table.target`: all classes, or three numbers."""
     response = response_of(target)
     if response.is_number:
@@ -216,7 +216,7 @@ def audit(
     """
     recorded = _record_transcripts(key, near.table, recipe, transcripts, near.present)
     claims = _claims_by_site(recipe) if steps else {}
-    losses = _losses_as_numpy(
+    losses = _transcript_losses_on_host(
         recorded,
         table=near.table,
         other=near.table,
@@ -266,7 +266,7 @@ def exact(
     # A few transcripts choose the neighbour.
     num_choosing = max(runs_on_each // 20, 2)
     recorded = _record_transcripts(choosing_key, near.table, recipe, num_choosing, near.present)
-    losses = _losses_as_numpy(
+    losses = _transcript_losses_on_host(
         recorded, table=near.table, other=near.table, masks=near.present, recipe=recipe
     )
     choosing_loss = losses.absolute_total()
@@ -274,10 +274,10 @@ def exact(
     neighbour = near.table._replace(present=jnp.asarray(near.present[worst]))
 
     # The losses of runs on the table, and of runs on the neighbour.
-    on_table = _losses_of_runs(
+    on_table = _log_ratios_by_site(
         table_key, table=near.table, other=neighbour, recipe=recipe, runs=runs_on_each
     )
-    on_neighbour = _losses_of_runs(
+    on_neighbour = _log_ratios_by_site(
         neighbour_key, table=neighbour, other=near.table, recipe=recipe, runs=runs_on_each
     )
     scores = RunScores(
@@ -304,13 +304,15 @@ def exact(
     )
 
 
-def _losses_of_runs(
+def _log_ratios_by_site(
     key: Array, *, table: Table, other: Table, recipe: Recipe, runs: int
 ) -> dict[str, np.ndarray]:
-    """Site -> f32[R]: the log ratios of the densities of fresh runs on a table and on another."""
+    """Site -> f32[R]: the log ratios of the densities of R fresh runs on a table and on another."""
     recorded = _record_transcripts(key, table, recipe, runs, [other.present])
     mask = np.asarray(other.present)[None]
-    losses = _losses_as_numpy(recorded, table=table, other=other, masks=mask, recipe=recipe)
+    losses = _transcript_losses_on_host(
+        recorded, table=table, other=other, masks=mask, recipe=recipe
+    )
     return {site: values[:, 0] for site, values in losses.by_site.items()}
 
 
@@ -343,7 +345,7 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     if table.bins.shape != other.bins.shape or not has_same_splits:
         raise ValueError("the tables must have one shape and the same splits")
     recorded = _record_transcripts(key, table, recipe, transcripts, [other.present])
-    losses = _losses_as_numpy(
+    losses = _transcript_losses_on_host(
         recorded, table=table, other=other, masks=other.present[None], recipe=recipe
     )
     return float(losses.absolute_total().max())
@@ -357,7 +359,7 @@ def _record_transcripts(
     Args:
         key: one typed key.
         table: the runs are on this table.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         transcripts: R.
         masks: which rows are present in each table that the transcripts are compared on.
 
@@ -372,7 +374,7 @@ def _record_transcripts(
         raise ValueError(
             f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
         )
-    bare_table, bare_recipe = checks.without_domain(table), checks.without_domain(recipe)
+    bare_table, bare_recipe = without_domain(table), without_domain(recipe)
     return _sample_transcripts(jax.random.split(key, transcripts), bare_table, bare_recipe)
 
 
@@ -403,7 +405,7 @@ class _TranscriptLosses(NamedTuple):
         return np.abs(sum(self.by_site.values()))
 
 
-def _losses_as_numpy(
+def _transcript_losses_on_host(
     transcripts: Transcript,
     *,
     table: Table,
@@ -412,16 +414,19 @@ def _losses_as_numpy(
     recipe: Recipe,
     claims: dict[str, np.float32] | None = None,
 ) -> _TranscriptLosses:
-    """`_transcript_losses` as arrays of NumPy, by a program that all domains share."""
-    table, other = map(checks.without_domain, (table, other))
-    recipe = checks.without_domain(recipe)
-    return _as_checked_numpy(
-        _transcript_losses(transcripts, table, other, masks, recipe, claims or {})
+    """The losses of each transcript as arrays of NumPy, by a program that all domains share.
+
+    The arguments are those of `_compiled_transcript_losses`; without claims no step is judged.
+    """
+    table, other = map(without_domain, (table, other))
+    recipe = without_domain(recipe)
+    return _as_numpy_without_nan(
+        _compiled_transcript_losses(transcripts, table, other, masks, recipe, claims or {})
     )
 
 
 @compilation.jit_with_bounded_cache()
-def _transcript_losses(
+def _compiled_transcript_losses(
     transcripts: Transcript,
     table: Table,
     other: Table,
@@ -436,13 +441,13 @@ def _transcript_losses(
         table: N rows.
         other: N rows.
         masks: bool[B, N]: which rows of the other table are present.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         claims: site -> the claim of a step whose worst case is computed.
     """
 
     def losses_of_transcript(transcript: Transcript) -> _TranscriptLosses:
         def losses_for_mask(mask: Array) -> _TranscriptLosses:
-            by_site = compared(transcript, table, other._replace(present=mask), recipe)
+            by_site = log_ratios_by_site(transcript, table, other._replace(present=mask), recipe)
             return _TranscriptLosses(
                 by_site={site: jnp.sum(log_ratio) for site, (log_ratio, _) in by_site.items()},
                 step_ratios=_ratios_to_claims(by_site, recipe, claims),
@@ -496,8 +501,8 @@ def _ratios_to_claims(
     It is 0 where public randomness claims nothing and costs nothing.
 
     Args:
-        by_site: what each site tells of two tables, from `boosting.compared`.
-        recipe: one setting.
+        by_site: the comparison of the draws of each site, from `replay.log_ratios_by_site`.
+        recipe: of the run, without an axis of settings.
         claims: site -> the claim of a step.
     """
 
@@ -508,7 +513,7 @@ def _ratios_to_claims(
     return {site: ratio_to_claim(by_site[site].worst_loss, claim) for site, claim in claims.items()}
 
 
-def _as_checked_numpy(tree: Any) -> Any:
+def _as_numpy_without_nan(tree: Any) -> Any:
     """The pytree with arrays of NumPy.
 
     Raises:
@@ -586,7 +591,7 @@ def search(
     rng = np.random.default_rng(int(jax.random.bits(key, dtype=jnp.uint32)))
 
     def score(tables: _BitTables) -> np.ndarray:
-        return _as_checked_numpy(_max_ratios_to_claims(key, tables, flips, claims, recipe))
+        return _as_numpy_without_nan(_max_ratios_to_claims(key, tables, flips, claims, recipe))
 
     best = _BitTables(
         splits=rng.random((restarts, rows, splits)) < 0.5,
@@ -642,7 +647,7 @@ def _max_ratios_to_claims(
         tables: R of them.
         flips: bool[B, N], the entries of `present` in which each neighbour differs.
         claims: site -> the claim of a step.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
     """
 
     def max_ratio_of_table(bits: _BitTables) -> Array:
@@ -651,7 +656,7 @@ def _max_ratios_to_claims(
 
         def max_ratio_of_neighbour(flip: Array) -> Array:
             neighbour = table._replace(present=bits.present ^ flip)
-            by_site = compared(transcript, table, neighbour, recipe)
+            by_site = log_ratios_by_site(transcript, table, neighbour, recipe)
             return jnp.max(jnp.stack(list(_ratios_to_claims(by_site, recipe, claims).values())))
 
         return jnp.max(jax.vmap(max_ratio_of_neighbour)(flips))

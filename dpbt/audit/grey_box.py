@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpbt.audit.contents import Contents, contents_of, different_parts, uncompared_parts
+from dpbt.audit.contents import Contents, different_parts, snapshot_contents, uncompared_parts
 from dpbt.privacy.bounds import CONFIDENCE, LARGE, Bound, RunScores, lower_bounds
 from dpbt.privacy.conversions import gdp_epsilon
 
@@ -209,7 +209,7 @@ class Hooks:
         spacing = np.max(np.spacing(np.abs(finite_scores)), initial=0.0)
         score_error = spacing * epsilon / (2 * sensitivity)
         return int(
-            self._call(
+            self._record_call(
                 name=f"choose {name}".strip(),
                 value=scores,
                 sensitivity=sensitivity,
@@ -229,7 +229,7 @@ class Hooks:
             return -np.logaddexp(0.0, -epsilon if response == truth else epsilon)
 
         return bool(
-            self._call(
+            self._record_call(
                 name=f"respond {name}".strip(),
                 value=np.asarray(truth),
                 sensitivity=1.0,
@@ -261,7 +261,7 @@ class Hooks:
         loses more, as through the difference of large numbers, the caller's claim must leave room
         for it.
         """
-        return self._call(
+        return self._record_call(
             name=name.strip(),
             value=np.asarray(value),
             sensitivity=sensitivity,
@@ -278,7 +278,7 @@ class Hooks:
         compared by what they hold (`contents`), and the audit reports what it cannot compare.
         """
         array, number = np.asarray(value), len(self.calls)
-        contents = contents_of(value, _OPAQUE_TYPES)
+        contents = snapshot_contents(value, _OPAQUE_TYPES)
 
         def log_density(_: np.ndarray) -> float:
             recorded = contents if self._recorded is None else self._recorded[number].contents
@@ -286,7 +286,7 @@ class Hooks:
             self.uncompared += uncompared_parts(recorded, contents)
             return -LARGE if different_parts(recorded, contents) else 0.0
 
-        output = self._call(
+        output = self._record_call(
             name=f"exactly {name}".strip(),
             value=array,
             sensitivity=0.0,
@@ -302,7 +302,7 @@ class Hooks:
     ) -> np.ndarray:
         """The value with noise, as a draw of the run."""
         array = np.asarray(value, float)
-        output = self._call(
+        output = self._record_call(
             name=f"{noise.name} {name}".strip(),
             value=array,
             sensitivity=sensitivity,
@@ -314,7 +314,7 @@ class Hooks:
         self.calls[-1] = self.calls[-1]._replace(deviation=noise.deviation)
         return output
 
-    def _call(
+    def _record_call(
         self,
         *,
         name: str,
@@ -393,7 +393,7 @@ def replay_pair(learn: Learn, table: Any, other: Any, seed: int) -> ReplayResult
         ValueError: for a density that is not a number.
     """
     run = Hooks(seed)
-    released = contents_of(learn(table, run), _OPAQUE_TYPES)
+    released = snapshot_contents(learn(table, run), _OPAQUE_TYPES)
     return _replay_on(learn, other, seed, run, released)
 
 
@@ -401,7 +401,7 @@ def _replay_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Conten
     """The replay of a run on another table."""
     replay = Hooks(seed, run.calls)
     try:
-        replayed = contents_of(learn(other, replay), _OPAQUE_TYPES)
+        replayed = snapshot_contents(learn(other, replay), _OPAQUE_TYPES)
     except DivergedError as other_draw:
         where = f"draw {len(replay.calls)}: only one table asks for {other_draw}"
         return ReplayResult(loss=LARGE, where=where)
@@ -488,18 +488,6 @@ class _ControlledReplay(NamedTuple):
     log_densities: tuple[float, ...] | None
 
 
-class _ReplaysByTable(NamedTuple):
-    """Many replays of one run.
-
-    Attributes:
-        on_table: on the table of the run.
-        on_other: on the other table.
-    """
-
-    on_table: list[_ControlledReplay]
-    on_other: list[_ControlledReplay]
-
-
 class _Controls(NamedTuple):
     """What many replays of one run say of the cause of a difference.
 
@@ -531,7 +519,7 @@ def _replay_controls(learn: Learn, table: Any, other: Any, seed: int) -> _Contro
     log_densities = tuple(call.log_density for call in run.calls)
     log_densities_on_other = on_other[0].log_densities
     has_repeated = all(
-        _are_close(replay.log_densities, expected, rounding)
+        _have_close_densities(replay.log_densities, expected, rounding)
         for replays, expected in ((on_table, log_densities), (on_other, log_densities_on_other))
         for replay in replays
     )
@@ -543,17 +531,17 @@ def _replay_controls(learn: Learn, table: Any, other: Any, seed: int) -> _Contro
 
 def _replay_in_mixed_order(
     learn: Learn, *, table: Any, other: Any, seed: int, run: Hooks
-) -> _ReplaysByTable:
+) -> tuple[list[_ControlledReplay], list[_ControlledReplay]]:
     """`CONTROLS` replays of a run on its own table, and as many on the other."""
     order = np.random.default_rng([seed, 3]).permutation(np.arange(2 * CONTROLS) % 2)
     tables, copies = (table, other), []  # copies are kept, so that no two have one address
-    replays = _ReplaysByTable(on_table=[], on_other=[])
+    replays: tuple[list[_ControlledReplay], list[_ControlledReplay]] = [], []
     for side in order.tolist():
         hooks = Hooks(seed, run.calls)
         try:
             is_copied = len(replays[side]) % 2
             copies.append(_copy_table(tables[side]) if is_copied else tables[side])
-            contents = contents_of(learn(copies[-1], hooks), _OPAQUE_TYPES)
+            contents = snapshot_contents(learn(copies[-1], hooks), _OPAQUE_TYPES)
             log_densities = tuple(call.log_density for call in hooks.calls)
         except DivergedError:
             contents, log_densities = None, None
@@ -586,7 +574,7 @@ def _copy_table(table: Any) -> Any:
         return table
 
 
-def _are_close(
+def _have_close_densities(
     log_densities: tuple[float, ...] | None,
     expected: tuple[float, ...] | None,
     rounding: float,
@@ -671,7 +659,7 @@ def grey(
     if suspects and not leaks:
         place = _words_for_place(results[suspects[0]].differing_returns)
         uncompared.insert(0, f"{place}, which one table does not repeat")
-    results = [_with_leaks_alone(result, leaks) for result in results]
+    results = [_drop_differences_without_leak(result, leaks) for result in results]
 
     # The draws of the largest loss must repeat.
     worst = max(range(len(results)), key=lambda number: results[number].loss)
@@ -698,14 +686,14 @@ def grey(
     return void_bound._replace(
         epsilon=epsilon,
         mu=mu,
-        where=_where_of_result(worst_result),
+        where=_words_for_result(worst_result),
         curve=lower.curve,
         certain=is_certain,
         uncompared="; ".join(uncompared[:3]) + ("; and more" if uncompared[3:] else ""),
     )
 
 
-def _with_leaks_alone(result: ReplayResult, leaks: frozenset[str]) -> ReplayResult:
+def _drop_differences_without_leak(result: ReplayResult, leaks: frozenset[str]) -> ReplayResult:
     """The result, in which no difference of what was returned counts but a leak."""
     if not result.differing_returns:
         return result
@@ -719,7 +707,7 @@ def _with_leaks_alone(result: ReplayResult, leaks: frozenset[str]) -> ReplayResu
     )
 
 
-def _where_of_result(result: ReplayResult) -> str:
+def _words_for_result(result: ReplayResult) -> str:
     """Words for where the loss of a result comes from."""
     if result.sensitivity_ratio <= 1 + 1e-9:
         return result.where

@@ -1,16 +1,19 @@
-"""Functions compiled by JAX, of which at most a bounded number of programs stay in memory.
+"""Functions compiled by JAX, with a bounded number of programs in memory.
 
 `jax.jit` keeps every program that it has compiled until the process ends. A program takes some
 hundreds of the memory maps that a process may have (65,530 on Linux), so a service that fits
 tables of many domains would end in a crash. `jit_with_bounded_cache` drops the programs that were
 not used for the longest time. If such a program is needed again, it is compiled again, and computes
 the same.
+
+The options of the compiler that the library chooses are here, too, with their reason.
 """
 
 from __future__ import annotations
 
 import collections
 import functools
+import importlib.metadata
 import inspect
 import threading
 from collections.abc import Callable, Hashable, Mapping
@@ -119,3 +122,18 @@ def jit_with_bounded_cache(
         options: those of `jax.jit`. Static arguments are given by `static_argnames`, a tuple.
     """
     return lambda function: BoundedJit(function, max_programs, **options)
+
+
+OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}
+"""XLA's former way to turn loops into code for a processor: it compiles sooner and runs longer."""
+
+
+def may_choose_compiler_options() -> bool:
+    """Whether the library chooses options of the compiler here.
+
+    It does not where the user set `JAX_DISABLE_MOST_OPTIMIZATIONS`, nor with versions of jaxlib
+    that are not known to take the options, nor for anything but a processor.
+    """
+    version = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2])
+    is_set_by_user = jax.config.read("jax_disable_most_optimizations")
+    return jax.default_backend() == "cpu" and (0, 8) <= version <= (0, 10) and not is_set_by_user

@@ -265,7 +265,7 @@ def write_model(
     content = _File(
         **{name: getattr(about, name) for name in _FIELDS_OF_FACTS},
         privacy=accounting.to_json(about.privacy),
-        classes=_as_class_words(about.classes if classes is None else classes, about.target),
+        classes=_checked_class_words(about.classes if classes is None else classes, about.target),
         dtype=model.dtype,
         features=model.features,
         domain=None if domain is None else dict(domain),
@@ -357,7 +357,7 @@ def _unpack_arrays(arrays: _Arrays, dtypes: Mapping[str, str]) -> dict[str, np.n
     return unpacked
 
 
-def _as_class_words(classes: Any, target: Target | None) -> Any:
+def _checked_class_words(classes: Any, target: Target | None) -> Any:
     """The classes as a tuple of text, numbers and Booleans, which JSON holds; None for None.
 
     Raises:
@@ -416,19 +416,19 @@ def read_model(path: Path) -> SavedModel:
         remedy="save the model again",
     )
     try:
-        return _parse_parts_of_file(content)
+        return _parse_saved_model(content)
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
         words = str(error) if isinstance(error, ValueError) else "an entry is none"
         raise ValueError(f"{path}: not a whole saved model: {words}") from None
 
 
-def _parse_parts_of_file(file: _File) -> SavedModel:
+def _parse_saved_model(file: _File) -> SavedModel:
     """The parts of a model, from the content of its file.
 
     Raises:
         ValueError: for entries that do not fit each other.
     """
-    splits, axes = _parse_splits_of_file(file), response_of(file.target).axes
+    splits, axes = _parse_splits(file), response_of(file.target).axes
     kind = KINDS.get(file.kind)
     if kind is None or kind.make is None or kind.check_arrays is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
@@ -451,7 +451,7 @@ def _parse_parts_of_file(file: _File) -> SavedModel:
     facts = PublicFacts(
         **{name: getattr(file, name) for name in _FIELDS_OF_FACTS},
         kind=kind,
-        classes=_as_class_words(file.classes, file.target),
+        classes=_checked_class_words(file.classes, file.target),
         domain=file.domain,
         privacy=accounting.from_json(file.privacy),
     )
@@ -466,7 +466,7 @@ def _parse_parts_of_file(file: _File) -> SavedModel:
     )
 
 
-def _parse_splits_of_file(file: _File) -> Splits | None:
+def _parse_splits(file: _File) -> Splits | None:
     """The splits of the domain, or else those of the file; None if the model reads numbers.
 
     Raises:

@@ -48,6 +48,20 @@ if TYPE_CHECKING:
     from dpbt.types import Recipe, Release, Table, Transcript
 
 
+class FittedParts(NamedTuple):
+    """What a run leaves for its model.
+
+    Attributes:
+        transcript: without the sites that the learner withholds, which may be of many rows.
+        hypotheses: after the epilogue, with a leading axis for rounds.
+        intercept: where every score starts.
+    """
+
+    transcript: "Transcript"
+    hypotheses: Hypotheses
+    intercept: Array
+
+
 class Predictions(NamedTuple):
     """All predictions of a model for N rows.
 
@@ -139,14 +153,14 @@ class Model(HoldsFunctions):
         return _unpickle_loaded_model, (fields, facts.kind.name)
 
     @classmethod
-    def of(
-        cls, learned: Sequence[Any], recipe: "Recipe", table: "Table", key: str | None = None
+    def of_run(
+        cls, fitted: "FittedParts", recipe: "Recipe", table: "Table", key: str | None = None
     ) -> "Model":
         """The model of a run.
 
         Args:
-            learned: the transcript, the hypotheses and the intercept of the run. The first two may
-                have entries beyond the capacity of the recipe, which are dropped.
+            fitted: what the run leaves for its model. Rounds beyond the capacity of the recipe are
+                dropped.
             recipe: the recipe of the run.
             table: the table of the run, or one absent row of the same form.
             key: the kind of the key of the run, "release" or "research".
@@ -154,14 +168,13 @@ class Model(HoldsFunctions):
         from dpbt.data.tables import first_entries  # these bring JAX
         from dpbt.types import TableForm
 
-        transcript, hypotheses, intercept = learned
-        transcript = transcript._replace(
+        transcript = fitted.transcript._replace(
             recorded_on=TableForm.of(table),
-            rounds=first_entries(transcript.rounds, recipe.capacity),
+            rounds=first_entries(fitted.transcript.rounds, recipe.capacity),
         )
         return cls(
-            hypotheses=first_entries(hypotheses, recipe.capacity),
-            intercept=intercept,
+            hypotheses=first_entries(fitted.hypotheses, recipe.capacity),
+            intercept=fitted.intercept,
             transcript=transcript,
             recipe=recipe.with_user_limit_of(table),
             splits=table.splits,
@@ -238,7 +251,7 @@ class Model(HoldsFunctions):
         if about.probability == "shares":
             probabilities = predict_proba(self, rows)
         else:
-            probabilities = _one_column_per_class(probabilities_of_scores(about, scores))
+            probabilities = _with_column_per_class(probabilities_of_scores(about, scores))
         return Predictions(scores, answers, np.asarray(probabilities))
 
     def _named_answers(self, scores: Array) -> np.ndarray:
@@ -376,7 +389,7 @@ def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None)
     return predictions_of_votes(shares(model, rows), voting, key)
 
 
-def _one_column_per_class(probabilities: Array) -> Float32[Array, "N K"]:
+def _with_column_per_class(probabilities: Array) -> Float32[Array, "N K"]:
     """f32[N, K]: from the probabilities of the positive class, f32[N], or of all classes."""
     if probabilities.ndim == 2:
         return probabilities
@@ -419,8 +432,8 @@ def predict_proba(model: Model, rows: Any) -> Float32[Array, "N K"]:
     about = as_model(model).about
     if about.probability == "shares":
         tree_shares = shares(model, rows)
-        return _one_column_per_class(array_namespace(tree_shares).nanmean(tree_shares, axis=0))
-    return _one_column_per_class(probabilities_of_scores(about, decision_function(model, rows)))
+        return _with_column_per_class(array_namespace(tree_shares).nanmean(tree_shares, axis=0))
+    return _with_column_per_class(probabilities_of_scores(about, decision_function(model, rows)))
 
 
 # The file, the ledger and the statement of a model.
@@ -570,13 +583,13 @@ def statement(
     model_facts = statements.facts_of_model(model.about) if isinstance(model, Model) else {}
     text = statements.add_facts(text, {**(facts or {}), **model_facts})
     if filter is not None:
-        text += f"\n\n{statements.section_on_other_releases(filter, _ledger_of(model))}"
+        text += f"\n\n{statements.section_on_other_releases(filter, _as_ledger(model))}"
     if audits:
-        text += f"\n\n{_section_on_audits(audits, _ledger_of(model))}"
+        text += f"\n\n{_section_on_audits(audits, _as_ledger(model))}"
     return statements.Statement(text)
 
 
-def _ledger_of(value: "Model | Recipe | Ledger") -> "Ledger":
+def _as_ledger(value: "Model | Recipe | Ledger") -> "Ledger":
     """The ledger of a model or a recipe, or `value` itself if it is a ledger."""
     from dpbt.privacy.accounting import Ledger
 
@@ -590,7 +603,7 @@ def _statement_of_guarantee(model: "Model | Recipe | Ledger", max_rows_per_user:
     loaded_facts = model.loaded_facts if isinstance(model, Model) else None
     if loaded_facts is not None and max_rows_per_user is None:
         return loaded_facts.statement  # without JAX
-    stated_ledger = _ledger_of(model)
+    stated_ledger = _as_ledger(model)
     if max_rows_per_user is not None:
         from dpbt.privacy import pricing
 

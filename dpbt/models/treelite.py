@@ -185,7 +185,7 @@ def _add_tree(ensemble: Any, tree: HeapTree, *, scale: float, num_bins: list[int
             ensemble.leaf(value.tolist() if value.ndim else float(value))
         else:
             children = [_first_kept_node(tree, 2 * node + side) for side in (1, 2)]
-            _add_test(ensemble, tree, node, children, num_bins[int(tree.feature[node])])
+            _add_test_of_node(ensemble, tree, node, children, num_bins[int(tree.feature[node])])
             waiting += children
         ensemble.end_node()
     ensemble.end_tree()
@@ -198,7 +198,9 @@ def _first_kept_node(tree: HeapTree, node: int) -> int:
     return node
 
 
-def _add_test(ensemble: Any, tree: HeapTree, node: int, children: list[int], num_bins: int) -> None:
+def _add_test_of_node(
+    ensemble: Any, tree: HeapTree, node: int, children: list[int], num_bins: int
+) -> None:
     """Add the test of an inner node, whose feature has `num_bins` bins."""
     feature = int(tree.feature[node])
     routes = {"default_left": True, "left_child_key": children[0], "right_child_key": children[1]}

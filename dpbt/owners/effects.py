@@ -9,7 +9,7 @@ So an average here describes the model, and not the people that it learned from.
 Noise has effects, too. A model of noise alone splits on uninformative attributes, and these then
 have an effect here. An effect shows what the model uses, and not what is true of the data. With
 `noise=True` functions estimate the effects of noise alone. They take a fitted model and draw the
-noise of its rounds again around the release (`boosting.redraw_hypotheses`). That needs the public
+noise of its rounds again around the release (`replay.redraw_hypotheses`). That needs the public
 scales of noise and no row, so it costs no privacy. The selected splits stay, and so do the first
 and the last step. A loaded model has no transcript, so the effects of its noise are not known.
 """
@@ -193,7 +193,8 @@ def redrawn_models(model: Model) -> list[Model]:
     import jax.numpy as jnp
 
     from dpbt.privacy.keys import research_key
-    from dpbt.training import boosting, checks
+    from dpbt.training.replay import redraw_hypotheses
+    from dpbt.training.table_entry import without_domain
     from dpbt.types import Table
 
     absent_row = Table(
@@ -205,7 +206,7 @@ def redrawn_models(model: Model) -> list[Model]:
     keys = jax.random.split(research_key(0), NUM_REDRAWS)
     transcript = model.transcript._replace(recorded_on=None)
     stacked = jax.device_get(
-        boosting.redraw_hypotheses(keys, transcript, checks.without_domain(recipe), absent_row)
+        redraw_hypotheses(keys, transcript, without_domain(recipe), absent_row)
     )
     redrawn = (type(stacked)(*arrays) for arrays in zip(*stacked, strict=True))
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in redrawn]

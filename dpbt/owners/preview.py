@@ -19,8 +19,8 @@ from dpbt.models import measures
 from dpbt.models.scoring import predictions_of_scores
 from dpbt.privacy import pricing
 from dpbt.privacy.keys import research_key
-from dpbt.training import checks
-from dpbt.training.fit import boost
+from dpbt.training import table_entry
+from dpbt.training.boost import boost
 from dpbt.types import Array, Recipe, Response, Table
 
 _NUM_TEST_ROWS = 5000
@@ -116,7 +116,7 @@ def preview(
     for recipe in recipes:
         domains.check_same_domain(recipe.domain, domain, "the recipe", "the preview")
     target, lines = recipes[0].target, []
-    for recipe in map(checks.without_domain, recipes):
+    for recipe in map(table_entry.without_domain, recipes):
         runs = []
         for number in range(repeats):
             rng = np.random.default_rng((seed, number))

@@ -1,8 +1,9 @@
 """What the program of a phase reads, built by the same steps when it is priced and when it runs.
 
 The ledger follows from the view of one absent row (`draw_specs`), and a run gives the program the
-view of its rows (`training.steps`). The steps are written here, once for both: what is public after
-the prologue and in a round, the weights of the rows, what a structure says of them, and the view.
+view of its rows (`training.scan`, `training.passes`). The steps are written here, once for both:
+what is public after the prologue and in a round, the weights of the rows, what a structure says of
+them, and the view.
 
 What is public is worked out from what is public alone, and every function of an author is traced
 apart from the others (`apart`).

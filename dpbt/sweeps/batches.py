@@ -11,11 +11,12 @@ import jax
 import numpy as np
 from jax.stages import Compiled, Wrapped
 
+from dpbt.common.compilation import OLDER_EMITTER, may_choose_compiler_options
 from dpbt.privacy.keys import pair, research_key
 from dpbt.sweeps.grid import Sweep, Task, setting_id
 from dpbt.sweeps.groups import Group, estimate_lane_bytes
 from dpbt.sweeps.results import FIT
-from dpbt.training.fit import OLDER_EMITTER, boost, may_choose_compiler_options
+from dpbt.training.boost import boost
 from dpbt.types import Array, Recipe, Table
 
 MIN_LANES = 64
@@ -81,7 +82,7 @@ class BatchResult(NamedTuple):
     columns: dict[str, np.ndarray]
 
 
-class _Piece(NamedTuple):
+class _GroupOnTask(NamedTuple):
     """The settings of a program on one task.
 
     Attributes:
@@ -140,27 +141,27 @@ class GroupProgram:
         ids = [setting_id(setting) for setting in sweep.settings]
         # An id has 48 bits, which are two words of a key.
         self._id_words = np.asarray([(int(digits[:6], 16), int(digits[6:], 16)) for digits in ids])
-        self._pieces: list[_Piece] = []
+        self._groups_on_tasks: list[_GroupOnTask] = []
         self._compiled: dict[Any, Compiled] = {}
         self._lock = threading.Lock()
 
-    def add_piece(self, task: Task, group: Group, done: np.ndarray) -> None:
+    def add_group(self, task: Task, group: Group, done: np.ndarray) -> None:
         """Let the program run the settings of a group on a task, but for fits that are done."""
-        self._pieces.append(_Piece(task=task, group=group, done=done))
+        self._groups_on_tasks.append(_GroupOnTask(task=task, group=group, done=done))
 
     def batches(self, memory_mb: float, num_threads: int) -> Iterator[Batch]:
         """The batches that are missing, cut for the memory and for so many threads.
 
-        Compiled code is dropped at the end, as a process can hold a few thousand pieces only.
+        Compiled code is dropped at the end, as a process can hold only a few thousand programs.
         """
-        for piece in self._pieces:
-            yield from self._batches_of_piece(piece, memory_mb, num_threads)
+        for group_on_task in self._groups_on_tasks:
+            yield from self._batches_of_group(group_on_task, memory_mb, num_threads)
         self._compiled.clear()
 
-    def _batches_of_piece(
-        self, piece: _Piece, memory_mb: float, num_threads: int
+    def _batches_of_group(
+        self, group_on_task: _GroupOnTask, memory_mb: float, num_threads: int
     ) -> Iterator[Batch]:
-        task, group, done = piece
+        task, group, done = group_on_task
         num_evaluations, repeats = len(task.train), self._sweep.repeats
         settings_by_rounds = np.unique(group.recipe.rounds, return_counts=True)[1]
         num_lanes = self._choose_num_lanes(
@@ -186,7 +187,9 @@ class GroupProgram:
 
     @functools.cached_property
     def _lane_bytes(self) -> int:
-        return estimate_lane_bytes(self._pieces[0].task.table, self._pieces[0].group.recipe)
+        return estimate_lane_bytes(
+            self._groups_on_tasks[0].task.table, self._groups_on_tasks[0].group.recipe
+        )
 
     def run_batch(self, batch: Batch) -> BatchResult:
         """Run the fits of a batch; the program is compiled for its first one of a signature."""
@@ -225,7 +228,8 @@ class GroupProgram:
 
     def _compile(self, inputs: ProgramInputs) -> Compiled:
         rounds = sum(
-            len(piece.task.train) * np.sum(piece.group.recipe.rounds) for piece in self._pieces
+            len(group_on_task.task.train) * np.sum(group_on_task.group.recipe.rounds)
+            for group_on_task in self._groups_on_tasks
         )
         passed_bytes = float(self._lane_bytes) * float(rounds) * self._sweep.repeats
         is_quick = passed_bytes < QUICK_BYTES and may_choose_compiler_options()

@@ -30,9 +30,9 @@ class Task(NamedTuple):
         table: N rows, host or device arrays.
         train: bool[F, N], the rows to train on in each of F evaluations, such as folds.
         test: bool[F, N], the rows to test on.
-        arguments: what the recipe's maker needs to know of the table, such as its public `rows`.
+        arguments: public facts of the table for the maker of recipes, such as `rows`.
             Where an evaluation has more than `rows` rows to train on, only the first `rows` count
-            (`checks.mask_beyond_rows`).
+            (`table_entry.mask_beyond_rows`).
     """
 
     name: str
@@ -118,7 +118,7 @@ class Sweep:
     """Settings, as data: the products of blocks of named axes, one block after the other.
 
     Attributes:
-        name: which the results hold. It is a file name: no slashes, no leading dot.
+        name: recorded in the results. It is a file name: no slashes, no leading dot.
         make: the maker of recipes, which is called with one value for each axis. It is a
             module-level function, so that its name can be recorded.
         blocks: axis -> values, for each block; all have the same axes. Values are numbers, texts or

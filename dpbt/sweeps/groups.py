@@ -9,7 +9,8 @@ import numpy as np
 
 from dpbt.data import domains
 from dpbt.sweeps.grid import Sweep, Task
-from dpbt.training import absent_row, checks, steps
+from dpbt.training import absent_row, checks, table_entry
+from dpbt.training.scan import num_cached_structures
 from dpbt.types import Recipe, Table, compilation_signature
 
 
@@ -84,7 +85,7 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
         domains.check_same_domain(
             task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe"
         )
-        recipe = checks.without_domain(recipe)
+        recipe = table_entry.without_domain(recipe)
         structure = compilation_signature(dataclasses.replace(recipe, capacity=2**31 - 1))
         if structure not in members:
             checks.check_run(task.table, recipe)
@@ -114,6 +115,6 @@ def estimate_lane_bytes(table: Table, recipe: Recipe) -> int:
     width = max(leaf.shape[-1] for leaf in jax.tree.leaves(hypothesis) if leaf.shape)
     rows, *other_lengths = shape_of_table(table)
     return (
-        rows * (width + 32 + 2 * steps.num_cached_structures(recipe, rows))
+        rows * (width + 32 + 2 * num_cached_structures(recipe, rows))
         + 24 * max(other_lengths) * width
     )

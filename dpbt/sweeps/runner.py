@@ -17,7 +17,7 @@ from dpbt.sweeps.batches import Batch, BatchResult, GroupProgram, Measure
 from dpbt.sweeps.grid import Sweep, Task, list_tasks, qualified_name
 from dpbt.sweeps.groups import Group, group_settings, shape_of_table
 from dpbt.sweeps.results import ResultFile, provenance
-from dpbt.training import checks
+from dpbt.training import table_entry
 from dpbt.types import Array
 
 MEMORY_MB = 64
@@ -115,7 +115,7 @@ def run(
             progress(len(result.columns["setting"]))
 
         programs = _plan_programs(sweep, measure, tasks, groups, files)
-        _run_programs(programs, memory_mb, save)
+        _run_in_threads(programs, memory_mb, save)
         for file in files.values():
             file.finish()
     return Report(
@@ -135,20 +135,20 @@ def _plan_programs(
     """One program for each structure and shape; domains do not count, so tables share programs."""
     programs: dict[Any, GroupProgram] = {}
     for task, groups in zip(tasks, groups_by_task, strict=True):
-        bare_task = task._replace(table=checks.without_domain(task.table))
+        bare_task = task._replace(table=table_entry.without_domain(task.table))
         table_structure = shape_of_table(bare_task.table), jax.tree.structure(bare_task.table)
         for group in groups:
             structure = *table_structure, group.structure
             if structure not in programs:
                 programs[structure] = GroupProgram(sweep, measure)
-            programs[structure].add_piece(bare_task, group, files[task.name].done)
+            programs[structure].add_group(bare_task, group, files[task.name].done)
     return list(programs.values())
 
 
-def _run_programs(
+def _run_in_threads(
     programs: Sequence[GroupProgram], memory_mb: float, save: Callable[[BatchResult], None]
 ) -> None:
-    """Run programs, each in a thread; a single program has its batches in all threads.
+    """Run the programs, each in one thread; a single program has its batches in all threads.
 
     If one fails, no other one begins, and those that have begun end after their batch. One thread
     at a time calls `save` with the result of a batch.

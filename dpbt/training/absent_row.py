@@ -1,4 +1,4 @@
-"""What follows from no row: a program runs on one absent row in place of the table."""
+"""What is the same for every table: what programs draw, read from a run on one absent row."""
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +18,8 @@ from dpbt.training.steps import (
 from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, Table
 
 
-def absent_row(table: BlockTable) -> Table:
-    """One absent row of the kind of the table's."""
+def absent_row_like(table: BlockTable) -> Table:
+    """A table in memory with one absent row, of the form of a table in blocks."""
     room = table.new_absent_rows(1)
     return Table(
         jnp.asarray(room.bins.T),
@@ -40,7 +40,7 @@ def draw_specs_after_release(
     context: PhaseContext,
     earlier_release: Release,
 ) -> dict[str, DrawSpec]:
-    """What the draws of a phase ask for, after the draws that `earlier_release` has; traceable."""
+    """The draw specs of a phase by site, given the draws in `earlier_release`; traceable."""
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
     specs = answers.describe(phase.program, view, earlier_release)
@@ -49,7 +49,7 @@ def draw_specs_after_release(
 
 
 def first_round_draw_specs(recipe: Recipe, absent_row_table: Table) -> dict[str, DrawSpec]:
-    """What the draws of a round ask for after a prologue of zeros; traceable."""
+    """The draw specs of a round by site, after a prologue that released zeros; traceable."""
     prologue = recipe.learner.prologue
     zeros = {} if prologue is None else zeros_of_phase(recipe, prologue)
     public = after_prologue(recipe, zeros).public
@@ -58,7 +58,7 @@ def first_round_draw_specs(recipe: Recipe, absent_row_table: Table) -> dict[str,
 
 
 def first_hypothesis_shapes(recipe: Recipe) -> Hypothesis:
-    """The shapes and dtypes of the hypothesis of a round, after a prologue of zeros."""
+    """The shapes and dtypes of the hypothesis of a round, after a prologue that released zeros."""
     prologue = recipe.learner.prologue
     zeros = {} if prologue is None else zeros_of_phase(recipe, prologue)
     return hypothesis_shapes(recipe, after_prologue(recipe, zeros).public)

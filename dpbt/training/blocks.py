@@ -22,19 +22,26 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import compilation
-from dpbt.common.progress import Progress, ReportProgress
+from dpbt.common.progress import Progress, ReportProgress, ignore_progress
 from dpbt.common.validate import as_path, check_interval, check_positive_integer
 from dpbt.data.blocks import BlockTable
+from dpbt.models.model import FittedParts
 from dpbt.privacy import boundary, totals
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.phase_views import PhaseContext
 from dpbt.privacy.stages import check_in_parts, pass_stages
 from dpbt.public_types import redacted_repr
 from dpbt.training import absent_row, checks, processes, run_keys, steps
-from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, describe_key, describe_recipe
-from dpbt.training.passes import Batch, Passes, PendingRound, plan_for
-from dpbt.training.run import (
-    FittedParts,
+from dpbt.training.checkpoint import (
+    AGAIN,
+    CappedRelease,
+    Checkpoint,
+    Releases,
+    recipe_digest,
+    salted_key_digest,
+)
+from dpbt.training.passes import Passes, PendingRound, RoundsOfPass, plan_memory
+from dpbt.training.phases import (
     LearnedModel,
     PhaseValues,
     PublicSteps,
@@ -44,6 +51,7 @@ from dpbt.training.run import (
     run_phases,
 )
 from dpbt.training.steps import RoundState
+from dpbt.training.table_entry import without_domain
 from dpbt.types import (
     MAX_ROWS,
     Array,
@@ -72,19 +80,38 @@ def fit_in_blocks(
     threads: int | None = None,
     progress: ReportProgress | None = None,
 ) -> FittedParts:
-    """`fit.fit_unwarned` of a table in blocks.
+    """What a run on a table in blocks learns.
 
     A payment that is refused leaves no checkpoint behind that was not there before.
 
+    Args:
+        key: one typed key, as `fit` takes it.
+        table: of this process.
+        recipe: of the run, without an axis of settings.
+        public_key: one typed key, if the recipe draws public structure.
+        pay: called when all that can be refused has been.
+        checkpoint: a file that keeps what was released so far, or one that the caller has open.
+        memory: bytes that the process may take.
+        threads: how many slices are worked on at once; None for one for each processor.
+        progress: called as the run goes on.
+
     Raises:
-        ValueError: as `fit`.
-        OSError: as `fit`.
+        ValueError: for arguments that `check_fit_in_blocks` refuses, for too little memory or too
+            many rows, for a damaged block, for a checkpoint of another run, and for what `pay`
+            refuses.
+        OSError: if a file cannot be read or written.
     """
-    place, public_key = check_fit_in_blocks(key, table, recipe, public_key)
-    recipe = checks.without_domain(recipe)  # so that domains share programs
-    workers = os.cpu_count() or 1 if threads is None else check_positive_integer("threads", threads)
-    plan = plan_for(table, recipe, float(check_interval("memory", memory, "(0, inf)")), workers)
-    report = progress or (lambda state: None)
+    check_fit_in_blocks(key, table, recipe, public_key)
+    public_key = checks.checked_public_key(key, recipe, public_key)
+    place = processes.place_among_processes(
+        num_present=_num_present(table), capacity=table.capacity
+    )
+    checks.check_rows(recipe, num_present=place.total_present, capacity=place.total_capacity)
+    recipe = without_domain(recipe)  # so that domains share programs
+    memory = float(check_interval("memory", memory, "(0, inf)"))
+    threads = os.cpu_count() or 1 if threads is None else check_positive_integer("threads", threads)
+    plan = plan_memory(table, recipe, memory=memory, threads=threads)
+    report = ignore_progress if progress is None else progress
 
     with contextlib.ExitStack() as stack:
         run_file = checkpoint if isinstance(checkpoint, Checkpoint) else None
@@ -104,7 +131,7 @@ def fit_in_blocks(
                 run_file.give_up()
             raise
         recipe_key = run_keys.derive_recipe_key(key, recipe)
-        num_kept_rounds = 0 if run_file is None else run_file.rounds
+        num_kept_rounds = 0 if run_file is None else run_file.num_rounds
         executor = _BlockExecutor(
             recipe=recipe,
             passes=passes,
@@ -113,34 +140,30 @@ def fit_in_blocks(
             has_small_sums=place.total_capacity <= MAX_ROWS,
             noise_keys=run_keys.phase_keys(recipe_key, recipe),
             structure_keys=run_keys.phase_keys(public_key, recipe),
-            absent_row_table=checks.without_domain(absent_row.absent_row(table)),
-            max_rounds_of_pass=plan.rounds,
+            absent_row_table=without_domain(absent_row.absent_row_like(table)),
+            max_rounds_of_pass=plan.max_rounds_of_pass,
             report=report,
         )
         return executor.fitted_parts(run_phases(recipe, executor))
 
 
-class CheckedFit(NamedTuple):
-    """What `check_fit_in_blocks` finds out.
-
-    Attributes:
-        place: of this process among all.
-        public_key: the public key, if the recipe draws public structure.
-    """
-
-    place: processes.PlaceAmongProcesses
-    public_key: Array | None
-
-
 def check_fit_in_blocks(
     key: Array, table: BlockTable, recipe: Recipe, public_key: Array | None = None
-) -> CheckedFit:
+) -> None:
     """Refuse what a run in blocks cannot take, before a row is read.
 
+    Args:
+        key: one typed key.
+        table: of this process.
+        recipe: of the run, without an axis of settings.
+        public_key: another typed key, or None.
+
     Raises:
-        ValueError: as `fit`.
+        ValueError: for what `checks.check_run`, `checks.checked_public_key` and
+            `checks.check_independent` refuse, for a recipe that reads all rows at once, and for
+            processes that do not run one recipe under one key on tables of their own.
     """
-    checks.check_run(absent_row.absent_row(table), recipe)
+    checks.check_run(absent_row.absent_row_like(table), recipe)
     try:
         check_in_parts(recipe)
     except ValueError as error:
@@ -148,14 +171,16 @@ def check_fit_in_blocks(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
             f"learns from no blocks, as recipes.auto does: {error}"
         ) from None
-    public_key = checks.check_fit(key, recipe, public_key)
-    num_present = sum(block.present for block in table.blocks)
+    public_key = checks.checked_public_key(key, recipe, public_key)
+    checks.check_independent(recipe)
     if jax.process_count() > 1:
         _check_same_run_on_processes(key, table, recipe, public_key)
-        _check_different_tables_on_processes(table, num_present)
-    place = processes.place_among_processes(num_present, table.capacity)
-    checks.check_rows(place.total_present, place.total_capacity, recipe)
-    return CheckedFit(place, public_key)
+        _check_different_tables_on_processes(table)
+
+
+def _num_present(table: BlockTable) -> int:
+    """How many rows of a table are present; private."""
+    return sum(block.present for block in table.blocks)
 
 
 def _check_same_run_on_processes(
@@ -168,9 +193,9 @@ def _check_same_run_on_processes(
             "folder that has all rows"
         )
     digests = {
-        "recipe": describe_recipe(recipe),
-        "key": describe_key(key, recipe.name),
-        "public_key": describe_key(public_key, recipe.name),
+        "recipe": recipe_digest(recipe),
+        "key": salted_key_digest(key, recipe.name),
+        "public_key": salted_key_digest(public_key, recipe.name),
         "table": hashlib.sha256(table.declarations_text.encode()).hexdigest(),
     }
     for name, digest in digests.items():
@@ -178,10 +203,10 @@ def _check_same_run_on_processes(
             raise ValueError(f"the processes have different values of {name}; give the same")
 
 
-def _check_different_tables_on_processes(table: BlockTable, num_present: int) -> None:
+def _check_different_tables_on_processes(table: BlockTable) -> None:
     """Refuse two processes that have one table."""
     identity = table.identity
-    if not num_present:  # such folders may be alike
+    if not _num_present(table):  # such folders may be alike
         identity = hashlib.sha256(os.fsencode(table.folder.resolve())).hexdigest()
     identities = processes.gather_digests(identity)
     if len(set(identities)) < len(identities):
@@ -227,20 +252,8 @@ _COMPILED_STEPS = PublicSteps(
 )
 
 
-class _CappedRelease(NamedTuple):
-    """A release, and the public bound on the weights that its program read.
-
-    Attributes:
-        release: of a round, or of a prologue or an epilogue.
-        cap: f32[].
-    """
-
-    release: Releases
-    cap: Array
-
-
 class _RoundOfPass(NamedTuple):
-    """A round that a pass over the rows serves; a prologue and an epilogue are one, too.
+    """A round that a pass over the rows serves; a prologue or an epilogue counts as one, too.
 
     Attributes:
         context: what is public when it begins.
@@ -255,24 +268,24 @@ class _RoundOfPass(NamedTuple):
 
 @dataclasses.dataclass(kw_only=True)
 class _BlockExecutor:
-    """The executor of a run over blocks (`run.Executor`), and what it has released.
+    """The executor of a run over blocks (`phases.Executor`), and what it has released.
 
     Attributes:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         passes: over the rows, with their scores.
         checkpoint: keeps releases, if there is one.
-        num_kept_rounds: how many rounds the checkpoints of all processes have.
+        num_kept_rounds: how many of the first rounds the checkpoints of all processes have.
         has_small_sums: whether its sums have 32 bits.
         noise_keys: the keys of the noise of each phase.
         structure_keys: the keys of the public structure of each phase.
         absent_row_table: one absent row.
         max_rounds_of_pass: how many rounds may share a pass.
-        report: is told of the progress.
+        report: is called with the progress of the run.
         public_steps: each compiled by itself.
         phase_releases: name of a prologue or an epilogue -> its release.
         round_releases: the releases of the rounds so far.
-        ready: what a pass released of rounds that have not begun yet.
-        pending: rounds that the scores do not have yet.
+        ready: the releases of rounds that have not begun yet.
+        pending: the rounds whose hypotheses the scores do not have yet.
     """
 
     recipe: Recipe
@@ -288,7 +301,7 @@ class _BlockExecutor:
     public_steps: PublicSteps = _COMPILED_STEPS
     phase_releases: dict[str, Releases] = dataclasses.field(default_factory=dict)
     round_releases: list[Releases] = dataclasses.field(default_factory=list)
-    ready: list[_CappedRelease] = dataclasses.field(default_factory=list)
+    ready: list[CappedRelease] = dataclasses.field(default_factory=list)
     pending: list[PendingRound] = dataclasses.field(default_factory=list)
 
     __repr__ = redacted_repr
@@ -314,7 +327,7 @@ class _BlockExecutor:
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
         """Run all rounds, some of them in one pass where they do not wait for each other."""
-        recipe, rounds, hypotheses = self.recipe, int(self.recipe.rounds), []
+        recipe, num_rounds, hypotheses = self.recipe, int(self.recipe.rounds), []
 
         def release_round(context: PhaseContext) -> RoundRelease:
             if not self.ready:
@@ -324,7 +337,7 @@ class _BlockExecutor:
             public_of_round = context.public._replace(cap=cap)
             return RoundRelease(release, public_of_round, kept=public_of_round.structure)
 
-        for number in range(rounds):
+        for number in range(num_rounds):
             outcome = round_step(
                 recipe,
                 public,
@@ -337,12 +350,12 @@ class _BlockExecutor:
             hypotheses.append(outcome.hypothesis)
             if not recipe.has_independent_rounds:
                 self.pending.append(PendingRound(outcome.kept, outcome.hypothesis))
-        self.report(Progress("rounds", rounds, rounds))
+        self.report(Progress("rounds", num_rounds, num_rounds))
         stacked = _stack_on_host(hypotheses)
         return state, jax.tree.map(lambda array: jnp.asarray(self._pad_rounds(array)), stacked)
 
     def fitted_parts(self, learned: LearnedModel) -> FittedParts:
-        """What is in the model, with zeros for the rounds that the recipe has room for besides."""
+        """What is in the model, with zeros for the other rounds that the recipe has room for."""
         rounds = jax.tree.map(self._pad_rounds, _stack_on_host(self.round_releases))
         prologue, epilogue = (self.phase_releases.get(n, {}) for n in ("prologue", "epilogue"))
         # Releases of 64 bits stay with NumPy.
@@ -361,44 +374,43 @@ class _BlockExecutor:
 
     def _next_releases(
         self, public: Public, bound: Array, context: PhaseContext
-    ) -> list[_CappedRelease]:
+    ) -> list[CappedRelease]:
         """The release of the round that begins, and those of rounds that share its pass."""
-        recipe, first, rounds = self.recipe, len(self.round_releases), int(self.recipe.rounds)
+        recipe, first, num_rounds = self.recipe, len(self.round_releases), int(self.recipe.rounds)
         if first < self.num_kept_rounds:
             capped = self._release_in_checkpoint(str(first), recipe.learner.round)
             if capped is not None:
                 return [capped]
-        self.report(Progress("rounds", first, rounds))
-        later_rounds = range(first + 1, min(first + self.max_rounds_of_pass, rounds))
+        self.report(Progress("rounds", first, num_rounds))
+        later_rounds = range(first + 1, min(first + self.max_rounds_of_pass, num_rounds))
         later_contexts = [
             self.public_steps.begin_round(recipe, public, bound, jnp.int32(number), None)
             for number in later_rounds
         ]
         return self._release_in_passes(recipe.learner.round, [context, *later_contexts])
 
-    def _release_in_passes(
-        self, phase: Phase, contexts: list[PhaseContext]
-    ) -> list[_CappedRelease]:
-        """The releases of rounds that share their passes, or of what takes place once.
+    def _release_in_passes(self, phase: Phase, contexts: list[PhaseContext]) -> list[CappedRelease]:
+        """The releases of rounds that share their passes, or of a prologue or an epilogue.
 
         Each stage of the phase has a pass over the rows. The checkpoint has the releases before the
         run goes on.
         """
-        rounds = [self._round_of_pass(phase, context) for context in contexts]
-        releases = [dict(round_of_pass.public_draws) for round_of_pass in rounds]
+        rounds_of_pass = [self._round_of_pass(phase, context) for context in contexts]
+        releases = [dict(round_of_pass.public_draws) for round_of_pass in rounds_of_pass]
         context_of_pass = _stack_contexts(contexts)
-        noise_keys = jnp.stack([round_of_pass.noise_key for round_of_pass in rounds])
+        noise_keys = jnp.stack([round_of_pass.noise_key for round_of_pass in rounds_of_pass])
         stages, cap = pass_stages(self.recipe, phase), contexts[0].public.cap
-        pending = self._take_pending(phase, contexts[0]) if stages else None
+        pending = self._take_pending_rounds(phase, contexts[0]) if stages else None
         for stage in stages:
             earlier = _stack_on_host([totals.release_as_float32(release) for release in releases])
-            batch = Batch(context_of_pass, earlier, pending)
-            sums, cap = self.passes.sums(phase, batch, noise_keys, stage)
+            public_rounds = RoundsOfPass(context_of_pass, earlier, pending)
+            sums, cap = self.passes.sum_over_rows(phase, stage, public_rounds, noise_keys)
             pending = None  # the scores have it now
-            for place, (round_of_pass, release) in enumerate(zip(rounds, releases, strict=True)):
+            pairs = zip(rounds_of_pass, releases, strict=True)
+            for place, (round_of_pass, release) in enumerate(pairs):
                 sums_of_round = jax.tree.map(lambda array, place=place: array[place], sums)
                 self._draw_stage(phase, round_of_pass, stage, sums_of_round, into=release)
-        capped_releases = [_CappedRelease(release, cap) for release in releases]
+        capped_releases = [CappedRelease(release, cap) for release in releases]
         self._add_to_checkpoint(phase, contexts, capped_releases)
         return capped_releases
 
@@ -451,7 +463,7 @@ class _BlockExecutor:
         specs = draw_specs_of_phase(self.recipe, phase)
         return {spec.site: zeros_of_draw(spec) for spec in specs}
 
-    def _take_pending(self, phase: Phase, context: PhaseContext) -> PendingRound | None:
+    def _take_pending_rounds(self, phase: Phase, context: PhaseContext) -> PendingRound | None:
         """The rounds that the scores will have now, stacked; zeros before the first round."""
         if isinstance(phase, Prologue) or self.recipe.has_independent_rounds:
             return None
@@ -464,13 +476,13 @@ class _BlockExecutor:
 
     # The checkpoint.
 
-    def _release_in_checkpoint(self, name: str, phase: Phase) -> _CappedRelease | None:
+    def _release_in_checkpoint(self, name: str, phase: Phase) -> CappedRelease | None:
         """What the checkpoint has of a phase of the run, by its name there; None if it is new.
 
         Raises:
             ValueError: if it is not what the phase draws.
         """
-        if self.checkpoint is None or (entry := self.checkpoint.get(name)) is None:
+        if self.checkpoint is None or (entry := self.checkpoint.recorded_release(name)) is None:
             return None
         release, cap = entry
         specs = draw_specs_of_phase(self.recipe, phase)
@@ -481,17 +493,17 @@ class _BlockExecutor:
         )
         if not has_outputs or not 0 < cap < np.inf:
             raise ValueError(f"{self.checkpoint.path}: a release was changed or damaged; {AGAIN}")
-        return _CappedRelease(release, jnp.asarray(cap))
+        return CappedRelease(release, jnp.asarray(cap))
 
     def _add_to_checkpoint(
-        self, phase: Phase, contexts: list[PhaseContext], capped_releases: list[_CappedRelease]
+        self, phase: Phase, contexts: list[PhaseContext], capped_releases: list[CappedRelease]
     ) -> None:
         """Put the releases of a phase on the disk, if there is a checkpoint."""
         if self.checkpoint is None:
             return
         for context, (release, cap) in zip(contexts, capped_releases, strict=True):
             name = str(int(context.public.round)) if phase.repeats else phase.name
-            self.checkpoint.add(name, release, float(cap))
+            self.checkpoint.add_release(name, release, float(cap))
 
 
 def _key_of_phase(keys_of_run: PhaseValues, phase: Phase, context: PhaseContext) -> Any:

@@ -7,7 +7,7 @@ sums. The tables of all processes are named by a hash under the key, so whoever 
 compare. Another table under one key would be the same noise on two sums.
 
 A caller may let the file hold the keys themselves until the model is written (`own_keys` and
-`finish`). Until then it is as secret as they are.
+`delete_keys`). Until then it is as secret as they are.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ TABLES = (
 )
 
 AGAIN = "its run cannot go on; begin one with a new key and another checkpoint; pay for it"
-"""What to do about a damaged file.
+"""What a person can do about a damaged file.
 
 The old key must not draw again: other versions, another processor or other rows would put the same
 noise on other sums.
@@ -62,20 +62,20 @@ Releases = dict[str, np.ndarray]
 """Site -> int32[...] or int64[...]: one release."""
 
 
-class RecordedRelease(NamedTuple):
-    """A release in a checkpoint.
+class CappedRelease(NamedTuple):
+    """A release, and the public bound on the weights that its program read.
 
     Attributes:
         release: of a round, or of a prologue or an epilogue.
-        cap: the public bound on the weights that its program read.
+        cap: f32[].
     """
 
     release: Releases
-    cap: np.float32
+    cap: Any
 
 
-def describe_recipe(recipe: Recipe) -> str:
-    """A hash of a recipe: of its parts, its target and the bits of all its numbers."""
+def recipe_digest(recipe: Recipe) -> str:
+    """A hash of the parts of a recipe, its target and the bits of all its numbers."""
     parts = [*identity_words(recipe), recipe.name, as_relation(recipe.relation).value]
     parts += [repr(recipe.target), str(recipe.max_rows_per_user)]
     digest = hashlib.sha256(json.dumps(parts).encode())
@@ -85,10 +85,10 @@ def describe_recipe(recipe: Recipe) -> str:
     return digest.hexdigest()
 
 
-def describe_key(key: Array | None, salt: str) -> str:
-    """A salted hash of a key, which tells None from every key.
+def salted_key_digest(key: Array | None, salt: str) -> str:
+    """A salted hash of a key, which differs for None and for every key.
 
-    It tells nothing of a release key, which has 256 bits.
+    It reveals nothing of a release key, which has 256 bits.
     """
     words = b"" if key is None else keys.key_as_bytes(key)
     return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + words).hexdigest()
@@ -101,10 +101,10 @@ class Checkpoint:
     unless a run has begun.
 
     Args:
-        path: of the file, which is made if it does not exist.
+        path: of the file, which is created if it does not exist.
 
     Attributes:
-        path: as given.
+        path: of the file.
         run: names the run in this file, with a salt of the file's own; None before `begin`.
 
     Raises:
@@ -153,7 +153,7 @@ class Checkpoint:
         self._database.close()
 
     def own_keys(self) -> NoiseAndPublicKeys:
-        """The keys of the noise and of public structure that the file holds until `finish`.
+        """The keys of the noise and of public structure that the file holds until `delete_keys`.
 
         They are fresh ones for a new run, and the file holds them from `begin` on.
 
@@ -197,9 +197,9 @@ class Checkpoint:
         # The flag jax_enable_x64 is off in every run (`flags.check_flags`).
         expected = {
             "salt": salt,
-            "key": describe_key(key, salt),
-            "public key": describe_key(public_key, f"public {salt}"),
-            "recipe": describe_recipe(recipe),
+            "key": salted_key_digest(key, salt),
+            "public key": salted_key_digest(public_key, f"public {salt}"),
+            "recipe": recipe_digest(recipe),
             "table": hmac.new(keys.key_as_bytes(key), rows, hashlib.sha256).hexdigest(),
             "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
         }
@@ -219,40 +219,40 @@ class Checkpoint:
         """Leave nothing behind of a run that began just now and released nothing."""
         self.begun = not self._new
 
-    def finish(self) -> None:
+    def delete_keys(self) -> None:
         """Delete the keys, once the model is written."""
         self._execute("DELETE FROM keys")
 
     @property
-    def rounds(self) -> int:
-        """How many of the first rounds it has."""
+    def num_rounds(self) -> int:
+        """How many of the first rounds the file has."""
         return sum(part.isdecimal() for (part,) in self._execute("SELECT part FROM release"))
 
-    def get(self, part: str) -> RecordedRelease | None:
-        """What it has of "prologue", of "epilogue", or of a round by its number; None if new.
+    def recorded_release(self, name: str) -> CappedRelease | None:
+        """The release of "prologue", of "epilogue", or of a round by its number; None if it is new.
 
         Raises:
             ValueError: if it was damaged.
         """
-        entries = self._execute("SELECT arrays FROM release WHERE part = ?", part)
+        entries = self._execute("SELECT arrays FROM release WHERE part = ?", name)
         if not entries:
             return None
         try:
             with np.load(io.BytesIO(entries[0][0])) as file:
                 release = {name.removeprefix("site "): file[name] for name in file.files}
             cap = np.float32(release.pop("cap"))
-            return RecordedRelease(release, cap)
+            return CappedRelease(release, cap)
         except (ValueError, KeyError, TypeError, EOFError, *_DAMAGED):
             raise _damaged_file_error(self.path, "a release was changed or damaged") from None
 
-    def add(self, part: str, release: Mapping[str, np.ndarray], cap: float) -> None:
+    def add_release(self, name: str, release: Mapping[str, np.ndarray], cap: float) -> None:
         """Put a release, and the public bound on the weights of its round, on the disk.
 
         Raises:
-            ValueError: if the part was released before with other values.
+            ValueError: if it was released before with other values.
             OSError: naming the file, if the disk does not take it.
         """
-        packed, recorded = _pack_release(release, cap), self.get(part)
+        packed, recorded = _pack_release(release, cap), self.recorded_release(name)
         if recorded is not None:
             if _pack_release(recorded.release, recorded.cap) != packed:
                 raise ValueError(
@@ -260,7 +260,7 @@ class Checkpoint:
                     "publish neither"
                 )
             return
-        self._execute("INSERT INTO release VALUES (?, ?)", part, packed)
+        self._execute("INSERT INTO release VALUES (?, ?)", name, packed)
 
     def _names(self) -> dict[str, str]:
         """What names the run; empty for a new one."""

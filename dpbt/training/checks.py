@@ -1,73 +1,48 @@
-"""What a run refuses before anything is drawn, and how a table enters it.
+"""What a run refuses before anything is drawn.
 
 Public arguments are refused by name. Of private ones only the number of rows is refused, and it is
 not shown.
 """
 
 import contextlib
-import dataclasses
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool
 
 from dpbt import types
 from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
-from dpbt.data.splits import as_device_array, check_array
+from dpbt.data.splits import check_array
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.flags import check_flags
-from dpbt.privacy.isolation import evaluate_isolated
-from dpbt.types import Array, Phase, Prepared, Recipe, Table, TableForm, Transcript
-
-Domained = TypeVar("Domained", Table, Recipe)
-
-
-def table_on_device(table: Table) -> Table:
-    """The table's fields as device arrays.
-
-    Raises:
-        ValueError: as `as_device_array`.
-    """
-    return _with_arrays(table, as_device_array)
-
+from dpbt.types import Array, Phase, Recipe, Table, TableForm, Transcript
 
 _ARRAYS = ("bins", "target", "present", "weight", "declared")
 """The fields of a table that are arrays."""
 
 
-def _with_arrays(table: Table, change: Callable[[str, Any], Any]) -> Table:
-    """The table with other arrays, of its splits, too; `change` is given the name of each."""
-    splits = table.splits
-    if splits is not None:
-        splits = splits._replace(
-            **{
-                name: change(f"splits.{name}", array)
-                for name, array in splits._asdict().items()
-                if array is not None
-            }
-        )
-    arrays = {name: getattr(table, name) for name in _ARRAYS}
-    changed_arrays = {
-        name: change(f"table.{name}", array) for name, array in arrays.items() if array is not None
-    }
-    return table._replace(**changed_arrays, splits=splits)
+def table_of_checked_arrays(table: Table) -> Table:
+    """The table, whose fields and splits are arrays of NumPy or of JAX.
 
-
-def without_domain(parts: Domained) -> Domained:
-    """A table or a recipe that does not carry its domain, for programs that are compiled.
-
-    The entries compare domains before, and a program that carried one would be compiled anew for
-    each domain.
+    Raises:
+        ValueError: naming a field that is no array, as `check_array`.
     """
-    if isinstance(parts, Table):
-        return parts._replace(domain=None)
-    return dataclasses.replace(parts, domain=None)
+    arrays = {
+        name: check_array(f"table.{name}", getattr(table, name))
+        for name in _ARRAYS
+        if getattr(table, name) is not None
+    }
+    if table.splits is None:
+        return table._replace(**arrays)
+    arrays_of_splits = {
+        name: check_array(f"splits.{name}", array)
+        for name, array in table.splits._asdict().items()
+        if array is not None
+    }
+    return table._replace(**arrays, splits=table.splits._replace(**arrays_of_splits))
 
 
 def check_table(table: object) -> None:
@@ -119,7 +94,7 @@ def check_run(table: object, recipe: object) -> None:
 
     # The domains, and the arrays of the table.
     domains.check_same_domain(table.domain, recipe.domain, "the table", "the recipe")
-    table = _with_arrays(table, check_array)
+    table = table_of_checked_arrays(table)
     with contextlib.suppress(*_NEEDS_VALUES):  # of a user's check that reads traced splits
         recipe.learner.training.check_table(_without_rows(table))
     response = recipe.learner.response
@@ -183,10 +158,13 @@ def check_independent(recipe: Recipe) -> None:
     """Refuse a weight update that declares `reads_scores=False` and reads scores or their bound.
 
     Its rounds would be made side by side, from other scores than those of one after the other.
+    After a prologue they are not, because weights may follow from its release.
 
     Raises:
         ValueError: saying so.
     """
+    if recipe.weight_update.reads_scores or recipe.learner.prologue is not None:
+        return
     weight_update, training = recipe.weight_update, recipe.learner.training
     rows, public = training.prepare(training.example_table()), recipe.public()
     scores = jnp.zeros((*weight_update.response.axes, *rows.present.shape), jnp.float32)
@@ -204,9 +182,9 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
     """Check that an argument is a transcript of such a recipe on a table of such a form.
 
     Args:
-        transcript: what may be one.
-        table: that it is scored on, as `check_run` takes it.
-        recipe: one setting.
+        transcript: the argument to check.
+        table: the table that it is scored on.
+        recipe: of the run, without an axis of settings.
 
     Raises:
         ValueError: saying what it is instead, naming the sites that it lacks or has besides, or the
@@ -262,39 +240,19 @@ def _check_same_form(form: TableForm, recorded_form: TableForm) -> None:
             )
 
 
-def check_fit(key: Array, recipe: Recipe, public_key: Array | None) -> Array | None:
-    """Refuse what one fit cannot take, besides `check_run`, as far as that reads no private row.
+def checked_public_key(key: Array, recipe: Recipe, public_key: Array | None) -> Array | None:
+    """The public key of a run after a check of both keys; None if the recipe draws no structure.
+
+    It is traceable, and what traced keys hold is not compared.
 
     Args:
         key: one typed key.
-        recipe: one setting.
-        public_key: another typed key, or None.
-
-    Returns:
-        The public key, if the recipe draws public structure; None if it draws none.
-
-    Raises:
-        ValueError: as `check_keys` and `check_independent`.
-    """
-    public_key = check_keys(key, recipe, public_key)
-    if not recipe.weight_update.reads_scores and recipe.learner.prologue is None:
-        check_independent(recipe)  # after a prologue, weights may follow from its release
-    return public_key
-
-
-def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> Array | None:
-    """Check the keys of a run; traceable, and what traced keys hold is not compared.
-
-    Args:
-        key: one typed key.
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         public_key: another typed key that is independent of `key`, or None.
 
-    Returns:
-        The public key, if the recipe draws public structure; None if it draws none.
-
     Raises:
-        ValueError: if one of these does not hold, and for a site that is withheld and not drawn.
+        ValueError: if one of these does not hold, for public structure without a public key, and
+            for a site that is withheld and not drawn.
     """
     keys.check_single_key(key)
     if public_key is not None:
@@ -316,17 +274,22 @@ def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> Array | 
     return public_key if public else None
 
 
-def check_rows(present: int, capacity: int, recipe: Recipe) -> None:
+def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
     """Refuse a table that the noise was not set for, without showing any number of its rows.
 
     Under replace-one the capacity of the table is public, and is compared too. The number of
-    present rows may be smaller: a row whose label is neither class is absent by itself.
+    present rows may be smaller, because a row with an undeclared label is masked out.
+
+    Args:
+        recipe: of the run, without an axis of settings.
+        num_present: how many rows are present; private.
+        capacity: how many rows the table has room for.
 
     Raises:
         ValueError: saying so.
     """
     rows = int(recipe.rows)
-    if present > rows:
+    if num_present > rows:
         raise ValueError(
             f"the recipe's noise was set for at most rows={rows}, the table has more rows present"
         )
@@ -337,80 +300,26 @@ def check_rows(present: int, capacity: int, recipe: Recipe) -> None:
         )
 
 
-def mask_beyond_rows(present: Array, recipe: Recipe) -> Bool[Array, "N"]:
-    """bool[N]: the first `rows` of the present rows, in order.
-
-    The noise was set for `rows` rows. Beyond that bound, a row more or less moves at most one other
-    row out or in. So a larger table costs what two rows cost: 2 epsilon, or 4 rho.
-    """
-    rank = jnp.cumsum(present.astype(jnp.int32))
-    return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))
-
-
-def check_predictions(predictions: Array, recipe: Recipe, rows: Prepared) -> Array:
-    """The predictions, if their shape and dtype are those of scores; traceable.
-
-    Args:
-        predictions: what an author's function returned for one hypothesis.
-        recipe: one setting.
-        rows: the rows that the function read.
-
-    Raises:
-        ValueError: naming the function, and the shape that it should have returned. The shape that
-            it did return is shown for the few absent rows that are traced before a run. For a table
-            only its rank is shown, as the number of rows is private.
-    """
-    axes, (num_rows,) = recipe.learner.response.axes, rows.present.shape
-    if predictions.shape == (*axes, num_rows) and _keeps_float32(predictions):
-        return predictions
-    is_prepared = recipe.learner.training.predict_prepared is not None
-    function = "Training.predict_prepared" if is_prepared else "HypothesisKind.predict"
-    expected = f"float32[{axes[0]}, N]" if axes else "float32[N]"
-    returned = types.dtype_and_rank(predictions)
-    if num_rows <= MAX_SHOWN_ROWS:
-        returned = f"{_dtype_and_shape(predictions)} for N = {num_rows}"
-    raise ValueError(
-        f"{function} must return {expected}: what the hypothesis adds to the score of each of the "
-        f"N rows that it reads; it returned {returned}"
-    )
-
-
-MAX_SHOWN_ROWS = 3
-"""The largest number of rows that an error shows; `own_code` traces as many absent rows."""
-
-
 def check_bound(bound: Array) -> Array:
     """What an author's `Training.bound` returned, if it is one number; traceable.
 
     Raises:
         ValueError: naming the function, the shape that it should have returned, and that it did.
     """
-    if jnp.shape(bound) == () and _keeps_float32(bound):
+    if jnp.shape(bound) == () and is_summed_as_float32(bound):
         return bound
     raise ValueError(
         "Training.bound must return float32[]: one bound on what the hypothesis predicts for every "
-        f"possible row; it returned {_dtype_and_shape(bound)}"
+        f"possible row; it returned {dtype_and_shape(bound)}"
     )
 
 
-def _keeps_float32(array: Array) -> bool:
+def is_summed_as_float32(array: Array) -> bool:
     """Whether a sum of the array and of float32 scores has the dtype of the scores."""
     with jax.numpy_dtype_promotion("standard"):
         return jnp.promote_types(jnp.result_type(array), jnp.float32) == jnp.float32
 
 
-def _dtype_and_shape(array: Array) -> str:
+def dtype_and_shape(array: Array) -> str:
+    """The dtype and the shape of an array of public shape, as errors show them."""
     return f"{jnp.result_type(array)}[{', '.join(map(str, jnp.shape(array)))}]"
-
-
-def prepare_table(table: Table, recipe: Recipe) -> Prepared:
-    """The table laid out for the loops, with the rows that count.
-
-    Raises:
-        ValueError: as `check_run`; and if the hypotheses leave weights of rows out.
-    """
-    check_run(table, recipe)
-    prepared = evaluate_isolated(recipe.learner.training.prepare, table)
-    if table.weight is not None and getattr(prepared, "weight", None) is None:
-        raise ValueError("rows have weights, and prepare leaves them out: lay out `weight`")
-    return prepared._replace(present=mask_beyond_rows(prepared.present, recipe))

@@ -1,18 +1,17 @@
-"""`boost` and `fit`: the two entries to a run.
+"""`fit`: the entry to a run for every recipe and every table.
 
-`boost` is pure and traceable: vmap it over keys, `present` masks and recipes. `fit` takes every
-recipe and every table. It checks its input on the host, and lets a filter pay. It chooses how the
-rounds run: in one compiled program on a table in memory, side by side where they do not wait for
-each other, or in passes over a table in blocks.
+It checks its input on the host, and lets a filter pay. It chooses how the rounds run: in one
+compiled program on a table in memory, side by side where they do not wait for each other, or in
+passes over a table in blocks.
 """
 
 from __future__ import annotations  # so that help() shows the types by their names
 
 import contextlib
 import dataclasses
-import importlib.metadata
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -22,105 +21,23 @@ from dpbt.common.progress import Progress, ReportProgress, ignore_progress
 from dpbt.common.validate import check_interval, is_traced
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
-from dpbt.models.model import Model
+from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import keys
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.payment import PrivacyFilter
 from dpbt.privacy.stages import pass_stages
-from dpbt.public_types import redacted_repr
-from dpbt.training import absent_row, checks, steps
-from dpbt.training.boosting import run_with_fresh_draws
+from dpbt.training import absent_row, checks
+from dpbt.training.boost import run_with_fresh_draws
+from dpbt.training.phases import fitted_parts
 from dpbt.training.round_reports import report_rounds
-from dpbt.training.run import FittedParts, fitted_parts
-from dpbt.types import Array, Hypotheses, Recipe, Table, TableForm, Transcript
+from dpbt.training.table_entry import prepare_table, table_on_device, without_domain
+from dpbt.types import Array, Recipe, Table
 
 if TYPE_CHECKING:
     from dpbt.training.blocks import Pay
     from dpbt.training.checkpoint import Checkpoint
 
-
-class Boosted(NamedTuple):
-    """What `boost` returns; its `model` predicts other rows.
-
-    Attributes:
-        transcript: all that left the private side, with the sites that the learner withholds from a
-            model.
-        hypotheses: what follows from it, such as trees, with a leading axis for rounds. They are
-            those of the model, after the epilogue.
-        scores: f32[N], or f32[K, N] with several classes, of every row, absent ones too (such as a
-            test fold): the model applied to private rows. They are for evaluation and are not part
-            of the release.
-    """
-
-    transcript: Transcript
-    hypotheses: Hypotheses
-    scores: Array
-
-    __repr__ = redacted_repr
-
-    def model(self, table: Table, recipe: Recipe) -> Model:
-        """The model, which predicts other rows. It is pure, so it can be jitted and vmapped.
-
-        Args:
-            table: as `boost` was given it; its public splits are kept.
-            recipe: as `boost` was given it.
-
-        Raises:
-            ValueError: for another table or recipe, as far as that is static, as `replay`.
-        """
-        checks.check_run(table, recipe)
-        checks.check_transcript(self.transcript, table, recipe)
-        releases = self.transcript.releases
-        intercept = steps.score_line(recipe, releases["prologue"], releases["epilogue"]).intercept
-        learned = fitted_parts(releases.values(), self.hypotheses, intercept, recipe)
-        return Model.of(learned, recipe, table)
-
-
-def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
-    """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
-
-    The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
-    only the first `rows` present rows count (`checks.mask_beyond_rows`). The key is a secret of the
-    release. Use it on one table only. On two tables it makes the same noise, even if one is an
-    update of the other. The same rows under another domain, with other weights or with exchanged
-    classes are another table.
-
-    It runs as one compiled program, of which the last used are kept.
-    Like any function of JAX it then returns before the work is done; `jax.block_until_ready` waits.
-
-    Args:
-        key: a typed key; see `keys`. Recipes that differ in any number have independent noise
-            under it (`run_keys.derive_recipe_key`).
-        table: N rows.
-        recipe: one setting (no leading axes).
-        public_key: of public structure, such as a random tree's splits; needed if the learner
-            draws any. It must be independent of `key`, because what it draws is published.
-
-    Raises:
-        ValueError: for public structure without a public key, and as `checks.prepare_table` and
-            `checks.check_keys`. All that is static is checked under jit and vmap, too.
-    """
-    checks.check_run(table, recipe)
-    checks.check_keys(key, recipe, public_key)
-    bare_table, bare_recipe = checks.without_domain(table), checks.without_domain(recipe)
-    boosted = _compiled_boost(key, bare_table, bare_recipe, public_key)
-    transcript = boosted.transcript._replace(recorded_on=TableForm.of(table))
-    return boosted._replace(transcript=transcript)
-
-
-def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
-    """`boost` of a table whose form the caller records."""
-    rows = checks.prepare_table(table, recipe)
-    checks.check_keys(key, recipe, public_key)
-    ran = run_with_fresh_draws(key, rows, recipe, public_key)
-    assert ran.scores is not None
-    return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
-
-
-_compiled_boost = compilation.jit_with_bounded_cache()(_boost)
-
-
-MEMORY = 4 * 2**30
+DEFAULT_MEMORY_BYTES = 4 * 2**30
 """How many bytes a fit may take by default."""
 
 
@@ -132,7 +49,7 @@ def fit(
     *,
     filter: PrivacyFilter | None = None,
     checkpoint: str | Path | None = None,
-    memory: float = MEMORY,
+    memory: float = DEFAULT_MEMORY_BYTES,
     threads: int | None = None,
     progress: ReportProgress | None = None,
 ) -> Model:
@@ -159,11 +76,11 @@ def fit(
             `rows` rows may be present. Under replace-one `rows` is their public number,
             and N must be at least `rows`. Or a table in blocks, from `blocks.open_folder` or
             `convert`, for recipes whose draws are from sums over rows (docs/scaling.md).
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         public_key: one typed key that is independent of `key`, if the recipe draws public
             structure.
-        filter: pays for the recipe, under this key, when all that can be refused has been. What it
-            cannot pay is refused before the table is read. A run that goes on is paid for once.
+        filter: pays for the recipe under this key, after all checks that may refuse the fit. What
+            it cannot pay is refused before the table is read. A run that goes on is paid for once.
         checkpoint: a file that keeps what was released so far, of a table in blocks. A run that was
             stopped goes on from there. What it holds may be published.
         memory: bytes that the process may take, Python and JAX among them. A table in memory has a
@@ -171,52 +88,86 @@ def fit(
             scores of all rows.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
         progress: called with a `progress.Progress`, of public numbers alone, as the rounds go on.
-            Of a table in memory only long runs tell, whose program is then not kept on disk.
+            With a table in memory only long runs report, and their programs are not kept on disk.
 
     Raises:
         ValueError: if any of these does not hold, for what the filter does not pay, for a recipe
             that reads no blocks, a damaged block, and a checkpoint of another run or in use. Of
-            what is private only the number of present rows is refused (`checks.check_fit`). No cell
-            and no length of the table is shown.
+            what is private only the number of present rows is refused (`checks.check_rows`). No
+            cell and no length of the table is shown.
         OSError: if a file cannot be read or written.
     """
     pay = None
     if filter is not None:
-        if not isinstance(filter, PrivacyFilter):
-            raise ValueError(f"filter must be a dpbt.Filter, got {type(filter).__name__}")
-        if jax.process_count() > 1:
-            raise ValueError(
-                "several processes would each pay for the same fit; let the first one take() the "
-                "recipe with the key, and call dpbt.fit without a filter in all"
-            )
-        checks.check_run(
-            absent_row.absent_row(table) if isinstance(table, BlockTable) else table, recipe
-        )
-        keys.check_single_key(key)
-        filter.check(recipe, None if checkpoint is None else key)
-        pay = filter.payment_callback(recipe.with_user_limit_of(table), key)
-    more: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
-    model = fit_unwarned(key, table, recipe, public_key, pay=pay, memory=memory, **more)
+        pay = _checked_payment(filter, key=key, table=table, recipe=recipe, checkpoint=checkpoint)
+    model = fit_without_key_warning(
+        key,
+        table,
+        recipe,
+        public_key,
+        pay=pay,
+        checkpoint=checkpoint,
+        memory=memory,
+        threads=threads,
+        progress=progress,
+    )
     keys.warn_of_research_key(key)
     return model
 
 
-def fit_unwarned(
+def _checked_payment(
+    filter: PrivacyFilter,
+    *,
+    key: Array,
+    table: Table | BlockTable,
+    recipe: Recipe,
+    checkpoint: str | Path | None,
+) -> Pay:
+    """What pays for a fit from a filter, after a check that the filter can.
+
+    Raises:
+        ValueError: as `fit`.
+    """
+    if not isinstance(filter, PrivacyFilter):
+        raise ValueError(f"filter must be a dpbt.Filter, got {type(filter).__name__}")
+    if jax.process_count() > 1:
+        raise ValueError(
+            "several processes would each pay for the same fit; let the first one take() the "
+            "recipe with the key, and call dpbt.fit without a filter in all"
+        )
+    checks.check_run(
+        absent_row.absent_row_like(table) if isinstance(table, BlockTable) else table, recipe
+    )
+    keys.check_single_key(key)
+    filter.check(recipe, None if checkpoint is None else key)
+    return filter.payment_callback(recipe.with_user_limit_of(table), key)
+
+
+def fit_without_key_warning(
     key: Array,
     table: Table | BlockTable,
     recipe: Recipe,
     public_key: Array | None = None,
     *,
     pay: Pay | None = None,
-    memory: float = MEMORY,
     checkpoint: str | Path | Checkpoint | None = None,
+    memory: float = DEFAULT_MEMORY_BYTES,
+    threads: int | None = None,
     progress: ReportProgress | None = None,
-    **in_blocks: Any,
 ) -> Model:
-    """`fit` for callers that warn of a research key, and hold a checkpoint, in their own words.
+    """`fit` for callers that warn of a research key themselves.
 
-    Args: as `fit`. `pay` is called when all that can be refused has been, before anything is drawn,
-        with the name of the run in the checkpoint, if there is one.
+    Args:
+        key: as `fit`.
+        table: as `fit`.
+        recipe: as `fit`.
+        public_key: as `fit`.
+        pay: called when all that can be refused has been, before anything is drawn, with the name
+            of the run in the checkpoint, if there is one.
+        checkpoint: as `fit`, or a checkpoint that the caller has open.
+        memory: as `fit`.
+        threads: as `fit`.
+        progress: as `fit`.
 
     Raises:
         ValueError: as `fit`.
@@ -225,48 +176,111 @@ def fit_unwarned(
     if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
         raise ValueError("dpbt.fit runs outside of jit and vmap; map dpbt.boost")
     if isinstance(table, BlockTable):
-        from dpbt.training import blocks
-
-        in_blocks |= {"pay": pay, "memory": memory, "checkpoint": checkpoint, "progress": progress}
-        learned = blocks.fit_in_blocks(key, table, recipe, public_key, **in_blocks)
-        learned = jax.block_until_ready(learned)
-        return Model.of(learned, recipe, absent_row.absent_row(table), keys.key_purpose(key))
+        return _fit_in_blocks(
+            key,
+            table,
+            recipe,
+            public_key,
+            pay=pay,
+            checkpoint=checkpoint,
+            memory=memory,
+            threads=threads,
+            progress=progress,
+        )
     if checkpoint is not None:
         raise ValueError("checkpoint is for tables in blocks, which dpbt.convert writes")
+    return _fit_in_memory(key, table, recipe, public_key, pay=pay, memory=memory, progress=progress)
 
-    # A table in memory.
+
+def _fit_in_blocks(
+    key: Array,
+    table: BlockTable,
+    recipe: Recipe,
+    public_key: Array | None,
+    *,
+    pay: Pay | None,
+    checkpoint: str | Path | Checkpoint | None,
+    memory: float,
+    threads: int | None,
+    progress: ReportProgress | None,
+) -> Model:
+    """`fit` of a table in blocks."""
+    from dpbt.training import blocks
+
+    learned = blocks.fit_in_blocks(
+        key,
+        table,
+        recipe,
+        public_key,
+        pay=pay,
+        checkpoint=checkpoint,
+        memory=memory,
+        threads=threads,
+        progress=progress,
+    )
+    learned = jax.block_until_ready(learned)
+    return Model.of_run(learned, recipe, absent_row.absent_row_like(table), keys.key_purpose(key))
+
+
+def _fit_in_memory(
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None,
+    *,
+    pay: Pay | None,
+    memory: float,
+    progress: ReportProgress | None,
+) -> Model:
+    """`fit` of a table in memory."""
     checks.check_run(table, recipe)
-    table = checks.table_on_device(table)
-    checks.check_fit(key, recipe, public_key)
-    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
+    table = table_on_device(table)
+    checks.checked_public_key(key, recipe, public_key)
+    checks.check_independent(recipe)
+    num_present = int(np.sum(np.asarray(table.present)))
+    checks.check_rows(recipe, num_present=num_present, capacity=table.bins.shape[0])
     memory = float(check_interval("memory", memory, "(0, inf]"))
     if pay is not None:
         pay(None)
-    bare_recipe = checks.without_domain(recipe)  # so that domains share programs
+
     recipe_with_room = dataclasses.replace(
-        bare_recipe, capacity=tables.round_up_to_bucket(recipe.capacity)
+        without_domain(recipe), capacity=tables.round_up_to_bucket(recipe.capacity)
     )
-    is_short = int(recipe_with_room.rows) * recipe_with_room.capacity <= SHORT_RUN
-    run = _compiled_sooner if is_short and _may_compile_sooner(recipe_with_room) else _compiled
-    batch = _num_rounds_side_by_side(recipe, num_rows=table.target.shape[0], memory=memory)
-    report_progress = None if progress is None or progress is ignore_progress else progress
+    num_side_by_side = _num_rounds_side_by_side(
+        recipe, num_rows=table.target.shape[0], memory=memory
+    )
     report_round = None
-    if report_progress is not None and not (is_short or batch):
-        num_rounds = int(recipe.rounds)
-        report_round = lambda done: report_progress(Progress("rounds", done, num_rounds))  # noqa: E731
+    if not (num_side_by_side or _is_short(recipe_with_room)):
+        report_round = _round_reporter(progress, num_rounds=int(recipe.rounds))
+    compiled_run = _choose_compiled_run(recipe_with_room)
     with report_rounds(report_round) as run_number:
-        rows = checks.without_domain(tables.pad_to_bucket(table))
-        learned = run(key, rows, recipe_with_room, public_key, run_number, batch=batch)
+        rows = without_domain(tables.pad_to_bucket(table))
+        learned = compiled_run(
+            key, rows, recipe_with_room, public_key, run_number, num_side_by_side=num_side_by_side
+        )
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
         learned = jax.block_until_ready(learned)
-    return Model.of(learned, recipe, table, keys.key_purpose(key))
+    return Model.of_run(learned, recipe, table, keys.key_purpose(key))
+
+
+def _round_reporter(
+    progress: ReportProgress | None, *, num_rounds: int
+) -> Callable[[int], None] | None:
+    """A function that reports how many of the rounds are done; None where nobody listens."""
+    if progress is None or progress is ignore_progress:
+        return None
+
+    def report_round(num_done: int) -> None:
+        progress(Progress("rounds", num_done, num_rounds))
+
+    return report_round
 
 
 def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) -> int:
     """How many rounds of a table in memory run side by side; 0 to run one after the other.
 
     Args:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         num_rows: of the table.
         memory: in bytes; rounds side by side take about a sixteenth of it.
     """
@@ -278,45 +292,6 @@ def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) ->
     return int(np.clip(memory / 16 / bytes_of_round, 1, 64))
 
 
-def _may_compile_sooner(recipe: Recipe) -> bool:
-    """Whether the older emitter gives the same releases, bit for bit; it is public.
-
-    It does if all draws of a round are from sums that do not wait for each other. Those of a number
-    are not the same, as the start and the unit that follow from its histogram round in another way.
-    So do scores of greedy trees, and programs of weights that depend on all rows take longer to
-    compile.
-    """
-    if recipe.learner.response.is_number or recipe.weight_update.coupled:
-        return False
-    if not may_choose_compiler_options():
-        return False
-    with contextlib.suppress(ValueError):  # reads all rows at once
-        return len(pass_stages(recipe, recipe.learner.round)) == 1
-    return False
-
-
-def _run(
-    key: Array,
-    table: Table,
-    recipe: Recipe,
-    public_key: Array | None,
-    run_number: Array | None,
-    batch: int,
-) -> FittedParts:
-    """A run in one program."""
-    rows = checks.prepare_table(table, recipe)
-    ran = run_with_fresh_draws(key, rows, recipe, public_key, batch, run_number)
-    return fitted_parts(ran.kept, ran.hypotheses, ran.intercept, recipe)
-
-
-OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}
-"""XLA's former way to turn loops into code for a processor: it compiles sooner and runs longer."""
-
-_compiled = compilation.jit_with_bounded_cache(static_argnames=("batch",))(_run)
-_compiled_sooner = compilation.jit_with_bounded_cache(
-    static_argnames=("batch",), compiler_options=OLDER_EMITTER
-)(_run)
-
 SHORT_RUN = 2**23
 """A fit of at most so many rows times rounds is compiled sooner, if it may be.
 
@@ -325,12 +300,52 @@ as long to run. That is at most 50 ms more for each fit, and seconds less for th
 """
 
 
-def may_choose_compiler_options() -> bool:
-    """Whether programs are compiled in a way of our choice.
+def _is_short(recipe: Recipe) -> bool:
+    """Whether a run of a recipe takes less time than compiling its program with all care."""
+    return int(recipe.rows) * recipe.capacity <= SHORT_RUN
 
-    They are not where the user set `JAX_DISABLE_MOST_OPTIMIZATIONS`, nor by versions of jaxlib that
-    are not known to take the options, nor for anything but a processor.
+
+def _choose_compiled_run(recipe: Recipe) -> compilation.BoundedJit[FittedParts]:
+    """The compiled run of the emitter that is faster in all, for a recipe that has its capacity."""
+    if _is_short(recipe) and _has_same_bits_by_older_emitter(recipe):
+        return _compiled_run_by_older_emitter
+    return _compiled_run
+
+
+def _has_same_bits_by_older_emitter(recipe: Recipe) -> bool:
+    """Whether the older emitter may compile a run and gives the same releases, bit for bit.
+
+    It does if all draws of a round are from sums that do not wait for each other. A recipe that
+    predicts a number has other bits, because the start and the unit that follow from its histogram
+    round in another way. So do the scores of greedy trees. Programs of weights that depend on all
+    rows take longer to compile. The answer is public.
     """
-    version = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2])
-    chosen = jax.config.read("jax_disable_most_optimizations")
-    return jax.default_backend() == "cpu" and (0, 8) <= version <= (0, 10) and not chosen
+    if recipe.learner.response.is_number or recipe.weight_update.coupled:
+        return False
+    if not compilation.may_choose_compiler_options():
+        return False
+    with contextlib.suppress(ValueError):  # reads all rows at once
+        return len(pass_stages(recipe, recipe.learner.round)) == 1
+    return False
+
+
+def _run_in_one_program(
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None,
+    run_number: Array | None,
+    num_side_by_side: int,
+) -> FittedParts:
+    """What a run on a table in memory leaves for the model; traceable."""
+    rows = prepare_table(table, recipe)
+    ran = run_with_fresh_draws(key, rows, recipe, public_key, num_side_by_side, run_number)
+    return fitted_parts(ran.kept, ran.hypotheses, ran.intercept, recipe)
+
+
+_compiled_run = compilation.jit_with_bounded_cache(static_argnames=("num_side_by_side",))(
+    _run_in_one_program
+)
+_compiled_run_by_older_emitter = compilation.jit_with_bounded_cache(
+    static_argnames=("num_side_by_side",), compiler_options=compilation.OLDER_EMITTER
+)(_run_in_one_program)

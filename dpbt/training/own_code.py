@@ -1,4 +1,4 @@
-"""What a run of an author's own functions does, as a digest that enters the keys of its noise.
+"""Digests of what an author's own functions do in a run; they enter the keys of its noise.
 
 Name and config are the identity of a learner, and an author states them. Two runs that differ and
 are called the same would draw the same noise under one key, and the difference of their releases
@@ -20,8 +20,8 @@ import numpy as np
 
 from dpbt.privacy import answers, dataflow
 from dpbt.privacy.keys import research_key
-from dpbt.training.run import PhaseValues
-from dpbt.training.scan import Answer, run
+from dpbt.training.phases import PhaseValues
+from dpbt.training.scan import Answer, run_in_memory
 from dpbt.types import Phase, Recipe
 
 _LIBRARIES = {"builtins", "dpbt", "functools", "jax", "jaxlib", "numpy", "optax"}
@@ -29,10 +29,11 @@ _LIBRARIES = {"builtins", "dpbt", "functools", "jax", "jaxlib", "numpy", "optax"
 
 
 def identity_words(recipe: Recipe) -> list[str]:
-    """What a recipe is besides its numbers and its target, as text that enters keys.
+    """The identity of a recipe besides its numbers and its target, as text that enters keys.
 
-    That is what it states, and for a recipe that the library did not make alone two digests of what
-    its run does. They are the same for every table, number of rounds and value of its numbers.
+    It has the identities that the recipe states. For a recipe that the library did not make alone
+    it has two digests of what its run does, too. All of it is the same for every table, number of
+    rounds and value of its numbers.
 
     Args:
         recipe: one setting; its numbers may be traced.
@@ -73,7 +74,7 @@ _ROWS_TRACED = (1, 3)
 
 
 def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
-    """All that a run of one round gives away and learns, on some absent rows."""
+    """What a run of one round on some absent rows keeps, learns and scores."""
     recipe: Recipe = jax.tree.unflatten(structure, numbers)
     key, public_key = research_key(0), research_key(1)
 
@@ -89,7 +90,7 @@ def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
     rows = {
         name: np.repeat(field, count, axis=0) for name, field in fields.items() if field is not None
     }
-    ran = run(recipe, [training.prepare(table._replace(**rows))], answer, entries)
+    ran = run_in_memory(recipe, [training.prepare(table._replace(**rows))], answer, entries)
     return ran.kept, ran.hypotheses, ran.intercept, ran.scores
 
 

@@ -1,6 +1,6 @@
 """Passes over a table in blocks: the rows, their scores, and how both fit into memory.
 
-A pass adds hypotheses to the scores of the rows, weighs them, and sums up what the learner's
+A pass adds hypotheses to the scores of the rows, weighs the rows, and sums up what the learner's
 program draws from. All sums are of integers, so neither the size of the blocks nor their order
 changes a sum. Rows are worked on in slices of one shape, by several threads, so one thread reads
 while another one computes. How it fits into memory is a plan from public numbers, and not a limit
@@ -32,7 +32,8 @@ from dpbt.privacy.phase_views import (
 from dpbt.privacy.stages import pass_stages
 from dpbt.privacy.totals import Totals
 from dpbt.public_types import Splits
-from dpbt.training import absent_row, processes, steps
+from dpbt.training import absent_row, processes
+from dpbt.training.row_scores import predict_rows
 from dpbt.types import (
     Array,
     Phase,
@@ -42,6 +43,7 @@ from dpbt.types import (
     Release,
     StageInputs,
     Table,
+    WorkBytes,
 )
 
 # How a run fits into memory.
@@ -49,8 +51,11 @@ from dpbt.types import (
 BASE_BYTES = 700 * 2**20
 """What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
 
-_MIN_BLOCK, _GOOD_BLOCK, _MAX_BLOCK = 2**14, 2**17, 2**19
-"""Fewest and most rows of a slice. Larger ones are no faster, because arrays leave the caches."""
+_MIN_SLICE, _GOOD_SLICE, _MAX_SLICE = 2**14, 2**17, 2**19
+"""The fewest rows of a slice, a good number of rows, and the most.
+
+Larger slices are no faster, because their arrays leave the caches.
+"""
 
 _MAX_SCORES = 2**21
 """The most scores of a slice of several classes, unless it has the fewest rows.
@@ -62,36 +67,38 @@ AHEAD = 3
 """For each thread, the most slices whose sums wait to be added up."""
 
 _SUM_BYTES, _TOTAL_BYTES = 4, 128
-"""Of a number that is summed in a slice; and of its total, the new one and the words of a draw."""
+"""Bytes of a number that a slice sums up; and those of its total, the next total and a draw."""
 
 _OUTPUT_BYTES = 36
-"""Of an output of a round: in its release and its hypothesis, which are in memory three times at
-the end, one by one, stacked, and filled up and scaled."""
+"""Bytes of an output of a round, in its release and its hypothesis.
+
+At the end these are in memory three times: one by one, stacked, and filled up and scaled.
+"""
 
 
 class MemoryPlan(NamedTuple):
     """How a run fits into memory.
 
     Attributes:
-        block: the most rows of a slice.
+        max_rows_of_slice: the most rows of a slice.
         threads: how many slices are worked on at once.
-        rounds: the most rounds that one pass serves.
+        max_rounds_of_pass: the most rounds that one pass serves.
     """
 
-    block: int
+    max_rows_of_slice: int
     threads: int
-    rounds: int = 1
+    max_rounds_of_pass: int = 1
 
 
-def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> MemoryPlan:
+def plan_memory(table: BlockTable, recipe: Recipe, *, memory: float, threads: int) -> MemoryPlan:
     """The largest slices that fit into the memory beside the scores of all rows.
 
-    Where rounds do not depend on each other, as many of them are made in a pass as fit beside
-    slices of a good size.
+    Where rounds do not depend on each other, a pass serves as many of them as fit beside slices of
+    a good size.
 
     Args:
-        table: what is learned from.
-        recipe: how.
+        table: the table that the run learns from.
+        recipe: of the run, without an axis of settings.
         memory: in bytes.
         threads: how many slices are worked on at once.
 
@@ -106,10 +113,10 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
     bytes_of_sums = num_sums * (_SUM_BYTES * AHEAD * threads + _TOTAL_BYTES)
     specs = draw_specs_of_phase(recipe, recipe.learner.round)
     model_bytes = _OUTPUT_BYTES * int(recipe.rounds) * sum(spec.output.size for spec in specs)
-    bytes_beside_rows = threads * work.of_slice + score_bytes * table.capacity
+    bytes_beside_rows = threads * work.of_all_rows + score_bytes * table.capacity
     free_bytes = memory - BASE_BYTES - model_bytes - bytes_of_sums - bytes_beside_rows
-    if free_bytes < bytes_of_row * _MIN_BLOCK:
-        min_memory = memory - free_bytes + bytes_of_row * _MIN_BLOCK
+    if free_bytes < bytes_of_row * _MIN_SLICE:
+        min_memory = memory - free_bytes + bytes_of_row * _MIN_SLICE
         raise ValueError(
             f"memory must be at least {min_memory / 2**20:.0f} MB here, got "
             f"{memory / 2**20:.0f} MB; the model takes {model_bytes / 2**20:.0f} MB of it, and "
@@ -117,43 +124,31 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
         )
 
     # More rounds in a pass, beside good slices.
-    rounds = 1
+    max_rounds_of_pass = 1
     if recipe.has_independent_rounds:
-        max_more_rounds = (free_bytes - bytes_of_row * _GOOD_BLOCK) // bytes_of_sums
-        rounds = int(np.clip(1 + max_more_rounds, 1, int(recipe.rounds)))
-        free_bytes -= (rounds - 1) * bytes_of_sums
+        max_more_rounds = (free_bytes - bytes_of_row * _GOOD_SLICE) // bytes_of_sums
+        max_rounds_of_pass = int(np.clip(1 + max_more_rounds, 1, int(recipe.rounds)))
+        free_bytes -= (max_rounds_of_pass - 1) * bytes_of_sums
 
-    max_block = min(_MAX_BLOCK, _MAX_SCORES // num_classes, table.manifest.rows_per_block)
-    num_rows = np.clip(free_bytes / bytes_of_row, 1, max(max_block, _MIN_BLOCK))
-    block = 2 ** int(np.log2(num_rows))
-    return MemoryPlan(max(block, _MIN_BLOCK), threads, rounds)
-
-
-class _BytesOfWork(NamedTuple):
-    """How many bytes the work on a slice takes.
-
-    Attributes:
-        of_row: for each row.
-        of_slice: for all rows of a slice together, however many.
-    """
-
-    of_row: int
-    of_slice: int
+    max_rows = min(_MAX_SLICE, _MAX_SCORES // num_classes, table.manifest.rows_per_block)
+    rows_that_fit = np.clip(free_bytes / bytes_of_row, 1, max(max_rows, _MIN_SLICE))
+    rows_of_slice = max(2 ** int(np.log2(rows_that_fit)), _MIN_SLICE)
+    return MemoryPlan(rows_of_slice, threads, max_rounds_of_pass)
 
 
-def _bytes_of_work(table: BlockTable, recipe: Recipe) -> _BytesOfWork:
-    """How many bytes the work on a slice takes, as the learner says or as its rows take."""
-    block, splits = table.new_absent_rows(_MIN_BLOCK), table.splits
-    prepared = jax.eval_shape(lambda block: prepare_block(block, splits, recipe), block)
+def _bytes_of_work(table: BlockTable, recipe: Recipe) -> WorkBytes:
+    """How many bytes the work on a slice takes: as the learner states, or those of its rows."""
+    block, splits = table.new_absent_rows(_MIN_SLICE), table.splits
+    prepared = jax.eval_shape(lambda block: prepare_rows_of_block(block, splits, recipe), block)
     if recipe.learner.work_bytes is not None:
-        return _BytesOfWork(*recipe.learner.work_bytes(prepared))
+        return recipe.learner.work_bytes(prepared)
     size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(prepared))
-    return _BytesOfWork(of_row=-(-size // _MIN_BLOCK), of_slice=0)
+    return WorkBytes(of_row=-(-size // _MIN_SLICE), of_all_rows=0)
 
 
 def _num_sums_of_pass(table: BlockTable, recipe: Recipe) -> int:
-    """How many numbers a round sums up and draws in its largest pass."""
-    one_row = absent_row.absent_row(table)
+    """How many numbers a round sums up and draws in the stage that has the most."""
+    one_row = absent_row.absent_row_like(table)
     specs = jax.eval_shape(lambda: absent_row.first_round_draw_specs(recipe, one_row))
     num_public = sum(spec.output.size for spec in specs.values() if spec.mechanism.public)
     totals_of_stages = [
@@ -172,20 +167,20 @@ class Slice(NamedTuple):
     Attributes:
         number: of the slice in the table.
         block: the number of the block.
-        first: its first row in the block.
-        rows: how many rows it has.
-        place: of its first row in the whole table, of all processes.
+        first_row_in_block: the place of its first row in the block.
+        num_rows: how many rows it has.
+        first_row: the place of its first row among the rows of all processes.
     """
 
     number: int
     block: int
-    first: int
-    rows: int
-    place: int
+    first_row_in_block: int
+    num_rows: int
+    first_row: int
 
 
 class PendingRound(NamedTuple):
-    """A round that the scores of the rows do not have yet.
+    """A round whose hypothesis is not in the scores of the rows yet.
 
     Attributes:
         structure: of the round.
@@ -196,108 +191,27 @@ class PendingRound(NamedTuple):
     hypothesis: Any
 
 
-class Batch(NamedTuple):
-    """What is public in the B rounds of a pass; a prologue and an epilogue are one of one.
+class RoundsOfPass(NamedTuple):
+    """What is public in the B rounds of a pass; a prologue and an epilogue have a pass of one.
 
     Attributes:
         context: of all rounds; their numbers and structures have a leading axis.
-        sites: the public randomness of the rounds, and what earlier stages of them released, with a
-            leading axis.
-        pending: the rounds that the scores do not have yet, with a leading axis; None in a later
-            stage, where the scores have them, and where no scores are read.
+        earlier_release: the public randomness of the rounds, and what earlier stages of them
+            released, with a leading axis.
+        pending: the rounds whose hypotheses are not in the scores yet, with a leading axis; None in
+            a later stage, where they are, and where no scores are read.
     """
 
     context: PhaseContext
-    sites: Release
+    earlier_release: Release
     pending: PendingRound | None
 
 
-def prepare_block(block: BlockRows, splits: Splits, recipe: Recipe) -> Prepared:
+def prepare_rows_of_block(block: BlockRows, splits: Splits, recipe: Recipe) -> Prepared:
     """The rows of a block, laid out for the learner."""
     bins, target, present, weight = jax.tree.map(jnp.asarray, block)
     table = Table(bins.T, target, present, splits, weight)
     return recipe.learner.training.prepare(table)
-
-
-class _SumsOfSlice(NamedTuple):
-    """What work on a slice of rows gives.
-
-    Attributes:
-        scores: of its rows, with the pending rounds; None where none are read.
-        sums: over its rows, by site, with a leading axis for rounds; private.
-        cap: f32[], the public bound on the weights.
-    """
-
-    scores: Array | None
-    sums: Any
-    cap: Array
-
-
-def _sums_of_slice(
-    block: BlockRows,
-    scores: Array | None,
-    noise: Array,
-    place: Array,
-    splits: Splits,
-    batch: Batch,
-    recipe: Recipe,
-    phase: Phase,
-    stage: tuple[str, ...],
-) -> _SumsOfSlice:
-    """The sums of one stage over the rows of a slice; compiled once for a shape.
-
-    Args:
-        block: the rows.
-        scores: of the rows, without the pending rounds; None where none are read.
-        noise: B keys, of the noise of each round.
-        place: u32[2], of the first row in the table, as `Mechanism.sample_places` takes it.
-        splits: of the table.
-        batch: what is public in the rounds.
-        recipe: one setting.
-        phase: of the learner.
-        stage: the sites that are summed.
-    """
-    learner, context = recipe.learner, batch.context
-    rows, recipe_phase = prepare_block(block, splits, recipe), RecipePhase.of_recipe(recipe, phase)
-
-    def add_pending(place: Any, scores: Array) -> Array:
-        structure, hypothesis = jax.tree.map(lambda array: array[place], batch.pending)
-        placed_rows = assign_leaves(learner, structure, rows)
-        return scores + steps.predict_rows(recipe, hypothesis, placed_rows)
-
-    if scores is not None and batch.pending is not None:
-        num_pending = jax.tree.leaves(batch.pending)[0].shape[0]
-        if num_pending == 1:
-            scores = add_pending(0, scores)
-        else:
-            scores = jax.lax.fori_loop(0, num_pending, add_pending, scores)
-    scores_or_zeros = scores
-    if scores_or_zeros is None:
-        axes = learner.response.axes
-        scores_or_zeros = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
-    weighed = weigh_rows(recipe_phase, rows, scores_or_zeros, context)
-
-    def sums_of_round(entry: tuple[Array, Any, Release, Array]) -> Any:
-        number, structure, sites, key = entry
-        public = context.public._replace(round=number, structure=structure)
-        view = program_view(recipe_phase, rows, weighed, recipe.params, public)
-        stage_inputs = StageInputs(sites, key, place)
-        priced = priced_draws(recipe, phase)
-        return answers.sums_of_stage(phase.program, stage, stage_inputs, view, priced)
-
-    entries = context.public.round, context.public.structure, batch.sites, noise
-    if len(noise) > 1:
-        sums = jax.lax.map(sums_of_round, entries)
-    else:  # a single one needs no loop
-        sums = sums_of_round(jax.tree.map(lambda array: array[0], entries))
-        sums = jax.tree.map(lambda array: array[None], sums)
-    return _SumsOfSlice(scores, sums, weighed.cap)
-
-
-# The new scores take the place of the old ones.
-_compiled_sums_of_slice = compilation.jit_with_bounded_cache(
-    donate_argnames=("scores",), static_argnames=("phase", "stage")
-)(_sums_of_slice)
 
 
 class CappedSums(NamedTuple):
@@ -308,33 +222,140 @@ class CappedSums(NamedTuple):
         cap: f32[].
     """
 
-    sums: Totals
+    sums: Any
     cap: Array
+
+
+class _PassInput(NamedTuple):
+    """What the work on every slice of a pass reads.
+
+    Attributes:
+        recipe: of the run, without an axis of settings.
+        splits: of the table.
+        rounds: what is public in the rounds.
+        noise_keys: B keys, of the noise of each round; private.
+    """
+
+    recipe: Recipe
+    splits: Splits
+    rounds: RoundsOfPass
+    noise_keys: Array
+
+
+class _RowsOfSlice(NamedTuple):
+    """The rows of a slice.
+
+    Attributes:
+        block: the rows.
+        first_row: u32[2], the place of the first row in the table, as `Mechanism.sample_places`
+            takes it.
+    """
+
+    block: BlockRows
+    first_row: Any
+
+
+class _ResultOfSlice(NamedTuple):
+    """What work on a slice of rows gives.
+
+    Attributes:
+        scores: of its rows, with the pending rounds; None where none are read.
+        capped_sums: over its rows.
+    """
+
+    scores: Array | None
+    capped_sums: CappedSums
+
+
+def _sum_over_slice(
+    rows: _RowsOfSlice,
+    scores: Array | None,
+    pass_input: _PassInput,
+    *,
+    phase: Phase,
+    stage: tuple[str, ...],
+) -> _ResultOfSlice:
+    """The scores and the sums of one stage over the rows of a slice; compiled once for a shape.
+
+    Args:
+        rows: of the slice.
+        scores: of the rows, without the pending rounds; None where none are read.
+        pass_input: what all slices read.
+        phase: of the learner.
+        stage: the sites that are summed.
+    """
+    recipe, splits, rounds, noise_keys = pass_input
+    prepared = prepare_rows_of_block(rows.block, splits, recipe)
+    if scores is not None and rounds.pending is not None:
+        scores = _add_pending_rounds(scores, rounds.pending, prepared, recipe)
+    scores_or_zeros = scores
+    if scores_or_zeros is None:
+        axes = recipe.learner.response.axes
+        scores_or_zeros = jnp.zeros((*axes, *prepared.present.shape), jnp.float32)
+    recipe_phase, context = RecipePhase.of_recipe(recipe, phase), rounds.context
+    weighed = weigh_rows(recipe_phase, prepared, scores_or_zeros, context)
+
+    def sums_of_round(entry: tuple[Array, Any, Release, Array]) -> Any:
+        number, structure, earlier_release, noise_key = entry
+        public = context.public._replace(round=number, structure=structure)
+        view = program_view(recipe_phase, prepared, weighed, recipe.params, public)
+        given = StageInputs(earlier_release, noise_key, rows.first_row)
+        return answers.sums_of_stage(phase.program, stage, given, view, priced_draws(recipe, phase))
+
+    entries = context.public.round, context.public.structure, rounds.earlier_release, noise_keys
+    if len(noise_keys) > 1:
+        sums = jax.lax.map(sums_of_round, entries)
+    else:  # a single one needs no loop
+        sums = sums_of_round(jax.tree.map(lambda array: array[0], entries))
+        sums = jax.tree.map(lambda array: array[None], sums)
+    return _ResultOfSlice(scores, CappedSums(sums, weighed.cap))
+
+
+def _add_pending_rounds(
+    scores: Array, pending: PendingRound, rows: Prepared, recipe: Recipe
+) -> Array:
+    """The scores of rows with the predictions of the pending rounds, which have a leading axis."""
+
+    def add_round(place: Any, scores: Array) -> Array:
+        structure, hypothesis = jax.tree.map(lambda array: array[place], pending)
+        placed_rows = assign_leaves(recipe.learner, structure, rows)
+        return scores + predict_rows(recipe, hypothesis, placed_rows)
+
+    num_pending = jax.tree.leaves(pending)[0].shape[0]
+    if num_pending == 1:  # a single one needs no loop
+        return add_round(0, scores)
+    return jax.lax.fori_loop(0, num_pending, add_round, scores)
+
+
+# The new scores take the place of the old ones.
+_compiled_sum_over_slice = compilation.jit_with_bounded_cache(
+    donate_argnames=("scores",), static_argnames=("phase", "stage")
+)(_sum_over_slice)
 
 
 class Passes:
     """The rows of a table in blocks, and their scores; all of it is private.
 
-    Only `sums` leave, and `privacy.totals.draw_from_sums` adds the noise. Use it as a context. A
+    Only the sums leave, and `privacy.totals.draw_from_sums` adds the noise. Use it as a context. A
     pass that finds a changed block raises a ValueError, and nothing is drawn from its sums.
     """
 
-    def __init__(self, table: BlockTable, recipe: Recipe, plan: MemoryPlan, place: int = 0):
-        """Make room for the rows that are worked on.
+    def __init__(self, table: BlockTable, recipe: Recipe, plan: MemoryPlan, first_row: int = 0):
+        """Allocate the memory of the slices, and start the threads.
 
         Args:
             table: the rows.
-            recipe: one setting.
+            recipe: of the run, without an axis of settings.
             plan: how it fits into memory.
-            place: of the first row among those of all processes.
+            first_row: the place of the first row among the rows of all processes.
         """
         self._table, self._recipe, self._plan = table, recipe, plan
         self._splits = jax.tree.map(jnp.asarray, table.splits)
         self._pool = ThreadPoolExecutor(plan.threads)
-        self._slices = list(_slices_of_table(table, plan.block, place))
+        self._slices = list(_slices_of_table(table, plan.max_rows_of_slice, first_row))
         self._rooms: queue.SimpleQueue[BlockRows] = queue.SimpleQueue()
         for _ in range(plan.threads):
-            self._rooms.put(table.new_absent_rows(plan.block))
+            self._rooms.put(table.new_absent_rows(plan.max_rows_of_slice))
         self._scores: list[Any] = [None] * len(self._slices)
 
     def __enter__(self) -> "Passes":
@@ -357,47 +378,51 @@ class Passes:
 
     def start_scores(self, initial_score: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
-        shape = *initial_score.shape, self._plan.block
+        shape = *initial_score.shape, self._plan.max_rows_of_slice
         self._scores = [jnp.broadcast_to(initial_score[..., None], shape) for _ in self._slices]
 
-    def sums(self, phase: Phase, batch: Batch, noise: Array, stage: tuple[str, ...]) -> CappedSums:
+    def sum_over_rows(
+        self, phase: Phase, stage: tuple[str, ...], rounds: RoundsOfPass, noise_keys: Array
+    ) -> CappedSums:
         """The sums of a stage of a phase, after adding the pending rounds to the scores.
 
         Args:
             phase: of the learner.
-            batch: what is public in its rounds.
-            noise: B keys, of the noise of each round; private.
             stage: the sites that are summed.
+            rounds: what is public in its rounds.
+            noise_keys: B keys, of the noise of each round; private.
         """
-        columns = None if isinstance(phase, Prologue) else self._columns_of_batch(batch)
-        batch, recipe = jax.tree.map(jnp.asarray, (batch, self._recipe))
+        columns = None if isinstance(phase, Prologue) else self._columns_read_by_rounds(rounds)
+        rounds, recipe = jax.tree.map(jnp.asarray, (rounds, self._recipe))
+        pass_input = _PassInput(recipe, self._splits, rounds, noise_keys)
         reads_scores = not isinstance(phase, Prologue) and not self._recipe.has_independent_rounds
 
         @jax.enable_x64(False)  # threads do not have the caller's context
         def work_on_slice(piece: Slice) -> CappedSums:
-            rows = self._rooms.get()
+            block = self._rooms.get()
             try:
                 self._table.read_rows(
-                    piece.block, first=piece.first, count=piece.rows, into=rows, columns=columns
+                    piece.block,
+                    first=piece.first_row_in_block,
+                    count=piece.num_rows,
+                    into=block,
+                    columns=columns,
                 )
-                result = _compiled_sums_of_slice(
-                    rows,
+                first_row = np.array([piece.first_row >> 32, piece.first_row % 2**32], np.uint32)
+                result = _compiled_sum_over_slice(
+                    _RowsOfSlice(block, first_row),
                     self._scores[piece.number] if reads_scores else None,
-                    noise,
-                    np.array([piece.place >> 32, piece.place & (2**32 - 1)], np.uint32),
-                    self._splits,
-                    batch,
-                    recipe,
-                    phase,
-                    stage,
+                    pass_input,
+                    phase=phase,
+                    stage=stage,
                 )
-                # JAX reads `rows` in place, so they are free when all outputs are there.
+                # JAX reads `block` in place, so it is free when all outputs are there.
                 result = jax.block_until_ready(result)
             finally:
-                self._rooms.put(rows)
+                self._rooms.put(block)
             if reads_scores:
                 self._scores[piece.number] = result.scores
-            return CappedSums(result.sums, result.cap)
+            return result.capped_sums
 
         sums: Totals | None = None
         caps = []
@@ -407,16 +432,16 @@ class Passes:
         assert sums is not None
         return CappedSums(processes.sum_over_processes(sums), caps[0])  # all slices have one cap
 
-    def _columns_of_batch(self, batch: Batch) -> Sequence[int] | None:
-        """The columns that the structures of some rounds and of pending ones read; None for all."""
+    def _columns_read_by_rounds(self, rounds: RoundsOfPass) -> Sequence[int] | None:
+        """The columns that the structures of rounds and of pending ones read; None for all."""
         partition = self._recipe.learner.partition
         if partition is None:
             return None
         columns: list[np.ndarray] = []
-        pending = None if batch.pending is None else batch.pending.structure
-        for structures in (batch.context.public.structure, pending):
-            rounds = 0 if structures is None else jax.tree.leaves(structures)[0].shape[0]
-            for number in range(rounds):
+        pending = None if rounds.pending is None else rounds.pending.structure
+        for structures in (rounds.context.public.structure, pending):
+            num_structures = 0 if structures is None else jax.tree.leaves(structures)[0].shape[0]
+            for number in range(num_structures):
                 structure = jax.tree.map(lambda array, number=number: array[number], structures)
                 columns.append(np.asarray(partition.reads(structure)))
         return np.unique(np.concatenate(columns)).tolist()
@@ -432,11 +457,17 @@ class Passes:
             yield waiting.popleft().result()
 
 
-def _slices_of_table(table: BlockTable, size: int, place: int) -> Iterator[Slice]:
-    """The slices of a table, whose first row has a place among the rows of all processes."""
+def _slices_of_table(table: BlockTable, max_rows: int, first_row: int) -> Iterator[Slice]:
+    """The slices of a table, each within one block.
+
+    Args:
+        table: the table.
+        max_rows: the most rows of a slice.
+        first_row: the place of the first row of the table among the rows of all processes.
+    """
     number = 0
-    for block, (rows, _, _) in enumerate(table.blocks):
-        for first in range(0, rows, size):
-            count = min(size, rows - first)
-            yield Slice(number, block, first, count, place)
-            number, place = number + 1, place + count
+    for block, (rows_of_block, _, _) in enumerate(table.blocks):
+        for start in range(0, rows_of_block, max_rows):
+            num_rows = min(max_rows, rows_of_block - start)
+            yield Slice(number, block, start, num_rows, first_row)
+            number, first_row = number + 1, first_row + num_rows

@@ -63,14 +63,14 @@ class PlaceAmongProcesses(NamedTuple):
     first_row: int
 
 
-def place_among_processes(present: int, capacity: int) -> PlaceAmongProcesses:
+def place_among_processes(*, num_present: int, capacity: int) -> PlaceAmongProcesses:
     """Where the rows of this process are among those of all.
 
     Args:
-        present: how many rows of this process are present.
+        num_present: how many rows of this process are present; private.
         capacity: how many it has room for.
     """
-    rows_of_processes = gather_from_processes([present, capacity])
+    rows_of_processes = gather_from_processes([num_present, capacity])
     num_before = jax.process_index() if jax.process_count() > 1 else 0
     before = rows_of_processes[:num_before]
     total_present, total_capacity = rows_of_processes.sum(axis=0).tolist()
@@ -100,7 +100,7 @@ def shared_key(key: Array) -> Array:
     )
 
 
-def gather_digests(text: str) -> list[str]:
-    """64 hexadecimal digits of every process, in their order."""
-    digests = gather_from_processes(np.frombuffer(bytes.fromhex(text), np.int64))
-    return [np.ascontiguousarray(digest).tobytes().hex() for digest in digests]
+def gather_digests(digest: str) -> list[str]:
+    """The digests of all processes, each of 64 hexadecimal digits, in the processes' order."""
+    digests = gather_from_processes(np.frombuffer(bytes.fromhex(digest), np.int64))
+    return [np.ascontiguousarray(words).tobytes().hex() for words in digests]

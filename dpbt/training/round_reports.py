@@ -1,7 +1,7 @@
 """Reports of rounds from within a compiled program.
 
 A program is compiled once and serves many runs, so it cannot hold the function that one run reports
-to. It is given the number of the run, and looks the function up here while the run goes on.
+to. It reads the number of the run instead, and looks the function up here while the run goes on.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ def report_rounds(report: Callable[[int], None] | None) -> Iterator[np.int32 | N
 
 
 def report_round(run_number: Any, round_number: Any) -> None:
-    """Report a round as it draws; traceable. It tells its number, and reads nothing else.
+    """Report the number of a round as the round draws, and nothing else; traceable.
 
     Args:
         run_number: i32[], as `report_rounds` yields it.

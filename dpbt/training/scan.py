@@ -1,7 +1,7 @@
 """Runs on tables in memory: `lax.scan` over the rounds, whose carry has the scores of the rows.
 
 The only state between rounds is what has been released. All is pure and traceable. A fit and a
-replay are one function, `run`, with two answers to what the programs of a recipe draw.
+replay are one function, `run_in_memory`, with two answers to what the programs of a recipe draw.
 """
 
 import dataclasses
@@ -19,8 +19,7 @@ from dpbt.privacy.phase_views import (
     weigh_rows,
 )
 from dpbt.public_types import redacted_repr
-from dpbt.training import steps
-from dpbt.training.run import (
+from dpbt.training.phases import (
     LearnedModel,
     PhaseValues,
     PublicSteps,
@@ -28,16 +27,17 @@ from dpbt.training.run import (
     round_step,
     run_phases,
 )
+from dpbt.training.row_scores import predict_rows
 from dpbt.training.steps import RoundState
 from dpbt.types import Array, Hypotheses, Phase, Prepared, Public, Recipe, Release, View
 
 
 class Answer(NamedTuple):
-    """What answers the draws of a phase.
+    """The answer to the draws of a phase.
 
     Attributes:
-        release: of the program.
-        kept: what is kept of it.
+        release: of its program.
+        kept: what the run keeps of the phase, such as the release or its log densities.
     """
 
     release: Release
@@ -45,11 +45,11 @@ class Answer(NamedTuple):
 
 
 AnswerDraws = Callable[[Phase, Any, Sequence[View]], Answer]
-"""(phase, entry of the phase or of the round, what its program reads of each table) -> `Answer`."""
+"""(phase, its entry or that of the round, the view of each table) -> `Answer`."""
 
 
 class RunResult(NamedTuple):
-    """What `run` returns.
+    """What `run_in_memory` returns.
 
     Attributes:
         kept: of each phase, what its answer kept; of rounds with a leading axis.
@@ -66,12 +66,12 @@ class RunResult(NamedTuple):
     __repr__ = redacted_repr
 
 
-def run(
+def run_in_memory(
     recipe: Recipe,
     tables: Sequence[Prepared],
     answer_draws: AnswerDraws,
     entries: PhaseValues,
-    batch: int = 0,
+    num_side_by_side: int = 0,
 ) -> RunResult:
     """Run a recipe from its prologue to its epilogue; traceable.
 
@@ -80,15 +80,19 @@ def run(
     what is public is worked out from what is public alone (`privacy.isolation`).
 
     Args:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         tables: prepared rows. All tables share the releases, and each has scores of its own.
         answer_draws: makes a release, or judges a recorded one.
-        entries: what it is given: a field for each phase, of rounds with a leading axis.
-        batch: how many rounds run side by side, of a recipe that is `independent`; 0 to run one
-            after the other.
+        entries: what `answer_draws` reads: an entry for each phase, and for rounds a leading axis.
+        num_side_by_side: how many rounds run side by side, of a recipe that is `independent`; 0 to
+            run one after the other.
     """
     executor = _ScanExecutor(
-        recipe=recipe, tables=tables, answer_draws=answer_draws, entries=entries, batch=batch
+        recipe=recipe,
+        tables=tables,
+        answer_draws=answer_draws,
+        entries=entries,
+        num_side_by_side=num_side_by_side,
     )
     learned: LearnedModel = run_phases(recipe, executor)
     start, scores = executor.initial_score[..., None], executor.scores
@@ -106,13 +110,13 @@ def run(
 
 @dataclasses.dataclass
 class _ScanExecutor:
-    """The executor of a run in memory (`run.Executor`); it lives within one trace.
+    """The executor of a run in memory (`phases.Executor`); it lives within one trace.
 
     Attributes:
-        recipe, tables, answer_draws, entries, batch: as `run` has them.
+        recipe, tables, answer_draws, entries, num_side_by_side: as `run_in_memory` has them.
         public_steps: as they are.
         scores: of each table so far; None after rounds that ran side by side.
-        initial_score: where they started.
+        initial_score: the score that every row started from.
         kept: name of a phase -> what was kept of it.
     """
 
@@ -120,7 +124,7 @@ class _ScanExecutor:
     tables: Sequence[Prepared]
     answer_draws: AnswerDraws
     entries: PhaseValues
-    batch: int
+    num_side_by_side: int
     public_steps: PublicSteps = PublicSteps()  # noqa: RUF009
     scores: list[Array] | None = None
     initial_score: Array = dataclasses.field(default_factory=lambda: jnp.float32(0))
@@ -180,18 +184,20 @@ class _ScanExecutor:
                 structure=structure,
             )
             views, kept = outcome.kept
-            if not self.batch:  # else no round reads them
+            if not self.num_side_by_side:  # else no round reads them
                 scores = [
-                    score + steps.predict_rows(recipe, outcome.hypothesis, view.rows)
+                    score + predict_rows(recipe, outcome.hypothesis, view.rows)
                     for score, view in zip(scores, views, strict=True)
                 ]
             return (scores, outcome.state), (kept, outcome.hypothesis)
 
         numbered = jnp.arange(recipe.capacity, dtype=jnp.int32), self.entries.rounds
-        if self.batch:
+        if self.num_side_by_side:
             self.scores = None
             run_round = lambda entry: one_round((scores, state), entry)[1]  # noqa: E731
-            self.kept["rounds"], hypotheses = _map_rounds(recipe, run_round, numbered, self.batch)
+            self.kept["rounds"], hypotheses = _map_rounds(
+                recipe, run_round, numbered, self.num_side_by_side
+            )
             return state, hypotheses
         carry, kept = _scan_rounds(recipe, one_round, (scores, state), numbered)
         self.scores, state = carry
@@ -220,9 +226,9 @@ class _ScanExecutor:
         ]
 
     def _cached_structures(self, public: Public, state: RoundState) -> "_CachedStructures | None":
-        """Structures that come again, worked out once; None where none is worth it."""
+        """The structures that recur and the leaves in them; None where no cache is worth it."""
         recipe, num_rows = self.recipe, sum(rows.present.shape[0] for rows in self.tables)
-        num_cached = 0 if self.batch else steps.num_cached_structures(recipe, num_rows)
+        num_cached = 0 if self.num_side_by_side else num_cached_structures(recipe, num_rows)
         if not num_cached:
             return None
 
@@ -237,11 +243,22 @@ class _ScanExecutor:
         return _CachedStructures(num_cached, structures, leaves)
 
 
+MAX_CACHED_BYTES = 2**28
+"""The most memory for the leaves of all rows in the structures that recur."""
+
+
+def num_cached_structures(recipe: Recipe, num_rows: int) -> int:
+    """How many structures recur in later rounds and are worked out once; 0 to cache none."""
+    partition = recipe.learner.partition
+    cycle = 0 if partition is None else partition.cycle
+    return cycle if cycle < recipe.capacity and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
+
+
 class _CachedStructures(NamedTuple):
-    """Structures that come again in later rounds, and what they say of each row.
+    """Structures that recur in later rounds, and the leaf of each row in them.
 
     Attributes:
-        num_structures: how many they are.
+        num_structures: how many there are.
         structures: with a leading axis for them.
         leaves: of each table, with a leading axis for structures.
     """
@@ -257,15 +274,15 @@ class _CachedStructures(NamedTuple):
 
 
 def _map_rounds(
-    recipe: Recipe, run_round: Callable[[Any], Any], entries: Any, batch: int
+    recipe: Recipe, run_round: Callable[[Any], Any], entries: Any, num_side_by_side: int
 ) -> tuple[Any, Hypotheses]:
-    """What is kept of the first T of `capacity` rounds, a batch side by side; zeros of others."""
+    """The results of the first T of `capacity` rounds, a batch side by side; zeros for others."""
 
     def run_active(numbered: tuple[Array, Any]) -> Any:
         active, kept = numbered[0] < recipe.rounds, run_round(numbered)
         return jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), kept)
 
-    return jax.lax.map(run_active, entries, batch_size=min(batch, recipe.capacity))
+    return jax.lax.map(run_active, entries, batch_size=min(num_side_by_side, recipe.capacity))
 
 
 @jax.custom_batching.custom_vmap

@@ -1,8 +1,8 @@
-"""The steps of a run that follow from releases: begin a round, learn a hypothesis, finish a model.
+"""The public steps of a run: begin a round, learn a hypothesis from a release, finish a model.
 
-What is public is worked out from what is public alone, and every function of an author is traced
-apart from the others (`privacy.isolation`). What a program reads of the rows is the work of
-`privacy.phase_views`. `run` puts the steps together; executors hold the rows.
+No step reads a row. Every function of an author is traced apart from the others
+(`privacy.isolation`). `privacy.phase_views` builds what a program reads of the rows. `phases` puts
+the steps together, and executors hold the rows.
 """
 
 from typing import Any, NamedTuple
@@ -14,10 +14,10 @@ from jaxtyping import Float32, Int32
 from dpbt import types
 from dpbt.privacy import phase_views
 from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.isolation import evaluate_isolated, evaluate_public
+from dpbt.privacy.isolation import evaluate_public
 from dpbt.privacy.phase_views import PhaseContext
-from dpbt.training.checks import check_bound, check_predictions
-from dpbt.types import Array, Phase, Prepared, Public, Recipe, Release, ScoreLine
+from dpbt.training.checks import check_bound
+from dpbt.types import Array, Phase, Public, Recipe, Release, ScoreLine
 
 
 class RoundState(NamedTuple):
@@ -25,7 +25,7 @@ class RoundState(NamedTuple):
 
     Attributes:
         bound: f32[], an upper bound on |score| for every possible row.
-        optimizer: a list with the state of the optimizer; None without one.
+        optimizer: a list with the state of the learner's optimizer; None without one.
     """
 
     bound: Array
@@ -33,7 +33,7 @@ class RoundState(NamedTuple):
 
 
 class AfterPrologue(NamedTuple):
-    """What the rounds begin with.
+    """What is public after the prologue.
 
     Attributes:
         public: what is public in all rounds.
@@ -73,12 +73,7 @@ def zeros_of_phase(recipe: Recipe, phase: Phase) -> Release:
 
 
 def hypothesis_shapes(recipe: Recipe, public: Public) -> types.Hypothesis:
-    """The shapes and dtypes of the hypothesis of a round.
-
-    Args:
-        recipe: one setting.
-        public: what is public in all rounds.
-    """
+    """The shapes and dtypes of the hypothesis of a round, from what is public in all rounds."""
     zeros = zeros_of_phase(recipe, recipe.learner.round)
     first = begin_round(recipe, public, jnp.float32(0), public.round).public
     return jax.eval_shape(
@@ -103,7 +98,7 @@ def begin_round(
     """What is public when a round begins.
 
     Args:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         public: what is public in all rounds.
         bound: f32[], an upper bound on |score| for every possible row.
         number: i32[], of the round.
@@ -113,23 +108,6 @@ def begin_round(
     if structure is None:
         structure = phase_views.round_structure(recipe.learner, recipe.params, public)
     return PhaseContext(public._replace(structure=structure), bound)
-
-
-def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
-    """What a hypothesis adds to the score of each row; of the rows nothing is kept."""
-    predictions = evaluate_isolated(recipe.learner.kind.predict_prepared, hypothesis, rows)
-    return check_predictions(predictions, recipe, rows)
-
-
-MAX_CACHED_BYTES = 2**28
-"""The most memory for what all structures that come again say of the rows."""
-
-
-def num_cached_structures(recipe: Recipe, num_rows: int) -> int:
-    """How many structures come again in later rounds and are worked out once; 0 for none."""
-    partition = recipe.learner.partition
-    cycle = 0 if partition is None else partition.cycle
-    return cycle if cycle < recipe.capacity and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
 
 
 class LearnedRound(NamedTuple):
@@ -150,7 +128,7 @@ def finish_round(
     """The hypothesis of a round and the state after it, from what is public alone.
 
     Args:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         release: of the round.
         public: what is public in the round, with the cap of its weights.
         state: before the round. With an optimizer the hypothesis is what it makes of that of the
@@ -191,10 +169,10 @@ def model_hypotheses(
 
 
 def score_line(recipe: Recipe, prologue: Release, epilogue: Release) -> ScoreLine:
-    """The line that scores are mapped by in the end, from what was released once.
+    """The line that maps the scores of the rounds to those of the model.
 
-    Without an epilogue it leaves scores as they are. It is worked out from the releases in one
-    program, with where scores start, so that it rounds alike in memory and over blocks.
+    Without an epilogue it leaves scores as they are. One program works it out from the releases,
+    together with the initial score, so that it rounds alike in memory and over blocks.
     """
     public = after_prologue(recipe, prologue).public
     if recipe.learner.epilogue is None:

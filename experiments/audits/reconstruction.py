@@ -30,8 +30,8 @@ from dpbt.data.domains import Boolean
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import answers
 from dpbt.privacy.keys import pair
-from dpbt.training import checks, scan
-from dpbt.training.run import PhaseValues
+from dpbt.training import scan, table_entry
+from dpbt.training.phases import PhaseValues
 from dpbt.training.scan import Answer
 from dpbt.types import Phase, Recipe, Transcript
 from experiments.common import commands, data, pages, peers, results, tables
@@ -211,8 +211,11 @@ def _added_statistics(
 
     def statistics_of_row(fields: Any) -> Any:
         table = rows._replace(**dict(zip(rows._fields[:3], fields, strict=True)))
-        prepared, entries = checks.prepare_table(table, recipe), PhaseValues(**transcript.releases)
-        specs_by_phase = scan.run(recipe, [prepared], replay_specs, entries).kept
+        prepared, entries = (
+            table_entry.prepare_table(table, recipe),
+            PhaseValues(**transcript.releases),
+        )
+        specs_by_phase = scan.run_in_memory(recipe, [prepared], replay_specs, entries).kept
         return [
             {
                 site: _entries_of_row(value, scale, table.bins.shape[1])

@@ -21,9 +21,10 @@ from dpbt.learners.trees.class_weights import integer_product
 from dpbt.models.model import Model, as_model, decision_function
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align_columns
-from dpbt.training.checks import check_transcript, prepare_table
-from dpbt.training.run import PhaseValues
-from dpbt.training.scan import Answer, run
+from dpbt.training.checks import check_transcript
+from dpbt.training.phases import PhaseValues
+from dpbt.training.scan import Answer, run_in_memory
+from dpbt.training.table_entry import prepare_table
 from dpbt.types import (
     UNSPLIT,
     AnyArray,
@@ -56,7 +57,7 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
         recipe: the recipe.
 
     Raises:
-        ValueError: as `boosting.replay`.
+        ValueError: as `dpbt.replay`.
     """
     prepared, learner = prepare_table(table, recipe), recipe.learner
     check_transcript(transcript, table, recipe)
@@ -75,7 +76,7 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
         return Answer(release, edge / 2)
 
     entries = PhaseValues(**transcript.releases)
-    return run(recipe, [prepared], measure_edge, entries).kept.rounds
+    return run_in_memory(recipe, [prepared], measure_edge, entries).kept.rounds
 
 
 def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:

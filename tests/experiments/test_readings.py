@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, losses
+from dpbt import losses
 from dpbt.data.splits import satisfied_splits
+from dpbt.training.replay import log_ratios_by_site
 from experiments.common import data, pages, results
 from experiments.papers.nock_henecka_2020 import options, reading_tables, readings, saved
 from experiments.papers.nock_henecka_2020.options import Reading
@@ -36,7 +37,7 @@ def test_beta_of_the_second_option_tells_neighbours_apart():
     table = random_table(5, rows=12, splits=3)
     fewer = table._replace(present=table.present.at[0].set(False))
     release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe()).transcript
-    losses_of = jax.jit(boosting.compared)(release, table, fewer, recipe())
+    losses_of = jax.jit(log_ratios_by_site)(release, table, fewer, recipe())
     assert float(losses_of["beta"][1].pure[0]) == np.inf
     assert np.isfinite(float(losses_of["leaf"][1].pure[0]))
 

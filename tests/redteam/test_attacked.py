@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import audit, boosting, recipes, weighting
+from dpbt import audit, recipes, weighting
 from dpbt.data import domains
 from dpbt.data.domains import Numeric
 from dpbt.privacy import boundary, draw_specs
 from dpbt.training import run_keys
+from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, Noise
 from tests.support.attacks import table_of_one_split
 from tests.support.hostile_learners import (
@@ -286,7 +287,7 @@ WAYS_TO_RUN = {
     "replay": lambda table, recipe: dpbt.replay(
         dpbt.boost(KEYS[0], table, recipe).transcript, table, recipe
     ),
-    "compared": lambda table, recipe: boosting.compared(
+    "compared": lambda table, recipe: log_ratios_by_site(
         dpbt.boost(KEYS[0], table, recipe).transcript, table, table, recipe
     ),
 }

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, recipes, sweeps
+from dpbt import recipes, sweeps
 from dpbt.data.splits import satisfied_splits, table_of_splits
-from dpbt.training import checks
+from dpbt.training import table_entry
+from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import Table
 from tests.support.attacks import GRID, class_counts_by_side
 from tests.support.example_tables import random_features, random_table
@@ -63,7 +64,7 @@ def first_rows(table: Table, bound: int) -> Table:
 
 def worst_split(table, other, recipe):
     release = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe).transcript
-    return jax.jit(boosting.compared)(release, table, other, recipe)
+    return jax.jit(log_ratios_by_site)(release, table, other, recipe)
 
 
 @pytest.mark.slow
@@ -113,7 +114,7 @@ def test_rows_beyond_the_bound_change_no_release(name):
     chex.assert_trees_all_equal(many(table, two), many(few, two))
 
     release = jax.jit(grown)(table, recipe)
-    replay = jax.jit(lambda *args: boosting.replay(*args).log_prob)
+    replay = jax.jit(lambda *args: dpbt.replay(*args).log_prob)
     here, there = (replay(release, one, recipe) for one in (table, few))
     chex.assert_trees_all_equal(here, there)
 
@@ -185,4 +186,4 @@ def test_a_bound_of_no_number_counts_no_row():
     table = random_table(1, 20, 2)
     recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
     nothing = dataclasses.replace(recipe, rows=np.float32("nan"))
-    assert not np.any(checks.mask_beyond_rows(table.present, nothing))
+    assert not np.any(table_entry.mask_beyond_rows(table.present, nothing))

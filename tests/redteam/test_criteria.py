@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, losses, recipes
+from dpbt import losses, recipes
 from dpbt.data.splits import table_of_splits
 from dpbt.training import run_keys
+from dpbt.training.replay import log_ratios_by_site
 
 pytestmark = pytest.mark.unoptimized
 
@@ -74,7 +75,7 @@ def lone_row_loss(recipe, rows, most, others):
     They and `others` of class 0 are set apart by all splits but one.
     """
     worst, boost = 0.0, jax.jit(dpbt.boost)
-    divergences = jax.jit(boosting.compared)
+    divergences = jax.jit(log_ratios_by_site)
     for number in range(1, most + 1):
         satisfied = np.ones((rows, 300), bool)
         satisfied[: number + others, 1:] = False

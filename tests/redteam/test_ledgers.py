@@ -11,13 +11,14 @@ import pytest
 from msgspec import structs
 
 import dpbt
-from dpbt import boosting, recipes, weighting
+from dpbt import recipes, weighting
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.mechanism import FREE, Price
 from dpbt.privacy.pricing import ledger_line
 from dpbt.privacy.scales import sampler_scales
+from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, Noise
 from tests.support.attacks import GRID, table_of_one_split
 from tests.support.slow_cases import mark_slow_cases
@@ -428,7 +429,7 @@ def test_an_audit_catches_a_learner_whose_false_claim_the_ledger_takes(name):
     table = table_of_one_split()
     other = table._replace(present=table.present.at[0].set(False))
     release = dpbt.boost(jax.random.key(0), table, recipe).transcript
-    losses = boosting.compared(release, table, other, recipe)["leaf"][1].pure
+    losses = log_ratios_by_site(release, table, other, recipe)["leaf"][1].pure
     assert float(losses.max()) > 10 * claim
 
 

@@ -108,10 +108,10 @@ def assert_same_fit(one, other):
 def shorten_passes(monkeypatch):
     """Let a pass have slices of 64 rows, and serve two rounds where it can."""
 
-    def plan(table, recipe, *_):
+    def plan(table, recipe, **_):
         return MemoryPlan(64, 2, 2 if recipe.has_independent_rounds else 1)
 
-    monkeypatch.setattr(in_blocks, "plan_for", plan)
+    monkeypatch.setattr(in_blocks, "plan_memory", plan)
 
 
 def rows_in_blocks(table):

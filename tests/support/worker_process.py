@@ -87,7 +87,7 @@ RECIPE_MAKERS = {"oblivious": oblivious_recipe, "forest": forest_recipe}
 def fit_and_digest(folder, process, seconds, name):
     """A digest of what a process learns from its folder of blocks, waiting after every round."""
     table = blocks.open_folder(folder / f"share{process}")
-    model = training_fit.fit_unwarned(
+    model = training_fit.fit_without_key_warning(
         processes.shared_key(jax.random.key(4 + process)),
         table,
         RECIPE_MAKERS[name](table.domain),

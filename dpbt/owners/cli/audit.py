@@ -180,7 +180,7 @@ def _random_neighbours(
     num_bins = [column.n_bins for column in domain.values()]
     total = num_rows + num_others
     bins = rng.integers(0, num_bins, (total, len(num_bins))).astype(np.uint8)
-    target = rng.choice(dpbt.audit.labels_of(label.target), total)
+    target = rng.choice(dpbt.audit.labels_of_target(label.target), total)
     weight = None if label.weight is None else rng.random(num_rows).astype(np.float32)
     arrays: Any = {"bins": bins[:num_rows], "target": target[:num_rows], "weight": weight}
     table = dpbt.Table(

@@ -150,7 +150,7 @@ def fit_model(options: argparse.Namespace) -> None:
         save = functools.partial(dpbt.save, model, domain=rows.domain, classes=rows.label.classes)
         path = shared.save_or_use_temporary_folder(path, save)
         if checkpoint is not None:
-            checkpoint.finish()
+            checkpoint.delete_keys()
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
     if budget is not None:
@@ -250,7 +250,7 @@ def _learn_and_pay(
                 budget.payment_callback(recipe.with_user_limit_of(table), key)(run)
             refusals.pop_all()  # the fit is accepted, so any later error is a bug
 
-        model = fit.fit_unwarned(
+        model = fit.fit_without_key_warning(
             noise_key, table, recipe, public_key, pay=pay, progress=report, **block_options
         )
         dpbt.keys.warn_of_research_key(noise_key)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.training.fit import boost
+from dpbt.training.boost import boost
 from experiments.common import data
 from experiments.common.results import Line
 from experiments.papers.nock_henecka_2020.options import PAPER_CLIP, READINGS, recipe_of

@@ -106,14 +106,14 @@ def test_one_program_serves_every_traced_value(small_table):
         dpbt.fit(jax.random.key(1), table, recipes.bdpe(**settings))
 
     fit()
-    num_programs = training_fit._compiled.num_compiled
+    num_programs = training_fit._compiled_run.num_compiled
     fit(epsilon=np.inf, beta_tree=0.3, clip=2.0, zeta=0.01, pi=0.5)
     fit(epsilon=0.2, smoothing=0.0, error_fraction=0.5, rows=100, step_clip=1e-6)
     fit(small_table._replace(present=small_table.present.at[:9].set(False)))
-    assert training_fit._compiled.num_compiled == num_programs
+    assert training_fit._compiled_run.num_compiled == num_programs
     for alpha in (0.2, 0.9, optax.linear_schedule(1.0, 0.1, 2)):
         fit(alpha=alpha)
-    assert training_fit._compiled.num_compiled == num_programs + 1
+    assert training_fit._compiled_run.num_compiled == num_programs + 1
 
 
 def test_releases_depend_on_no_order_of_rows_and_on_no_absent_rows(small_table):
@@ -170,7 +170,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
     several = recipes.bdpe(rounds=[2, 5], **settings)
     assert several.capacity == 5
     expected = dpbt.fit(jax.random.key(0), small_table, alone)
-    num_programs = training_fit._compiled.num_compiled
+    num_programs = training_fit._compiled_run.num_compiled
     for index, rounds in enumerate((2, 5)):
         recipe = recipes.setting(several, index)
         model = dpbt.fit(jax.random.key(0), small_table, recipe)
@@ -183,7 +183,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
         for value in REPLAY(model.transcript, small_table, recipe)[0].values():
             assert not np.any(value[rounds:])
             assert np.all(value[:rounds] < 0)
-    assert training_fit._compiled.num_compiled <= num_programs + 1
+    assert training_fit._compiled_run.num_compiled <= num_programs + 1
 
 
 @pytest.mark.slow
@@ -217,7 +217,7 @@ def test_a_run_whose_progress_is_reported_is_the_same_run(small_table, monkeypat
     recipe = recipes.bdpe(epsilon=1.0, rows=80, rounds=3, depth=1, criterion="gini")
     key, reports = jax.random.key(1), []
     reported = dpbt.fit(key, small_table, recipe, progress=reports.append)
-    assert [(state.stage, state.done, state.all) for state in reports] == [
+    assert [(state.stage, state.done, state.total) for state in reports] == [
         ("rounds", done, 3) for done in range(3)
     ]
     chex.assert_trees_all_equal(reported, dpbt.fit(key, small_table, recipe))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, recipes
+from dpbt import recipes
 from dpbt.audit import exact_loss as audit
 from dpbt.data.domains import Boolean
 from dpbt.learners import trees
@@ -19,6 +19,7 @@ from dpbt.learners.bins.epilogue import fit_score_line, score_histogram
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import round_grid_to_rows
 from dpbt.training import run_keys
+from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, Noise, Prologue
 from tests.support.example_tables import random_table
 from tests.support.references import oblivious_trees as reference
@@ -195,7 +196,7 @@ def test_a_site_of_two_parts_is_refused_by_all_that_read_one():
     for judge in (
         lambda: dpbt.ledger(clash),
         lambda: dpbt.replay(twice, table, recipe),
-        lambda: boosting.compared(twice, table, table, recipe),
+        lambda: log_ratios_by_site(twice, table, table, recipe),
     ):
         with pytest.raises(ValueError, match="the rounds and the epilogue both draw"):
             judge()

@@ -1,7 +1,7 @@
-"""Fits and replays in memory: the two answers to what the programs of a recipe draw.
+"""Replays of recorded transcripts in memory.
 
-`run_with_fresh_draws` samples every draw. `replay` and `compared` look draws up in a transcript, on
-one table or on two, and `redraw_hypotheses` draws the noise of a transcript again.
+`replay` scores a transcript on one table, and `log_ratios_by_site` compares its densities on two.
+`redraw_hypotheses` draws the noise of its rounds again.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,15 +12,14 @@ import jax
 from dpbt.common import compilation
 from dpbt.privacy import answers, boundary
 from dpbt.privacy.answers import DrawComparison
-from dpbt.privacy.dependencies import priced_draws
-from dpbt.training import checks, round_reports, run_keys
-from dpbt.training.run import PhaseValues
-from dpbt.training.scan import Answer, RunResult, run
+from dpbt.training import checks
+from dpbt.training.phases import PhaseValues
+from dpbt.training.scan import Answer, RunResult, run_in_memory
+from dpbt.training.table_entry import prepare_table, without_domain
 from dpbt.types import (
     Array,
     Hypotheses,
     Phase,
-    Prepared,
     Recipe,
     Release,
     Table,
@@ -42,38 +41,6 @@ class Replayed(NamedTuple):
     hypotheses: Hypotheses
 
 
-def run_with_fresh_draws(
-    key: Array,
-    rows: Prepared,
-    recipe: Recipe,
-    public_key: Array | None,
-    batch: int = 0,
-    run_number: Array | None = None,
-) -> RunResult:
-    """`run` with fresh draws, which it keeps.
-
-    With `run_number`, an i32[] of `round_reports.report_rounds`, each round is reported as it
-    draws.
-
-    Raises:
-        ValueError: for public structure without a public key, and for two draws of one name.
-    """
-
-    def sample_draws(
-        phase: Phase, entry: tuple[Array, Array | None], views: Sequence[View]
-    ) -> Answer:
-        if run_number is not None and phase.repeats:
-            round_reports.report_round(run_number, views[0].public.round)
-        key, public_key = entry
-        priced = priced_draws(recipe, phase)
-        release = answers.sample(phase.program, key, public_key, views[0], priced)
-        return Answer(release, release)
-
-    noise = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
-    pairs = zip(noise, run_keys.phase_keys(public_key, recipe), strict=True)
-    return run(recipe, [rows], sample_draws, PhaseValues(*pairs), batch)
-
-
 def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     """Score a recorded transcript on a table, and rebuild the model from it.
 
@@ -84,16 +51,18 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
 
     Raises:
         ValueError: for what is no transcript of this recipe, for one that was recorded on a table
-            of another domain or form (`checks.check_transcript`), and as `checks.prepare_table`.
+            of another domain or form (`checks.check_transcript`), and as
+            `table_entry.prepare_table`.
     """
-    tables = _check_and_strip(transcript, [table], recipe)
-    return _replayed(transcript._replace(recorded_on=None), *tables, checks.without_domain(recipe))
+    _check_tables_of_replay(transcript, [table], recipe)
+    transcript = transcript._replace(recorded_on=None)
+    return _compiled_replay(transcript, without_domain(table), without_domain(recipe))
 
 
-def _check_and_strip(
+def _check_tables_of_replay(
     transcript: Transcript, tables: Sequence[Table], recipe: Recipe
-) -> list[Table]:
-    """The tables without their domains, after the checks of a replay.
+) -> None:
+    """Refuse tables that a transcript is not of, as far as that is static.
 
     Raises:
         ValueError: as `replay`.
@@ -101,18 +70,17 @@ def _check_and_strip(
     for table in tables:
         checks.check_run(table, recipe)
         checks.check_transcript(transcript, table, recipe)
-    return [checks.without_domain(table) for table in tables]
 
 
 # Always compiled: op by op, the classes of an author would be handed the values of rows.
 @compilation.jit_with_bounded_cache()
-def _replayed(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
+def _compiled_replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     ran = _run_with_recorded_draws(transcript, [table], recipe, answers.log_prob)
     return Replayed(_values_by_site(ran.kept), ran.hypotheses)
 
 
 @compilation.jit_with_bounded_cache()
-def _compared(
+def _compiled_log_ratios(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[str, DrawComparison]:
     return _values_by_site(
@@ -123,12 +91,12 @@ def _compared(
 def _run_with_recorded_draws(
     transcript: Transcript, tables: Sequence[Table], recipe: Recipe, judge: Callable[..., Any]
 ) -> RunResult:
-    """`run` with recorded draws, of which it keeps what `judge` says of (program, release, *views).
+    """A run in memory that keeps what `judge(program, release, *views)` returns of recorded draws.
 
     Raises:
         ValueError: as `replay`.
     """
-    prepared = [checks.prepare_table(table, recipe) for table in tables]
+    prepared = [prepare_table(table, recipe) for table in tables]
     for table in tables:
         checks.check_transcript(transcript, table, recipe)
 
@@ -136,12 +104,12 @@ def _run_with_recorded_draws(
         return Answer(release, judge(phase.program, release, *views))
 
     entries = PhaseValues(**transcript.releases)
-    return run(recipe, prepared, answer, entries)
+    return run_in_memory(recipe, prepared, answer, entries)
 
 
 @compilation.jit_with_bounded_cache()
 def redraw_hypotheses(
-    keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table
+    keys: Array, transcript: Transcript, recipe: Recipe, absent_row_table: Table
 ) -> Hypotheses:
     """The hypotheses of a recorded run, with the noise of its rounds drawn again around outputs.
 
@@ -152,7 +120,7 @@ def redraw_hypotheses(
         keys: one typed key for each run that is made up, or several.
         transcript: with all sites of the rounds, and without the table that it was recorded on.
         recipe: the recipe.
-        dummy: one absent row.
+        absent_row_table: one absent row.
 
     Returns:
         Hypotheses with a leading axis for keys, and then one for rounds.
@@ -173,7 +141,7 @@ def redraw_hypotheses(
         }
         return Answer(release | noisy, ())
 
-    rows = [recipe.learner.training.prepare(dummy)]
+    rows = [recipe.learner.training.prepare(absent_row_table)]
 
     def redraw(key: Array) -> Hypotheses:
         entries = PhaseValues(
@@ -181,7 +149,7 @@ def redraw_hypotheses(
             rounds=(transcript.rounds, jax.random.split(key, recipe.capacity)),
             epilogue=(transcript.epilogue, None),
         )
-        return run(recipe, rows, answer, entries).hypotheses
+        return run_in_memory(recipe, rows, answer, entries).hypotheses
 
     return jax.vmap(redraw)(keys)
 
@@ -191,15 +159,16 @@ def _values_by_site(kept: PhaseValues) -> dict[str, Any]:
     return {site: value for of_phase in kept for site, value in of_phase.items()}
 
 
-def compared(
+def log_ratios_by_site(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[str, DrawComparison]:
-    """Site -> the log density on the table less that on the neighbour, and the worst loss; f32[T].
+    """Site -> the log ratios of the densities on a table and on a neighbour, and the worst losses.
 
-    The worst loss is the worst case of a draw over all its outputs: everything released before it
-    is as recorded, and the draw itself takes the output that tells the two tables apart best. By
-    adaptive composition the sum over sites and rounds bounds any transcript's loss. A site of the
-    prologue or of the epilogue has f32[] in place of f32[T].
+    A log ratio is the log density of a draw on the table less that on the neighbour. The worst loss
+    is the worst case of a draw over all its outputs: everything released before it is as recorded,
+    and the draw itself takes the output that tells the two tables apart best. By adaptive
+    composition the sum over sites and rounds bounds any transcript's loss. Both are f32[T], and
+    f32[] for a site of the prologue or of the epilogue.
 
     Args:
         transcript: as `boost` returns it.
@@ -210,5 +179,8 @@ def compared(
     Raises:
         ValueError: as `replay`.
     """
-    tables = _check_and_strip(transcript, [table, neighbour], recipe)
-    return _compared(transcript._replace(recorded_on=None), *tables, checks.without_domain(recipe))
+    _check_tables_of_replay(transcript, [table, neighbour], recipe)
+    transcript, recipe = transcript._replace(recorded_on=None), without_domain(recipe)
+    return _compiled_log_ratios(
+        transcript, without_domain(table), without_domain(neighbour), recipe
+    )

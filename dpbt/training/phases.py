@@ -1,7 +1,7 @@
-"""A run of a recipe, from its prologue to its epilogue, written once for all executors.
+"""The phases of a run, from its prologue to its epilogue, written once for all executors.
 
-An executor holds the rows and their scores, and releases what the programs of the phases draw: the
-`scan` of a table in memory, or the loop over `blocks`. All else is public.
+An executor holds the rows and their scores, and releases what the programs of the phases draw. It
+is the `scan` over a table in memory, or the loop over `blocks`. All else is public.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import jax.numpy as jnp
 from jaxtyping import Int32
 
+from dpbt.models.model import FittedParts
 from dpbt.privacy.phase_views import PhaseContext
 from dpbt.public_types import redacted_repr
 from dpbt.training import steps
@@ -30,7 +31,7 @@ from dpbt.types import (
 class PublicSteps(NamedTuple):
     """The steps of a run that follow from releases alone, as an executor calls them.
 
-    In memory they are part of one program. Over blocks each is compiled by itself.
+    In memory they are traced into one program. Over blocks each is compiled by itself.
 
     Attributes:
         after_prologue, begin_round, finish_round, score_line, model_hypotheses: the functions of
@@ -59,10 +60,10 @@ class RoundRelease(NamedTuple):
 
 
 class RoundOutcome(NamedTuple):
-    """What a round ends with.
+    """The outcome of a round.
 
     Attributes:
-        hypothesis: that is added to the scores.
+        hypothesis: the one that is added to the scores.
         state: after the round.
         kept: as the `RoundRelease` has it.
     """
@@ -103,7 +104,7 @@ class LearnedModel(NamedTuple):
 
     Attributes:
         hypotheses: of the model, after the epilogue, with a leading axis.
-        line: that scores are mapped by in the end; its intercept is that of the model.
+        line: it maps the scores of the rounds to those of the model, and has the model's intercept.
     """
 
     hypotheses: Hypotheses
@@ -111,12 +112,7 @@ class LearnedModel(NamedTuple):
 
 
 def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
-    """Run a recipe: its prologue, its rounds and its epilogue.
-
-    Args:
-        recipe: one setting.
-        executor: holds the rows.
-    """
+    """Run one setting of a recipe on the rows of an executor: prologue, rounds and epilogue."""
     learner, public_steps = recipe.learner, executor.public_steps
 
     # The prologue, and what is public in all rounds.
@@ -150,15 +146,15 @@ def round_step(
     public_steps: PublicSteps,
     structure: Any = None,
 ) -> RoundOutcome:
-    """One round: its context, its release, and the hypothesis that follows from it.
+    """Run one round: build its context, let the executor release, and learn the hypothesis.
 
     Args:
-        recipe: one setting.
+        recipe: of the run, without an axis of settings.
         public: what is public in all rounds.
         state: before the round.
         number: i32[], of the round.
-        release_round: from the context to what leaves the round.
-        public_steps: as the executor calls them.
+        release_round: the executor's function from the context to the release of the round.
+        public_steps: the steps as the executor calls them.
         structure: of the round, if it is known already.
     """
     context = public_steps.begin_round(recipe, public, state.bound, number, structure)
@@ -168,7 +164,7 @@ def round_step(
 
 
 class PhaseValues(NamedTuple):
-    """Something for each part of a run, such as its keys or its recorded release.
+    """A value for each phase of a run, such as its keys or its recorded release.
 
     Attributes:
         prologue: for the prologue.
@@ -181,30 +177,16 @@ class PhaseValues(NamedTuple):
     epilogue: Any
 
     def of_phase(self, phase: Phase) -> Any:
-        """What belongs to a phase."""
+        """The value for a phase."""
         return getattr(self, phase.name)
 
     __repr__ = redacted_repr
 
 
-class FittedParts(NamedTuple):
-    """What follows from a run, and is in its model.
-
-    Attributes:
-        transcript: without the sites that the learner withholds, which may be of many rows.
-        hypotheses: after the epilogue, with a leading axis for rounds.
-        intercept: where every score starts.
-    """
-
-    transcript: Transcript
-    hypotheses: Hypotheses
-    intercept: Array
-
-
 def fitted_parts(
     releases: Iterable[Release], hypotheses: Hypotheses, intercept: Array, recipe: Recipe
 ) -> FittedParts:
-    """What is in the model of a run, by the releases of its three phases."""
+    """What a run leaves for its model, from the releases of the prologue, rounds and epilogue."""
     withheld = recipe.learner.withheld
     prologue, rounds, epilogue = (
         {site: array for site, array in release.items() if site not in withheld}

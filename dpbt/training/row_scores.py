@@ -1,0 +1,50 @@
+"""What a hypothesis adds to the scores of rows, which an executor holds."""
+
+from dpbt import types
+from dpbt.privacy.isolation import evaluate_isolated
+from dpbt.training.checks import dtype_and_shape, is_summed_as_float32
+from dpbt.types import Array, Prepared, Recipe
+
+
+def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
+    """f32[N], or f32[K, N] with several classes: what a hypothesis adds to the score of each row.
+
+    Nothing else of the rows is kept.
+
+    Raises:
+        ValueError: as `check_predictions`.
+    """
+    predictions = evaluate_isolated(recipe.learner.kind.predict_prepared, hypothesis, rows)
+    return check_predictions(predictions, recipe, rows)
+
+
+MAX_SHOWN_ROWS = 3
+"""The largest number of rows that an error shows; `own_code` traces as many absent rows."""
+
+
+def check_predictions(predictions: Array, recipe: Recipe, rows: Prepared) -> Array:
+    """The predictions, if their shape and dtype are those of scores; traceable.
+
+    Args:
+        predictions: what an author's function returned for one hypothesis.
+        recipe: of the run, without an axis of settings.
+        rows: the rows that the function read.
+
+    Raises:
+        ValueError: naming the function, and the shape that it should have returned. The shape that
+            it did return is shown for the few absent rows that are traced before a run. For a table
+            only its rank is shown, as the number of rows is private.
+    """
+    axes, (num_rows,) = recipe.learner.response.axes, rows.present.shape
+    if predictions.shape == (*axes, num_rows) and is_summed_as_float32(predictions):
+        return predictions
+    is_prepared = recipe.learner.training.predict_prepared is not None
+    function = "Training.predict_prepared" if is_prepared else "HypothesisKind.predict"
+    expected = f"float32[{axes[0]}, N]" if axes else "float32[N]"
+    returned = types.dtype_and_rank(predictions)
+    if num_rows <= MAX_SHOWN_ROWS:
+        returned = f"{dtype_and_shape(predictions)} for N = {num_rows}"
+    raise ValueError(
+        f"{function} must return {expected}: what the hypothesis adds to the score of each of the "
+        f"N rows that it reads; it returned {returned}"
+    )

@@ -489,15 +489,15 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             to `domains.Numeric`, `Nominal` or `Boolean`, or one of these for all columns, or the
             path of a JSON file (`domains.read_domain`). `domains.template` writes one to fill in.
         classes: the two labels, or all of several. They may be left out where the domain's file
-            declares them, or where the dtype of y is Boolean. Only "auto" and "oblivious_boost"
-            learn more than two.
+            declares them, or where the dtype of y is Boolean. Only "auto", "additive" and
+            "oblivious_boost" learn more than two.
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
-            must not rise. It costs nothing. It is for two classes, and for the recipes "auto" and
-            "oblivious_boost".
+            must not rise. It costs nothing. It needs two classes and one of the recipes "auto",
+            "additive" and "oblivious_boost".
         max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
         class_weight: a public weight for each class: a dict, or None. "balanced" is refused,
             because it would read the private counts of classes.
-        recipe: "auto", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees" or
+        recipe: "auto", "additive", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees" or
             "halfspace_boost", with the defaults of `dpbt.recipes`; "bdpe" has the Gini criterion.
             Or a function of epsilon, delta, rows, relation and, if it takes it, domain, such as
             `functools.partial(dpbt.recipes.bdpe, depth=2)`. It is also called with parameters such
@@ -604,8 +604,8 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         monotone: for names of columns 1 if predictions must not fall as the column rises, or -1 if
             they must not rise. It costs nothing.
         max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
-        recipe: "auto" or "oblivious_boost", or a function as in `PrivateBoostingClassifier` that
-            takes `target`, too.
+        recipe: "auto", "additive" or "oblivious_boost", or a function as in
+            `PrivateBoostingClassifier` that also takes `target`.
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
             research key: whoever knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.

@@ -20,20 +20,15 @@ from dpbt.data import domains, files
 from dpbt.data.cells import read_number
 from dpbt.data.domains import COLUMN_TEMPLATES, Label
 from dpbt.data.kinds import Column
-from dpbt.owners.cli import shared
-from dpbt.owners.cli.shared import (
-    ROWS_HELP,
-    InputError,
-    as_command,
-    as_input_error,
-    option,
-    output_options,
-)
+from dpbt.owners.cli import inputs, outputs
+from dpbt.owners.cli.inputs import ROWS_HELP
+from dpbt.owners.cli.outputs import output_options
+from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
 
 SOURCE_OPTIONS = (
     option("file ROWS", f"{ROWS_HELP}, of which the names of columns are read", nargs="?"),
     option("--from-schema FILE", "a Parquet file, or a Table Schema in JSON, in place of rows"),
-    *shared.FORM_OPTIONS,
+    *inputs.FORM_OPTIONS,
 )
 
 
@@ -61,7 +56,7 @@ def write_domain_template(options: argparse.Namespace) -> None:
     types in its schema. No value is read: kinds, ranges and categories are for you to fill in from
     what the columns mean. A Table Schema has declared some of them.
     """
-    path = None if options.out is None else shared.checked_output_path(options)
+    path = None if options.out is None else outputs.checked_output_path(options)
     columns = entries_of_columns(options, options.label)
     with as_input_error():
         text = domains.template(
@@ -102,7 +97,7 @@ def entries_of_columns(
     with as_input_error():
         if options.from_schema or path.lower().endswith(".parquet"):
             return _entries_of_schema(Path(path))
-        names = [*shared.iter_column_names(options)]
+        names = [*inputs.iter_column_names(options)]
     look_like_cells = any(not name or not math.isnan(read_number(name)) for name in names)
     are_confirmed = owner_confirms or options.no_header is not None or label in names
     if look_like_cells and not are_confirmed:
@@ -356,9 +351,9 @@ def ask_for_domain(options: argparse.Namespace) -> None:
     The names of columns are those of a header or of a schema. They are shown, so this needs a
     terminal. Everything that you answer is public. `template` writes a file to fill in instead.
     """
-    if not shared.is_terminal(sys.stdin, sys.stdout):
+    if not inputs.is_terminal(sys.stdin, sys.stdout):
         raise InputError("new asks on a terminal alone; `dpbt domain template` needs none")
-    path = shared.checked_output_path(options)
+    path = outputs.checked_output_path(options)
     schema_entries = entries_of_columns(options, owner_confirms=True)
     print(_INTRODUCTION)
     if options.from_schema is None and options.no_header is None:

@@ -5,15 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import dpbt
-from dpbt.owners.cli.shared import (
-    BOUND_HELP,
-    NEIGHBOUR_OPTIONS,
-    InputError,
-    as_command,
-    as_input_error,
-    option,
-    positive_number,
-)
+from dpbt.owners.cli.inputs import BOUND_HELP, NEIGHBOUR_OPTIONS
+from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option, positive_number
 from dpbt.privacy.accounting import MEASURES
 
 _TWO_NUMBERS: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float, "action": "store"}

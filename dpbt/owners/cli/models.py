@@ -23,21 +23,16 @@ from dpbt.data.kinds import Numeric, have_same_labels
 from dpbt.models import measures
 from dpbt.models.model import Model
 from dpbt.models.scoring import BLOCK_ROWS
-from dpbt.owners.cli.shared import (
-    FORCE_OPTION,
+from dpbt.owners.cli.inputs import (
     FORM_OPTIONS,
     MODEL_ARGUMENT,
     PROGRESS_OPTION,
     ROWS_HELP,
-    InputError,
-    as_command,
-    as_input_error,
-    checked_output_path,
-    option,
-    output_options,
-    read_domain_and_label,
+    read_domain_of_rows,
     text_form_from_options,
 )
+from dpbt.owners.cli.outputs import FORCE_OPTION, checked_output_path, output_options
+from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
 
 
 def _load_model(path: str) -> Model:
@@ -234,7 +229,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
     and of a quantile the pinball loss and the coverage. Rows without a label do not count.
     """
     model = _load_model(options.model)
-    domain, label = read_domain_and_label(options.domain, options)
+    domain, label = read_domain_of_rows(options)
     model_domain, about = model.about.domain, model.about
     have_one_label = about.classes == label.classes
     have_one_label = have_one_label and have_same_labels(about.target, label.target)

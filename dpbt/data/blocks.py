@@ -230,7 +230,7 @@ class BlockTable:
         return absent_rows(
             features=self.features,
             rows=rows,
-            dtype=kinds.response_of(self.target).dtype,
+            dtype=kinds.response_of_target(self.target).dtype,
             weighted=self.manifest.weighted,
         )
 

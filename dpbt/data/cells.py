@@ -1,10 +1,10 @@
-"""How the cells of private rows are read, each by itself alone.
+"""Reads the cells of private rows, each cell on its own.
 
-`read_number`, `read_word` and `read_truth` each read one cell. They never raise, whatever the cell
-is. No code of a cell's own class runs: a cell of a subclass is read by the methods of the built-in
-class below it. `column_cells`, `read_numbers`, `read_codes` and `read_truths` read whole columns,
-as fast as their container allows, and return for every cell exactly what the function of one cell
-returns.
+`read_number`, `read_word` and `read_boolean` read one cell each. They never raise, whatever the
+cell is. They never run code of a cell's own class: they read a cell of a subclass with the methods
+of its built-in base class. `column_cells`, `read_numbers`, `read_word_indices` and `read_booleans`
+read whole columns as fast as their container allows. For every cell they return exactly what the
+function for one cell returns.
 
 | kind of cell | as a number | as a word |
 |---|---|---|
@@ -95,7 +95,7 @@ def read_word(cell: Cell, declared_words: Container[str] = ()) -> str | None:
     return None if text.isascii() and text.lower() in MISSING_WORDS else text
 
 
-def read_truth(cell: Cell, true: str, false: str) -> bool | None:
+def read_boolean(cell: Cell, true: str, false: str) -> bool | None:
     """The truth value in a cell of a Boolean column; None if it is missing.
 
     Args:
@@ -315,7 +315,7 @@ def read_numbers(cells: ColumnCells) -> np.ndarray:
     return _read_each_cell(cells, read_number, np.float64)
 
 
-def read_codes(cells: ColumnCells, declared_words: Sequence[str]) -> Int32[np.ndarray, "N"]:
+def read_word_indices(cells: ColumnCells, declared_words: Sequence[str]) -> Int32[np.ndarray, "N"]:
     """i32[N]: the index of each cell's word in `declared_words`; -1 for another word, -2 for none.
 
     Args:
@@ -331,7 +331,7 @@ def read_codes(cells: ColumnCells, declared_words: Sequence[str]) -> Int32[np.nd
     return _read_each_cell(cells, read_code, np.int32)
 
 
-def read_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
+def hash_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
     """object[N]: for each cell a hash of its word, of 16 bytes; None if it has no word.
 
     The hash is BLAKE2b. The probability that two of 2^32 words have the same is below 2^-64.
@@ -352,12 +352,12 @@ def read_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
     return _read_each_cell(cells, read_id, object)
 
 
-def read_truths(cells: ColumnCells, true: str, false: str) -> Int8[np.ndarray, "N"]:
-    """i8[N]: `read_truth` of each cell of a column that `column_cells` returned, -1 for missing."""
+def read_booleans(cells: ColumnCells, true: str, false: str) -> Int8[np.ndarray, "N"]:
+    """i8[N]: `read_boolean` of each cell of a column from `column_cells`; -1 for missing."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
         return cells.astype(np.int8)
     truths = _read_each_cell(
-        cells, functools.partial(read_truth, true=true, false=false), np.float64
+        cells, functools.partial(read_boolean, true=true, false=false), np.float64
     )
     return np.nan_to_num(truths, nan=-1).astype(np.int8)
 

@@ -275,7 +275,7 @@ class _EncodedRows(NamedTuple):
 
     Attributes:
         rows: the rows, column by column.
-        ids: object[n], as `cells.read_ids` returns them; None for rows without ids.
+        ids: object[n], as `cells.hash_ids` returns them; None for rows without ids.
     """
 
     rows: BlockRows

@@ -39,10 +39,10 @@ from dpbt.data.cells import (
     advice_for_lazy_data,
     column_cells,
     declared_word,
-    read_ids,
+    hash_ids,
+    read_booleans,
     read_number,
     read_numbers,
-    read_truths,
 )
 from dpbt.data.kinds import (
     Boolean,
@@ -55,7 +55,7 @@ from dpbt.data.kinds import (
     Word,
     bin_positions_by_attribute,
     check_number,
-    response_of,
+    response_of_target,
 )
 from dpbt.data.kinds import Objective as Objective
 from dpbt.public_types import DeclaredDomain as DeclaredDomain
@@ -369,7 +369,7 @@ class RowLimiter:
         """bool[n]: which of the next rows count: those present, within the limit of their user.
 
         Args:
-            ids: object[n], as `cells.read_ids` returns them.
+            ids: object[n], as `cells.hash_ids` returns them.
             present: bool[n]. Absent rows neither count nor use up the limit.
         """
         admitted = np.zeros(len(ids), bool)
@@ -431,7 +431,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if len(set(names)) < len(names):
             raise ValueError(f"Label: labels, weights and ids of users must differ, got {names}")
         if self.target is not None:
-            response_of(self.target)
+            response_of_target(self.target)
             if self.positive is not None or self.negative is not None:
                 raise ValueError("give target, or negative and positive, and not both")
             return
@@ -543,7 +543,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 target = np.where(present, bins, np.uint8(0))
             case _:
                 words: Any = self.positive, self.negative
-                truths = read_truths(cells, *words)
+                truths = read_booleans(cells, *words)
                 target, present = truths == 1, truths >= 0
         if sample_weight is None and weight_of_class is None:
             return RowLabels(target, present, None)
@@ -564,7 +564,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return RowLabels(target, present, weight.astype(np.float32))
 
     def read_user_ids(self, users: RawColumn | None, num_rows: int) -> np.ndarray | None:
-        """object[N]: the id of each row's user (`cells.read_ids`); None without users.
+        """object[N]: the id of each row's user (`cells.hash_ids`); None without users.
 
         Raises:
             ValueError: for ids without a declared limit or a limit without ids, for a value that is
@@ -577,7 +577,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if self.user is None:
             return None
-        return read_ids(_cells_of_length("users", users, num_rows), self.user.ignore_case)
+        return hash_ids(_cells_of_length("users", users, num_rows), self.user.ignore_case)
 
 
 class LabelOptions(TypedDict, total=False):

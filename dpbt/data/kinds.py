@@ -28,9 +28,9 @@ from dpbt.data.cells import (
     ColumnCells,
     declared_word,
     is_sequence,
-    read_codes,
+    read_booleans,
     read_numbers,
-    read_truths,
+    read_word_indices,
 )
 from dpbt.public_types import BINARY, MAX_BINS, NUMBER, Response, redacted_repr
 
@@ -130,9 +130,10 @@ class _ColumnKind(
     def read_bins(self, cells: ColumnCells) -> ColumnBins:
         """The bin of each cell, and whether the cell is missing.
 
-        `_read_codes` of each kind returns the bins, with negative numbers for missing cells.
+        `_read_bins_or_negative` of each kind returns the bins, and negative numbers for missing
+        cells.
         """
-        codes = self._read_codes(cells)  # type: ignore[attr-defined]
+        codes = self._read_bins_or_negative(cells)  # type: ignore[attr-defined]
         missing = codes < 0
         bins = np.where(missing, self._bin_of_missing, codes)  # type: ignore[attr-defined]
         return ColumnBins(bins.astype(np.uint8), missing)
@@ -257,7 +258,7 @@ class Numeric(_ColumnKind, frozen=True):
     def _bin_of_missing(self) -> int:
         return self.bins if self.missing else 0
 
-    def _read_codes(self, cells: ColumnCells) -> np.ndarray:
+    def _read_bins_or_negative(self, cells: ColumnCells) -> np.ndarray:
         numbers = read_numbers(cells)
         num_exceeded = np.searchsorted(self.thresholds, numbers, side="left")
         return np.where(np.isnan(numbers), np.int16(-1), num_exceeded.astype(np.int16))
@@ -343,9 +344,9 @@ class Nominal(_ColumnKind, frozen=True):
     def _bin_of_missing(self) -> int:
         return len(self.values) if self.other is None else self.values.index(self.other)
 
-    def _read_codes(self, cells: ColumnCells) -> np.ndarray:
+    def _read_bins_or_negative(self, cells: ColumnCells) -> np.ndarray:
         """Without `other` a value that is not listed is missing, too."""
-        codes = read_codes(cells, self.values)
+        codes = read_word_indices(cells, self.values)
         return codes if self.other is None else np.where(codes == -1, self._bin_of_missing, codes)
 
 
@@ -402,8 +403,8 @@ class Boolean(_ColumnKind, frozen=True):
     def _bin_of_missing(self) -> int:
         return 2 if self.missing else 0
 
-    def _read_codes(self, cells: ColumnCells) -> np.ndarray:
-        return read_truths(cells, self.true, self.false)
+    def _read_bins_or_negative(self, cells: ColumnCells) -> np.ndarray:
+        return read_booleans(cells, self.true, self.false)
 
 
 Column = Numeric | Nominal | Boolean
@@ -512,14 +513,14 @@ def target_with_objective(
     if not isinstance(target, Numeric):
         raise ValueError(
             f"objective={objective!r} is for a number in a declared range; the target is "
-            f"{response_of(target).words}"
+            f"{response_of_target(target).words}"
         )
     if objective == "squared" and level is None:
         return Numeric(target.low, target.high) if isinstance(target, Objective) else target
     return Objective(target.low, target.high, objective=objective, level=level)  # type: ignore[arg-type]
 
 
-def response_of(target: Target | None) -> Response:
+def response_of_target(target: Target | None) -> Response:
     """The response that a model predicts for a target; a target of None declares two classes.
 
     Raises:

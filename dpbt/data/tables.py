@@ -61,7 +61,7 @@ def table(
         domain: the public domain.
         columns: for every column of the domain N cells, as `domains.encode` reads them.
         labels: N cells. A Boolean is positive if it is true. Any other cell is of the class that
-            has its word (`cells.read_truth`).
+            has its word (`cells.read_boolean`).
         negative: the word or the number of the negative class; False where labels are Booleans.
         positive: the word or the number of the positive class; True where labels are Booleans.
         target: the declared classes or range of labels that are not one of two classes:

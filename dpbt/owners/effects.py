@@ -160,7 +160,7 @@ def partial_dependence(
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
         raise ValueError(f"expected the names of one column, or of two, got {show_value(names)}")
-    check_columns(names, model_domain)
+    check_column_names(names, model_domain)
     check_choice("of", of, ("score", "probability"))
 
     columns = [list(model_domain).index(name) for name in names]
@@ -222,7 +222,7 @@ def _score_changes_by_noise(
     return np.array(redrawn_scores) - scores
 
 
-def check_columns(names: Sequence[str], domain: Domain) -> None:
+def check_column_names(names: Sequence[str], domain: Domain) -> None:
     """Refuse names that are not columns of a domain.
 
     Raises:

@@ -167,7 +167,7 @@ class PrivateEstimator(BaseEstimator):
         recipe = self._make_recipe(column_order.domain, answers)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
-        options = {**answers.options, **self._row_options(label, sample_weight, users)}
+        options = {**answers.options, **self._weight_and_user_options(label, sample_weight, users)}
         max_rows = int(recipe.rows)
         if users is None and rows.num_rows > max_rows:
             raise ValueError(
@@ -202,7 +202,7 @@ class PrivateEstimator(BaseEstimator):
         self._check_recipe(recipe)
         return recipe
 
-    def _row_options(
+    def _weight_and_user_options(
         self, label: Label | None, sample_weight: Any | None, users: Any | None
     ) -> dict[str, Any]:
         """The arguments of `dpbt.table` on weights and users.

@@ -467,7 +467,7 @@ class Filter:
             max_rows_per_user=self.terms.max_rows_per_user,
         )
 
-    def words(self) -> str:
+    def describe_remaining(self) -> str:
         """What is left of the budget, in words."""
         return f"{self.terms.unit} = {self.remaining:.6g} of {self.budget:.6g} is left"
 
@@ -512,7 +512,7 @@ class Filter:
         if key is not None:
             keys.check_single_key(key)
         ledger = pricing.ledger(recipe, key)
-        self._pay(recipe.name, self.terms.charge(ledger), ledger, key=key, run=run)
+        self._record_payment(recipe.name, self.terms.charge(ledger), ledger, key=key, run=run)
         return recipe
 
     def charge(self, event: Any, name: str, *, date: str | None = None) -> None:
@@ -547,9 +547,9 @@ class Filter:
         )
         if terms.delta == 0 and ledger.sampler_cost().tail:
             raise ValueError("a filter without a delta pays for no event with one")
-        self._pay(name.strip(), terms.charge(ledger), ledger, date=day.isoformat())
+        self._record_payment(name.strip(), terms.charge(ledger), ledger, date=day.isoformat())
 
-    def _pay(
+    def _record_payment(
         self,
         name: str,
         charge: Charge,
@@ -628,7 +628,7 @@ class Filter:
         fraction = float(check_interval("fraction", fraction, "(0, 1]"))
         max_cost = round_down_to_float(self._exact_remaining() * Fraction(fraction))
         if max_cost <= 0:
-            raise ValueError(f"nothing is left in the filter: {self.words()}")
+            raise ValueError(f"nothing is left in the filter: {self.describe_remaining()}")
 
         def build(epsilon: float) -> Recipe:
             return make(

@@ -140,7 +140,9 @@ def preview(
     if public is None:
         kind_of_rows = f"made-up rows of the domain, of signal {signal:g}"
     words = f"a simulation on {kind_of_rows}; no private row was read, and nothing was spent"
-    return Preview(lines, words, "R^2" if kinds.response_of(target).is_number else "accuracy")
+    return Preview(
+        lines, words, "R^2" if kinds.response_of_target(target).is_number else "accuracy"
+    )
 
 
 class _SimulatedRows(NamedTuple):
@@ -205,7 +207,7 @@ def _simulated_rows(
         arrays += [jnp.arange(len(row_numbers)) < num_rows, public.splits]
         return _SimulatedRows(Table(*arrays), None)
 
-    total, response = num_rows + _NUM_TEST_ROWS, kinds.response_of(target)
+    total, response = num_rows + _NUM_TEST_ROWS, kinds.response_of_target(target)
     bins = np.stack([rng.integers(0, c.n_bins, total) for c in domain.values()], axis=1)
     explained = _sum_of_random_curves(domain, bins, response.axes, rng)
     explained *= np.sqrt(signal) / np.maximum(explained.std(axis=-1, keepdims=True), 1e-9)
@@ -258,7 +260,7 @@ def _measure_predictions(
     target: Target | None, labels: np.ndarray, predicted: np.ndarray
 ) -> _Accuracy:
     """The accuracy of predicted classes, or the R^2 of predicted positions in the range."""
-    response = kinds.response_of(target)
+    response = kinds.response_of_target(target)
     if not response.is_number:
         accuracy = float(np.mean(predicted == labels))
         return _Accuracy(accuracy, measures.share_of_most_frequent(labels))

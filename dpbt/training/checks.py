@@ -18,7 +18,7 @@ from dpbt import types
 from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
-from dpbt.data.splits import as_device_array, check_array
+from dpbt.data.splits import as_array, as_device_array
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.apart import trace_apart
 from dpbt.privacy.dependencies import draw_specs_of_phase
@@ -119,7 +119,7 @@ def check_run(table: object, recipe: object) -> None:
 
     # The domains, and the arrays of the table.
     domains.check_same_domain(table.domain, recipe.domain, "the table", "the recipe")
-    table = _with_arrays(table, check_array)
+    table = _with_arrays(table, as_array)
     with contextlib.suppress(*_NEEDS_VALUES):  # of a user's check that reads traced splits
         recipe.learner.training.check_table(_without_rows(table))
     response = recipe.learner.response

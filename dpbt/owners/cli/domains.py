@@ -122,12 +122,12 @@ def _entries_of_schema(path: Path) -> dict[str, Entry]:
         OSError: if the file cannot be read.
     """
     if path.suffix.lower() == ".parquet":
-        fields = {name: _Field(kind, {}) for name, kind in files.column_types(path).items()}
+        fields = {name: _Field(kind, {}) for name, kind in files.parquet_column_types(path).items()}
     else:
         fields = _fields_of_table_schema(path)
     entries = {}
     for name, field in fields.items():
-        if files.is_type_without_cells(field.type_name):
+        if files.is_unreadable_type(field.type_name):
             print(f"left out: {name}, of type {field.type_name}: no cell is read", file=sys.stderr)
         else:
             entries[name] = _entry_of_field(field)

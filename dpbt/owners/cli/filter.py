@@ -93,7 +93,7 @@ def charge_filter(options: argparse.Namespace) -> None:
         opened = dpbt.Filter.open(options.filter)
         event = dp_event.SelfComposedDpEvent(event_makers[name](value), options.count)
         opened.charge(event, options.name, date=options.date)
-    print(f"{options.filter}: {opened.words()}")
+    print(f"{options.filter}: {opened.describe_remaining()}")
 
 
 PROGRAMS = {"new": create_filter, "show": print_filter, "charge": charge_filter}

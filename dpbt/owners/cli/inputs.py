@@ -206,7 +206,7 @@ class DeclaredRows(NamedTuple):
         return *self.domain, *self.label.columns
 
 
-def declared_rows(options: argparse.Namespace) -> DeclaredRows:
+def declared_rows_from_options(options: argparse.Namespace) -> DeclaredRows:
     """The rows of a command with the options --domain and `FORM_OPTIONS`; none of them is read.
 
     Raises:

@@ -246,7 +246,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
     if not len(rows):
         raise InputError(f"{options.file}: no row has a label")
 
-    evaluation = _evaluate(model, rows, target)
+    evaluation = _measure_model(model, rows, target)
     print(f"{len(rows)} rows; these numbers are a release of them, unless they are public")
     for name, value in evaluation.values.items():
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")
@@ -262,7 +262,7 @@ class _Evaluation(NamedTuple):
     calibration: list[measures.CalibrationBin]
 
 
-def _evaluate(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evaluation:
+def _measure_model(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evaluation:
     """Measure the predictions for encoded rows.
 
     Args:

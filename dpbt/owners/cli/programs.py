@@ -18,7 +18,7 @@ If it is empty, no programs are cached. By default the folder is in the user's c
 """
 
 
-def machine_name() -> str:
+def machine_kind() -> str:
     """The name of the kind of this machine. A compiled program runs on all machines of a kind.
 
     It follows from the architecture, the processor's model and instructions, and jaxlib's version.
@@ -44,7 +44,7 @@ def cache_compiled_programs(folder: Path, min_seconds: float = 0.0) -> None:
     """
     import jax
 
-    jax.config.update("jax_compilation_cache_dir", str(folder / machine_name()))
+    jax.config.update("jax_compilation_cache_dir", str(folder / machine_kind()))
     # XLA's own caches, of GPUs, would put the folder's path into the name of every program.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", min_seconds)

@@ -44,7 +44,7 @@ def check_rows(options: argparse.Namespace) -> None:
             "check prints exact counts of private rows, so it does so on a terminal alone"
         )
     try:
-        print(inputs.owner_report_of_file(inputs.declared_rows(options)))
+        print(inputs.owner_report_of_file(inputs.declared_rows_from_options(options)))
     except InputError:
         with contextlib.suppress(ValueError, OSError):  # there may be no line
             names = (
@@ -70,7 +70,7 @@ def convert_rows_to_blocks(options: argparse.Namespace) -> None:
     Each row is read by itself, and no cell is an error, as in `fit`. The folder is as private as
     the rows, and only its owner may read it. `fit` then takes the folder in place of the file.
     """
-    rows = inputs.declared_rows(options)
+    rows = inputs.declared_rows_from_options(options)
     inputs.confirm_doubtful_rows(rows, skip=options.yes, action="Convert")
     with as_input_error(), show_progress(f"reading {options.file}", options.progress):
         dpbt.convert.convert_file(
@@ -116,7 +116,7 @@ def fit_model(options: argparse.Namespace) -> None:
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
     path = outputs.checked_output_path(options)
-    rows = inputs.declared_rows(options)
+    rows = inputs.declared_rows_from_options(options)
     with as_input_error():
         budget = None if options.filter is None else dpbt.Filter.open(options.filter)
     with show_progress("setting the noise", options.progress):
@@ -147,7 +147,7 @@ def fit_model(options: argparse.Namespace) -> None:
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
     if budget is not None:
-        print(f"{options.filter}: {budget.words()}")
+        print(f"{options.filter}: {budget.describe_remaining()}")
     print(f"wrote {path}")
 
 

@@ -317,6 +317,12 @@ _compiled_sooner = compilation.jit_with_bounded_cache(
     static_argnames=("batch",), compiler_options=OLDER_EMITTER
 )(_run)
 
+
+def num_compiled_programs() -> int:
+    """How many programs `fit` in memory and `boost` have compiled so far in this process."""
+    return sum(run.num_compiled for run in (_compiled, _compiled_sooner, _compiled_boost))
+
+
 SHORT_RUN = 2**23
 """A fit of at most so many rows times rounds is compiled sooner, if it may be.
 

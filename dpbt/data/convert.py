@@ -1,8 +1,8 @@
 """Conversion of a file, of arrays or of the rows of your own reader to a table in blocks.
 
-Each row is encoded by itself, as `dpbt.table` does it: the same rows give the same bins. Memory
-holds some rows at a time, and a count for each id of a user. A conversion that fails leaves
-nothing, and one that is killed leaves a folder without a manifest, which is no table.
+A conversion encodes each row on its own, as `dpbt.table` does, so the same rows give the same bins.
+It holds some rows at a time in memory, and a count for each id of a user. A conversion that fails
+leaves nothing behind. One that is killed leaves a folder without a manifest, which is not a table.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """The arguments of an estimator: rows in any container, the domain, and the declared labels.
 
-All declarations are public. Of the rows only the form is read for them: names and number of
-columns, and the dtype of labels. No container is converted as a whole, because one odd cell would
-then change how others are read.
+All declarations are public. To make them, this module reads only the form of the rows: the names
+and the number of columns, and the dtype of labels. It converts no container as a whole, because one
+odd cell would then change how the others are read.
 """
 
 import dataclasses

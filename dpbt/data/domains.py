@@ -1,15 +1,15 @@
-"""Public domains: what each column may hold, declared before anyone looks at the rows.
+"""Public domains: the declared values of each column, stated before anyone looks at the rows.
 
 A domain is an ordered mapping from column names to `Numeric`, `Nominal` or `Boolean` (`kinds`). It
 defines the public splits as splits of bins. They are the predicates "column > threshold",
 "column = value" and "column >= value". Nothing here is ever fitted from data.
 
-Each row is encoded by itself, cell by cell (`cells`). No cell raises an error: a cell outside the
-declaration is encoded as the declaration says.
+`encode` reads each row on its own, cell by cell (`cells`). No cell raises an error: the declaration
+determines the bin of a cell outside of it.
 
-Beside the attributes there are a label, and perhaps weights and ids of users. Two classes are
-declared by their words, several classes by `Nominal`, and a number in a range by `Numeric`. Each
-label, weight and id is read by itself, as a cell of such a column.
+Besides the attributes, a domain's file declares a label, and optionally weights and ids of users.
+Two classes are declared by their words, several classes by `Nominal`, and a number in a range by
+`Numeric`. Each label, weight and id is read on its own, as a cell of such a column.
 """
 
 import codecs

@@ -1,7 +1,7 @@
-"""Reading private files, each row by itself: a line of a text file, or a row of a Parquet file.
+"""Reads private files row by row: lines of a text file, or rows of a Parquet file.
 
-No private row raises an error or changes how another row is read. A line that cannot be read is a
-row without any value, and the lines around it are read as if it were not there.
+No private row raises an error or changes how another row is read. A line that cannot be read
+becomes a row without any value, and does not affect the lines around it.
 """
 
 import codecs

@@ -1,11 +1,12 @@
-"""Kinds of columns: what each may hold, its bins, and its splits.
+"""Kinds of columns: their declared values, their bins, and their splits.
 
-A column has at most 256 public bins. They are intervals of numbers, listed values, or true and
-false. Values that are missing or not listed have one more bin where they are told apart. Each kind
-encodes values as bins, lists the public splits with their words, and is stored as a JSON object of
-its attributes.
+A column has at most 256 public bins: intervals of numbers, listed values, or true and false. A
+column that distinguishes missing or unlisted values has one more bin for them. Each kind encodes
+values as bins, lists the public splits with their words, and is stored as a JSON object of its
+attributes.
 
-Targets are declared here too: several classes by `Nominal`, and a number in a range by `Numeric`.
+This module also declares targets: several classes by `Nominal`, and a number in a range by
+`Numeric`.
 """
 
 import hashlib

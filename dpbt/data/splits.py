@@ -1,8 +1,8 @@
 """The splits that rows satisfy, and their positions in the ranges of attributes.
 
-A table holds one bin for each feature of a row. Learners derive from the bins what they read: trees
-the splits that the row satisfies, random trees and halfspaces its positions in the ranges of the
-attributes. `dpbt.domains.splits` makes the splits of a domain.
+A table holds one bin for each feature of a row. Learners derive their inputs from the bins: trees
+derive the splits that the row satisfies; random trees and halfspaces derive its positions in the
+ranges of the attributes. `dpbt.domains.splits` makes the splits of a domain.
 """
 
 import jax

@@ -1,8 +1,8 @@
-"""From raw rows to the table that learners read.
+"""Encodes raw rows as the table that learners read.
 
 `table` encodes rows, reads their labels, and adds absent rows up to a public capacity.
-`pad_to_bucket` adds more absent rows, so that most fits find their program compiled. Absent rows
-change nothing that is learned or predicted.
+`pad_to_bucket` adds more absent rows, so that most fits can reuse a compiled program. Absent rows
+affect neither learning nor predictions.
 """
 
 from collections.abc import Mapping

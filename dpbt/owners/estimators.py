@@ -1,6 +1,6 @@
 """Private trees as estimators of scikit-learn: `pip install 'dpbt[sklearn]'`.
 
-The guarantee starts at the X that is passed to `fit`. It does not cover a transformer that was
+The guarantee starts at the X that you pass to `fit`. It covers neither a transformer that was
 fitted on private rows before, such as a scaler or an imputer, nor the code that read X.
 """
 
@@ -118,21 +118,21 @@ class PrivateEstimator(BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, users: Any = None) -> Self:
         """Learn and release a model, with the guarantee of `ledger_`.
 
-        Private values are never refused. A cell that the domain does not hold is missing or in its
-        nearest interval, and a row whose label is no declared class, or no number, is absent. A
-        weight that is no number is 0. The only private facts that raise an error are more rows than
-        `rows`, and different lengths of X, y, weights and ids.
+        No private value raises an error. A cell outside the domain counts as missing or as its
+        nearest interval. A row whose label is not a declared class, or not a number, counts as
+        absent. A weight that is not a number counts as 0. Only two private facts raise an error:
+        more rows than `rows`, and different lengths of X, y, weights and ids.
 
         Args:
             X: N rows: a data frame (pandas, polars or Arrow), an array, or a list of rows. Frames
                 are read by the names of their columns, and others in the order of the domain.
             y: N labels, or numbers in their units: an array, a column of a frame, or a list.
-            sample_weight: N weights from 0 to `max_weight`, or None. Noise is set for rows of the
-                largest weight. The recipes "lazybb_rules", "lazybb_trees" and "halfspace_boost"
-                take none.
-            users: N ids that say whose each row is, or None. Of each user the first
-                `max_rows_per_user` rows that have a label count, and a row without an id does not
-                (`dpbt.table`). Without ids, that nobody has more rows is your promise.
+            sample_weight: N weights from 0 to `max_weight`, or None. The noise is set for rows with
+                the largest weight. The recipes "lazybb_rules", "lazybb_trees" and "halfspace_boost"
+                take no weights.
+            users: N ids that state whose each row is, or None. Only the first `max_rows_per_user`
+                labelled rows of each user count, and rows without an id do not count (`dpbt.table`).
+                Without ids, you promise that nobody has more rows.
 
         Raises:
             ValueError: if a parameter is missing or out of its range, named with what is expected.

@@ -1,7 +1,8 @@
 """A report to the owner of private rows, and to nobody else, on how a declaration reads them.
 
-A report costs nothing because it is no release. It holds exact counts, so only the owner may see
-it. Stopping, or changing a declaration, after reading a report is outside every guarantee.
+A report costs nothing because it is not a release. It contains exact counts, so only the owner may
+see it. No guarantee covers an owner's decision to stop, or to change a declaration, after reading
+a report.
 """
 
 import dataclasses

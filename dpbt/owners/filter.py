@@ -1,24 +1,25 @@
-"""Privacy filters: a budget for all fits on the same rows, which refuses what would exceed it.
+"""Privacy filters: a budget for all fits on the same rows, which refuses releases beyond it.
 
     budget = dpbt.Filter(epsilon=2, delta=1e-6, rows=50_000)
     recipe = budget.recipe(recipes.auto, fraction=0.25, domain=domain)
     model = dpbt.fit(dpbt.fresh_key(), table, recipe, filter=budget)
     print(budget)
 
-A *filter* (Rogers et al., 2016) lets releases through while their costs add up to at most a limit
-that was set before the first. Every next release, its cost, and whether there is one, may follow
-from all that was released. Three measures have filters with the same sums as fixed releases have:
+A *filter* (Rogers et al., 2016) admits releases as long as their costs add up to at most a limit
+that was set before the first. Each next release, its cost, and whether there is one, may depend on
+all earlier releases. For three measures, the costs add up as they do for fixed releases:
 
 - `"epsilon"` of pure differential privacy (Rogers, Roth, Ullman & Vadhan, 2016);
 - `"rho"` of zCDP, whose Renyi divergences add up (Feldman & Zrnic, 2021);
 - `"mu"` of Gaussian differential privacy, whose squares add up (Smith & Thakurta, 2022; Koskela,
   Tobaben & Honkela, 2023).
 
-docs/composition.md proves all three, with what the finite bits of samplers cost.
+docs/composition.md proves all three, including the cost of the samplers' finite bits.
 
-The file of a filter is a database of SQLite, with its terms and what it paid for. Only its owner
-can read it, and each payment is on the disk before it counts. Its *seal* is the SHA-256 of all of
-its entries. It finds accidents and is no signature: whoever edits a file can compute another.
+The file of a filter is an SQLite database with its terms and its payments. Only its owner can read
+it, and each payment is on the disk before it counts. Its *seal* is the SHA-256 of all of its
+entries. The seal detects accidental changes. It is not a signature: anyone who edits a file can
+compute another seal.
 """
 
 import contextlib

@@ -1,13 +1,13 @@
-"""Pictures of models. All of it is post-processing, and costs no privacy.
+"""Pictures of models. They are post-processing, so they cost no privacy.
 
-Every function draws the release and public facts, and takes no private row. The numbers are those
-of `attribute_effects` and `partial_dependence` of `dpbt.effects`, and the curves of an additive
-model. A model of noise alone has effects and shapes as well, so a picture shows what the model says
-and not what is true of the data.
+Every function draws the release and public facts, and reads no private row. The numbers come from
+`attribute_effects` and `partial_dependence` of `dpbt.effects`, and from the curves of an additive
+model. A model of pure noise has effects and shapes, too, so a picture shows what the model says and
+not what is true of the data.
 
-Models are from `dpbt.fit` or from `dpbt.load`. A domain may be left out if the saved model has its
-own. All functions return the panel that they drew in, an `Axes` of matplotlib, or several panels.
-Matplotlib is the extra `figures`, and is imported when something is drawn.
+Models come from `dpbt.fit` or from `dpbt.load`. You may omit the domain if the saved model contains
+it. All functions return the panel in which they drew, a matplotlib `Axes`, or several panels. They
+import matplotlib, which is in the extra `figures`, when they draw.
 """
 
 from __future__ import annotations  # the types of matplotlib are only named

@@ -1,6 +1,6 @@
-"""Previews of the accuracy of a recipe, before anything is spent. No private row is read.
+"""Previews the accuracy of a recipe before you spend any budget. It reads no private row.
 
-A recipe is run on made-up rows of its domain, or on rows that are public, and predicts others.
+`preview` runs a recipe on generated rows of its domain, or on public rows, and predicts others.
 """
 
 from collections.abc import Sequence

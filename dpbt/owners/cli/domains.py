@@ -1,8 +1,8 @@
 """Write a domain: a file to fill in, or one by answers to questions.
 
-Of a file of rows the names of columns are read, and nothing else. A schema says more: their kinds
-and ranges, which were declared beforehand. Of a Parquet file it is the types. Of a Table Schema
-(Frictionless) it is the fields and their constraints, also within a Data Package.
+From a file of rows the commands read only the names of the columns. A schema states more: the kinds
+and ranges that were declared beforehand. The schema of a Parquet file states types. A Table Schema
+(Frictionless) states fields and their constraints, also within a Data Package.
 """
 
 import argparse

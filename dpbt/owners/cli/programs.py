@@ -1,7 +1,7 @@
 """A cache of compiled programs, so that a command compiles once and later ones start at once.
 
-A program depends on public facts alone: the recipe, and the shape of a table, whose rows are padded
-to their public bound. It holds no cell, key or release, since all of these are its arguments.
+A program depends only on public facts: the recipe, and the shape of a table, whose rows are padded
+to their public bound. It contains no cell, key or release, since all of these are its arguments.
 """
 
 import contextlib

@@ -40,7 +40,7 @@ MANIFEST = "manifest.json"
 PREFIX = "block-"
 
 CONVERT_AGAIN_ADVICE = "convert the same rows again, to a new folder"
-"""How to repair a damaged folder. A run that was stopped goes on with the new folder."""
+"""How to repair a damaged folder. A stopped run resumes with the new folder."""
 
 ROWS_PER_BLOCK = 2**20
 """The default number of rows of a block."""

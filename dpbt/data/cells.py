@@ -75,7 +75,7 @@ def read_number(cell: Cell) -> float:
         value = float(builtin)
     except OverflowError:
         return math.inf if builtin > 0 else -math.inf
-    except (TypeError, ValueError):  # nothing, or text that is no number
+    except (TypeError, ValueError):  # nothing, or text that is not a number
         return math.nan
     return math.nan if value != value else value  # one NaN for all payloads
 
@@ -120,7 +120,7 @@ def declared_word(value: Cell, name: str = "a declared value") -> str:
         name: what an error calls the value.
 
     Raises:
-        ValueError: if the value is no word, such as None, NaN or a list. Text always is a word.
+        ValueError: if the value is not a word, such as None, NaN or a list. Text always is a word.
     """
     text = _text_of_builtin(_as_builtin(value))
     if text is None:
@@ -211,7 +211,7 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
         name: how an error message begins.
 
     Raises:
-        ValueError: if it is no column: text, a mapping, a set, a value without a length, or an
+        ValueError: if it is not a column: text, a mapping, a set, a value without a length, or an
             array that does not have one dimension.
     """
     if hasattr(values, "to_pylist"):
@@ -259,7 +259,7 @@ def _cells_of_arrow_array(values: RawColumn) -> ColumnCells | None:
 
 
 def is_sequence(values: object) -> bool:
-    """Whether a value is a sequence of items: it has a length, and is no text, mapping or set."""
+    """Whether a value is a sequence of items: sized, and no text, mapping or set."""
     if isinstance(values, str | bytes | bytearray | Mapping | Set):
         return False
     return isinstance(values, Sized) and isinstance(values, Iterable)
@@ -298,8 +298,8 @@ def _list_cells(
 ) -> list:
     """The cells of a container as a list.
 
-    If reading all of them raises, as for a date in the year 10000, each cell is read by itself, and
-    one that cannot be read is None.
+    If reading all of them raises, as for a date in the year 10000, each cell is read on its own,
+    and one that cannot be read is None.
     """
     cells = result_or_none(read_all)
     return [result_or_none(read_one, row) for row in range(count)] if cells is None else cells

@@ -145,7 +145,7 @@ def iter_column_blocks(
     Lines end with a line feed, with or without a carriage return before it. A byte order mark is
     dropped.
 
-    A Parquet file declares the types of its columns, so there, too, each cell is read by itself. A
+    A Parquet file declares the types of its columns, so there, too, each cell is read on its own. A
     column of dates or lists is refused, since none of its cells would be read. Only the named
     columns of a file are read. The rows are private; `file_report.owner_report_of_rows` shows the
     owner of a file whether the declaration fits it.

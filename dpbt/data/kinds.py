@@ -155,7 +155,7 @@ class Numeric(_ColumnKind, frozen=True):
         high: the upper end.
         bins: the number of intervals: 10 by default, and len(cuts) + 1 with cuts.
         missing: whether there is a split for missing cells.
-        cuts: the thresholds, strictly increasing and inside (low, high), in place of a grid.
+        cuts: the thresholds, strictly increasing and inside (low, high), instead of a grid.
         scale: "linear" for bins of equal width. "log" for bins of equal width in log(x), or in
             log(1 + x) where low is 0.
 
@@ -506,7 +506,7 @@ def target_with_objective(
         level: the level of a quantile.
 
     Raises:
-        ValueError: for a target that is no number, and as `Objective`.
+        ValueError: for a target that is not a number, and as `Objective`.
     """
     if objective is None and level is None:
         return target

@@ -118,8 +118,8 @@ def absent_row_table() -> Table:
 def check_bins_and_splits(table: Table) -> None:
     """Refuse a table whose bins and splits do not fit each other.
 
-    Of the bins it reads only the dtype, the rank, the number of features, and whether the number
-    of rows is in 1..MAX_ROWS. Of the splits, which are public, it also reads the values, unless
+    It reads only the dtype, the rank and the number of features of the bins, and whether the number
+    of rows is in 1..MAX_ROWS. The splits are public, so it also reads their values, unless
     they are traced.
 
     Raises:

@@ -28,7 +28,7 @@ from dpbt.models import model as models
 from dpbt.models.model import Model, domain_of_bins
 
 MAX_EXACT_COMBINATIONS = 2**14
-"""The largest number of combinations of bins that are enumerated in place of drawing rows."""
+"""The largest number of combinations of bins that are enumerated instead of drawing rows."""
 
 MAX_EVALUATIONS = 2**17
 """About the largest number of rows that are scored for an estimated average."""

@@ -101,7 +101,7 @@ class PrivateEstimator(BaseEstimator):
     verbose: int = 0
 
     def _declared_answers(self, label: Label | None, labels: Any) -> DeclaredAnswers:
-        """The declared classes or range. Of the labels only the dtype is read.
+        """The declared classes or range. This reads only the dtype of the labels.
 
         Raises:
             ValueError: saying how to declare them.
@@ -131,7 +131,7 @@ class PrivateEstimator(BaseEstimator):
                 the largest weight. The recipes "lazybb_rules", "lazybb_trees" and "halfspace_boost"
                 take no weights.
             users: N ids that state whose each row is, or None. Only the first `max_rows_per_user`
-                labelled rows of each user count, and rows without an id do not count (`dpbt.table`).
+                labelled rows of each user count, and rows without an id do not (`dpbt.table`).
                 Without ids, you promise that nobody has more rows.
 
         Raises:
@@ -503,7 +503,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             `functools.partial(dpbt.recipes.bdpe, depth=2)`. It is also called with parameters such
             as `monotone` if they are stated, and must then take them.
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
-            research key: whoever knows it can subtract the noise. The noise follows from it and
+            research key: anyone who knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
 
@@ -607,7 +607,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         recipe: "auto", "additive" or "oblivious_boost", or a function as in
             `PrivateBoostingClassifier` that also takes `target`.
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
-            research key: whoever knows it can subtract the noise. The noise follows from it and
+            research key: anyone who knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
 

@@ -250,7 +250,7 @@ def seal_of_texts(file_texts: Sequence[str]) -> str:
 
 
 def _damaged_file_error(path: Path, error: Exception) -> ValueError:
-    """The error for a file that is no whole filter."""
+    """The error for a file that is not a complete filter."""
     return ValueError(
         f"{path}: not a filter, or changed or damaged ({error}); bring back a copy that has every "
         "release, or open a filter of what the releases left of the budget"
@@ -287,7 +287,8 @@ class Filter:
     of epsilon. So a recipe of exactly the filter's epsilon and delta does not fit into it;
     `recipe(make, fraction=1)` does.
 
-    The file is the budget: a database of SQLite, which only its owner can read. Whoever puts an old
+    The file is the budget: a database of SQLite, which only its owner can read. Anyone who puts an
+        old
     copy back has what it says once more. A filter that is in use notices, and a new one cannot. So
     keep it where no backup overwrites it.
 
@@ -352,7 +353,7 @@ class Filter:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """The filter of a file, which it spends from; ValueError for a file that is no filter."""
+        """The filter of a file, from which it spends; ValueError for any other file."""
         opened = cls.__new__(cls)
         opened._set_path(path)
         opened._releases()
@@ -528,7 +529,7 @@ class Filter:
                 one row's value, and costs as neighbours of the filter move: twice that under
                 replace_one, and `max_rows_per_user` times. A rho, an epsilon and a delta must be
                 for these neighbours.
-            name: what it is, for whoever reads the filter; it is kept.
+            name: what it is, for anyone who reads the filter; it is kept.
             date: its day, as 2026-11-26; None for today.
 
         Raises:

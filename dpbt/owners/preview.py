@@ -24,7 +24,7 @@ from dpbt.training.fit import boost
 from dpbt.types import Array, Recipe, Response, Table
 
 _NUM_TEST_ROWS = 5000
-"""The number of made-up rows that are predicted."""
+"""The number of generated rows that are predicted."""
 
 
 class PreviewLine(NamedTuple):
@@ -94,9 +94,9 @@ def preview(
     Args:
         recipes: recipes of one setting each, for the domain and for one target.
         domain: the public domain.
-        public: a table of rows that are public; None for made-up rows. It must never be the private
-            table.
-        signal: for made-up rows, the share of the variance of a hidden number that the columns
+        public: a table of rows that are public; None for generated rows. It must never be the
+            private table.
+        signal: for generated rows, the share of the variance of a hidden number that the columns
             explain, in (0, 1). If a number is predicted, it is the best R^2.
         repeats: the number of runs of each recipe, on different rows and with different noise.
         seed: the seed of the rows and the noise.

@@ -1,4 +1,4 @@
-"""Commands on made-up rows: check a recipe's claim, and preview its accuracy."""
+"""Commands on generated rows: check a recipe's claim, and preview its accuracy."""
 
 import argparse
 import itertools
@@ -16,7 +16,7 @@ from dpbt.owners.cli import inputs
 from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
 
 NUM_MADE_UP_ROWS, MAX_MADE_UP_ROWS = 30, 1000
-"""The rows of the made-up table under add_remove, and the largest number under replace_one.
+"""The rows of the generated table under add_remove, and the largest number under replace_one.
 
 Under replace_one every neighbour has all rows.
 """
@@ -26,7 +26,7 @@ _FLOAT32_TOLERANCE = 1e-3
 
 
 @as_command(
-    option("--module FILE", "a Python file with a learner of your own, in place of a recipe"),
+    option("--module FILE", "a Python file with a learner of your own, instead of a recipe"),
     option("--runs N", "runs of that learner for each pair and level", default=2000),
     *((name, {**reading, "required": False}) for name, reading in inputs.RECIPE_OPTIONS),
     option("--neighbours N", "number of neighbours at most (%(default)s)", default=60),
@@ -35,7 +35,7 @@ _FLOAT32_TOLERANCE = 1e-3
     inputs.PROGRESS_OPTION,
 )
 def audit_recipe(options: argparse.Namespace) -> int:
-    """Check a recipe's claim on made-up rows of your domain: the largest exact privacy loss.
+    """Check a recipe's claim on random rows of your domain: the largest exact privacy loss.
 
     Transcripts are recorded on random rows of the domain. Each is compared, exactly, on neighbours
     of them. No row of yours is read, so what is printed may be shown to anybody. An audit of
@@ -204,7 +204,7 @@ _SEVERAL_VALUES = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
         (name, {**reading, **_SEVERAL_VALUES.get(name, {})})
         for name, reading in inputs.RECIPE_OPTIONS
     ),
-    option("--public ROWS", "a file of rows that are public, in place of made-up ones"),
+    option("--public ROWS", "a file of rows that are public, instead of generated ones"),
     *inputs.FORM_OPTIONS,
     option("--signal SHARE", "how much made-up columns explain (%(default)s)", default=0.3),
     option("--repeats N", "how often each is run, on other rows (%(default)s)", default=5),
@@ -214,11 +214,11 @@ _SEVERAL_VALUES = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
 def preview_recipe(options: argparse.Namespace) -> None:
     """Simulate how accurate a recipe is, by --rows and --epsilon, before anything is spent.
 
-    The recipe learns from made-up rows of the domain, and predicts others. Columns are independent
-    there, and explain the share --signal of a hidden number, so it says what noise does to a signal
-    of this strength, and not how strong yours is. --public names a file of rows that are public,
-    such as those of an earlier year that was published, and says more. No private row is read,
-    nothing is paid, and what is printed may be shown to anybody.
+    The recipe learns from generated rows of the domain, and predicts others. Their columns are
+    independent and explain the share --signal of a hidden number. So the result shows what noise
+    does to a signal of this strength, and not how strong your signal is. --public names a file of
+    public rows, such as a published earlier year, and is more informative. The command reads no
+    private row and pays nothing, and you may show its output to anybody.
     """
     domain, label = inputs.read_domain_and_label(options.domain)
     public_table = None

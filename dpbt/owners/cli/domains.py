@@ -27,7 +27,7 @@ from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, opti
 
 SOURCE_OPTIONS = (
     option("file ROWS", f"{ROWS_HELP}, of which the names of columns are read", nargs="?"),
-    option("--from-schema FILE", "a Parquet file, or a Table Schema in JSON, in place of rows"),
+    option("--from-schema FILE", "a Parquet file, or a Table Schema in JSON, instead of rows"),
     *inputs.FORM_OPTIONS,
 )
 
@@ -47,14 +47,14 @@ SOURCE_OPTIONS = (
         "one declaration of all columns: %(choices)s",
         choices=domains.COLUMN_TEMPLATES,
     ),
-    *output_options("the file of the domain, in place of standard output"),
+    *output_options("the file of the domain, instead of standard output"),
 )
 def write_domain_template(options: argparse.Namespace) -> None:
     """Write a domain to fill in, from the names of columns.
 
-    Of a file only the names of its columns are read, in the header of CSV, and of Parquet also the
-    types in its schema. No value is read: kinds, ranges and categories are for you to fill in from
-    what the columns mean. A Table Schema has declared some of them.
+    The command reads only the names of the columns: from the header of a CSV file, or from the
+    schema of a Parquet file, together with the types. It reads no value. You fill in kinds, ranges
+    and categories from the meaning of the columns. A Table Schema declares some of them.
     """
     path = None if options.out is None else outputs.checked_output_path(options)
     columns = entries_of_columns(options, options.label)

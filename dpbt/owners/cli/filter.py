@@ -1,4 +1,4 @@
-"""Open a budget for many fits of the same rows, or show what is left of it."""
+"""Open a budget for many fits of the same rows, or show what remains of it."""
 
 import argparse
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def create_filter(options: argparse.Namespace) -> None:
     option("--ledger", "print the ledger of all fits, too"),
 )
 def print_filter(options: argparse.Namespace) -> None:
-    """Show what a budget was spent on, and what is left; --ledger adds every draw that was paid."""
+    """Show the releases that a budget paid for, and the rest; --ledger adds every paid draw."""
     with as_input_error():
         opened = dpbt.Filter.open(options.filter)
         print(opened)

@@ -173,7 +173,7 @@ def text_form_from_options(options: argparse.Namespace, names: Iterable[str]) ->
         names: the names of the columns of a file without a header, if the options state none.
 
     Raises:
-        InputError: for a delimiter that is no single character.
+        InputError: for a delimiter that is not a single character.
     """
     delimiter, header = options.delimiter, options.no_header
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
@@ -223,7 +223,7 @@ def owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
     """The report to the owner of a file of rows.
 
     Raises:
-        InputError: for a file that is no table, and for a folder of blocks.
+        InputError: for a file that is not a table, and for a folder of blocks.
         OSError: if it cannot be read.
     """
     if Path(rows.path).is_dir():

@@ -53,9 +53,9 @@ def cache_compiled_programs(folder: Path, min_seconds: float = 0.0) -> None:
 def cache_compiled_programs_for_user() -> None:
     """Cache programs in a folder of the user, unless JAX has a folder already.
 
-    The folder is `$DPBT_CACHE`, or else `dpbt/programs` in `$XDG_CACHE_HOME` or `~/.cache`. Whoever
-    can write there can run code, so a new folder is the user's alone (mode 0700). If none can be
-    made, or the folder belongs to another user, or others can write there, nothing is cached.
+    The folder is `$DPBT_CACHE`, or else `dpbt/programs` in `$XDG_CACHE_HOME` or `~/.cache`. Anyone
+    who can write there can run code, so a new folder is the user's alone (mode 0700). If none can
+    be made, or the folder belongs to another user, or others can write there, nothing is cached.
     """
     import jax
 

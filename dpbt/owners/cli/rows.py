@@ -67,8 +67,8 @@ def check_rows(options: argparse.Namespace) -> None:
 def convert_rows_to_blocks(options: argparse.Namespace) -> None:
     """Write a file of rows to a folder of blocks, for tables that are larger than memory.
 
-    Each row is read by itself, and no cell is an error, as in `fit`. The folder is as private as
-    the rows, and only its owner may read it. `fit` then takes the folder in place of the file.
+    As in `fit`, each row is read on its own, and no cell causes an error. The folder is as private
+    as the rows, and only its owner may read it. `fit` takes the folder instead of the file.
     """
     rows = inputs.declared_rows_from_options(options)
     inputs.confirm_doubtful_rows(rows, skip=options.yes, action="Convert")
@@ -100,15 +100,15 @@ def convert_rows_to_blocks(options: argparse.Namespace) -> None:
 def fit_model(options: argparse.Namespace) -> None:
     """Learn a private model of a file of rows, and write it to one file.
 
-    Each row of the file is read by itself, and no cell is an error. The domain says which column is
-    the label, and what it may hold: two classes, several, or a number in a range. It may name a
-    column of weights. A row with another label is absent. What is printed and written is covered by
-    the guarantee, up to the running time. A report that a terminal shows to the owner of the rows
-    is not.
+    Each row of the file is read on its own, and no cell causes an error. The domain names the
+    column of the label and declares its values: two classes, several classes, or a number in a
+    range. It may name a column of weights. A row with any other label counts as absent. The
+    guarantee covers all output except for the running time. It does not cover the report that a
+    terminal shows to the owner of the rows.
 
-    The recipe bdpe makes models that a person can read. A filter refuses what it cannot pay, and
-    pays once, also if a run was stopped and goes on. A checkpoint keeps what was released so far,
-    and the keys until the model is written; the same command goes on from it.
+    The recipe bdpe makes models that a person can read. A filter refuses a release that it cannot
+    pay for, and pays once, even if a stopped run resumes. A checkpoint keeps the releases so far,
+    and the keys until the model is written; the same command resumes from it.
     """
     in_blocks = Path(options.file).is_dir()
     if not in_blocks and (options.checkpoint is not None or options.memory_mb is not None):
@@ -178,7 +178,7 @@ def _table_of_file(rows: inputs.DeclaredRows, options: argparse.Namespace) -> "T
     """The table of a file, in memory.
 
     Raises:
-        InputError: for a file that is no table or lacks a column, and for more rows than --rows.
+        InputError: for a file that is not a table or lacks a column, and for more rows than --rows.
         OSError: if it cannot be read.
     """
     with show_progress(f"reading {options.file}", options.progress), as_input_error(options.file):

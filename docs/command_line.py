@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dpbt.__main__
-from dpbt.owners.cli.shared import Parser, add_commands
+from dpbt.owners.cli.parsing import Parser
 
 PAGE = Path(__file__).with_suffix(".md")
 MARK = "<!-- The rest is written by docs/command_line.py. -->\n"
@@ -20,7 +20,7 @@ MARK = "<!-- The rest is written by docs/command_line.py. -->\n"
 def page() -> str:
     """The page: its text up to the mark, and a section for each command."""
     parser = Parser(prog="dpbt")
-    add_commands(parser, dpbt.__main__.COMMANDS)
+    parser.add_commands(dpbt.__main__.COMMANDS)
     return PAGE.read_text().partition(MARK)[0] + MARK + "".join(_sections(parser))
 
 

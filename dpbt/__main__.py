@@ -8,7 +8,7 @@ import os
 import sys
 
 import dpbt
-from dpbt.owners.cli.shared import INTERRUPTED, Parser, add_commands, run_command_line
+from dpbt.owners.cli.parsing import INTERRUPTED, Parser, run_command_line
 
 COMMANDS = {
     "check": "dpbt.owners.cli.rows:check_rows",
@@ -38,7 +38,7 @@ def main(words: list[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     parser = Parser(prog="dpbt", description=__doc__)
     parser.add_argument("--version", action="version", version=f"dpbt {dpbt.__version__}")
-    add_commands(parser, COMMANDS)
+    parser.add_commands(COMMANDS)
     return run_command_line(parser, words)
 
 

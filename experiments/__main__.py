@@ -7,9 +7,9 @@ bad input, and 130 an interruption.
 
 import sys
 
-from dpbt.owners.cli.shared import run_command_line
+from dpbt.owners.cli.parsing import run_command_line
 from experiments.common.cache import use_compilation_cache
-from experiments.common.commands import Parser, add_commands
+from experiments.common.commands import Parser
 
 PAPERS = ("nock_henecka_2020", "asadi_2022", "bun_2020", "bojarski_2014")
 COMMANDS = {
@@ -33,7 +33,7 @@ def main(words: list[str] | None = None) -> int:
     """Run one command and return its exit status; bad input ends in one line and status 2."""
     words = sys.argv[1:] if words is None else words
     parser = Parser(prog="python -m experiments", description=__doc__)
-    add_commands(parser, COMMANDS)
+    parser.add_commands(COMMANDS)
     use_compilation_cache()
     return run_command_line(parser, words)
 

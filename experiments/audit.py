@@ -20,7 +20,7 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.audit import exact_loss as audits
-from dpbt.owners.cli.shared import as_input_error
+from dpbt.owners.cli.parsing import as_input_error
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Recipe, as_relation
 from experiments.common import commands, data, results, tables
 from experiments.common.criteria import CRITERIA

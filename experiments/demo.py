@@ -27,7 +27,7 @@ import dpbt
 from dpbt import recipes, sweeps
 from dpbt.common.storage import write_atomically
 from dpbt.data.domains import Domain
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table
 from experiments.common import commands, data, protocols, results, tables
 from experiments.common.criteria import CRITERIA, LABELS

@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from dpbt.common.storage import write_atomically
-from dpbt.owners.cli.shared import InputError, run_command_line
+from dpbt.owners.cli.parsing import InputError, run_command_line
 from experiments.common import aggregated
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common import aggregated
 from experiments.common.results import Line, columns, distinct, where
 from paper_figures.style import (

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from dpbt import losses
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from dpbt.privacy import sensitivity
 from experiments.common import aggregated
 from experiments.common.results import Line, where

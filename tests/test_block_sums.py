@@ -38,7 +38,7 @@ def test_stages_follow_from_what_sums_read():
     def both(weights, first):
         return jnp.sum(weights), jnp.sum(weights >> jnp.clip(first, 0, 6))
 
-    def program(draw, table, weights, budget, public):
+    def program(draw, table, weights, params, public):
         whole = weights.astype(jnp.int32)
         alone = draw("alone", LAPLACE, boundary.Total(jnp.sum(whole)), **ONE)
         plain, after = both(whole, alone)
@@ -60,22 +60,22 @@ def test_sums_of_a_level_wait_for_the_splits_above():
         stages.pass_stages(published, published.learner.round)
 
 
-def coin_of_a_sum(draw, table, weights, budget, public):
+def coin_of_a_sum(draw, table, weights, params, public):
     total = draw("total", LAPLACE, boundary.Total(jnp.sum(weights).astype(jnp.int32)), **ONE)
     sides = jnp.maximum(total, 2)
     draw("coin", mechanisms.uniform, jnp.zeros(1, jnp.int32), scale=sides, theorem="none")
 
 
-def scale_of_rows(draw, table, weights, budget, public):
+def scale_of_rows(draw, table, weights, params, public):
     total = boundary.Total(jnp.sum(weights).astype(jnp.int32))
     draw("sum", LAPLACE, total, **{**ONE, "scale": jnp.max(weights)})
 
 
-def no_total(draw, table, weights, budget, public):
+def no_total(draw, table, weights, params, public):
     draw("sum", LAPLACE, jnp.sum(weights).astype(jnp.int32), **ONE)
 
 
-def narrow_numbers(draw, table, weights, budget, public):
+def narrow_numbers(draw, table, weights, params, public):
     draw("sum", LAPLACE, boundary.Total(jnp.sum(weights).astype(jnp.int16)), **ONE)
 
 
@@ -94,12 +94,12 @@ def test_programs_that_need_all_rows_at_once_are_refused(program, words):
 
 
 def test_a_prologue_has_one_pass():
-    def program(draw, table, weights, budget, public):
+    def program(draw, table, weights, params, public):
         whole = weights.astype(jnp.int32)
         first = draw("first", LAPLACE, boundary.Total(jnp.sum(whole)), **ONE)
         draw("second", LAPLACE, boundary.Total(jnp.sum(whole * first)), **ONE)
 
-    start = lambda release, budget: jnp.float32(0)  # noqa: E731
+    start = lambda release, params: jnp.float32(0)  # noqa: E731
     prologue = Prologue(program=program, initial_score=start, identity="two passes")
     recipe = recipes.bdpe(epsilon=3, rows=700, rounds=3, depth=1)
     learner = dataclasses.replace(recipe.learner, prologue=prologue)
@@ -110,8 +110,8 @@ def test_a_prologue_has_one_pass():
 def test_public_randomness_for_each_row_is_refused():
     """One row stands for all where it is drawn, so all rows of a block would share one coin."""
 
-    def program(draw, table, weights, budget, public):
-        del budget, public
+    def program(draw, table, weights, params, public):
+        del params, public
         two = {"scale": np.int32(2), "theorem": "none"}
         coin = draw("coin", mechanisms.uniform, jnp.zeros(weights.shape, jnp.int32), **two)
         total = boundary.Total(jnp.sum(jnp.where(coin == 1, weights, 0)).astype(jnp.int32))

@@ -88,7 +88,7 @@ def test_the_table_of_readings():
         assert same_bits(found, number), place
         assert cells.read_word(cell) == word, place
         if type(cell) is not bool and type(cell) is not np.bool_:
-            assert cells.read_truth(cell, "3", "a") is {"3": True, "a": False}.get(word), place
+            assert cells.read_boolean(cell, "3", "a") is {"3": True, "a": False}.get(word), place
 
 
 def test_columns_of_all_kinds_give_the_same():
@@ -99,18 +99,20 @@ def test_columns_of_all_kinds_give_the_same():
         assert same_bits(cells.read_numbers(found), [cells.read_number(cell) for cell in odd])
         words = [cells.read_word(cell, listed) for cell in odd]
         codes = [-2 if w is None else listed.index(w) if w in listed else -1 for w in words]
-        assert cells.read_codes(found, listed).tolist() == codes
-        truths = [cells.read_truth(cell, "3", "a") for cell in odd]
+        assert cells.read_word_indices(found, listed).tolist() == codes
+        truths = [cells.read_boolean(cell, "3", "a") for cell in odd]
         codes = [-1 if truth is None else int(truth) for truth in truths]
-        assert cells.read_truths(found, "3", "a").tolist() == codes
+        assert cells.read_booleans(found, "3", "a").tolist() == codes
 
 
 def test_a_listed_word_means_its_value_though_it_looks_missing():
     assert cells.read_word(" NA", ("NA",)) == "NA"
     assert cells.read_word("na", ("NA",)) is None
     assert cells.read_word(None, ("None",)) is cells.read_word(NAN, ("nan",)) is None
-    assert cells.read_truth("?", "NA", "?") is False
-    assert cells.read_truth(True, "False", "True") is cells.read_truth(np.True_, "a", "b") is True
+    assert cells.read_boolean("?", "NA", "?") is False
+    assert (
+        cells.read_boolean(True, "False", "True") is cells.read_boolean(np.True_, "a", "b") is True
+    )
 
 
 ARRAYS = {
@@ -136,11 +138,11 @@ def test_arrays_of_one_type_give_the_same_bits(kind):
         assert same_bits(
             cells.read_numbers(found), [cells.read_number(cell) for cell in one_by_one]
         )
-        assert cells.read_codes(found, ("0", "1", "-1", "True")).tolist() == (
-            cells.read_codes(one_by_one, ("0", "1", "-1", "True")).tolist()
+        assert cells.read_word_indices(found, ("0", "1", "-1", "True")).tolist() == (
+            cells.read_word_indices(one_by_one, ("0", "1", "-1", "True")).tolist()
         )
-        truths = cells.read_truths(one_by_one, "1", "0")
-        assert cells.read_truths(found, "1", "0").tolist() == truths.tolist()
+        truths = cells.read_booleans(one_by_one, "1", "0")
+        assert cells.read_booleans(found, "1", "0").tolist() == truths.tolist()
 
     check()
 
@@ -237,7 +239,9 @@ def test_arrow_arrays_are_read_as_their_python_values(kind):
         found, values = cells.column_cells(one), one.to_pylist()
         assert same_bits(cells.read_numbers(found), cells.read_numbers(values))
         listed = "3", "a", "9007199254740993"
-        assert np.array_equal(cells.read_codes(found, listed), cells.read_codes(values, listed))
+        assert np.array_equal(
+            cells.read_word_indices(found, listed), cells.read_word_indices(values, listed)
+        )
 
 
 class Rust(BaseException):
@@ -280,9 +284,9 @@ def test_memory_that_is_no_text_is_no_listed_word(point, width):
     points[1, -1] = point
     array = points.view(f"U{width}")[:, 0]
     for held in (array, array.astype(object), list(array)) if width > 1 else (array,):
-        assert cells.read_codes(held, ("3" * width, "a"))[[0, 2]].tolist() == [0, 0]
-        assert cells.read_codes(held, ("3" * width, "a"))[1] < 0
+        assert cells.read_word_indices(held, ("3" * width, "a"))[[0, 2]].tolist() == [0, 0]
+        assert cells.read_word_indices(held, ("3" * width, "a"))[1] < 0
         assert np.isnan(cells.read_numbers(held)[1])
-        assert cells.read_truths(held, "3" * width, "a").tolist() == [1, -1, 1]
+        assert cells.read_booleans(held, "3" * width, "a").tolist() == [1, -1, 1]
         for kind in (Nominal(("3" * width, "a"), other="a"), Numeric(0, 99), Boolean()):
             domains.encode({"x": kind}, {"x": held})

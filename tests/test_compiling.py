@@ -46,13 +46,13 @@ def greedy(rows, rounds):
 
 
 def test_what_is_of_one_bucket_shares_programs_of_fits_and_of_prediction():
-    fits, key = training_fit._compiled_run, jax.random.key(0)
+    key = jax.random.key(0)
     model = dpbt.fit(key, bits_of(90), greedy(90, 10))
-    before = fits.num_compiled
+    before = training_fit.num_compiled_programs()
     for rows, rounds in ((81, 9), (96, 9)):
         found = dpbt.fit(key, bits_of(rows), greedy(rows, rounds))
         assert found.hypotheses.leaf.shape[0] == rounds
-    assert fits.num_compiled == before
+    assert training_fit.num_compiled_programs() == before
 
     batch = np.asarray(bits_of(128).bins)
     everyone = np.asarray(dpbt.decision_function(model, batch))
@@ -95,9 +95,9 @@ def test_the_programs_used_last_are_kept():
 def test_boost_on_its_own_compiles_once_and_says_what_it_says_under_jit():
     key, table, recipe = jax.random.key(3), bits_of(60), greedy(60, 3)
     alone = dpbt.boost(key, table, recipe)
-    before = training_boost._compiled_boost.num_compiled
+    before = training_boost.num_compiled_programs()
     again = dpbt.boost(key, table, recipes.bdpe(epsilon=9.0, rows=60, rounds=3, depth=1))
-    assert training_boost._compiled_boost.num_compiled == before
+    assert training_boost.num_compiled_programs() == before
     assert not np.array_equal(again.scores, alone.scores)
     chex.assert_trees_all_equal(jax.jit(dpbt.boost)(key, table, recipe), alone)
 

@@ -18,7 +18,7 @@ from dpbt.data import domains
 from dpbt.data.convert import convert_columns
 from dpbt.data.domains import Boolean, DeclaredDomain, Nominal, Numeric
 from dpbt.owners import effects, preview
-from dpbt.training.replay import log_ratios_by_site
+from dpbt.training.fit import num_compiled_programs
 from dpbt.types import ADD_REMOVE
 
 ROWS = 120
@@ -180,7 +180,7 @@ def test_replay_and_comparisons_refuse_another_domain(boosted, other, words):
         with pytest.raises(ValueError, match=words):
             act(ran.transcript, another, recipe)
     with pytest.raises(ValueError, match=words):
-        log_ratios_by_site(ran.transcript, table, another, recipe)
+        dpbt.boosting.compared(ran.transcript, table, another, recipe)
     with pytest.raises(ValueError, match=words):
         ran.model(another, recipe)
 
@@ -308,19 +308,13 @@ def test_names_that_are_no_text_are_kept_as_text(tmp_path):
 def test_domains_of_one_shape_share_the_programs_of_a_fit_a_sweep_and_an_audit(tmp_path):
     other = OTHERS["range"][0]
     tables, made = [table_of(), table_of(other)], [of_domain(), of_domain(other)]
-    with_programs = dpbt.training.fit
     counts = []
     for table, recipe in zip(tables, made, strict=True):
         dpbt.fit(KEY, table, recipe)
         near = audit.neighbours(table, ADD_REMOVE)
         audit.audit(KEY, near._replace(present=near.present[:2]), recipe, 1)
-        runs = with_programs._compiled_run, with_programs._compiled_run_by_older_emitter
-        counts.append(
-            [
-                run.num_compiled
-                for run in (*runs, audit._compiled_transcript_losses, audit._sample_transcripts)
-            ]
-        )
+        audits = audit._compiled_transcript_losses, audit._sample_transcripts
+        counts.append([num_compiled_programs(), *(program.num_compiled for program in audits)])
     assert counts[0] == counts[1]
 
     masks = np.ones((1, ROWS), bool)

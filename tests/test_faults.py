@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpbt.common import storage
-from dpbt.owners.cli.shared import BAD_INPUT, Parser, run_command_line, save_or_use_temporary_folder
+from dpbt.owners.cli.outputs import save_or_use_temporary_folder
+from dpbt.owners.cli.parsing import BAD_INPUT, Parser, run_command_line
 from tests.support import worker_process
 from tests.support.worker_process import digests_of_files
 

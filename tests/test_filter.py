@@ -152,7 +152,7 @@ def test_the_boundary_is_exact():
     budget, quiet = new_filter("epsilon", 1.0), ledger_of(ledger_line(0.5))
 
     def pay(cost):
-        budget._pay("x", filters.Charge(cost=cost, gap=0.0, tail=0.0), quiet)
+        budget._record_payment("x", filters.Charge(cost=cost, gap=0.0, tail=0.0), quiet)
 
     tenth = 0.1  # ten of this float are above 1
     for _ in range(9):
@@ -212,7 +212,7 @@ def test_the_finite_bits_of_samplers_are_paid_for():
     ):
         budget = new_filter(measure)
         with pytest.raises(ValueError, match="finite bits"):
-            budget._pay("x", filters.Charge(cost=1e-9, gap=gap, tail=tail), quiet)
+            budget._record_payment("x", filters.Charge(cost=1e-9, gap=gap, tail=tail), quiet)
         assert budget.spent == 0
 
 

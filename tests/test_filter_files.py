@@ -42,7 +42,9 @@ def opened(path, epsilon=1.0):
 
 def pay(budget, cost=0.05):
     """A raw charge, which needs no recipe."""
-    budget._pay("x", filters.Charge(cost=cost, gap=0.0, tail=0.0), ledger_of(ledger_line(0.05)))
+    budget._record_payment(
+        "x", filters.Charge(cost=cost, gap=0.0, tail=0.0), ledger_of(ledger_line(0.05))
+    )
 
 
 def edited(path, *statements):
@@ -282,7 +284,7 @@ def test_draws_by_a_mechanism_of_ones_own_still_count(path):
     line = msgspec.structs.replace(ledger_line(0.5), mechanism="my own")
     mine = ledger_of(line, rows=ROWS)
     budget = opened(path)
-    budget._pay("x", budget.terms.charge(mine), mine)
+    budget._record_payment("x", budget.terms.charge(mine), mine)
     loaded = dpbt.Filter.open(path)
     assert loaded.spent == pytest.approx(0.5)
     assert loaded.ledger.epsilon == pytest.approx(0.5)

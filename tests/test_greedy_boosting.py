@@ -49,9 +49,9 @@ def noise_of_library(key, recipe):
 
 def settings_of_reference(recipe, alpha):
     """The settings of a recipe as the reference takes them."""
-    budget, scales, depth = recipe.params, scale_by_site(recipe), len(recipe.params.settings.alpha)
+    params, scales, depth = recipe.params, scale_by_site(recipe), len(recipe.params.settings.alpha)
     scalars = ("link_alpha", "clip", "zeta", "step", "step_clip", "smoothing")
-    grid = float(getattr(budget, "leaf_step", 1))
+    grid = float(getattr(params, "leaf_step", 1))
     return {
         "rounds": int(recipe.rounds),
         "depth": depth,
@@ -63,7 +63,7 @@ def settings_of_reference(recipe, alpha):
         "leaf_scale": scales["leaf"] * grid,
         "error_scale": scales.get("error_0", 0.0),
         "leaf_step": grid,
-        **{name: float(getattr(budget.settings, name)) for name in scalars},
+        **{name: float(getattr(params.settings, name)) for name in scalars},
     }
 
 
@@ -106,14 +106,14 @@ def test_one_program_serves_every_traced_value(small_table):
         dpbt.fit(jax.random.key(1), table, recipes.bdpe(**settings))
 
     fit()
-    num_programs = training_fit._compiled_run.num_compiled
+    num_programs = training_fit.num_compiled_programs()
     fit(epsilon=np.inf, beta_tree=0.3, clip=2.0, zeta=0.01, pi=0.5)
     fit(epsilon=0.2, smoothing=0.0, error_fraction=0.5, rows=100, step_clip=1e-6)
     fit(small_table._replace(present=small_table.present.at[:9].set(False)))
-    assert training_fit._compiled_run.num_compiled == num_programs
+    assert training_fit.num_compiled_programs() == num_programs
     for alpha in (0.2, 0.9, optax.linear_schedule(1.0, 0.1, 2)):
         fit(alpha=alpha)
-    assert training_fit._compiled_run.num_compiled == num_programs + 1
+    assert training_fit.num_compiled_programs() == num_programs + 1
 
 
 def test_releases_depend_on_no_order_of_rows_and_on_no_absent_rows(small_table):
@@ -128,24 +128,54 @@ def test_releases_depend_on_no_order_of_rows_and_on_no_absent_rows(small_table):
         chex.assert_trees_all_equal(transcript, expected)
 
 
-def test_a_malformed_table_is_refused(small_table):
-    bins, target, splits = small_table.bins, small_table.target, small_table.splits
-    numbers = bins.astype(jnp.float32)
-    for changes, words in (
-        ({"bins": numbers, "splits": None}, "trees ask splits of uint8"),
-        ({"bins": numbers}, "uint8 bins needs splits"),
-        ({"splits": None}, "uint8 bins needs splits"),
-        ({"target": target.astype(int)}, "table.target must be bool"),
-        ({"bins": bins[:, 0]}, "uint8, or float32 numbers, of rank 2"),
-        ({"target": target[:-1]}, "must have the same rows, and do not"),
-        ({"bins": bins[:, :6]}, "splits.feature must number"),
-        ({"splits": splits._replace(low=splits.low[:-1])}, "splits.low must be uint8"),
-        ({"splits": splits._replace(attribute=splits.attribute - 1)}, "splits.attribute"),
-        (select_rows(small_table, np.arange(160) % 80)._asdict(), "at most rows=80"),
-    ):
-        malformed = small_table._replace(**changes)
-        with pytest.raises(ValueError, match=words):
-            dpbt.fit(jax.random.key(0), malformed, recipes.bdpe(epsilon=1, rows=80))
+MALFORMED_TABLES = {
+    "numbers without splits": (
+        lambda table: {"bins": table.bins.astype(jnp.float32), "splits": None},
+        "trees ask splits of uint8",
+    ),
+    "numbers with splits": (
+        lambda table: {"bins": table.bins.astype(jnp.float32)},
+        "uint8 bins needs splits",
+    ),
+    "bins without splits": (lambda table: {"splits": None}, "uint8 bins needs splits"),
+    "whole numbers as target": (
+        lambda table: {"target": table.target.astype(int)},
+        "table.target must be bool",
+    ),
+    "bins of one dimension": (
+        lambda table: {"bins": table.bins[:, 0]},
+        "uint8, or float32 numbers, of rank 2",
+    ),
+    "fewer labels than rows": (
+        lambda table: {"target": table.target[:-1]},
+        "must have the same rows, and do not",
+    ),
+    "fewer features than splits name": (
+        lambda table: {"bins": table.bins[:, :6]},
+        "splits.feature must number",
+    ),
+    "fewer lower bins than splits": (
+        lambda table: {"splits": table.splits._replace(low=table.splits.low[:-1])},
+        "splits.low must be uint8",
+    ),
+    "an attribute below 0": (
+        lambda table: {"splits": table.splits._replace(attribute=table.splits.attribute - 1)},
+        "splits.attribute",
+    ),
+    "more rows than the bound": (
+        lambda table: select_rows(table, np.arange(160) % 80)._asdict(),
+        "at most rows=80",
+    ),
+}
+"""(table -> changed fields, the error) for each."""
+
+
+@pytest.mark.parametrize("case", MALFORMED_TABLES)
+def test_a_malformed_table_is_refused(small_table, case):
+    changed_fields, words = MALFORMED_TABLES[case]
+    malformed = small_table._replace(**changed_fields(small_table))
+    with pytest.raises(ValueError, match=words):
+        dpbt.fit(jax.random.key(0), malformed, recipes.bdpe(epsilon=1, rows=80))
 
 
 @pytest.mark.slow
@@ -170,7 +200,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
     several = recipes.bdpe(rounds=[2, 5], **settings)
     assert several.capacity == 5
     expected = dpbt.fit(jax.random.key(0), small_table, alone)
-    num_programs = training_fit._compiled_run.num_compiled
+    num_programs = training_fit.num_compiled_programs()
     for index, rounds in enumerate((2, 5)):
         recipe = recipes.setting(several, index)
         model = dpbt.fit(jax.random.key(0), small_table, recipe)
@@ -183,7 +213,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
         for value in REPLAY(model.transcript, small_table, recipe)[0].values():
             assert not np.any(value[rounds:])
             assert np.all(value[:rounds] < 0)
-    assert training_fit._compiled_run.num_compiled <= num_programs + 1
+    assert training_fit.num_compiled_programs() <= num_programs + 1
 
 
 @pytest.mark.slow

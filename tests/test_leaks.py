@@ -49,11 +49,11 @@ def replaced(recipe, program, unprotected=()):
     return dataclasses.replace(recipe, learner=learner)
 
 
-def grow(draw, table, weights, budget, public, alpha_of=None):
+def grow(draw, table, weights, params, public, alpha_of=None):
     """The splits of a tight tree by M-alpha, with alpha from any rule; the leaves' class weights
     (private).
     """
-    depth, objective = len(budget.settings.alpha), alpha_of is not None
+    depth, objective = len(params.settings.alpha), alpha_of is not None
     family, noise = losses.m_alpha, mechanisms.discrete_laplace
     config = GreedyTreeConfig(
         depth=depth,
@@ -66,7 +66,7 @@ def grow(draw, table, weights, budget, public, alpha_of=None):
     price = dataclasses.replace(
         greedy.tight_split_pricing(ADD_REMOVE), bound=sensitivity.max_score_change
     )
-    return draw_tree_splits(config, draw, View(table, weights, budget, public), alpha_of, price)
+    return draw_tree_splits(config, draw, View(table, weights, params, public), alpha_of, price)
 
 
 LEAF = {"sensitivity": GRID, "moved_outputs": 1, "theorem": "a row is in one leaf"}
@@ -77,8 +77,8 @@ BARE = {"sensitivity": 1.0, "moved_outputs": 1, "theorem": "none", "scale": 0.0}
 def planted(alpha_rule, **settings):
     """A tight tree whose alphas come from `alpha_rule`; leaves as they should be."""
 
-    def program(draw, table, weights, budget, public):
-        leaves = grow(draw, table, weights, budget, public, alpha_rule())
+    def program(draw, table, weights, params, public):
+        leaves = grow(draw, table, weights, params, public, alpha_rule())
         draw("leaf", mechanisms.discrete_laplace, leaves, **LEAF)
 
     return replaced(recipes.bdpe(alpha=1.0, **settings), program, ("alpha is private",))
@@ -144,8 +144,8 @@ def test_beta_from_private_counts_is_caught():
     table = random_table(5, rows=12, splits=3)
     recipe = recipes.bdpe(epsilon=4.0, rows=12, rounds=1, depth=1, alpha=1.0)
 
-    def program(draw, table, weights, budget, public):
-        leaves = grow(draw, table, weights, budget, public)
+    def program(draw, table, weights, params, public):
+        leaves = grow(draw, table, weights, params, public)
         draw("leaf", mechanisms.discrete_laplace, leaves, **LEAF)
         edge = jnp.sum(leaves[:, 1] - leaves[:, 0])
         draw("beta", mechanisms.discrete_laplace, edge, **{**BARE, "sensitivity": 0.0})
@@ -237,11 +237,11 @@ def oblivious_config(**changes):
 def without_the_clip():
     """Weights of up to 1/2 in units of the clip, and a sensitivity for weights up to the clip."""
 
-    def program(draw, rows, weights, budget, public):
+    def program(draw, rows, weights, params, public):
         in_clips = jnp.round(weights * public.cap / CLIP)
         signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
         config = oblivious_config()
-        tree = oblivious_learner.tree_of_round(config, budget, public).tree
+        tree = oblivious_learner.tree_of_round(config, params, public).tree
         leaf = assign_leaves(config.attributes, tree, rows)
         sums = jnp.zeros(2**config.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
         draw("sums", config.noise, sums, **LEAF)
@@ -254,12 +254,12 @@ def without_the_clip():
 def start_from_private_counts():
     """The log odds of the exact class counts, which are said to be insensitive."""
 
-    def program(draw, rows, weights, budget, public):
+    def program(draw, rows, weights, params, public):
         classes = [jnp.sum(rows.present & (rows.target == label)) for label in (False, True)]
         counts = jnp.stack(classes).astype(jnp.int32)
         draw("classes", mechanisms.discrete_laplace, counts, **{**BARE, "sensitivity": 0.0})
 
-    def intercept(release, budget):
+    def intercept(release, params):
         negative, positive = jnp.maximum(release["classes"], 1).astype(jnp.float32)
         return jnp.log2(positive / negative)
 
@@ -270,12 +270,12 @@ def thresholds_at_private_quantiles():
     """A histogram of the rows themselves, where the released one belongs."""
     config = oblivious_config(draws_histograms=True)
 
-    def program(draw, rows, weights, budget, public):
+    def program(draw, rows, weights, params, public):
         cells = rows.bins[:1]
         exact = round_grid_to_rows(class_histograms(config, cells, rows.target, weights))
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
-        oblivious_learner.draw_leaf_sums(config, draw, unplaced, weights, budget, read)
+        oblivious_learner.draw_leaf_sums(config, draw, unplaced, weights, params, read)
 
     recipe = oblivious()
     noise = {**recipe.params.noise, "histogram": np.float32(0)}
@@ -286,7 +286,7 @@ def thresholds_at_private_quantiles():
 def means_over_the_exact_number_of_rows():
     """Leaf sums and their noise, divided by the private number of rows, in units of 1/1000."""
 
-    def program(draw, rows, weights, budget, public):
+    def program(draw, rows, weights, params, public):
         unit = 1000 / jnp.maximum(jnp.sum(rows.present), 1).astype(jnp.float32)
 
         def divided(site, mechanism, value, sensitivity, **words):
@@ -295,7 +295,7 @@ def means_over_the_exact_number_of_rows():
             own = {"sensitivity": sensitivity * unit, "max_sensitivity": sensitivity}
             return draw(site, mechanism, means, **own, **words)
 
-        oblivious_learner.draw_leaf_sums(oblivious_config(), divided, rows, weights, budget, public)
+        oblivious_learner.draw_leaf_sums(oblivious_config(), divided, rows, weights, params, public)
 
     return replaced(oblivious(), program, ("the number of rows is private",))
 
@@ -303,7 +303,7 @@ def means_over_the_exact_number_of_rows():
 def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
-    def program(draw, rows, scores, budget, public):
+    def program(draw, rows, scores, params, public):
         found = jnp.cumsum(round_grid_to_rows(score_histogram(rows, scores)), axis=0)
         draw(
             SCORES_SITE,
@@ -417,11 +417,11 @@ def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise
 def test_a_program_must_name_each_draw_once_and_replay_must_match():
     view = View(prepare_tree_rows(random_table(0, 5, 2)), None, Noise({}), None)
 
-    def twice(draw, table, weights, budget, public):
+    def twice(draw, table, weights, params, public):
         for _ in range(2):
             draw("leaf", mechanisms.discrete_laplace, jnp.zeros(2, int), **{**LEAF, "scale": 1.0})
 
-    def once(draw, table, weights, budget, public):
+    def once(draw, table, weights, params, public):
         draw("leaf", mechanisms.discrete_laplace, jnp.zeros(2, int), **{**LEAF, "scale": 1.0})
 
     with pytest.raises(ValueError, match="would have one key"):

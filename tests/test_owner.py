@@ -15,8 +15,8 @@ import dpbt
 from dpbt.__main__ import main
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, read_domain
 from dpbt.owners import file_report
-from dpbt.owners.cli import shared as commands
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli import inputs
+from dpbt.owners.cli.parsing import InputError
 
 ROWS = 60
 DOMAIN = {
@@ -88,7 +88,7 @@ def test_a_fit_that_learns_noise_is_asked_about_before_it_pays(
 
 
 def declared(path):
-    return commands.DeclaredRows(path, *read_domain("d.json"))
+    return inputs.DeclaredRows(path, *read_domain("d.json"))
 
 
 def test_a_conversion_asks_as_a_fit_does_and_its_folder_asks_nothing(folder, monkeypatch):
@@ -98,8 +98,8 @@ def test_a_conversion_asks_as_a_fit_does_and_its_folder_asks_nothing(folder, mon
         assert not Path("short.chunks").exists()
     main(["convert", "d.json", "short.csv", "short.chunks", "--capacity", "80"])
     with pytest.raises(InputError, match="check the rows before converting them"):
-        commands.owner_report_of_file(declared("short.chunks"))
-    found = commands.owner_report_of_file(declared("short.csv"))
+        inputs.owner_report_of_file(declared("short.chunks"))
+    found = inputs.owner_report_of_file(declared("short.csv"))
     assert found.doubtful == ("age", "job", "class")
 
 
@@ -110,10 +110,10 @@ def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
     for closed in ("stdin", "stderr"):
         with monkeypatch.context() as patch:
             patch.setattr(sys, closed, None)
-            commands.confirm_doubtful_rows(declared("short.csv"), skip=False, action="Learn")
-    commands.confirm_doubtful_rows(declared("pipe.csv"), skip=False, action="Learn")
+            inputs.confirm_doubtful_rows(declared("short.csv"), skip=False, action="Learn")
+    inputs.confirm_doubtful_rows(declared("pipe.csv"), skip=False, action="Learn")
     with pytest.raises(InputError, match="stopped"):
-        commands.confirm_doubtful_rows(declared("short.csv"), skip=False, action="Learn")
+        inputs.confirm_doubtful_rows(declared("short.csv"), skip=False, action="Learn")
 
 
 def test_a_report_counts_what_is_not_read():
@@ -170,7 +170,7 @@ def test_names_that_may_be_cells_are_shown_to_the_owner_and_in_no_error(
         out, err = capsys.readouterr()
         assert "is there a header line" in err
         assert not [cell for cell in ("77", "secret", "north") if cell in out + err]
-    monkeypatch.setattr(commands, "is_terminal", lambda *_: True)
+    monkeypatch.setattr(inputs, "is_terminal", lambda *_: True)
     assert main(["check", "rows.csv", "--domain", "d.json"]) == 2
     out, err = capsys.readouterr()
     assert "['77', 'clerk', 'secret']" in out
@@ -186,7 +186,7 @@ def test_a_domain_is_written_by_answers(folder, monkeypatch, capsys):
     fields = [{"name": name, "type": "integer"} for name in ("age", "job", "class")]
     fields.append({"name": "born", "type": "date"})
     Path("schema.json").write_text(json.dumps({"fields": fields}))
-    monkeypatch.setattr(commands, "is_terminal", lambda *_: True)
+    monkeypatch.setattr(inputs, "is_terminal", lambda *_: True)
     answers = ["clss", "class", "2", "yes, yes", "yes, no", "n", "100 0", "0 100", "c"]
     answers.append("clerk, smith")
     for source, first in ((["good.csv"], ["y"]), (["--from-schema", "schema.json"], [])):

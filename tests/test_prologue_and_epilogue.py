@@ -53,7 +53,7 @@ def constant(site, **words):
     return program
 
 
-def counting(draw, table, scores, budget, public):
+def counting(draw, table, scores, params, public):
     counts = round_grid_to_rows(score_histogram(table, scores))
     draw("scores", NOISE, counts, sensitivity=1.0, moved_outputs=1, theorem="a row")
 
@@ -81,13 +81,13 @@ def test_noise_of_the_prologue_is_not_that_of_a_round():
     weak = boundary.weak_learner(
         name="twins",
         program=second,
-        hypothesis=lambda release, budget, public: dpbt.Tree(jnp.zeros(1, jnp.int32), jnp.zeros(2)),
+        hypothesis=lambda release, params, public: dpbt.Tree(jnp.zeros(1, jnp.int32), jnp.zeros(2)),
         kind=trees.TREES,
         fractions={},
         relation=ADD_REMOVE,
         prologue=Prologue(
             program=first,
-            initial_score=lambda release, budget: jnp.float32(0),
+            initial_score=lambda release, params: jnp.float32(0),
             identity="nothing",
         ),
     )

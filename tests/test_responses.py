@@ -266,7 +266,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
 @pytest.mark.parametrize("name", EVERY)
 def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, relation):
     """Out of all residual vectors of a small grid of directions, at the norm and beyond it."""
-    response = kinds.response_of(EVERY[name])
+    response = kinds.response_of_target(EVERY[name])
     attributes = recipes.oblivious.attributes_of(DOMAIN)
     under = dpbt.types.as_relation(relation)
     kind = ObliviousConfig(

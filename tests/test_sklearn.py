@@ -2,8 +2,10 @@
 
 import copy
 import functools
+import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
 
@@ -15,8 +17,10 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import dpbt
+from dpbt import recipes
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy.keys import ResearchKeyWarning
+from dpbt.public_types import BOOSTED
 from dpbt.sklearn import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
@@ -468,6 +472,41 @@ def test_estimators_refuse_invalid_settings_in_words(targets):
     for weight in (np.ones(49), np.ones((50, 2)), 1.0):
         with pytest.raises(ValueError, match="sample_weight"):
             boosting_classifier(max_weight=1).fit(X, y, sample_weight=weight)
+
+
+def recipes_in_docstring(estimator: type, parameter: str) -> list[str]:
+    """The boosted recipes that the docstring of an estimator names for one of its parameters."""
+    arguments = inspect.getdoc(estimator).partition("\nArgs:\n")[2]
+    (text,) = re.findall(rf"^    {parameter}: (.*?)(?=^ {{0,4}}\w|\Z)", arguments, re.M | re.S)
+    named = re.findall(r'"(\w+)"', text)
+    return [name for name in dict.fromkeys(named) if name in BOOSTED]
+
+
+def recipes_that_take(parameter: str) -> list[str]:
+    return [
+        name for name in BOOSTED if parameter in inspect.signature(recipes.NAMED[name]).parameters
+    ]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameter", "expected"),
+    [
+        (PrivateBoostingClassifier, "recipe", list(BOOSTED)),
+        (PrivateBoostingClassifier, "classes", recipes_that_take("target")),
+        (PrivateBoostingClassifier, "monotone", recipes_that_take("monotone")),
+        (PrivateBoostingRegressor, "recipe", recipes_that_take("target")),
+    ],
+)
+def test_docstrings_name_the_recipes_that_take_a_parameter(estimator, parameter, expected):
+    """As the signatures of the recipes decide it, in the order of `BOOSTED`."""
+    assert recipes_in_docstring(estimator, parameter) == expected
+
+
+def test_the_docs_name_the_recipes_that_take_targets_and_monotone_columns():
+    page = (ROOT / "docs" / "estimators.md").read_text()
+    (sentence,) = re.findall(r"Only ([^.]*?) learn these", page)
+    named = re.findall(r'"(\w+)"', sentence)
+    assert named == recipes_that_take("target") == recipes_that_take("monotone")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from dpbt.common import compilation
 from dpbt.common.validate import check_positive_integer
 from dpbt.data import domains
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Target, response_of
+from dpbt.data.kinds import Target, response_of_target
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import keys
 from dpbt.privacy.answers import DrawComparison
@@ -149,7 +149,7 @@ def whole_domain(domain: Domain, limit: int = 10_000, target: Target | None = No
 
     Raises:
         ValueError: if there are more than `limit`, and as `domains.check_domain` and
-            `kinds.response_of`.
+            `kinds.response_of_target`.
     """
     domains.check_domain(domain)
     labels = labels_of_target(target)
@@ -163,7 +163,7 @@ def whole_domain(domain: Domain, limit: int = 10_000, target: Target | None = No
 
 def labels_of_target(target: Target | None) -> np.ndarray:
     """Labels that neighbours may have, as `Table.target`: all classes, or three numbers."""
-    response = response_of(target)
+    response = response_of_target(target)
     if response.is_number:
         return np.array([0.0, 0.5, 1.0], np.float32)
     return np.arange(response.classes).astype(response.dtype)

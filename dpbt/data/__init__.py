@@ -1,1 +1,1 @@
-"""From the bins of a private file to a table, each row by itself."""
+"""Reads private files and encodes them as tables of bins, each row on its own."""

@@ -5,12 +5,12 @@ fit reads it in passes. The folder is as private as the rows: only its owner may
 0700). It has these files:
 
 - `manifest.json`: the public declarations, the blocks with the SHA-256 of each, and a checksum of
-  its own. It is written last, so a folder without it is no table yet.
+  its own. It is written last, so a folder without it is not yet a table.
 - `block-000000` and so on: the rows of a block, one array after the other: bins u8[F, n], target,
   present and, where rows have weights, weight f32[n]. The cells of a column are contiguous, so a
   pass reads only the columns that it needs.
 
-A checksum finds accidents. It is no signature.
+A checksum detects accidental changes. It is not a signature.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ MANIFEST = "manifest.json"
 PREFIX = "block-"
 
 CONVERT_AGAIN_ADVICE = "convert the same rows again, to a new folder"
-"""How to repair a damaged folder. A run that was stopped goes on with the new folder."""
+"""How to repair a damaged folder. A stopped run resumes with the new folder."""
 
 ROWS_PER_BLOCK = 2**20
 """The default number of rows of a block."""
@@ -230,7 +230,7 @@ class BlockTable:
         return absent_rows(
             features=self.features,
             rows=rows,
-            dtype=kinds.response_of(self.target).dtype,
+            dtype=kinds.response_of_target(self.target).dtype,
             weighted=self.manifest.weighted,
         )
 

@@ -1,10 +1,10 @@
-"""How the cells of private rows are read, each by itself alone.
+"""Reads the cells of private rows, each cell on its own.
 
-`read_number`, `read_word` and `read_truth` each read one cell. They never raise, whatever the cell
-is. No code of a cell's own class runs: a cell of a subclass is read by the methods of the built-in
-class below it. `column_cells`, `read_numbers`, `read_codes` and `read_truths` read whole columns,
-as fast as their container allows, and return for every cell exactly what the function of one cell
-returns.
+`read_number`, `read_word` and `read_boolean` read one cell each. They never raise, whatever the
+cell is. They never run code of a cell's own class: they read a cell of a subclass with the methods
+of its built-in base class. `column_cells`, `read_numbers`, `read_word_indices` and `read_booleans`
+read whole columns as fast as their container allows. For every cell they return exactly what the
+function for one cell returns.
 
 | kind of cell | as a number | as a word |
 |---|---|---|
@@ -75,7 +75,7 @@ def read_number(cell: Cell) -> float:
         value = float(builtin)
     except OverflowError:
         return math.inf if builtin > 0 else -math.inf
-    except (TypeError, ValueError):  # nothing, or text that is no number
+    except (TypeError, ValueError):  # nothing, or text that is not a number
         return math.nan
     return math.nan if value != value else value  # one NaN for all payloads
 
@@ -95,7 +95,7 @@ def read_word(cell: Cell, declared_words: Container[str] = ()) -> str | None:
     return None if text.isascii() and text.lower() in MISSING_WORDS else text
 
 
-def read_truth(cell: Cell, true: str, false: str) -> bool | None:
+def read_boolean(cell: Cell, true: str, false: str) -> bool | None:
     """The truth value in a cell of a Boolean column; None if it is missing.
 
     Args:
@@ -120,7 +120,7 @@ def declared_word(value: Cell, name: str = "a declared value") -> str:
         name: what an error calls the value.
 
     Raises:
-        ValueError: if the value is no word, such as None, NaN or a list. Text always is a word.
+        ValueError: if the value is not a word, such as None, NaN or a list. Text always is a word.
     """
     text = _text_of_builtin(_as_builtin(value))
     if text is None:
@@ -211,7 +211,7 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
         name: how an error message begins.
 
     Raises:
-        ValueError: if it is no column: text, a mapping, a set, a value without a length, or an
+        ValueError: if it is not a column: text, a mapping, a set, a value without a length, or an
             array that does not have one dimension.
     """
     if hasattr(values, "to_pylist"):
@@ -259,7 +259,7 @@ def _cells_of_arrow_array(values: RawColumn) -> ColumnCells | None:
 
 
 def is_sequence(values: object) -> bool:
-    """Whether a value is a sequence of items: it has a length, and is no text, mapping or set."""
+    """Whether a value is a sequence of items: sized, and no text, mapping or set."""
     if isinstance(values, str | bytes | bytearray | Mapping | Set):
         return False
     return isinstance(values, Sized) and isinstance(values, Iterable)
@@ -298,8 +298,8 @@ def _list_cells(
 ) -> list:
     """The cells of a container as a list.
 
-    If reading all of them raises, as for a date in the year 10000, each cell is read by itself, and
-    one that cannot be read is None.
+    If reading all of them raises, as for a date in the year 10000, each cell is read on its own,
+    and one that cannot be read is None.
     """
     cells = result_or_none(read_all)
     return [result_or_none(read_one, row) for row in range(count)] if cells is None else cells
@@ -315,7 +315,7 @@ def read_numbers(cells: ColumnCells) -> np.ndarray:
     return _read_each_cell(cells, read_number, np.float64)
 
 
-def read_codes(cells: ColumnCells, declared_words: Sequence[str]) -> Int32[np.ndarray, "N"]:
+def read_word_indices(cells: ColumnCells, declared_words: Sequence[str]) -> Int32[np.ndarray, "N"]:
     """i32[N]: the index of each cell's word in `declared_words`; -1 for another word, -2 for none.
 
     Args:
@@ -331,7 +331,7 @@ def read_codes(cells: ColumnCells, declared_words: Sequence[str]) -> Int32[np.nd
     return _read_each_cell(cells, read_code, np.int32)
 
 
-def read_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
+def hash_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
     """object[N]: for each cell a hash of its word, of 16 bytes; None if it has no word.
 
     The hash is BLAKE2b. The probability that two of 2^32 words have the same is below 2^-64.
@@ -352,12 +352,12 @@ def read_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
     return _read_each_cell(cells, read_id, object)
 
 
-def read_truths(cells: ColumnCells, true: str, false: str) -> Int8[np.ndarray, "N"]:
-    """i8[N]: `read_truth` of each cell of a column that `column_cells` returned, -1 for missing."""
+def read_booleans(cells: ColumnCells, true: str, false: str) -> Int8[np.ndarray, "N"]:
+    """i8[N]: `read_boolean` of each cell of a column from `column_cells`; -1 for missing."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
         return cells.astype(np.int8)
     truths = _read_each_cell(
-        cells, functools.partial(read_truth, true=true, false=false), np.float64
+        cells, functools.partial(read_boolean, true=true, false=false), np.float64
     )
     return np.nan_to_num(truths, nan=-1).astype(np.int8)
 

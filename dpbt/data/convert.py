@@ -1,8 +1,8 @@
 """Conversion of a file, of arrays or of the rows of your own reader to a table in blocks.
 
-Each row is encoded by itself, as `dpbt.table` does it: the same rows give the same bins. Memory
-holds some rows at a time, and a count for each id of a user. A conversion that fails leaves
-nothing, and one that is killed leaves a folder without a manifest, which is no table.
+A conversion encodes each row on its own, as `dpbt.table` does, so the same rows give the same bins.
+It holds some rows at a time in memory, and a count for each id of a user. A conversion that fails
+leaves nothing behind. One that is killed leaves a folder without a manifest, which is not a table.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class RawRows(NamedTuple):
 
 
 class ConvertOptions(LabelOptions, total=False):
-    """The options of `convert_rows`, which says what they mean."""
+    """The options of `convert_rows`, which describes them."""
 
     class_weight: Mapping[Any, float] | None
     capacity: int | None
@@ -219,7 +219,7 @@ def convert_rows(
     no_users = None if label.user is None else []
     no_rows = encode(RawRows({name: [] for name in domain}, [], users=no_users)).rows
 
-    # Read what is private, each row by itself, and then the rows of each user by themselves.
+    # Read what is private, each row on its own, and then the rows of each user by themselves.
     with _new_private_folder(folder):
         limited = _rows_within_user_limit(
             _iter_encoded_rows(encode, rows), label, drop_rows=capacity is not None
@@ -275,7 +275,7 @@ class _EncodedRows(NamedTuple):
 
     Attributes:
         rows: the rows, column by column.
-        ids: object[n], as `cells.read_ids` returns them; None for rows without ids.
+        ids: object[n], as `cells.hash_ids` returns them; None for rows without ids.
     """
 
     rows: BlockRows
@@ -287,7 +287,7 @@ class _EncodedRows(NamedTuple):
 def _encode_rows(
     domain: Domain, label: Label, class_weight: Mapping[Any, float] | None, raw: RawRows
 ) -> _EncodedRows:
-    """Raw rows in the form of a block, each encoded by itself."""
+    """Raw rows in the form of a block, each encoded on its own."""
     bins = domains.encode(domain, raw.columns)
     labels = label.read_labels(
         raw.labels,
@@ -316,7 +316,7 @@ def _rows_within_user_limit(
     Args:
         parts: the encoded rows, some at a time.
         label: has the limit, if rows have ids of users.
-        drop_rows: leave out the rows that do not count, in place of marking them as absent.
+        drop_rows: leave out the rows that do not count, instead of marking them as absent.
     """
     limiter = None if label.user is None else label.user.new_row_limiter()
     for rows, ids in parts:

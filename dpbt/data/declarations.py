@@ -1,8 +1,8 @@
 """The arguments of an estimator: rows in any container, the domain, and the declared labels.
 
-All declarations are public. Of the rows only the form is read for them: names and number of
-columns, and the dtype of labels. No container is converted as a whole, because one odd cell would
-then change how others are read.
+All declarations are public. To make them, this module reads only the form of the rows: the names
+and the number of columns, and the dtype of labels. It converts no container as a whole, because one
+odd cell would then change how the others are read.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ def rows_by_column(data: Any, num_columns: int | None = None) -> RowsByColumn:
 
     A row of a list is a sequence of cells, read in its order. If the number of columns is declared,
     a row of another length is a row without any value, as a malformed line of a file is. So is a
-    row that is no sequence, and a row that raises an error.
+    row that is not a sequence, and a row that raises an error.
 
     Args:
         data: the rows.
@@ -94,7 +94,7 @@ def _rows_of_list(data: Any, num_columns: int | None) -> RowsByColumn:
 
 
 def _not_rows_message(description: str) -> str:
-    """The error for a value that is no rows, which begins as that of scikit-learn."""
+    """The error for a value that does not hold rows, which begins as that of scikit-learn."""
     return (
         f"Expected 2D array or a data frame of rows, got {description} instead. Reshape your data: "
         "X.reshape(-1, 1) has one column, X.reshape(1, -1) has one row"
@@ -180,7 +180,7 @@ class ColumnOrder(NamedTuple):
             for name, declared in without_prefix.items()
             if declared in domain and declared not in names
         }
-        if renamed:  # these hold declared names, so they are no cells of a file without a header
+        if renamed:  # these hold declared names, so they are not cells of a file without a header
             raise ValueError(
                 f"the domain declares {list(renamed.values())}, and X has them as {list(renamed)}: "
                 "a ColumnTransformer puts its parts' names before, unless it is made with "
@@ -227,7 +227,7 @@ class DeclaredAnswers(NamedTuple):
 def declared_classes(classes: Any, file_label: Label | None, y: Any) -> DeclaredAnswers:
     """The classes that an estimator states, or its file, or False and True where y is Boolean.
 
-    Of y only its dtype is read, which is public. Whole numbers are no declaration: three classes
+    This reads only the dtype of y, which is public. Whole numbers declare nothing: three classes
     would be read as two, and the rows of the third as absent.
 
     Args:
@@ -283,7 +283,7 @@ def declared_range(target_range: Any, file_label: Label | None) -> Numeric:
     """The range of a number that an estimator states as (low, high), or else its file.
 
     Raises:
-        ValueError: if it is not stated, or is no pair of finite numbers in order.
+        ValueError: if it is not stated, or is not a pair of finite numbers in order.
     """
     if target_range is None and file_label is not None and isinstance(file_label.target, Numeric):
         return file_label.target

@@ -1,15 +1,15 @@
-"""Public domains: what each column may hold, declared before anyone looks at the rows.
+"""Public domains: the declared values of each column, stated before anyone looks at the rows.
 
 A domain is an ordered mapping from column names to `Numeric`, `Nominal` or `Boolean` (`kinds`). It
 defines the public splits as splits of bins. They are the predicates "column > threshold",
 "column = value" and "column >= value". Nothing here is ever fitted from data.
 
-Each row is encoded by itself, cell by cell (`cells`). No cell raises an error: a cell outside the
-declaration is encoded as the declaration says.
+`encode` reads each row on its own, cell by cell (`cells`). No cell raises an error: the declaration
+determines the bin of a cell outside of it.
 
-Beside the attributes there are a label, and perhaps weights and ids of users. Two classes are
-declared by their words, several classes by `Nominal`, and a number in a range by `Numeric`. Each
-label, weight and id is read by itself, as a cell of such a column.
+Besides the attributes, a domain's file declares a label, and optionally weights and ids of users.
+Two classes are declared by their words, several classes by `Nominal`, and a number in a range by
+`Numeric`. Each label, weight and id is read on its own, as a cell of such a column.
 """
 
 import codecs
@@ -39,10 +39,10 @@ from dpbt.data.cells import (
     advice_for_lazy_data,
     column_cells,
     declared_word,
-    read_ids,
+    hash_ids,
+    read_booleans,
     read_number,
     read_numbers,
-    read_truths,
 )
 from dpbt.data.kinds import (
     Boolean,
@@ -55,7 +55,7 @@ from dpbt.data.kinds import (
     Word,
     bin_positions_by_attribute,
     check_number,
-    response_of,
+    response_of_target,
 )
 from dpbt.data.kinds import Objective as Objective
 from dpbt.public_types import DeclaredDomain as DeclaredDomain
@@ -196,7 +196,7 @@ def encode(domain: Domain, columns: Columns) -> UInt8[np.ndarray, "N F"]:
             not read.
 
     Raises:
-        ValueError: if a column is missing or is no column, if lengths differ, and as
+        ValueError: if a column is missing or is not a column, if lengths differ, and as
             `check_domain`. No cell is an error.
     """
     cells = cells_by_column(domain, columns)
@@ -328,7 +328,7 @@ class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UserColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of ids, which say whose a row is, and the public limit on the rows of one user.
+    """A column of ids, which state whose each row is, and the public limit on the rows of one user.
 
     Ids are compared as words (`cells.read_word`), so " 7 ", 7 and 7.0 are one. A row whose id is
     missing is absent, as is one beyond the first `max_rows` of its user.
@@ -369,7 +369,7 @@ class RowLimiter:
         """bool[n]: which of the next rows count: those present, within the limit of their user.
 
         Args:
-            ids: object[n], as `cells.read_ids` returns them.
+            ids: object[n], as `cells.hash_ids` returns them.
             present: bool[n]. Absent rows neither count nor use up the limit.
         """
         admitted = np.zeros(len(ids), bool)
@@ -412,7 +412,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         user: the column of ids of users; None without ids.
 
     Raises:
-        ValueError: if the two words are read alike, or the column's name is no text. Also for a
+        ValueError: if the two words are read alike, or the column's name is not text. Also for a
             target that is not as described, or beside two classes, and for a bound on weights that
             is not positive and finite.
     """
@@ -431,7 +431,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if len(set(names)) < len(names):
             raise ValueError(f"Label: labels, weights and ids of users must differ, got {names}")
         if self.target is not None:
-            response_of(self.target)
+            response_of_target(self.target)
             if self.positive is not None or self.negative is not None:
                 raise ValueError("give target, or negative and positive, and not both")
             return
@@ -510,12 +510,12 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         sample_weight: RawColumn | None = None,
         class_weight: Mapping[Any, float] | None = None,
     ) -> RowLabels:
-        """The target, presence and weight of each row, each row read by itself.
+        """The target, presence and weight of each row, each row read on its own.
 
         - The target of a class is its index in `Nominal.values`. A label that is not listed counts
           as the class `Nominal.other`; without one the row is absent.
         - A number is clipped to the range, and its target is its position there, from 0 to 1. The
-          row of a label that is no number is absent.
+          row of a label that is not a number is absent.
         - Weights are in units of the largest possible one.
 
         Args:
@@ -525,9 +525,9 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             class_weight: the public weight of each class by its word, or None.
 
         Raises:
-            ValueError: for an argument that is no column or has another length, for weights without
-                a public bound, and for weights of classes that are not as described. No cell is
-                shown.
+            ValueError: for an argument that is not a column or has another length, for weights
+                without a public bound, and for weights of classes that are not as described. No
+                cell is shown.
         """
         weight_of_class = None
         if class_weight is not None:
@@ -543,7 +543,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 target = np.where(present, bins, np.uint8(0))
             case _:
                 words: Any = self.positive, self.negative
-                truths = read_truths(cells, *words)
+                truths = read_booleans(cells, *words)
                 target, present = truths == 1, truths >= 0
         if sample_weight is None and weight_of_class is None:
             return RowLabels(target, present, None)
@@ -564,7 +564,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return RowLabels(target, present, weight.astype(np.float32))
 
     def read_user_ids(self, users: RawColumn | None, num_rows: int) -> np.ndarray | None:
-        """object[N]: the id of each row's user (`cells.read_ids`); None without users.
+        """object[N]: the id of each row's user (`cells.hash_ids`); None without users.
 
         Raises:
             ValueError: for ids without a declared limit or a limit without ids, for a value that is
@@ -577,7 +577,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if self.user is None:
             return None
-        return read_ids(_cells_of_length("users", users, num_rows), self.user.ignore_case)
+        return hash_ids(_cells_of_length("users", users, num_rows), self.user.ignore_case)
 
 
 class LabelOptions(TypedDict, total=False):
@@ -678,7 +678,7 @@ def read_domain(path: str | Path, column_names: Iterable[Hashable] | None = None
         column_names: public names of columns, such as a header, that patterns may cover.
 
     Raises:
-        ValueError: naming the file and the reason; and for something that is no path. Also for a
+        ValueError: naming the file and the reason; and for something that is not a path. Also for a
             pattern without names, or one that covers no name. Also for a pattern that covers names
             which are numbers and which the file does not list: where a header was forgotten, they
             are cells.
@@ -828,8 +828,8 @@ def template(
     """A domain as JSON text, for you to fill in and save for `read_domain`.
 
     It holds the names of columns, and reads no value. Fill in the kind of each column, and its
-    range or values, from what the column means. `read_domain` refuses a column that is left open,
-    by its name.
+    range or values, from what the column means. `read_domain` refuses a column that is left
+    undeclared, by its name.
 
     Args:
         columns: the names of the columns, such as `files.column_names` or a data frame's `columns`.
@@ -841,7 +841,7 @@ def template(
         user: the name of the column of ids of users, which is then no attribute.
 
     Raises:
-        ValueError: for no columns, names that are no text or repeat, or a label or a user that is
+        ValueError: for no columns, names that are not text or repeat, or a label or a user that is
             no column, or a label of another type.
     """
     check_choice("label_type", label_type, LABEL_TYPES)

@@ -1,7 +1,7 @@
-"""Reading private files, each row by itself: a line of a text file, or a row of a Parquet file.
+"""Reads private files row by row: lines of a text file, or rows of a Parquet file.
 
-No private row raises an error or changes how another row is read. A line that cannot be read is a
-row without any value, and the lines around it are read as if it were not there.
+No private row raises an error or changes how another row is read. A line that cannot be read
+becomes a row without any value, and does not affect the lines around it.
 """
 
 import codecs
@@ -70,7 +70,7 @@ def column_names(path: str | Path, form: TextForm = CSV_WITH_HEADER) -> list[str
         return _parse_header(path, file.readline(), (), form.delimiter).names
 
 
-def column_types(path: str | Path) -> dict[str, str]:
+def parquet_column_types(path: str | Path) -> dict[str, str]:
     """Arrow's name of the type of each column of a Parquet file, read from its schema alone.
 
     Neither statistics nor dictionaries are read, because they hold values of rows. The type of a
@@ -98,7 +98,7 @@ _UNREAD_TYPE_PREFIXES = (
 """The prefixes of types whose cells are neither numbers nor words nor Booleans."""
 
 
-def is_type_without_cells(type_name: str) -> bool:
+def is_unreadable_type(type_name: str) -> bool:
     """Whether cells of this type, such as dates and lists, are never read."""
     return type_name.startswith(_UNREAD_TYPE_PREFIXES)
 
@@ -145,7 +145,7 @@ def iter_column_blocks(
     Lines end with a line feed, with or without a carriage return before it. A byte order mark is
     dropped.
 
-    A Parquet file declares the types of its columns, so there, too, each cell is read by itself. A
+    A Parquet file declares the types of its columns, so there, too, each cell is read on its own. A
     column of dates or lists is refused, since none of its cells would be read. Only the named
     columns of a file are read. The rows are private; `file_report.owner_report_of_rows` shows the
     owner of a file whether the declaration fits it.
@@ -182,7 +182,7 @@ def iter_column_blocks(
         while lines := list(itertools.islice(file, max_rows)):
             columns: list[list[str | None]] = [[] for _ in names]
             for line in lines:
-                cells = _split_line(line, delimiter)
+                cells = _split_csv_line(line, delimiter)
                 is_well_formed = cells is not None and len(cells) == len(header)
                 if faults is not None and not is_well_formed:
                     faults[_describe_fault(line, cells, len(header))] += 1
@@ -264,7 +264,7 @@ def _open_parquet(path: Path, names: tuple[str, ...]) -> Iterator[Any]:
             check_header_has_names(str(path), opened.schema_arrow.names, names)
             for name in names:
                 kind = _type_name_of_values(opened.schema_arrow.field(name).type)
-                if is_type_without_cells(kind):
+                if is_unreadable_type(kind):
                     raise ValueError(
                         f"{path}: column {name!r} is of type {kind}, of which no cell is read; "
                         "write it as numbers or text, such as years, or leave it out of the domain"
@@ -297,7 +297,7 @@ def _parse_header(
     if not line:
         raise ValueError(f"{path}: the file is empty")
     line, candidates = line.removeprefix(codecs.BOM_UTF8), delimiter or DELIMITERS
-    cells_by = {candidate: _split_line(line, candidate) or [] for candidate in candidates}
+    cells_by = {candidate: _split_csv_line(line, candidate) or [] for candidate in candidates}
     names_by = {
         candidate: [cell.strip() for cell in cells] for candidate, cells in cells_by.items()
     }
@@ -338,7 +338,7 @@ def _describe_fault(line: bytes, cells: list[str] | None, width: int) -> str:
     return "an open quote or an overlong cell; a line break within quotes makes several lines"
 
 
-def _split_line(line: bytes, delimiter: str) -> list[str] | None:
+def _split_csv_line(line: bytes, delimiter: str) -> list[str] | None:
     """The cells of one line; None if it is malformed."""
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     if b"\0" in line:

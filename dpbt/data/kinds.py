@@ -1,11 +1,12 @@
-"""Kinds of columns: what each may hold, its bins, and its splits.
+"""Kinds of columns: their declared values, their bins, and their splits.
 
-A column has at most 256 public bins. They are intervals of numbers, listed values, or true and
-false. Values that are missing or not listed have one more bin where they are told apart. Each kind
-encodes values as bins, lists the public splits with their words, and is stored as a JSON object of
-its attributes.
+A column has at most 256 public bins: intervals of numbers, listed values, or true and false. A
+column that distinguishes missing or unlisted values has one more bin for them. Each kind encodes
+values as bins, lists the public splits with their words, and is stored as a JSON object of its
+attributes.
 
-Targets are declared here too: several classes by `Nominal`, and a number in a range by `Numeric`.
+This module also declares targets: several classes by `Nominal`, and a number in a range by
+`Numeric`.
 """
 
 import hashlib
@@ -28,9 +29,9 @@ from dpbt.data.cells import (
     ColumnCells,
     declared_word,
     is_sequence,
-    read_codes,
+    read_booleans,
     read_numbers,
-    read_truths,
+    read_word_indices,
 )
 from dpbt.public_types import BINARY, MAX_BINS, NUMBER, Response, redacted_repr
 
@@ -130,9 +131,10 @@ class _ColumnKind(
     def read_bins(self, cells: ColumnCells) -> ColumnBins:
         """The bin of each cell, and whether the cell is missing.
 
-        `_read_codes` of each kind returns the bins, with negative numbers for missing cells.
+        `_read_bins_or_negative` of each kind returns the bins, and negative numbers for missing
+        cells.
         """
-        codes = self._read_codes(cells)  # type: ignore[attr-defined]
+        codes = self._read_bins_or_negative(cells)  # type: ignore[attr-defined]
         missing = codes < 0
         bins = np.where(missing, self._bin_of_missing, codes)  # type: ignore[attr-defined]
         return ColumnBins(bins.astype(np.uint8), missing)
@@ -153,7 +155,7 @@ class Numeric(_ColumnKind, frozen=True):
         high: the upper end.
         bins: the number of intervals: 10 by default, and len(cuts) + 1 with cuts.
         missing: whether there is a split for missing cells.
-        cuts: the thresholds, strictly increasing and inside (low, high), in place of a grid.
+        cuts: the thresholds, strictly increasing and inside (low, high), instead of a grid.
         scale: "linear" for bins of equal width. "log" for bins of equal width in log(x), or in
             log(1 + x) where low is 0.
 
@@ -257,7 +259,7 @@ class Numeric(_ColumnKind, frozen=True):
     def _bin_of_missing(self) -> int:
         return self.bins if self.missing else 0
 
-    def _read_codes(self, cells: ColumnCells) -> np.ndarray:
+    def _read_bins_or_negative(self, cells: ColumnCells) -> np.ndarray:
         numbers = read_numbers(cells)
         num_exceeded = np.searchsorted(self.thresholds, numbers, side="left")
         return np.where(np.isnan(numbers), np.int16(-1), num_exceeded.astype(np.int16))
@@ -343,9 +345,9 @@ class Nominal(_ColumnKind, frozen=True):
     def _bin_of_missing(self) -> int:
         return len(self.values) if self.other is None else self.values.index(self.other)
 
-    def _read_codes(self, cells: ColumnCells) -> np.ndarray:
+    def _read_bins_or_negative(self, cells: ColumnCells) -> np.ndarray:
         """Without `other` a value that is not listed is missing, too."""
-        codes = read_codes(cells, self.values)
+        codes = read_word_indices(cells, self.values)
         return codes if self.other is None else np.where(codes == -1, self._bin_of_missing, codes)
 
 
@@ -402,8 +404,8 @@ class Boolean(_ColumnKind, frozen=True):
     def _bin_of_missing(self) -> int:
         return 2 if self.missing else 0
 
-    def _read_codes(self, cells: ColumnCells) -> np.ndarray:
-        return read_truths(cells, self.true, self.false)
+    def _read_bins_or_negative(self, cells: ColumnCells) -> np.ndarray:
+        return read_booleans(cells, self.true, self.false)
 
 
 Column = Numeric | Nominal | Boolean
@@ -504,7 +506,7 @@ def target_with_objective(
         level: the level of a quantile.
 
     Raises:
-        ValueError: for a target that is no number, and as `Objective`.
+        ValueError: for a target that is not a number, and as `Objective`.
     """
     if objective is None and level is None:
         return target
@@ -512,14 +514,14 @@ def target_with_objective(
     if not isinstance(target, Numeric):
         raise ValueError(
             f"objective={objective!r} is for a number in a declared range; the target is "
-            f"{response_of(target).words}"
+            f"{response_of_target(target).words}"
         )
     if objective == "squared" and level is None:
         return Numeric(target.low, target.high) if isinstance(target, Objective) else target
     return Objective(target.low, target.high, objective=objective, level=level)  # type: ignore[arg-type]
 
 
-def response_of(target: Target | None) -> Response:
+def response_of_target(target: Target | None) -> Response:
     """The response that a model predicts for a target; a target of None declares two classes.
 
     Raises:

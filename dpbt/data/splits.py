@@ -1,8 +1,8 @@
 """The splits that rows satisfy, and their positions in the ranges of attributes.
 
-A table holds one bin for each feature of a row. Learners derive from the bins what they read: trees
-the splits that the row satisfies, random trees and halfspaces its positions in the ranges of the
-attributes. `dpbt.domains.splits` makes the splits of a domain.
+A table holds one bin for each feature of a row. Learners derive their inputs from the bins: trees
+derive the splits that the row satisfies; random trees and halfspaces derive its positions in the
+ranges of the attributes. `dpbt.domains.splits` makes the splits of a domain.
 """
 
 import jax
@@ -19,12 +19,12 @@ def as_device_array(name: str, value: object) -> Array:
     """`value` as a device array.
 
     Raises:
-        ValueError: as `check_array`.
+        ValueError: as `as_array`.
     """
-    return jnp.asarray(check_array(name, value))
+    return jnp.asarray(as_array(name, value))
 
 
-def check_array(name: str, value: object) -> AnyArray:
+def as_array(name: str, value: object) -> AnyArray:
     """`value` as an array of NumPy or of JAX. Such an array is returned as it is.
 
     Raises:
@@ -118,8 +118,8 @@ def absent_row_table() -> Table:
 def check_bins_and_splits(table: Table) -> None:
     """Refuse a table whose bins and splits do not fit each other.
 
-    Of the bins it reads only the dtype, the rank, the number of features, and whether the number
-    of rows is in 1..MAX_ROWS. Of the splits, which are public, it also reads the values, unless
+    It reads only the dtype, the rank and the number of features of the bins, and whether the number
+    of rows is in 1..MAX_ROWS. The splits are public, so it also reads their values, unless
     they are traced.
 
     Raises:
@@ -142,12 +142,12 @@ def check_bins_and_splits(table: Table) -> None:
             "them, and `dpbt.splits.table_of_splits` for Boolean splits"
         )
     if splits is not None:
-        _check_dtypes_and_shapes(splits)
+        _check_split_arrays(splits)
         if not is_traced(*splits):
-            _check_values(splits, num_features=features)
+            _check_split_values(splits, num_features=features)
 
 
-def _check_dtypes_and_shapes(splits: Splits) -> None:
+def _check_split_arrays(splits: Splits) -> None:
     """Refuse splits whose arrays have other dtypes than declared, or lengths that do not match."""
     count, attributes = np.shape(splits.feature)[:1], np.shape(splits.attribute)[:1]
     expected = {
@@ -172,7 +172,7 @@ def _check_dtypes_and_shapes(splits: Splits) -> None:
         )
 
 
-def _check_values(splits: Splits, *, num_features: int) -> None:
+def _check_split_values(splits: Splits, *, num_features: int) -> None:
     """Refuse splits of features that the table does not have, and splits that allow none."""
     for field in ("feature", "attribute"):
         features = np.asarray(getattr(splits, field))

@@ -1,8 +1,8 @@
-"""From raw rows to the table that learners read.
+"""Encodes raw rows as the table that learners read.
 
 `table` encodes rows, reads their labels, and adds absent rows up to a public capacity.
-`pad_to_bucket` adds more absent rows, so that most fits find their program compiled. Absent rows
-change nothing that is learned or predicted.
+`pad_to_bucket` adds more absent rows, so that most fits can reuse a compiled program. Absent rows
+affect neither learning nor predictions.
 """
 
 from collections.abc import Mapping
@@ -61,15 +61,15 @@ def table(
         domain: the public domain.
         columns: for every column of the domain N cells, as `domains.encode` reads them.
         labels: N cells. A Boolean is positive if it is true. Any other cell is of the class that
-            has its word (`cells.read_truth`).
+            has its word (`cells.read_boolean`).
         negative: the word or the number of the negative class; False where labels are Booleans.
         positive: the word or the number of the positive class; True where labels are Booleans.
         target: the declared classes or range of labels that are not one of two classes:
             `domains.Nominal` for several classes, `domains.Numeric` for a number in a range. A
-            label that is not listed, or is no number, makes its row absent. The recipe must have
+            label that is not listed, or is not a number, makes its row absent. The recipe must have
             the same target.
         sample_weight: N weights of rows, at most `max_weight`. Larger ones are clipped. Negative
-            ones, and cells that are no number, count as 0.
+            ones, and cells that are not numbers, count as 0.
         max_weight: a public bound on `sample_weight`, above 0, which weights need.
         class_weight: a public weight, above 0, for each class by its word. It multiplies
             `sample_weight`. It is not read off the labels, so there is no "balanced".
@@ -81,7 +81,7 @@ def table(
         capacity: a public bound on the number of rows; with `users`, of those that count. Absent
             rows are added up to it, so that the number of rows stays private. With None the table
             has N rows, and N is then public.
-        exact: whether the table holds exact positions (`domains.encode_positions`) in place of
+        exact: whether the table holds exact positions (`domains.encode_positions`) instead of
             bins. Learners that draw thresholds then read numbers exactly instead of on the declared
             grid. Learners that read splits refuse such a table.
 
@@ -99,9 +99,10 @@ def table(
 
     Raises:
         ValueError: if the two classes are read alike, or only one of them is a Boolean; if
-            `capacity` is no integer in 1..MAX_ROWS, or there are more rows. Also for a target or
-            weights of classes that are not as described. Also if `labels` has another length than
-            the columns, and as `domains.encode`. No message holds a cell or the number of rows.
+            `capacity` is not an integer in 1..MAX_ROWS, or there are more rows. Also for a target
+            or weights of classes that are not as described. Also if `labels` has another length
+            than the columns, and as `domains.encode`. No message holds a cell or the number of
+            rows.
     """
     # Check what is public.
     label = Label.from_options(
@@ -117,7 +118,7 @@ def table(
         capacity = check_positive_integer("capacity of a table in memory", capacity, MAX_ROWS)
     check_boolean("exact", exact)
 
-    # Read what is private, each row by itself, and then the rows of each user by themselves.
+    # Read what is private, each row on its own, and then the rows of each user by themselves.
     rows = encode_positions(domain, columns) if exact else encode(domain, columns)
     outcome, present, weight = label.read_labels(
         labels, num_rows=len(rows), sample_weight=sample_weight, class_weight=class_weight

@@ -23,7 +23,7 @@ from dpbt.common.storage import encode_record, read_record, write_atomically
 from dpbt.common.validate import show_value
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Numeric, Target, response_of
+from dpbt.data.kinds import Nominal, Numeric, Target, response_of_target
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.kinds import KINDS, is_kind_of_files
 from dpbt.learners.model_parts import EncodedRows, check_indices
@@ -370,7 +370,7 @@ def _checked_class_words(classes: Any, target: Target | None) -> Any:
         raise ValueError("a model that predicts a number has no classes")
     class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
     words = [word.item() if isinstance(word, np.generic) else word for word in class_list]
-    count = response_of(target).classes
+    count = response_of_target(target).classes
     are_words = all(
         isinstance(word, str | int) or (isinstance(word, float) and math.isfinite(word))
         for word in words
@@ -428,7 +428,7 @@ def _parse_saved_model(file: _File) -> SavedModel:
     Raises:
         ValueError: for entries that do not fit each other.
     """
-    splits, axes = _parse_splits(file), response_of(file.target).axes
+    splits, axes = _parse_splits(file), response_of_target(file.target).axes
     kind = KINDS.get(file.kind)
     if kind is None or kind.make is None or kind.check_arrays is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")

@@ -369,7 +369,7 @@ def section_on_other_releases(budget: Any, ledger: Ledger) -> str:
     return (
         f"## Other releases of the same rows\nThis model is {count} that one budget paid for: "
         f"epsilon = {terms.epsilon:g} and delta = {terms.delta:g} hold for all of them together. "
-        f"So far they cost epsilon = {total.epsilon:.6g}; {budget.words()}. "
+        f"So far they cost epsilon = {total.epsilon:.6g}; {budget.describe_remaining()}. "
         "Releases that the budget did not pay for are not in it, and add to this."
     )
 

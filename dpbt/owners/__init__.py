@@ -1,1 +1,1 @@
-"""What data owners need around the research core: commands, estimators, filters, pictures."""
+"""Tools for data owners around the research core: commands, estimators, filters, pictures."""

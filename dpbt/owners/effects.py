@@ -1,17 +1,17 @@
 """The effects of the attributes of the public domain on a model's score: post-processing alone.
 
-Everything here is a function of the model and the domain alone. It takes no private row, so it
-costs no privacy. Averages are over the *uniform* law: each column has each of its bins with the
-same probability, independently of the others. The bin of missing values counts as any other, and an
-interval of numbers counts as one bin, whatever its width. Real rows are not distributed like that.
-So an average here describes the model, and not the people that it learned from.
+All functions here depend only on the model and the domain. They read no private row, so they cost
+no privacy. They average over the *uniform* distribution: each column takes each of its bins with
+the same probability, independently of the others. The bin of missing values counts like any other,
+and an interval of numbers counts as one bin, whatever its width. Real rows have another
+distribution. So an average here describes the model, and not the people in the training rows.
 
-Noise has effects, too. A model of noise alone splits on uninformative attributes, and these then
+Noise has effects, too. A model of pure noise splits on uninformative attributes, and these then
 have an effect here. An effect shows what the model uses, and not what is true of the data. With
-`noise=True` functions estimate the effects of noise alone. They take a fitted model and draw the
-noise of its rounds again around the release (`replay.redraw_hypotheses`). That needs the public
-scales of noise and no row, so it costs no privacy. The selected splits stay, and so do the first
-and the last step. A loaded model has no transcript, so the effects of its noise are not known.
+`noise=True` functions estimate the effects of the noise. They redraw the noise of the rounds of a
+fitted model around the release (`replay.redraw_hypotheses`). This needs the public scales of the
+noise and no row, so it costs no privacy. The selected splits do not change, and neither do the
+first and the last step. A loaded model has no transcript, so the effects of its noise are unknown.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from dpbt.models import model as models
 from dpbt.models.model import Model, domain_of_bins
 
 MAX_EXACT_COMBINATIONS = 2**14
-"""The largest number of combinations of bins that are enumerated in place of drawing rows."""
+"""The largest number of combinations of bins that are enumerated instead of drawing rows."""
 
 MAX_EVALUATIONS = 2**17
 """About the largest number of rows that are scored for an estimated average."""
@@ -160,7 +160,7 @@ def partial_dependence(
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
         raise ValueError(f"expected the names of one column, or of two, got {show_value(names)}")
-    check_columns(names, model_domain)
+    check_column_names(names, model_domain)
     check_choice("of", of, ("score", "probability"))
 
     columns = [list(model_domain).index(name) for name in names]
@@ -223,7 +223,7 @@ def _score_changes_by_noise(
     return np.array(redrawn_scores) - scores
 
 
-def check_columns(names: Sequence[str], domain: Domain) -> None:
+def check_column_names(names: Sequence[str], domain: Domain) -> None:
     """Refuse names that are not columns of a domain.
 
     Raises:

@@ -1,6 +1,6 @@
 """Private trees as estimators of scikit-learn: `pip install 'dpbt[sklearn]'`.
 
-The guarantee starts at the X that is passed to `fit`. It does not cover a transformer that was
+The guarantee starts at the X that you pass to `fit`. It covers neither a transformer that was
 fitted on private rows before, such as a scaler or an imputer, nor the code that read X.
 """
 
@@ -101,7 +101,7 @@ class PrivateEstimator(BaseEstimator):
     verbose: int = 0
 
     def _declared_answers(self, label: Label | None, labels: Any) -> DeclaredAnswers:
-        """The declared classes or range. Of the labels only the dtype is read.
+        """The declared classes or range. This reads only the dtype of the labels.
 
         Raises:
             ValueError: saying how to declare them.
@@ -118,21 +118,21 @@ class PrivateEstimator(BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, users: Any = None) -> Self:
         """Learn and release a model, with the guarantee of `ledger_`.
 
-        Private values are never refused. A cell that the domain does not hold is missing or in its
-        nearest interval, and a row whose label is no declared class, or no number, is absent. A
-        weight that is no number is 0. The only private facts that raise an error are more rows than
-        `rows`, and different lengths of X, y, weights and ids.
+        No private value raises an error. A cell outside the domain counts as missing or as its
+        nearest interval. A row whose label is not a declared class, or not a number, counts as
+        absent. A weight that is not a number counts as 0. Only two private facts raise an error:
+        more rows than `rows`, and different lengths of X, y, weights and ids.
 
         Args:
             X: N rows: a data frame (pandas, polars or Arrow), an array, or a list of rows. Frames
                 are read by the names of their columns, and others in the order of the domain.
             y: N labels, or numbers in their units: an array, a column of a frame, or a list.
-            sample_weight: N weights from 0 to `max_weight`, or None. Noise is set for rows of the
-                largest weight. The recipes "lazybb_rules", "lazybb_trees" and "halfspace_boost"
-                take none.
-            users: N ids that say whose each row is, or None. Of each user the first
-                `max_rows_per_user` rows that have a label count, and a row without an id does not
-                (`dpbt.table`). Without ids, that nobody has more rows is your promise.
+            sample_weight: N weights from 0 to `max_weight`, or None. The noise is set for rows with
+                the largest weight. The recipes "lazybb_rules", "lazybb_trees" and "halfspace_boost"
+                take no weights.
+            users: N ids that state whose each row is, or None. Only the first `max_rows_per_user`
+                labelled rows of each user count, and rows without an id do not (`dpbt.table`).
+                Without ids, you promise that nobody has more rows.
 
         Raises:
             ValueError: if a parameter is missing or out of its range, named with what is expected.
@@ -167,7 +167,7 @@ class PrivateEstimator(BaseEstimator):
         recipe = self._make_recipe(column_order.domain, answers)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
-        options = {**answers.options, **self._row_options(label, sample_weight, users)}
+        options = {**answers.options, **self._weight_and_user_options(label, sample_weight, users)}
         max_rows = int(recipe.rows)
         if users is None and rows.num_rows > max_rows:
             raise ValueError(
@@ -202,7 +202,7 @@ class PrivateEstimator(BaseEstimator):
         self._check_recipe(recipe)
         return recipe
 
-    def _row_options(
+    def _weight_and_user_options(
         self, label: Label | None, sample_weight: Any | None, users: Any | None
     ) -> dict[str, Any]:
         """The arguments of `dpbt.table` on weights and users.
@@ -489,21 +489,21 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             to `domains.Numeric`, `Nominal` or `Boolean`, or one of these for all columns, or the
             path of a JSON file (`domains.read_domain`). `domains.template` writes one to fill in.
         classes: the two labels, or all of several. They may be left out where the domain's file
-            declares them, or where the dtype of y is Boolean. Only "auto" and "oblivious_boost"
-            learn more than two.
+            declares them, or where the dtype of y is Boolean. Only "auto", "additive" and
+            "oblivious_boost" learn more than two.
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
-            must not rise. It costs nothing. It is for two classes, and for the recipes "auto" and
-            "oblivious_boost".
+            must not rise. It costs nothing. It needs two classes and one of the recipes "auto",
+            "additive" and "oblivious_boost".
         max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
         class_weight: a public weight for each class: a dict, or None. "balanced" is refused,
             because it would read the private counts of classes.
-        recipe: "auto", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees" or
+        recipe: "auto", "additive", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees" or
             "halfspace_boost", with the defaults of `dpbt.recipes`; "bdpe" has the Gini criterion.
             Or a function of epsilon, delta, rows, relation and, if it takes it, domain, such as
             `functools.partial(dpbt.recipes.bdpe, depth=2)`. It is also called with parameters such
             as `monotone` if they are stated, and must then take them.
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
-            research key: whoever knows it can subtract the noise. The noise follows from it and
+            research key: anyone who knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
 
@@ -604,10 +604,10 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         monotone: for names of columns 1 if predictions must not fall as the column rises, or -1 if
             they must not rise. It costs nothing.
         max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
-        recipe: "auto" or "oblivious_boost", or a function as in `PrivateBoostingClassifier` that
-            takes `target`, too.
+        recipe: "auto", "additive" or "oblivious_boost", or a function as in
+            `PrivateBoostingClassifier` that also takes `target`.
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
-            research key: whoever knows it can subtract the noise. The noise follows from it and
+            research key: anyone who knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
 

@@ -1,7 +1,8 @@
 """A report to the owner of private rows, and to nobody else, on how a declaration reads them.
 
-A report costs nothing because it is no release. It holds exact counts, so only the owner may see
-it. Stopping, or changing a declaration, after reading a report is outside every guarantee.
+A report costs nothing because it is not a release. It contains exact counts, so only the owner may
+see it. No guarantee covers an owner's decision to stop, or to change a declaration, after reading
+a report.
 """
 
 import dataclasses
@@ -30,9 +31,9 @@ class OwnerReport:
     Attributes:
         rows: the number of rows that were read.
         unread: for each column the number of cells without a value. Such is a cell of a numeric
-            column that is no number, and one of a Boolean column that is neither word. In a nominal
-            column it is a cell without a word, or with one that is not listed if there is no
-            `other`. A weight of 0 counts as no value.
+            column that is not a number, and one of a Boolean column that is neither word. In a
+            nominal column it is a cell without a word, or with one that is not listed if there is
+            no `other`. A weight of 0 counts as no value.
         constant: the columns whose values all lie in one bin, so that no split tells rows apart.
         label: the column of labels; a row without a declared label is absent.
         faults: the number of malformed lines of a file, by what is wrong with them.

@@ -1,24 +1,25 @@
-"""Privacy filters: a budget for all fits on the same rows, which refuses what would exceed it.
+"""Privacy filters: a budget for all fits on the same rows, which refuses releases beyond it.
 
     budget = dpbt.Filter(epsilon=2, delta=1e-6, rows=50_000)
     recipe = budget.recipe(recipes.auto, fraction=0.25, domain=domain)
     model = dpbt.fit(dpbt.fresh_key(), table, recipe, filter=budget)
     print(budget)
 
-A *filter* (Rogers et al., 2016) lets releases through while their costs add up to at most a limit
-that was set before the first. Every next release, its cost, and whether there is one, may follow
-from all that was released. Three measures have filters with the same sums as fixed releases have:
+A *filter* (Rogers et al., 2016) admits releases as long as their costs add up to at most a limit
+that was set before the first. Each next release, its cost, and whether there is one, may depend on
+all earlier releases. For three measures, the costs add up as they do for fixed releases:
 
 - `"epsilon"` of pure differential privacy (Rogers, Roth, Ullman & Vadhan, 2016);
 - `"rho"` of zCDP, whose Renyi divergences add up (Feldman & Zrnic, 2021);
 - `"mu"` of Gaussian differential privacy, whose squares add up (Smith & Thakurta, 2022; Koskela,
   Tobaben & Honkela, 2023).
 
-docs/composition.md proves all three, with what the finite bits of samplers cost.
+docs/composition.md proves all three, including the cost of the samplers' finite bits.
 
-The file of a filter is a database of SQLite, with its terms and what it paid for. Only its owner
-can read it, and each payment is on the disk before it counts. Its *seal* is the SHA-256 of all of
-its entries. It finds accidents and is no signature: whoever edits a file can compute another.
+The file of a filter is an SQLite database with its terms and its payments. Only its owner can read
+it, and each payment is on the disk before it counts. Its *seal* is the SHA-256 of all of its
+entries. The seal detects accidental changes. It is not a signature: anyone who edits a file can
+compute another seal.
 """
 
 import contextlib
@@ -249,7 +250,7 @@ def seal_of_texts(file_texts: Sequence[str]) -> str:
 
 
 def _damaged_file_error(path: Path, error: Exception) -> ValueError:
-    """The error for a file that is no whole filter."""
+    """The error for a file that is not a complete filter."""
     return ValueError(
         f"{path}: not a filter, or changed or damaged ({error}); bring back a copy that has every "
         "release, or open a filter of what the releases left of the budget"
@@ -286,7 +287,8 @@ class Filter:
     of epsilon. So a recipe of exactly the filter's epsilon and delta does not fit into it;
     `recipe(make, fraction=1)` does.
 
-    The file is the budget: a database of SQLite, which only its owner can read. Whoever puts an old
+    The file is the budget: a database of SQLite, which only its owner can read. Anyone who puts an
+        old
     copy back has what it says once more. A filter that is in use notices, and a new one cannot. So
     keep it where no backup overwrites it.
 
@@ -351,7 +353,7 @@ class Filter:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """The filter of a file, which it spends from; ValueError for a file that is no filter."""
+        """The filter of a file, from which it spends; ValueError for any other file."""
         opened = cls.__new__(cls)
         opened._set_path(path)
         opened._releases()
@@ -467,7 +469,7 @@ class Filter:
             max_rows_per_user=self.terms.max_rows_per_user,
         )
 
-    def words(self) -> str:
+    def describe_remaining(self) -> str:
         """What is left of the budget, in words."""
         return f"{self.terms.unit} = {self.remaining:.6g} of {self.budget:.6g} is left"
 
@@ -512,7 +514,7 @@ class Filter:
         if key is not None:
             keys.check_single_key(key)
         ledger = pricing.ledger(recipe, key)
-        self._pay(recipe.name, self.terms.charge(ledger), ledger, key=key, run=run)
+        self._record_payment(recipe.name, self.terms.charge(ledger), ledger, key=key, run=run)
         return recipe
 
     def charge(self, event: Any, name: str, *, date: str | None = None) -> None:
@@ -527,7 +529,7 @@ class Filter:
                 one row's value, and costs as neighbours of the filter move: twice that under
                 replace_one, and `max_rows_per_user` times. A rho, an epsilon and a delta must be
                 for these neighbours.
-            name: what it is, for whoever reads the filter; it is kept.
+            name: what it is, for anyone who reads the filter; it is kept.
             date: its day, as 2026-11-26; None for today.
 
         Raises:
@@ -547,9 +549,9 @@ class Filter:
         )
         if terms.delta == 0 and ledger.sampler_cost().tail:
             raise ValueError("a filter without a delta pays for no event with one")
-        self._pay(name.strip(), terms.charge(ledger), ledger, date=day.isoformat())
+        self._record_payment(name.strip(), terms.charge(ledger), ledger, date=day.isoformat())
 
-    def _pay(
+    def _record_payment(
         self,
         name: str,
         charge: Charge,
@@ -628,7 +630,7 @@ class Filter:
         fraction = float(check_interval("fraction", fraction, "(0, 1]"))
         max_cost = round_down_to_float(self._exact_remaining() * Fraction(fraction))
         if max_cost <= 0:
-            raise ValueError(f"nothing is left in the filter: {self.words()}")
+            raise ValueError(f"nothing is left in the filter: {self.describe_remaining()}")
 
         def build(epsilon: float) -> Recipe:
             return make(

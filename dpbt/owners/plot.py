@@ -1,13 +1,13 @@
-"""Pictures of models. All of it is post-processing, and costs no privacy.
+"""Pictures of models. They are post-processing, so they cost no privacy.
 
-Every function draws the release and public facts, and takes no private row. The numbers are those
-of `attribute_effects` and `partial_dependence` of `dpbt.effects`, and the curves of an additive
-model. A model of noise alone has effects and shapes as well, so a picture shows what the model says
-and not what is true of the data.
+Every function draws the release and public facts, and reads no private row. The numbers come from
+`attribute_effects` and `partial_dependence` of `dpbt.effects`, and from the curves of an additive
+model. A model of pure noise has effects and shapes, too, so a picture shows what the model says and
+not what is true of the data.
 
-Models are from `dpbt.fit` or from `dpbt.load`. A domain may be left out if the saved model has its
-own. All functions return the panel that they drew in, an `Axes` of matplotlib, or several panels.
-Matplotlib is the extra `figures`, and is imported when something is drawn.
+Models come from `dpbt.fit` or from `dpbt.load`. You may omit the domain if the saved model contains
+it. All functions return the panel in which they drew, a matplotlib `Axes`, or several panels. They
+import matplotlib, which is in the extra `figures`, when they draw.
 """
 
 from __future__ import annotations  # the types of matplotlib are only named
@@ -23,7 +23,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.additive.model import SHAPES, shape_functions_by_column
 from dpbt.models.model import Model, domain_of_bins
-from dpbt.owners.effects import attribute_effects, check_columns, partial_dependence
+from dpbt.owners.effects import attribute_effects, check_column_names, partial_dependence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +94,7 @@ def attributes(
     label += "\n(orange: by noise alone)" if np.any(noise_deviations) else ""
     num_hidden = len(effects) - len(shown)
     label += f"\n({num_hidden} smaller ones are left out)" if num_hidden else ""
-    title = _title(model, data, score_name + _words_of_positive_class(model))
+    title = _picture_title(model, data, score_name + _words_of_positive_class(model))
     ax.set(xlabel=label, title=title)
     ax.set_xlim(left=0)
     ax.spines[["top", "right"]].set_visible(False)
@@ -146,10 +146,10 @@ def shape(
     model_domain = domain_of_bins(model, domain)
     if not isinstance(attribute, str):
         raise ValueError(f"attribute must be the name of one column, got {show_value(attribute)}")
-    curve = _curve_or_mean_of_columns(model, model_domain, (attribute,), of, class_)
+    curve = _curve_or_partial_dependence(model, model_domain, (attribute,), of, class_)
     ax = _panel_or_new(ax, (6.0, 3.6))
     _draw_curve(ax, model_domain[attribute], curve)
-    ax.set(xlabel=attribute, ylabel=curve.label, title=_title(model, data) if data else "")
+    ax.set(xlabel=attribute, ylabel=curve.label, title=_picture_title(model, data) if data else "")
     return ax
 
 
@@ -190,7 +190,7 @@ def shapes(
     else:
         columns_of_curves = [(name,) for name in model_domain]
     curves: dict[tuple[str, ...], _Curve] = {
-        names: _curve_or_mean_of_columns(model, model_domain, names, of, class_)
+        names: _curve_or_partial_dependence(model, model_domain, names, of, class_)
         for names in columns_of_curves
     }
     shown = sorted(curves, key=lambda names: -float(np.ptp(curves[names].values)))[:max_attributes]
@@ -211,7 +211,7 @@ def shapes(
     for ax in panels[len(shown) :]:
         ax.set_visible(False)
     first, num_hidden = curves[shown[0]], len(curves) - len(shown)
-    title = _title(model, data, first.label)
+    title = _picture_title(model, data, first.label)
     if num_hidden:
         title += f" ({num_hidden} columns that move it less are left out)"
     if np.any(first.noise):
@@ -275,7 +275,7 @@ class _Curve(NamedTuple):
     base: float
 
 
-def _curve_or_mean_of_columns(
+def _curve_or_partial_dependence(
     model: Model, domain: Domain, names: tuple[str, ...], of: str, class_: Any
 ) -> _Curve:
     """The curve of a column or a pair in an additive model, or else its partial dependence.
@@ -284,7 +284,7 @@ def _curve_or_mean_of_columns(
         ValueError: as `shape`.
     """
     if model.about.kind is SHAPES and of == "score":
-        check_columns(names, domain)
+        check_column_names(names, domain)
         functions, noise = shape_functions_by_column(model.host_hypotheses(), domain)
         bins_first = np.moveaxis(functions[names], range(-len(names), 0), range(len(names)))
         shown = _values_with_words(model, bins_first, of, class_)
@@ -376,7 +376,7 @@ def _new_panels(size: tuple[float, float], num_rows: int, num_columns: int) -> n
     return plt.subplots(num_rows, num_columns, figsize=size, **options)[1]
 
 
-def _title(model: Model, data: str, quantity: str = "") -> str:
+def _picture_title(model: Model, data: str, quantity: str = "") -> str:
     """The title of a picture: the name of the rows, the algorithm, and what is drawn."""
     return ", ".join(filter(None, (data, model.about.name))) + (f": {quantity}" if quantity else "")
 

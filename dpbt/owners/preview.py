@@ -1,6 +1,6 @@
-"""Previews of the accuracy of a recipe, before anything is spent. No private row is read.
+"""Previews the accuracy of a recipe before you spend any budget. It reads no private row.
 
-A recipe is run on made-up rows of its domain, or on rows that are public, and predicts others.
+`preview` runs a recipe on generated rows of its domain, or on public rows, and predicts others.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from dpbt.training.boost import boost
 from dpbt.types import Array, Recipe, Response, Table
 
 _NUM_TEST_ROWS = 5000
-"""The number of made-up rows that are predicted."""
+"""The number of generated rows that are predicted."""
 
 
 class PreviewLine(NamedTuple):
@@ -94,9 +94,9 @@ def preview(
     Args:
         recipes: recipes of one setting each, for the domain and for one target.
         domain: the public domain.
-        public: a table of rows that are public; None for made-up rows. It must never be the private
-            table.
-        signal: for made-up rows, the share of the variance of a hidden number that the columns
+        public: a table of rows that are public; None for generated rows. It must never be the
+            private table.
+        signal: for generated rows, the share of the variance of a hidden number that the columns
             explain, in (0, 1). If a number is predicted, it is the best R^2.
         repeats: the number of runs of each recipe, on different rows and with different noise.
         seed: the seed of the rows and the noise.
@@ -140,7 +140,9 @@ def preview(
     if public is None:
         kind_of_rows = f"made-up rows of the domain, of signal {signal:g}"
     words = f"a simulation on {kind_of_rows}; no private row was read, and nothing was spent"
-    return Preview(lines, words, "R^2" if kinds.response_of(target).is_number else "accuracy")
+    return Preview(
+        lines, words, "R^2" if kinds.response_of_target(target).is_number else "accuracy"
+    )
 
 
 class _SimulatedRows(NamedTuple):
@@ -205,7 +207,7 @@ def _simulated_rows(
         arrays += [jnp.arange(len(row_numbers)) < num_rows, public.splits]
         return _SimulatedRows(Table(*arrays), None)
 
-    total, response = num_rows + _NUM_TEST_ROWS, kinds.response_of(target)
+    total, response = num_rows + _NUM_TEST_ROWS, kinds.response_of_target(target)
     bins = np.stack([rng.integers(0, c.n_bins, total) for c in domain.values()], axis=1)
     explained = _sum_of_random_curves(domain, bins, response.axes, rng)
     explained *= np.sqrt(signal) / np.maximum(explained.std(axis=-1, keepdims=True), 1e-9)
@@ -258,7 +260,7 @@ def _measure_predictions(
     target: Target | None, labels: np.ndarray, predicted: np.ndarray
 ) -> _Accuracy:
     """The accuracy of predicted classes, or the R^2 of predicted positions in the range."""
-    response = kinds.response_of(target)
+    response = kinds.response_of_target(target)
     if not response.is_number:
         accuracy = float(np.mean(predicted == labels))
         return _Accuracy(accuracy, measures.share_of_most_frequent(labels))

@@ -22,7 +22,7 @@ class PrivacyFilter(Protocol):
         """The cost of all releases together that the filter has paid for."""
         ...
 
-    def words(self) -> str:
+    def describe_remaining(self) -> str:
         """What is left of the budget, in words."""
         ...
 

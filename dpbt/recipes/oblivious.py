@@ -219,7 +219,7 @@ class BinsTask:
     @property
     def response(self) -> types.Response:
         """The kind of answer that is predicted."""
-        return kinds.response_of(self.target)
+        return kinds.response_of_target(self.target)
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:

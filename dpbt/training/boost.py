@@ -112,6 +112,11 @@ def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -
 _compiled_boost = compilation.jit_with_bounded_cache()(_boost)
 
 
+def num_compiled_programs() -> int:
+    """How many programs `boost` has compiled so far in this process, outside of others."""
+    return _compiled_boost.num_compiled
+
+
 def run_with_fresh_draws(
     key: Array,
     rows: Prepared,

@@ -14,7 +14,7 @@ from dpbt import types
 from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
-from dpbt.data.splits import check_array
+from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.flags import check_flags
@@ -28,17 +28,17 @@ def table_of_checked_arrays(table: Table) -> Table:
     """The table, whose fields and splits are arrays of NumPy or of JAX.
 
     Raises:
-        ValueError: naming a field that is no array, as `check_array`.
+        ValueError: naming a field that is no array, as `as_array`.
     """
     arrays = {
-        name: check_array(f"table.{name}", getattr(table, name))
+        name: as_array(f"table.{name}", getattr(table, name))
         for name in _ARRAYS
         if getattr(table, name) is not None
     }
     if table.splits is None:
         return table._replace(**arrays)
     arrays_of_splits = {
-        name: check_array(f"splits.{name}", array)
+        name: as_array(f"splits.{name}", array)
         for name, array in table.splits._asdict().items()
         if array is not None
     }

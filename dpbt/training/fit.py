@@ -349,3 +349,8 @@ _compiled_run = compilation.jit_with_bounded_cache(static_argnames=("num_side_by
 _compiled_run_by_older_emitter = compilation.jit_with_bounded_cache(
     static_argnames=("num_side_by_side",), compiler_options=compilation.OLDER_EMITTER
 )(_run_in_one_program)
+
+
+def num_compiled_programs() -> int:
+    """How many programs `fit` in memory has compiled so far in this process."""
+    return _compiled_run.num_compiled + _compiled_run_by_older_emitter.num_compiled

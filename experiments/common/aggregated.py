@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpbt.common.storage import write_atomically
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common import commands, results
 
 FOLDER = Path("reproduction")

@@ -18,7 +18,7 @@ NOTE = f"""Compiled programs are kept in .cache/jax of the checkout, or in the f
 def use_compilation_cache(min_seconds: float = 0.5) -> None:
     """Keep compiled programs in $JAX_COMPILATION_CACHE_DIR, or in `.cache/jax` of the checkout.
 
-    Each kind of machine has a folder of its own there (`programs.machine_name`). A program has the
+    Each kind of machine has a folder of its own there (`programs.machine_kind`). A program has the
     instructions of the processor that it was compiled on, and another processor may lack them.
 
     Args:

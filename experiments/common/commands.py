@@ -1,6 +1,6 @@
 """What the command lines of the experiments share: a parser and common options.
 
-`dpbt.owners.cli.shared` says what a command is.
+`dpbt.owners.cli.parsing` says what a command is.
 """
 
 import argparse
@@ -8,25 +8,24 @@ import math
 from pathlib import Path
 
 from dpbt import sweeps
-from dpbt.owners.cli import shared
-from dpbt.owners.cli.shared import add_commands as add_commands
-from dpbt.owners.cli.shared import positive_number as positive_number
-from dpbt.owners.cli.shared import share_below_one as share_below_one
-from dpbt.owners.cli.shared import whole_number_type as whole_number_type
+from dpbt.owners.cli import parsing
+from dpbt.owners.cli.parsing import positive_number as positive_number
+from dpbt.owners.cli.parsing import share_below_one as share_below_one
+from dpbt.owners.cli.parsing import whole_number_type as whole_number_type
 from experiments.common.cache import NOTE
 
 
-class Parser(shared.Parser):
+class Parser(parsing.Parser):
     """The parser whose help also says where compiled programs are kept."""
 
     def __init__(self, **options):
         super().__init__(**{"epilog": NOTE, **options})
 
 
-positive = shared.number_type("greater than 0", lambda number: number > 0)
+positive = parsing.number_type("greater than 0", lambda number: number > 0)
 """The type of an argument that is a number above 0, which may be infinite."""
 
-at_least_one = shared.number_type("at least 1", lambda number: 1 <= number < math.inf)
+at_least_one = parsing.number_type("at least 1", lambda number: 1 <= number < math.inf)
 """The type of an argument that is a finite number of at least 1."""
 
 
@@ -39,7 +38,7 @@ def add_count(parser: argparse.ArgumentParser, name: str, default: int, words: s
 
 def add_seed(parser: argparse.ArgumentParser, words: str) -> None:
     """Add --seed, 0 by default; `words` name what it is the seed of."""
-    name, settings = shared.option("--seed SEED", f"seed of {words} (%(default)s)", default=0)
+    name, settings = parsing.option("--seed SEED", f"seed of {words} (%(default)s)", default=0)
     parser.add_argument(name, **settings)
 
 

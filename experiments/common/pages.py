@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpbt.common.storage import write_atomically
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common import ranks, results
 from experiments.common.results import distinct
 from experiments.common.tables import markdown_table as table

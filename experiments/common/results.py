@@ -8,7 +8,7 @@ from typing import Any
 
 from dpbt import sweeps
 from dpbt.common.storage import write_atomically
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 
 Line = dict[str, Any]
 """One line of results: text, numbers, Booleans and None by column."""

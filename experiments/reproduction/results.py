@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common import aggregated
 from experiments.reproduction.claims import PAPERS
 

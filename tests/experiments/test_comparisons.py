@@ -10,7 +10,7 @@ import pytest
 
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.models import measures
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments import __main__ as command_line
 from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.transforms import Bbox
 
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments import __main__ as command_line
 from experiments.common import aggregated, tables
 from experiments.papers.asadi_2022.tables import SAVED_BY

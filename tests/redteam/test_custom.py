@@ -24,16 +24,16 @@ EXACT = {"sensitivity": 1.0, "moved_outputs": 1, "theorem": "none", "scale": 0.0
 ROW = {"sensitivity": 1.0, "moved_outputs": 1, "theorem": "a row", "scale": 2.0}
 
 
-def positives(draw, table, weights, budget, public):
+def positives(draw, table, weights, params, public):
     draw("n", NOISE, jnp.sum(table.present & table.target).astype(jnp.int32)[None], **ROW)
 
 
-def leaf(release, budget, public):
+def leaf(release, params, public):
     return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, release["n"][0].astype(jnp.float32)))
 
 
-def opening(site="n", intercept=lambda release, budget: jnp.float32(0), tag="prologue"):
-    def program(draw, table, weights, budget, public):
+def opening(site="n", intercept=lambda release, params: jnp.float32(0), tag="prologue"):
+    def program(draw, table, weights, params, public):
         draw(site, NOISE, jnp.sum(table.present).astype(jnp.int32)[None], **ROW)
 
     return Prologue(program=program, initial_score=intercept, identity=tag)
@@ -80,7 +80,7 @@ def test_noise_drawn_with_the_public_key_is_refused():
     """Whoever has the published key could subtract it."""
     mine = NOISE._replace(name="my laplace", public=True)
 
-    def program(draw, table, weights, budget, public):
+    def program(draw, table, weights, params, public):
         draw("n", mine, jnp.sum(table.target).astype(jnp.int32)[None], **ROW)
 
     refused_everywhere(program, "public key")
@@ -91,7 +91,7 @@ def test_two_sites_of_one_key_are_refused():
     twins = ("leaf_3985819", "leaf_4420602")
     assert len({zlib.crc32(name.encode()) & 0x7FFFFFFF for name in twins}) == 1
 
-    def program(draw, table, weights, budget, public):
+    def program(draw, table, weights, params, public):
         for site in twins:
             draw(site, NOISE, jnp.sum(table.target).astype(jnp.int32)[None], **ROW)
 
@@ -99,7 +99,7 @@ def test_two_sites_of_one_key_are_refused():
 
 
 def closing_over(first, second):
-    def program(draw, table, weights, budget, public):
+    def program(draw, table, weights, params, public):
         value = jnp.array([len(first), len(second)], jnp.int32) + jnp.sum(table.target)
         draw("n", NOISE, value.astype(jnp.int32), **ROW)
 
@@ -136,15 +136,15 @@ def test_learners_of_one_name_that_do_the_same_have_one_key():
 SCALED = 1.0
 
 
-def scaled(draw, table, weights, budget, public):
+def scaled(draw, table, weights, params, public):
     draw("n", NOISE, jnp.sum(table.target).astype(jnp.int32)[None] * int(SCALED), **ROW)
 
 
 def test_a_key_follows_what_the_code_reads(monkeypatch):
     """A global that is replaced."""
 
-    def program(draw, table, weights, budget, public):
-        scaled(draw, table, weights, budget, public)
+    def program(draw, table, weights, params, public):
+        scaled(draw, table, weights, params, public)
 
     before = key_of(recipe_of(program))
     assert key_of(recipe_of(program)) == before
@@ -154,7 +154,7 @@ def test_a_key_follows_what_the_code_reads(monkeypatch):
 
 def test_learners_that_differ_on_tables_of_several_rows_have_keys_that_differ():
     def program_of(times):
-        def program(draw, table, weights, budget, public):
+        def program(draw, table, weights, params, public):
             several = times if table.target.shape[0] > 1 else 1
             draw("n", NOISE, several * jnp.sum(table.target).astype(jnp.int32)[None], **ROW)
 
@@ -166,7 +166,7 @@ def test_learners_that_differ_on_tables_of_several_rows_have_keys_that_differ():
 @pytest.mark.parametrize("pair", [(jnp.min, jnp.max), (jnp.array([1, 2]), jnp.array([1, 3]))])
 def test_functions_and_arrays_that_are_closed_over_tell_keys_apart(pair):
     def recipe_with(value):
-        def program(draw, table, weights, budget, public):
+        def program(draw, table, weights, params, public):
             rows = jnp.sum(table.target)
             number = value(jnp.stack([rows, 2 * rows])) if callable(value) else rows + value[1]
             draw("n", NOISE, number.astype(jnp.int32)[None], **ROW)
@@ -199,7 +199,7 @@ def test_a_prologue_that_is_put_under_another_tag_changes_the_noise():
 def test_absent_rows_weigh_nothing_whatever_a_program_does():
     """A program that forgets the mask of present rows still sees no absent row's weight."""
 
-    def forgetful(draw, table, weights, budget, public):
+    def forgetful(draw, table, weights, params, public):
         draw("n", NOISE, jnp.sum(weights).astype(jnp.int32)[None], **EXACT)
 
     table = table_of_one_split(60)
@@ -216,7 +216,7 @@ def test_weights_of_a_re_weighter_are_integers_in_their_range():
         weight = jnp.resize(jnp.array([200.0, -5.0, jnp.nan, 0.6, 127.0]), score.shape)
         return weighting.Weighted(weight, jnp.float32(1))
 
-    def weighing(draw, table, weights, budget, public):
+    def weighing(draw, table, weights, params, public):
         draw("n", NOISE, weights[:5].astype(jnp.int32), **EXACT)
 
     wilder = weighting.WeightUpdate(identity="wild", coupled=False, weigh=wild)
@@ -254,7 +254,7 @@ class CountOfObject:
 
     times: int
 
-    def __call__(self, draw, table, weights, budget, public):
+    def __call__(self, draw, table, weights, params, public):
         draw("n", NOISE, self.times * jnp.sum(table.target).astype(jnp.int32)[None], **ROW)
 
 
@@ -263,7 +263,7 @@ class CountOfTuple(NamedTuple):
 
     times: int
 
-    def __call__(self, draw, table, weights, budget, public):
+    def __call__(self, draw, table, weights, params, public):
         draw("n", NOISE, self.times * jnp.sum(table.target).astype(jnp.int32)[None], **ROW)
 
 

@@ -45,7 +45,7 @@ def ledger_line_with(mechanism=mechanisms.discrete_laplace, **changes):
     )
 
 
-def stump_of_ones(release, budget, public):
+def stump_of_ones(release, params, public):
     return dpbt.Tree(jnp.zeros(1, jnp.int32), jnp.ones(2, jnp.float32))
 
 
@@ -64,10 +64,10 @@ def recipe_of_program(program, rounds=2, sites=("leaf",), **changes):
 
 
 def program_of_one_draw(site="leaf", mechanism=mechanisms.discrete_laplace, value=None, **changes):
-    """A program of one draw; what is callable is a function of (table, weights, budget, public)."""
+    """A program of one draw; what is callable is a function of (table, weights, params, public)."""
 
-    def program(draw, table, weights, budget, public):
-        inputs = table, weights, budget, public
+    def program(draw, table, weights, params, public):
+        inputs = table, weights, params, public
         arguments = {
             "sensitivity": GRID,
             "moved_outputs": 1,
@@ -117,7 +117,7 @@ def test_an_own_scale_is_priced_as_the_float32_that_is_drawn():
     assert line_of_own_scale.epsilon > 1 / 0.7
 
 
-def smallest_weight(table, weights, budget, public):
+def smallest_weight(table, weights, params, public):
     """f32[]: a number that follows from the rows."""
     return jnp.min(weights)
 
@@ -125,7 +125,7 @@ def smallest_weight(table, weights, budget, public):
 def program_with_second_draw(numbers_of_second):
     """A program whose second draw asks for what its first one gave."""
 
-    def program(draw, table, weights, budget, public):
+    def program(draw, table, weights, params, public):
         proof = {"moved_outputs": 1, "theorem": "one side"}
         noise = mechanisms.discrete_laplace
         first = draw(
@@ -145,11 +145,11 @@ def program_with_second_draw(numbers_of_second):
 ONE = np.float32(1)
 
 
-def sensitivity_of_cap(table, weights, budget, public):
+def sensitivity_of_cap(table, weights, params, public):
     return GRID * public.cap
 
 
-def scale_of_round(table, weights, budget, public):
+def scale_of_round(table, weights, params, public):
     return GRID / (jnp.asarray(public.round) + 1).astype(jnp.float32)
 
 
@@ -406,7 +406,7 @@ def test_the_grid_of_published_leaves_is_in_their_sensitivity():
     assert np.all(2 * np.round(steps) / scale <= share)
 
 
-def value_from_table_shape(table, weights, budget, public):
+def value_from_table_shape(table, weights, params, public):
     return class_weights_of_sides(table, weights) * weights.shape[0]
 
 

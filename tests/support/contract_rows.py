@@ -58,14 +58,14 @@ class Row:
     sampler_epsilon: float | None = None
     of_file: Mapping[str, Any] = field(default_factory=dict)
 
-    def scale_noise(self, budget, factor: float):
-        """The budget with the noise of the row's sites multiplied by a factor, or of all sites."""
-        prefixes = self.sites or tuple(budget.noise)
+    def scale_noise(self, params, factor: float):
+        """The params with the noise of the row's sites, or of all sites, multiplied by a factor."""
+        prefixes = self.sites or tuple(params.noise)
         noise = {
             site: multiplier * np.float32(factor) if site.startswith(prefixes) else multiplier
-            for site, multiplier in budget.noise.items()
+            for site, multiplier in params.noise.items()
         }
-        return budget._replace(noise=noise)
+        return params._replace(noise=noise)
 
 
 def _recipe_maker(make: Callable[..., Recipe], *without: str, **fixed) -> Callable[..., Recipe]:

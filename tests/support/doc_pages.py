@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import dpbt.__main__
 import experiments.__main__
-from dpbt.owners.cli.shared import Parser, add_commands
+from dpbt.owners.cli.parsing import Parser
 from paper_figures.__main__ import NAMES as FIGURES
 from tests.support import ROOT
 
@@ -135,7 +135,7 @@ def check_command(words: list[str]) -> None:
 @functools.cache
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = Parser(prog=program)
-    add_commands(parser, PROGRAMS[program].COMMANDS)
+    parser.add_commands(PROGRAMS[program].COMMANDS)
     return parser
 
 

@@ -9,7 +9,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.data.kinds import response_of
+from dpbt.data.kinds import response_of_target
 from dpbt.learners.additive.model import ShapeFunctions
 from dpbt.learners.forests.model import tree_group_of_arrays
 from dpbt.learners.halfspaces.model import Halfspace
@@ -55,7 +55,7 @@ def random_model(recipe, depth, domain, exact=False):
     rng, rounds = np.random.default_rng(0), int(recipe.rounds)
     splits = domains.splits(domain)
     inner, leaves = 2**depth - 1, 2**depth
-    axes = response_of(recipe.target).axes
+    axes = response_of_target(recipe.target).axes
     match recipe.learner.kind.name:
         case "trees":
             split = rng.integers(0, len(splits.feature), (rounds, inner), np.int32)

@@ -17,9 +17,9 @@ from dpbt.types import ADD_REMOVE, Noise
 NOISE = mechanisms.discrete_laplace
 
 
-def draw_majority(draw, table, weights, budget, public):
+def draw_majority(draw, table, weights, params, public):
     """Positive rows less negative rows."""
-    del weights, budget, public
+    del weights, params, public
     signed = jnp.where(table.present, jnp.where(table.target, 1, -1), 0)
     value = jnp.sum(signed).astype(jnp.int32)[None]
     draw(
@@ -33,9 +33,9 @@ def draw_majority(draw, table, weights, budget, public):
     )
 
 
-def tree_of_majority(release, budget, public):
+def tree_of_majority(release, params, public):
     """The noisy majority, for every row."""
-    del budget, public
+    del params, public
     value = release["n"][0].astype(jnp.float32)
     return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
 

@@ -1,4 +1,4 @@
-"""Commands on made-up rows: check a recipe's claim, and preview its accuracy."""
+"""Commands on generated rows: check a recipe's claim, and preview its accuracy."""
 
 import argparse
 import itertools
@@ -12,11 +12,11 @@ import dpbt
 from dpbt.common.progress import Progress, show_progress
 from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
-from dpbt.owners.cli import shared
-from dpbt.owners.cli.shared import InputError, as_command, as_input_error, option
+from dpbt.owners.cli import inputs
+from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
 
 NUM_MADE_UP_ROWS, MAX_MADE_UP_ROWS = 30, 1000
-"""The rows of the made-up table under add_remove, and the largest number under replace_one.
+"""The rows of the generated table under add_remove, and the largest number under replace_one.
 
 Under replace_one every neighbour has all rows.
 """
@@ -26,16 +26,16 @@ _FLOAT32_TOLERANCE = 1e-3
 
 
 @as_command(
-    option("--module FILE", "a Python file with a learner of your own, in place of a recipe"),
+    option("--module FILE", "a Python file with a learner of your own, instead of a recipe"),
     option("--runs N", "runs of that learner for each pair and level", default=2000),
-    *((name, {**reading, "required": False}) for name, reading in shared.RECIPE_OPTIONS),
+    *((name, {**reading, "required": False}) for name, reading in inputs.RECIPE_OPTIONS),
     option("--neighbours N", "number of neighbours at most (%(default)s)", default=60),
     option("--transcripts N", "number of transcripts (%(default)s)", default=5),
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
-    shared.PROGRESS_OPTION,
+    inputs.PROGRESS_OPTION,
 )
 def audit_recipe(options: argparse.Namespace) -> int:
-    """Check a recipe's claim on made-up rows of your domain: the largest exact privacy loss.
+    """Check a recipe's claim on random rows of your domain: the largest exact privacy loss.
 
     Transcripts are recorded on random rows of the domain. Each is compared, exactly, on neighbours
     of them. No row of yours is read, so what is printed may be shown to anybody. An audit of
@@ -52,7 +52,7 @@ def audit_recipe(options: argparse.Namespace) -> int:
     required = ("domain", "rows", "epsilon")
     if missing := [f"--{name}" for name in required if getattr(options, name) is None]:
         raise InputError(f"an audit needs {', '.join(missing)}, or --module")
-    domain, label = shared.read_domain_and_label(options.domain)
+    domain, label = inputs.read_domain_and_label(options.domain)
     replaces_rows = options.relation == "replace_one"
     if replaces_rows and options.rows > MAX_MADE_UP_ROWS:
         raise InputError(
@@ -63,7 +63,7 @@ def audit_recipe(options: argparse.Namespace) -> int:
     with show_progress("setting the noise", options.progress) as report:
         from dpbt.privacy.keys import research_key
 
-        recipe = shared.recipe_from_options(options, domain, label)
+        recipe = inputs.recipe_from_options(options, domain, label)
         neighbours = _random_neighbours(domain, label, num_rows, options)
         key = research_key(options.seed)
         report(Progress("auditing; this may compile first"))
@@ -202,28 +202,28 @@ _SEVERAL_VALUES = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
 @as_command(
     *(
         (name, {**reading, **_SEVERAL_VALUES.get(name, {})})
-        for name, reading in shared.RECIPE_OPTIONS
+        for name, reading in inputs.RECIPE_OPTIONS
     ),
-    option("--public ROWS", "a file of rows that are public, in place of made-up ones"),
-    *shared.FORM_OPTIONS,
+    option("--public ROWS", "a file of rows that are public, instead of generated ones"),
+    *inputs.FORM_OPTIONS,
     option("--signal SHARE", "how much made-up columns explain (%(default)s)", default=0.3),
     option("--repeats N", "how often each is run, on other rows (%(default)s)", default=5),
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
-    shared.PROGRESS_OPTION,
+    inputs.PROGRESS_OPTION,
 )
 def preview_recipe(options: argparse.Namespace) -> None:
     """Simulate how accurate a recipe is, by --rows and --epsilon, before anything is spent.
 
-    The recipe learns from made-up rows of the domain, and predicts others. Columns are independent
-    there, and explain the share --signal of a hidden number, so it says what noise does to a signal
-    of this strength, and not how strong yours is. --public names a file of rows that are public,
-    such as those of an earlier year that was published, and says more. No private row is read,
-    nothing is paid, and what is printed may be shown to anybody.
+    The recipe learns from generated rows of the domain, and predicts others. Their columns are
+    independent and explain the share --signal of a hidden number. So the result shows what noise
+    does to a signal of this strength, and not how strong your signal is. --public names a file of
+    public rows, such as a published earlier year, and is more informative. The command reads no
+    private row and pays nothing, and you may show its output to anybody.
     """
-    domain, label = shared.read_domain_and_label(options.domain)
+    domain, label = inputs.read_domain_and_label(options.domain)
     public_table = None
     if options.public is not None:
-        form = shared.text_form_from_options(options, (*domain, *label.columns))
+        form = inputs.text_form_from_options(options, (*domain, *label.columns))
         with as_input_error(options.public):
             columns = files.read_columns(options.public, (*domain, label.column), form)
         without_users = msgspec.structs.replace(label, user=None)  # all rows of a user count
@@ -231,7 +231,7 @@ def preview_recipe(options: argparse.Namespace) -> None:
     recipes = []
     for rows, epsilon in itertools.product(options.rows, options.epsilon):
         setting = argparse.Namespace(**{**vars(options), "rows": rows, "epsilon": epsilon})
-        recipes.append(shared.recipe_from_options(setting, domain, label))
+        recipes.append(inputs.recipe_from_options(setting, domain, label))
     with (
         show_progress("simulating; this compiles first", options.progress),
         as_input_error(),

@@ -1,8 +1,8 @@
 """Write a domain: a file to fill in, or one by answers to questions.
 
-Of a file of rows the names of columns are read, and nothing else. A schema says more: their kinds
-and ranges, which were declared beforehand. Of a Parquet file it is the types. Of a Table Schema
-(Frictionless) it is the fields and their constraints, also within a Data Package.
+From a file of rows the commands read only the names of the columns. A schema states more: the kinds
+and ranges that were declared beforehand. The schema of a Parquet file states types. A Table Schema
+(Frictionless) states fields and their constraints, also within a Data Package.
 """
 
 import argparse
@@ -20,20 +20,15 @@ from dpbt.data import domains, files
 from dpbt.data.cells import read_number
 from dpbt.data.domains import COLUMN_TEMPLATES, Label
 from dpbt.data.kinds import Column
-from dpbt.owners.cli import shared
-from dpbt.owners.cli.shared import (
-    ROWS_HELP,
-    InputError,
-    as_command,
-    as_input_error,
-    option,
-    output_options,
-)
+from dpbt.owners.cli import inputs, outputs
+from dpbt.owners.cli.inputs import ROWS_HELP
+from dpbt.owners.cli.outputs import output_options
+from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
 
 SOURCE_OPTIONS = (
     option("file ROWS", f"{ROWS_HELP}, of which the names of columns are read", nargs="?"),
-    option("--from-schema FILE", "a Parquet file, or a Table Schema in JSON, in place of rows"),
-    *shared.FORM_OPTIONS,
+    option("--from-schema FILE", "a Parquet file, or a Table Schema in JSON, instead of rows"),
+    *inputs.FORM_OPTIONS,
 )
 
 
@@ -52,16 +47,16 @@ SOURCE_OPTIONS = (
         "one declaration of all columns: %(choices)s",
         choices=domains.COLUMN_TEMPLATES,
     ),
-    *output_options("the file of the domain, in place of standard output"),
+    *output_options("the file of the domain, instead of standard output"),
 )
 def write_domain_template(options: argparse.Namespace) -> None:
     """Write a domain to fill in, from the names of columns.
 
-    Of a file only the names of its columns are read, in the header of CSV, and of Parquet also the
-    types in its schema. No value is read: kinds, ranges and categories are for you to fill in from
-    what the columns mean. A Table Schema has declared some of them.
+    The command reads only the names of the columns: from the header of a CSV file, or from the
+    schema of a Parquet file, together with the types. It reads no value. You fill in kinds, ranges
+    and categories from the meaning of the columns. A Table Schema declares some of them.
     """
-    path = None if options.out is None else shared.checked_output_path(options)
+    path = None if options.out is None else outputs.checked_output_path(options)
     columns = entries_of_columns(options, options.label)
     with as_input_error():
         text = domains.template(
@@ -102,7 +97,7 @@ def entries_of_columns(
     with as_input_error():
         if options.from_schema or path.lower().endswith(".parquet"):
             return _entries_of_schema(Path(path))
-        names = [*shared.iter_column_names(options)]
+        names = [*inputs.iter_column_names(options)]
     look_like_cells = any(not name or not math.isnan(read_number(name)) for name in names)
     are_confirmed = owner_confirms or options.no_header is not None or label in names
     if look_like_cells and not are_confirmed:
@@ -127,12 +122,12 @@ def _entries_of_schema(path: Path) -> dict[str, Entry]:
         OSError: if the file cannot be read.
     """
     if path.suffix.lower() == ".parquet":
-        fields = {name: _Field(kind, {}) for name, kind in files.column_types(path).items()}
+        fields = {name: _Field(kind, {}) for name, kind in files.parquet_column_types(path).items()}
     else:
         fields = _fields_of_table_schema(path)
     entries = {}
     for name, field in fields.items():
-        if files.is_type_without_cells(field.type_name):
+        if files.is_unreadable_type(field.type_name):
             print(f"left out: {name}, of type {field.type_name}: no cell is read", file=sys.stderr)
         else:
             entries[name] = _entry_of_field(field)
@@ -356,9 +351,9 @@ def ask_for_domain(options: argparse.Namespace) -> None:
     The names of columns are those of a header or of a schema. They are shown, so this needs a
     terminal. Everything that you answer is public. `template` writes a file to fill in instead.
     """
-    if not shared.is_terminal(sys.stdin, sys.stdout):
+    if not inputs.is_terminal(sys.stdin, sys.stdout):
         raise InputError("new asks on a terminal alone; `dpbt domain template` needs none")
-    path = shared.checked_output_path(options)
+    path = outputs.checked_output_path(options)
     schema_entries = entries_of_columns(options, owner_confirms=True)
     print(_INTRODUCTION)
     if options.from_schema is None and options.no_header is None:

@@ -1,19 +1,12 @@
-"""Open a budget for many fits of the same rows, or show what is left of it."""
+"""Open a budget for many fits of the same rows, or show what remains of it."""
 
 import argparse
 from collections.abc import Callable
 from typing import Any
 
 import dpbt
-from dpbt.owners.cli.shared import (
-    BOUND_HELP,
-    NEIGHBOUR_OPTIONS,
-    InputError,
-    as_command,
-    as_input_error,
-    option,
-    positive_number,
-)
+from dpbt.owners.cli.inputs import BOUND_HELP, NEIGHBOUR_OPTIONS
+from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option, positive_number
 from dpbt.privacy.accounting import MEASURES
 
 _TWO_NUMBERS: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float, "action": "store"}
@@ -46,7 +39,7 @@ def create_filter(options: argparse.Namespace) -> None:
     option("--ledger", "print the ledger of all fits, too"),
 )
 def print_filter(options: argparse.Namespace) -> None:
-    """Show what a budget was spent on, and what is left; --ledger adds every draw that was paid."""
+    """Show the releases that a budget paid for, and the rest; --ledger adds every paid draw."""
     with as_input_error():
         opened = dpbt.Filter.open(options.filter)
         print(opened)
@@ -100,7 +93,7 @@ def charge_filter(options: argparse.Namespace) -> None:
         opened = dpbt.Filter.open(options.filter)
         event = dp_event.SelfComposedDpEvent(event_makers[name](value), options.count)
         opened.charge(event, options.name, date=options.date)
-    print(f"{options.filter}: {opened.words()}")
+    print(f"{options.filter}: {opened.describe_remaining()}")
 
 
 PROGRAMS = {"new": create_filter, "show": print_filter, "charge": charge_filter}

@@ -23,28 +23,23 @@ from dpbt.data.kinds import Numeric, have_same_labels
 from dpbt.models import measures
 from dpbt.models.model import Model
 from dpbt.models.scoring import BLOCK_ROWS
-from dpbt.owners.cli.shared import (
-    FORCE_OPTION,
+from dpbt.owners.cli.inputs import (
     FORM_OPTIONS,
     MODEL_ARGUMENT,
     PROGRESS_OPTION,
     ROWS_HELP,
-    InputError,
-    as_command,
-    as_input_error,
-    checked_output_path,
-    option,
-    output_options,
-    read_domain_and_label,
+    read_domain_of_rows,
     text_form_from_options,
 )
+from dpbt.owners.cli.outputs import FORCE_OPTION, checked_output_path, output_options
+from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
 
 
 def _load_model(path: str) -> Model:
     """The model of a file.
 
     Raises:
-        InputError: if the file is no complete saved model.
+        InputError: if the file is not a complete saved model.
         OSError: if it cannot be read.
     """
     with as_input_error(path):
@@ -184,16 +179,16 @@ def plot_model(options: argparse.Namespace) -> None:
     option("--proba", "a column for the probability of each class"),
     PROGRESS_OPTION,
     *FORM_OPTIONS,
-    *output_options("the file of the predictions, in place of standard output"),
+    *output_options("the file of the predictions, instead of standard output"),
 )
 def predict_rows(options: argparse.Namespace) -> None:
     """Predict with a saved model: a line `class,probability` for each row, or `number`.
 
-    Of two classes the probability is that of the positive class, whichever class is predicted. Of
-    several it is that of the predicted class. --proba prints a column for each class. Models that
-    vote state no probabilities, and then there is a column `score`. This needs no JAX. Predictions
-    about a row show what it holds, so they are as private as the rows. A new file is its owner's
-    alone (mode 0600), and one that --force replaces keeps its mode.
+    For two classes the probability is that of the positive class, whichever class is predicted. For
+    several classes it is that of the predicted class. --proba prints a column for each class.
+    Models that vote state no probabilities, and print a column `score` instead. The command needs
+    no JAX. Predictions reveal the content of their rows, so they are as private as the rows. Only
+    the owner can read a new file (mode 0600); a file that --force replaces keeps its mode.
 
     Rows need no label. They are read in blocks, so they may be more than memory holds. A row that
     is absent from a folder of blocks has a line of empty cells. Rows without a label are absent
@@ -228,13 +223,13 @@ def predict_rows(options: argparse.Namespace) -> None:
 def evaluate_model(options: argparse.Namespace) -> None:
     """Measure a saved model on rows with labels: accuracy, AUROC, log loss and calibration.
 
-    The numbers are exact, so they are a release of these rows that no ledger covers. Use rows that
-    are public, or keep what is printed as private as they are. Of a number it measures the root of
-    the mean squared error, the mean absolute error and R^2; of a count the Poisson deviance, too,
-    and of a quantile the pinball loss and the coverage. Rows without a label do not count.
+    The numbers are exact, so they are a release of these rows that no ledger covers. Use public
+    rows, or keep the output as private as the rows. For a number the command measures the root of
+    the mean squared error, the mean absolute error and R^2; for a count also the Poisson deviance;
+    for a quantile also the pinball loss and the coverage. Rows without a label do not count.
     """
     model = _load_model(options.model)
-    domain, label = read_domain_and_label(options.domain, options)
+    domain, label = read_domain_of_rows(options)
     model_domain, about = model.about.domain, model.about
     have_one_label = about.classes == label.classes
     have_one_label = have_one_label and have_same_labels(about.target, label.target)
@@ -251,7 +246,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
     if not len(rows):
         raise InputError(f"{options.file}: no row has a label")
 
-    evaluation = _evaluate(model, rows, target)
+    evaluation = _measure_model(model, rows, target)
     print(f"{len(rows)} rows; these numbers are a release of them, unless they are public")
     for name, value in evaluation.values.items():
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")
@@ -267,7 +262,7 @@ class _Evaluation(NamedTuple):
     calibration: list[measures.CalibrationBin]
 
 
-def _evaluate(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evaluation:
+def _measure_model(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evaluation:
     """Measure the predictions for encoded rows.
 
     Args:
@@ -356,7 +351,7 @@ def _prediction_columns(model: Model, rows: np.ndarray, *, per_class: bool) -> d
     Args:
         model: the model.
         rows: encoded rows.
-        per_class: a column for the probability of each class, in place of one.
+        per_class: a column for the probability of each class, instead of one.
     """
     about, (scores, answers, probabilities) = model.about, model.predict_all(rows)
     if isinstance(about.target, Numeric):

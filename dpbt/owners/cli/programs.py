@@ -1,7 +1,7 @@
 """A cache of compiled programs, so that a command compiles once and later ones start at once.
 
-A program depends on public facts alone: the recipe, and the shape of a table, whose rows are padded
-to their public bound. It holds no cell, key or release, since all of these are its arguments.
+A program depends only on public facts: the recipe, and the shape of a table, whose rows are padded
+to their public bound. It contains no cell, key or release, since all of these are its arguments.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ If it is empty, no programs are cached. By default the folder is in the user's c
 """
 
 
-def machine_name() -> str:
+def machine_kind() -> str:
     """The name of the kind of this machine. A compiled program runs on all machines of a kind.
 
     It follows from the architecture, the processor's model and instructions, and jaxlib's version.
@@ -44,7 +44,7 @@ def cache_compiled_programs(folder: Path, min_seconds: float = 0.0) -> None:
     """
     import jax
 
-    jax.config.update("jax_compilation_cache_dir", str(folder / machine_name()))
+    jax.config.update("jax_compilation_cache_dir", str(folder / machine_kind()))
     # XLA's own caches, of GPUs, would put the folder's path into the name of every program.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", min_seconds)
@@ -53,9 +53,9 @@ def cache_compiled_programs(folder: Path, min_seconds: float = 0.0) -> None:
 def cache_compiled_programs_for_user() -> None:
     """Cache programs in a folder of the user, unless JAX has a folder already.
 
-    The folder is `$DPBT_CACHE`, or else `dpbt/programs` in `$XDG_CACHE_HOME` or `~/.cache`. Whoever
-    can write there can run code, so a new folder is the user's alone (mode 0700). If none can be
-    made, or the folder belongs to another user, or others can write there, nothing is cached.
+    The folder is `$DPBT_CACHE`, or else `dpbt/programs` in `$XDG_CACHE_HOME` or `~/.cache`. Anyone
+    who can write there can run code, so a new folder is the user's alone (mode 0700). If none can
+    be made, or the folder belongs to another user, or others can write there, nothing is cached.
     """
     import jax
 

@@ -13,17 +13,10 @@ from dpbt.data import files
 from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import check_same_domain
 from dpbt.models.scoring import BLOCK_ROWS
-from dpbt.owners.cli import shared
-from dpbt.owners.cli.shared import (
-    DOMAIN_HELP,
-    PROGRESS_OPTION,
-    ROWS_HELP,
-    InputError,
-    as_command,
-    as_input_error,
-    option,
-    output_options,
-)
+from dpbt.owners.cli import inputs, outputs
+from dpbt.owners.cli.inputs import DOMAIN_HELP, PROGRESS_OPTION, ROWS_HELP
+from dpbt.owners.cli.outputs import output_options
+from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
 
 if TYPE_CHECKING:
     from dpbt.data.blocks import BlockTable
@@ -36,7 +29,7 @@ if TYPE_CHECKING:
 @as_command(
     option("file ROWS", ROWS_HELP),
     option("--domain FILE", DOMAIN_HELP, required=True),
-    *shared.FORM_OPTIONS,
+    *inputs.FORM_OPTIONS,
 )
 def check_rows(options: argparse.Namespace) -> None:
     """Show the owner of rows how a domain reads them, before a budget is spent on them.
@@ -46,16 +39,16 @@ def check_rows(options: argparse.Namespace) -> None:
     output that goes elsewhere is refused, and the exit status says nothing of the rows. Nothing is
     learned and nothing is paid. `fit` and `convert` run the same check on a terminal.
     """
-    if not shared.is_terminal(sys.stdout):
+    if not inputs.is_terminal(sys.stdout):
         raise InputError(
             "check prints exact counts of private rows, so it does so on a terminal alone"
         )
     try:
-        print(shared.owner_report_of_file(shared.declared_rows(options)))
+        print(inputs.owner_report_of_file(inputs.declared_rows_from_options(options)))
     except InputError:
         with contextlib.suppress(ValueError, OSError):  # there may be no line
             names = (
-                [] if options.file.endswith(".parquet") else [*shared.iter_column_names(options)]
+                [] if options.file.endswith(".parquet") else [*inputs.iter_column_names(options)]
             )
             print(f"private if there is no header: the names in the first line\n  {names}")
         raise
@@ -67,18 +60,18 @@ def check_rows(options: argparse.Namespace) -> None:
     option("folder FOLDER", "the folder of the blocks; it must not exist"),
     option("--capacity N", "a public bound on the number of rows; without it that is public"),
     option("--rows-per-block K", "how many rows a block has (%(default)s)", default=2**20),
-    shared.YES_OPTION,
+    inputs.YES_OPTION,
     PROGRESS_OPTION,
-    *shared.FORM_OPTIONS,
+    *inputs.FORM_OPTIONS,
 )
 def convert_rows_to_blocks(options: argparse.Namespace) -> None:
     """Write a file of rows to a folder of blocks, for tables that are larger than memory.
 
-    Each row is read by itself, and no cell is an error, as in `fit`. The folder is as private as
-    the rows, and only its owner may read it. `fit` then takes the folder in place of the file.
+    As in `fit`, each row is read on its own, and no cell causes an error. The folder is as private
+    as the rows, and only its owner may read it. `fit` takes the folder instead of the file.
     """
-    rows = shared.declared_rows(options)
-    shared.confirm_doubtful_rows(rows, skip=options.yes, action="Convert")
+    rows = inputs.declared_rows_from_options(options)
+    inputs.confirm_doubtful_rows(rows, skip=options.yes, action="Convert")
     with as_input_error(), show_progress(f"reading {options.file}", options.progress):
         dpbt.convert.convert_file(
             rows.path,
@@ -94,12 +87,12 @@ def convert_rows_to_blocks(options: argparse.Namespace) -> None:
 
 @as_command(
     option("file ROWS", f"{ROWS_HELP}, or a folder that `convert` wrote"),
-    *shared.RECIPE_OPTIONS,
+    *inputs.RECIPE_OPTIONS,
     option("--seed SEED", "for research alone: whoever knows it can subtract the noise"),
     option("--filter FILE", "pay from this file of `filter new`, which has the same --rows"),
-    shared.YES_OPTION,
+    inputs.YES_OPTION,
     PROGRESS_OPTION,
-    *shared.FORM_OPTIONS,
+    *inputs.FORM_OPTIONS,
     option("--checkpoint FILE", "of a folder of blocks: goes on from it after a stop"),
     option("--memory-mb N", "of a folder of blocks: what the process may take (4096)"),
     *output_options("the file of the model", required=True),
@@ -107,27 +100,27 @@ def convert_rows_to_blocks(options: argparse.Namespace) -> None:
 def fit_model(options: argparse.Namespace) -> None:
     """Learn a private model of a file of rows, and write it to one file.
 
-    Each row of the file is read by itself, and no cell is an error. The domain says which column is
-    the label, and what it may hold: two classes, several, or a number in a range. It may name a
-    column of weights. A row with another label is absent. What is printed and written is covered by
-    the guarantee, up to the running time. A report that a terminal shows to the owner of the rows
-    is not.
+    Each row of the file is read on its own, and no cell causes an error. The domain names the
+    column of the label and declares its values: two classes, several classes, or a number in a
+    range. It may name a column of weights. A row with any other label counts as absent. The
+    guarantee covers all output except for the running time. It does not cover the report that a
+    terminal shows to the owner of the rows.
 
-    The recipe bdpe makes models that a person can read. A filter refuses what it cannot pay, and
-    pays once, also if a run was stopped and goes on. A checkpoint keeps what was released so far,
-    and the keys until the model is written; the same command goes on from it.
+    The recipe bdpe makes models that a person can read. A filter refuses a release that it cannot
+    pay for, and pays once, even if a stopped run resumes. A checkpoint keeps the releases so far,
+    and the keys until the model is written; the same command resumes from it.
     """
     in_blocks = Path(options.file).is_dir()
     if not in_blocks and (options.checkpoint is not None or options.memory_mb is not None):
         raise InputError(
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
-    path = shared.checked_output_path(options)
-    rows = shared.declared_rows(options)
+    path = outputs.checked_output_path(options)
+    rows = inputs.declared_rows_from_options(options)
     with as_input_error():
         budget = None if options.filter is None else dpbt.Filter.open(options.filter)
     with show_progress("setting the noise", options.progress):
-        recipe = shared.recipe_from_options(options, rows.domain, rows.label)
+        recipe = inputs.recipe_from_options(options, rows.domain, rows.label)
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
     if budget is not None and not goes_on:
         with as_input_error():  # before a row is read, so that a refusal tells nothing of the rows
@@ -138,7 +131,7 @@ def fit_model(options: argparse.Namespace) -> None:
         if in_blocks:
             table = _table_of_folder(rows, options)
         else:
-            shared.confirm_doubtful_rows(rows, skip=options.yes, action="Learn and pay")
+            inputs.confirm_doubtful_rows(rows, skip=options.yes, action="Learn and pay")
             table = _table_of_file(rows, options)
         if options.checkpoint is not None:
             from dpbt.training.checkpoint import Checkpoint
@@ -148,17 +141,17 @@ def fit_model(options: argparse.Namespace) -> None:
         with as_input_error() if in_blocks else contextlib.nullcontext():  # a block may be damaged
             model = _learn_and_pay(options, table, recipe, budget=budget, checkpoint=checkpoint)
         save = functools.partial(dpbt.save, model, domain=rows.domain, classes=rows.label.classes)
-        path = shared.save_or_use_temporary_folder(path, save)
+        path = outputs.save_or_use_temporary_folder(path, save)
         if checkpoint is not None:
             checkpoint.delete_keys()
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
     if budget is not None:
-        print(f"{options.filter}: {budget.words()}")
+        print(f"{options.filter}: {budget.describe_remaining()}")
     print(f"wrote {path}")
 
 
-def _table_of_folder(rows: shared.DeclaredRows, options: argparse.Namespace) -> "BlockTable":
+def _table_of_folder(rows: inputs.DeclaredRows, options: argparse.Namespace) -> "BlockTable":
     """The table of a folder of blocks.
 
     Raises:
@@ -181,11 +174,11 @@ def _table_of_folder(rows: shared.DeclaredRows, options: argparse.Namespace) -> 
     return table
 
 
-def _table_of_file(rows: shared.DeclaredRows, options: argparse.Namespace) -> "Table":
+def _table_of_file(rows: inputs.DeclaredRows, options: argparse.Namespace) -> "Table":
     """The table of a file, in memory.
 
     Raises:
-        InputError: for a file that is no table or lacks a column, and for more rows than --rows.
+        InputError: for a file that is not a table or lacks a column, and for more rows than --rows.
         OSError: if it cannot be read.
     """
     with show_progress(f"reading {options.file}", options.progress), as_input_error(options.file):

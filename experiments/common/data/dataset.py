@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.data.cells import read_truths
+from dpbt.data.cells import read_booleans
 from dpbt.data.domains import (
     Domain,
     DomainFile,
@@ -21,7 +21,7 @@ from dpbt.data.domains import (
 )
 from dpbt.data.files import read_columns
 from dpbt.data.splits import satisfied_splits
-from dpbt.owners.cli.shared import InputError, as_input_error
+from dpbt.owners.cli.parsing import InputError, as_input_error
 from dpbt.types import Table
 
 
@@ -115,7 +115,7 @@ def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
     with as_input_error(data):
         columns = read_columns(data, (*domain, label.column))
     negative, positive = label.classes or ("", "")  # `read_declaration` refuses other numbers
-    classes = read_truths(columns.pop(label.column), positive, negative)
+    classes = read_booleans(columns.pop(label.column), positive, negative)
     has_class = classes != -1
     columns = {name: _object_array(column)[has_class] for name, column in columns.items()}
     return Dataset(Path(data).stem, domain, columns, classes[has_class] == 1, lines=len(classes))

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
 from dpbt.common.storage import write_atomically
-from dpbt.owners.cli.shared import InputError, as_input_error
+from dpbt.owners.cli.parsing import InputError, as_input_error
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read_rows
 from experiments.common.data.registry import find_file, search_folders

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpbt.data.domains import Boolean, Column, Nominal, Numeric
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common.data.dataset import Dataset
 from experiments.common.data.entry import expand_pattern
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from dpbt.data.domains import Numeric
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common.data.dataset import Dataset, from_csv
 from experiments.common.data.registry import search_folders
 

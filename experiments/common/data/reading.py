@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpbt.data.domains import Boolean, Column, Domain, Nominal, Numeric
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 
 LineReader = Callable[[str], list[str]]
 """From a line of a file to its cells."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from dpbt.data.domains import Domain
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common.data.dataset import Dataset, breast_cancer
 from experiments.common.data.entry import Entry, File, read_entries
 from experiments.common.data.reading import Layout, Rows, read_rows

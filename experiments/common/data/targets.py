@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpbt.data.domains import Columns, Domain, Nominal, Numeric
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common.data import registry
 from experiments.common.data.reading import Layout
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common import aggregated
 from experiments.papers.asadi_2022 import claims, tables
 from experiments.papers.asadi_2022.settings import NAME, SERIES

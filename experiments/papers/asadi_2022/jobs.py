@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt import recipes, sweeps
-from dpbt.owners.cli.shared import InputError, as_input_error
+from dpbt.owners.cli.parsing import InputError, as_input_error
 from dpbt.types import Recipe
 from experiments.common import aggregated, commands, protocols, results
 from experiments.common.progress import progress

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from dpbt.types import Table
 from experiments.common import commands, data, peers, protocols, results
 from experiments.common.training import boosted_scores

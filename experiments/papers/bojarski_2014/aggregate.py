@@ -7,7 +7,7 @@ They keep the reading of leaves that the paper's numbers are of.
 import argparse
 from pathlib import Path
 
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common import aggregated, results
 from experiments.papers.bojarski_2014 import points
 from experiments.papers.bojarski_2014.claims import claim_lines

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from dpbt.data.domains import Nominal, Numeric, encode_positions
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from dpbt.types import Table
 from experiments.common import commands, data
 from experiments.papers.bojarski_2014.grid import Run, split_runs

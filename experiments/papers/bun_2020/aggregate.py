@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import chi
 
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common import aggregated, smooth_bounds
 from experiments.common.results import Line, distinct, where
 from experiments.papers.bun_2020 import rates, sizes

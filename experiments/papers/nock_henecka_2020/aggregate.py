@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.owners.cli.shared import InputError, as_input_error
+from dpbt.owners.cli.parsing import InputError, as_input_error
 from experiments.common import aggregated, data
 from experiments.papers.nock_henecka_2020 import grid_tables, saved
 from experiments.papers.nock_henecka_2020.criterion import ALPHA

@@ -9,7 +9,7 @@ import argparse
 import optax
 
 from dpbt import recipes, sweeps
-from dpbt.owners.cli.shared import as_input_error
+from dpbt.owners.cli.parsing import as_input_error
 from dpbt.types import Recipe
 from experiments.papers.nock_henecka_2020.run import (
     BINS,

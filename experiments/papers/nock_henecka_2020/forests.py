@@ -6,7 +6,7 @@ Forests have 21 trees of depth 2, 4 or 6, as in Table 4. A negative noisy count 
 import argparse
 
 from dpbt import recipes, sweeps
-from dpbt.owners.cli.shared import as_input_error
+from dpbt.owners.cli.parsing import as_input_error
 from dpbt.types import Recipe
 from experiments.papers.nock_henecka_2020.run import (
     add_bins_option,

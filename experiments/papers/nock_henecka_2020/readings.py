@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from dpbt import sweeps
-from dpbt.owners.cli.shared import InputError, as_input_error
+from dpbt.owners.cli.parsing import InputError, as_input_error
 from experiments.common import commands, data, pages, results
 from experiments.papers.nock_henecka_2020 import neighbours, reading_tables, saved, settings
 from experiments.papers.nock_henecka_2020.forests import FOLDER as FORESTS_FOLDER

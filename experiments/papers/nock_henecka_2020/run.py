@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpbt import sweeps
-from dpbt.owners.cli.shared import as_input_error
+from dpbt.owners.cli.parsing import as_input_error
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import settings, tables

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import sweeps
-from dpbt.owners.cli.shared import InputError
+from dpbt.owners.cli.parsing import InputError
 from experiments.common import aggregated
 from experiments.common.data import NOCK_HENECKA
 from experiments.papers.nock_henecka_2020 import criterion as criterion_program

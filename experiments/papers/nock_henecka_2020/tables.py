@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpbt import sweeps
-from dpbt.owners.cli.shared import InputError, as_input_error
+from dpbt.owners.cli.parsing import InputError, as_input_error
 from experiments.common import aggregated, commands, results, tables
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHA_NAMES,

@@ -1,0 +1,262 @@
+"""What commands read: the options on rows, domains and recipes, and the files that these name."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import dpbt
+from dpbt.common.progress import is_terminal
+from dpbt.data import domains, files, kinds
+from dpbt.data.domains import Domain, Label
+from dpbt.models.scoring import BLOCK_ROWS
+from dpbt.owners import file_report
+from dpbt.owners.cli import programs
+from dpbt.owners.cli.parsing import InputError, as_input_error, option
+
+if TYPE_CHECKING:
+    from dpbt.types import Recipe
+
+ROWS_HELP = "a CSV file, which may be packed (.gz, .zip), or a Parquet file"
+DOMAIN_HELP = "the public domain and the label, as JSON; `domain template` writes one"
+BOUND_HELP = "a public bound on the number of rows; under replace_one their public number"
+MODEL_ARGUMENT = option("model MODEL", "a file that `fit` wrote")
+PROGRESS_OPTION = option(
+    "--progress",
+    "say what is done also in a log: stages and rounds, no rows and no time",
+    default=None,
+)
+YES_OPTION = option(
+    "--yes", "do not show on a terminal what is doubtful in the rows, and do not ask"
+)
+FORM_OPTIONS = (
+    option("--delimiter CHAR", "between cells; by default that of the header"),
+    option(
+        "--no-header NAMES",
+        "the file has no header line: its columns are the domain's, the label, the weight and the "
+        "user, or these names, separated by commas",
+        nargs="?",
+        const="",
+    ),
+    option("--row-names", "each line begins with a name of its row, which the header lacks"),
+)
+"""The options on the layout of a text file."""
+
+NEIGHBOUR_OPTIONS = (
+    option("--relation RELATION", "what neighbours differ by: %(choices)s (%(default)s)"),
+    option(
+        "--max-rows-per-user K",
+        "the most rows a person has, as you promise (1); a domain with a user column limits them",
+        default=1,
+    ),
+)
+"""The options on neighbouring tables."""
+
+_TWO_NAMES: Any = {"nargs": 2, "metavar": "NAME", "action": "append"}
+
+RECIPE_OPTIONS = (
+    option("--domain FILE", DOMAIN_HELP, required=True),
+    option("--rows N", BOUND_HELP, required=True),
+    option("--epsilon EPSILON", "the total budget, such as 1"),
+    option("--delta DELTA", "0 for a pure guarantee (%(default)s)"),
+    *NEIGHBOUR_OPTIONS,
+    option("--recipe RECIPE", "one of %(choices)s (%(default)s)"),
+    option("--objective OBJECTIVE", "of a number: squared, poisson for a count, or quantile"),
+    option("--quantile Q", "the level of a quantile, such as .9"),
+    option("--rounds N", "the rounds of the recipe, where it takes a number of them"),
+    option("--depth N", "the depth of the recipe, where it takes a number of them"),
+    option("--monotone NAME=+1", "predictions must not fall (+1) or rise (-1) with it; for each"),
+    option("--pair", "two columns that act together, for `additive`; for each", **_TWO_NAMES),
+)
+"""The options from which a recipe is made."""
+
+
+def read_domain_and_label(path: str) -> domains.DomainFile:
+    """The domain and the label of a JSON file that names every column.
+
+    Args:
+        path: the path of the file.
+
+    Raises:
+        InputError: stating what is wrong with the file.
+        OSError: if the file cannot be read.
+    """
+    with as_input_error():
+        return domains.read_domain(path)
+
+
+def read_domain_of_rows(options: argparse.Namespace) -> domains.DomainFile:
+    """The domain and the label of --domain, whose patterns stand for column names of the rows.
+
+    The header of the rows is read only for patterns. It must then have the columns of the label.
+
+    Args:
+        options: the parsed options of a command that reads rows.
+
+    Raises:
+        InputError: stating what is wrong with the file, or with the header of the rows.
+        OSError: if a file cannot be read.
+    """
+    names_in_file: list[str] = []
+
+    def read_names() -> Iterator[str]:
+        names_in_file.extend(iter_column_names(options))
+        yield from names_in_file
+
+    with as_input_error():
+        declared = domains.read_domain(options.domain, read_names())
+        if names_in_file and not Path(options.file).is_dir():
+            # Without a header these names are cells, so no later error may show one.
+            files.check_header_has_names(
+                f"{options.file}, line 1",
+                names_in_file,
+                declared.label.columns,
+                files.HEADER_ADVICE,
+            )
+        return declared
+
+
+def iter_column_names(options: argparse.Namespace) -> Iterator[str]:
+    """The public names of the columns of the rows. The file is opened for the first of them.
+
+    Raises:
+        InputError: for a file without names, and for a pipe, which can be read only once.
+        OSError: if it cannot be read.
+    """
+    path = Path(options.file)
+    with as_input_error():
+        if path.is_dir():
+            yield from dpbt.blocks.open_folder(path).manifest.domain
+            return
+        form = text_form_from_options(options, ())
+        if form.names == () or (form.names is None and path.exists() and not path.is_file()):
+            raise InputError(f"{path}: its names are not known; give --no-header NAMES")
+        yield from files.column_names(path, form)
+
+
+def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
+    """The recipe of the options `RECIPE_OPTIONS`. Its programs are cached on disk (`programs`).
+
+    Args:
+        options: the parsed options.
+        domain: the public domain.
+        label: the declared label.
+
+    Raises:
+        InputError: for numbers out of range, and for options and labels that the recipe does not
+            take.
+    """
+    programs.cache_compiled_programs_for_user()
+    names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
+    arguments = {name: getattr(options, name) for name in names}
+    arguments["domain"] = domain
+    if label.user is not None:
+        limit = label.user.max_rows
+        if options.max_rows_per_user not in (1, limit):
+            raise InputError(f"--max-rows-per-user: the domain limits them to {limit}")
+        arguments["max_rows_per_user"] = limit
+    arguments["monotone"] = None if options.monotone is None else dict(options.monotone)
+    arguments["pairs"] = options.pair
+    objective = options.objective or (options.quantile and "quantile")
+    with as_input_error():
+        arguments["target"] = kinds.target_with_objective(label.target, objective, options.quantile)
+        return dpbt.recipes.make_recipe(options.recipe, arguments, dpbt.recipes.NAMED)
+
+
+def text_form_from_options(options: argparse.Namespace, names: Iterable[str]) -> files.TextForm:
+    """The layout of a text file that the options `FORM_OPTIONS` state.
+
+    Args:
+        options: the parsed options.
+        names: the names of the columns of a file without a header, if the options state none.
+
+    Raises:
+        InputError: for a delimiter that is not a single character.
+    """
+    delimiter, header = options.delimiter, options.no_header
+    delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
+        raise InputError(f"--delimiter must be one character, such as ; or \\t, got {delimiter!r}")
+    if header is None:
+        return files.TextForm(delimiter, row_names=options.row_names)
+    stated_names = tuple(header.split(",")) if header else tuple(names)
+    return files.TextForm(delimiter, stated_names, options.row_names)
+
+
+class DeclaredRows(NamedTuple):
+    """A file of rows, or a folder of their blocks, with what is declared of it.
+
+    Attributes:
+        path: the path of the file or the folder.
+        domain: the public domain.
+        label: the label of the rows.
+        form: the layout of the file, if it is text.
+    """
+
+    path: str
+    domain: Domain
+    label: Label
+    form: files.TextForm = files.CSV_WITH_HEADER
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns that are read: attributes, label, weights and ids of users."""
+        return *self.domain, *self.label.columns
+
+
+def declared_rows_from_options(options: argparse.Namespace) -> DeclaredRows:
+    """The rows of a command with the options --domain and `FORM_OPTIONS`; none of them is read.
+
+    Raises:
+        InputError: as `read_domain_of_rows` and `text_form_from_options`.
+        OSError: as `read_domain_of_rows`.
+    """
+    rows = DeclaredRows(options.file, *read_domain_of_rows(options))
+    if Path(options.file).is_dir():
+        return rows
+    return rows._replace(form=text_form_from_options(options, rows.column_names))
+
+
+def owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
+    """The report to the owner of a file of rows.
+
+    Raises:
+        InputError: for a file that is not a table, and for a folder of blocks.
+        OSError: if it cannot be read.
+    """
+    if Path(rows.path).is_dir():
+        raise InputError(f"{rows.path}: a folder of blocks; check the rows before converting them")
+    with as_input_error(rows.path):
+        faults: Counter[str] = Counter()
+        blocks = files.iter_column_blocks(
+            rows.path, rows.column_names, BLOCK_ROWS, rows.form, faults
+        )
+        return file_report.owner_report_of_rows(rows.domain, rows.label, blocks, faults)
+
+
+def confirm_doubtful_rows(rows: DeclaredRows, *, skip: bool, action: str) -> None:
+    """On a terminal, show the owner which columns of the rows are doubtful, and ask to go on.
+
+    If `skip` is set, without a terminal, or for a pipe, no row is read, and nothing depends on any.
+    A folder of blocks was checked before it was converted.
+
+    Args:
+        rows: the file, or a folder of blocks.
+        skip: go on without a question.
+        action: what the command is about to do, for the question.
+
+    Raises:
+        InputError: if the owner stops, and as `owner_report_of_file`.
+        OSError: as `owner_report_of_file`.
+    """
+    can_ask = is_terminal(sys.stdin, sys.stderr) and not skip
+    if not can_ask or not Path(rows.path).is_file():  # a pipe can be read only once
+        return
+    report = owner_report_of_file(rows)
+    if not report.doubtful:
+        return
+    print(f"{report}\n{action} all the same? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise InputError("stopped; nothing was written, and nothing was paid")

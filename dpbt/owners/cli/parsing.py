@@ -1,0 +1,280 @@
+"""How command lines are parsed and run: errors, the parser, its commands, options and their types.
+
+A command is a function of the parsed options with the decorator `as_command`, or a module with a
+docstring, `add_arguments(parser)` and `run_command(options)`. The docstring's first line is its
+summary. A module with `PROGRAMS` has sub-commands: the names of modules in a package, or commands
+by name.
+
+A wrong option, file or domain ends in one line and exit status 2. Any other error is a bug and
+keeps its traceback.
+"""
+
+import argparse
+import contextlib
+import functools
+import importlib
+import inspect
+import math
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dpbt.public_types import BOOSTED, FORESTS
+
+BAD_INPUT, INTERRUPTED, NO_READER = 2, 130, 141
+"""Exit statuses; the last two are those of shells for Ctrl-C and for a pipe that nobody reads."""
+
+
+class InputError(ValueError):
+    """An option, a file or a domain is not what the program expects."""
+
+
+@contextlib.contextmanager
+def as_input_error(path: str | Path | None = None) -> Iterator[None]:
+    """Convert a ValueError of the block to an `InputError`.
+
+    The block should do nothing but read or check the input of a person. An ImportError that says
+    what to install is converted, too.
+
+    Args:
+        path: a file or folder: only errors that begin with its name are converted. None for all.
+
+    Raises:
+        InputError: with the words of the error.
+    """
+    try:
+        yield
+    except (ValueError, ImportError) as error:
+        is_unrelated = path is not None and not str(error).startswith(str(path))
+        if is_unrelated or isinstance(error, ModuleNotFoundError):
+            raise
+        raise InputError(str(error)) from error
+
+
+def run_command_line(parser: "Parser", words: list[str] | None = None) -> int:
+    """Run a command line. Errors of input and Ctrl-C become one line on standard error.
+
+    Args:
+        parser: parses the options, one of which is the `program` to run.
+        words: the words of the command line; None for those of this process. If there are none, a
+            parser with sub-commands prints its help.
+
+    Returns:
+        The program's own exit status, `BAD_INPUT`, `INTERRUPTED` or `NO_READER`.
+    """
+
+    def print_warning(message: Warning | str, *_: object, **__: object) -> None:
+        print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = print_warning  # without the place in the code
+            if words == [] and parser.has_commands:
+                parser.print_help()
+                return 0
+            options = parser.parse_args(words)
+            status = options.program(options) or 0
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # as of `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NO_READER
+    except (InputError, OSError) as error:
+        reason = str(error)
+        if isinstance(error, OSError) and error.filename is not None and error.strerror:
+            reason = f"{error.filename}: {error.strerror}"
+        print(f"error: {' '.join(reason.split(chr(10)))}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("\ninterrupted; the same command goes on from what it saved", file=sys.stderr)
+        return INTERRUPTED
+
+
+# Commands and their options.
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises an error instead of printing its usage and exiting.
+
+    Args:
+        command: the command whose options it parses, or its name. It is imported when it is run.
+        **options: the options of `argparse.ArgumentParser`.
+    """
+
+    def __init__(self, command: Any = None, **options):
+        formatter = functools.partial(
+            argparse.RawDescriptionHelpFormatter, max_help_position=24, width=96
+        )
+        super().__init__(formatter_class=formatter, allow_abbrev=False, **options)
+        self._command = command
+        self._commands: Mapping[str, Any] = {}
+
+    def parse_known_args(self, *arguments):  # type: ignore[override]
+        """As `argparse.ArgumentParser` does, once the options of the command are added."""
+        if self._command is not None:
+            command, self._command = _import_command(self._command), None
+            self.description = inspect.cleandoc(command.__doc__ or "")
+            if hasattr(command, "PROGRAMS"):
+                self.add_commands(_sub_commands(command))
+            else:
+                for name, reading in getattr(command, "options", ()):
+                    self.add_argument(name, **reading)
+                if hasattr(command, "add_arguments"):
+                    command.add_arguments(self)
+                self.set_defaults(program=command.run_command)
+        return super().parse_known_args(*arguments)
+
+    def format_help(self) -> str:
+        """The help, with a line for each sub-command."""
+        lines = [
+            f"  {name:{max(map(len, self._commands))}}  "
+            + inspect.cleandoc(_import_command(command).__doc__ or "").splitlines()[0]
+            for name, command in self._commands.items()
+        ]
+        return super().format_help() + "\n".join(["\ncommands:", *lines, ""] if lines else [])
+
+    def add_commands(self, commands: Mapping[str, Any]) -> None:
+        """Add sub-commands. The parsed options hold the function of the chosen one as `program`.
+
+        Args:
+            commands: each sub-command by name: a function or a module, or the full name of one.
+        """
+        self._commands = commands
+        parsers = self.add_subparsers(metavar="COMMAND", required=True)
+        for name, command in commands.items():
+            parsers.add_parser(name, command=command)
+
+    @property
+    def has_commands(self) -> bool:
+        """Whether the parser has sub-commands."""
+        return bool(self._commands)
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line.
+
+        Raises:
+            InputError: always; it names the option, its value, and where help is.
+        """
+        words = message.removeprefix("argument ").replace(": ", " ", 1)
+        raise InputError(f"{words} (see {self.prog} --help)")
+
+
+def _import_command(command: Any) -> Any:
+    """A command, which is imported if it is a name: MODULE or MODULE:FUNCTION."""
+    if not isinstance(command, str):
+        return command
+    module_name, _, function_name = command.partition(":")
+    module = importlib.import_module(module_name)
+    return getattr(module, function_name) if function_name else module
+
+
+def _sub_commands(command: Any) -> Mapping[str, Any]:
+    """The sub-commands of a command by name, each a command or the name of one."""
+    if isinstance(command.PROGRAMS, Mapping):
+        return command.PROGRAMS
+    return {name: f"{command.__name__}.{name}" for name in command.PROGRAMS}
+
+
+def whole_number_type(smallest: int, largest: int | None = None) -> Callable[[str], int]:
+    """The type of an argument that is a whole number in smallest..largest; None for no largest."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch("[+-]?[0-9]+", text):  # int() reads "1_000", blanks and other digits
+            raise ValueError
+        number = int(text)
+        if number < smallest or (largest is not None and number > largest):
+            bounds = f"at least {smallest}" if largest is None else f"in {smallest}..{largest}"
+            raise argparse.ArgumentTypeError(f"must be {bounds}, got {number}")
+        return number
+
+    parse.__name__ = "whole number"
+    return parse
+
+
+def number_type(bounds: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
+    """The type of an argument that is a number within bounds. It is never NaN.
+
+    Args:
+        bounds: the bounds in words.
+        is_valid: whether a number is within them.
+    """
+
+    def parse(text: str) -> float:
+        if "_" in text or not text.isascii() or math.isnan(number := float(text)):
+            raise ValueError
+        if not is_valid(number):
+            raise argparse.ArgumentTypeError(f"must be {bounds}, got {text}")
+        return number
+
+    parse.__name__ = "number"
+    return parse
+
+
+positive_number = number_type("greater than 0 and finite", lambda number: 0 < number < math.inf)
+"""The type of an argument that is a finite number above 0."""
+
+share_below_one = number_type("at least 0 and less than 1", lambda number: 0 <= number < 1)
+"""The type of an argument that is a number in [0, 1)."""
+
+
+def parse_column_and_direction(text: str) -> tuple[str, int]:
+    """The name and the direction of an argument NAME=+1 or NAME=-1."""
+    name, _, number = text.rpartition("=")
+    if not name or number not in ("1", "+1", "-1"):
+        raise argparse.ArgumentTypeError(f"must be NAME=+1 or NAME=-1, got {text!r}")
+    return name, int(number)
+
+
+RECIPE_NAMES = (*BOOSTED, *FORESTS)
+"""The recipes that commands know by name."""
+
+_READING_BY_METAVAR: dict[str, dict[str, Any]] = {
+    "N": {"type": whole_number_type(1)},
+    "K": {"type": whole_number_type(1)},
+    "SEED": {"type": whole_number_type(0, 2**31 - 1)},
+    "EPSILON": {"type": positive_number, "required": True},
+    "DELTA": {"type": share_below_one, "default": 0.0},
+    "RECIPE": {"choices": RECIPE_NAMES, "default": RECIPE_NAMES[0]},
+    "RELATION": {"choices": ("add_remove", "replace_one"), "default": "add_remove"},
+    "Q": {"type": share_below_one},
+    "SHARE": {"type": share_below_one},
+    "OBJECTIVE": {"choices": ("squared", "poisson", "quantile")},
+    "NAME=+1": {"type": parse_column_and_direction, "action": "append"},
+}
+"""How `argparse` reads the values of options, by their name in the help; all others are text."""
+
+Option = tuple[str, dict[str, Any]]
+"""The name of an option, and how `argparse` reads it."""
+
+
+def option(name: str, help_text: str, **parser_options: Any) -> Option:
+    """An option or an argument of a command.
+
+    Args:
+        name: "--name VALUE" for an option, "--name" for a flag, or "name VALUE" for an argument.
+        help_text: its help.
+        **parser_options: further arguments of `add_argument`.
+    """
+    name, _, value = name.partition(" ")
+    by_value: dict[str, Any] = {"action": "store_true"}
+    if value:
+        by_value = {"metavar": value, **_READING_BY_METAVAR.get(value, {})}
+    return name, {"help": help_text, **by_value, **parser_options}
+
+
+def as_command(*options: Option) -> Callable[[Callable], Any]:
+    """A decorator that makes a function of the parsed options a command.
+
+    Its docstring is the help.
+    """
+
+    def add_attributes(function: Any) -> Any:
+        function.options, function.run_command = options, function
+        return function
+
+    return add_attributes

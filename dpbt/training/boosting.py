@@ -23,6 +23,7 @@ from dpbt.types import (
     Prepared,
     Recipe,
     Release,
+    Site,
     Table,
     Transcript,
     View,
@@ -38,7 +39,7 @@ class Replayed(NamedTuple):
         hypotheses: what follows from the transcript alone.
     """
 
-    log_prob: dict[str, Array]
+    log_prob: dict[Site, Array]
     hypotheses: Hypotheses
 
 
@@ -114,7 +115,7 @@ def _replayed(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
 @compilation.jit_with_bounded_cache()
 def _compared(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
-) -> dict[str, DrawComparison]:
+) -> dict[Site, DrawComparison]:
     return _values_by_site(
         _run_with_recorded_draws(transcript, [table, neighbour], recipe, answers.compare_views).kept
     )
@@ -186,14 +187,14 @@ def redraw_hypotheses(
     return jax.vmap(redraw)(keys)
 
 
-def _values_by_site(kept: PhaseValues) -> dict[str, Any]:
+def _values_by_site(kept: PhaseValues) -> dict[Site, Any]:
     """What was kept of the sites of all phases."""
     return {site: value for of_phase in kept for site, value in of_phase.items()}
 
 
 def compared(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
-) -> dict[str, DrawComparison]:
+) -> dict[Site, DrawComparison]:
     """Site -> the log density on the table less that on the neighbour, and the worst loss; f32[T].
 
     The worst loss is the worst case of a draw over all its outputs: everything released before it

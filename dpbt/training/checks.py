@@ -23,7 +23,7 @@ from dpbt.privacy import boundary, keys
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.flags import check_flags
 from dpbt.privacy.isolation import evaluate_isolated
-from dpbt.types import Array, Phase, Prepared, Recipe, Table, TableForm, Transcript
+from dpbt.types import Array, Phase, Prepared, Recipe, Site, Table, TableForm, Transcript
 
 Domained = TypeVar("Domained", Table, Recipe)
 
@@ -174,7 +174,7 @@ def _without_rows(table: Table) -> Table:
     return table._replace(**absent)
 
 
-def sites_of_phase(recipe: Recipe, phase: Phase) -> list[str]:
+def sites_of_phase(recipe: Recipe, phase: Phase) -> list[Site]:
     """The names of the draws of a phase, in their order."""
     return [draw.site for draw in draw_specs_of_phase(recipe, phase)]
 

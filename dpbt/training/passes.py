@@ -40,6 +40,7 @@ from dpbt.types import (
     Prologue,
     Recipe,
     Release,
+    Site,
     StageInputs,
     Table,
 )
@@ -242,7 +243,7 @@ def _sums_of_slice(
     batch: Batch,
     recipe: Recipe,
     phase: Phase,
-    stage: tuple[str, ...],
+    stage: tuple[Site, ...],
 ) -> _SumsOfSlice:
     """The sums of one stage over the rows of a slice; compiled once for a shape.
 
@@ -360,7 +361,7 @@ class Passes:
         shape = *initial_score.shape, self._plan.block
         self._scores = [jnp.broadcast_to(initial_score[..., None], shape) for _ in self._slices]
 
-    def sums(self, phase: Phase, batch: Batch, noise: Array, stage: tuple[str, ...]) -> CappedSums:
+    def sums(self, phase: Phase, batch: Batch, noise: Array, stage: tuple[Site, ...]) -> CappedSums:
         """The sums of a stage of a phase, after adding the pending rounds to the scores.
 
         Args:

@@ -1,7 +1,7 @@
-"""The contract of a kind of hypotheses: how a learner trains with it, and how a model keeps it.
+"""The contract of a kind of hypotheses: its training, its prediction, and its form in a file.
 
-It is written without JAX, because a loaded model predicts, prints and exports without it. Functions
-take arrays of NumPy and of JAX alike, but for those of training.
+The module does not import JAX, because a loaded model predicts, prints and exports without it. All
+functions except those of training take arrays of NumPy and of JAX alike.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ Array = Any
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training(HoldsFunctions):
-    """What the loops of training ask of a kind of hypotheses; all of it is JAX code.
+    """The functions by which a run trains with a kind of hypotheses; all of them are JAX code.
 
     Attributes:
         example_table: () -> a table of one absent row that these hypotheses can read.
@@ -25,10 +25,10 @@ class Training(HoldsFunctions):
         prepare: (table) -> the same rows laid out for the loops, with attributes `target`,
             `present` and, if rows may have weights, `weight`.
         bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
-        prediction_input: (prepared rows) -> what `HypothesisKind.predict` reads of them; None if it
-            reads the prepared rows.
-        predict_prepared: (hypothesis, prepared rows) -> what `HypothesisKind.predict` says of them,
-            where the learner has a faster way; None if it has not.
+        prediction_input: (prepared rows) -> the input of `HypothesisKind.predict`; None if that is
+            the prepared rows.
+        predict_prepared: (hypothesis, prepared rows) -> the result of `HypothesisKind.predict`, by
+            a faster way; None without one.
         scale: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope times
             theirs. A learner with an epilogue needs it.
         merge: (hypotheses of all rounds, params, public with T as its round) -> hypotheses whose
@@ -51,23 +51,23 @@ class Training(HoldsFunctions):
 class HypothesisKind(HoldsFunctions):
     """A kind of hypotheses, from its training to the file of a model.
 
-    A kind of one's own needs `predict` and `training`. With the other fields its models are saved,
+    Your own kind needs `predict` and `training`. With the other fields its models are saved,
     printed and exported, if `learners.kinds.KINDS` has the kind by its name.
 
     Attributes:
-        predict: (one hypothesis, rows laid out) -> f32[N], or f32[K, N] with several classes: what
-            the hypothesis adds to the score of each row.
-        training: how a learner trains with such hypotheses; None where a model is read without it.
-        name: in files, and in words; empty for a kind that no file holds.
+        predict: (hypothesis, rows laid out) -> f32[N], or f32[K, N] with several classes: the
+            number that the hypothesis adds to the score of each row.
+        training: how a learner trains with such hypotheses; None in code that only reads models.
+        name: the name in files and in texts; empty for a kind that no file holds.
         read_rows: (encoded rows) -> rows laid out as `predict` reads them; None to lay them out as
             training does.
-        shares: (hypotheses, rows laid out) -> f32[k, N], the shares of the positive class that they
-            state instead of scores, and NaN for rounds beyond T; None if they state scores.
+        shares: (hypotheses, rows laid out) -> f32[k, N], shares of the positive class in place of
+            scores, and NaN for rounds beyond T; None for a kind that predicts scores.
         arrays: (name, dtype) of each array that a file keeps.
         make: (arrays by name) -> hypotheses.
         check_arrays: (hypotheses, how many features rows have, splits, axes of a score) -> None;
             raises ValueError for arrays that do not fit each other or the rows.
-        describe: (hypotheses, splits, domain, target, names of several classes) -> the words.
+        describe: (hypotheses, splits, domain, target, names of several classes) -> a text.
         add_to_graph: (graph, hypotheses, rows in it, splits) -> `graph.GraphOutputs`.
     """
 
@@ -85,16 +85,16 @@ class HypothesisKind(HoldsFunctions):
     _alternative = "the module that defines it"
 
     def with_training(self, **changes: Any) -> "HypothesisKind":
-        """The same kind with another way to train, or with changed fields of the one it has."""
+        """The same kind with changed fields of its training, or with a new one if it has none."""
         if self.training is None:
             return dataclasses.replace(self, training=Training(**changes))
         return dataclasses.replace(self, training=dataclasses.replace(self.training, **changes))
 
     def predict_prepared(self, hypothesis: Any, prepared: Any) -> Array:
-        """f32[N] or f32[K, N]: what a hypothesis adds to the scores of rows laid out for training.
+        """f32[N] or f32[K, N]: the numbers that a hypothesis adds to the scores of prepared rows.
 
         Args:
-            hypothesis: one.
+            hypothesis: one hypothesis.
             prepared: rows, as `Training.prepare` lays them out.
         """
         training = self.training

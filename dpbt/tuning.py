@@ -1,9 +1,9 @@
-"""Tuning that is paid for: the best of a random number of runs, each of a random candidate.
+"""Private tuning: the best of a random number of runs, each of a random candidate.
 
-A run is a fit, and a score: one noisy draw from a sum over rows, as an epilogue's is, by a private
-program that reads the scores of the rows in place of weights. docs/privacy.md, T1 to T6, has the
-proofs. `tune` makes a choice. Before it, and from public numbers alone, `planned_ledger` computes
-its price, and `candidates` builds recipes for a price.
+A run is a fit and a score. The score is one noisy draw from a sum over rows, by a private program
+that reads the scores of the rows, as the program of an epilogue does. docs/privacy.md, T1 to T6,
+has the proofs. `tune` makes a choice. Before it, and from public numbers alone, `planned_ledger`
+computes its price, and `candidates` builds recipes for a price.
 """
 
 from __future__ import annotations  # so that help() shows the types by their names
@@ -93,7 +93,7 @@ def sum_of_log_losses(
 
 
 def loss_behind_probabilities(recipe: Recipe) -> types.LossFamily:
-    """The loss that a recipe's probabilities come from.
+    """The loss whose inverse link gives a recipe's probabilities.
 
     Raises:
         ValueError: for a recipe without probabilities.
@@ -141,7 +141,7 @@ def score_program(score: Score, noise: Mechanism, loss: types.LossFamily | None)
 
 _COUNT_WORDS = 8
 _MIN_PROBABILITY = Decimal(10) ** -90
-"""A smaller probability ends the search; all that are left are below 2^-200 together."""
+"""A smaller probability ends the search; the sum of all later ones is below 2^-200."""
 
 
 def draw_run_count(key: Array, run_count: RunCount) -> int:
@@ -188,7 +188,7 @@ def quantile_of_run_count(run_count: RunCount, *, position: int, num_bits: int) 
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """How candidates are tried and scored; all of it is public. Build one with `selection`.
+    """The public rules of a choice: how it tries and scores candidates. Build one with `selection`.
 
     Attributes:
         score: the name of the score, "log_loss".
@@ -286,10 +286,10 @@ class ChoicePlan:
     """The parts of a choice, and its cost.
 
     Attributes:
-        choice: what is public about the choice.
+        choice: the public facts about the choice.
         score: the kind of score.
         params: the noise of the score.
-        line: the ledger's line of the score.
+        line: the line of the score in the ledger.
         programs: the private program of the score, for models of each candidate.
     """
 
@@ -362,7 +362,7 @@ def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> 
 
 
 _MAX_PLANS = 20
-"""How many choices `candidates` plans at most, to find one that costs the total."""
+"""The largest number of choices that `candidates` plans to find one that costs the total."""
 
 
 def candidates(
@@ -423,11 +423,11 @@ def candidates(
 # A choice.
 
 RUNS_IN_FLIGHT = 4
-"""How many runs are started before their results are read, so that they share the cores."""
+"""The number of runs that start before their results are read, so that they share the cores."""
 
 
 class Tuned(NamedTuple):
-    """What a choice releases.
+    """The release of a choice.
 
     Attributes:
         model: the model of the best run. Its ledger is that of the choice.
@@ -471,12 +471,12 @@ def tune(
         selection: the score, the law of K, and the part of the rows that is held out.
         public_key: one typed key that is independent of `key`, if the recipes draw public
             structure. All runs draw the same.
-        verbose: say on standard error among how many candidates it chooses. The number of runs is
-            private, so neither runs nor seconds are counted.
+        verbose: print the number of candidates on standard error. The number of runs is private, so
+            progress shows neither runs nor seconds.
 
     Raises:
-        ValueError: if any of these does not hold. Of what is private only the number of present
-            rows is refused. No cell and no length of the table is shown.
+        ValueError: if any of these does not hold. The only private check is of the number of
+            present rows. Errors show no cell and no length of the table.
     """
     singles = list_single_settings(recipes)
     plan = plan_choice(singles, selection)
@@ -542,7 +542,7 @@ class ScoredRun(NamedTuple):
     Attributes:
         score: the number that runs are ordered by.
         candidate: the place of its recipe among the candidates.
-        learned: the release of its fit, and what follows from it.
+        learned: the release of its fit, and its model.
     """
 
     score: float
@@ -589,11 +589,11 @@ def _best_run(
 
 
 class _StartedRun(NamedTuple):
-    """A run whose results may not be there yet.
+    """A run that may still be going on.
 
     Attributes:
         candidate: the place of its recipe among the candidates.
-        results: those of its fit and of its score, on the device.
+        results: the results of its fit and of its score, on the device.
     """
 
     candidate: int
@@ -601,13 +601,13 @@ class _StartedRun(NamedTuple):
 
 
 def _read_run(started: _StartedRun, score: Score) -> ScoredRun:
-    """The run, after its results have come to the host."""
+    """The run with its results on the host."""
     learned, score_draw = jax.device_get(started.results)
     return ScoredRun(score=score.value(score_draw), candidate=started.candidate, learned=learned)
 
 
 def _candidate_of_run(key: Array, run: int, num_candidates: int) -> int:
-    """The candidate of a run: 64 bits modulo the number of candidates, whatever the rows are."""
+    """The candidate of a run: 64 bits modulo their number. It does not depend on the rows."""
     words = np.asarray(_two_words(_fold_in(key, run)), ">u4").tobytes()
     return int.from_bytes(words, "big") % num_candidates
 
@@ -620,8 +620,8 @@ class SplitRows(NamedTuple):
     """The rows that fits read and the rows that scores read.
 
     Attributes:
-        learning: a table in which the former are present.
-        scoring: a table of the same shape in which the latter are present.
+        learning: a table in which the rows for fits are present.
+        scoring: a table of the same shape in which the rows for scores are present.
     """
 
     learning: Table
@@ -632,7 +632,7 @@ class FitAndScore(NamedTuple):
     """The results of one run.
 
     Attributes:
-        learned: the release of the fit, and what follows from it.
+        learned: the release of the fit, and its model.
         score_draw: i32[], the draw of the score.
     """
 
@@ -669,11 +669,11 @@ def fit_and_score(
 _fit_and_score = compilation.jit_with_bounded_cache(static_argnames=("program",))(fit_and_score)
 
 
-# The rows that are held out, by a rule on the row alone under a public seed.
+# Held-out rows: a rule on each row alone, under a public seed, selects them.
 
 
 def _split_rows(table: Table, selection: Selection) -> SplitRows:
-    """The rows that are learned from and those that are scored, with padding."""
+    """The rows for fits and the rows for scores, with padding."""
     learning = scoring = table.present
     if selection.held_out is not None:
         held_out = jnp.asarray(is_held_out(table, selection.held_out, selection.seed))
@@ -695,7 +695,7 @@ def _splitmix_finalise(words: np.ndarray) -> UInt64[np.ndarray, "..."]:
 
 
 def is_held_out(table: Table, share: float, seed: int) -> Bool[np.ndarray, "N"]:
-    """bool[N]: whether each row is scored on instead of learned from.
+    """bool[N]: whether each row is for scores instead of for fits.
 
     It is a hash of the row's bins and target under a public seed, so it depends on that row alone.
     Equal rows go together. No secret is needed: any rule on one row serves the proof.

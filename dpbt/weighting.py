@@ -49,10 +49,10 @@ class LazyNumbers(NamedTuple):
 
 
 def on_grid(weight: Array, cap: Array) -> Weighted:
-    """Weights in [0, cap] as grid integers 1..GRID. None is 0, so no row is lost to rounding.
+    """Weights in [0, cap] as grid integers 1..GRID. No weight becomes 0, so no row is lost.
 
-    It is a fixed map of each row's own weight, so what holds for weights in [0, cap] holds for
-    these.
+    The map is fixed and of each row's own weight, so every bound for weights in [0, cap] holds for
+    its results.
     """
     quantized = jnp.clip(jnp.round(round_separately(weight / cap) * GRID), 1, GRID)
     return Weighted(quantized, jnp.asarray(cap, jnp.float32))
@@ -96,7 +96,7 @@ def clipped_mirror(loss: types.ProperLoss | types.LossFamily | str) -> WeightUpd
 
 @functools.cache
 def _mirror_update(family: types.LossFamily, identity_format: str, bounded: bool) -> WeightUpdate:
-    """The mirror update of a family, whose name is put into the format."""
+    """The mirror update of a family, whose name fills the format of the identity."""
     check_loss(family)
 
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
@@ -119,7 +119,7 @@ def _mirror_update(family: types.LossFamily, identity_format: str, bounded: bool
 
 @functools.cache
 def residuals(response: types.Response, norm: str) -> WeightUpdate:
-    """The clipped residuals of several classes, or of a number. Each follows from its row alone.
+    """The clipped residuals of several classes, or of a number. Each depends on its row alone.
 
     - Several classes: (y = k) - p_k for each class k, with p the softmax of the row's K scores. All
       K are shrunk by one factor so that their norm is at most c. They are rounded towards 0 on the
@@ -134,7 +134,7 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
     `ResidualNumbers`.
 
     Args:
-        response: what is predicted; not two classes.
+        response: the kind of answer that the learner predicts; not two classes.
         norm: "l1" or "l2", of the residuals of a row over classes.
     """
 

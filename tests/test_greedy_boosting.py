@@ -182,7 +182,8 @@ def test_a_malformed_table_is_refused(small_table, case):
 def test_models_and_recipes_say_what_to_keep_instead_of_a_pickle(small_table):
     recipe = recipes.bdpe(epsilon=1, rows=90, rounds=5, depth=2)
     model = dpbt.fit(jax.random.key(0), small_table, recipe)
-    for value in (model, recipe):
+    learner = recipe.learner
+    for value in (model, recipe, learner, learner.round, learner.kind, recipe.weight_update):
         with pytest.raises(TypeError, match=r"holds functions .*; keep"):
             pickle.dumps(value)
         assert copy.deepcopy(value) is copy.copy(value) is value

@@ -22,7 +22,7 @@ DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 
 
 def book(mechanism, sensitivity, scale, delta=0.0, times=1):
-    line = pricing.ledger_line(
+    terms = pricing.DrawTerms(
         site="x",
         mechanism=mechanism,
         releases="counts",
@@ -32,6 +32,7 @@ def book(mechanism, sensitivity, scale, delta=0.0, times=1):
         times=times,
         moved_outputs=1,
     )
+    line = pricing.ledger_line(terms)
     lines = (structs.replace(line, gap=0.0, tail=0.0),)
     return accounting.Ledger(relation=ADD_REMOVE, lines=lines, delta=delta)
 

@@ -518,10 +518,12 @@ class Filter:
         return recipe
 
     def charge(self, event: Any, name: str, *, date: str | None = None) -> None:
-        """Pay for a release of the same rows that dpbt did not make.
+        """Pay for a release of the same rows that another library makes.
 
-        What it costs follows from its event. Pay before it is made: a sum that is exceeded is no
-        guarantee (docs/composition.md has what is proved of it).
+        One budget then covers all releases of the rows, also those that dpbt did not make. The
+        filter computes the cost from an event of dp_accounting. Call this before the release is
+        made: if the cost exceeds what is left, the filter refuses it, and nothing may be released.
+        docs/composition.md has the proof.
 
         Args:
             event: an event of dp_accounting: Gaussian, Laplace or discrete Laplace noise, of zCDP,

@@ -1,1 +1,1 @@
-"""All that the guarantee depends on: boundary, mechanisms, sensitivities, ledgers, keys."""
+"""All code that the guarantee depends on: boundary, mechanisms, sensitivities, ledgers, keys."""

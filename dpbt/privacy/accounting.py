@@ -11,8 +11,8 @@
 - A *ledger* (`Ledger`) is all lines of a recipe and their total, or that of the best of several
   runs, which has a `Choice`.
 
-A ledger is computed from the very programs that run (`pricing.ledger`), so none of their draws is
-missing, or priced as another one.
+`pricing.ledger` computes a ledger from the very programs that run, so it misses none of their
+draws, and prices each as it is.
 
 All of these are records of plain numbers and words, which files hold unchanged (`to_json`). Reading
 them needs no JAX.
@@ -32,7 +32,7 @@ from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, rep
 from dpbt.common.validate import check_choice, check_interval
 from dpbt.privacy import conversions
 from dpbt.privacy.conversions import Choice, Cost, NonNegative, SamplerCost
-from dpbt.public_types import ADD_REMOVE, GRID, REPLACE_ONE, Relation
+from dpbt.public_types import ADD_REMOVE, GRID, REPLACE_ONE, Relation, Site
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import ComposedDpEvent, DpEvent
@@ -108,12 +108,13 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         releases: what it publishes, in words.
         sensitivity: the largest change of the value by one row, in the norm that prices the
             mechanism: L1, L2, or for selections the range of the change of scores.
-        scale: the least noise that is drawn, in the unit of the sensitivity.
+        scale: the smallest noise scale of the draw, in the unit of the sensitivity.
         theorem: where the sensitivity is proved.
-        num_payments: how often the draw is paid for each time that it takes place.
-        times: how often the draw takes place: the number of rounds, or 1 for a prologue.
-        moved_outputs: how many independent outputs of one draw a row moves, independently of
-            `num_payments`; None for draws that never read the rows.
+        num_payments: the number of payments each time that the draw takes place.
+        times: the number of times that the draw takes place: the number of rounds, or 1 for a
+            prologue.
+        moved_outputs: the number of independent outputs of one draw that a row moves, whatever
+            `num_payments` is; None for draws that never read the rows.
         unit: the unit of sensitivity and scale, in words for the printed ledger.
         epsilon: the pure epsilon of one payment; infinite if there is no pure guarantee.
         rho: the rho of zCDP of one payment.
@@ -121,13 +122,13 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         gaussian: whether the draw is exactly mu-GDP.
         gap: half of what finite bits add to epsilon, for the whole line.
         tail: what finite bits add to delta, for the whole line.
-        exact: whether the sampler states how far it is from its law.
+        exact: whether the sampler states its distance from its law.
 
     Raises:
         ValueError: for a number that is negative, NaN or too large.
     """
 
-    site: str
+    site: Site
     mechanism: str
     releases: str
     sensitivity: NonNegative
@@ -152,7 +153,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How often the draw is paid for, over all rounds."""
+        """The number of payments over all rounds."""
         return self.num_payments * self.times
 
 
@@ -180,8 +181,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         lines: one for each site.
         delta: of the guarantee; 0 for a guarantee that is pure up to `sampler_delta`, the samplers'
             t.
-        unprotected: what the calibration reads off private data without paying for it. If it is not
-            empty, `epsilon` is the paper's claim and not a proof.
+        unprotected: in words, the private statistics that the calibration reads without paying for
+            them. If it is not empty, `epsilon` is the paper's claim and not a proof.
         key: "release" or "research"; None if the key of the release is undeclared.
         rows: the recipe's `rows`; None if undeclared.
         max_rows_per_user: the largest number of rows that one person has. Sensitivities are for all
@@ -190,7 +191,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             (docs/privacy.md U1). If not, that nobody has more is the owner's promise.
         parts: the ledgers that a sum is composed of (`compose_ledgers`); empty for a ledger that is
             no sum.
-        choice: what is public about the choice, if the release is the best of several runs.
+        choice: the public facts about the choice, if the release is the best of several runs.
     """
 
     relation: Relation

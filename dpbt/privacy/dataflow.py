@@ -1,7 +1,7 @@
-"""What follows from what in a traced program, and how: sources and formulas of its outputs.
+"""Data flow in a traced program: the inputs that an output depends on, and how it is computed.
 
-A traced program of JAX (a jaxpr) says which operations make its outputs. So what a private program
-asks for is read off its trace, and nothing runs.
+A traced program of JAX (a jaxpr) lists the operations that compute its outputs. So the data flow of
+a private program is read in its trace, without a run.
 """
 
 import hashlib
@@ -14,29 +14,29 @@ from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
 
 from dpbt.common.validate import is_traced
 
-_INLINED = ("jit", "pjit", "closed_call")
+_CALLS = ("jit", "pjit", "closed_call")
 """Operations that only call another traced program."""
 
-READING = {"pure_callback", "io_callback"}
-"""Operations whose results are worked out by Python when a program runs."""
+CALLBACKS = {"pure_callback", "io_callback"}
+"""Operations whose results Python computes when a program runs."""
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
 def sources_of_outputs(jaxpr: Any, sources_of_inputs: Sequence[set[str]]) -> list[set[str]]:
-    """The names of the sources that each output of a jaxpr may follow from.
+    """The names of the sources that each output of a jaxpr may depend on.
 
-    Functions that are compiled on their own are looked into; of loops and branches each output may
-    follow from each input.
+    The analysis looks into functions that are compiled on their own. It treats each output of a
+    loop or a branch as dependent on each of its inputs.
 
     Args:
         jaxpr: a traced program.
-        sources_of_inputs: the names of the sources that each input follows from.
+        sources_of_inputs: the names of the sources that each input depends on.
     """
     sources = dict(zip(map(id, jaxpr.invars), sources_of_inputs, strict=True))
     for step in jaxpr.eqns:
         sources_of_read = [sources.get(id(variable), set()) for variable in step.invars]
-        inner = _inlined(step)
+        inner = _called_program(step)
         if inner is not None:
             sources_of_results = sources_of_outputs(inner.jaxpr, sources_of_read)
         else:
@@ -46,36 +46,37 @@ def sources_of_outputs(jaxpr: Any, sources_of_inputs: Sequence[set[str]]) -> lis
 
 
 def formula_digests(
-    closed: Any, input_names: Sequence[str], wanted: Sequence[int], cuts: dict[int, str]
+    closed: Any, input_names: Sequence[str], places: Sequence[int], named_outputs: dict[int, str]
 ) -> list[str]:
-    """A digest of the operations that work out each of some outputs of a closed jaxpr.
+    """A digest of the operations that compute each of some outputs of a closed jaxpr.
 
-    Two digests are equal if they are of the same operations on the same inputs, whatever else the
-    programs work out and whatever the shapes of their other inputs are.
+    Two digests are equal if they are of the same operations on the same inputs, whatever the other
+    outputs and the shapes of the other inputs of the programs are.
 
     Args:
         closed: the program.
         input_names: the name of each input.
-        wanted: the places of the outputs that are asked for.
-        cuts: place of an output -> its name: it counts as an input, however it is made.
+        places: the places of those outputs.
+        named_outputs: place of an output -> its name. Such an output counts as an input of this
+            name, and its own operations do not enter any digest.
 
     Raises:
         ValueError: for an output that reads what Python holds by a callback.
     """
     jaxpr = closed.jaxpr
     digests = dict(zip(map(id, jaxpr.invars), input_names, strict=True))
-    digests |= {id(jaxpr.outvars[place]): name for place, name in cuts.items()}
+    digests |= {id(jaxpr.outvars[place]): name for place, name in named_outputs.items()}
     for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
         digests.setdefault(id(variable), _digest_of_constant(value))
     makers = _makers(jaxpr)
-    return [_digest_of_variable(jaxpr.outvars[place], makers, digests) for place in wanted]
+    return [_digest_of_variable(jaxpr.outvars[place], makers, digests) for place in places]
 
 
 def digest_of_program(closed: Any) -> str:
     """A digest of a closed jaxpr: its operations, and the values of its constants.
 
-    Two programs have one digest if they do the same. It has no address of memory, so it is the same
-    in every process.
+    Two programs with the same operations and constants have one digest. It holds no memory address,
+    so it is the same in every process.
     """
     consts = [_digest_of_constant(value) for value in closed.consts]
     within = [
@@ -88,30 +89,30 @@ def digest_of_program(closed: Any) -> str:
     return _digest("program", _ADDRESS.sub("", str(closed.jaxpr)), *consts, *within)
 
 
-def operations(jaxpr: Any) -> set[str]:
-    """The names of all operations of a jaxpr, those of the programs within it, too."""
+def operation_names(jaxpr: Any) -> set[str]:
+    """The names of all operations of a jaxpr, including those of the programs within it."""
     names = {step.primitive.name for step in jaxpr.eqns}
     return names.union(*map(_operations_within, jaxpr.eqns))
 
 
 def _operations_within(step: Any) -> set[str]:
     """The names of the operations of the programs within an operation."""
-    return set().union(*map(operations, jaxprs_in_params(step.params)))
+    return set().union(*map(operation_names, jaxprs_in_params(step.params)))
 
 
-def _inlined(step: Any) -> Any:
-    """The closed jaxpr of an operation that only calls it; None for other operations."""
-    if step.primitive.name not in _INLINED:
+def _called_program(step: Any) -> Any:
+    """The closed jaxpr that an operation only calls; None for other operations."""
+    if step.primitive.name not in _CALLS:
         return None
     return step.params.get("jaxpr") or step.params.get("call_jaxpr")
 
 
 class _Maker(NamedTuple):
-    """What makes a variable.
+    """The operation that computes a variable.
 
     Attributes:
         step: the operation.
-        place: which of its outputs the variable is.
+        place: the place of the variable among its outputs.
     """
 
     step: Any
@@ -119,7 +120,7 @@ class _Maker(NamedTuple):
 
 
 def _makers(jaxpr: Any) -> dict[int, _Maker]:
-    """Id of a variable -> what makes it."""
+    """Id of a variable -> the operation that computes it."""
     return {
         id(variable): _Maker(step, place)
         for step in jaxpr.eqns
@@ -128,12 +129,12 @@ def _makers(jaxpr: Any) -> dict[int, _Maker]:
 
 
 def _digest_of_variable(variable: Any, makers: dict[int, _Maker], digests: dict[int, str]) -> str:
-    """The digest of what makes a variable.
+    """The digest of the operations that compute a variable.
 
     Args:
-        variable: of a jaxpr.
-        makers: of all variables that are no inputs.
-        digests: id of a variable -> its digest. It has those of inputs, and gets all others.
+        variable: a variable of a jaxpr.
+        makers: id -> operation, of all variables that are no inputs.
+        digests: id of a variable -> its digest. It holds those of inputs; the function adds others.
     """
     waiting = [variable]
     while waiting:
@@ -149,17 +150,17 @@ def _digest_of_variable(variable: Any, makers: dict[int, _Maker], digests: dict[
         if missing:
             waiting.extend(missing)
             continue
-        digests[id(current)] = _digest_of_made(maker, [digests[id(v)] for v in maker.step.invars])
+        digests[id(current)] = _digest_of_result(maker, [digests[id(v)] for v in maker.step.invars])
     return digests[id(variable)]
 
 
-def _digest_of_made(maker: _Maker, digests_of_read: list[str]) -> str:
-    """The digest of a variable, by its operation and by the digests of what that reads."""
+def _digest_of_result(maker: _Maker, digests_of_read: list[str]) -> str:
+    """The digest of a variable, from its operation and the digests of the variables it reads."""
     step, place = maker
-    inner = _inlined(step)
+    inner = _called_program(step)
     if inner is not None and place < len(inner.jaxpr.outvars):
         return formula_digests(inner, digests_of_read, [place], {})[0]
-    if (_operations_within(step) | {step.primitive.name}) & READING:
+    if (_operations_within(step) | {step.primitive.name}) & CALLBACKS:
         raise ValueError(
             "a sensitivity or a scale reads what Python holds by a callback, which may change "
             "after it was priced; it may follow from the numbers of the recipe alone"

@@ -1,7 +1,7 @@
-"""What each draw of a program follows from, read off the traced program; nothing runs.
+"""The sources of each draw of a program: what its numbers depend on, read in its trace.
 
-So draws whose price follows from rows or from releases are refused (`check_prices`), and the draws
-that run are compared with those that are priced (`priced_draws`).
+No program runs for this. `check_prices` refuses draws whose price depends on rows or on releases,
+and `priced_draws` gives the priced draws to compare with those that run.
 """
 
 import functools
@@ -22,38 +22,42 @@ from dpbt.types import Array, Numbers, Params, Phase, Program, Public, Recipe, R
 ROWS, EARLIER = "the private rows", "earlier releases"
 SPLITS = "the splits of the table"
 
+Source = str
+"""What a number of a draw depends on: a site, `ROWS`, `SPLITS` or `EARLIER`.
+
+`SPLITS` is what a table holds beside its rows. `EARLIER` is what was released before the program
+runs, and the number of the round.
+"""
+
 RECIPE_CONSTANTS = frozenset({"max_rows", "weight_params"})
-"""The fields of `Public` that a recipe alone says. All others count as earlier releases."""
+"""The fields of `Public` that depend on the recipe alone. All others count as earlier releases."""
 
 
 class DrawDependencies(NamedTuple):
-    """What a draw asks for, and the sources that each part of it follows from.
-
-    A source is a site, `ROWS`, `SPLITS` for what else of a table lies beside its rows, or `EARLIER`
-    for what was released before the program runs, and for the number of the round.
+    """A draw, and the sources that each of its numbers depends on.
 
     Attributes:
-        spec: the draw, with shapes for numbers that are traced.
-        total_sources: those of its sum; of its value where it is no `Total`.
-        public_sources: those of what else `Total.after` reads.
+        spec: the draw, with shapes in place of traced numbers.
+        total_sources: the sources of its sum, or of its value if that is no `Total`.
+        public_sources: those of `Total.public`.
         scale_sources: those of the scale.
         max_sensitivity_sources: those of the largest sensitivity.
-        max_sensitivity_formula: a digest of how the largest sensitivity is worked out
+        max_sensitivity_formula: a digest of the operations that compute the largest sensitivity
             (`dataflow.formula_digests`).
-        scale_formula: a digest of how the scale is worked out.
+        scale_formula: a digest of the operations that compute the scale.
     """
 
     spec: DrawSpec
-    total_sources: set[str]
-    public_sources: set[str]
-    scale_sources: set[str]
-    max_sensitivity_sources: set[str]
+    total_sources: set[Source]
+    public_sources: set[Source]
+    scale_sources: set[Source]
+    max_sensitivity_sources: set[Source]
     max_sensitivity_formula: str
     scale_formula: str
 
     @property
     def priced_draw(self) -> PricedDraw:
-        """The draw as it is compared with the one that runs."""
+        """The draw in the form that is compared with the one that runs."""
         return PricedDraw(
             spec=self.spec,
             max_sensitivity_formula=self.max_sensitivity_formula,
@@ -66,7 +70,7 @@ class DrawDependencies(NamedTuple):
 
 
 def draw_specs_of_phase(recipe: Recipe, phase: Phase) -> tuple[DrawSpec, ...]:
-    """The draws of a phase of a run, with shapes for numbers that are traced.
+    """The draws of a phase of a run, with shapes in place of traced numbers.
 
     Raises:
         ValueError: as `check_prices`.
@@ -84,7 +88,7 @@ def priced_draws(recipe: Recipe, phase: Phase) -> tuple[PricedDraw, ...]:
 
 
 class _ArrayKind(NamedTuple):
-    """What of an array a trace depends on."""
+    """The properties of an array that a trace depends on."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -93,7 +97,7 @@ class _ArrayKind(NamedTuple):
 
 @jax.enable_x64(False)
 def dependencies_of_phase(recipe: Recipe, phase: Phase) -> list[DrawDependencies]:
-    """What the draws of a phase of a run follow from, in the order of the program.
+    """The sources of the draws of a phase of a run, in the order of the program.
 
     Raises:
         ValueError: as `check_prices`.
@@ -109,21 +113,19 @@ def dependencies_of_phase(recipe: Recipe, phase: Phase) -> list[DrawDependencies
 
 
 _ROW_FIELDS = ("bins", "target", "present", "weight")
-"""The fields of a table that are of its rows."""
+"""The fields of a table that hold its rows."""
 
 
 @functools.lru_cache(maxsize=1024)
 def _traced_dependencies(
     recipe_phase: RecipePhase, structure: Any, kinds: tuple[_ArrayKind, ...]
 ) -> list[DrawDependencies]:
-    """The dependencies of a phase, from nothing but what the cache keys them by.
-
-    The numbers of a recipe are shapes here.
+    """The dependencies of a phase, from the arguments alone, which are the key of the cache.
 
     Args:
         recipe_phase: the phase.
-        structure: of (params, public) as a pytree, with all that is static in them.
-        kinds: those of each of their arrays.
+        structure: the structure of the pytree (params, public), with their static fields.
+        kinds: the kind of each of their arrays.
     """
     learner = recipe_phase.learner
     params, public = jax.tree.unflatten(
@@ -155,7 +157,7 @@ def _traced_dependencies(
 
 
 class _DrawNumbers(NamedTuple):
-    """What a draw reads, as a pytree of one thing for each array, such as its sources."""
+    """The numbers of a draw, each a pytree with one entry for each array, such as its sources."""
 
     total: Any
     public: Any
@@ -169,20 +171,20 @@ def draw_dependencies(
     private_arrays: Any,
     public_arrays: tuple[Any, ...] = (),
 ) -> list[DrawDependencies]:
-    """What each draw of a program follows from; nothing runs.
+    """The sources of each draw of a program. The program is traced and does not run.
 
     Args:
         program: the private program.
-        build_view: (private arrays, *public arrays) -> what the program reads.
+        build_view: (private arrays, *public arrays) -> the view of the program.
         private_arrays: the arrays of one absent row, or their shapes.
-        public_arrays: what else `build_view` reads, such as the numbers of a budget, or their
-            shapes.
+        public_arrays: the other arguments of `build_view`, such as the numbers of a budget, or
+            their shapes.
     """
     view, sources_of_view = _view_and_sources(build_view, private_arrays, public_arrays)
     specs = jax.eval_shape(lambda view: list(answers.describe(program, view).values()), view)
     zeros = {spec.site: spec.output for spec in specs}
 
-    # What the draws read, as a function of the view and of what is drawn.
+    # The numbers of the draws, as a function of the view and of earlier outputs.
     def read_by_draws(outputs: Release, view: View) -> list[_DrawNumbers]:
         numbers_of_draws: list[_DrawNumbers] = []
 
@@ -197,7 +199,7 @@ def draw_dependencies(
     closed, shapes = jax.make_jaxpr(read_by_draws, return_shape=True)(zeros, view)
     structure, num_outputs = jax.tree.structure(shapes), len(jax.tree.leaves(shapes))
 
-    # The sources of each of them, and how largest sensitivities and scales are worked out.
+    # The sources of each number, and the formulas of largest sensitivities and scales.
     sites = sorted(zeros)
     sources = [{site} for site in sites] + sources_of_view
     sources_of_draws: list[_DrawNumbers] = jax.tree.unflatten(
@@ -231,21 +233,21 @@ def draw_dependencies(
 
 
 class _ViewSources(NamedTuple):
-    """What a program reads, and what each array of it follows from.
+    """The view of a program, and the sources of each of its arrays.
 
     Attributes:
-        view: in shapes.
-        sources: of each array of the view.
+        view: the view, with shapes in place of arrays.
+        sources: the sources of each array of the view.
     """
 
     view: View
-    sources: list[set[str]]
+    sources: list[set[Source]]
 
 
 def _view_and_sources(
     build_view: Callable[..., View], private_arrays: Any, public_arrays: tuple[Any, ...]
 ) -> _ViewSources:
-    """What `draw_dependencies` lets a program read, in shapes, with the sources of each array."""
+    """The view that `draw_dependencies` traces a program on, and the sources of its arrays."""
     closed, view = jax.make_jaxpr(build_view, return_shape=True)(private_arrays, *public_arrays)
     num_private, num_public = map(len, map(jax.tree.leaves, (private_arrays, public_arrays)))
     inputs = [{ROWS}] * num_private + [set()] * num_public
@@ -261,27 +263,27 @@ def _view_and_sources(
     return _ViewSources(view, sources)
 
 
-def _sources_of_arrays(follows_from_rows: Any, otherwise: set[str]) -> Iterator[set[str]]:
-    """The sources of each array: the rows, where it follows from these, or others."""
+def _sources_of_arrays(follows_from_rows: Any, otherwise: set[Source]) -> Iterator[set[Source]]:
+    """The sources of each array: the rows if it depends on them, otherwise the other sources."""
     return ({ROWS} if flag else otherwise for flag in jax.tree.leaves(follows_from_rows))
 
 
-def _union_of_sources(sources: Any) -> set[str]:
+def _union_of_sources(sources: Any) -> set[Source]:
     """The sources of all arrays of a pytree, whose leaves are sets of sources."""
     return set().union(*jax.tree.leaves(sources))
 
 
 def check_prices(draws: list[DrawDependencies], *, protected: bool = True) -> None:
-    """Refuse a draw whose price follows from rows or from what was released, or is another's.
+    """Refuse a draw whose price depends on rows or on earlier releases.
 
     Args:
-        draws: those of a program.
-        protected: whether no scale and no `Total.public` may follow from rows; a paper's
-            calibration may say otherwise.
+        draws: the draws of a program.
+        protected: whether scales and `Total.public` must not depend on rows. A paper's calibration
+            may lack this protection.
 
     Raises:
-        ValueError: naming the draw and what it follows from. Also for a mechanism of the user's own
-            that has the name of one of the library's, or that claims never to read the rows.
+        ValueError: naming the draw and its sources. Also for a mechanism of the user's own that has
+            the name of one of the library's, or that claims never to read the rows.
     """
     for draw in draws:
         site, mechanism = draw.spec.site, draw.spec.mechanism

@@ -1,6 +1,6 @@
-"""What the draws of a phase ask for, described on the one absent row of the learner's example.
+"""Descriptions of the draws of a phase, from one absent row of the learner's example table.
 
-All of it follows from the numbers of a recipe, and none of it from a table.
+They depend on the numbers of a recipe alone, and on no table.
 """
 
 from collections.abc import Mapping
@@ -18,20 +18,20 @@ from dpbt.privacy.phase_views import (
     round_structure,
     view_of_absent_row,
 )
-from dpbt.types import Array, Numbers, Params, Prologue, Public, Round, View
+from dpbt.types import Array, Numbers, Params, Prologue, Public, Round, Site, View
 
 
 @compilation.jit_with_bounded_cache(static_argnames=("recipe_phase",))
 def describe_draws(
     recipe_phase: RecipePhase, params: Params, public: Public, bound: Numbers
-) -> Mapping[str, DrawSpec]:
-    """The draws that a phase of a run asks for on a table of one row, by site; compiled once.
+) -> Mapping[Site, DrawSpec]:
+    """Site -> the description of its draw in a phase of a run; compiled once.
 
     Args:
         recipe_phase: the phase.
         params: the learner's numbers, of one setting.
-        public: what is public before the prologue.
-        bound: on the scores that the weights follow from.
+        public: the public information before the prologue.
+        bound: an upper bound on |score|.
     """
     view = view_of_example_row(recipe_phase, params, public, bound)
     return answers.describe(recipe_phase.phase.program, view)
@@ -44,17 +44,17 @@ def view_of_example_row(
     bound: Numbers,
     row_fields: Mapping[str, Array] | None = None,
 ) -> View:
-    """What a phase of a run reads of the absent row of the learner's example.
+    """The view of a phase of a run on the absent row of the learner's example table.
 
-    Its public side has the fields, the structure and the dtypes that it has in a run. Zeros stand
-    for the release of the prologue.
+    Its public fields have the structure and the dtypes of a run. Zeros stand for the release of the
+    prologue.
 
     Args:
         recipe_phase: the phase.
         params: the learner's numbers, of one setting.
-        public: what is public before the prologue.
-        bound: on the scores that the weights follow from.
-        row_fields: fields of the table that take the place of the example's.
+        public: the public information before the prologue.
+        bound: an upper bound on |score|.
+        row_fields: name of a field of the example table -> the array that replaces it.
     """
     learner, phase = recipe_phase.learner, recipe_phase.phase
     if not isinstance(phase, Prologue):
@@ -69,7 +69,7 @@ def view_of_example_row(
 def _public_after_prologue_of_zeros(
     recipe_phase: RecipePhase, params: Params, public: Public
 ) -> Public:
-    """What is public in all rounds if the prologue, where there is one, releases zeros."""
+    """The public information of all rounds, after a prologue, if any, that releases zeros."""
     learner = recipe_phase.learner
     if learner.prologue is not None:
         prologue = RecipePhase(

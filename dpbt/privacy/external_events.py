@@ -1,4 +1,4 @@
-"""Releases of other libraries: what an event of dp_accounting costs, as lines of a ledger."""
+"""Releases of other libraries: ledger lines with the costs of dp_accounting's events."""
 
 import math
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from dpbt.privacy.accounting import Line
 from dpbt.privacy.mechanism import gdp_mu_of_pure_epsilon
 
 MAX_LINES = 1000
-"""How many distinct events one release may have."""
+"""The largest number of distinct events of one release."""
 
 
 class EpsilonDeltaDpEvent(NamedTuple):
-    """An event that states its epsilon and delta alone, under dp_accounting's name.
+    """An event that states its epsilon and delta alone, with the class name of dp_accounting.
 
     Attributes:
-        epsilon: of the release.
-        delta: of the release.
+        epsilon: the epsilon of the release.
+        delta: the delta of the release.
     """
 
     epsilon: float
@@ -32,11 +32,11 @@ def ledger_lines_of_event(
     """The ledger lines of a release of another library, one for each distinct event.
 
     Args:
-        event: of dp_accounting, or an `EpsilonDeltaDpEvent`.
-        num_changed_rows: how many rows differ between neighbours. An event measures its noise by
-            the norm of one row's value, so the noise costs as much as noise that is
+        event: an event of dp_accounting, or an `EpsilonDeltaDpEvent`.
+        num_changed_rows: the number of rows that differ between neighbours. An event measures its
+            noise by the norm of one row's value, so the noise costs as much as noise that is
             `num_changed_rows` times smaller.
-        filter_epsilon: of the filter, by which a delta grows (docs/composition.md).
+        filter_epsilon: the epsilon of the filter, with which a delta grows (docs/composition.md).
 
     Raises:
         ValueError: for an event without a proved cost, and for numbers out of their range.
@@ -63,8 +63,8 @@ class _RepeatedEvent(NamedTuple):
     """An event that is not composed.
 
     Attributes:
-        event: of dp_accounting.
-        repeats: how often it takes place.
+        event: an event of dp_accounting.
+        repeats: the number of times that it takes place.
     """
 
     event: Any
@@ -72,7 +72,7 @@ class _RepeatedEvent(NamedTuple):
 
 
 def _flatten_event(event: Any, repeats: int = 1) -> Iterator[_RepeatedEvent]:
-    """Each event that a composed event consists of, if the latter takes place `repeats` times."""
+    """The single events of a composed event that takes place `repeats` times."""
     match type(event).__name__:
         case "NoOpDpEvent":
             return

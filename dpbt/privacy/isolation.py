@@ -1,8 +1,9 @@
-"""Functions that are traced apart, so that nothing they hold on to reaches another function.
+"""Isolated tracing of authors' functions, so that arrays pass between them as arguments alone.
 
-Authors write functions of private rows, such as a program, and functions of what is public, such as
-a hypothesis. Python lets the one keep an array in a list, and the other read it. So each is traced
-by itself: what a function keeps of a trace is dead when the trace ends, and JAX refuses to use it.
+Authors write functions of private rows, such as a program, and functions of public information,
+such as a hypothesis. In Python one of them could keep an array in a list, and the other could read
+it. So each is traced by itself: an array that a function keeps is dead when its trace ends, and JAX
+refuses to use it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,9 +17,9 @@ from dpbt.privacy import dataflow
 
 
 def evaluate_isolated(function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(*arguments)`, worked out by its trace; the function sees no array that has values.
+    """`function(*arguments)`, evaluated by a trace of its own; the function sees tracers alone.
 
-    What it keeps of its arguments cannot be read once it returns. The operations are those of a
+    Nobody can read what it keeps of its arguments after it returns. The operations are those of a
     direct call, in the same order, so all bits are the same.
 
     Args:
@@ -31,24 +32,25 @@ def evaluate_isolated(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def evaluate_public(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(*arguments)` for an author's function of what is public, traced apart from rows.
+    """`function(*arguments)` for an author's function that may read public arguments alone.
 
-    Its arguments are copies, as far as they are containers.
+    The function gets copies of containers.
 
     Args:
-        what: what the function is, for the error.
+        what: a noun for the function, which errors begin with.
         function: from pytrees of arrays to a pytree of arrays.
-        arguments: what it may read, all of it public.
+        arguments: the public pytrees of arrays that it may read.
 
     Raises:
-        ValueError: if it reads an array of a running trace that it was not given, such as one that
-            a program kept of its rows.
-        jax.errors.UnexpectedTracerError: if it reads one of a trace that has ended.
+        ValueError: if it reads an array of a running trace that is not among its arguments, such as
+            one that a program kept of its rows.
+        jax.errors.UnexpectedTracerError: if it reads an array of a trace that has ended.
     """
     traced = trace_public_function(what, function, *arguments)
     if not is_traced(*jax.tree.leaves(arguments)):
-        # Outside of a trace the function is called as it is: JAX rounds its own functions as a
-        # whole there. What it reads of rows is dead, and a result that is traced does not count.
+        # Outside of a trace the function is called directly, because JAX compiles its own functions
+        # as a whole there, and rounds them so. Arrays kept of rows are dead, and a traced result
+        # is discarded.
         result = function(*jax.tree.map(lambda leaf: leaf, arguments))
         if not is_traced(*jax.tree.leaves(result)):
             return result
@@ -60,7 +62,7 @@ class TracedFunction(NamedTuple):
 
     Attributes:
         closed: its closed jaxpr.
-        shapes: of its result, as a pytree.
+        shapes: the pytree of the shapes of its result.
     """
 
     closed: Any
@@ -70,14 +72,14 @@ class TracedFunction(NamedTuple):
 def trace_public_function(
     what: str, function: Callable[..., Any], *arguments: Any
 ) -> TracedFunction:
-    """The trace of a function that may read its arguments alone.
+    """The trace of a function that may read its arguments alone, without its result.
 
     Raises:
         ValueError: as `evaluate_public`.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     check_references(what, closed)
-    if reading := sorted(dataflow.operations(closed.jaxpr) & dataflow.READING):
+    if reading := sorted(dataflow.operation_names(closed.jaxpr) & dataflow.CALLBACKS):
         raise ValueError(f"{what} reads what Python holds by {reading}, which may follow from rows")
     if is_traced(*closed.consts):
         raise ValueError(
@@ -88,7 +90,7 @@ def trace_public_function(
 
 
 def check_references(what: str, closed: Any) -> None:
-    """Refuse a traced function that reads or writes a mutable array from outside of it.
+    """Refuse a traced function that reads or writes a mutable array of its closure.
 
     Raises:
         ValueError: naming the function.
@@ -101,7 +103,7 @@ def check_references(what: str, closed: Any) -> None:
 
 
 def evaluate_closed(closed: Any, shapes: Any, arguments: Any) -> Any:
-    """What a closed jaxpr works out of pytrees of arguments, in the structure of its shapes."""
+    """The result of a closed jaxpr on pytrees of arguments, in the structure of its shapes."""
     outputs = jaxpr_as_fun(closed)(*jax.tree.leaves(arguments))
     return jax.tree.unflatten(jax.tree.structure(shapes), outputs)
 

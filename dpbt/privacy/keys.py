@@ -31,7 +31,7 @@ import math
 import secrets
 import warnings
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,8 +43,8 @@ from jaxtyping import UInt32
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
 
-RELEASE = "release"
-RESEARCH = "research"
+RELEASE: Literal["release"] = "release"
+RESEARCH: Literal["research"] = "research"
 _RESEARCH_IMPL = "threefry2x32"
 
 _ROUNDS = 20
@@ -176,17 +176,18 @@ def fresh_key() -> Array:
     return jax.random.wrap_key_data(jax.device_put(entropy), impl=CHACHA20)
 
 
-def key_purpose(key: Array, name: str = "key") -> str:
-    """The purpose of a typed key: "release" (chacha20) or "research" (threefry2x32).
+def key_purpose(key: Array, name: str = "key") -> Literal["release", "research"]:
+    """What a typed key is for: "release" (chacha20) or "research" (threefry2x32).
 
-    The function cannot know where the 256 bits of a release key came from.
+    The function cannot check where the 256 bits of a release key came from.
 
     Args:
         key: typed keys of any shape, traced or not.
         name: the name of the argument in errors.
 
     Raises:
-        ValueError: for anything else, also a raw array of words. The message never holds the key.
+        ValueError: for anything else, including a raw array of words. The message never shows the
+            key.
     """
     advice = "use dpbt.keys.fresh_key() for a release, or jax.random.key(seed) for research"
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)):
@@ -291,7 +292,7 @@ def random_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
         shape: the shape of the array that the words are for.
 
     Raises:
-        ValueError: as `check`.
+        ValueError: as `check_single_key`.
     """
     check_single_key(key)
     if key_purpose(key) == RELEASE:
@@ -335,10 +336,10 @@ def _fold_in_word(node: Array, word: Array) -> tuple[Array, None]:
 def fold_in_words(key: Array, words: UInt32[AnyArray, "K"], text: str | None = None) -> Array:
     """A child key for a sequence of words: the length is folded in first, then word after word.
 
-    Different sequences, of one length or of several, give independent keys. For a release key that
-    follows from the tree of keys (see the module). For a research key it holds as far as 64 bits
-    go. The keys on the way are inner nodes of that tree, so a key that absorbs sequences must not
-    also be used with `jax.random.fold_in`.
+    Different sequences, of one length or of several, give independent keys. For a release key the
+    argument in the module's docstring proves it. For a research key it holds as far as 64 bits do.
+    The keys on the way are inner nodes of that tree, so a key that absorbs sequences must not also
+    be used with `jax.random.fold_in`.
 
     Args:
         key: one typed key of shape ().
@@ -346,7 +347,7 @@ def fold_in_words(key: Array, words: UInt32[AnyArray, "K"], text: str | None = N
         text: its SHA-256 in UTF-8, as 8 little-endian words, is folded in before the words.
 
     Raises:
-        ValueError: as `check`, or if `words` is not u32 of rank 1.
+        ValueError: as `check_single_key`, or if `words` is not u32 of rank 1.
     """
     check_single_key(key)
     if words.dtype != jnp.uint32 or words.ndim != 1:
@@ -362,9 +363,9 @@ def fold_in_words(key: Array, words: UInt32[AnyArray, "K"], text: str | None = N
 def noise_key_of_table(key: Array, blocks: Iterable[Any]) -> Array:
     """The key of the noise on one table: a release key itself, or a research key for these rows.
 
-    The latter follows from the rows, too, by HMAC-SHA256. Otherwise whoever fits two tables under
-    one seed would add one noise to both, and the difference of two sums would be exact. Draw
-    nothing but noise under the result, and derive nothing else from it.
+    A research key is derived from the rows, too, by HMAC-SHA256. Otherwise two tables under one
+    seed would get the same noise, and the difference of two sums would be exact. Draw nothing but
+    noise under the result, and derive nothing else from it.
 
     Args:
         key: one typed key.
@@ -372,7 +373,7 @@ def noise_key_of_table(key: Array, blocks: Iterable[Any]) -> Array:
             release key they are not read.
 
     Raises:
-        ValueError: as `check`.
+        ValueError: as `check_single_key`.
     """
     check_single_key(key)
     if key_purpose(key) == RELEASE:

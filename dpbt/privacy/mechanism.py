@@ -18,11 +18,11 @@ from dpbt.privacy.conversions import Cost, SamplerCost
 from dpbt.types import Array, Numbers
 
 Value = Any
-"""What a mechanism reads: an array, or `mechanisms.Scores`; private."""
+"""The private input of a mechanism: an array, or `mechanisms.Scores`."""
 
 
 class Sampler(NamedTuple):
-    """How far a sampler of finitely many bits can be from the law of its mechanism.
+    """A bound on the distance of a sampler of finitely many bits from the law of its mechanism.
 
     For each draw that a row changes, neighbours whose laws satisfy epsilon have samplers that
     satisfy epsilon + 2 g, with t of delta (`accounting.Ledger`).
@@ -48,7 +48,7 @@ class Sampler(NamedTuple):
 
         Args:
             total_shift: f64[...], the norm of the change of all outputs, L1 or L2, in scales.
-            num_outputs: how many outputs a row changes.
+            num_outputs: the number of outputs that a row changes.
         """
         num_far = min(num_outputs, 4)
         num_near = num_outputs - num_far
@@ -112,13 +112,13 @@ class Price(NamedTuple):
     rho is shift^2 over a divisor.
 
     Attributes:
-        norm: of the sensitivity: "l1", "l2", or "range" for selections, the largest minus the
-            smallest change of a score.
-        divisor: of shift^2 in rho.
+        norm: the norm of the sensitivity: "l1", "l2", or "range" for selections, the largest minus
+            the smallest change of a score.
+        divisor: the divisor of shift^2 in rho.
         gaussian: whether a draw is exactly mu-GDP, with the mu of its cost.
         reads_rows: False for draws that never read the private value, and cost nothing.
-        sampler: how far samples can be from their law; None if no bound is proved, which marks a
-            ledger FLOAT.
+        sampler: the bound on the distance of samples from their law; None if no bound is proved,
+            which marks a ledger FLOAT.
     """
 
     norm: str

@@ -1,12 +1,11 @@
-"""What the program of a phase reads, built by the same steps when it is priced and when it runs.
+"""The view of a phase's program, built by the same steps when it is priced and when it runs.
 
-The ledger follows from the view of one absent row (`draw_specs`), and a run gives the program the
-view of its rows (`training.scan`, `training.passes`). The steps are written here, once for both:
-what is public after the prologue and in a round, the weights of the rows, what a structure says of
-them, and the view.
+The ledger describes the view of one absent row (`draw_specs`), and a run builds the view of its
+rows (`training.scan`, `training.passes`). Both use the steps in this module: public information
+after the prologue and in a round, the weights of the rows, their leaves, and the view.
 
-What is public is worked out from what is public alone, and every function of an author is traced
-apart from the others (`apart`).
+Public information is computed from public information alone, and every function of an author is
+traced by itself (`isolation`).
 """
 
 import dataclasses
@@ -43,12 +42,12 @@ from dpbt.types import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecipePhase:
-    """A phase of a recipe with the static parts of the recipe that its view follows from.
+    """A phase of a recipe, with the static fields of the recipe that its view depends on.
 
     Attributes:
-        phase: of the learner.
+        phase: a phase of the learner.
         learner: the weak learner.
-        weight_update: of the recipe.
+        weight_update: the weight update of the recipe.
     """
 
     phase: Phase
@@ -62,15 +61,15 @@ class RecipePhase:
 
     @property
     def weigher(self) -> WeightUpdate:
-        """How the rows are weighed: a prologue reads uniform weights."""
+        """The weight update of the phase. A prologue reads uniform weights."""
         return uniform if isinstance(self.phase, Prologue) else self.weight_update
 
 
 class PhaseContext(NamedTuple):
-    """What is public when a phase or a round begins.
+    """The public information at the beginning of a phase or a round.
 
     Attributes:
-        public: what is public in it, with a cap of 1; of a prologue without a release.
+        public: the public information, with a cap of 1; for a prologue without a release.
         bound: f32[], an upper bound on |score| for every possible row.
     """
 
@@ -79,12 +78,12 @@ class PhaseContext(NamedTuple):
 
 
 class WeighedRows(NamedTuple):
-    """What a program reads of the rows besides their content.
+    """The weights that a program reads.
 
     Attributes:
-        weights: f32[N] weights or f32[K, N] residuals, in units of cap / GRID; of an epilogue the
+        weights: f32[N] weights or f32[K, N] residuals, in units of cap / GRID; for an epilogue the
             scores.
-        cap: f32[], the public bound on them; of an epilogue it does not count.
+        cap: f32[], the public bound on them; without meaning for an epilogue.
     """
 
     weights: Array
@@ -92,14 +91,15 @@ class WeighedRows(NamedTuple):
 
 
 def public_after_prologue(learner: WeakLearner, params: Params, public: Public) -> Public:
-    """What is public in all rounds: what is there already, and what follows from the prologue.
+    """The public information of all rounds.
 
-    That is the unit, the estimated number of rows and the initial score.
+    It adds the unit, the estimated number of rows and the initial score, which are computed from
+    the release of the prologue.
 
     Args:
         learner: the weak learner.
         params: its numbers.
-        public: what is public, with the release of the prologue if there is one.
+        public: the public information, with the release of the prologue if there is one.
     """
     prologue = learner.prologue
     if prologue is None:
@@ -122,7 +122,7 @@ def public_after_prologue(learner: WeakLearner, params: Params, public: Public) 
 
 
 def round_structure(learner: WeakLearner, params: Params, public: Public) -> Any:
-    """What is public in a round by the partition of the learner; None without a partition."""
+    """The structure of a round by the partition of the learner; None without a partition."""
     partition = learner.partition
     if partition is None:
         return None
@@ -132,7 +132,7 @@ def round_structure(learner: WeakLearner, params: Params, public: Public) -> Any
 
 
 def assign_leaves(learner: WeakLearner, structure: Any, rows: LearnerRows) -> LearnerRows:
-    """The rows with what the structure of a round says of each, if the learner parts them."""
+    """The rows with their leaves by the structure of a round, if the learner has a partition."""
     partition = learner.partition
     if partition is None or rows.leaf is not None:
         return rows
@@ -147,8 +147,8 @@ def weigh_rows(
     A weight update does not know the round, because rounds that share a pass are weighed once.
 
     Raises:
-        ValueError: if the cap follows from rows or scores, or if the weight update reads a traced
-            array that it was not given.
+        ValueError: if the cap depends on rows or scores, or if the weight update reads a traced
+            array that is not among its arguments.
     """
     if isinstance(recipe_phase.phase, Epilogue):
         return WeighedRows(scores, context.public.cap)
@@ -162,7 +162,7 @@ def weigh_rows(
 def _weigh_with_public_cap(
     weigher: WeightUpdate, scores: Array, bound: Numbers, rows: Any, public: Public
 ) -> Weighted:
-    """What a weight update returns, traced apart, with a cap that follows from no row."""
+    """The result of a weight update, traced by itself, with a cap that depends on no row."""
 
     def weigh(private: tuple[Array, Any], bound: Numbers, public: Public) -> Weighted:
         scores, rows = private
@@ -189,7 +189,7 @@ def program_view(
     params: Params,
     public: Public,
 ) -> View:
-    """What the program of a phase reads, with what the structure of a round says of each row."""
+    """The view of the program of a phase, with the leaves of the rows in a round."""
     if isinstance(recipe_phase.phase, Round):
         rows = assign_leaves(recipe_phase.learner, public.structure, rows)
     return View(rows, weighed.weights, params, public._replace(cap=weighed.cap))
@@ -198,13 +198,13 @@ def program_view(
 def view_of_absent_row(
     recipe_phase: RecipePhase, absent_row: Table, params: Params, context: PhaseContext
 ) -> View:
-    """What the program of a phase reads of one absent row, whose score is 0.
+    """The view of the program of a phase on one absent row, whose score is 0.
 
     Args:
         recipe_phase: the phase.
-        absent_row: a table of that row.
+        absent_row: a table of one absent row.
         params: the learner's numbers.
-        context: what is public when the phase begins, with the structure of a round.
+        context: the public information when the phase begins, with the structure of a round.
     """
     rows = recipe_phase.learner.training.prepare(absent_row)
     scores = jnp.zeros((*recipe_phase.weigher.response.axes, *rows.present.shape), jnp.float32)

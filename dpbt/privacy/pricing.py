@@ -1,9 +1,10 @@
-"""Pricing: the ledger of a recipe, as its own programs describe their draws.
+"""Pricing: the ledger of a recipe, from the draws that its own programs describe.
 
-A line has the price of one draw by its mechanism, and what the finite bits of its sampler cost.
-`dependencies` says which draws have a price at all.
+A line has the price of one draw by its mechanism, and the cost of the finite bits of its sampler.
+`dependencies.check_prices` refuses draws that have no price.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -22,24 +23,24 @@ from dpbt.privacy.draw_specs import describe_draws
 from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers
 from dpbt.privacy.phase_views import RecipePhase
 from dpbt.privacy.scales import not_a_number_error
-from dpbt.types import Array, Phase, Recipe
+from dpbt.types import Array, Phase, Recipe, Site
 
 
-@jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs
+@jax.enable_x64(False)  # so that it prices what runs, whatever the caller has enabled
 def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
     """The ledger of one setting: what each draw costs over all rounds, and the total.
 
-    The lines are what the programs ask for on one absent row. Draws of a round count T times, and
-    those of a prologue and of an epilogue once.
+    The lines are the draws that the programs describe on one absent row. Draws of a round count T
+    times, and those of a prologue and of an epilogue once.
 
     Args:
         recipe: one setting.
         key: the key of a release; the ledger then names its kind.
 
     Raises:
-        ValueError: for anything else than a recipe of one setting and a whole number of rounds.
-            Also for a draw whose price follows from rows or from what was released
-            (`dependencies.check_prices`), and for one beyond the range of its sampler.
+        ValueError: for anything else than a recipe of one setting and a whole number of rounds, for
+            a draw whose price depends on rows or on earlier releases
+            (`dependencies.check_prices`), and for a scale beyond the range of its sampler.
     """
     _check_has_ledger(recipe)
     lines_of_phases = {
@@ -96,18 +97,18 @@ def _lines_of_phase(recipe: Recipe, phase: Phase) -> list[Line]:
 
 
 _FLOAT64_ROUNDING = 1 + 2.0**-50
-"""Takes the roundings of float64 from a price; `ROUNDING` leaves more than that."""
+"""Covers the rounding of float64 in a price; it is smaller than what `ROUNDING` covers."""
 
 
 def ledger_line_of_spec(
-    spec: DrawSpec, noise: Mapping[str, Any], max_rows_per_user: int = 1, *, times: int = 1
+    spec: DrawSpec, noise: Mapping[Site, Any], max_rows_per_user: int = 1, *, times: int = 1
 ) -> Line:
-    """The line of a draw that a program asks for, for all rows of one person.
+    """The line of a draw of a program, for all rows of one person.
 
     Args:
         spec: the draw.
-        noise: the multipliers that it runs with.
-        max_rows_per_user: the most rows that one person has.
+        noise: site -> multiplier that it runs with.
+        max_rows_per_user: the largest number of rows of one person.
         times: how often the draw takes place.
 
     Raises:
@@ -122,7 +123,7 @@ def ledger_line_of_spec(
             f"the draw {spec.site!r} must have a scale of at most {sampler.max_scale:g}, "
             f"beyond which nothing is proved of its sampler, got {scale:g}"
         )
-    return ledger_line(
+    terms = DrawTerms(
         site=spec.site,
         mechanism=spec.mechanism,
         releases=spec.releases,
@@ -133,12 +134,12 @@ def ledger_line_of_spec(
         times=times,
         moved_outputs=spec.moved_outputs,
         unit=spec.unit,
-        max_rows_per_user=max_rows_per_user,
     )
+    return ledger_line(terms, max_rows_per_user)
 
 
-def _min_scale(spec: DrawSpec, noise: Mapping[str, Any]) -> Numbers:
-    """The least scale in exact arithmetic that the draw can run with, for its price."""
+def _min_scale(spec: DrawSpec, noise: Mapping[Site, Any]) -> Numbers:
+    """A lower bound, in exact arithmetic, on the scale with which the draw runs."""
     max_sensitivity, scale = spec.max_sensitivity, spec.scale
     if not spec.mechanism.price.reads_rows:
         return scale if is_static(scale) else 0.0
@@ -152,47 +153,47 @@ def _min_scale(spec: DrawSpec, noise: Mapping[str, Any]) -> Numbers:
     return scale if is_exact else scale / ROUNDING
 
 
-def ledger_line(
-    *,
-    site: str,
-    mechanism: Mechanism,
-    releases: str,
-    sensitivity: Numbers,
-    scale: Numbers,
-    theorem: str,
-    num_payments: int = 1,
-    times: int = 1,
-    moved_outputs: int | None = None,
-    unit: str = "",
-    max_rows_per_user: int = 1,
-) -> Line:
-    """The line of a draw, with its price by its mechanism and what its sampler's finite bits cost.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DrawTerms:
+    """The terms of a draw that its ledger line states or is priced by, for one row.
+
+    Attributes:
+        mechanism: the mechanism of the draw.
+        site, releases, sensitivity, scale, theorem, num_payments, times, moved_outputs, unit: as
+            `accounting.Line`.
+    """
+
+    site: Site
+    mechanism: Mechanism
+    releases: str
+    sensitivity: Numbers
+    scale: Numbers
+    theorem: str
+    num_payments: int = 1
+    times: int = 1
+    moved_outputs: int | None = None
+    unit: str = ""
+
+
+def ledger_line(terms: DrawTerms, max_rows_per_user: int = 1) -> Line:
+    """The line of a draw, with its mechanism's price and the cost of its sampler's finite bits.
 
     It is for neighbours that differ in all rows of one person, at most `max_rows_per_user`. Proof.
     Between the two tables lies a chain of tables, each a neighbour of the next by one row. Given
-    what was released before, a value moves by at most the sum of the steps. L1 norms, L2 norms and
+    the earlier releases, a value moves by at most the sum of the steps. L1 norms, L2 norms and
     ranges add up, and so do the outputs that are moved. []
 
     Args:
-        site: as `Line`.
-        mechanism: of the draw.
-        releases: as `Line`.
-        sensitivity: as `Line`, for one row.
-        scale: as `Line`.
-        theorem: as `Line`.
-        num_payments: as `Line`.
-        times: as `Line`.
-        moved_outputs: how many outputs one row moves, as `Line`.
-        unit: as `Line`.
-        max_rows_per_user: the most rows that one person has.
+        terms: the terms of the draw, for one row.
+        max_rows_per_user: the largest number of rows of one person.
 
     Raises:
         ValueError: as `Line`, and for a count that is no whole number of at least 1. Also for a
             draw of rows that does not say how many outputs a row moves, and for a sensitivity of
             one that never reads the rows.
     """
-    price = mechanism.price
-    if moved_outputs is None and price.reads_rows:
+    site, price = terms.site, terms.mechanism.price
+    if terms.moved_outputs is None and price.reads_rows:
         raise ValueError(
             f"moved_outputs of the draw {site!r} must say how many of its outputs a row moves"
         )
@@ -200,21 +201,22 @@ def ledger_line(
     def check_count(name: str, count: Any) -> int:
         return check_positive_integer(f"{name} of the draw {site!r}", count, 2**62)
 
-    num_payments = check_count("num_payments", num_payments)
-    times = check_count("times", times)
+    num_payments = check_count("num_payments", terms.num_payments)
+    times = check_count("times", terms.times)
+    moved_outputs = terms.moved_outputs
     if moved_outputs is not None:
         moved_outputs = check_count("moved_outputs", moved_outputs) * max_rows_per_user
     sensitivity_of_one_row = check_interval(
-        f"sensitivity of the draw {site!r}", sensitivity, "[0, 1e100]"
+        f"sensitivity of the draw {site!r}", terms.sensitivity, "[0, 1e100]"
     )
     sensitivity = max_rows_per_user * float(sensitivity_of_one_row)
-    scale = float(check_interval(f"scale of the draw {site!r}", scale, "[0, inf]"))
+    scale = float(check_interval(f"scale of the draw {site!r}", terms.scale, "[0, inf]"))
     if not price.reads_rows and sensitivity > 0:
         raise ValueError(
-            f"sensitivity of the draw {site!r} must be 0, because {mechanism.name} draws never "
-            f"read the rows, got {sensitivity:g}"
+            f"sensitivity of the draw {site!r} must be 0, because {terms.mechanism.name} draws "
+            f"never read the rows, got {sensitivity:g}"
         )
-    cost, sampler_cost = mechanism.cost(sensitivity, scale), SamplerCost(gap=0.0, tail=0.0)
+    cost, sampler_cost = terms.mechanism.cost(sensitivity, scale), SamplerCost(gap=0.0, tail=0.0)
     if price.sampler is not None and moved_outputs is not None:
         sampler_cost = price.sampler.cost_of_draw(
             total_shift=sensitivity / scale if scale > 0 else 0.0,  # no sampler runs without noise
@@ -222,15 +224,15 @@ def ledger_line(
         )
     return Line(
         site=site,
-        mechanism=mechanism.name,
-        releases=releases,
+        mechanism=terms.mechanism.name,
+        releases=terms.releases,
         sensitivity=sensitivity,
         scale=scale,
-        theorem=theorem,
+        theorem=terms.theorem,
         num_payments=num_payments,
         times=times,
         moved_outputs=moved_outputs,
-        unit=unit,
+        unit=terms.unit,
         epsilon=float(cost.epsilon),
         rho=float(cost.rho),
         mu=float(cost.mu),
@@ -242,17 +244,17 @@ def ledger_line(
 
 
 def reprice_ledger(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
-    """The ledger with the prices of its lines as their sensitivities and scales give them.
+    """The ledger with prices computed again from the sensitivities and scales of its lines.
 
-    A file may say anything, so costs of the library's mechanisms are not taken from it. Only those
-    of a mechanism of its author's own are. Mechanisms need JAX, so
-    `accounting.from_json` leaves this to those who count on the costs.
+    A file may hold wrong costs, so only those of an author's own mechanisms are taken from it.
+    Mechanisms need JAX, so `accounting.from_json` does not price again, and a caller who relies on
+    the costs of a file does.
 
     Args:
         book: a ledger; it may be for people already. The parts of a sum are priced one by one.
-        max_rows_per_user: for people with up to so many rows, in place of as many as it is for.
-            Sensitivities grow before anything is composed; a finished epsilon and delta are never
-            used.
+        max_rows_per_user: for people with up to so many rows; None for as many as the ledger is
+            for. Sensitivities grow before composition; the result does not depend on a composed
+            epsilon or delta.
 
     Raises:
         ValueError: for a choice without a line for its score. For other people than it is for, also
@@ -282,12 +284,12 @@ def reprice_ledger(book: Ledger, max_rows_per_user: int | None = None) -> Ledger
 
 
 def _reprice_line(line: Line, old_max: int, new_max: int | None) -> Line:
-    """A line with its price anew, as `reprice_ledger` says.
+    """A line with its price computed again, as `reprice_ledger` describes.
 
     Args:
-        line: of any ledger.
-        old_max: the most rows per person that it is for.
-        new_max: those that the result is for; None for as many.
+        line: a line of any ledger.
+        old_max: the largest number of rows of one person that it is for.
+        new_max: the number that the result is for; None for the same.
     """
     mechanism = mechanisms.BY_NAME.get(line.mechanism)
     if mechanism is None:
@@ -298,7 +300,10 @@ def _reprice_line(line: Line, old_max: int, new_max: int | None) -> Line:
             "whose price no ledger keeps; make the recipe for max_rows_per_user"
         )
     new_max = old_max if new_max is None else new_max
-    return ledger_line(
+    moved_outputs = line.moved_outputs
+    if moved_outputs is not None:
+        moved_outputs = moved_outputs // old_max * new_max
+    terms = DrawTerms(
         site=line.site,
         mechanism=mechanism,
         releases=line.releases,
@@ -307,8 +312,7 @@ def _reprice_line(line: Line, old_max: int, new_max: int | None) -> Line:
         theorem=line.theorem,
         num_payments=line.num_payments,
         times=line.times,
-        moved_outputs=None
-        if line.moved_outputs is None
-        else line.moved_outputs // old_max * new_max,
+        moved_outputs=moved_outputs,
         unit=line.unit,
     )
+    return ledger_line(terms)

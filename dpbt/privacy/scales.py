@@ -1,4 +1,4 @@
-"""The scales that the samplers of a recipe's draws run with, for all of its settings at once."""
+"""The scales of the samplers of a recipe's draws, for all of its settings at once."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -12,20 +12,20 @@ from dpbt.privacy.boundary import DrawSpec, budget_group_of_site, is_static
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.draw_specs import describe_draws
 from dpbt.privacy.phase_views import RecipePhase
-from dpbt.types import Phase, Recipe
+from dpbt.types import Phase, Recipe, Site
 
 
 class SamplerScale(NamedTuple):
     """The scale of a draw that reads rows.
 
     Attributes:
-        site: of the draw.
-        max_scale: the largest scale of its sampler; infinite where a sampler takes every scale.
-        scale: of each setting. Where a sampler takes every scale, the multiplier of the sensitivity
-            stands for the scale.
+        site: the name of the draw.
+        max_scale: the largest scale of its sampler; infinite for a sampler of every scale.
+        scale: the scale in each setting. For a sampler of every scale it is the multiplier of the
+            sensitivity instead.
     """
 
-    site: str
+    site: Site
     max_scale: float
     scale: Float64[np.ndarray, "..."]
 
@@ -34,7 +34,7 @@ def sampler_scales(recipe: Recipe) -> Iterator[SamplerScale]:
     """The scale of each draw of a recipe that reads rows.
 
     Args:
-        recipe: with any axes of settings.
+        recipe: a recipe with any axes of settings.
 
     Raises:
         ValueError: for a sensitivity or a scale that is no number.
@@ -60,7 +60,7 @@ def sampler_scales(recipe: Recipe) -> Iterator[SamplerScale]:
 def _scale_without_multiplier(
     spec: DrawSpec, max_scale: float, settings: Recipe, phase: Phase
 ) -> Any:
-    """A draw's own scale, or what the multiplier of the budget multiplies; of G settings or one."""
+    """The scale that the program states, or the largest sensitivity: a number, or one a setting."""
     if not spec.own_scale and math.isinf(max_scale):
         return 1.0
     number = spec.scale if spec.own_scale else spec.max_sensitivity
@@ -73,17 +73,17 @@ def _scale_without_multiplier(
     return number
 
 
-def not_a_number_error(site: str) -> ValueError:
-    """The refusal of a draw whose sensitivity or scale is an array."""
+def not_a_number_error(site: Site) -> ValueError:
+    """The error for a draw whose sensitivity or scale is an array."""
     return ValueError(f"the sensitivity and the scale of the draw {site!r} must be numbers")
 
 
 @jax.enable_x64(False)
-def _evaluate_settings(settings: Recipe, phase: Phase) -> Mapping[str, DrawSpec]:
-    """The draws of G settings, with numbers [G] where its program works them out."""
+def _evaluate_settings(settings: Recipe, phase: Phase) -> Mapping[Site, DrawSpec]:
+    """Site -> its draw in G settings, with arrays [G] of the numbers that the program computes."""
     recipe_phase = RecipePhase.of_recipe(settings, phase)
 
-    def describe_setting(setting: Recipe) -> Mapping[str, DrawSpec]:
+    def describe_setting(setting: Recipe) -> Mapping[Site, DrawSpec]:
         return describe_draws(recipe_phase, setting.params, setting.public(), np.float32(0))
 
     return jax.vmap(describe_setting)(settings)

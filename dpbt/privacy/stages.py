@@ -1,7 +1,6 @@
-"""Which draws of a phase one pass over a table in parts can serve.
+"""Stages: the draws of a phase whose sums one pass over a table in blocks can add up.
 
-A pass gives the sums over all rows that some draws need. A sum that follows from a draw waits for
-the next pass.
+A sum that depends on the output of a draw waits for the next pass.
 """
 
 from collections.abc import Sequence
@@ -17,14 +16,14 @@ from dpbt.privacy.dependencies import (
     DrawDependencies,
     dependencies_of_phase,
 )
-from dpbt.types import Phase, Recipe
+from dpbt.types import Phase, Recipe, Site
 
-Stages = tuple[tuple[str, ...], ...]
-"""The sites of draws from sums, in their order; a stage's sums follow from earlier stages alone."""
+Stages = tuple[tuple[Site, ...], ...]
+"""The sites of draws from sums, in order; a stage's sums depend on earlier stages alone."""
 
 
 def pass_stages(recipe: Recipe, phase: Phase) -> Stages:
-    """Which draws from sums of a phase one pass over a table in parts can serve, in order.
+    """The stages of the draws from sums of a phase, in order.
 
     Raises:
         ValueError: as `stages_of_draws`, and as `dependencies.check_prices`.
@@ -33,26 +32,25 @@ def pass_stages(recipe: Recipe, phase: Phase) -> Stages:
 
 
 def stages_of_draws(draws: Sequence[DrawDependencies]) -> Stages:
-    """Which draws from sums of a program one pass over a table in parts can serve, in order.
+    """The stages of the draws from sums of a program, in order.
 
-    A sum may follow from draws of earlier stages. Draws are made in the order of the program,
-    because what one asks for besides its sum may follow from all draws before it, and never from
-    rows.
+    A sum may depend on draws of earlier stages. Draws are made in the order of the program, because
+    the scale and the `Total.public` of a draw may depend on all draws before it, but never on rows.
 
     Args:
         draws: all draws of the program, in its order.
 
     Raises:
         ValueError: for a draw that reads rows and is of no `Total`, or by a mechanism of the user's
-            own. Also for sums that are not int32, for a draw whose scale or `Total.public` follows
-            from rows, and for public randomness that follows from what was drawn from them.
+            own; for sums that are not int32; for a draw whose scale or `Total.public` depends on
+            rows; and for public randomness that depends on draws from sums.
     """
     summed_draws = [draw for draw in draws if draw.spec.mechanism.price.reads_rows]
     for draw in summed_draws:
         _check_is_of_sum(draw.spec)
 
     summed_sites = {draw.spec.site for draw in summed_draws}
-    stages: list[list[str]] = []
+    stages: list[list[Site]] = []
     for draw in draws:
         site = draw.spec.site
         _check_is_known_before_pass(draw, summed_sites)
@@ -65,7 +63,7 @@ def stages_of_draws(draws: Sequence[DrawDependencies]) -> Stages:
 
 
 def _check_is_of_sum(spec: DrawSpec) -> None:
-    """Refuse a draw that reads rows otherwise than by sums that can be added up and drawn from."""
+    """Refuse a draw that reads rows in any other way than by sums of int32."""
     dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.total)}
     if spec.after is None or dtypes != {"int32"}:
         raise ValueError(
@@ -78,8 +76,8 @@ def _check_is_of_sum(spec: DrawSpec) -> None:
         )
 
 
-def _check_is_known_before_pass(draw: DrawDependencies, summed_sites: set[str]) -> None:
-    """Refuse a draw that asks for what follows from rows, besides the sum of a pass."""
+def _check_is_known_before_pass(draw: DrawDependencies, summed_sites: set[Site]) -> None:
+    """Refuse a draw whose numbers other than its sum depend on rows."""
     asked_sources = draw.public_sources | draw.scale_sources
     sources = draw.total_sources | asked_sources
     follows_from_sums = draw.spec.site not in summed_sites and sources & summed_sites
@@ -91,10 +89,10 @@ def _check_is_known_before_pass(draw: DrawDependencies, summed_sites: set[str]) 
 
 
 def check_in_parts(recipe: Recipe) -> None:
-    """Refuse a recipe whose table cannot be read in parts.
+    """Refuse a recipe whose table cannot be read in blocks.
 
     Raises:
-        ValueError: saying which draw reads all rows at once.
+        ValueError: naming the draw that reads all rows at once.
     """
     if recipe.weight_update.coupled:
         raise ValueError(f"{recipe.weight_update.identity} makes weights that depend on all rows")

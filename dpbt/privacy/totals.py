@@ -16,26 +16,26 @@ from dpbt.privacy import variates
 from dpbt.privacy.boundary import DrawSpec, site_key
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.privacy.mechanisms import SATURATION
-from dpbt.types import Array
+from dpbt.types import Array, Site
 
-Totals = dict[str, Any]
+Totals = dict[Site, Any]
 """Site -> int64[...], or a pytree of such arrays: private sums over rows."""
 
-WideRelease = dict[str, np.ndarray]
+WideRelease = dict[Site, np.ndarray]
 """Site -> int32[...] or int64[...]: the draws from the sums."""
 
 MAX_LARGE_OUTPUT = 2**52
 """Releases of large tables are clamped to +-2^52, which float64 and int64 hold exactly."""
 
 
-def add_sums(first: Totals | None, second: Mapping[str, Any]) -> Totals:
+def add_sums(first: Totals | None, second: Mapping[Site, Any]) -> Totals:
     """The sums over two sets of rows, in int64; of the second alone if the first is None."""
     second_int64 = jax.tree.map(lambda array: np.asarray(array).astype(np.int64), dict(second))
     return second_int64 if first is None else jax.tree.map(np.add, first, second_int64)
 
 
 def draw_from_sums(
-    key: Array, totals: Totals, specs: Mapping[str, DrawSpec], *, small: bool
+    key: Array, totals: Totals, specs: Mapping[Site, DrawSpec], *, small: bool
 ) -> WideRelease:
     """The release of a program from the sums over all rows.
 
@@ -99,7 +99,7 @@ def _sample_from_sum(
     return mechanism.sample(key, value, scale)
 
 
-def release_as_float32(release: Mapping[str, np.ndarray]) -> dict[str, Array]:
+def release_as_float32(release: Mapping[Site, np.ndarray]) -> dict[Site, Array]:
     """The release for post-processing: int64 as the nearest float32, other arrays as they are."""
     return {
         site: jnp.asarray(array.astype(np.float32) if array.dtype == np.int64 else array)

@@ -318,8 +318,8 @@ def build_recipe(
     request: PrivacyRequest,
     parts: RecipeParts,
     *,
-    fractions: Mapping[str, Any] | None = None,
-    make_params: Callable[[Mapping[str, Any], types.Public], Params] | None = None,
+    fractions: Mapping[types.Site, Any] | None = None,
+    make_params: Callable[[Mapping[types.Site, Any], types.Public], Params] | None = None,
     total_allowance: Callable[[PrivacyRequest], Allowance] = pure_or_zcdp_allowance,
 ) -> Recipe:
     """Build a recipe: pay for finite bits out of the request, and share the rest among the draws.
@@ -382,7 +382,9 @@ def build_recipe_of_fixed_noise(
     return _with_params(draft, params, request.is_private)
 
 
-def _checked_fractions(fractions: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _checked_fractions(
+    fractions: Mapping[types.Site, Any] | Sequence[tuple[types.Site, Any]],
+) -> dict[types.Site, Any]:
     """Site -> fraction of the budget.
 
     Raises:
@@ -430,7 +432,7 @@ class PaidDraw:
 
 
 def _paid_draws(
-    recipe: Recipe, request: PrivacyRequest, fractions: Mapping[str, Any]
+    recipe: Recipe, request: PrivacyRequest, fractions: Mapping[types.Site, Any]
 ) -> list[PaidDraw]:
     """The draws that share the budget, as one setting of the recipe makes them.
 
@@ -458,9 +460,9 @@ def _paid_draws(
 def noise_multipliers(
     request: PrivacyRequest,
     total_allowance: Callable[[PrivacyRequest], Allowance],
-    fractions: Mapping[str, Any],
+    fractions: Mapping[types.Site, Any],
     paid_draws: Sequence[PaidDraw],
-) -> dict[str, np.ndarray]:
+) -> dict[types.Site, np.ndarray]:
     """The noise multiplier of each site; draws of one fraction and as many payments share one.
 
     Args:
@@ -470,7 +472,7 @@ def noise_multipliers(
         paid_draws: the draws.
     """
     allowance = allowance_of_one_row(total_allowance(request), request.max_rows_per_user)
-    noise: dict[str, np.ndarray] = {}
+    noise: dict[types.Site, np.ndarray] = {}
     for draw in paid_draws:
         payments_of_group = [
             other.spec.num_payments for other in paid_draws if other.group == draw.group
@@ -483,7 +485,7 @@ def noise_multipliers(
 
 
 def pay_for_finite_bits(
-    request: PrivacyRequest, paid_draws: Sequence[PaidDraw], noise: Mapping[str, np.ndarray]
+    request: PrivacyRequest, paid_draws: Sequence[PaidDraw], noise: Mapping[types.Site, np.ndarray]
 ) -> PrivacyRequest:
     """The request that remains for the exact laws once the samplers' finite bits are paid for.
 
@@ -602,7 +604,7 @@ def custom(
     epsilon: ArrayLike | None = None,
     delta: ArrayLike = 0.0,
     params: Params | None = None,
-    fractions: Mapping[str, Any] | None = None,
+    fractions: Mapping[types.Site, Any] | None = None,
     weight_update: types.WeightUpdate = uniform,
     weighting: types.WeightParams = (),
     loss: types.ProperLoss | types.LossFamily | str | None = None,

@@ -15,7 +15,7 @@ from dpbt.training.steps import (
     hypothesis_shapes,
     zeros_of_phase,
 )
-from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, Table
+from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, Site, Table
 
 
 def absent_row_like(table: BlockTable) -> Table:
@@ -39,7 +39,7 @@ def draw_specs_after_release(
     absent_row_table: Table,
     context: PhaseContext,
     earlier_release: Release,
-) -> dict[str, DrawSpec]:
+) -> dict[Site, DrawSpec]:
     """The draw specs of a phase by site, given the draws in `earlier_release`; traceable."""
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
@@ -48,7 +48,7 @@ def draw_specs_after_release(
     return specs
 
 
-def first_round_draw_specs(recipe: Recipe, absent_row_table: Table) -> dict[str, DrawSpec]:
+def first_round_draw_specs(recipe: Recipe, absent_row_table: Table) -> dict[Site, DrawSpec]:
     """The draw specs of a round by site, after a prologue that released zeros; traceable."""
     prologue = recipe.learner.prologue
     zeros = {} if prologue is None else zeros_of_phase(recipe, prologue)

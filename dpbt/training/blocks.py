@@ -61,6 +61,7 @@ from dpbt.types import (
     Public,
     Recipe,
     Release,
+    Site,
     Table,
 )
 
@@ -429,7 +430,7 @@ class _BlockExecutor:
         self,
         phase: Phase,
         round_of_pass: _RoundOfPass,
-        stage: tuple[str, ...],
+        stage: tuple[Site, ...],
         sums: totals.Totals,
         *,
         into: Releases,

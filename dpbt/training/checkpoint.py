@@ -38,7 +38,7 @@ from dpbt.common.storage import (
 from dpbt.privacy import keys
 from dpbt.privacy.keys import NoiseAndPublicKeys
 from dpbt.training.own_code import identity_words
-from dpbt.types import Array, Recipe, as_relation
+from dpbt.types import Array, Recipe, Site, as_relation
 
 TABLES = (
     "CREATE TABLE run (name TEXT PRIMARY KEY, words TEXT NOT NULL)",
@@ -58,7 +58,7 @@ def _damaged_file_error(path: Path, words: object) -> ValueError:
     return ValueError(f"{path}: no checkpoint, or damaged ({words}); {AGAIN}")
 
 
-Releases = dict[str, np.ndarray]
+Releases = dict[Site, np.ndarray]
 """Site -> int32[...] or int64[...]: one release."""
 
 
@@ -245,7 +245,7 @@ class Checkpoint:
         except (ValueError, KeyError, TypeError, EOFError, *_DAMAGED):
             raise _damaged_file_error(self.path, "a release was changed or damaged") from None
 
-    def add_release(self, name: str, release: Mapping[str, np.ndarray], cap: float) -> None:
+    def add_release(self, name: str, release: Mapping[Site, np.ndarray], cap: float) -> None:
         """Put a release, and the public bound on the weights of its round, on the disk.
 
         Raises:
@@ -285,7 +285,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, Overfl
 """What reading damaged bytes raises."""
 
 
-def _pack_release(release: Mapping[str, np.ndarray], cap: Any) -> bytes:
+def _pack_release(release: Mapping[Site, np.ndarray], cap: Any) -> bytes:
     """A release and its cap, with a checksum of each array."""
     file = io.BytesIO()
     arrays: dict[str, Any] = {f"site {site}": array for site, array in release.items()}

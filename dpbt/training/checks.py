@@ -18,7 +18,7 @@ from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.flags import check_flags
-from dpbt.types import Array, Phase, Recipe, Table, TableForm, Transcript
+from dpbt.types import Array, Phase, Recipe, Site, Table, TableForm, Transcript
 
 _ARRAYS = ("bins", "target", "present", "weight", "declared")
 """The fields of a table that are arrays."""
@@ -149,7 +149,7 @@ def _without_rows(table: Table) -> Table:
     return table._replace(**absent)
 
 
-def sites_of_phase(recipe: Recipe, phase: Phase) -> list[str]:
+def sites_of_phase(recipe: Recipe, phase: Phase) -> list[Site]:
     """The names of the draws of a phase, in their order."""
     return [draw.site for draw in draw_specs_of_phase(recipe, phase)]
 

@@ -41,6 +41,7 @@ from dpbt.types import (
     Prologue,
     Recipe,
     Release,
+    Site,
     StageInputs,
     Table,
     WorkBytes,
@@ -382,7 +383,7 @@ class Passes:
         self._scores = [jnp.broadcast_to(initial_score[..., None], shape) for _ in self._slices]
 
     def sum_over_rows(
-        self, phase: Phase, stage: tuple[str, ...], rounds: RoundsOfPass, noise_keys: Array
+        self, phase: Phase, stage: tuple[Site, ...], rounds: RoundsOfPass, noise_keys: Array
     ) -> CappedSums:
         """The sums of a stage of a phase, after adding the pending rounds to the scores.
 

@@ -24,6 +24,7 @@ from dpbt.types import (
     Recipe,
     Release,
     ScoreLine,
+    Site,
     Transcript,
 )
 
@@ -54,7 +55,7 @@ class RoundRelease(NamedTuple):
         kept: what the executor keeps of the round.
     """
 
-    release: dict[str, Any]
+    release: dict[Site, Any]
     public: Public
     kept: Any
 

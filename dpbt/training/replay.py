@@ -22,6 +22,7 @@ from dpbt.types import (
     Phase,
     Recipe,
     Release,
+    Site,
     Table,
     Transcript,
     View,
@@ -37,7 +38,7 @@ class Replayed(NamedTuple):
         hypotheses: what follows from the transcript alone.
     """
 
-    log_prob: dict[str, Array]
+    log_prob: dict[Site, Array]
     hypotheses: Hypotheses
 
 
@@ -82,7 +83,7 @@ def _compiled_replay(transcript: Transcript, table: Table, recipe: Recipe) -> Re
 @compilation.jit_with_bounded_cache()
 def _compiled_log_ratios(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
-) -> dict[str, DrawComparison]:
+) -> dict[Site, DrawComparison]:
     return _values_by_site(
         _run_with_recorded_draws(transcript, [table, neighbour], recipe, answers.compare_views).kept
     )
@@ -154,14 +155,14 @@ def redraw_hypotheses(
     return jax.vmap(redraw)(keys)
 
 
-def _values_by_site(kept: PhaseValues) -> dict[str, Any]:
+def _values_by_site(kept: PhaseValues) -> dict[Site, Any]:
     """What was kept of the sites of all phases."""
     return {site: value for of_phase in kept for site, value in of_phase.items()}
 
 
 def log_ratios_by_site(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
-) -> dict[str, DrawComparison]:
+) -> dict[Site, DrawComparison]:
     """Site -> the log ratios of the densities on a table and on a neighbour, and the worst losses.
 
     A log ratio is the log density of a draw on the table less that on the neighbour. The worst loss

@@ -16,7 +16,7 @@ from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.mechanism import FREE, Price
-from dpbt.privacy.pricing import ledger_line
+from dpbt.privacy.pricing import DrawTerms, ledger_line
 from dpbt.privacy.scales import sampler_scales
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, Noise
@@ -36,13 +36,14 @@ def class_weights_of_sides(table, weights):
 
 def ledger_line_with(mechanism=mechanisms.discrete_laplace, **changes):
     numbers = {"scale": float(GRID), "sensitivity": float(GRID), "moved_outputs": 1, **changes}
-    return ledger_line(
+    terms = DrawTerms(
         site="leaf",
         mechanism=mechanism,
         releases="class weights",
         theorem="a row is on one side",
         **numbers,
     )
+    return ledger_line(terms)
 
 
 def stump_of_ones(release, params, public):

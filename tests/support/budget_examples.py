@@ -26,7 +26,7 @@ def recipe_by_name(name, *, delta=0.0, epsilon=1.0, rows=ROWS, **options):
 
 def ledger_line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap=0.0):
     """A line of sensitivity 1 and scale 1 / epsilon, whose sampler costs so much."""
-    line = pricing.ledger_line(
+    terms = pricing.DrawTerms(
         site=site,
         mechanism=mechanisms.BY_NAME[mechanism],
         releases="counts",
@@ -36,6 +36,7 @@ def ledger_line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0
         num_payments=count,
         moved_outputs=1,
     )
+    line = pricing.ledger_line(terms)
     return structs.replace(line, tail=tail, gap=gap, exact=True)
 
 

@@ -123,7 +123,7 @@ def histogram_prologue(config: BinsConfig) -> types.Prologue:
         return estimate_target_from_histogram(config, release, params).spread
 
     def rows_of_number(release: Release, params: types.Params) -> Array:
-        return estimate_target_from_histogram(config, release, params).rows
+        return estimate_target_from_histogram(config, release, params).num_rows
 
     def rows_of_classes(release: Release, params: types.Params) -> Array:
         return jnp.sum(estimate_class_rows(config, release[HISTOGRAM_SITE]))

@@ -22,11 +22,11 @@ class RowsByBin(NamedTuple):
 
     Attributes:
         shares: f32[F, C], the share of the rows in each bin of each feature.
-        rows: f32[], how many rows there seem to be.
+        num_rows: f32[], how many rows there seem to be.
     """
 
     shares: Array
-    rows: Array
+    num_rows: Array
 
 
 def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Public) -> RowsByBin:
@@ -54,7 +54,7 @@ def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Publi
             rows = jnp.sum(estimate_class_rows(config, histogram))
     elif rows is None:
         number_of_rows = (
-            estimate_target_from_histogram(config, public.prologue, params).rows
+            estimate_target_from_histogram(config, public.prologue, params).num_rows
             if is_number
             else public.rows
         )

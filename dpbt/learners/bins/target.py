@@ -35,12 +35,12 @@ class TargetEstimate(NamedTuple):
     Attributes:
         center: f32[], the position of their centre.
         spread: f32[], their standard deviation, as a position.
-        rows: f32[], how many rows there are.
+        num_rows: f32[], how many rows there are.
     """
 
     center: Array
     spread: Array
-    rows: Array
+    num_rows: Array
 
 
 def estimate_location_and_scale(
@@ -89,7 +89,7 @@ def estimate_location_and_scale(
     mean_center = jnp.sum(round_separately(likely * jnp.broadcast_to(center, likely.shape)))
     mean_spread = round_separately(jnp.exp(jnp.sum(logs)))  # else a / exp(b) may become a * exp(-b)
     return TargetEstimate(
-        center=mean_center, spread=mean_spread, rows=jnp.sum(round_separately(likely * rows))
+        center=mean_center, spread=mean_spread, num_rows=jnp.sum(round_separately(likely * rows))
     )
 
 

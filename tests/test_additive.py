@@ -9,7 +9,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners.additive.descent import monotone_curves, noise_growth
+from dpbt.learners.additive.descent import nearest_monotone_curves, noise_growth
 from dpbt.learners.additive.groups import places_of_groups
 from dpbt.learners.additive.model import SHAPES, ShapeFunctions
 from dpbt.models import model as models
@@ -145,7 +145,9 @@ def test_curves_are_monotone_where_they_must_be():
     """The nearest falling curve, by pooling of neighbours out of order."""
     recipe = recipe_of(monotone={"size": -1})
     score = np.random.default_rng(0).normal(size=(3, 13)).astype(np.float32)
-    found = np.asarray(jax.jit(lambda score: monotone_curves(score, config_of(recipe).bins))(score))
+    found = np.asarray(
+        jax.jit(lambda score: nearest_monotone_curves(score, config_of(recipe).bins))(score)
+    )
     pools: list[list[float]] = []
     for value in score[0].tolist():
         pools.append([value])

@@ -21,7 +21,7 @@ from dpbt.learners.oblivious import learner as oblivious_learner
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.rows import assign_leaves
 from dpbt.learners.trees import greedy
-from dpbt.learners.trees.growth import GreedyTreeConfig, draw_tree_splits
+from dpbt.learners.trees.growth import GreedyTreeConfig, draw_splits_and_weigh_leaves
 from dpbt.learners.trees.published import alpha_from_exact_errors
 from dpbt.learners.trees.rows import prepare_tree_rows
 from dpbt.privacy import answers, mechanisms, sensitivity
@@ -66,7 +66,9 @@ def grow(draw, table, weights, params, public, alpha_of=None):
     price = dataclasses.replace(
         greedy.tight_split_pricing(ADD_REMOVE), bound=sensitivity.max_score_change
     )
-    return draw_tree_splits(config, draw, View(table, weights, params, public), alpha_of, price)
+    return draw_splits_and_weigh_leaves(
+        config, draw, View(table, weights, params, public), alpha_of, price
+    )
 
 
 LEAF = {"sensitivity": GRID, "moved_outputs": 1, "theorem": "a row is in one leaf"}

@@ -12,15 +12,15 @@ from dpbt.common.arithmetic import Array
 from dpbt.learners.model_parts import DIGITS, Domain, describe_bins, indent_lines
 
 
-def tree_depth(leaves: int) -> int:
+def tree_depth(num_leaves: int) -> int:
     """D of a complete tree with this many leaves.
 
     Raises:
         ValueError: unless their number is a power of two.
     """
-    if leaves < 1 or leaves & (leaves - 1):
-        raise ValueError(f"a complete tree has a power of two leaves, got {leaves}")
-    return leaves.bit_length() - 1
+    if num_leaves < 1 or num_leaves & (num_leaves - 1):
+        raise ValueError(f"a complete tree has a power of two leaves, got {num_leaves}")
+    return num_leaves.bit_length() - 1
 
 
 def check_complete_trees(inner: Array, leaf: Array) -> None:
@@ -42,7 +42,11 @@ A node of which no bin goes right asks nothing.
 
 
 def describe_trees_as_rules(
-    leaf: Float[np.ndarray, "k _"], ask: NodeQuestion, domain: Domain, head: str, says: str
+    leaf: Float[np.ndarray, "k _"],
+    question_of_node: NodeQuestion,
+    domain: Domain,
+    heading: str,
+    leaf_format: str,
 ) -> str:
     """The rules of each tree.
 
@@ -50,28 +54,33 @@ def describe_trees_as_rules(
 
     Args:
         leaf: f[k, 2^D], what the leaves of complete trees in heap order say.
-        ask: what their nodes ask.
+        question_of_node: what their nodes ask.
         domain: the columns.
-        head: the first line.
-        says: what a leaf says, a format of its number.
+        heading: the first line.
+        leaf_format: what a leaf says, a format of its number.
     """
     columns, inner = list(domain.items()), leaf.shape[1] - 1
 
     def branch(tree: int, node: int, possible: tuple[frozenset[int], ...]) -> list[str]:
         """The lines of a node; `possible` are the bins of each feature that its rows may have."""
         if node >= inner:
-            return [says.format(round(float(leaf[tree, node - inner]), DIGITS) + 0.0)]  # no -0
-        feature, right = ask(tree, node)
-        goes_right, here = frozenset(np.flatnonzero(right).tolist()), possible[feature]
+            return [
+                leaf_format.format(round(float(leaf[tree, node - inner]), DIGITS) + 0.0)
+            ]  # no -0
+        feature, right = question_of_node(tree, node)
+        goes_right, possible_bins = frozenset(np.flatnonzero(right).tolist()), possible[feature]
 
         def below(child: int, bins: frozenset[int]) -> list[str]:
             return branch(tree, child, (*possible[:feature], bins, *possible[feature + 1 :]))
 
-        if not here & goes_right:  # also where a node asks nothing
-            return below(2 * node + 1, here)
-        if here <= goes_right:  # earlier splits may leave one answer only
-            return below(2 * node + 2, here)
-        yes, no = below(2 * node + 2, here & goes_right), below(2 * node + 1, here - goes_right)
+        if not possible_bins & goes_right:  # also where a node asks nothing
+            return below(2 * node + 1, possible_bins)
+        if possible_bins <= goes_right:  # earlier splits may leave one answer only
+            return below(2 * node + 2, possible_bins)
+        yes, no = (
+            below(2 * node + 2, possible_bins & goes_right),
+            below(2 * node + 1, possible_bins - goes_right),
+        )
         question = describe_bins(*columns[feature], right)
         return (
             yes
@@ -79,7 +88,7 @@ def describe_trees_as_rules(
             else [f"if {question}:", *indent_lines(yes), "else:", *indent_lines(no)]
         )
 
-    every_bin, lines = tuple(frozenset(range(column.n_bins)) for _, column in columns), [head]
+    every_bin, lines = tuple(frozenset(range(column.n_bins)) for _, column in columns), [heading]
     for tree in range(len(leaf)):
         lines += [f"tree {tree + 1}", *indent_lines(branch(tree, 0, every_bin))]
     return "\n".join(lines)

@@ -39,14 +39,14 @@ class EncodedRows(NamedTuple):
         return position[array_namespace(bin).arange(len(attribute))[None], bin]
 
 
-def check_indices(name: str, numbers: Any, low: int, high: int) -> None:
+def check_indices(name: str, indices: Any, first: int, end: int) -> None:
     """Refuse numbers outside low..high - 1, with which a model would read out of its arrays.
 
     Raises:
         ValueError: naming them.
     """
-    numbers = np.asarray(numbers)
-    if numbers.size and not (numbers.min() >= low and numbers.max() < high):
+    indices = np.asarray(indices)
+    if indices.size and not (indices.min() >= first and indices.max() < end):
         raise ValueError(f"{name} must number what the model has")
 
 
@@ -60,15 +60,17 @@ def describe_bins(name: str, column: Column, right: np.ndarray) -> str:
     names = column.values if isinstance(column, Nominal) else ()
     if column.num_thresholds:
         above = [split for split in splits[: column.num_thresholds] if right[split.low]]
-        alone = [split for split in splits[column.num_thresholds :] if right[split.low]]
-        said = [split.yes for split in above[:1] + alone]
+        single_bins = [split for split in splits[column.num_thresholds :] if right[split.low]]
+        conditions = [split.yes for split in above[:1] + single_bins]
         unlisted = len(names) in bins if names else False
-        return " or ".join([*said, *[f"{name} is not listed"] * unlisted])
+        return " or ".join([*conditions, *[f"{name} is not listed"] * unlisted])
     for split in splits:
         if bins == [split.low]:
             return split.yes
-    held = [column.false, column.true, "missing"] if isinstance(column, Boolean) else [*names]
-    return f"{name} in {{{', '.join([*held, 'not listed'][bin] for bin in bins)}}}"
+    value_names = (
+        [column.false, column.true, "missing"] if isinstance(column, Boolean) else [*names]
+    )
+    return f"{name} in {{{', '.join([*value_names, 'not listed'][bin] for bin in bins)}}}"
 
 
 class ModelHeading(NamedTuple):

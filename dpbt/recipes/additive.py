@@ -250,8 +250,9 @@ class _VectorOptions:
     Attributes:
         pairs: the numbers of the columns of each pair.
         total_step: the deviation that all rounds add to the score of a row, in nats.
-        learning_rate: as `additive`.
-        resolutions: as `additive`.
+        learning_rate: the largest learning rate of a vector, for features of length 1.
+        resolutions: the numbers of groups, at quantiles of the rows, that the bins of a column are
+            joined to.
         num_rounds: T.
     """
 

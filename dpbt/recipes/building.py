@@ -340,10 +340,10 @@ def build_recipe(
             and as `Recipe`.
     """
     validate.warn_of_large_delta(request.delta, request.rows)
-    _check_axes_beside(request, parts.weight_params, "weighting")
-    _check_axes_beside(request, fractions or {}, "fractions")
+    _check_axes_go_with_request(request, parts.weight_params, "weighting")
+    _check_axes_go_with_request(request, fractions or {}, "fractions")
     draft = _draft_recipe(request, parts)
-    fractions = _checked_fractions(parts.learner.fractions if fractions is None else fractions)
+    fractions = _checked_budget_by_site(parts.learner.fractions if fractions is None else fractions)
     make_params = make_params or parts.learner.make_params
     public = draft.public()._replace(max_rows=request.rows)
 
@@ -357,9 +357,9 @@ def build_recipe(
     if request.is_approximate and request.is_tight and all_gaussian:
         total_allowance = gaussian_allowance
     noise = noise_multipliers(request, total_allowance, fractions, paid_draws)
-    request_for_laws = pay_for_finite_bits(request, paid_draws, noise)
+    request_for_laws = request_after_finite_bits(request, paid_draws, noise)
     noise = noise_multipliers(request_for_laws, total_allowance, fractions, paid_draws)
-    return _with_params(draft, make_params(noise, public), request.is_private)
+    return _recipe_with_params(draft, make_params(noise, public), request.is_private)
 
 
 def build_recipe_of_fixed_noise(
@@ -376,13 +376,13 @@ def build_recipe_of_fixed_noise(
         ValueError: if a number does not fit float32, and as `Recipe`.
     """
     validate.warn_of_large_delta(request.delta, request.rows)
-    _check_axes_beside(request, parts.weight_params, "weighting")
+    _check_axes_go_with_request(request, parts.weight_params, "weighting")
     draft = _draft_recipe(request, parts)
     params = make_params(draft.public()._replace(max_rows=request.rows))
-    return _with_params(draft, params, request.is_private)
+    return _recipe_with_params(draft, params, request.is_private)
 
 
-def _checked_fractions(
+def _checked_budget_by_site(
     fractions: Mapping[types.Site, Any] | Sequence[tuple[types.Site, Any]],
 ) -> dict[types.Site, Any]:
     """Site -> fraction of the budget.
@@ -401,7 +401,7 @@ def _checked_fractions(
     return fractions
 
 
-def _check_axes_beside(request: PrivacyRequest | Recipe, numbers: Any, what: str) -> None:
+def _check_axes_go_with_request(request: PrivacyRequest | Recipe, numbers: Any, what: str) -> None:
     """Check the axes of a pytree of numbers beside those that all recipes share.
 
     Raises:
@@ -484,7 +484,7 @@ def noise_multipliers(
     return noise
 
 
-def pay_for_finite_bits(
+def request_after_finite_bits(
     request: PrivacyRequest, paid_draws: Sequence[PaidDraw], noise: Mapping[types.Site, np.ndarray]
 ) -> PrivacyRequest:
     """The request that remains for the exact laws once the samplers' finite bits are paid for.
@@ -543,7 +543,9 @@ def pay_for_finite_bits(
     )
 
 
-def _with_params(draft: Recipe, params: Params, is_private: Bool[np.ndarray, "..."]) -> Recipe:
+def _recipe_with_params(
+    draft: Recipe, params: Params, is_private: Bool[np.ndarray, "..."]
+) -> Recipe:
     """The recipe with the numbers of its learner; every array has all axes of settings.
 
     Args:
@@ -556,7 +558,7 @@ def _with_params(draft: Recipe, params: Params, is_private: Bool[np.ndarray, "..
             naming the number of the budget, or the site of the noise.
     """
     recipe = dataclasses.replace(draft, params=_as_float32(params))
-    _check_axes_beside(recipe, recipe.params, "params")
+    _check_axes_go_with_request(recipe, recipe.params, "params")
     shape = np.broadcast_shapes(*map(np.shape, jax.tree.leaves(recipe)))
     recipe = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), recipe)
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):
@@ -639,7 +641,7 @@ def custom(
 
     Raises:
         ValueError: for both or neither of `epsilon` and `params`, for an argument of another kind
-            or out of its range, and for a site without a fraction. RecipeParts that do not fit
+            or out of its range, and for a site without a fraction. Parts that do not fit
             together are refused as `Recipe` says.
     """
     if not isinstance(learner, WeakLearner) or not isinstance(weight_update, types.WeightUpdate):

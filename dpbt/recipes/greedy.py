@@ -227,8 +227,9 @@ def _choose_criterion_and_link(
     """The families of criterion and link, and the alpha, by default as `bdpe` says.
 
     Args:
-        alpha: as `bdpe`.
-        criterion: as `bdpe`.
+        alpha: "objective", a number, an array of settings, or a schedule of depths; None for the
+            default of the criterion.
+        criterion: the loss or the family that scores splits, or its name.
         link: `loss` of `bdpe`, the loss of link, weighting and leverage.
 
     Raises:
@@ -287,13 +288,13 @@ def _tree_settings(
     Args:
         request: the checked arguments; without privacy nothing is clamped.
         link: the family of the link.
-        alpha: as `_CriterionAndLink`.
+        alpha: "objective", a number, an array of settings, or a schedule of depths.
         depth: D.
-        clip: as `bdpe`.
-        zeta: as `bdpe`.
-        pi: as `bdpe`.
-        smoothing: as `bdpe`.
-        step_clip: as `bdpe`.
+        clip: M, the bound on a leaf's value before leverage.
+        zeta: shares are clamped to [zeta, 1 - zeta] before the link.
+        pi: how far the step is from that of Algorithm 1, as a share of it.
+        smoothing: the weight of a leaf's parent in its share, in units of the leaf's noise.
+        step_clip: the least M of the step.
 
     Raises:
         ValueError: for a number outside its range.

@@ -5,6 +5,7 @@ from __future__ import annotations  # so that help() shows ArrayLike by its name
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -208,8 +209,10 @@ class BinsTask:
 
     Attributes:
         domain: the public domain of the table.
-        target: as `oblivious_boost`, with its objective (`kinds.target_with_objective`).
-        monotone: as `oblivious_boost`; it is checked where `directions` are asked for.
+        target: the declared classes or range with the objective of a number
+            (`kinds.target_with_objective`); None for two classes.
+        monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
+            must not rise. `directions` checks it.
     """
 
     domain: Domain
@@ -258,10 +261,11 @@ class OneTimeDraws:
     """What learners over the bins of a domain draw once, before the first or after the last round.
 
     Attributes:
-        marginals_fraction: as `oblivious_boost`.
-        target_fraction: as `oblivious_boost`.
-        target_bins: as `oblivious_boost`.
-        scores_fraction: as `oblivious_boost`.
+        marginals_fraction: the share of the budget for class histograms of all attributes, in
+            [0, 1).
+        target_fraction: the share of the budget for the histogram of a number, in (0, 1).
+        target_bins: how many bins of equal width that histogram has.
+        scores_fraction: the share of the budget for the final scores by class, in [0, 1).
     """
 
     marginals_fraction: types.Numbers
@@ -275,10 +279,10 @@ class TreeStructure:
     """The static options of oblivious trees.
 
     Attributes:
-        depth: as `oblivious_boost`.
-        attributes_per_tree: as `oblivious_boost`.
-        smoothing: as `oblivious_boost`.
-        structures: as `oblivious_boost`.
+        depth: D, the number of splits of a tree, in 1..10.
+        attributes_per_tree: how many attributes a tree asks. The trees take these numbers in turn.
+        smoothing: the weight of a leaf's neighbours in its sum, in [0, 1).
+        structures: after how many trees their splits repeat; 0 for never.
     """
 
     depth: int
@@ -292,11 +296,14 @@ class TreeNumbers:
     """The options of oblivious trees that may have axes of settings.
 
     Attributes:
-        step: as `oblivious_boost`.
-        limit: as `oblivious_boost`.
-        clip: as `oblivious_boost`.
-        curvature: as `oblivious_boost`.
-        seed: as `oblivious_boost`.
+        step: s, how far a leaf moves scores if its sum is as large as its noise, in nats or in
+            spreads of a number; or a schedule of the round.
+        limit: v, the furthest that a leaf moves a score, in nats or in spreads.
+        clip: c, the largest weight of a row, or the largest residual in spreads; None for the
+            default of the response.
+        curvature: h, how much a leaf's estimated share of the rows adds to its denominator; None
+            for the default of the response.
+        seed: of the public splits, a whole number in 0..2^24 - 1.
     """
 
     step: ArrayLike | Callable[[int], ArrayLike]
@@ -359,7 +366,7 @@ def oblivious_recipe(
         task: what is predicted, and from which columns.
         one_time_draws: what is drawn once.
         structure: the static options of the trees.
-        numbers: their other options.
+        numbers: the options of the trees that may have axes of settings.
         tree_learner: the learner that grows the trees.
 
     Raises:
@@ -471,7 +478,8 @@ def recipe_over_bins(
         one_time_draws: what is drawn once.
         learner: what learns in a round, and what it is called.
         params: the learner's numbers without noise.
-        clip: as `oblivious_boost`.
+        clip: the largest weight of a row, or the largest residual of a number in spreads; None
+            for the default of the response.
 
     Raises:
         ValueError: as `oblivious_boost`.
@@ -495,7 +503,7 @@ def recipe_over_bins(
         monotone=directions,
         target_bins=int(target_bins),
     )
-    weight_update, weight_params = _clipped_weights(response, clip, mechanism.price.norm)
+    weight_update, weight_params = _weight_update_with_clip(response, clip, mechanism.price.norm)
     parts = RecipeParts(
         learner=learner.make_learner(config),
         weight_update=weight_update,
@@ -541,9 +549,21 @@ def _fractions_of_sites(
     return {site: fraction for site, fraction in fractions.items() if np.any(fraction > 0)}
 
 
-def _clipped_weights(
+class _WeightUpdateAndNumbers(NamedTuple):
+    """A weight update, and the numbers that it reads.
+
+    Attributes:
+        weight_update: how scores become weights.
+        weighting: its numbers.
+    """
+
+    weight_update: types.WeightUpdate
+    weighting: types.WeightParams
+
+
+def _weight_update_with_clip(
     response: types.Response, clip: ArrayLike | None, norm: str
-) -> tuple[types.WeightUpdate, types.WeightParams]:
+) -> _WeightUpdateAndNumbers:
     """The weight update of a response and its numbers, clipped in the norm of the mechanism.
 
     Raises:
@@ -555,9 +575,9 @@ def _clipped_weights(
         check_interval("clip", clip, "(0, 1]")
     clip = check_interval("clip", clip, _POSITIVE)
     if response == types.BINARY:
-        return clipped_mirror(losses.log), MirrorNumbers(np.ones(()), clip)
+        return _WeightUpdateAndNumbers(clipped_mirror(losses.log), MirrorNumbers(np.ones(()), clip))
     factor = 1 if response.is_number else 2 if norm == "l1" else math.sqrt(2)
-    return residuals(response, norm), ResidualNumbers(clip * factor)
+    return _WeightUpdateAndNumbers(residuals(response, norm), ResidualNumbers(clip * factor))
 
 
 def _default_clip_of_number(response: types.Response) -> float:

@@ -241,10 +241,10 @@ def _voting_recipe(
         learner: the weak learner.
         density: kappa.
         learning_rate: lambda, on margins.
-        name: as `RecipeParts`.
-        options_text: as `RecipeParts`.
-        fractions: as `build_recipe`.
-        total_allowance: as `build_recipe`.
+        name: the algorithm's name in tables.
+        options_text: its options, for tables.
+        fractions: site -> its fraction of the budget; the learner's own by default.
+        total_allowance: from the request to what all rounds may cost together.
         fixed_params: (public) -> the learner's numbers, where the caller states the noise.
 
     Raises:

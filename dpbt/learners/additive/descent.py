@@ -15,17 +15,17 @@ from dpbt.learners.bins.config import BinsConfig
 from dpbt.types import Array
 
 
-def noise_growth(rounds: int, momentum: float) -> float:
+def noise_growth(num_rounds: int, momentum: float) -> float:
     """By what the noise of one round is multiplied in the sum of all of them.
 
     The root of the sum of squares, over rounds, of what is added in the end for each unit of the
     round's sums: noise of the rounds is independent.
     """
-    taper = np.clip(2 - 2 * np.arange(rounds) / rounds, 0, 1)
-    total = np.zeros(rounds)
-    for age in range(rounds):
+    taper = np.clip(2 - 2 * np.arange(num_rounds) / num_rounds, 0, 1)
+    total = np.zeros(num_rounds)
+    for age in range(num_rounds):
         power = momentum ** (age + 1) + (age == 0)
-        total[: rounds - age] += power * taper[age:]
+        total[: num_rounds - age] += power * taper[age:]
     return math.sqrt(np.sum(total**2))
 
 
@@ -102,14 +102,14 @@ class NesterovDescent(NamedTuple):
             num_columns, max_bins = bins.bin_mask.shape
             bins_of_columns = slice(0, num_columns), slice(0, max_bins)
             next_curves = state.curves + change.score
-            monotone = monotone_curves(next_curves[bins_of_columns], bins)
+            monotone = nearest_monotone_curves(next_curves[bins_of_columns], bins)
             monotone_change = next_curves.at[bins_of_columns].set(monotone) - state.curves
             change = change._replace(score=monotone_change)
         next_state = DescentState(velocity, state.curves + change.score, state.num_rounds + 1)
         return step._replace(score=change.score, noise=change.noise), next_state
 
 
-def monotone_curves(score: Array, bins: BinsConfig) -> Float32[Array, "F C"]:
+def nearest_monotone_curves(score: Array, bins: BinsConfig) -> Float32[Array, "F C"]:
     """f32[F, C]: the nearest curves, in squared error, that are monotone where they must be.
 
     The bins of a column in order are one chain, and the value at a bin of the nearest increasing

@@ -22,11 +22,11 @@ class RowsByBin(NamedTuple):
 
     Attributes:
         shares: f32[F, C], the share of the rows in each bin of each feature.
-        rows: f32[], how many rows there seem to be.
+        num_rows: f32[], how many rows there seem to be.
     """
 
     shares: Array
-    rows: Array
+    num_rows: Array
 
 
 def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Public) -> RowsByBin:

@@ -17,7 +17,7 @@ from dpbt.learners.trees.growth import (
     GreedyTreeConfig,
     GreedyTreeParams,
     SplitPricing,
-    draw_tree_splits,
+    draw_splits_and_weigh_leaves,
     splits_in_heap_order,
     tree_budget_fractions,
 )
@@ -91,7 +91,7 @@ def _leaf_sensitivity(config: GreedyTreeConfig) -> Numbers:
     )
 
 
-def draw_splits_and_leaves(
+def draw_splits_and_leaf_class_weights(
     config: GreedyTreeConfig,
     draw: Draw,
     table: TreeRows,
@@ -100,13 +100,15 @@ def draw_splits_and_leaves(
     public: Public,
 ) -> None:
     """Draw splits level by level, and the class weights of the leaves."""
-    alpha_of = alpha_from_noisy_errors(draw, config) if config.objective else None
+    alpha_of_level = alpha_from_noisy_errors(draw, config) if config.objective else None
     view = View(table, weights, params, public)
-    leaves = draw_tree_splits(config, draw, view, alpha_of, tight_split_pricing(config.relation))
+    leaf_class_weights = draw_splits_and_weigh_leaves(
+        config, draw, view, alpha_of_level, tight_split_pricing(config.relation)
+    )
     draw(
         "leaf",
         config.noise,
-        boundary.Total(leaves),
+        boundary.Total(leaf_class_weights),
         sensitivity=_leaf_sensitivity(config),
         moved_outputs=sensitivity.num_changed_rows(config.relation),
         theorem="dpbt theorem 3, 5",
@@ -156,7 +158,7 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="greedy_tree",
         config=config,
-        program=functools.partial(draw_splits_and_leaves, config),
+        program=functools.partial(draw_splits_and_leaf_class_weights, config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=TREES,
         fractions=tree_budget_fractions(0.5, 0.1 if with_errors else None),

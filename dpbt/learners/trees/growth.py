@@ -40,16 +40,23 @@ class GreedyTreeParams(NamedTuple):
     settings: TreeSettings
 
 
-def tree_budget_fractions(structure: Numbers, errors: Numbers | None) -> dict[str, Numbers]:
+def tree_budget_fractions(
+    structure_fraction: Numbers, error_fraction: Numbers | None
+) -> dict[str, Numbers]:
     """How a tree's budget is shared.
 
     Args:
-        structure: the fraction of splits and errors together; leaves have the rest.
-        errors: the fraction of the structure's fraction for noisy errors; None without them.
+        structure_fraction: the fraction of splits and errors together; leaves have the rest.
+        error_fraction: the fraction of the structure's fraction for noisy errors; None without
+            them.
     """
-    if errors is None:
-        return {"split": structure, "leaf": 1 - structure}
-    return {"split": structure * (1 - errors), "error": structure * errors, "leaf": 1 - structure}
+    if error_fraction is None:
+        return {"split": structure_fraction, "leaf": 1 - structure_fraction}
+    return {
+        "split": structure_fraction * (1 - error_fraction),
+        "error": structure_fraction * error_fraction,
+        "leaf": 1 - structure_fraction,
+    }
 
 
 AlphaOfLevel = Callable[[int, Array], Array]
@@ -119,12 +126,12 @@ class SplitPricing:
             return (self.moves * bound).astype(jnp.float32)
 
 
-def draw_tree_splits(
+def draw_splits_and_weigh_leaves(
     config: GreedyTreeConfig,
     draw: Draw,
     view: View,
-    alpha_of: AlphaOfLevel | None,
-    price: SplitPricing,
+    alpha_of_level: AlphaOfLevel | None,
+    pricing: SplitPricing,
 ) -> Int32[Array, "L 2"]:
     """Draw all splits, level by level.
 
@@ -133,8 +140,8 @@ def draw_tree_splits(
         draw: the program's access to random draws.
         view: prepared rows, their weights in 0..GRID, `GreedyTreeParams`, and what is public in the
             round.
-        alpha_of: the alpha of each level; None for that of `TreeSettings.alpha`.
-        price: how the draws of splits are priced.
+        alpha_of_level: the alpha of each level; None for that of `TreeSettings.alpha`.
+        pricing: how the draws of splits are priced.
 
     Returns:
         i32[L, 2], the leaves' class weights in grid units; private.
@@ -149,9 +156,13 @@ def draw_tree_splits(
         # The weights on the right side of every split, and the criterion of this level.
         nodes = 2**level
         products = node_products(table, by_class, node, nodes, products)
-        alpha = params.settings.alpha[level] if alpha_of is None else alpha_of(level, totals)
+        alpha = (
+            params.settings.alpha[level]
+            if alpha_of_level is None
+            else alpha_of_level(level, totals)
+        )
         alpha = jnp.asarray(alpha, jnp.float32)
-        largest = params.settings.alpha[level] if alpha_of is None else jnp.float32(1)
+        largest = params.settings.alpha[level] if alpha_of_level is None else jnp.float32(1)
 
         # One split for each node, by its score; every row moves to its child.
         site = f"split_{level}"
@@ -161,13 +172,13 @@ def draw_tree_splits(
             site,
             mechanisms.exponential,
             boundary.Total((products, totals), SplitScorer(family), public=read_by_scorer),
-            sensitivity=price.sensitivity(family, alpha, public.max_rows),
-            max_sensitivity=price.sensitivity(family, largest, public.max_rows),
-            moved_outputs=nodes if price.each_node else price.moves,
-            theorem=price.theorem,
-            num_payments=nodes if price.each_node else 1,
+            sensitivity=pricing.sensitivity(family, alpha, public.max_rows),
+            max_sensitivity=pricing.sensitivity(family, largest, public.max_rows),
+            moved_outputs=nodes if pricing.each_node else pricing.moves,
+            theorem=pricing.theorem,
+            num_payments=nodes if pricing.each_node else 1,
             releases=f"splits at depth {level}, "
-            f"{'each node paid for' if price.each_node else 'all nodes together'}",
+            f"{'each node paid for' if pricing.each_node else 'all nodes together'}",
             unit=accounting.ROW,
         )
         # A sum over rows, where it is cheap, lets a pass on a table in parts leave out the products

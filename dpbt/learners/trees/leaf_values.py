@@ -34,9 +34,6 @@ def leaf_shares_shrunk_to_parents(counts: Shaped[Array, "L 2"], prior: Array) ->
     return share
 
 
-# Greedy growth, level by level.
-
-
 TINY_PRIOR = 1e-6
 """A parent's weight in the share of its leaf, where it should only fill in for empty leaves."""
 

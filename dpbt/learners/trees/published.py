@@ -21,7 +21,7 @@ from dpbt.learners.trees.growth import (
     GreedyTreeConfig,
     GreedyTreeParams,
     SplitPricing,
-    draw_tree_splits,
+    draw_splits_and_weigh_leaves,
     splits_in_heap_order,
     tree_budget_fractions,
 )
@@ -97,7 +97,7 @@ def greedy_tree_params(
     return PublishedTreeParams(dict(noise), numbers, 2.0 ** np.floor(np.log2(leaf_step)))
 
 
-def draw_splits_and_leveraged_leaves(
+def draw_splits_and_leveraged_leaf_values(
     config: GreedyTreeConfig,
     draw: Draw,
     table: TreeRows,
@@ -109,9 +109,11 @@ def draw_splits_and_leveraged_leaves(
     settings = params.settings
 
     # Private splits; the leaves' class weights are exact here.
-    alpha_of = alpha_from_exact_errors() if config.objective else None
+    alpha_of_level = alpha_from_exact_errors() if config.objective else None
     view = View(table, weights, GreedyTreeParams(params.noise, settings), public)
-    totals = draw_tree_splits(config, draw, view, alpha_of, PUBLISHED_SPLIT_PRICING)
+    totals = draw_splits_and_weigh_leaves(
+        config, draw, view, alpha_of_level, PUBLISHED_SPLIT_PRICING
+    )
 
     # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
@@ -179,7 +181,7 @@ def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
     return boundary.weak_learner(
         name="published_greedy_tree",
         config=PublishedTreeConfig(**vars(config)),
-        program=functools.partial(draw_splits_and_leveraged_leaves, config),
+        program=functools.partial(draw_splits_and_leveraged_leaf_values, config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=TREES,
         fractions=tree_budget_fractions(0.5, None),

@@ -151,7 +151,7 @@ def _improvement_range(
     return proved if tight else jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
 
 
-def _draw_splits_and_labels(
+def _draw_leaf_split_pairs_and_labels(
     config: TopDownConfig,
     draw: Draw,
     table: TreeRows,
@@ -222,9 +222,9 @@ def tree_of_release(config: TopDownConfig, release: types.Release, *_: Any) -> T
     return Tree(split, (2 * release["leaf"] - 1).astype(jnp.float32))
 
 
-def top_down_budget_fractions(leaves: Numbers) -> dict[str, Numbers]:
+def top_down_budget_fractions(label_fraction: Numbers) -> dict[str, Numbers]:
     """How a tree's budget is shared, by the fraction of the labels."""
-    return {"split": 1 - leaves, "leaf": leaves}
+    return {"split": 1 - label_fraction, "leaf": label_fraction}
 
 
 @functools.cache
@@ -244,7 +244,7 @@ def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="top_down_tree",
         config=config,
-        program=functools.partial(_draw_splits_and_labels, config),
+        program=functools.partial(_draw_leaf_split_pairs_and_labels, config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=TREES,
         fractions=top_down_budget_fractions(0.5),

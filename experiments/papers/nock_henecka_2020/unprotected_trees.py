@@ -16,7 +16,7 @@ from dpbt import losses, types
 from dpbt.learners.trees.growth import (
     GreedyTreeConfig,
     GreedyTreeParams,
-    draw_tree_splits,
+    draw_splits_and_weigh_leaves,
     splits_in_heap_order,
 )
 from dpbt.learners.trees.leaf_values import (
@@ -92,7 +92,9 @@ def program(
     alpha_of = alpha_from_exact_errors() if config.greedy.objective else None
     settings = params.settings
     view = types.View(table, weights, GreedyTreeParams(params.noise, settings), public)
-    totals = draw_tree_splits(config.greedy, draw, view, alpha_of, PUBLISHED_SPLIT_PRICING)
+    totals = draw_splits_and_weigh_leaves(
+        config.greedy, draw, view, alpha_of, PUBLISHED_SPLIT_PRICING
+    )
 
     # The link of each leaf's share, clamped before the noise. The sensitivity of a leaf is the true
     # one. Where values are clamped after the noise only, it is larger than the 2 M of the noise.

@@ -19,6 +19,7 @@ from dpbt.data.convert import convert_columns
 from dpbt.data.domains import Boolean, DeclaredDomain, Nominal, Numeric
 from dpbt.owners import effects, preview
 from dpbt.training.fit import num_compiled_programs
+from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE
 
 ROWS = 120
@@ -180,7 +181,7 @@ def test_replay_and_comparisons_refuse_another_domain(boosted, other, words):
         with pytest.raises(ValueError, match=words):
             act(ran.transcript, another, recipe)
     with pytest.raises(ValueError, match=words):
-        dpbt.boosting.compared(ran.transcript, table, another, recipe)
+        log_ratios_by_site(ran.transcript, table, another, recipe)
     with pytest.raises(ValueError, match=words):
         ran.model(another, recipe)
 

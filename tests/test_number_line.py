@@ -15,7 +15,7 @@ from dpbt.data.domains import Numeric
 from dpbt.learners.bins import number_line
 from dpbt.learners.bins.histograms import TARGET_SITE, target_histogram
 from dpbt.learners.bins.target import estimate_location_and_scale
-from dpbt.learners.oblivious.config import ObliviousConfig
+from dpbt.learners.bins.config import BinsConfig
 from dpbt.privacy import mechanisms
 from dpbt.public_types import GRID
 from dpbt.types import Public, as_relation
@@ -26,16 +26,13 @@ INCOME = Numeric(0, 40)
 
 
 def config_of(*, relation="add_remove", noise=mechanisms.rounded_gaussian, objective="squared"):
-    return ObliviousConfig(
+    return BinsConfig(
         attributes=recipes.oblivious.attributes_of(DOMAIN),
-        depth=2,
-        attributes_per_tree=(1,),
-        marginals=False,
-        scores=True,
-        smoothing=0.0,
+        draws_histograms=False,
+        draws_scores=True,
         relation=as_relation(relation),
         noise=noise,
-        response=kinds.response_of(kinds.target_with_objective(Numeric(0, 1), objective, None)),
+        response=kinds.response_of_target(kinds.target_with_objective(Numeric(0, 1), objective, None)),
         target_bins=64,
     )
 
@@ -49,16 +46,16 @@ class Noise(NamedTuple):
 def public_of(numbers, config):
     """What is public once the histogram of these positions is released without noise."""
     counts = target_histogram(jnp.asarray(numbers), jnp.full(len(numbers), GRID), 64) // GRID
-    center, spread, rows = jax.jit(estimate_location_and_scale)(counts, jnp.float32(1))
+    center, spread, num_rows = jax.jit(estimate_location_and_scale)(counts, jnp.float32(1))
     start = jnp.log(center) if config.response.objective == "poisson" else center
     return Public(
-        rows=np.float32(len(numbers)),
+        max_rows=np.float32(len(numbers)),
         cap=np.float32(1),
-        weighting=None,
+        weight_params=None,
         prologue={TARGET_SITE: counts},
         initial_score=start,
         unit=spread,
-        estimated_rows=rows,
+        estimated_rows=num_rows,
     )
 
 

@@ -13,9 +13,9 @@ from dpbt import recipes
 from dpbt.data import kinds
 from dpbt.data.domains import Numeric
 from dpbt.learners.bins import number_line
+from dpbt.learners.bins.config import BinsConfig
 from dpbt.learners.bins.histograms import TARGET_SITE, target_histogram
 from dpbt.learners.bins.target import estimate_location_and_scale
-from dpbt.learners.bins.config import BinsConfig
 from dpbt.privacy import mechanisms
 from dpbt.public_types import GRID
 from dpbt.types import Public, as_relation
@@ -26,13 +26,14 @@ INCOME = Numeric(0, 40)
 
 
 def config_of(*, relation="add_remove", noise=mechanisms.rounded_gaussian, objective="squared"):
+    target = kinds.target_with_objective(Numeric(0, 1), objective, None)
     return BinsConfig(
         attributes=recipes.oblivious.attributes_of(DOMAIN),
         draws_histograms=False,
         draws_scores=True,
         relation=as_relation(relation),
         noise=noise,
-        response=kinds.response_of_target(kinds.target_with_objective(Numeric(0, 1), objective, None)),
+        response=kinds.response_of_target(target),
         target_bins=64,
     )
 

@@ -21,7 +21,9 @@ def measure_two_classes(
     score: Float[np.ndarray, "M"],
     probability: Float[np.ndarray, "M"] | None,
 ) -> Measures:
-    """Accuracy, AUROC and log loss of scores f[M]; a score above 0 predicts the positive class.
+    """Accuracy, AUROC, log loss and bias of scores f[M]; above 0 they predict the positive class.
+
+    The bias is the mean probability minus the share of the positive class.
 
     Args:
         target: bool[M].
@@ -32,6 +34,7 @@ def measure_two_classes(
         "accuracy": float(np.mean((score > 0) == target)),
         "auroc": auroc(score.astype(np.float32), target),
         "log_loss": None if probability is None else log_loss_of_two(target, probability),
+        "bias": None if probability is None else float(np.mean(probability) - np.mean(target)),
     }
 
 
@@ -63,16 +66,18 @@ def measure_classes(
 
 
 def measure_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) -> Measures:
-    """Root of the mean squared error, mean absolute error, and R^2 of numbers f64[M].
+    """Root of the mean squared error, mean absolute error, R^2 and bias of numbers f64[M].
 
-    R^2 is 1 minus the mean squared error over that of the mean of the test rows.
+    R^2 is 1 minus the mean squared error over that of the mean of the test rows; None if these are
+    all equal. The bias is the mean prediction minus the mean number.
     """
     errors = np.asarray(predicted, np.float64) - target
-    squared = float(np.mean(errors**2))
+    squared, variance = float(np.mean(errors**2)), float(np.var(target))
     return {
         "rmse": squared**0.5,
         "mae": float(np.mean(np.abs(errors))),
-        "r2": 1 - squared / float(np.var(target)),
+        "r2": 1 - squared / variance if variance > 0 else None,
+        "bias": float(np.mean(errors)),
     }
 
 
@@ -171,6 +176,44 @@ def calibration_bins(
             num_rows=int(rows.sum()),
             mean_probability=float(probability[rows].mean()),
             positive_share=float(target[rows].mean()),
+        )
+        for rows in members
+        if rows.any()
+    ]
+
+
+class NumberCalibrationBin(NamedTuple):
+    """The rows whose predicted numbers lie in one bin.
+
+    Attributes:
+        num_rows: the number of rows.
+        mean_prediction: the mean predicted number.
+        mean_number: the mean of the numbers.
+    """
+
+    num_rows: int
+    mean_prediction: float
+    mean_number: float
+
+
+def calibration_bins_of_numbers(
+    target: np.ndarray, predicted: np.ndarray, num_bins: int = 10
+) -> list[NumberCalibrationBin]:
+    """The rows by predicted number, in bins of about as many rows, without bins of no rows.
+
+    Args:
+        target: f64[M], the numbers.
+        predicted: f[M].
+        num_bins: the number of bins.
+    """
+    edges = np.quantile(predicted, np.arange(1, num_bins) / num_bins)
+    bin_of_row = np.searchsorted(edges, predicted, side="right")
+    members = [bin_of_row == number for number in range(num_bins)]
+    return [
+        NumberCalibrationBin(
+            num_rows=int(rows.sum()),
+            mean_prediction=float(np.mean(predicted[rows])),
+            mean_number=float(np.mean(target[rows])),
         )
         for rows in members
         if rows.any()

@@ -15,10 +15,11 @@ import numpy as np
 from dpbt.privacy.conversions import gdp_mu
 from experiments.common import pages, ranks, results
 from experiments.common.cells import Cell
+from experiments.common.data import people
 from experiments.common.pages import budgets_of, delta_in_words
 from experiments.common.results import Line, distinct
 from experiments.common.tables import markdown_table as table
-from experiments.comparisons import challengers
+from experiments.comparisons import challengers, people_pages
 from experiments.comparisons.task import FRESH, FRONTIER, TUNING, Task
 
 METHODS_WITHOUT_FIT = ("larger-class", "mean", "median")
@@ -55,8 +56,10 @@ def pages_of_task(task: Task) -> pages.Pages:
         page_tables |= {
             **tables_of_fresh,
             "origin": pages.origin_table,
-            "behind": _behind_table,
-            "unranked": _unranked_table,
+            "behind": _table_without_people(_behind_table),
+            "unranked": _table_without_people(_unranked_table),
+            "people": people_pages.summary_table,
+            "people-datasets": people_pages.data_sets_table,
         }
     origin_columns = ("splits", "bins", "rows", "library", "commit", "jax", "device")
     order = pages.sort_key(list(task.defaults["dataset"]), list(task.methods))
@@ -66,8 +69,15 @@ def pages_of_task(task: Task) -> pages.Pages:
 
 
 def _table_of_data_sets(make: pages.Table, *, fresh: bool) -> pages.Table:
-    """The table of fresh data sets alone, or of the others."""
-    return lambda lines: make([line for line in lines if (line["dataset"] in FRESH) == fresh])
+    """The table of fresh data sets alone, or of the others; none of them about people."""
+    return _table_without_people(
+        lambda lines: make([line for line in lines if (line["dataset"] in FRESH) == fresh])
+    )
+
+
+def _table_without_people(make: pages.Table) -> pages.Table:
+    """The table of all data sets but those about people, which have tables of their own."""
+    return lambda lines: make([line for line in lines if line["dataset"] not in people.NAMES])
 
 
 def _lines_of_default_methods(task: Task, lines: Sequence[Line]) -> list[Line]:

@@ -221,12 +221,13 @@ def predict_rows(options: argparse.Namespace) -> None:
     *FORM_OPTIONS,
 )
 def evaluate_model(options: argparse.Namespace) -> None:
-    """Measure a saved model on rows with labels: accuracy, AUROC, log loss and calibration.
+    """Measure a saved model on rows with labels: accuracy, AUROC, log loss, bias and calibration.
 
     The numbers are exact, so they are a release of these rows that no ledger covers. Use public
     rows, or keep the output as private as the rows. For a number the command measures the root of
-    the mean squared error, the mean absolute error and R^2; for a count also the Poisson deviance;
-    for a quantile also the pinball loss and the coverage. Rows without a label do not count.
+    the mean squared error, the mean absolute error, R^2, bias and calibration; for a count also the
+    Poisson deviance; for a quantile also the pinball loss and the coverage. Rows without a label do
+    not count.
     """
     model = _load_model(options.model)
     domain, label = read_domain_of_rows(options)
@@ -250,16 +251,18 @@ def evaluate_model(options: argparse.Namespace) -> None:
     print(f"{len(rows)} rows; these numbers are a release of them, unless they are public")
     for name, value in evaluation.values.items():
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")
-    positive = "" if label.classes is None else label.classes[-1]
-    for count, probability, share in evaluation.calibration:
-        print(f"  probability {probability:.3f}: {share:.3f} of {count} rows are {positive}")
+    for line in evaluation.calibration:
+        print(f"  {line}")
 
 
 class _Evaluation(NamedTuple):
-    """The measures of a model on rows, and its calibration if it has two classes."""
+    """The measures of a model on rows, and lines of its calibration.
+
+    Of several classes and of quantiles there are no lines.
+    """
 
     values: measures.Measures
-    calibration: list[measures.CalibrationBin]
+    calibration: list[str]
 
 
 def _measure_model(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evaluation:
@@ -275,7 +278,15 @@ def _measure_model(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evalu
         numbers = about.target.low + target * (about.target.high - about.target.low)
         predicted = np.asarray(model.predict(rows))
         of_objective = measures.measure_objective(numbers, predicted, about.target.response)
-        return _Evaluation({**measures.measure_numbers(numbers, predicted), **of_objective}, [])
+        lines = []
+        if about.target.response.objective != "quantile":
+            lines = [
+                f"prediction {group.mean_prediction:.4g}: mean {group.mean_number:.4g} of "
+                f"{group.num_rows} rows"
+                for group in measures.calibration_bins_of_numbers(numbers, predicted)
+            ]
+        values = {**measures.measure_numbers(numbers, predicted), **of_objective}
+        return _Evaluation(values, lines)
 
     scores, _, probabilities = model.predict_all(rows)
     calibration = []
@@ -286,7 +297,12 @@ def _measure_model(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evalu
         positive = None if probabilities is None else probabilities[:, 1]
         measured = measures.measure_two_classes(target, scores, positive)
         if positive is not None:
-            calibration = measures.calibration_bins(target, positive)
+            words = "" if about.classes is None else about.classes[-1]
+            calibration = [
+                f"probability {group.mean_probability:.3f}: {group.positive_share:.3f} of "
+                f"{group.num_rows} rows are {words}"
+                for group in measures.calibration_bins(target, positive)
+            ]
     most_frequent = measures.share_of_most_frequent(target)
     return _Evaluation(
         {**measured, "accuracy of the most frequent class": most_frequent}, calibration

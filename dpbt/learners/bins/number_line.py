@@ -44,17 +44,36 @@ DEVIATION_CLIP = 2.0
 _UNSURE_SHARE = 0.3
 """Which share of what the histogram tells of residuals beyond the clip may be wrong."""
 
-_SURE_DEVIATIONS = {"l1": 5.0, "l2": 3.5}
-"""Norm that prices the noise -> from how many deviations of it on a count is taken as it is.
 
-A wide range has many bins far from all numbers, and noise must not stand for numbers in any.
-"""
+class _Threshold(NamedTuple):
+    """How counts of the histogram are told from noise, in deviations of the noise.
+
+    A wide range has many bins far from all numbers. A count below the threshold is taken as 0, and
+    the mean of what noise puts above it in an empty bin is subtracted from every bin, so that noise
+    stands for no numbers on average.
+
+    Attributes:
+        deviations: the threshold.
+        mean: of the noise in an empty bin, where what is below the threshold counts as 0.
+        variance: the same.
+    """
+
+    deviations: float
+    mean: float
+    variance: float
+
+
+_THRESHOLDS = {
+    "l1": _Threshold(3.5, math.exp(-3.5 * math.sqrt(2)) * (3.5 / 2 + math.sqrt(1 / 8)), 0.0645),
+    "l2": _Threshold(2.5, math.exp(-(2.5**2) / 2) / math.sqrt(2 * math.pi), 0.0500),
+}
+"""Norm that prices the noise -> its threshold; the noise is Laplace, or else Gaussian."""
 
 _SCALE = math.sqrt(3) / math.pi
 """The scale of a logistic law whose spread is 1."""
 
 # What is expected of the shift (in spreads) and of the slope before anything is released.
-_PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 0.5, 0.3
+_PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 1.0, 0.3
 
 _MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
 
@@ -115,15 +134,16 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     """The clip whose error is smallest, from what was released before; post-processing.
 
     The error of a clip is the noise of the mean residual, which grows with it, and what it cuts
-    off, which falls with it. Of that the histogram tells what stands clear of its noise, for all
-    but a share of it, and a logistic law stands for the rest.
+    off, which falls with it. The histogram tells that for all but a share, with noise of its own,
+    and a logistic law stands for the rest.
     """
     center = _predictions_of_scores(config.response, public.initial_score)
     counts = public.prologue[TARGET_SITE].astype(jnp.float32)
     deviation = deviation_of_one_histogram(config, params, TARGET_SITE)
     rows = estimate_rows_of_histogram(config, params, public)
-    threshold = _SURE_DEVIATIONS[config.noise.price.norm] * deviation
-    shares = jnp.where(counts > threshold, counts, 0) / rows
+    threshold = _THRESHOLDS[config.noise.price.norm]
+    clear = jnp.where(counts > threshold.deviations * deviation, counts, 0)
+    shares = (clear - threshold.mean * deviation) / rows
     bins = shares.shape[0]
     middles = jnp.asarray((np.arange(bins) + 0.5) / bins, jnp.float32)
     residual = (middles - center) / public.unit
@@ -133,7 +153,9 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     noise = round_separately(clips[:, 0] * _deviation_of_mean(config, params, public))
     logistic = jnp.asarray(_SCALE * np.log1p(np.exp(-RESIDUAL_CLIPS / _SCALE)), jnp.float32)
     unsure = round_separately(_UNSURE_SHARE * jnp.abs(excess)) + logistic
-    error = round_separately(unsure**2) + round_separately(noise**2)
+    of_histogram = threshold.variance * round_separately((deviation / rows) ** 2)
+    of_histogram = of_histogram * jnp.sum(round_separately(beyond**2), axis=1)
+    error = round_separately(unsure**2) + of_histogram + round_separately(noise**2)
     chosen = jnp.argmin(error)
     return _Tail(jnp.asarray(RESIDUAL_CLIPS)[chosen], excess[chosen])
 

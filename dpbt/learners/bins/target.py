@@ -54,6 +54,11 @@ def estimate_location_and_scale(
     mean over all of them, with a broad prior. So where noise hides the counts, the middle of the
     range and a spread of about a seventh of it remain.
 
+    A number of few values, such as rounded years or counts that are mostly 0, has its rows in
+    spikes, and a narrow law fits one of them best. Where most rows are in counts that stand clear
+    of the noise, and their mean distance from their median is far above that of the law, this
+    distance says the spread, and the median is the centre.
+
     Args:
         noisy: i32[B], noisy `target_histogram`, in rows.
         deviation: f32[], the standard deviation of the noise, in rows.
@@ -88,8 +93,53 @@ def estimate_location_and_scale(
     logs = round_separately(likely * jnp.log(jnp.broadcast_to(spread, likely.shape)))
     mean_center = jnp.sum(round_separately(likely * jnp.broadcast_to(center, likely.shape)))
     mean_spread = round_separately(jnp.exp(jnp.sum(logs)))  # else a / exp(b) may become a * exp(-b)
+    num_rows = jnp.sum(round_separately(likely * rows))
+    clear = _measure_clear_counts(noisy, deviation)
+    is_spiky = (clear.num_rows > num_rows / 2) & (clear.spread > _SPIKY_RATIO * mean_spread)
     return TargetEstimate(
-        center=mean_center, spread=mean_spread, num_rows=jnp.sum(round_separately(likely * rows))
+        center=jnp.where(is_spiky, clear.median, mean_center),
+        spread=jnp.where(is_spiky, clear.spread, mean_spread),
+        num_rows=num_rows,
+    )
+
+
+_CLEAR_DEVIATIONS = 4.0
+"""From how many deviations of its noise on a count is taken as it is."""
+
+_SPIKY_RATIO = 1.5
+"""How far the spread of clear counts must be above that of a law to stand in its place."""
+
+_SPREAD_OF_MEAN_DISTANCE = math.sqrt(math.pi / 2)
+"""The spread of a normal law whose mean distance from its median is 1."""
+
+
+class _ClearCounts(NamedTuple):
+    """What the counts that stand clear of their noise say.
+
+    Attributes:
+        median: f32[], the middle of the bin of their median, as a position.
+        spread: f32[], that of a normal law with their mean distance from the median, as a position.
+        num_rows: f32[], how many rows they count.
+    """
+
+    median: Array
+    spread: Array
+    num_rows: Array
+
+
+def _measure_clear_counts(noisy: Array, deviation: Numbers) -> _ClearCounts:
+    """The median and the spread of the bins whose counts stand clear of the noise."""
+    counts, num_bins = noisy.astype(jnp.float32), noisy.shape[0]
+    clear = jnp.where(counts > _CLEAR_DEVIATIONS * jnp.asarray(deviation, jnp.float32), counts, 0)
+    middles = jnp.asarray((np.arange(num_bins) + 0.5) / num_bins, jnp.float32)
+    up_to = jnp.cumsum(clear)
+    num_rows = up_to[-1]
+    bin = jnp.sum(up_to < round_separately(num_rows / 2), dtype=jnp.int32)
+    median = middles[jnp.minimum(bin, num_bins - 1)]
+    distances = jnp.sum(round_separately(clear * jnp.abs(middles - median)))
+    mean_distance = round_separately(distances / jnp.maximum(num_rows, 1))
+    return _ClearCounts(
+        median, round_separately(np.float32(_SPREAD_OF_MEAN_DISTANCE) * mean_distance), num_rows
     )
 
 

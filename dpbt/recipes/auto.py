@@ -568,7 +568,7 @@ def auto(
     relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
 ) -> types.Recipe:
-    """The most accurate recipe known, with every number set from public quantities.
+    """Boosted oblivious trees, with every number set from public quantities.
 
     Guarantee: as `oblivious_boost`. Nothing is tuned, so nothing else is released. `choose_numbers`
     has the choices and their reasons.

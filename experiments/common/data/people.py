@@ -25,11 +25,18 @@ SETTLED = (
 )
 
 JUDGES = (
-    *("alcohol", "bfi", "bwght2", "ces11", "fair", "healthinsurance", "retschool", "rwm"),
+    *("alcohol", "bfi", "bwght2", "ces11", "affairs", "healthinsurance", "retschool", "rwm"),
     "wagepan",
 )
 
 NAMES = (*SETTLED, *JUDGES)
+
+_FILES = {"affairs": "fair"}
+"""Name of a table -> that of its files, where a fresh table has that name."""
+
+
+def _file_name(name: str) -> str:
+    return _FILES.get(name, name)
 
 
 def find_folder(folder: str | Path | None = None) -> Path | None:
@@ -47,7 +54,7 @@ def find_folder(folder: str | Path | None = None) -> Path | None:
 def is_available(name: str, folder: str | Path | None = None) -> bool:
     """Whether the table is there."""
     place = find_folder(folder)
-    return place is not None and (place / f"{name}.csv.gz").is_file()
+    return place is not None and (place / f"{_file_name(name)}.csv.gz").is_file()
 
 
 def load(name: str, folder: str | Path | None = None) -> Dataset:
@@ -62,8 +69,9 @@ def load(name: str, folder: str | Path | None = None) -> Dataset:
     """
     place = find_folder(folder)
     if place is None or not is_available(name, folder):
-        raise InputError(f"{name}: there is no {name}.csv.gz in $DPBT_PEOPLE")
-    dataset = from_csv(place / f"{name}.csv.gz", place / f"{name}.json")
+        raise InputError(f"{name}: there is no {_file_name(name)}.csv.gz in $DPBT_PEOPLE")
+    file = _file_name(name)
+    dataset = from_csv(place / f"{file}.csv.gz", place / f"{file}.json")
     columns = {
         column: _as_numbers(cells) if isinstance(dataset.domain[column], Numeric) else cells
         for column, cells in dataset.columns.items()

@@ -1,0 +1,64 @@
+"""The rule of `auto`: its numbers follow from public quantities, and from the columns alone."""
+
+import numpy as np
+import pytest
+
+from dpbt import recipes
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.recipes.auto import (
+    COARSE_DEEP,
+    MAX_COARSE_STEP,
+    MIN_COARSE_STEP,
+    ColumnCounts,
+    choose_numbers,
+    count_columns,
+)
+
+FINE = ColumnCounts(num_columns=10, num_fine=10)
+COARSE = ColumnCounts(num_columns=10, num_fine=8)
+
+
+def test_columns_are_fine_if_they_have_an_order_and_many_bins():
+    domain = {
+        "age": Numeric(0, 100, bins=64),
+        "years": Numeric(0, 20, bins=20),
+        "code": Nominal(tuple(map(str, range(40)))),
+        "owner": Boolean(),
+    }
+    assert count_columns(domain) == ColumnCounts(num_columns=4, num_fine=1)
+    assert not count_columns(domain).are_fine
+    assert count_columns({"age": Numeric(0, 100, bins=32)}).are_fine
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("rows", [500, 5000, 500_000])
+def test_tables_with_coarse_columns_have_small_steps_and_few_splits(rows, delta):
+    fine, coarse = (
+        choose_numbers(epsilon=1.0, rows=rows, columns=columns, delta=delta)
+        for columns in (FINE, COARSE)
+    )
+    noise_of_fine, noise_of_coarse = (
+        float(numbers.step) * np.sqrt(numbers.rounds) for numbers in (fine, coarse)
+    )
+    share = noise_of_coarse / noise_of_fine
+    assert share + 1e-9 >= MIN_COARSE_STEP
+    assert share <= MAX_COARSE_STEP + 1e-9
+    assert coarse.structure.depth <= COARSE_DEEP
+    assert coarse.structure.depth <= fine.structure.depth
+    assert coarse.one_time_draws == fine.one_time_draws
+
+
+def test_numbers_do_not_depend_on_whether_columns_are_fine():
+    response = Numeric(0, 1).response
+    fine, coarse = (
+        choose_numbers(epsilon=1.0, rows=5000, columns=columns, response=response)
+        for columns in (FINE, COARSE)
+    )
+    assert fine == coarse
+
+
+def test_an_additive_model_is_the_same_whatever_its_columns_are():
+    options = {"epsilon": 1.0, "rows": 50_000, "delta": 1e-6}
+    fine = recipes.additive(domain={"x": Numeric(0, 1, bins=32)}, **options)
+    coarse = recipes.additive(domain={"x": Numeric(0, 1, bins=31)}, **options)
+    assert fine.params.noise == coarse.params.noise

@@ -15,7 +15,9 @@ Predictions and numbers are positions in the declared range, in 0..1, and spread
 `Public.unit`.
 """
 
+import functools
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -181,7 +183,8 @@ def estimate_rows_of_histogram(
     """f32[]: how many rows the histogram of the number counts; post-processing, at least 10.
 
     The total of its counts has the noise of all bins, and the rows of the law that fits it best
-    (`Public.estimated_rows`) are off by its misfit. Each counts as far as it is sure.
+    (`Public.estimated_rows`) are off by its misfit. The result is their mean, weighted by how sure
+    each of them is.
     """
     assert public.estimated_rows is not None  # as the prologue of a number says
     counts = public.prologue[TARGET_SITE].astype(jnp.float32)
@@ -256,7 +259,7 @@ def estimate_correction(
     zero = jnp.float32(0)
     if not has_slope(config):
         shift = round_separately(precision * residual) / (precision + prior)
-        return _Correction(shift, jnp.float32(1), zero)
+        return _Correction(shift=shift, slope=jnp.float32(1), deviation=zero)
 
     deviation = round_separately(means[1] * DEVIATION_CLIP)
     square = round_separately(jnp.maximum(means[2], 0) * DEVIATION_CLIP**2)
@@ -264,25 +267,49 @@ def estimate_correction(
     product = product + round_separately(tail.excess * deviation)
     noise_of_product = round_separately((noise * tail.clip * DEVIATION_CLIP) ** 2)
     product_precision = 1 / (noise_of_product + (square + 0.01) / rows)
-    # The normal equations of both, with the priors.
-    first = precision + round_separately(product_precision * deviation**2) + prior
-    mixed = round_separately(precision * deviation)
-    mixed = mixed + round_separately(product_precision * deviation * square)
-    second = round_separately(precision * deviation**2)
-    second = second + round_separately(product_precision * square**2)
-    second = second + 1 / _PRIOR_SLOPE_DEVIATION**2
-    of_shift = round_separately(precision * residual)
-    of_shift = of_shift + round_separately(product_precision * deviation * product)
-    of_slope = round_separately(precision * deviation * residual)
-    of_slope = of_slope + round_separately(product_precision * square * product)
-    determinant = round_separately(first * second) - round_separately(mixed**2)
-    shift = round_separately(second * of_shift) - round_separately(mixed * of_slope)
-    slope = round_separately(first * of_slope) - round_separately(mixed * of_shift)
-    return _Correction(
-        shift / determinant,
-        jnp.clip(1 + slope / determinant, _MIN_SLOPE, _MAX_SLOPE),
-        deviation,
-    )
+    equations = [
+        _Equation(jnp.float32(1), deviation, residual, precision),
+        _Equation(deviation, square, product, product_precision),
+        _Equation(jnp.float32(1), zero, zero, jnp.float32(prior)),
+        _Equation(zero, jnp.float32(1), zero, jnp.float32(1 / _PRIOR_SLOPE_DEVIATION**2)),
+    ]
+    shift, slope_change = _solve_least_squares(equations)
+    slope = jnp.clip(1 + slope_change, _MIN_SLOPE, _MAX_SLOPE)
+    return _Correction(shift=shift, slope=slope, deviation=deviation)
+
+
+class _Equation(NamedTuple):
+    """A linear equation in the shift and in the change of the slope, which holds up to an error.
+
+    Attributes:
+        of_shift: f32[], the coefficient of the shift.
+        of_slope: f32[], the coefficient of the change of the slope.
+        right: f32[], the right side.
+        precision: f32[], 1 over the variance of the error.
+    """
+
+    of_shift: Array
+    of_slope: Array
+    right: Array
+    precision: Array
+
+
+def _solve_least_squares(equations: Sequence[_Equation]) -> tuple[Array, Array]:
+    """The shift and the change of the slope with the least sum of squared errors over variances."""
+
+    def weighted_sum(product_of: Callable[[_Equation], Array]) -> Array:
+        terms = [round_separately(each.precision * product_of(each)) for each in equations]
+        return functools.reduce(jnp.add, terms)
+
+    shifts = weighted_sum(lambda each: round_separately(each.of_shift**2))
+    slopes = weighted_sum(lambda each: round_separately(each.of_slope**2))
+    mixed = weighted_sum(lambda each: round_separately(each.of_shift * each.of_slope))
+    right_of_shift = weighted_sum(lambda each: round_separately(each.of_shift * each.right))
+    right_of_slope = weighted_sum(lambda each: round_separately(each.of_slope * each.right))
+    determinant = round_separately(shifts * slopes) - round_separately(mixed**2)
+    shift = round_separately(slopes * right_of_shift) - round_separately(mixed * right_of_slope)
+    slope = round_separately(shifts * right_of_slope) - round_separately(mixed * right_of_shift)
+    return shift / determinant, slope / determinant
 
 
 def number_line_epilogue(config: BinsConfig) -> types.Epilogue:

@@ -68,7 +68,7 @@ def table_and_blocks(folder, kind, rows=700, capacity=None, rows_per_block=256, 
 
 
 def oblivious_recipe(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **changes):
-    once = {} if kind == "number" else {"scores_fraction": 0.05}
+    once = {} if changes.get("objective") == "quantile" else {"scores_fraction": 0.05}
     target = TARGET_OPTIONS[kind].get("target")
     common = {
         "domain": DOMAIN,

@@ -511,13 +511,13 @@ def tune(
 
 
 def _with_shared_programs(singles: Sequence[Recipe]) -> list[Recipe]:
-    """The recipes with one capacity and without words, so that equal static parts share a program.
+    """The recipes with one `max_rounds` and without words; equal static parts share a program.
 
-    The capacity has room for the rounds of each of them.
+    The `max_rounds` is at least that of each of them.
     """
-    capacity = tables.round_up_to_bucket(max(single.capacity for single in singles))
+    max_rounds = tables.round_up_to_bucket(max(single.max_rounds for single in singles))
     return [
-        dataclasses.replace(single, capacity=capacity, options_text="", name="", domain=None)
+        dataclasses.replace(single, max_rounds=max_rounds, options_text="", name="", domain=None)
         for single in singles
     ]
 

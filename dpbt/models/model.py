@@ -159,8 +159,8 @@ class Model(HoldsFunctions):
         """The model of a run.
 
         Args:
-            fitted: what the run leaves for its model. Rounds beyond the capacity of the recipe are
-                dropped.
+            fitted: what the run leaves for its model. Rounds beyond the `max_rounds` of the recipe
+                are dropped.
             recipe: the recipe of the run.
             table: the table of the run, or one absent row of the same form.
             key: the kind of the key of the run, "release" or "research".
@@ -170,10 +170,10 @@ class Model(HoldsFunctions):
 
         transcript = fitted.transcript._replace(
             recorded_on=TableForm.of(table),
-            rounds=first_entries(fitted.transcript.rounds, recipe.capacity),
+            rounds=first_entries(fitted.transcript.rounds, recipe.max_rounds),
         )
         return cls(
-            hypotheses=first_entries(fitted.hypotheses, recipe.capacity),
+            hypotheses=first_entries(fitted.hypotheses, recipe.max_rounds),
             intercept=fitted.intercept,
             transcript=transcript,
             recipe=recipe.with_user_limit_of(table),

@@ -194,7 +194,7 @@ class GroupProgram:
     def run_batch(self, batch: Batch) -> BatchResult:
         """Run the fits of a batch; the program is compiled for its first one of a signature."""
         inputs = self._program_inputs(batch)
-        signature = batch.group.recipe.capacity, batch.num_lanes, batch.task.train.shape
+        signature = batch.group.recipe.max_rounds, batch.num_lanes, batch.task.train.shape
         with self._lock:
             if signature not in self._compiled:
                 self._compiled[signature] = self._compile(inputs)

@@ -367,8 +367,8 @@ class _BlockExecutor:
         return fitted_parts(releases, learned.hypotheses, learned.line.intercept, self.recipe)
 
     def _pad_rounds(self, array: np.ndarray) -> np.ndarray:
-        """The values of the rounds, and zeros up to the capacity."""
-        missing = self.recipe.capacity - len(array)
+        """The values of the rounds, and zeros up to `max_rounds`."""
+        missing = self.recipe.max_rounds - len(array)
         return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
 
     # Releases.

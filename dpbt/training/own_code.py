@@ -58,7 +58,7 @@ def _is_of_dpbt(kind: type) -> bool:
 
 def _digests_of_run(recipe: Recipe) -> list[str]:
     """Digests of what a run of one round does on each of `_ROWS_TRACED` absent rows."""
-    one_round = dataclasses.replace(recipe, domain=None, capacity=1, rounds=np.int32(1))
+    one_round = dataclasses.replace(recipe, domain=None, max_rounds=1, rounds=np.int32(1))
     leaves, structure = jax.tree.flatten(one_round)
     shapes = [jax.ShapeDtypeStruct(np.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
     digests = []

@@ -191,7 +191,7 @@ class _ScanExecutor:
                 ]
             return (scores, outcome.state), (kept, outcome.hypothesis)
 
-        numbered = jnp.arange(recipe.capacity, dtype=jnp.int32), self.entries.rounds
+        numbered = jnp.arange(recipe.max_rounds, dtype=jnp.int32), self.entries.rounds
         if self.num_side_by_side:
             self.scores = None
             run_round = lambda entry: one_round((scores, state), entry)[1]  # noqa: E731
@@ -251,7 +251,7 @@ def num_cached_structures(recipe: Recipe, num_rows: int) -> int:
     """How many structures recur in later rounds and are worked out once; 0 to cache none."""
     partition = recipe.learner.partition
     cycle = 0 if partition is None else partition.cycle
-    return cycle if cycle < recipe.capacity and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
+    return cycle if cycle < recipe.max_rounds and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
 
 
 class _CachedStructures(NamedTuple):
@@ -276,13 +276,13 @@ class _CachedStructures(NamedTuple):
 def _map_rounds(
     recipe: Recipe, run_round: Callable[[Any], Any], entries: Any, num_side_by_side: int
 ) -> tuple[Any, Hypotheses]:
-    """The results of the first T of `capacity` rounds, a batch side by side; zeros for others."""
+    """The results of the first T of `max_rounds` rounds, a batch side by side; zeros for others."""
 
     def run_active(numbered: tuple[Array, Any]) -> Any:
         active, kept = numbered[0] < recipe.rounds, run_round(numbered)
         return jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), kept)
 
-    return jax.lax.map(run_active, entries, batch_size=min(num_side_by_side, recipe.capacity))
+    return jax.lax.map(run_active, entries, batch_size=min(num_side_by_side, recipe.max_rounds))
 
 
 @jax.custom_batching.custom_vmap
@@ -301,7 +301,7 @@ def _any_lane_of_batch(
 def _scan_rounds(
     recipe: Recipe, one_round: Callable[[Any, Any], tuple[Any, Any]], state: Any, entries: Any
 ) -> tuple[Any, Any]:
-    """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
+    """`lax.scan` of `one_round` over the first T of `max_rounds` entries; the others give zeros.
 
     The other entries cost nothing where no lane of a vmap needs them. (A cond on a batched flag
     would run both branches and copy the table for every lane.)

@@ -258,7 +258,7 @@ class _RoundOfPass(NamedTuple):
 
     Attributes:
         context: what is public when it begins.
-        noise_key: of its noise.
+        noise_key: the key of its noise.
         public_draws: what the public key draws in it.
     """
 
@@ -273,16 +273,16 @@ class _BlockExecutor:
 
     Attributes:
         recipe: of the run, without an axis of settings.
-        passes: over the rows, with their scores.
-        checkpoint: keeps releases, if there is one.
+        passes: the passes over the rows, which hold their scores.
+        checkpoint: the checkpoint that keeps releases; None without one.
         num_kept_rounds: how many of the first rounds the checkpoints of all processes have.
         has_small_sums: whether its sums have 32 bits.
         noise_keys: the keys of the noise of each phase.
         structure_keys: the keys of the public structure of each phase.
         absent_row_table: one absent row.
         max_rounds_of_pass: how many rounds may share a pass.
-        report: is called with the progress of the run.
-        public_steps: each compiled by itself.
+        report: the function that is called with the progress of the run.
+        public_steps: the functions of `training.steps`, each compiled by itself.
         phase_releases: name of a prologue or an epilogue -> its release.
         round_releases: the releases of the rounds so far.
         ready: the releases of rounds that have not begun yet.

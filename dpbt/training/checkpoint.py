@@ -66,8 +66,8 @@ class CappedRelease(NamedTuple):
     """A release, and the public bound on the weights that its program read.
 
     Attributes:
-        release: of a round, or of a prologue or an epilogue.
-        cap: f32[].
+        release: the release of a round, a prologue or an epilogue.
+        cap: f32[], the public bound on the weight of a row in it.
     """
 
     release: Releases

@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     """The answer to the draws of a phase.
 
     Attributes:
-        release: of its program.
+        release: the release of the program of the phase.
         kept: what the run keeps of the phase, such as the release or its log densities.
     """
 
@@ -52,10 +52,11 @@ class RunResult(NamedTuple):
     """What `run_in_memory` returns.
 
     Attributes:
-        kept: of each phase, what its answer kept; of rounds with a leading axis.
-        hypotheses: of the model, after the epilogue, with a leading axis for rounds.
-        intercept: of the model.
-        scores: of each table, after the epilogue; None where rounds ran side by side.
+        kept: the `Answer.kept` of each phase; that of the rounds has a leading axis for rounds.
+        hypotheses: the hypotheses of the model, after the epilogue, with a leading axis for rounds.
+        intercept: the intercept of the model, f32[], or f32[K] with several classes.
+        scores: the scores of the rows of each table, after the epilogue; None where rounds ran side
+            by side.
     """
 
     kept: PhaseValues
@@ -84,8 +85,8 @@ def run_in_memory(
         tables: prepared rows. All tables share the releases, and each has scores of its own.
         answer_draws: makes a release, or judges a recorded one.
         entries: what `answer_draws` reads: an entry for each phase, and for rounds a leading axis.
-        num_side_by_side: how many rounds run side by side, of a recipe that is `independent`; 0 to
-            run one after the other.
+        num_side_by_side: how many rounds run side by side, if the recipe
+            `has_independent_rounds`; 0 to run one after the other.
     """
     executor = _ScanExecutor(
         recipe=recipe,
@@ -114,10 +115,11 @@ class _ScanExecutor:
 
     Attributes:
         recipe, tables, answer_draws, entries, num_side_by_side: as `run_in_memory` has them.
-        public_steps: as they are.
-        scores: of each table so far; None after rounds that ran side by side.
+        public_steps: the plain functions of `training.steps`, which the trace of the run holds.
+        scores: the scores of the rows of each table so far; None after rounds that
+            ran side by side.
         initial_score: the score that every row started from.
-        kept: name of a phase -> what was kept of it.
+        kept: name of a phase -> its `Answer.kept`.
     """
 
     recipe: Recipe

@@ -37,7 +37,7 @@ class AfterPrologue(NamedTuple):
 
     Attributes:
         public: what is public in all rounds.
-        state: before the first round.
+        state: the state of the run before the first round.
     """
 
     public: Public
@@ -101,8 +101,8 @@ def begin_round(
         recipe: of the run, without an axis of settings.
         public: what is public in all rounds.
         bound: f32[], an upper bound on |score| for every possible row.
-        number: i32[], of the round.
-        structure: of the round, which follows from no row; None to work it out.
+        number: i32[], the number of the round.
+        structure: the structure of the round, which follows from no row; None to work it out.
     """
     public = public._replace(round=number)
     if structure is None:
@@ -114,8 +114,8 @@ class LearnedRound(NamedTuple):
     """What follows from the release of a round.
 
     Attributes:
-        hypothesis: that is added to the scores.
-        state: after the round.
+        hypothesis: the hypothesis that is added to the scores.
+        state: the state of the run after the round.
     """
 
     hypothesis: types.Hypothesis
@@ -129,7 +129,7 @@ def finish_round(
 
     Args:
         recipe: of the run, without an axis of settings.
-        release: of the round.
+        release: the release of the round.
         public: what is public in the round, with the cap of its weights.
         state: before the round. With an optimizer the hypothesis is what it makes of that of the
             release.

@@ -62,9 +62,9 @@ def leaf_sum_sensitivity(config: ObliviousConfig) -> float:
     A number is the same, with a residual in -GRID..GRID in place of y w. Residuals of a quantile
     lie in [-b, a], the larger of which is GRID. So under replace-one a sum moves by at most a + b,
     or two sums by GRID each: L1 = 2 GRID, L2 = max(a + b, sqrt(2) GRID). With several classes a row
-    adds its K residuals to the K sums of its leaf. `residuals` keeps their norm at most GRID: the
-    L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K sums
-    together.
+    adds its K residuals to the K sums of its leaf. `row_residuals` keeps their norm at most GRID:
+    the L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K
+    sums together.
     """
     return config.noise.sensitivity_in_norm(partition_sum_sensitivity(config))
 

@@ -149,16 +149,16 @@ class GroupProgram:
         """Let the program run the settings of a group on a task, but for fits that are done."""
         self._groups_on_tasks.append(_GroupOnTask(task=task, group=group, done=done))
 
-    def batches(self, memory_mb: float, num_threads: int) -> Iterator[Batch]:
+    def iter_missing_batches(self, memory_mb: float, num_threads: int) -> Iterator[Batch]:
         """The batches that are missing, cut for the memory and for so many threads.
 
         Compiled code is dropped at the end, as a process can hold only a few thousand programs.
         """
         for group_on_task in self._groups_on_tasks:
-            yield from self._batches_of_group(group_on_task, memory_mb, num_threads)
+            yield from self._iter_missing_batches_of_group(group_on_task, memory_mb, num_threads)
         self._compiled.clear()
 
-    def _batches_of_group(
+    def _iter_missing_batches_of_group(
         self, group_on_task: _GroupOnTask, memory_mb: float, num_threads: int
     ) -> Iterator[Batch]:
         task, group, done = group_on_task

@@ -440,7 +440,7 @@ class _BlockExecutor:
         What one draw asks for may follow from the draws before it. Zeros stand for those after it,
         so that one compiled program serves all stages.
         """
-        zeros = self._zeros_of_phase(phase)
+        zeros = self._zero_release_of_phase(phase)
         for site in stage:
             specs = _draw_specs(
                 phase,
@@ -453,7 +453,7 @@ class _BlockExecutor:
                 round_of_pass.noise_key, {site: sums[site]}, specs, small=self.has_small_sums
             )
 
-    def _zeros_of_phase(self, phase: Phase) -> Release:
+    def _zero_release_of_phase(self, phase: Phase) -> Release:
         """Zeros in place of the release of a phase, in the dtypes that post-processing reads."""
 
         def zeros_of_draw(spec: boundary.DrawSpec) -> Array:

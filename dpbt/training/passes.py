@@ -355,9 +355,9 @@ class Passes:
         self._splits = jax.tree.map(jnp.asarray, table.splits)
         self._pool = ThreadPoolExecutor(plan.threads)
         self._slices = list(_slices_of_table(table, plan.max_rows_of_slice, first_row))
-        self._rooms: queue.SimpleQueue[BlockRows] = queue.SimpleQueue()
+        self._buffers: queue.SimpleQueue[BlockRows] = queue.SimpleQueue()
         for _ in range(plan.threads):
-            self._rooms.put(table.new_absent_rows(plan.max_rows_of_slice))
+            self._buffers.put(table.new_absent_rows(plan.max_rows_of_slice))
         self._scores: list[Any] = [None] * len(self._slices)
 
     def __enter__(self) -> "Passes":
@@ -401,7 +401,7 @@ class Passes:
 
         @jax.enable_x64(False)  # threads do not have the caller's context
         def work_on_slice(piece: Slice) -> CappedSums:
-            block = self._rooms.get()
+            block = self._buffers.get()
             try:
                 self._table.read_rows(
                     piece.block,
@@ -421,7 +421,7 @@ class Passes:
                 # JAX reads `block` in place, so it is free when all outputs are there.
                 result = jax.block_until_ready(result)
             finally:
-                self._rooms.put(block)
+                self._buffers.put(block)
             if reads_scores:
                 self._scores[piece.number] = result.scores
             return result.capped_sums

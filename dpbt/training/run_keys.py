@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.privacy import keys
-from dpbt.training.own_code import identity_words
+from dpbt.training.own_code import recipe_identity_words
 from dpbt.training.phases import PhaseValues
 from dpbt.types import Array, Recipe
 
@@ -28,7 +28,7 @@ def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
         recipe: one setting; its budget may be traced.
     """
     target = [] if recipe.target is None else [repr(recipe.target)]
-    words = [*identity_words(recipe), *target, *_layout_words(recipe)]
+    words = [*recipe_identity_words(recipe), *target, *_layout_words(recipe)]
     numbers = jax.tree.leaves((recipe.params, recipe.weight_params, recipe.rows))
     leaves = [jnp.asarray(leaf).reshape(-1) for leaf in numbers]
     for leaf in leaves:

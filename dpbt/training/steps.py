@@ -66,7 +66,7 @@ def after_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
     return AfterPrologue(public, RoundState(bound, [state]))
 
 
-def zeros_of_phase(recipe: Recipe, phase: Phase) -> Release:
+def zero_release_of_phase(recipe: Recipe, phase: Phase) -> Release:
     """Zeros in place of the release of a phase."""
     specs = draw_specs_of_phase(recipe, phase)
     return {spec.site: jnp.zeros_like(spec.output) for spec in specs}
@@ -74,7 +74,7 @@ def zeros_of_phase(recipe: Recipe, phase: Phase) -> Release:
 
 def hypothesis_shapes(recipe: Recipe, public: Public) -> types.Hypothesis:
     """The shapes and dtypes of the hypothesis of a round, from what is public in all rounds."""
-    zeros = zeros_of_phase(recipe, recipe.learner.round)
+    zeros = zero_release_of_phase(recipe, recipe.learner.round)
     first = begin_round(recipe, public, jnp.float32(0), public.round).public
     return jax.eval_shape(
         lambda: _hypothesis_of_release(recipe.learner, zeros, recipe.params, first)

@@ -244,15 +244,15 @@ def monotone_leaves(leaf: Float32[Array, "_"], direction: Int32[Array, "D"]) -> 
     for level in range(depth):
         shape = (2**level, 2, 2 ** (depth - level - 1))
         up = direction[level]
-        highest = _extreme_up_to_each_side(highest.reshape(shape), up, jnp.maximum).reshape(-1)
-        lowest = _extreme_up_to_each_side(lowest.reshape(shape), -up, jnp.minimum).reshape(-1)
+        highest = _running_extreme_of_sides(highest.reshape(shape), up, jnp.maximum).reshape(-1)
+        lowest = _running_extreme_of_sides(lowest.reshape(shape), -up, jnp.minimum).reshape(-1)
     return (highest + lowest) / 2
 
 
-def _extreme_up_to_each_side(
+def _running_extreme_of_sides(
     sides: Array, direction: Array, extreme: Callable[[Array, Array], Array]
 ) -> Float32[Array, "A 2 B"]:
-    """f32[A, 2, B]: of each side the extreme of it and of the one before it in the direction."""
+    """f32[A, 2, B]: each side, or its extreme with the side before it in the direction."""
     of_both = extreme(sides[:, 0], sides[:, 1])
     new_left = jnp.where(direction < 0, of_both, sides[:, 0])
     new_right = jnp.where(direction > 0, of_both, sides[:, 1])

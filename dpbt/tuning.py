@@ -38,7 +38,7 @@ from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, check_zero_or_share, setting
 from dpbt.training import checks, table_entry
 from dpbt.training.boost import run_with_fresh_draws
-from dpbt.training.own_code import identity_words
+from dpbt.training.own_code import recipe_identity_words
 from dpbt.training.phases import fitted_parts
 from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
@@ -511,13 +511,13 @@ def tune(
 
 
 def _with_shared_programs(singles: Sequence[Recipe]) -> list[Recipe]:
-    """The recipes with one capacity and without words, so that equal static parts share a program.
+    """The recipes with one `max_rounds` and without words; equal static parts share a program.
 
-    The capacity has room for the rounds of each of them.
+    The `max_rounds` is at least that of each of them.
     """
-    capacity = tables.round_up_to_bucket(max(single.capacity for single in singles))
+    max_rounds = tables.round_up_to_bucket(max(single.max_rounds for single in singles))
     return [
-        dataclasses.replace(single, capacity=capacity, options_text="", name="", domain=None)
+        dataclasses.replace(single, max_rounds=max_rounds, options_text="", name="", domain=None)
         for single in singles
     ]
 
@@ -529,7 +529,7 @@ def _choice_identity(singles: Sequence[Recipe], selection: Selection, plan: Choi
     """
     digest = hashlib.sha256()
     for recipe in singles:
-        digest.update(" | ".join(identity_words(recipe)).encode())
+        digest.update(" | ".join(recipe_identity_words(recipe)).encode())
         for leaf in map(np.asarray, jax.tree.leaves(recipe)):
             digest.update(f"{leaf.dtype}{leaf.shape}".encode() + leaf.tobytes())
     scale = float(plan.line.scale).hex()

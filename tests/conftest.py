@@ -136,7 +136,7 @@ def sweeps_without_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def boost_without_training(key, table, recipe, public_key=None):
         score = jax.random.normal(key, table.target.shape) * jnp.float32(recipe.rounds)
-        return Boosted(Transcript({}, {}, {}), (jnp.zeros((recipe.capacity, 2)),), score)
+        return Boosted(Transcript({}, {}, {}), (jnp.zeros((recipe.max_rounds, 2)),), score)
 
     monkeypatch.setattr(batches, "boost", boost_without_training)
     monkeypatch.setattr(batches, "estimate_lane_bytes", lambda table, recipe: 2500)

@@ -130,7 +130,7 @@ def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch
 def test_memory_bounds_the_slices_and_the_rounds_of_a_pass(tmp_path):
     _, in_chunks = table_and_blocks(tmp_path / "t", "two", 10)
     recipe = oblivious_recipe("two", 10)
-    large = dataclasses.replace(in_chunks, capacity=2**29)
+    large = dataclasses.replace(in_chunks, max_rounds=2**29)
     for table, memory in ((in_chunks, 2**20), (large, 2 * GIB)):  # 2 GB of scores alone
         with pytest.raises(ValueError, match="memory must be at least"):
             plan_memory(table, recipe, memory=memory, threads=2)

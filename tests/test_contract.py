@@ -52,7 +52,7 @@ def all_neighbours_of_a_small_table(row, relation):
 def recipe_of_one_program(row, relation, **settings):
     """A recipe whose static parts are those of all others of the row and the relation."""
     recipe = row.recipe(relation, depth=2, **settings)
-    return dataclasses.replace(recipe, capacity=max(2, recipe.capacity), options_text="")
+    return dataclasses.replace(recipe, max_rounds=max(2, recipe.max_rounds), options_text="")
 
 
 class Case(NamedTuple):

@@ -192,14 +192,14 @@ def test_models_and_recipes_say_what_to_keep_instead_of_a_pickle(small_table):
 
 
 @pytest.mark.slow
-def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
-    """Two rounds release the same in a program of capacity 2 and in one of capacity 5, where zeros
+def test_rounds_are_traced_and_max_rounds_changes_nothing(small_table):
+    """Two rounds release the same in a program of at most 2 rounds and in one of 5, where zeros
     follow; one program serves all numbers of rounds.
     """
     settings = {"epsilon": 4.0, "rows": 90, "depth": 2}
     alone = recipes.bdpe(rounds=2, **settings)
     several = recipes.bdpe(rounds=[2, 5], **settings)
-    assert several.capacity == 5
+    assert several.max_rounds == 5
     expected = dpbt.fit(jax.random.key(0), small_table, alone)
     num_programs = training_fit.num_compiled_programs()
     for index, rounds in enumerate((2, 5)):

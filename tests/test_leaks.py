@@ -53,13 +53,13 @@ def grow(draw, table, weights, params, public, alpha_of=None):
     """The splits of a tight tree by M-alpha, with alpha from any rule; the leaves' class weights
     (private).
     """
-    depth, objective = len(params.settings.alpha), alpha_of is not None
+    depth, calibrates_alpha = len(params.settings.alpha), alpha_of is not None
     family, noise = losses.m_alpha, mechanisms.discrete_laplace
     config = GreedyTreeConfig(
         depth=depth,
         criterion=family,
         link=family,
-        objective=objective,
+        calibrates_alpha=calibrates_alpha,
         relation=ADD_REMOVE,
         noise=noise,
     )

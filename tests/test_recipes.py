@@ -83,7 +83,7 @@ def test_alpha_of_noisy_errors_is_their_ratio_and_never_rises():
         depth=4,
         criterion=losses.m_alpha,
         link=losses.m_alpha,
-        objective=True,
+        calibrates_alpha=True,
         relation=ADD_REMOVE,
     )
     alpha = greedy.alpha_from_noisy_errors(lambda site, *_, **__: jnp.int32(released[site]), config)

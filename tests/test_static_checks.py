@@ -130,6 +130,17 @@ def test_a_table_that_no_learner_reads_is_refused_by_every_entry(act, recipe, ch
         act(KEY, change(raw()), recipe)
 
 
+def test_learners_of_bins_say_which_bins_they_read():
+    """Additive models read the same bins as oblivious trees, and neither is called the other."""
+    domain = table_of().domain
+    exact = raw()._replace(bins=jnp.zeros((ROWS, 2), jnp.float32), splits=None)
+    words = "the recipe reads uint8 bins, got float32 of rank 2"
+    for make in (recipes.oblivious_boost, recipes.additive):
+        recipe = make(epsilon=1.0, rows=ROWS, domain=domain)
+        with pytest.raises(ValueError, match=words):
+            dpbt.fit(KEY, exact, recipe)
+
+
 def test_a_list_in_place_of_an_array_is_refused_by_name():
     for act in (dpbt.fit, dpbt.boost, mapped, swept, tuned):
         with pytest.raises(ValueError, match=r"table.present must be an array, got list"):

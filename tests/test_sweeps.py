@@ -71,10 +71,11 @@ def test_structure_and_traced_axes_are_told_apart():
     places = np.concatenate([group.indices for group in found])
     assert sorted(places) == list(range(len(sweep.settings)))
     for group in found:
-        assert group.recipe.capacity == 5
+        assert group.recipe.max_rounds == 5
         assert np.all(np.diff(group.recipe.rounds) >= 0)
         for k, place in enumerate(group.indices):
-            alone = dataclasses.replace(make(**task.arguments, **sweep.settings[place]), capacity=5)
+            one_setting = make(**task.arguments, **sweep.settings[place])
+            alone = dataclasses.replace(one_setting, max_rounds=5)
             chex.assert_trees_all_equal(recipes.setting(group.recipe, k), alone)
 
 

@@ -159,8 +159,8 @@ class Model(HoldsFunctions):
         """The model of a run.
 
         Args:
-            fitted: what the run leaves for its model. Rounds beyond the capacity of the recipe are
-                dropped.
+            fitted: what the run leaves for its model. Rounds beyond the `max_rounds` of the recipe
+                are dropped.
             recipe: the recipe of the run.
             table: the table of the run, or one absent row of the same form.
             key: the kind of the key of the run, "release" or "research".
@@ -170,10 +170,10 @@ class Model(HoldsFunctions):
 
         transcript = fitted.transcript._replace(
             recorded_on=TableForm.of(table),
-            rounds=first_entries(fitted.transcript.rounds, recipe.capacity),
+            rounds=first_entries(fitted.transcript.rounds, recipe.max_rounds),
         )
         return cls(
-            hypotheses=first_entries(fitted.hypotheses, recipe.capacity),
+            hypotheses=first_entries(fitted.hypotheses, recipe.max_rounds),
             intercept=fitted.intercept,
             transcript=transcript,
             recipe=recipe.with_user_limit_of(table),
@@ -649,11 +649,11 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
         ValueError: if the arguments are something else, or the domain is not that of the model.
             Also for trees below 1, or of a model that is made of none.
     """
-    about, model_domain = as_model(model).about, domain_of_bins(model, domain)
+    about, model_domain = as_model(model).about, resolve_domain_of_model(model, domain)
     if about.kind.describe is None:
         raise ValueError(_reason_for_no_description(model))
     hypotheses, splits = model.host_hypotheses(), model.splits
-    assert splits is not None  # `domain_of_bins` refuses a model without
+    assert splits is not None  # `resolve_domain_of_model` refuses a model without
     words = about.kind.describe(hypotheses, splits, model_domain, about.target, about.classes)
     if trees is not None:
         titles = [match.start() for match in re.finditer(r"^tree \d+$", words, re.MULTILINE)]
@@ -696,7 +696,7 @@ def _describe_start(model: Model) -> str:
     return ", ".join(f"{word} {float(score):+.{DIGITS}f}" for word, score in scores)
 
 
-def domain_of_bins(model: Model, domain: Domain | None = None) -> Domain:
+def resolve_domain_of_model(model: Model, domain: Domain | None = None) -> Domain:
     """The domain of the bins that a model reads: the argument, or else the model's own.
 
     Raises:

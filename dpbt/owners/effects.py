@@ -25,7 +25,7 @@ from jaxtyping import Float64, UInt8
 from dpbt.common.validate import check_choice, check_positive_integer, show_value
 from dpbt.data.domains import Domain
 from dpbt.models import model as models
-from dpbt.models.model import Model, domain_of_bins
+from dpbt.models.model import Model, resolve_domain_of_model
 
 MAX_EXACT_COMBINATIONS = 2**14
 """The largest number of combinations of bins that are enumerated instead of drawing rows."""
@@ -103,7 +103,7 @@ def attribute_effects(
         ValueError: for a domain or a model of another kind, as `explain`, and for draws that are
             not an integer of at least 1.
     """
-    model_domain, effects = domain_of_bins(model, domain), []
+    model_domain, effects = resolve_domain_of_model(model, domain), []
     models_by_noise = redrawn_models(model) if noise else []
     for number, name in enumerate(model_domain):
         scores, is_exact = _scores_by_bins(model, model_domain, [number], "score", draws)
@@ -156,7 +156,7 @@ def partial_dependence(
             are not one or two distinct columns of the domain. Also for another `of`, for draws that
             are not an integer of at least 1, and as `predict_proba`.
     """
-    model_domain = domain_of_bins(model, domain)
+    model_domain = resolve_domain_of_model(model, domain)
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
         raise ValueError(f"expected the names of one column, or of two, got {show_value(names)}")

@@ -22,7 +22,7 @@ from dpbt.common.validate import check_positive_integer, show_value
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.additive.model import SHAPES, shape_functions_by_column
-from dpbt.models.model import Model, domain_of_bins
+from dpbt.models.model import Model, resolve_domain_of_model
 from dpbt.owners.effects import attribute_effects, check_column_names, partial_dependence
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def shape(
             no class if there are several.
         ImportError: without matplotlib.
     """
-    model_domain = domain_of_bins(model, domain)
+    model_domain = resolve_domain_of_model(model, domain)
     if not isinstance(attribute, str):
         raise ValueError(f"attribute must be the name of one column, got {show_value(attribute)}")
     curve = _curve_or_partial_dependence(model, model_domain, (attribute,), of, class_)
@@ -184,7 +184,7 @@ def shapes(
         ImportError: without matplotlib.
     """
     check_positive_integer("max_attributes", max_attributes)
-    model_domain = domain_of_bins(model, domain)
+    model_domain = resolve_domain_of_model(model, domain)
     if model.about.kind is SHAPES and of == "score":
         columns_of_curves = [*shape_functions_by_column(model.host_hypotheses(), model_domain)[0]]
     else:

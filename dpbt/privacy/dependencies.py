@@ -274,7 +274,7 @@ def _union_of_sources(sources: Any) -> set[Source]:
 
 
 def check_prices(draws: list[DrawDependencies], *, protected: bool = True) -> None:
-    """Refuse a draw whose price depends on rows or on earlier releases.
+    """Check that prices depend neither on rows nor on releases; refuse a draw whose price does.
 
     Args:
         draws: the draws of a program.

@@ -27,7 +27,7 @@ def evaluate_isolated(function: Callable[..., Any], *arguments: Any) -> Any:
         arguments: pytrees of arrays, traced or not.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    check_references("a function of rows", closed)
+    refuse_mutable_closure_arrays("a function of rows", closed)
     return evaluate_closed(closed, shapes, arguments)
 
 
@@ -78,7 +78,7 @@ def trace_public_function(
         ValueError: as `evaluate_public`.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    check_references(what, closed)
+    refuse_mutable_closure_arrays(what, closed)
     if reading := sorted(dataflow.operation_names(closed.jaxpr) & dataflow.CALLBACKS):
         raise ValueError(f"{what} reads what Python holds by {reading}, which may follow from rows")
     if is_traced(*closed.consts):
@@ -89,7 +89,7 @@ def trace_public_function(
     return TracedFunction(closed, shapes)
 
 
-def check_references(what: str, closed: Any) -> None:
+def refuse_mutable_closure_arrays(what: str, closed: Any) -> None:
     """Refuse a traced function that reads or writes a mutable array of its closure.
 
     Raises:

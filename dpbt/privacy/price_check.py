@@ -13,7 +13,7 @@ import numpy as np
 
 from dpbt.privacy import dataflow
 from dpbt.privacy.boundary import DrawSpec, is_static, run
-from dpbt.privacy.isolation import check_references, evaluate_closed
+from dpbt.privacy.isolation import evaluate_closed, refuse_mutable_closure_arrays
 from dpbt.types import Array, Program, Site, View
 
 
@@ -147,7 +147,7 @@ def run_with_price_check(
         return trace
 
     closed, shapes = jax.make_jaxpr(run_in_trace, return_shape=True)(view)
-    check_references("the program", closed)
+    refuse_mutable_closure_arrays("the program", closed)
     if priced is not None:
         check_as_priced(specs, priced)
         _check_formulas(closed, shapes, view, priced, released_here=released_here)

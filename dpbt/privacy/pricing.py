@@ -70,9 +70,9 @@ def _check_has_ledger(recipe: Any) -> None:
             "a ledger is of one setting; choose one with recipes.setting(recipe, index)"
         )
     rounds = np.asarray(recipe.rounds)
-    if rounds.dtype.kind not in "iu" or not 1 <= rounds <= recipe.capacity:
+    if rounds.dtype.kind not in "iu" or not 1 <= rounds <= recipe.max_rounds:
         raise ValueError(
-            f"rounds must be a whole number in 1..{recipe.capacity}, got {rounds.tolist()}"
+            f"rounds must be a whole number in 1..{recipe.max_rounds}, got {rounds.tolist()}"
         )
     if not 0 <= recipe.delta < 1:
         raise ValueError(f"delta must be in [0, 1), got {recipe.delta}")

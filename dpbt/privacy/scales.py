@@ -66,7 +66,7 @@ def _scale_without_multiplier(
     number = spec.scale if spec.own_scale else spec.max_sensitivity
     if is_static(number):
         return number
-    evaluated = _evaluate_settings(settings, phase)[spec.site]
+    evaluated = _draws_of_settings(settings, phase)[spec.site]
     number = evaluated.scale if spec.own_scale else evaluated.max_sensitivity
     if np.ndim(number) != 1:
         raise not_a_number_error(spec.site)
@@ -79,7 +79,7 @@ def not_a_number_error(site: Site) -> ValueError:
 
 
 @jax.enable_x64(False)
-def _evaluate_settings(settings: Recipe, phase: Phase) -> Mapping[Site, DrawSpec]:
+def _draws_of_settings(settings: Recipe, phase: Phase) -> Mapping[Site, DrawSpec]:
     """Site -> its draw in G settings, with arrays [G] of the numbers that the program computes."""
     recipe_phase = RecipePhase.of_recipe(settings, phase)
 

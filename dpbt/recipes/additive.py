@@ -296,7 +296,7 @@ def _recipe_of_all_columns(
         config = AdditiveConfig(
             bins=bins,
             resolutions=tuple(map(int, sizes.flat)),
-            capacity=num_rounds,
+            max_rounds=num_rounds,
             pairs=vectors.pairs,
         )
         if (max_cells := config.bin_mask.shape[1]) > types.MAX_BINS:

@@ -302,7 +302,7 @@ def _draft_recipe(request: PrivacyRequest, parts: RecipeParts) -> Recipe:
         calibration=request.calibration,
         relation=request.relation,
         max_rows_per_user=request.max_rows_per_user,
-        capacity=int(np.max(request.rounds)),
+        max_rounds=int(np.max(request.rounds)),
         learner=parts.learner,
         weight_update=parts.weight_update,
         weight_params=_as_float32(parts.weight_params),

@@ -170,7 +170,7 @@ def bdpe(
         depth=depth,
         criterion=families.criterion,
         link=families.link,
-        objective=families.is_objective,
+        calibrates_alpha=families.is_objective,
         relation=request.relation if request.is_tight else types.ADD_REMOVE,  # one program for both
         noise=(
             mechanisms.rounded_gaussian if request.is_approximate else mechanisms.discrete_laplace

@@ -149,16 +149,16 @@ class GroupProgram:
         """Let the program run the settings of a group on a task, but for fits that are done."""
         self._groups_on_tasks.append(_GroupOnTask(task=task, group=group, done=done))
 
-    def batches(self, memory_mb: float, num_threads: int) -> Iterator[Batch]:
+    def iter_missing_batches(self, memory_mb: float, num_threads: int) -> Iterator[Batch]:
         """The batches that are missing, cut for the memory and for so many threads.
 
         Compiled code is dropped at the end, as a process can hold only a few thousand programs.
         """
         for group_on_task in self._groups_on_tasks:
-            yield from self._batches_of_group(group_on_task, memory_mb, num_threads)
+            yield from self._iter_missing_batches_of_group(group_on_task, memory_mb, num_threads)
         self._compiled.clear()
 
-    def _batches_of_group(
+    def _iter_missing_batches_of_group(
         self, group_on_task: _GroupOnTask, memory_mb: float, num_threads: int
     ) -> Iterator[Batch]:
         task, group, done = group_on_task
@@ -194,7 +194,7 @@ class GroupProgram:
     def run_batch(self, batch: Batch) -> BatchResult:
         """Run the fits of a batch; the program is compiled for its first one of a signature."""
         inputs = self._program_inputs(batch)
-        signature = batch.group.recipe.capacity, batch.num_lanes, batch.task.train.shape
+        signature = batch.group.recipe.max_rounds, batch.num_lanes, batch.task.train.shape
         with self._lock:
             if signature not in self._compiled:
                 self._compiled[signature] = self._compile(inputs)

@@ -86,7 +86,7 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
             task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe"
         )
         recipe = table_entry.without_domain(recipe)
-        structure = compilation_signature(dataclasses.replace(recipe, capacity=2**31 - 1))
+        structure = compilation_signature(dataclasses.replace(recipe, max_rounds=2**31 - 1))
         if structure not in members:
             checks.check_run(task.table, recipe)
         members.setdefault(structure, []).append(_Member(recipe=recipe, setting=index))
@@ -96,8 +96,8 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
 def _stack_members(structure: Any, members: list[_Member]) -> Group:
     """The group of some settings, with room for the largest of their numbers of rounds."""
     by_rounds = sorted(members, key=lambda member: int(member.recipe.rounds))
-    capacity = max(member.recipe.capacity for member in members)
-    recipes = [dataclasses.replace(member.recipe, capacity=capacity) for member in by_rounds]
+    max_rounds = max(member.recipe.max_rounds for member in members)
+    recipes = [dataclasses.replace(member.recipe, max_rounds=max_rounds) for member in by_rounds]
     return Group(
         structure=structure,
         recipe=jax.tree.map(lambda *leaves: np.stack(leaves), *recipes),

@@ -166,9 +166,11 @@ def _run_in_threads(
 
     jobs: list[tuple[GroupProgram, Iterable[Batch]]]
     if len(programs) == 1:
-        jobs = [(programs[0], [batch]) for batch in programs[0].batches(memory_mb, THREADS)]
+        jobs = [
+            (programs[0], [batch]) for batch in programs[0].iter_missing_batches(memory_mb, THREADS)
+        ]
     else:
-        jobs = [(program, program.batches(memory_mb, 1)) for program in programs]
+        jobs = [(program, program.iter_missing_batches(memory_mb, 1)) for program in programs]
     with ThreadPoolExecutor(THREADS) as pool:
         calls = [pool.submit(run_batches, program, batches) for program, batches in jobs]
         try:

@@ -13,7 +13,7 @@ from dpbt.training.steps import (
     after_prologue,
     begin_round,
     hypothesis_shapes,
-    zeros_of_phase,
+    zero_release_of_phase,
 )
 from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, Site, Table
 
@@ -51,7 +51,7 @@ def draw_specs_after_release(
 def first_round_draw_specs(recipe: Recipe, absent_row_table: Table) -> dict[Site, DrawSpec]:
     """The draw specs of a round by site, after a prologue that released zeros; traceable."""
     prologue = recipe.learner.prologue
-    zeros = {} if prologue is None else zeros_of_phase(recipe, prologue)
+    zeros = {} if prologue is None else zero_release_of_phase(recipe, prologue)
     public = after_prologue(recipe, zeros).public
     context = begin_round(recipe, public, jnp.float32(0), jnp.int32(0))
     return draw_specs_after_release(recipe.learner.round, recipe, absent_row_table, context, {})
@@ -60,7 +60,7 @@ def first_round_draw_specs(recipe: Recipe, absent_row_table: Table) -> dict[Site
 def first_hypothesis_shapes(recipe: Recipe) -> Hypothesis:
     """The shapes and dtypes of the hypothesis of a round, after a prologue that released zeros."""
     prologue = recipe.learner.prologue
-    zeros = {} if prologue is None else zeros_of_phase(recipe, prologue)
+    zeros = {} if prologue is None else zero_release_of_phase(recipe, prologue)
     return hypothesis_shapes(recipe, after_prologue(recipe, zeros).public)
 
 

@@ -258,7 +258,7 @@ class _RoundOfPass(NamedTuple):
 
     Attributes:
         context: what is public when it begins.
-        noise_key: of its noise.
+        noise_key: the key of its noise.
         public_draws: what the public key draws in it.
     """
 
@@ -273,16 +273,16 @@ class _BlockExecutor:
 
     Attributes:
         recipe: of the run, without an axis of settings.
-        passes: over the rows, with their scores.
-        checkpoint: keeps releases, if there is one.
+        passes: the passes over the rows, which hold their scores.
+        checkpoint: the checkpoint that keeps releases; None without one.
         num_kept_rounds: how many of the first rounds the checkpoints of all processes have.
         has_small_sums: whether its sums have 32 bits.
         noise_keys: the keys of the noise of each phase.
         structure_keys: the keys of the public structure of each phase.
         absent_row_table: one absent row.
         max_rounds_of_pass: how many rounds may share a pass.
-        report: is called with the progress of the run.
-        public_steps: each compiled by itself.
+        report: the function that is called with the progress of the run.
+        public_steps: the functions of `training.steps`, each compiled by itself.
         phase_releases: name of a prologue or an epilogue -> its release.
         round_releases: the releases of the rounds so far.
         ready: the releases of rounds that have not begun yet.
@@ -367,8 +367,8 @@ class _BlockExecutor:
         return fitted_parts(releases, learned.hypotheses, learned.line.intercept, self.recipe)
 
     def _pad_rounds(self, array: np.ndarray) -> np.ndarray:
-        """The values of the rounds, and zeros up to the capacity."""
-        missing = self.recipe.capacity - len(array)
+        """The values of the rounds, and zeros up to `max_rounds`."""
+        missing = self.recipe.max_rounds - len(array)
         return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
 
     # Releases.
@@ -440,7 +440,7 @@ class _BlockExecutor:
         What one draw asks for may follow from the draws before it. Zeros stand for those after it,
         so that one compiled program serves all stages.
         """
-        zeros = self._zeros_of_phase(phase)
+        zeros = self._zero_release_of_phase(phase)
         for site in stage:
             specs = _draw_specs(
                 phase,
@@ -453,7 +453,7 @@ class _BlockExecutor:
                 round_of_pass.noise_key, {site: sums[site]}, specs, small=self.has_small_sums
             )
 
-    def _zeros_of_phase(self, phase: Phase) -> Release:
+    def _zero_release_of_phase(self, phase: Phase) -> Release:
         """Zeros in place of the release of a phase, in the dtypes that post-processing reads."""
 
         def zeros_of_draw(spec: boundary.DrawSpec) -> Array:

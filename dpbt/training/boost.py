@@ -68,7 +68,7 @@ class Boosted(NamedTuple):
 
 
 def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
-    """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
+    """Run T rounds of a recipe. The first T rounds are the same whatever its `max_rounds`.
 
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
     only the first `rows` present rows count (`table_entry.mask_beyond_rows`). The key is a secret

@@ -199,7 +199,7 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
 
 
 def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:
-    """Refuse a transcript of other sites than the recipe draws, or of another capacity."""
+    """Refuse a transcript of other sites than the recipe draws, or of another `max_rounds`."""
     sites_by_phase = {
         phase.name: set(sites_of_phase(recipe, phase)) for phase in recipe.learner.phases
     }
@@ -216,10 +216,10 @@ def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:
         raise ValueError(words)
     for site, array in transcript.rounds.items():
         rounds = np.shape(array)[:1]
-        if rounds != (recipe.capacity,):
+        if rounds != (recipe.max_rounds,):
             raise ValueError(
                 f"the transcript is of another recipe: {site!r} has {rounds[0] if rounds else 'no'}"
-                f" rounds, and the recipe has room for {recipe.capacity}"
+                f" rounds, and the recipe has room for {recipe.max_rounds}"
             )
 
 

@@ -244,7 +244,7 @@ def _fit_in_memory(
         pay(None)
 
     recipe_with_room = dataclasses.replace(
-        without_domain(recipe), capacity=tables.round_up_to_bucket(recipe.capacity)
+        without_domain(recipe), max_rounds=tables.round_up_to_bucket(recipe.max_rounds)
     )
     num_side_by_side = _num_rounds_side_by_side(
         recipe, num_rows=table.target.shape[0], memory=memory
@@ -302,11 +302,11 @@ as long to run. That is at most 50 ms more for each fit, and seconds less for th
 
 def _is_short(recipe: Recipe) -> bool:
     """Whether a run of a recipe takes less time than compiling its program with all care."""
-    return int(recipe.rows) * recipe.capacity <= SHORT_RUN
+    return int(recipe.rows) * recipe.max_rounds <= SHORT_RUN
 
 
 def _choose_compiled_run(recipe: Recipe) -> compilation.BoundedJit[FittedParts]:
-    """The compiled run of the emitter that is faster in all, for a recipe that has its capacity."""
+    """The compiled run of the emitter that is faster in all, for a recipe as it is compiled."""
     if _is_short(recipe) and _has_same_bits_by_older_emitter(recipe):
         return _compiled_run_by_older_emitter
     return _compiled_run

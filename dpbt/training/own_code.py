@@ -28,7 +28,7 @@ _LIBRARIES = {"builtins", "dpbt", "functools", "jax", "jaxlib", "numpy", "optax"
 """Packages whose functions are known by their names."""
 
 
-def identity_words(recipe: Recipe) -> list[str]:
+def recipe_identity_words(recipe: Recipe) -> list[str]:
     """The identity of a recipe besides its numbers and its target, as text that enters keys.
 
     It has the identities that the recipe states. For a recipe that the library did not make alone
@@ -58,7 +58,7 @@ def _is_of_dpbt(kind: type) -> bool:
 
 def _digests_of_run(recipe: Recipe) -> list[str]:
     """Digests of what a run of one round does on each of `_ROWS_TRACED` absent rows."""
-    one_round = dataclasses.replace(recipe, domain=None, capacity=1, rounds=np.int32(1))
+    one_round = dataclasses.replace(recipe, domain=None, max_rounds=1, rounds=np.int32(1))
     leaves, structure = jax.tree.flatten(one_round)
     shapes = [jax.ShapeDtypeStruct(np.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
     digests = []

@@ -166,7 +166,7 @@ class Slice(NamedTuple):
     """Some rows of a block, which are worked on at once.
 
     Attributes:
-        number: of the slice in the table.
+        number: the number of the slice in the table.
         block: the number of the block.
         first_row_in_block: the place of its first row in the block.
         num_rows: how many rows it has.
@@ -184,8 +184,8 @@ class PendingRound(NamedTuple):
     """A round whose hypothesis is not in the scores of the rows yet.
 
     Attributes:
-        structure: of the round.
-        hypothesis: of the round.
+        structure: the structure of the round.
+        hypothesis: the hypothesis of the round.
     """
 
     structure: Any
@@ -220,7 +220,7 @@ class CappedSums(NamedTuple):
 
     Attributes:
         sums: by site, with a leading axis for rounds; private.
-        cap: f32[].
+        cap: f32[], the bound on the weight of a row.
     """
 
     sums: Any
@@ -232,9 +232,9 @@ class _PassInput(NamedTuple):
 
     Attributes:
         recipe: of the run, without an axis of settings.
-        splits: of the table.
+        splits: the public splits of the table.
         rounds: what is public in the rounds.
-        noise_keys: B keys, of the noise of each round; private.
+        noise_keys: B keys, one for the noise of each round; private.
     """
 
     recipe: Recipe
@@ -260,8 +260,9 @@ class _ResultOfSlice(NamedTuple):
     """What work on a slice of rows gives.
 
     Attributes:
-        scores: of its rows, with the pending rounds; None where none are read.
-        capped_sums: over its rows.
+        scores: the scores of the rows of the slice, with the pending rounds; None where none are
+            read.
+        capped_sums: the sums over the rows of the slice.
     """
 
     scores: Array | None
@@ -279,10 +280,10 @@ def _sum_over_slice(
     """The scores and the sums of one stage over the rows of a slice; compiled once for a shape.
 
     Args:
-        rows: of the slice.
-        scores: of the rows, without the pending rounds; None where none are read.
+        rows: the rows of the slice.
+        scores: the scores of the rows, without the pending rounds; None where none are read.
         pass_input: what all slices read.
-        phase: of the learner.
+        phase: the phase of the learner that is summed.
         stage: the sites that are summed.
     """
     recipe, splits, rounds, noise_keys = pass_input
@@ -354,9 +355,9 @@ class Passes:
         self._splits = jax.tree.map(jnp.asarray, table.splits)
         self._pool = ThreadPoolExecutor(plan.threads)
         self._slices = list(_slices_of_table(table, plan.max_rows_of_slice, first_row))
-        self._rooms: queue.SimpleQueue[BlockRows] = queue.SimpleQueue()
+        self._buffers: queue.SimpleQueue[BlockRows] = queue.SimpleQueue()
         for _ in range(plan.threads):
-            self._rooms.put(table.new_absent_rows(plan.max_rows_of_slice))
+            self._buffers.put(table.new_absent_rows(plan.max_rows_of_slice))
         self._scores: list[Any] = [None] * len(self._slices)
 
     def __enter__(self) -> "Passes":
@@ -388,10 +389,10 @@ class Passes:
         """The sums of a stage of a phase, after adding the pending rounds to the scores.
 
         Args:
-            phase: of the learner.
+            phase: the phase of the learner that is summed.
             stage: the sites that are summed.
             rounds: what is public in its rounds.
-            noise_keys: B keys, of the noise of each round; private.
+            noise_keys: B keys, one for the noise of each round; private.
         """
         columns = None if isinstance(phase, Prologue) else self._columns_read_by_rounds(rounds)
         rounds, recipe = jax.tree.map(jnp.asarray, (rounds, self._recipe))
@@ -400,7 +401,7 @@ class Passes:
 
         @jax.enable_x64(False)  # threads do not have the caller's context
         def work_on_slice(piece: Slice) -> CappedSums:
-            block = self._rooms.get()
+            block = self._buffers.get()
             try:
                 self._table.read_rows(
                     piece.block,
@@ -420,7 +421,7 @@ class Passes:
                 # JAX reads `block` in place, so it is free when all outputs are there.
                 result = jax.block_until_ready(result)
             finally:
-                self._rooms.put(block)
+                self._buffers.put(block)
             if reads_scores:
                 self._scores[piece.number] = result.scores
             return result.capped_sums

@@ -50,9 +50,9 @@ class RoundRelease(NamedTuple):
     """What leaves a round.
 
     Attributes:
-        release: of its program, with arrays of JAX or of NumPy.
+        release: the release of the program of the round, with arrays of JAX or of NumPy.
         public: what is public in the round, with the cap of its weights.
-        kept: what the executor keeps of the round.
+        kept: what the executor keeps of the round for its caller, such as log densities.
     """
 
     release: dict[Site, Any]
@@ -64,9 +64,9 @@ class RoundOutcome(NamedTuple):
     """The outcome of a round.
 
     Attributes:
-        hypothesis: the one that is added to the scores.
-        state: after the round.
-        kept: as the `RoundRelease` has it.
+        hypothesis: the hypothesis that is added to the scores.
+        state: the state of the run after the round.
+        kept: the `RoundRelease.kept` of the round.
     """
 
     hypothesis: Hypothesis
@@ -78,7 +78,7 @@ class Executor(Protocol):
     """Holds rows and their scores, and runs private programs on them.
 
     Attributes:
-        public_steps: as this executor calls them.
+        public_steps: the steps that follow from releases alone, plain or compiled one by one.
     """
 
     public_steps: PublicSteps
@@ -104,7 +104,7 @@ class LearnedModel(NamedTuple):
     """What a run learns.
 
     Attributes:
-        hypotheses: of the model, after the epilogue, with a leading axis.
+        hypotheses: the hypotheses of the model, after the epilogue, with a leading axis for rounds.
         line: it maps the scores of the rounds to those of the model, and has the model's intercept.
     """
 
@@ -152,11 +152,11 @@ def round_step(
     Args:
         recipe: of the run, without an axis of settings.
         public: what is public in all rounds.
-        state: before the round.
-        number: i32[], of the round.
+        state: the state of the run before the round.
+        number: i32[], the number of the round.
         release_round: the executor's function from the context to the release of the round.
-        public_steps: the steps as the executor calls them.
-        structure: of the round, if it is known already.
+        public_steps: the steps of the executor.
+        structure: the structure of the round, if it is known already.
     """
     context = public_steps.begin_round(recipe, public, state.bound, number, structure)
     release, public_of_round, kept = release_round(context)
@@ -168,9 +168,9 @@ class PhaseValues(NamedTuple):
     """A value for each phase of a run, such as its keys or its recorded release.
 
     Attributes:
-        prologue: for the prologue.
-        rounds: for the rounds, with a leading axis.
-        epilogue: for the epilogue.
+        prologue: the value of the prologue.
+        rounds: the values of the rounds, with a leading axis.
+        epilogue: the value of the epilogue.
     """
 
     prologue: Any

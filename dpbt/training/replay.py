@@ -147,7 +147,7 @@ def redraw_hypotheses(
     def redraw(key: Array) -> Hypotheses:
         entries = PhaseValues(
             prologue=(transcript.prologue, None),
-            rounds=(transcript.rounds, jax.random.split(key, recipe.capacity)),
+            rounds=(transcript.rounds, jax.random.split(key, recipe.max_rounds)),
             epilogue=(transcript.epilogue, None),
         )
         return run_in_memory(recipe, rows, answer, entries).hypotheses

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.privacy import keys
-from dpbt.training.own_code import identity_words
+from dpbt.training.own_code import recipe_identity_words
 from dpbt.training.phases import PhaseValues
 from dpbt.types import Array, Recipe
 
@@ -18,17 +18,17 @@ def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
 
     So one key gives independent noise to two recipes that differ in any scale, share, learner or
     declared target. If they shared their noise at two scales, their two releases would reveal the
-    private statistic. Rounds and capacity are left out, because the first T rounds do not depend on
-    how many follow. A step that is a schedule has a number for each round, though, and these
-    numbers are in the key. The epilogue does depend on the number of rounds, so `phase_keys` folds
-    that number into its key.
+    private statistic. `rounds` and `max_rounds` are left out, because the first T rounds do not
+    depend on how many follow. A step that is a schedule has a number for each round, though, and
+    these numbers are in the key. The epilogue does depend on the number of rounds, so `phase_keys`
+    folds that number into its key.
 
     Args:
         key: a typed key.
         recipe: one setting; its budget may be traced.
     """
     target = [] if recipe.target is None else [repr(recipe.target)]
-    words = [*identity_words(recipe), *target, *_layout_words(recipe)]
+    words = [*recipe_identity_words(recipe), *target, *_layout_words(recipe)]
     numbers = jax.tree.leaves((recipe.params, recipe.weight_params, recipe.rows))
     leaves = [jnp.asarray(leaf).reshape(-1) for leaf in numbers]
     for leaf in leaves:
@@ -82,7 +82,7 @@ _PROLOGUE, _EPILOGUE = np.uint32(2**32 - 1), np.uint32(2**32 - 2)
 def phase_keys(key: Array | None, recipe: Recipe) -> PhaseValues:
     """The keys of all phases of a run; all are None for no key.
 
-    The keys of the first T rounds do not depend on the capacity.
+    The keys of the first T rounds do not depend on `max_rounds`.
 
     Args:
         key: of the noise (`derive_recipe_key`), or of the public structure: the public key.
@@ -90,8 +90,8 @@ def phase_keys(key: Array | None, recipe: Recipe) -> PhaseValues:
     """
     if key is None:
         return PhaseValues(None, None, None)
-    numbers = np.arange(recipe.capacity, dtype=np.uint32)
+    numbers = np.arange(recipe.max_rounds, dtype=np.uint32)
     all_numbers = jnp.asarray(np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
     children = jax.vmap(lambda number: jax.random.fold_in(key, number))(all_numbers)
     epilogue = jax.random.fold_in(children[-1], jnp.asarray(recipe.rounds).astype(jnp.uint32))
-    return PhaseValues(children[-2], children[: recipe.capacity], epilogue)
+    return PhaseValues(children[-2], children[: recipe.max_rounds], epilogue)

@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     """The answer to the draws of a phase.
 
     Attributes:
-        release: of its program.
+        release: the release of the program of the phase.
         kept: what the run keeps of the phase, such as the release or its log densities.
     """
 
@@ -52,10 +52,11 @@ class RunResult(NamedTuple):
     """What `run_in_memory` returns.
 
     Attributes:
-        kept: of each phase, what its answer kept; of rounds with a leading axis.
-        hypotheses: of the model, after the epilogue, with a leading axis for rounds.
-        intercept: of the model.
-        scores: of each table, after the epilogue; None where rounds ran side by side.
+        kept: the `Answer.kept` of each phase; that of the rounds has a leading axis for rounds.
+        hypotheses: the hypotheses of the model, after the epilogue, with a leading axis for rounds.
+        intercept: the intercept of the model, f32[], or f32[K] with several classes.
+        scores: the scores of the rows of each table, after the epilogue; None where rounds ran side
+            by side.
     """
 
     kept: PhaseValues
@@ -84,8 +85,8 @@ def run_in_memory(
         tables: prepared rows. All tables share the releases, and each has scores of its own.
         answer_draws: makes a release, or judges a recorded one.
         entries: what `answer_draws` reads: an entry for each phase, and for rounds a leading axis.
-        num_side_by_side: how many rounds run side by side, of a recipe that is `independent`; 0 to
-            run one after the other.
+        num_side_by_side: how many rounds run side by side, if the recipe
+            `has_independent_rounds`; 0 to run one after the other.
     """
     executor = _ScanExecutor(
         recipe=recipe,
@@ -114,10 +115,11 @@ class _ScanExecutor:
 
     Attributes:
         recipe, tables, answer_draws, entries, num_side_by_side: as `run_in_memory` has them.
-        public_steps: as they are.
-        scores: of each table so far; None after rounds that ran side by side.
+        public_steps: the plain functions of `training.steps`, which the trace of the run holds.
+        scores: the scores of the rows of each table so far; None after rounds that
+            ran side by side.
         initial_score: the score that every row started from.
-        kept: name of a phase -> what was kept of it.
+        kept: name of a phase -> its `Answer.kept`.
     """
 
     recipe: Recipe
@@ -191,7 +193,7 @@ class _ScanExecutor:
                 ]
             return (scores, outcome.state), (kept, outcome.hypothesis)
 
-        numbered = jnp.arange(recipe.capacity, dtype=jnp.int32), self.entries.rounds
+        numbered = jnp.arange(recipe.max_rounds, dtype=jnp.int32), self.entries.rounds
         if self.num_side_by_side:
             self.scores = None
             run_round = lambda entry: one_round((scores, state), entry)[1]  # noqa: E731
@@ -251,7 +253,7 @@ def num_cached_structures(recipe: Recipe, num_rows: int) -> int:
     """How many structures recur in later rounds and are worked out once; 0 to cache none."""
     partition = recipe.learner.partition
     cycle = 0 if partition is None else partition.cycle
-    return cycle if cycle < recipe.capacity and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
+    return cycle if cycle < recipe.max_rounds and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
 
 
 class _CachedStructures(NamedTuple):
@@ -276,13 +278,13 @@ class _CachedStructures(NamedTuple):
 def _map_rounds(
     recipe: Recipe, run_round: Callable[[Any], Any], entries: Any, num_side_by_side: int
 ) -> tuple[Any, Hypotheses]:
-    """The results of the first T of `capacity` rounds, a batch side by side; zeros for others."""
+    """The results of the first T of `max_rounds` rounds, a batch side by side; zeros for others."""
 
     def run_active(numbered: tuple[Array, Any]) -> Any:
         active, kept = numbered[0] < recipe.rounds, run_round(numbered)
         return jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), kept)
 
-    return jax.lax.map(run_active, entries, batch_size=min(num_side_by_side, recipe.capacity))
+    return jax.lax.map(run_active, entries, batch_size=min(num_side_by_side, recipe.max_rounds))
 
 
 @jax.custom_batching.custom_vmap
@@ -301,7 +303,7 @@ def _any_lane_of_batch(
 def _scan_rounds(
     recipe: Recipe, one_round: Callable[[Any, Any], tuple[Any, Any]], state: Any, entries: Any
 ) -> tuple[Any, Any]:
-    """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
+    """`lax.scan` of `one_round` over the first T of `max_rounds` entries; the others give zeros.
 
     The other entries cost nothing where no lane of a vmap needs them. (A cond on a batched flag
     would run both branches and copy the table for every lane.)

@@ -37,7 +37,7 @@ class AfterPrologue(NamedTuple):
 
     Attributes:
         public: what is public in all rounds.
-        state: before the first round.
+        state: the state of the run before the first round.
     """
 
     public: Public
@@ -66,7 +66,7 @@ def after_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
     return AfterPrologue(public, RoundState(bound, [state]))
 
 
-def zeros_of_phase(recipe: Recipe, phase: Phase) -> Release:
+def zero_release_of_phase(recipe: Recipe, phase: Phase) -> Release:
     """Zeros in place of the release of a phase."""
     specs = draw_specs_of_phase(recipe, phase)
     return {spec.site: jnp.zeros_like(spec.output) for spec in specs}
@@ -74,7 +74,7 @@ def zeros_of_phase(recipe: Recipe, phase: Phase) -> Release:
 
 def hypothesis_shapes(recipe: Recipe, public: Public) -> types.Hypothesis:
     """The shapes and dtypes of the hypothesis of a round, from what is public in all rounds."""
-    zeros = zeros_of_phase(recipe, recipe.learner.round)
+    zeros = zero_release_of_phase(recipe, recipe.learner.round)
     first = begin_round(recipe, public, jnp.float32(0), public.round).public
     return jax.eval_shape(
         lambda: _hypothesis_of_release(recipe.learner, zeros, recipe.params, first)
@@ -101,8 +101,8 @@ def begin_round(
         recipe: of the run, without an axis of settings.
         public: what is public in all rounds.
         bound: f32[], an upper bound on |score| for every possible row.
-        number: i32[], of the round.
-        structure: of the round, which follows from no row; None to work it out.
+        number: i32[], the number of the round.
+        structure: the structure of the round, which follows from no row; None to work it out.
     """
     public = public._replace(round=number)
     if structure is None:
@@ -114,8 +114,8 @@ class LearnedRound(NamedTuple):
     """What follows from the release of a round.
 
     Attributes:
-        hypothesis: that is added to the scores.
-        state: after the round.
+        hypothesis: the hypothesis that is added to the scores.
+        state: the state of the run after the round.
     """
 
     hypothesis: types.Hypothesis
@@ -129,7 +129,7 @@ def finish_round(
 
     Args:
         recipe: of the run, without an axis of settings.
-        release: of the round.
+        release: the release of the round.
         public: what is public in the round, with the cap of its weights.
         state: before the round. With an optimizer the hypothesis is what it makes of that of the
             release.

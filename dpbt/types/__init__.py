@@ -9,7 +9,7 @@ Every docstring uses these letters for axes:
 - T rounds of boosting (trees)
 - G settings of a sweep
 
-An axis of rounds is as long as the recipe's capacity. That is T, unless settings of different T
+An axis of rounds is as long as the recipe's `max_rounds`. That is T, unless settings of different T
 share a program.
 """
 

@@ -182,7 +182,7 @@ class Phase(HoldsFunctions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Prologue(Phase):
-    """The phase before the first round. Audits and ledgers call it round 0.
+    """The phase before the first round.
 
     Its program reads the weights of `uniform`.
 

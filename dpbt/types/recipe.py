@@ -52,11 +52,11 @@ class Recipe(HoldsFunctions):
         rounds: i32[], T. Traced, so that settings with different T share a program.
         learner: the weak learner.
         weight_update: the map from scores to the weights of the next round.
-        capacity: the largest number of rounds that the compiled program runs; releases and
+        max_rounds: the largest number of rounds that the compiled program runs; releases and
             hypotheses beyond T are zeros.
 
     Raises:
-        ValueError: if rounds are not whole numbers from 1 to the capacity; if the learner's
+        ValueError: if rounds are not whole numbers from 1 to `max_rounds`; if the learner's
             sensitivities hold under another relation only; if the weights depend on all rows and
             the sensitivities do not allow it; if the sensitivities assume a total weight that the
             weight update does not keep; or if learner, weight update and target have different
@@ -78,7 +78,7 @@ class Recipe(HoldsFunctions):
     rounds: AnyArray
     learner: WeakLearner
     weight_update: WeightUpdate
-    capacity: int
+    max_rounds: int
 
     _alternative = "the arguments that made it"
 
@@ -149,17 +149,17 @@ class Recipe(HoldsFunctions):
             )
 
     def _check_rounds(self) -> None:
-        """Refuse rounds that are no whole numbers from 1 to the capacity."""
+        """Refuse rounds that are no whole numbers from 1 to `max_rounds`."""
         # A recipe is a pytree, so rounds may be anything that stands for a leaf: a tracer, an axis.
         if not isinstance(self.rounds, float | np.ndarray | np.generic):
             return
         rounds = np.asarray(self.rounds)
         is_out_of_range = rounds.dtype.kind in "iu" and not np.all(
-            (rounds >= 1) & (rounds <= self.capacity)
+            (rounds >= 1) & (rounds <= self.max_rounds)
         )
         if rounds.dtype.kind == "f" or is_out_of_range:
             raise ValueError(
-                f"rounds must be whole numbers in 1..{self.capacity}, the recipe's capacity, "
+                f"rounds must be whole numbers in 1..{self.max_rounds}, the recipe's max_rounds, "
                 f"got {rounds.tolist()}"
             )
 

@@ -44,8 +44,8 @@ from experiments.common.estimates import Estimate
 def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
     """f32[T]: the advantage of each round's hypothesis, 1/2 - error under that round's measure.
 
-    The result is as long as the recipe's capacity, with 0 beyond its number of rounds. Traceable:
-    vmap it over keys.
+    The result is as long as the recipe's `max_rounds`, with 0 beyond its number of rounds.
+    Traceable: vmap it over keys.
 
     The error of a real-valued hypothesis h is the sum of measure times |h - y| / 2, with h clipped
     to [-1, 1]. That is the error of Bun et al. (2020), Definition 11, and of Asadi et al. (2022),

@@ -51,7 +51,7 @@ SCORE_DIGITS = 5
 
 
 def program_rounds(rounds: int) -> int:
-    """The capacity of the program for so many rounds: 128, 1024, 8192, ...
+    """The `max_rounds` of the program for so many rounds: 128, 1024, 8192, ...
 
     Few sizes compile few programs, and rounds beyond a recipe's own cost next to nothing.
     """
@@ -77,10 +77,10 @@ def _predictions_of_scores(
     return Predictions(score, probability, seconds)
 
 
-def _predict_boosted(trial: Trial, recipe: Recipe, capacity: int) -> Predictions:
+def _predict_boosted(trial: Trial, recipe: Recipe, max_rounds: int) -> Predictions:
     """The predictions of one boosted model, by a program for so many rounds."""
     table = trial.study.training_table(trial.split)
-    padded_recipe = dataclasses.replace(recipe, capacity=capacity)
+    padded_recipe = dataclasses.replace(recipe, max_rounds=max_rounds)
     start = time.perf_counter()
     scores = np.asarray(boosted_scores(jax.random.key(trial.split), table, padded_recipe))
     return _predictions_of_scores(trial, recipe, scores, time.perf_counter() - start)
@@ -91,7 +91,7 @@ def _fit_of_recipe(make: MakeRecipe) -> Fit:
 
     def fit(trial: Trial) -> Predictions:
         recipe = make(trial)
-        return _predict_boosted(trial, recipe, program_rounds(recipe.capacity))
+        return _predict_boosted(trial, recipe, program_rounds(recipe.max_rounds))
 
     return fit
 
@@ -263,14 +263,14 @@ def _predict_best_in_hindsight(trial: Trial) -> Predictions:
     """
     free_choice = tuning.selection(mean=1, held_out=0.25)  # its fits have the whole budget
     candidates = _candidates_around_auto(trial, free_choice)
-    capacity = program_rounds(max(recipe.capacity for recipe in candidates))
+    max_rounds = program_rounds(max(recipe.max_rounds for recipe in candidates))
     target = trial.study.target[trial.test]
 
     def test_loss(predictions: Predictions) -> float:
         assert predictions.probability is not None
         return log_loss_of_two(target, predictions.probability)
 
-    fits = (_predict_boosted(trial, recipe, capacity) for recipe in candidates)
+    fits = (_predict_boosted(trial, recipe, max_rounds) for recipe in candidates)
     return min(fits, key=test_loss)
 
 

@@ -43,19 +43,19 @@ class AdditiveConfig:
             directions of monotone columns.
         resolutions: the numbers of groups that the bins of a column in order are joined to. A
             column of fewer bins, or without an order, has a group for each bin.
-        capacity: the most rounds.
+        max_rounds: the largest number of rounds that the compiled program runs.
         pairs: the numbers of the two columns of each pair, which has cells of its own.
     """
 
     bins: BinsConfig
     resolutions: tuple[int, ...]
-    capacity: int
+    max_rounds: int
     pairs: tuple[tuple[int, int], ...] = ()
 
     @property
     def identity(self) -> str:
         """Every static part as text, which enters keys."""
-        return f"{self.resolutions}, {self.capacity}, {self.pairs}, {self.bins.identity}"
+        return f"{self.resolutions}, {self.max_rounds}, {self.pairs}, {self.bins.identity}"
 
     @property
     def num_partitions(self) -> int:

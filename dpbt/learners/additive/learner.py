@@ -139,7 +139,7 @@ def shape_step_of_round(
         params.step / jnp.maximum(noise, round_separately(params.step * smooth) / params.limit)
     )
     rate = round_separately(rate * scale)
-    number = jnp.arange(config.capacity, dtype=jnp.int32)
+    number = jnp.arange(config.max_rounds, dtype=jnp.int32)
     return ShapeFunctions(
         round_separately(signal * rate),
         jnp.where(number == public.round, round_separately(noise * rate), 0.0),

@@ -1,4 +1,4 @@
-"""What oblivious trees draw after the last round: a line through scores makes probabilities true.
+"""What learners of bins draw after the last round: a line through scores makes probabilities true.
 
 Scores of a private model hold noise, and models of few steps stop early. So their probabilities are
 too sure on some data and too modest on other data. The epilogue makes them true by a line through

@@ -1,4 +1,4 @@
-"""The histograms that oblivious trees draw once: of classes by bin, of a number, and of scores."""
+"""The histograms that learners of bins draw once: of classes by bin, of a number, and of scores."""
 
 import jax
 import jax.numpy as jnp

@@ -13,7 +13,7 @@ from dpbt.learners.bins.prologue import histogram_prologue
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OneTimePhases:
-    """What a learner of oblivious trees or of curves draws once, and how its budget is shared.
+    """What a learner of bins draws once, and how its budget is shared.
 
     Attributes:
         fractions: site -> fraction of the budget.

@@ -1,4 +1,4 @@
-"""What oblivious trees draw before the first round: class histograms, or the histogram of a number.
+"""What learners of bins draw before the first round: histograms of classes, or that of a number.
 
 Class histograms of all attributes say where rows are, and where scores start. The histogram of a
 number's positions says where scores start, and in which unit residuals are measured.
@@ -117,7 +117,7 @@ def _initial_score(config: BinsConfig, release: Release, params: types.Params) -
 
 
 def histogram_prologue(config: BinsConfig) -> types.Prologue:
-    """The prologue of oblivious trees with class histograms, or of a number."""
+    """The prologue of learners of bins: class histograms, or the histogram of a number."""
 
     def unit_of_number(release: Release, params: types.Params) -> Array:
         return estimate_target_from_histogram(config, release, params).spread

@@ -62,9 +62,9 @@ def leaf_sum_sensitivity(config: ObliviousConfig) -> float:
     A number is the same, with a residual in -GRID..GRID in place of y w. Residuals of a quantile
     lie in [-b, a], the larger of which is GRID. So under replace-one a sum moves by at most a + b,
     or two sums by GRID each: L1 = 2 GRID, L2 = max(a + b, sqrt(2) GRID). With several classes a row
-    adds its K residuals to the K sums of its leaf. `residuals` keeps their norm at most GRID: the
-    L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K sums
-    together.
+    adds its K residuals to the K sums of its leaf. `row_residuals` keeps their norm at most GRID:
+    the L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K
+    sums together.
     """
     return config.noise.sensitivity_in_norm(partition_sum_sensitivity(config))
 
@@ -244,15 +244,15 @@ def monotone_leaves(leaf: Float32[Array, "_"], direction: Int32[Array, "D"]) -> 
     for level in range(depth):
         shape = (2**level, 2, 2 ** (depth - level - 1))
         up = direction[level]
-        highest = _extreme_up_to_each_side(highest.reshape(shape), up, jnp.maximum).reshape(-1)
-        lowest = _extreme_up_to_each_side(lowest.reshape(shape), -up, jnp.minimum).reshape(-1)
+        highest = _running_extreme_of_sides(highest.reshape(shape), up, jnp.maximum).reshape(-1)
+        lowest = _running_extreme_of_sides(lowest.reshape(shape), -up, jnp.minimum).reshape(-1)
     return (highest + lowest) / 2
 
 
-def _extreme_up_to_each_side(
+def _running_extreme_of_sides(
     sides: Array, direction: Array, extreme: Callable[[Array, Array], Array]
 ) -> Float32[Array, "A 2 B"]:
-    """f32[A, 2, B]: of each side the extreme of it and of the one before it in the direction."""
+    """f32[A, 2, B]: each side, or its extreme with the side before it in the direction."""
     of_both = extreme(sides[:, 0], sides[:, 1])
     new_left = jnp.where(direction < 0, of_both, sides[:, 0])
     new_right = jnp.where(direction > 0, of_both, sides[:, 1])

@@ -100,7 +100,7 @@ def draw_splits_and_leaf_class_weights(
     public: Public,
 ) -> None:
     """Draw splits level by level, and the class weights of the leaves."""
-    alpha_of_level = alpha_from_noisy_errors(draw, config) if config.objective else None
+    alpha_of_level = alpha_from_noisy_errors(draw, config) if config.calibrates_alpha else None
     view = View(table, weights, params, public)
     leaf_class_weights = draw_splits_and_weigh_leaves(
         config, draw, view, alpha_of_level, tight_split_pricing(config.relation)
@@ -154,7 +154,7 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
     """
     check_criterion(config.criterion)
     usual = default_tree_settings(config.link, config.depth)
-    with_errors = config.objective and config.depth > 1
+    with_errors = config.calibrates_alpha and config.depth > 1
     return boundary.weak_learner(
         name="greedy_tree",
         config=config,

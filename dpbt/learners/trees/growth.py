@@ -71,7 +71,8 @@ class GreedyTreeConfig:
         depth: D, at least 1.
         criterion: the family whose perspective scores splits.
         link: the family of the link and of the leverage.
-        objective: take alpha from errors instead of `TreeSettings.alpha`.
+        calibrates_alpha: whether alpha follows from the errors of the levels, which is objective
+            calibration, and not from `TreeSettings.alpha`.
         relation: the neighbouring relation of the ledger.
         noise: the mechanism of errors and leaves: `mechanisms.discrete_laplace`, or
             `mechanisms.rounded_gaussian` for zCDP.
@@ -80,7 +81,7 @@ class GreedyTreeConfig:
     depth: int
     criterion: LossFamily
     link: LossFamily
-    objective: bool
+    calibrates_alpha: bool
     relation: types.Relation
     noise: Mechanism = mechanisms.discrete_laplace
 
@@ -88,7 +89,7 @@ class GreedyTreeConfig:
     def identity(self) -> str:
         """Every static part as text, which enters keys."""
         families = f"{family_name(self.criterion)}, {family_name(self.link)}"
-        return f"{self.depth}, {self.objective}, {families}, {self.under}, {self.noise.name}"
+        return f"{self.depth}, {self.calibrates_alpha}, {families}, {self.under}, {self.noise.name}"
 
     @property
     def under(self) -> str:

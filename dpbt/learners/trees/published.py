@@ -109,7 +109,7 @@ def draw_splits_and_leveraged_leaf_values(
     settings = params.settings
 
     # Private splits; the leaves' class weights are exact here.
-    alpha_of_level = alpha_from_exact_errors() if config.objective else None
+    alpha_of_level = alpha_from_exact_errors() if config.calibrates_alpha else None
     view = View(table, weights, GreedyTreeParams(params.noise, settings), public)
     totals = draw_splits_and_weigh_leaves(
         config, draw, view, alpha_of_level, PUBLISHED_SPLIT_PRICING
@@ -188,5 +188,5 @@ def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
         make_params=functools.partial(greedy_tree_params, usual),
         relation=None,
         work_bytes=functools.partial(bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
-        unprotected=(ALPHA_LEAK,) if config.objective else (),
+        unprotected=(ALPHA_LEAK,) if config.calibrates_alpha else (),
     )

@@ -73,7 +73,7 @@ def sparsity_lines(dataset: str, options: argparse.Namespace) -> list[results.Li
     """
     table, test, _ = load_features(dataset, options.features, options.data)
     table = take_training_rows(table, test)
-    rows, capacity = table.target.shape[0], max(ROUNDS[dataset])
+    rows, max_rounds = table.target.shape[0], max(ROUNDS[dataset])
     keys = jax.random.split(jax.random.key(options.seed), options.keys)
     (row,) = [
         aggregated.printed_numbers(NAME, row)
@@ -88,7 +88,8 @@ def sparsity_lines(dataset: str, options: argparse.Namespace) -> list[results.Li
         for name, factor, calibration in SERIES:
             budget = {"epsilon": factor * epsilon, "rows": rows, "calibration": calibration}
             recipe = recipes.lazybb_rules(**budget, **settings, relation=RELATION)
-            recipe = dataclasses.replace(recipe, capacity=capacity)  # one program for all rounds
+            # One program serves all numbers of rounds.
+            recipe = dataclasses.replace(recipe, max_rounds=max_rounds)
             splits = np.asarray(chosen_splits(keys, table, recipe))[:, :rounds]
             counts = mean_and_sd_columns(
                 "", [len(np.unique(used[used != UNSPLIT])) for used in splits]

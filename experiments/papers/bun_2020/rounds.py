@@ -63,7 +63,7 @@ def measure_curves(key: Array, table: Table, recipe: Recipe, gamma: float) -> Ro
         is_small = margin <= gamma * t
         return total, (jnp.mean((total > 0) != prepared.target), jnp.mean(is_small))
 
-    counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)
+    counts = jnp.arange(1, recipe.max_rounds + 1, dtype=jnp.float32)
     start = jnp.zeros(prepared.target.shape[0], jnp.float32)
     _, (error, small_margins) = jax.lax.scan(add_round, start, (counts, hypotheses_of_rounds))
     bound = jax.vmap(training.bound)(hypotheses_of_rounds)

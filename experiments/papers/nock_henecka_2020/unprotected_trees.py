@@ -75,7 +75,7 @@ class TreeConfig(NamedTuple):
     @property
     def identity(self) -> str:
         """Every static part as text, which enters keys."""
-        text = f"{self.greedy.depth}, {self.greedy.objective}"
+        text = f"{self.greedy.depth}, {self.greedy.calibrates_alpha}"
         text += ", noise on shares" if self.is_noise_on_shares else ""
         return text + (", exact beta" if self.is_beta_exact else "")
 
@@ -89,7 +89,7 @@ def program(
     public: Public,
 ) -> None:
     """Draw splits, then noisy leaves, then beta_t without noise."""
-    alpha_of = alpha_from_exact_errors() if config.greedy.objective else None
+    alpha_of = alpha_from_exact_errors() if config.greedy.calibrates_alpha else None
     settings = params.settings
     view = types.View(table, weights, GreedyTreeParams(params.noise, settings), public)
     totals = draw_splits_and_weigh_leaves(
@@ -175,7 +175,7 @@ def learner(
         depth=depth,
         criterion=family,
         link=family,
-        objective=objective,
+        calibrates_alpha=objective,
         relation=types.ADD_REMOVE,
         noise=noise,
     )

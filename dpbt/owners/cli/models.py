@@ -224,9 +224,9 @@ def evaluate_model(options: argparse.Namespace) -> None:
     """Measure a saved model on rows with labels: accuracy, AUROC, log loss and calibration.
 
     The numbers are exact, so they are a release of these rows that no ledger covers. Use public
-    rows, or keep the output as private as the rows. The bias is that of the probabilities, or of the
-    predicted numbers. For a number the command measures the root of the mean squared error, the
-    mean absolute error, R^2, bias and calibration; for a count also the Poisson deviance; for a
+    rows, or keep the output as private as the rows. The bias is that of the probabilities, or that
+    of the predicted numbers. For a number the command measures the root of the mean squared error,
+    the mean absolute error, R^2, bias and calibration; for a count also the Poisson deviance; for a
     quantile also the pinball loss and the coverage. Rows without a label do not count.
     """
     model = _load_model(options.model)

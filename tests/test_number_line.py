@@ -70,12 +70,12 @@ def table_of(numbers):
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace])
 def test_no_row_moves_the_sums_beyond_their_sensitivity(relation, noise):
-    """Rows at corners and between them; some pair attains the bound but for rounding."""
+    """Rows at corners, between and beyond them; some pair attains the bound but for rounding."""
     config = config_of(relation=relation, noise=noise)
     public = public_of(np.full(100, 0.5, np.float32), config)._replace(
         initial_score=jnp.float32(0.5), unit=jnp.float32(0.01)
     )
-    levels = np.linspace(-1, 1, 9)
+    levels = np.linspace(-2, 2, 17)
     residual, deviation = np.array(list(itertools.product(levels, levels))).T
     scores = 0.5 + deviation * number_line.DEVIATION_CLIP * 0.01
     rows = table_of(scores + residual * 0.02)

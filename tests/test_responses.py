@@ -66,7 +66,8 @@ def table_of(target, count=ROWS, **options):
 
 def recipe_of(target, epsilon=3.0, **changes):
     settings = {"rounds": ROUNDS, "depth": 2, "rows": ROWS, "marginals_fraction": 0.2}
-    if isinstance(target, Nominal):
+    objective = {**changes}.get("objective", getattr(target, "objective", None))
+    if objective != "quantile":
         settings["scores_fraction"] = 0.2
     return recipes.oblivious_boost(
         epsilon=epsilon, domain=DOMAIN, target=target, **{**settings, **changes}

@@ -32,6 +32,7 @@ from dpbt.learners.bins.histograms import (
     TARGET_SITE,
     deviation_of_one_histogram,
 )
+from dpbt.learners.bins.target import LOGISTIC_SCALE
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
 from dpbt.privacy.sensitivity import num_changed_rows, weights_on_grid
@@ -45,6 +46,11 @@ DEVIATION_CLIP = 2.0
 
 _UNSURE_SHARE = 0.3
 """Which share of what the histogram tells of residuals beyond the clip may be wrong."""
+
+_LOGISTIC_EXCESS = np.asarray(
+    LOGISTIC_SCALE * np.log1p(np.exp(-RESIDUAL_CLIPS / LOGISTIC_SCALE)), np.float32
+)
+"""f32[11]: by how much residuals of a logistic law exceed each clip on one side, on average."""
 
 
 class _Threshold(NamedTuple):
@@ -70,9 +76,6 @@ _THRESHOLDS = {
     "l2": _Threshold(2.5, math.exp(-(2.5**2) / 2) / math.sqrt(2 * math.pi), 0.0500),
 }
 """Norm that prices the noise -> its threshold; the noise is Laplace, or else Gaussian."""
-
-_SCALE = math.sqrt(3) / math.pi
-"""The scale of a logistic law whose spread is 1."""
 
 # What is expected of the shift (in spreads) and of the slope before anything is released.
 _PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 1.0, 0.3
@@ -120,19 +123,23 @@ def _predictions_of_scores(response: types.Response, scores: Array) -> Array:
     return scores
 
 
-class _Tail(NamedTuple):
-    """How residuals are clipped, and what the histogram says of those beyond.
+class ResidualClip(NamedTuple):
+    """How residuals are clipped, and what the histogram of the number says of them.
 
     Attributes:
         clip: f32[], the clip in spreads, one of `RESIDUAL_CLIPS`.
         excess: f32[], the mean over all rows of what residuals exceed the clip by, in spreads.
+        num_rows: f32[], how many rows there seem to be.
+        noise: f32[], the deviation of the noise of the mean over rows of values in -1..1.
     """
 
     clip: Array
     excess: Array
+    num_rows: Array
+    noise: Array
 
 
-def choose_residual_clip(config: BinsConfig, params: types.Params, public: Public) -> _Tail:
+def choose_residual_clip(config: BinsConfig, params: types.Params, public: Public) -> ResidualClip:
     """The clip whose error is smallest, from what was released before; post-processing.
 
     The error of a clip is the noise of the mean residual, which grows with it, and what it cuts
@@ -143,6 +150,13 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     counts = public.prologue[TARGET_SITE].astype(jnp.float32)
     deviation = deviation_of_one_histogram(config, params, TARGET_SITE)
     rows = estimate_rows_of_histogram(config, params, public)
+    noise_of_sum = noise_deviation(
+        config,
+        params,
+        site=SCORES_SITE,
+        site_sensitivity=residual_sums_sensitivity(config) / GRID,
+    )
+    noise_of_mean = round_separately(noise_of_sum / rows)
     threshold = _THRESHOLDS[config.noise.price.norm]
     clear = jnp.where(counts > threshold.deviations * deviation, counts, 0)
     shares = (clear - threshold.mean * deviation) / rows
@@ -152,25 +166,18 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     clips = jnp.asarray(RESIDUAL_CLIPS)[:, None]
     beyond = residual[None] - jnp.clip(residual[None], -clips, clips)
     excess = jnp.sum(round_separately(shares[None] * beyond), axis=1)
-    noise = round_separately(clips[:, 0] * _deviation_of_mean(config, params, public))
-    logistic = jnp.asarray(_SCALE * np.log1p(np.exp(-RESIDUAL_CLIPS / _SCALE)), jnp.float32)
-    unsure = round_separately(_UNSURE_SHARE * jnp.abs(excess)) + logistic
+    noise = round_separately(clips[:, 0] * noise_of_mean)
+    unsure = round_separately(_UNSURE_SHARE * jnp.abs(excess)) + jnp.asarray(_LOGISTIC_EXCESS)
     of_histogram = threshold.variance * round_separately((deviation / rows) ** 2)
     of_histogram = of_histogram * jnp.sum(round_separately(beyond**2), axis=1)
     error = round_separately(unsure**2) + of_histogram + round_separately(noise**2)
     chosen = jnp.argmin(error)
-    return _Tail(jnp.asarray(RESIDUAL_CLIPS)[chosen], excess[chosen])
-
-
-def _deviation_of_mean(config: BinsConfig, params: types.Params, public: Public) -> Array:
-    """f32[]: the deviation of the noise of a sum, divided by the rows, of values in -1..1."""
-    noise = noise_deviation(
-        config,
-        params,
-        site=SCORES_SITE,
-        site_sensitivity=residual_sums_sensitivity(config) / GRID,
+    return ResidualClip(
+        clip=jnp.asarray(RESIDUAL_CLIPS)[chosen],
+        excess=excess[chosen],
+        num_rows=rows,
+        noise=noise_of_mean,
     )
-    return round_separately(noise / estimate_rows_of_histogram(config, params, public))
 
 
 _ROWS_MISFIT = 0.15
@@ -249,12 +256,10 @@ def estimate_correction(
         params: the learner's numbers, whose noise is read.
         public: with the release of the prologue and what follows from it.
     """
-    tail = choose_residual_clip(config, params, public)
-    rows = estimate_rows_of_histogram(config, params, public)
-    noise = _deviation_of_mean(config, params, public)
+    clip, excess, rows, noise = choose_residual_clip(config, params, public)
     means = round_separately(sums / (GRID * rows))
-    residual = round_separately(means[0] * tail.clip) + tail.excess
-    precision = 1 / (round_separately((noise * tail.clip) ** 2) + 1 / rows)
+    residual = round_separately(means[0] * clip) + excess
+    precision = 1 / (round_separately((noise * clip) ** 2) + 1 / rows)
     prior = 1 / _PRIOR_SHIFT_DEVIATION**2
     zero = jnp.float32(0)
     if not has_slope(config):
@@ -263,9 +268,9 @@ def estimate_correction(
 
     deviation = round_separately(means[1] * DEVIATION_CLIP)
     square = round_separately(jnp.maximum(means[2], 0) * DEVIATION_CLIP**2)
-    product = round_separately(means[3] * (tail.clip * DEVIATION_CLIP))
-    product = product + round_separately(tail.excess * deviation)
-    noise_of_product = round_separately((noise * tail.clip * DEVIATION_CLIP) ** 2)
+    product = round_separately(means[3] * (clip * DEVIATION_CLIP))
+    product = product + round_separately(excess * deviation)
+    noise_of_product = round_separately((noise * clip * DEVIATION_CLIP) ** 2)
     product_precision = 1 / (noise_of_product + (square + 0.01) / rows)
     equations = [
         _Equation(jnp.float32(1), deviation, residual, precision),

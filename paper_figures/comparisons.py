@@ -20,6 +20,7 @@ from experiments.common import ranks as standings
 from experiments.common import results
 from experiments.common.results import Line
 from experiments.comparisons import pages
+from experiments.comparisons.people_pages import lines_about_others
 from experiments.comparisons.task import FRESH
 from paper_figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, finish
 
@@ -200,7 +201,7 @@ def _ticks_with_room(ticks: Sequence[float], low: float, high: float) -> list[fl
 
 
 def ranks(folder: Path | None = None) -> Figure:
-    """Mean ranks of the private methods over data sets, by epsilon.
+    """Mean ranks of the private methods over data sets, by epsilon; not over those about people.
 
     A column is a delta, and a row a measure. Rank 1 is on top. A method that lacks an epsilon is
     left out.
@@ -210,7 +211,7 @@ def ranks(folder: Path | None = None) -> Figure:
     """
     lines = [line for line in read_lines("frontier", folder) if line["method"] in STYLES]
     lines = standings.lines_at_every_epsilon(
-        [line for line in lines if line["dataset"] not in FRESH]
+        [line for line in lines_about_others(lines) if line["dataset"] not in FRESH]
     )
     deltas, epsilons = (sorted({line[name] for line in lines}) for name in ("delta", "epsilon"))
     figure, panels = _make_panels(len(RANKS), len(deltas), sharey=True)

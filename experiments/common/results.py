@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,17 @@ def columns(lines: Sequence[Line], *names: str) -> tuple[list[Any], ...]:
 def distinct(lines: Iterable[Line], name: str) -> list:
     """The values of a column, in the order in which they occur."""
     return list(dict.fromkeys(line[name] for line in lines))
+
+
+def standard_error(line: Line, measure: str) -> float:
+    """The standard error over splits of the mean of a measure; 0 where there is none."""
+    return (line.get(f"{measure}_sd") or 0.0) / math.sqrt(line["splits"])
+
+
+def is_clearly_above(line: Line, other: Line, measure: str) -> bool:
+    """Whether a line's mean is above another's by more than .003 and two standard errors."""
+    error = math.hypot(standard_error(line, measure), standard_error(other, measure))
+    return line[f"{measure}_mean"] - other[f"{measure}_mean"] > 0.003 + 2 * error
 
 
 def write_csv(path: Path, lines: Sequence[Mapping], constants: Mapping) -> None:

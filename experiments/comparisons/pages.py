@@ -15,9 +15,8 @@ import numpy as np
 from dpbt.privacy.conversions import gdp_mu
 from experiments.common import pages, ranks, results
 from experiments.common.cells import Cell
-from experiments.common.data import people
 from experiments.common.pages import budgets_of, delta_in_words
-from experiments.common.results import Line, distinct
+from experiments.common.results import Line, distinct, is_clearly_above, standard_error
 from experiments.common.tables import markdown_table as table
 from experiments.comparisons import challengers, people_pages
 from experiments.comparisons.task import FRESH, FRONTIER, TUNING, Task
@@ -77,7 +76,7 @@ def _table_of_data_sets(make: pages.Table, *, fresh: bool) -> pages.Table:
 
 def _table_without_people(make: pages.Table) -> pages.Table:
     """The table of all data sets but those about people, which have tables of their own."""
-    return lambda lines: make([line for line in lines if line["dataset"] not in people.NAMES])
+    return lambda lines: make(people_pages.lines_about_others(lines))
 
 
 def _lines_of_default_methods(task: Task, lines: Sequence[Line]) -> list[Line]:
@@ -179,16 +178,11 @@ def _format_measures(task: Task, line: Line, *, bold: bool) -> str:
             continue
         if task is FRONTIER:
             texts.append(f"{value:.{2 if name == 'log_loss' else 3}f}".removeprefix("0"))
-            if error := _standard_error(line, name):
+            if error := standard_error(line, name):
                 texts[-1] += f"±{error:.3f}".replace("0.", ".")
         else:
             texts.append(_format_share(value) if name in task.ranked else _format_error(value))
     return f"**{' '.join(texts)}**" if bold else " ".join(texts)
-
-
-def _standard_error(line: Line, name: str) -> float:
-    """The standard error of the mean of a measure; 0 where there is none."""
-    return (line.get(f"{name}_sd") or 0.0) / math.sqrt(line["splits"])
 
 
 def _format_share(value: float) -> str:
@@ -255,8 +249,7 @@ def _methods_above_auto(lines: Sequence[Line], name: str) -> list[str]:
         above = [
             (line[f"{name}_mean"], line["method"])
             for line in results.where(lines, epsilon=auto["epsilon"])
-            if line[f"{name}_mean"] - auto[f"{name}_mean"]
-            > 0.003 + 2 * math.hypot(_standard_error(line, name), _standard_error(auto, name))
+            if is_clearly_above(line, auto, name)
         ]
         winners += [max(above)[1]] if above else []
     return winners

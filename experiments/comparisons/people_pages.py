@@ -7,19 +7,24 @@ from collections.abc import Iterator, Sequence
 from experiments.common import results
 from experiments.common.data import people
 from experiments.common.pages import delta_in_words
-from experiments.common.results import Line, distinct
+from experiments.common.results import Line, distinct, is_clearly_above
 from experiments.common.tables import markdown_table
 
 GROUPS = {"settled": people.SETTLED, "judges": people.JUDGES}
 """What tables are for -> their names."""
 
 EPSILON_OF_TABLES = 1.0
-"""The epsilon at which every table is shown."""
+"""The epsilon at which every table is shown on its own."""
 
 
 def lines_about_people(lines: Sequence[Line]) -> list[Line]:
     """The lines of tables about people."""
     return [line for line in lines if line["dataset"] in people.NAMES]
+
+
+def lines_about_others(lines: Sequence[Line]) -> list[Line]:
+    """The lines of all other data sets."""
+    return [line for line in lines if line["dataset"] not in people.NAMES]
 
 
 def summary_table(lines: Sequence[Line]) -> str:
@@ -49,7 +54,7 @@ def _lead_over_method(lines: Sequence[Line], method: str) -> str:
         return ""
     leads = [100 * (auto["auroc_mean"] - other["auroc_mean"]) for auto, other in pairs]
     error = statistics.stdev(leads) / math.sqrt(len(leads))
-    behind = sum(_is_clearly_above(other, auto) for auto, other in pairs)
+    behind = sum(is_clearly_above(other, auto, "auroc") for auto, other in pairs)
     loss = statistics.fmean(auto["log_loss_mean"] - other["log_loss_mean"] for auto, other in pairs)
     return f"{statistics.fmean(leads):+.2f} ± {error:.2f} ({behind}), {loss:+.3f}"
 
@@ -60,12 +65,6 @@ def _pairs_with_auto(lines: Sequence[Line], method: str) -> Iterator[tuple[Line,
     for auto in results.where(lines, method="auto"):
         if auto["dataset"] in of_method:
             yield auto, of_method[auto["dataset"]]
-
-
-def _is_clearly_above(line: Line, other: Line) -> bool:
-    """Whether a line's AUROC is above another's by more than .003 and two standard errors."""
-    errors = [each["auroc_sd"] / math.sqrt(each["splits"]) for each in (line, other)]
-    return line["auroc_mean"] - other["auroc_mean"] > 0.003 + 2 * math.hypot(*errors)
 
 
 def data_sets_table(lines: Sequence[Line]) -> str:
@@ -79,10 +78,11 @@ def data_sets_table(lines: Sequence[Line]) -> str:
     for name in people.NAMES:
         of_table = results.where(lines, dataset=name)
         for delta in sorted(delta for delta in distinct(of_table, "delta") if delta is not None):
+            budgets = ((None, None), (EPSILON_OF_TABLES, delta))
             cells = {
                 line["method"]: 100 * line["auroc_mean"]
                 for line in of_table
-                if line["epsilon"] is None or (line["epsilon"], line["delta"]) == (1.0, delta)
+                if (line["epsilon"], line["delta"]) in budgets
             }
             private = [
                 method

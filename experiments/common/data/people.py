@@ -11,8 +11,7 @@ import dataclasses
 import os
 from pathlib import Path
 
-import numpy as np
-
+from dpbt.data.cells import column_cells, read_numbers
 from dpbt.data.domains import Numeric
 from dpbt.owners.cli.parsing import InputError
 from experiments.common.data.dataset import Dataset, from_csv
@@ -31,12 +30,8 @@ JUDGES = (
 
 NAMES = (*SETTLED, *JUDGES)
 
-_FILES = {"affairs": "fair"}
-"""Name of a table -> that of its files, where a fresh table has that name."""
-
-
-def _file_name(name: str) -> str:
-    return _FILES.get(name, name)
+FILE_NAMES = {name: "fair" if name == "affairs" else name for name in NAMES}
+"""Name of a table -> that of its files; a fresh table is called fair, too."""
 
 
 def find_folder(folder: str | Path | None = None) -> Path | None:
@@ -54,7 +49,7 @@ def find_folder(folder: str | Path | None = None) -> Path | None:
 def is_available(name: str, folder: str | Path | None = None) -> bool:
     """Whether the table is there."""
     place = find_folder(folder)
-    return place is not None and (place / f"{_file_name(name)}.csv.gz").is_file()
+    return place is not None and (place / f"{FILE_NAMES[name]}.csv.gz").is_file()
 
 
 def load(name: str, folder: str | Path | None = None) -> Dataset:
@@ -69,16 +64,13 @@ def load(name: str, folder: str | Path | None = None) -> Dataset:
     """
     place = find_folder(folder)
     if place is None or not is_available(name, folder):
-        raise InputError(f"{name}: there is no {_file_name(name)}.csv.gz in $DPBT_PEOPLE")
-    file = _file_name(name)
+        raise InputError(f"{name}: there is no {FILE_NAMES[name]}.csv.gz in $DPBT_PEOPLE")
+    file = FILE_NAMES[name]
     dataset = from_csv(place / f"{file}.csv.gz", place / f"{file}.json")
     columns = {
-        column: _as_numbers(cells) if isinstance(dataset.domain[column], Numeric) else cells
-        for column, cells in dataset.columns.items()
+        column: read_numbers(column_cells(cells)) if isinstance(kind, Numeric) else cells
+        for (column, cells), kind in zip(
+            dataset.columns.items(), dataset.domain.values(), strict=True
+        )
     }
     return dataclasses.replace(dataset, name=name, columns=columns)
-
-
-def _as_numbers(cells: np.ndarray) -> np.ndarray:
-    """f64[N]: the numbers of cells of text, NaN where a cell is empty."""
-    return np.array([float(cell) if cell else np.nan for cell in cells], np.float64)

@@ -26,16 +26,13 @@ from dpbt.recipes.auto import (
     largest_move_of_leaf,
     signal_strength,
 )
+from dpbt.recipes.bins import BinsLearner, BinsTask, OneTimeDraws, recipe_over_bins
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
-from dpbt.recipes.oblivious import (
-    BinsLearner,
-    BinsTask,
-    OneTimeDraws,
+from dpbt.recipes.trees_over_bins import (
     TreeLearner,
     TreeNumbers,
     TreeStructure,
     oblivious_recipe,
-    recipe_over_bins,
 )
 
 _DEFAULT_ROUNDS, _MAX_ROUNDS = 128, 4096

@@ -21,15 +21,9 @@ from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.privacy import conversions
+from dpbt.recipes.bins import BinsTask, OneTimeDraws, attributes_of
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
-from dpbt.recipes.oblivious import (
-    BinsTask,
-    OneTimeDraws,
-    TreeNumbers,
-    TreeStructure,
-    attributes_of,
-    oblivious_recipe,
-)
+from dpbt.recipes.trees_over_bins import TreeNumbers, TreeStructure, oblivious_recipe
 
 # The constants of the rule.
 

@@ -8,10 +8,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from dpbt.public_types import HoldsFunctions
-
-Array = Any
-"""An array of NumPy or of JAX."""
+from dpbt.public_types import AnyArray, HoldsFunctions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,10 +35,10 @@ class Training(HoldsFunctions):
     example_table: Callable[[], Any]
     check_table: Callable[[Any], None]
     prepare: Callable[[Any], Any]
-    bound: Callable[[Any], Array]
+    bound: Callable[[Any], AnyArray]
     prediction_input: Callable[[Any], Any] | None = None
-    predict_prepared: Callable[[Any, Any], Array] | None = None
-    scale: Callable[[Any, Array], Any] | None = None
+    predict_prepared: Callable[[Any, Any], AnyArray] | None = None
+    scale: Callable[[Any, AnyArray], Any] | None = None
     merge: Callable[[Any, Any, Any], Any] | None = None
 
     _alternative = "the kind of hypotheses that made it"
@@ -71,11 +68,11 @@ class HypothesisKind(HoldsFunctions):
         add_to_graph: (graph, hypotheses, rows in it, splits) -> `graph.GraphOutputs`.
     """
 
-    predict: Callable[[Any, Any], Array]
+    predict: Callable[[Any, Any], AnyArray]
     training: Training | None = None
     name: str = ""
     read_rows: Callable[[Any], Any] | None = None
-    shares: Callable[[Any, Any], Array] | None = None
+    shares: Callable[[Any, Any], AnyArray] | None = None
     arrays: tuple[tuple[str, str], ...] = ()
     make: Callable[..., Any] | None = None
     check_arrays: Callable[[Any, int, Any, tuple[int, ...]], None] | None = None
@@ -90,7 +87,7 @@ class HypothesisKind(HoldsFunctions):
             return dataclasses.replace(self, training=Training(**changes))
         return dataclasses.replace(self, training=dataclasses.replace(self.training, **changes))
 
-    def predict_prepared(self, hypothesis: Any, prepared: Any) -> Array:
+    def predict_prepared(self, hypothesis: Any, prepared: Any) -> AnyArray:
         """f32[N] or f32[K, N]: the numbers that a hypothesis adds to the scores of prepared rows.
 
         Args:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from dpbt.common.arithmetic import Array
 from dpbt.learners.model_parts import DIGITS, Domain, describe_bins, indent_lines
+from dpbt.public_types import AnyArray
 
 
 def tree_depth(num_leaves: int) -> int:
@@ -23,7 +23,7 @@ def tree_depth(num_leaves: int) -> int:
     return num_leaves.bit_length() - 1
 
 
-def check_complete_trees(inner: Array, leaf: Array) -> None:
+def check_complete_trees(inner: AnyArray, leaf: AnyArray) -> None:
     """Refuse arrays that are not complete trees.
 
     Raises:

@@ -18,7 +18,7 @@ from jaxtyping import Float32
 from msgspec import Meta
 
 from dpbt.common import arithmetic
-from dpbt.common.arithmetic import Array, array_namespace
+from dpbt.common.arithmetic import array_namespace
 from dpbt.common.storage import encode_record, read_record, write_atomically
 from dpbt.common.validate import show_value
 from dpbt.data import cells, domains
@@ -28,12 +28,12 @@ from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.kinds import KINDS, is_kind_of_files
 from dpbt.learners.model_parts import EncodedRows, check_indices
 from dpbt.privacy import accounting
-from dpbt.public_types import MAX_BINS, DeclaredDomain, Splits, have_same_splits
+from dpbt.public_types import MAX_BINS, AnyArray, DeclaredDomain, Splits, have_same_splits
 
 if TYPE_CHECKING:
     from dpbt.types import Recipe
 
-PROBABILITIES: dict[str, Callable[[Array], Array]] = {
+PROBABILITIES: dict[str, Callable[[AnyArray], AnyArray]] = {
     "matsushita": arithmetic.matsushita_probability,
     "log": arithmetic.log_probability,
     "square": arithmetic.square_probability,
@@ -65,7 +65,7 @@ class PublicFacts(NamedTuple):
     kind: HypothesisKind
     target: Target | None
     classes: tuple[Any, ...] | None
-    probability: Callable[[Array], Array] | str | None
+    probability: Callable[[AnyArray], AnyArray] | str | None
     reason: str | None
     domain: Domain | None = None
     ledger: str = ""
@@ -118,7 +118,7 @@ class _ProbabilitySource(NamedTuple):
         reason: as `PublicFacts.reason`.
     """
 
-    probability: Callable[[Array], Array] | str | None
+    probability: Callable[[AnyArray], AnyArray] | str | None
     reason: str | None
 
 
@@ -150,7 +150,7 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
     return _ProbabilitySource(next(names, function), None)
 
 
-def probabilities_of_scores(about: Any, scores: Array) -> Float32[Array, "..."]:
+def probabilities_of_scores(about: Any, scores: AnyArray) -> Float32[AnyArray, "..."]:
     """f32[...]: the probability of the positive class by scores; f32[N, K] with several classes.
 
     Args:

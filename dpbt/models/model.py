@@ -26,7 +26,7 @@ from jaxtyping import Float32
 from msgspec import structs
 
 import dpbt
-from dpbt.common.arithmetic import Array, array_namespace
+from dpbt.common.arithmetic import array_namespace
 from dpbt.common.validate import as_path, check_positive_integer, is_traced
 from dpbt.data import domains
 from dpbt.data.cells import advice_for_lazy_data
@@ -39,7 +39,7 @@ from dpbt.models import statement as statements
 from dpbt.models.file import PublicFacts, probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.scoring import predictions_of_scores, predictions_of_votes
 from dpbt.privacy.accounting import RELATION_WORDS
-from dpbt.public_types import DeclaredDomain, HoldsFunctions, Splits, have_same_splits
+from dpbt.public_types import AnyArray, DeclaredDomain, HoldsFunctions, Splits, have_same_splits
 
 if TYPE_CHECKING:
     from dpbt.privacy.accounting import Ledger
@@ -59,7 +59,7 @@ class FittedParts(NamedTuple):
 
     transcript: "Transcript"
     hypotheses: Hypotheses
-    intercept: Array
+    intercept: AnyArray
 
 
 class Predictions(NamedTuple):
@@ -103,7 +103,7 @@ class Model(HoldsFunctions):
     """
 
     hypotheses: Hypotheses
-    intercept: Array
+    intercept: AnyArray
     transcript: "Transcript | None"
     recipe: "Recipe | None"
     splits: Splits | None
@@ -204,7 +204,7 @@ class Model(HoldsFunctions):
         rounds = int(self.recipe.rounds)
         return type(self.hypotheses)(*(np.asarray(array)[:rounds] for array in self.hypotheses))
 
-    def decision_function(self, rows: Any) -> Array:
+    def decision_function(self, rows: Any) -> AnyArray:
         """The scores of rows, as `dpbt.decision_function`, which may be raw columns.
 
         Args:
@@ -228,7 +228,7 @@ class Model(HoldsFunctions):
         """
         return self._named_answers(self.decision_function(rows))
 
-    def predict_proba(self, rows: Any) -> Float32[Array, "N K"]:
+    def predict_proba(self, rows: Any) -> Float32[AnyArray, "N K"]:
         """f32[N, K]: the probability of each class, the negative one first.
 
         Raises:
@@ -254,7 +254,7 @@ class Model(HoldsFunctions):
             probabilities = _with_column_per_class(probabilities_of_scores(about, scores))
         return Predictions(scores, answers, np.asarray(probabilities))
 
-    def _named_answers(self, scores: Array) -> np.ndarray:
+    def _named_answers(self, scores: AnyArray) -> np.ndarray:
         """The predictions that follow from scores, with the names of classes if they have any."""
         predicted = predictions_of_scores(self.about.target, _as_host_array(scores))
         classes = self.about.classes
@@ -328,7 +328,7 @@ def _advice_on_estimator(value: object) -> str:
     return ""
 
 
-def decision_function(model: Model, rows: Any) -> Array:
+def decision_function(model: Model, rows: Any) -> AnyArray:
     """f32[N], or f32[N, K] with several classes: the score H of each row.
 
     A score above 0 means the positive class. Of several classes the one with the largest score is
@@ -348,7 +348,7 @@ def decision_function(model: Model, rows: Any) -> Array:
     return array_namespace(scores).moveaxis(scores, -1, 0)
 
 
-def shares(model: Model, rows: Any) -> Float32[Array, "k N"]:
+def shares(model: Model, rows: Any) -> Float32[AnyArray, "k N"]:
     """f32[k, N]: the share of the positive class that each tree states for each row.
 
     Args:
@@ -367,7 +367,7 @@ def shares(model: Model, rows: Any) -> Float32[Array, "k N"]:
     return scoring.predict_in_blocks(model, rows, scoring.shares_of_rows)
 
 
-def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None) -> Array:
+def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None) -> AnyArray:
     """The prediction for each row: bool[N], i32[N] or f[N].
 
     Of two classes it is bool[N]: whether the row is of the positive class (H > 0, or a vote). A tie
@@ -389,14 +389,14 @@ def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None)
     return predictions_of_votes(shares(model, rows), voting, key)
 
 
-def _with_column_per_class(probabilities: Array) -> Float32[Array, "N K"]:
+def _with_column_per_class(probabilities: AnyArray) -> Float32[AnyArray, "N K"]:
     """f32[N, K]: from the probabilities of the positive class, f32[N], or of all classes."""
     if probabilities.ndim == 2:
         return probabilities
     return array_namespace(probabilities).stack([1 - probabilities, probabilities], axis=1)
 
 
-def _as_host_array(scores: Array) -> np.ndarray:
+def _as_host_array(scores: AnyArray) -> np.ndarray:
     """Scores as an array of NumPy.
 
     Raises:
@@ -410,7 +410,7 @@ def _as_host_array(scores: Array) -> np.ndarray:
     return np.asarray(scores)
 
 
-def predict_proba(model: Model, rows: Any) -> Float32[Array, "N K"]:
+def predict_proba(model: Model, rows: Any) -> Float32[AnyArray, "N K"]:
     """f32[N, K]: the probability of each class; of two classes the negative one is first.
 
     Probabilities of few boosted trees are close to 1/2, because each tree adds a small step to the
@@ -514,7 +514,7 @@ def without_training_parts(model: Model) -> Model:
     )
 
 
-def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
+def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
     """The ledger of one setting: the cost of each draw over all rounds, and the total.
 
     The ledger of a model is that of the recipe it was fitted with, and of a loaded model the one in

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int32
 
-from dpbt.common.arithmetic import Array, array_namespace, fold, map_over_first_axis
+from dpbt.common.arithmetic import array_namespace, fold, map_over_first_axis
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.complete_trees import (
     check_complete_trees,
@@ -18,7 +18,7 @@ from dpbt.learners.complete_trees import (
 )
 from dpbt.learners.graph import Graph, GraphOutputs, Value
 from dpbt.learners.model_parts import DIGITS, Domain, check_indices
-from dpbt.public_types import Splits
+from dpbt.public_types import AnyArray, Splits
 
 
 class TreeGroup(NamedTuple):
@@ -31,10 +31,10 @@ class TreeGroup(NamedTuple):
         grown: f32[P]: 1 for a grown tree, 0 for padding beyond the number of rounds.
     """
 
-    attribute: Array
-    threshold: Array
-    leaf: Array
-    grown: Array
+    attribute: AnyArray
+    threshold: AnyArray
+    leaf: AnyArray
+    grown: AnyArray
 
 
 def assign_leaves_by_position(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.common.arithmetic import Array, array_namespace, fold
+from dpbt.common.arithmetic import array_namespace, fold
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.complete_trees import tree_depth
@@ -22,7 +22,7 @@ from dpbt.learners.model_parts import (
     indent_lines,
     model_heading,
 )
-from dpbt.public_types import MAX_BINS, Splits
+from dpbt.public_types import MAX_BINS, AnyArray, Splits
 
 
 class ObliviousTree(NamedTuple):
@@ -37,9 +37,9 @@ class ObliviousTree(NamedTuple):
             f32[K, 2^D] with several classes.
     """
 
-    feature: Array
-    right: Array
-    leaf: Array
+    feature: AnyArray
+    right: AnyArray
+    leaf: AnyArray
 
 
 _ROWS_AT_ONCE = 4096

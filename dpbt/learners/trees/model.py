@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float32, Int32, Shaped
 
-from dpbt.common.arithmetic import Array, array_namespace
+from dpbt.common.arithmetic import array_namespace
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.complete_trees import (
     check_complete_trees,
@@ -18,7 +18,7 @@ from dpbt.learners.complete_trees import (
 )
 from dpbt.learners.graph import Graph, GraphOutputs, Value
 from dpbt.learners.model_parts import DIGITS, Domain, EncodedRows, check_indices, model_heading
-from dpbt.public_types import MAX_BINS, UNSPLIT, Splits, Tree, redacted_repr
+from dpbt.public_types import MAX_BINS, UNSPLIT, AnyArray, Splits, Tree, redacted_repr
 
 ONE_HOT_NODES = 16
 """Up to so many nodes of a level, rows are compared with each of them."""
@@ -33,10 +33,10 @@ class BinsAndSplits(NamedTuple):
         low: u8[S]; high: u8[S]: its bins are in low..high.
     """
 
-    bins: Array
-    feature: Array
-    low: Array
-    high: Array
+    bins: AnyArray
+    feature: AnyArray
+    low: AnyArray
+    high: AnyArray
 
     __repr__ = redacted_repr
 

@@ -284,7 +284,13 @@ def _recipe_of_all_columns(
     step_of_round = vectors.total_step / (
         noise_growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
     )
-    params = AdditiveParams({}, step_of_round, vectors.learning_rate, _MOMENTUM, num_rounds)
+    params = AdditiveParams(
+        noise={},
+        step=step_of_round,
+        max_learning_rate=vectors.learning_rate,
+        momentum=_MOMENTUM,
+        rounds=num_rounds,
+    )
     sizes = check_interval(
         "resolutions", vectors.resolutions, f"[1, {types.MAX_BINS}]", whole_numbers=True
     )

@@ -206,11 +206,11 @@ def _fractions_of_sites(
     Raises:
         ValueError: for a fraction outside its range, and where nothing is left for the rounds.
     """
-    marginals = check_zero_or_share("marginals_fraction", one_time_draws.marginals_fraction)
+    histograms = check_zero_or_share("marginals_fraction", one_time_draws.marginals_fraction)
     scores = check_zero_or_share("scores_fraction", one_time_draws.scores_fraction)
     fractions = {
-        round_site: 1 - marginals - scores,
-        HISTOGRAM_SITE: marginals,
+        round_site: 1 - histograms - scores,
+        HISTOGRAM_SITE: histograms,
         SCORES_SITE: scores,
     }
     if response.is_number:

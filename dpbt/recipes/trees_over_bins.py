@@ -141,14 +141,14 @@ def oblivious_recipe(
     structure = _checked_structure(structure)
 
     # A leaf's denominator counts its rows where these are known.
-    has_marginals = bool(
+    has_histograms = bool(
         np.any(check_floats("marginals_fraction", one_time_draws.marginals_fraction) > 0)
     )
     params = ObliviousParams(
         noise={},
         step=tuple(steps) if callable(step) else steps[0],
         limit=limit,
-        curvature=curvature * (is_number or has_marginals),
+        curvature=curvature * (is_number or has_histograms),
         seed=seed,
     )
     options_text = tree_learner.options_text

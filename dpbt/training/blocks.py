@@ -25,8 +25,9 @@ from dpbt.common.validate import as_path, check_interval
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import FittedParts
 from dpbt.privacy import boundary, totals
-from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
 from dpbt.privacy.phase_views import PhaseContext
+from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.stages import check_in_parts, pass_stages
 from dpbt.public_types import redacted_repr
 from dpbt.training import absent_row, checks, processes, run_keys, steps
@@ -207,9 +208,24 @@ def _check_different_tables_on_processes(table: BlockTable) -> None:
 _compiled_after_prologue = compilation.jit_with_bounded_cache()(steps.after_prologue)
 _compiled_finish_round = compilation.jit_with_bounded_cache()(steps.finish_round)
 _compiled_score_line = compilation.jit_with_bounded_cache()(steps.score_line)
-_draw_specs = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
-    absent_row.draw_specs_after_release
-)
+
+
+@compilation.jit_with_bounded_cache(static_argnames=("phase", "priced"))
+def _draw_specs(
+    phase: Phase,
+    recipe: Recipe,
+    absent_row_table: Table,
+    context: PhaseContext,
+    earlier_release: Release,
+    priced: PricedDraws,
+) -> dict[Site, boundary.DrawSpec]:
+    """`absent_row.draw_specs_after_release`; `priced` is in the key of the compiled program."""
+    del priced
+    return absent_row.draw_specs_after_release(
+        phase, recipe, absent_row_table, context, earlier_release
+    )
+
+
 _public_draws = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
     absent_row.public_draws
 )
@@ -427,7 +443,7 @@ class _BlockExecutor:
         What one draw asks for may follow from the draws before it. Zeros stand for those after it,
         so that one compiled program serves all stages.
         """
-        zeros = self._zero_release_of_phase(phase)
+        zeros, priced = self._zero_release_of_phase(phase), priced_draws(self.recipe, phase)
         for site in stage:
             specs = _draw_specs(
                 phase,
@@ -435,6 +451,7 @@ class _BlockExecutor:
                 self.absent_row_table,
                 round_of_pass.context,
                 {**zeros, **totals.release_as_float32(into)},
+                priced=priced,
             )
             into |= totals.draw_from_sums(
                 round_of_pass.noise_key, {site: sums[site]}, specs, small=self.has_small_sums

@@ -22,8 +22,9 @@ from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import keys
-from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws_of_phases
 from dpbt.privacy.payment import PrivacyFilter
+from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.stages import pass_stages
 from dpbt.training import absent_row, checks
 from dpbt.training.boost import run_with_fresh_draws
@@ -212,7 +213,13 @@ def _fit_in_memory(
     with report_rounds(report_round) as run_number:
         rows = without_domain(tables.pad_to_bucket(table))
         learned = compiled_run(
-            key, rows, recipe_with_room, public_key, run_number, num_side_by_side=num_side_by_side
+            key,
+            rows,
+            recipe_with_room,
+            public_key,
+            run_number,
+            num_side_by_side=num_side_by_side,
+            priced=priced_draws_of_phases(recipe_with_room),
         )
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
         learned = jax.block_until_ready(learned)
@@ -292,18 +299,23 @@ def _run_in_one_program(
     public_key: Array | None,
     run_number: Array | None,
     num_side_by_side: int,
+    priced: tuple[PricedDraws, ...],
 ) -> FittedParts:
-    """What a run on a table in memory leaves for the model; traceable."""
+    """What a run on a table in memory leaves for the model; traceable.
+
+    `priced` is in the key of the compiled program, and compared with the draws in its trace.
+    """
+    del priced
     rows = prepare_table(table, recipe)
     ran = run_with_fresh_draws(key, rows, recipe, public_key, num_side_by_side, run_number)
     return fitted_parts(ran.kept, ran.hypotheses, ran.intercept, recipe)
 
 
-_compiled_run = compilation.jit_with_bounded_cache(static_argnames=("num_side_by_side",))(
+_compiled_run = compilation.jit_with_bounded_cache(static_argnames=("num_side_by_side", "priced"))(
     _run_in_one_program
 )
 _compiled_run_by_older_emitter = compilation.jit_with_bounded_cache(
-    static_argnames=("num_side_by_side",), compiler_options=compilation.OLDER_EMITTER
+    static_argnames=("num_side_by_side", "priced"), compiler_options=compilation.OLDER_EMITTER
 )(_run_in_one_program)
 
 

@@ -185,6 +185,13 @@ def test_links_exist(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_pages_have_titles(page):
+    """A reader sees what a page is about, and not what its file is called."""
+    texts = re.findall(r"\[([^\]]+)\]\([^)]+\.(?:md|ipynb)(?:#[^)]*)?\)", page.read_text())
+    assert [text for text in texts if text.strip("`").endswith((".md", ".ipynb"))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_names_and_files_exist(page):
     """What stands between backticks and looks like a name of the code, a file or a test."""
     assert [

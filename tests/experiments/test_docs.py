@@ -223,6 +223,40 @@ def test_the_page_of_commands_is_what_the_parsers_say():
     assert (ROOT / "docs" / "command_line.md").read_text() == page, "run `make docs`"
 
 
+@pytest.mark.parametrize("page", ["guarantees.md", "tutorial.md"])
+def test_ledgers_are_tables_of_the_site(page):
+    """With every word of the block, and a column for each of its columns."""
+    show_ledger = runpy.run_path(str(ROOT / "docs" / "site.py"))["_show_ledger"]
+    text = (ROOT / "docs" / page).read_text()
+    blocks = re.findall(r"^```.*?^```$", text, re.DOTALL | re.MULTILINE)
+    ledgers = [block for block in blocks if "\nsite " in block]
+    assert ledgers
+    for block in blocks:
+        shown = show_ledger(block)
+        if block not in ledgers:
+            assert shown == block
+            continue
+        table, _, below = shown.partition("\n\n")
+        assert below.startswith("```\ntotal: epsilon")
+        header, _, *rows = table.splitlines()
+        assert header.count("|") == 11
+        assert all(row.count("|") == 11 for row in rows)
+        assert re.findall(r"[^\s|`-]+", shown) == re.findall(r"[^\s|`-]+", block)
+
+
+def test_wide_tables_are_stacked_on_a_phone():
+    prepare = runpy.run_path(str(ROOT / "docs" / "site.py"))["_prepare_table"]
+    row = "<tr>{}</tr>".format
+    head = "<table><thead>{}</thead><tbody>{}</tbody></table>".format
+    narrow = head(row("<th>word</th><th>meaning</th>"), row("<td>bin</td><td>an interval</td>"))
+    assert prepare(narrow) == narrow
+    names = [f"<th>epsilon <code>{number}</code></th>" for number in range(12)]
+    wide = prepare(head(row("".join(names)), row("<td>.5 &amp; more</td>" * 12)))
+    assert wide.startswith("<table data-stack>")
+    assert re.findall(r'data-label="([^"]+)"', wide) == [f"epsilon {n}" for n in range(12)]
+    assert wide.count(">.5 &amp; more</td>") == 12
+
+
 @pytest.mark.slow
 def test_the_site_is_built(tmp_path):
     """With every link, and with names of the API linked to where they are described."""

@@ -223,6 +223,23 @@ def test_the_page_of_commands_is_what_the_parsers_say():
     assert (ROOT / "docs" / "command_line.md").read_text() == page, "run `make docs`"
 
 
+SEARCHED = (
+    "accuracy anonymous attack categorical choose epsilon compliance cross-validation csv dates "
+    "delta deploy early stopping excel explain fairness feature importance federated gdpr gpu "
+    "how many rows hyperparameters imbalanced lightgbm memory missing values multiclass onnx "
+    "overfitting pandas polars rare class regression retrain scikit-learn seed slow sql "
+    "synthetic threshold time series tune xgboost "
+)
+"""Words that people search for."""
+
+
+def test_words_that_people_search_for_lead_to_an_answer():
+    """Each is on the page of questions, whose headings a search finds."""
+    words = re.findall(r"[\w-]+", (ROOT / "docs" / "questions.md").read_text().lower())
+    starts = {word[:5] for word in words}
+    assert [word for word in SEARCHED.split() if word[:5] not in starts] == []
+
+
 @pytest.mark.parametrize("page", ["guarantees.md", "tutorial.md"])
 def test_ledgers_are_tables_of_the_site(page):
     """With every word of the block, and a column for each of its columns."""

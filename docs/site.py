@@ -113,6 +113,7 @@ def on_page_content(content: str, page: Page, **_: Any) -> str:
 
     names = r"<code>([a-zA-Z_][\w.]*)</code>(?![^<]*</(?:a|b|h\d|autoref)>)"
     content = re.sub(names, link, content)
+    content = re.sub(r"<code>(?=--[\w-]{1,20}</code>)", "<code data-option>", content)
     tables = re.compile(r"<table>.*?</table>", re.DOTALL)
     return tables.sub(lambda found: _prepare_table(found[0]), content)
 

@@ -48,7 +48,7 @@ This page has a row for every table and figure of the papers, and for the claims
 found in them. It is for readers who want to know what holds up. `make reproduction` writes it from
 [reproduction/](../reproduction/README.md), and a test says that it is up to date.
 [reproduction.csv](reproduction.csv) has every printed number beside ours.
-[gallery.md](gallery.md) has the figures.
+[Gallery](gallery.md) has the figures.
 
 - *published* and *tight* are our two calibrations of the noise. Bojarski et al. have one noise and
   two readings of a leaf with a negative count.

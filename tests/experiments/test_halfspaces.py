@@ -10,6 +10,8 @@ import pytest
 
 import dpbt
 from dpbt import recipes
+from dpbt.learners.halfspaces.learner import PUBLISHED_L2
+from dpbt.privacy import conversions
 from experiments import __main__ as command_line
 from experiments.papers.bun_2020 import errors, rounds, settings, sizes
 from paper_figures import __main__ as figures
@@ -50,6 +52,16 @@ def test_the_settings_of_hs_stl_are_those_of_algorithm_5():
     assert cost == pytest.approx(0.01, rel=1e-5)
 
 
+def test_hs_stl_needs_245_million_rows_by_the_papers_own_lemmas():
+    """Theorem 27 and Lemma 15, at tau = 0.1 and c = sqrt(2), where nu . u fails rarely enough."""
+    found = settings.halfspace_settings(0.1, 0.05, 0.1)
+    rho = float(conversions.published_zcdp_rho(1.0, 1e-6))
+    rows = settings.halfspace_rows_for(found, rho, PUBLISHED_L2)
+    assert rows == pytest.approx(244.95e6, rel=1e-4)
+    total = found.rounds * 8 / (found.density * rows * found.noise) ** 2
+    assert total + 2 * np.sqrt(total * np.log(1e6)) == pytest.approx(1.0, rel=1e-6)
+
+
 @pytest.mark.slow
 def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -61,7 +73,8 @@ def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
         assert 0 <= line["test_error_mean"] <= 0.6
         assert line["fits"] == 2
     for line in found["rounds"]:
-        assert 0 <= line["rows_for_tight"] * 2 - line["rows_for_published"] <= 1
+        # Half of the sensitivity, and GDP in place of Lemma 15.
+        assert line["rows_for_published"] / line["rows_for_tight"] == pytest.approx(2.533, abs=1e-3)
     with open(tmp_path / "results/bun_2020/errors.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == len(found["errors"])
     assert command_line.main(["bun_2020", "tables", "--json"]) == 0

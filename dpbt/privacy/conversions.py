@@ -346,7 +346,7 @@ def zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> Float64[np.ndarray, "..."]
 
 
 def published_zcdp_epsilon(rho: float, delta: float) -> float:
-    """rho + 2 sqrt(rho log(1 / delta)): the epsilon of rho-zCDP at delta, by one Renyi order.
+    """The epsilon of rho-zCDP at delta by one Renyi order: rho + 2 sqrt(rho log(1 / delta)).
 
     It is Bun & Steinke (2016), Proposition 1.3, and Lemma 15 of Bun et al. (2020). `zcdp_epsilon`
     is never larger.

@@ -340,11 +340,11 @@ def halfspace_boost(
 
     Guarantee: (epsilon, delta)-DP under `relation`, with the lines of `dpbt.ledger`. The noise is
     set through GDP in the tight calibration. The published one sets it through zCDP, by the paper's
-    Lemma 15: epsilon = rho + 2 sqrt(rho log(1 / delta)). The ledger composes the same draws exactly,
-    so its epsilon is smaller than what was asked for. A round has rho = 2 / (kappa m sigma)^2 in the
-    tight calibration, with noise in units of a public cap on weights, so of at most sigma. In the
-    published one it has 8 / (kappa m sigma)^2. Neighbours are tables whose other rows keep their
-    order.
+    Lemma 15: epsilon = rho + 2 sqrt(rho log(1 / delta)). The ledger composes the same draws
+    exactly, so its epsilon is then smaller than asked for. A round has rho = 2 / (kappa m sigma)^2
+    in the tight calibration, with noise in units of a public cap on weights, so of at most sigma.
+    In the published one it has 8 / (kappa m sigma)^2. Neighbours are tables whose other rows keep
+    their order.
 
     Tables hold exact numbers f32[N, d], or bins, which are read at their positions. Rows outside
     the unit ball are projected onto it. Sums are exact integers (see `halfspaces.learner`). The

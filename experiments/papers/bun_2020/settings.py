@@ -55,6 +55,9 @@ SIZES_ROWS = (128, 256, 512, 1024, 2048)
 """Training rows at the base. At a margin tau there are (0.2 / tau)^2 times as many, and at an
 epsilon below 1 they are 1 / epsilon times as many."""
 
+WIDE_DIMENSION, WIDE_SAMPLES = 200, 3
+"""From so many dimensions on, which are slow, rows are counted on so many samples at most."""
+
 SIZES_TEST_ROWS = 500
 ALPHAS = (0.1, 0.05, 0.025)
 """Errors to which the rows are counted."""

@@ -37,6 +37,8 @@ from experiments.papers.bun_2020.settings import (
     SIZES_SMOKE,
     SIZES_TEST_ROWS,
     SLOW_BOOSTING,
+    WIDE_DIMENSION,
+    WIDE_SAMPLES,
 )
 
 COLUMNS = (
@@ -109,8 +111,10 @@ def measure_sizes(axes: Mapping[str, Sequence[float]], options: argparse.Namespa
 
 
 def _size_lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line]:
-    """The rows that a point needs, on each sample."""
+    """The rows that a point needs, on each sample; wide points have fewer samples."""
     tau, dimension = point["tau"], point["dimension"]
+    is_wide = dimension >= WIDE_DIMENSION
+    samples = min(options.samples, WIDE_SAMPLES) if is_wide else options.samples
     times = (SIZES_BASE["tau"] / tau) ** 2 / min(point["epsilon"], 1.0)
     rows = [round(count * times) for count in SIZES_ROWS]
     rows = rows[2:4] if options.smoke else rows
@@ -125,14 +129,12 @@ def _size_lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line
     sweep = sweeps.Sweep("halfspaces_sizes", make, (grid,), options.keys, options.seed)
     tasks = [
         _sized_task((options.seed, s), rows=count, capacity=rows[-1], tau=tau, dimension=dimension)
-        for s in range(options.samples)
+        for s in range(samples)
         for count in rows
     ]
     by_task = fit_columns_by_point(sweep, tasks, 1)
     lines: list[Line] = []
-    for s, epsilon, calibration in itertools.product(
-        range(options.samples), epsilons, CALIBRATIONS
-    ):
+    for s, epsilon, calibration in itertools.product(range(samples), epsilons, CALIBRATIONS):
         errors = [
             _mean_test_error(columns, epsilon=epsilon, calibration=calibration)
             for columns in by_task[s * len(rows) : (s + 1) * len(rows)]

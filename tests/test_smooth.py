@@ -213,3 +213,26 @@ def test_bounds_on_rows_and_rounds_agree_with_their_formulas():
     assert smooth_bounds.margin_accuracy(margins, 0.01) == pytest.approx(expected, abs=1e-9)
     with pytest.raises(ValueError, match="advantage"):
         smooth_bounds.theorem_24_rounds(0.6, 0.5)
+
+
+def test_margins_bound_the_error_as_theorem_28_should_say():
+    """d = 4 / (gamma / 16)^2; the print's root is above 1 whatever the rows are."""
+    dimension = smooth_bounds.halfspace_fat_dimension(0.2 / 16)
+    assert dimension == pytest.approx(25_600)
+    n, k, beta = 10**9, 10**7, 0.05
+    capacity = dimension * np.log(34 * np.e * n / dimension) * np.log2(578 * n)
+    given = {"small_margins": k, "rows": n, "dimension": dimension, "beta": beta}
+    found = smooth_bounds.theorem_28_error(**given)
+    assert found == pytest.approx(0.01 + np.sqrt(2 / n * (capacity + np.log(80))))
+    assert found < 0.2 < 1 < smooth_bounds.theorem_28_error(**given, as_printed=True)
+    with pytest.raises(ValueError, match="small_margins"):
+        smooth_bounds.theorem_28_error(**{**given, "small_margins": n + 1})
+
+
+def test_privacy_bounds_the_gap_as_theorem_19_says():
+    found = smooth_bounds.theorem_19_transfer(0.01, 1e-5)
+    assert found.gap == pytest.approx(0.18)
+    assert found.failure == pytest.approx(1e-3)
+    assert found.rows == int(np.ceil(np.log(4e3) / 1e-4))
+    with pytest.raises(ValueError, match="epsilon"):
+        smooth_bounds.theorem_19_transfer(0.4, 1e-5)

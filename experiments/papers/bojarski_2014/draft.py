@@ -167,41 +167,44 @@ def errors_of_run(
     """
     noise_unit = (~is_test).sum() / ETA_TIMES_TRAINING_ROWS  # 1 / eta, in rows
     columns = np.ascontiguousarray(position.T)
-    shape = (len(RULES), len(PRINTED_VOTINGS), len(sizes), len(heights))
-    errors = np.empty(shape)
+    errors = np.empty((len(RULES), len(PRINTED_VOTINGS), len(sizes), len(heights)))
     for place in np.ndindex(len(sizes), len(heights)):
         num_trees, height = sizes[place[0]], heights[place[1]]
-        votes = np.zeros((len(RULES), is_test.sum()))
-        sums = np.zeros_like(votes)
-        for _ in range(num_trees):
-            leaf = assign_random_leaves(rng, columns, height)
-            theta = shares_of_test_rows(
-                rng, leaf, label=label, is_test=is_test, noise_unit=noise_unit * num_trees
-            )
-            votes += theta > 0.5
-            sums += theta
+        leaf = assign_random_leaves(rng, columns, num_trees=num_trees, height=height)
+        theta = shares_of_test_rows(
+            rng, leaf, label=label, is_test=is_test, noise_unit=noise_unit * num_trees
+        )
+        votes, sums = (theta > 0.5).sum(axis=1), theta.sum(axis=1)
         answers = np.stack([2 * votes > num_trees, sums > 0.5 * num_trees], axis=1)
         errors[:, :, *place] = np.mean(answers != label[is_test], axis=-1)
     return errors
 
 
-def assign_random_leaves(rng: np.random.Generator, columns: np.ndarray, height: int) -> np.ndarray:
-    """i64[N]: the leaf of each row in a new random tree.
+def assign_random_leaves(
+    rng: np.random.Generator, columns: np.ndarray, *, num_trees: int, height: int
+) -> np.ndarray:
+    """i32[k, N]: the leaf of each row in each of k new random trees; trees have other leaves.
 
     Args:
         rng: draws the attribute and the threshold of each node.
         columns: f32[A, N].
-        height: h; there are 2^h leaves.
+        num_trees: k.
+        height: h; tree t has the leaves t 2^h to (t + 1) 2^h - 1.
     """
     num_nodes, (num_attributes, num_rows) = 2**height - 1, columns.shape
-    first_of_attribute = rng.integers(num_attributes, size=num_nodes) * num_rows
-    threshold = rng.random(num_nodes, dtype=np.float32)
-    values, rows = columns.reshape(-1), np.arange(num_rows)
-    node = np.zeros(num_rows, np.int64)
+    # One uniform number has both: its part below 1 is independent of its whole part.
+    uniform = rng.random(num_trees * num_nodes) * num_attributes
+    attribute = uniform.astype(np.int32)
+    threshold = (uniform - attribute).astype(np.float32)
+    first_of_attribute = attribute * np.int32(num_rows)
+    values, rows = columns.reshape(-1), np.arange(num_rows, dtype=np.int32)
+    first_node = (np.arange(num_trees, dtype=np.int32) * np.int32(num_nodes))[:, None]
+    node = np.zeros((num_trees, num_rows), np.int32)
     for _ in range(height):
-        value = values[first_of_attribute[node] + rows]
-        node = 2 * node + 1 + (value > threshold[node])
-    return node - num_nodes
+        split = first_node + node
+        value = values.take(first_of_attribute.take(split) + rows)
+        node = 2 * node + 1 + (value > threshold.take(split))
+    return node - np.int32(num_nodes) + np.arange(num_trees, dtype=np.int32)[:, None] * 2**height
 
 
 def shares_of_test_rows(
@@ -212,19 +215,22 @@ def shares_of_test_rows(
     is_test: np.ndarray,
     noise_unit: float,
 ) -> np.ndarray:
-    """f64[rules, M]: theta of the leaf of each test row. Noise is drawn for these leaves alone.
+    """f64[rules, k, M]: theta of the leaf of each test row; noise is drawn for these leaves alone.
 
     Args:
         rng: draws noise, and theta where a leaf has none.
-        leaf: i64[N].
+        leaf: i32[k, N].
         label: bool[N].
         is_test: bool[N].
         noise_unit: k / eta, in rows.
     """
-    reached, place = np.unique(leaf[is_test], return_inverse=True)
-    segment = 2 * leaf[~is_test] + label[~is_test]
-    all_counts = np.bincount(segment, minlength=2 * (int(leaf.max()) + 1)).reshape(-1, 2)
-    counts = all_counts[reached].astype(float)
+    reached, place = np.unique(leaf[:, is_test], return_inverse=True)
+    # The place of each training row's leaf among the reached ones; others are counted last.
+    place_of_leaf = np.full(int(leaf.max()) + 1, len(reached), np.int32)
+    place_of_leaf[reached] = np.arange(len(reached))
+    segment = 2 * place_of_leaf.take(leaf[:, ~is_test]) + label[~is_test]
+    counts = np.bincount(segment.reshape(-1), minlength=2 * len(reached) + 2)
+    counts = counts[: 2 * len(reached)].reshape(-1, 2).astype(float)
     noise = rng.laplace(size=counts.shape) * noise_unit
     uniform = rng.random(len(reached))
     shares = []
@@ -235,7 +241,7 @@ def shares_of_test_rows(
         total = noisy.sum(axis=1)
         is_void = (total == 0) | (is_negative if rule.negative == "uniform" else False)
         shares.append(np.where(is_void, uniform, noisy[:, 1] / np.where(total > 0, total, 1)))
-    return np.stack(shares)[:, place]
+    return np.stack(shares)[:, place.reshape(len(leaf), -1)]
 
 
 def _lowest_lines(errors: np.ndarray, axes: dict) -> list[Line]:

@@ -91,8 +91,8 @@ def measure_rounds(options: argparse.Namespace) -> list[Line]:
     rounds_by_tau = SMOKE_ROUNDS if options.smoke else ROUNDS_RUN
     return [
         _round_line(tau, count, rate, options)
-        for tau, count in rounds_by_tau.items()
-        for rate in RATES_RUN
+        for tau, rounds_by_rate in rounds_by_tau.items()
+        for rate, count in rounds_by_rate.items()
     ]
 
 

@@ -68,8 +68,9 @@ COLUMNS = (
 )
 DISTRIBUTION_COLUMNS = (
     *("dataset", "private", "noise", "negative", "voting", "repeats", "error", "error_sd"),
-    *("paper_error", "percent_below", "trees", "height"),
+    *("one_table_sd", "paper_error", "percent_below", "trees", "height"),
 )
+JOINT_COLUMNS = ("dataset", "noise", "negative", "repeats", "distance", "mean_distance", "percent")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,6 +99,34 @@ def run_command(options: argparse.Namespace) -> None:
         results.write_csv(path, lines_of_data_set, config)
         lines += distribution_lines(lines_of_data_set)
     print(json.dumps(lines) if options.json else tables.align_lines(lines, DISTRIBUTION_COLUMNS))
+
+
+def aggregated_lines(lines: Sequence[Line]) -> list[Line]:
+    """`distribution_lines` with both readings of negative counts in one line.
+
+    The columns error, error_sd, one_table_sd and percent_below are of "zero", and those with
+    `as_printed_` before them of "uniform". Without privacy both are alike.
+
+    Args:
+        lines: from `repeat_lines`, of any data sets.
+    """
+    shared = ("dataset", "private", "noise", "voting", "repeats", "paper_error")
+    of_readings = ("error", "error_sd", "one_table_sd", "percent_below")
+    distributions = distribution_lines(lines)
+    as_printed = {
+        tuple(line[name] for name in shared): line
+        for line in distributions
+        if line["negative"] != "zero"
+    }
+    return [
+        {name: line[name] for name in (*shared, *of_readings, "trees", "height")}
+        | {
+            f"as_printed_{name}": as_printed[tuple(line[column] for column in shared)][name]
+            for name in of_readings
+        }
+        for line in distributions
+        if line["negative"] != "uniform"
+    ]
 
 
 def ranges_of_data(position: np.ndarray) -> np.ndarray:
@@ -267,8 +296,9 @@ def _lowest_lines(errors: np.ndarray, axes: dict) -> list[Line]:
 def distribution_lines(lines: Sequence[Line]) -> list[Line]:
     """For each data set, rule and voting, the repeats' mean and deviation beside the printed error.
 
-    `percent_below` is the share of repeats below the printed error, ties counting half; trees and
-    height are those of most repeats.
+    `percent_below` is the share of repeats below the printed error, ties counting half.
+    `one_table_sd` is how far one table of the paper's would be from our mean, as a standard
+    deviation. Trees and height are those of most repeats.
 
     Args:
         lines: from `repeat_lines`, of any data sets.
@@ -288,8 +318,65 @@ def distribution_lines(lines: Sequence[Line]) -> list[Line]:
         distributions.append(
             {"dataset": dataset, "private": is_private, "noise": noise, "negative": negative}
             | {"voting": voting, "repeats": len(errors), "error": float(errors.mean())}
-            | {"error_sd": float(errors.std(ddof=1)) if len(errors) > 1 else 0.0}
+            | {"error_sd": float(errors.std(ddof=1))}
+            | {"one_table_sd": float(errors.std(ddof=1) * (1 + 1 / len(errors)) ** 0.5)}
             | {"paper_error": paper, "percent_below": 100 * float(below)}
             | {"trees": trees, "height": height}
         )
     return distributions
+
+
+def joint_lines(lines: Sequence[Line]) -> list[Line]:
+    """Whether the four printed errors of a data set can be one repeat, for each rule of leaves.
+
+    The distance of a table is the mean over its four errors (majority and threshold, without and
+    with privacy) of the squared difference to the mean of the other repeats, in their deviations.
+    `percent` is the share of repeats, with the printed table as one of them, that are at least as
+    far as the printed one. The last lines are of all data sets together.
+
+    Args:
+        lines: from `repeat_lines`, of any data sets with the same number of repeats.
+    """
+    tables_of_set: dict[str, dict[tuple, list[float]]] = {}
+    for line in lines:
+        place = (line["noise"], line["negative"] or "", line["voting"])
+        of_set = tables_of_set.setdefault(line["dataset"], {})
+        of_set.setdefault(place, []).append(float(line["error"]))
+    joint: list[Line] = []
+    totals: dict[LeafRule, list[np.ndarray]] = {}
+    for rule in RULES[1:]:
+        for name, of_set in tables_of_set.items():
+            places = [
+                *((0, "", voting) for voting in PRINTED_VOTINGS),
+                *((rule.noise, rule.negative, voting) for voting in PRINTED_VOTINGS),
+            ]
+            errors = np.stack([np.asarray(of_set[place], float) for place in places], axis=1)
+            distances = _distances(errors, np.array(PAPER_ERRORS[name][1:]))
+            joint.append(_joint_line(name, rule, distances))
+            totals.setdefault(rule, []).append(distances)
+    for rule, of_sets in totals.items():
+        joint.append(_joint_line("all", rule, np.mean(of_sets, axis=0)))
+    return joint
+
+
+def _distances(errors: np.ndarray, paper: np.ndarray) -> np.ndarray:
+    """f64[repeats + 1]: the distance of each repeat to the others, and that of the paper last."""
+    everyone = np.concatenate([errors, paper[None]])
+    distances = []
+    for number, table in enumerate(everyone):
+        others = errors[np.arange(len(errors)) != number]
+        spread = np.maximum(others.std(axis=0, ddof=1), 1e-9)
+        distances.append(np.mean(((table - others.mean(axis=0)) / spread) ** 2))
+    return np.array(distances)
+
+
+def _joint_line(name: str, rule: LeafRule, distances: np.ndarray) -> Line:
+    """The line of a data set and a rule, of distances whose last one is the paper's."""
+    return {
+        "dataset": name,
+        **rule._asdict(),
+        "repeats": len(distances) - 1,
+        "distance": float(distances[-1]),
+        "mean_distance": float(distances[:-1].mean()),
+        "percent": 100 * float(np.mean(distances >= distances[-1])),
+    }

@@ -226,7 +226,7 @@ def test_claims_in_words_are_those_of_known_errors():
 def test_the_steps_are_commands_that_exist(capsys):
     assert command_line.main(["reproduction", "results", "--list", "--all"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert len(said) == len(results.STEPS) + len(claims.PAPERS) + 1  # `claims`
+    assert len(said) == len(results.STEPS) + len(claims.PAPERS) + 2  # `claims`, `nulls`
     for line in said:
         paper, program = line.removeprefix("python -m experiments ").split()[:2]
         assert program in __import__(f"experiments.papers.{paper}", fromlist=["x"]).PROGRAMS

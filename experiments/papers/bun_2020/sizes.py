@@ -29,6 +29,8 @@ from experiments.papers.bun_2020.errors import add_options, draw_sample, fit_col
 from experiments.papers.bun_2020.settings import (
     ALPHAS,
     CALIBRATIONS,
+    GROWTH_AXES,
+    OTHER_SAMPLES,
     RELATION,
     ROUNDS_TIMES_TAU_SQUARED,
     SIZES_AXES,
@@ -37,8 +39,6 @@ from experiments.papers.bun_2020.settings import (
     SIZES_SMOKE,
     SIZES_TEST_ROWS,
     SLOW_BOOSTING,
-    WIDE_DIMENSION,
-    WIDE_SAMPLES,
 )
 
 COLUMNS = (
@@ -92,7 +92,8 @@ def measure_sizes(axes: Mapping[str, Sequence[float]], options: argparse.Namespa
     """A line for each point, epsilon, calibration, alpha and sample.
 
     Args:
-        axes: axis -> its values; the other axes are at the base.
+        axes: axis -> its values; the other axes are at the base. All but GROWTH_AXES have at most
+            OTHER_SAMPLES samples.
         options: `keys`, `samples`, `seed`, `smoke` and `json` are read.
     """
     lines: list[Line] = []
@@ -104,17 +105,17 @@ def measure_sizes(axes: Mapping[str, Sequence[float]], options: argparse.Namespa
                 point = {**SIZES_BASE, name: value, "clipped": axis == "clipped"}
                 place = tuple(point.values())
                 if place not in lines_of_points:
-                    lines_of_points[place] = _size_lines(point, options)
+                    is_growth = axis in GROWTH_AXES
+                    samples = options.samples if is_growth else min(options.samples, OTHER_SAMPLES)
+                    lines_of_points[place] = _size_lines(point, samples, options)
                 lines += [{"axis": axis, **line} for line in lines_of_points[place]]
                 progress_bar.update(1)
     return lines
 
 
-def _size_lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line]:
-    """The rows that a point needs, on each sample; wide points have fewer samples."""
+def _size_lines(point: dict[str, Any], samples: int, options: argparse.Namespace) -> list[Line]:
+    """The rows that a point needs, on each sample."""
     tau, dimension = point["tau"], point["dimension"]
-    is_wide = dimension >= WIDE_DIMENSION
-    samples = min(options.samples, WIDE_SAMPLES) if is_wide else options.samples
     times = (SIZES_BASE["tau"] / tau) ** 2 / min(point["epsilon"], 1.0)
     rows = [round(count * times) for count in SIZES_ROWS]
     rows = rows[2:4] if options.smoke else rows

@@ -397,6 +397,7 @@ def make_table_and_report(
         name = add_column("sample_weight", options["sample_weight"])
         weight = WeightColumn(name, options["max_weight"])
     words: Any = {name: options[name] for name in _LABEL_OPTIONS if name in options}
+    words["ignore_case"] = options.get("ignore_label_case", False)
     label = Label(add_column("y", labels), **words, weight=weight, user=user)
     return TableAndReport(table, file_report.owner_report_of_rows(domain, label, [columns]))
 

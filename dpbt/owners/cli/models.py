@@ -28,6 +28,7 @@ from dpbt.owners.cli.inputs import (
     MODEL_ARGUMENT,
     PROGRESS_OPTION,
     ROWS_HELP,
+    check_types_of_columns,
     read_domain_of_rows,
     text_form_from_options,
 )
@@ -238,6 +239,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
         raise InputError(f"{options.model}: of another label than that of {options.domain}")
     with as_input_error():
         check_same_domain(domain, model_domain, options.domain, options.model)
+    check_types_of_columns(options.file, {**dict.fromkeys(label.columns), **domain})
     with show_progress(f"predicting {options.file}"), as_input_error(options.file):
         form = text_form_from_options(options, (*model_domain, *label.columns))
         columns = files.read_columns(options.file, (*model_domain, label.column), form)
@@ -348,6 +350,7 @@ def _iter_encoded_blocks(model: Model, options: argparse.Namespace) -> Iterator[
                 yield _EncodedBlock(block.bins.T, block.present)
         else:
             form = text_form_from_options(options, domain)
+            check_types_of_columns(options.file, domain)
             faults: Counter[str] = Counter()
             for columns in files.iter_column_blocks(
                 options.file, tuple(domain), BLOCK_ROWS, form, faults

@@ -252,10 +252,25 @@ def owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
         raise InputError(f"{rows.path}: a folder of blocks; check the rows before converting them")
     with as_input_error(rows.path):
         faults: Counter[str] = Counter()
-        blocks = files.iter_column_blocks(
-            rows.path, rows.column_names, BLOCK_ROWS, rows.form, faults
+        names = rows.column_names
+        if Path(rows.path).is_file():  # a pipe can be read only once
+            in_file = files.column_names(rows.path, rows.form)
+            if set(rows.domain) <= set(in_file):  # the label may be lacking, as in rows to predict
+                names = tuple(name for name in names if name in in_file)
+        blocks = files.iter_column_blocks(rows.path, names, BLOCK_ROWS, rows.form, faults)
+        return file_report.owner_report_of_rows(
+            rows.domain, rows.label, blocks, faults, names=names
         )
-        return file_report.owner_report_of_rows(rows.domain, rows.label, blocks, faults)
+
+
+def warn_owner_of_doubtful_rows(report: file_report.OwnerReport) -> None:
+    """Show the owner of rows, on the terminal of standard error, what is doubtful in them."""
+    lines = report.summary_of_doubtful().splitlines()
+    if not report.doubtful:
+        lines = [f"  {count} lines have {fault}" for fault, count in report.faults.items()]
+    if lines:
+        heading = "warning, for the owner of the rows alone: the domain may not read them as meant"
+        print("\r\033[K" + "\n".join([heading, *lines]), file=sys.stderr)
 
 
 def confirm_doubtful_rows(rows: DeclaredRows, *, skip: bool, action: str) -> None:

@@ -282,8 +282,9 @@ class Numeric(_NumberReading, frozen=True):
         if bins < 2 or not in_order or (self.scale == "log" and low < 0):
             raise ValueError(
                 "Numeric: low, the thresholds of 2 bins or more, and high must be strictly "
-                "increasing numbers of float64, from 0 on if the scale is log, got "
-                f"{show_value(self)}"
+                "increasing numbers of float64, from 0 on if the scale is log, got low "
+                f"{show_value(low)}, high {show_value(high)} and "
+                + (f"{bins} bins" if cuts is None else f"cuts {show_value(list(cuts))}")
             )
 
     @property
@@ -739,10 +740,14 @@ def response_of_target(target: Target | None) -> Response:
         (target.cuts, target.scale, target.missing, target.date) == (None, "linear", False, None)
     )
     if not has_several_classes and not is_plain_range:
+        got = show_value(target)
+        if isinstance(target, Nominal):
+            got = f"{len(target.values)} class"
+        elif isinstance(target, Numeric):
+            got = "a number with a date, cuts, a scale or missing cells"
         raise ValueError(
-            "target must be domains.Nominal of two classes or more, domains.Numeric with low and "
-            "high alone, perhaps with decimal and strip, or None for two classes, got "
-            f"{show_value(target)}"
+            "a target must be nominal with two classes or more, numeric with low and high alone, "
+            f"perhaps with decimal and strip, or None for two classes, got {got}"
         )
     return target.response
 

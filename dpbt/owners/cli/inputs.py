@@ -46,6 +46,10 @@ FORM_OPTIONS = (
 )
 """The options on the layout of a text file."""
 
+DELTA_ANYWAY_OPTION = option(
+    "--delta-anyway", "accept a delta of 1 / rows or more, which protects nobody"
+)
+
 NEIGHBOUR_OPTIONS = (
     option("--relation RELATION", "what neighbours differ by: %(choices)s (%(default)s)"),
     option(
@@ -63,6 +67,7 @@ RECIPE_OPTIONS = (
     option("--rows N", BOUND_HELP, required=True),
     option("--epsilon EPSILON", "the total budget, such as 1"),
     option("--delta DELTA", "0 for a pure guarantee (%(default)s)"),
+    DELTA_ANYWAY_OPTION,
     *NEIGHBOUR_OPTIONS,
     option("--recipe RECIPE", "one of %(choices)s (%(default)s)"),
     option("--objective OBJECTIVE", "of a number: squared, poisson for a count, or quantile"),
@@ -154,6 +159,7 @@ def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Labe
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     arguments = {name: getattr(options, name) for name in names}
     arguments["domain"] = domain
+    arguments["delta_anyway"] = options.delta_anyway or None
     if label.user is not None:
         limit = label.user.max_rows
         if options.max_rows_per_user not in (1, limit):

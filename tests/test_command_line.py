@@ -265,11 +265,11 @@ FORMS = [
     ({}, (*FIT, "--rows", "1_000"), "--rows invalid whole number value: '1_000'"),
     ({}, (*FIT, "--depth", "99"), "depth"),
     ({}, (*FIT, "--relation", "replace_one"), "set rows to their number, or choose relation="),
-    ({}, (*FIT, "--monotone", "age=+1"), "the recipe 'bdpe' takes no monotone"),
+    ({}, (*FIT, "--monotone", "age=+1"), "the recipe 'bdpe' takes no --monotone"),
     (
         {},
         (*FIT, "--pair", "age", "job"),
-        "takes no pairs, as these do: ['additive']",
+        "takes no --pair, as these do: ['additive']",
     ),
     (
         {},

@@ -15,6 +15,10 @@ function for one cell returns.
 | `bytes`, `Decimal` | as its text | as its text |
 | `None`, NA, NaT, NaN, dates, anything else | missing | missing |
 
+A domain may declare a form of the numbers of a column: another decimal mark, signs to strip, or
+dates (`cell_forms`). It may also declare several spellings of a word, and that capitals do not
+count. Each of these is a function of one cell alone, too.
+
 In a Boolean column a Boolean is itself. Any other cell is true or false if its word is the word
 declared for that, and missing otherwise.
 
@@ -58,6 +62,9 @@ MAX_DIGITS = 400
 Cell = Any
 """One cell of a private file: any object."""
 
+Words = str | tuple[str, ...]
+"""A declared word, or the spellings of one, of which the first is its name."""
+
 RawColumn = Any
 """A column in the caller's container: whatever `column_cells` takes."""
 
@@ -80,34 +87,76 @@ def read_number(cell: Cell) -> float:
     return math.nan if value != value else value  # one NaN for all payloads
 
 
-def read_word(cell: Cell, declared_words: Container[str] = ()) -> str | None:
+def read_word(
+    cell: Cell, declared_words: Container[str] = (), ignore_case: bool = False
+) -> str | None:
     """The word in a cell of a nominal column; None if it is missing.
 
     Args:
         cell: any object.
         declared_words: the declared words, each as `declared_word` returns it. These are words even
             if MISSING_WORDS holds them.
+        ignore_case: whether to return words as `fold_case` does. The declared words are folded,
+            too.
     """
     text = _text_of_builtin(_as_builtin(cell))
+    if text is not None and ignore_case:
+        text = fold_case(text)
     if text is None or text in declared_words:
         return text
     # NumPy memory may hold invalid characters, and such text cannot be lowered.
     return None if text.isascii() and text.lower() in MISSING_WORDS else text
 
 
-def read_boolean(cell: Cell, true: str, false: str) -> bool | None:
+def fold_case(text: str) -> str:
+    """The text in which capitals do not count. Invalid text, which has no case, stays as it is."""
+    folded = result_or_none(str.casefold, text)
+    return text if folded is None else folded
+
+
+def read_boolean(cell: Cell, true: Words, false: Words, ignore_case: bool = False) -> bool | None:
     """The truth value in a cell of a Boolean column; None if it is missing.
 
     Args:
         cell: any object. A Python or NumPy Boolean is itself, whatever the words. Any other cell
-            is missing unless its word is one of the two.
-        true: the word for true, as `declared_word` returns it.
+            is missing unless its word is one of the declared ones.
+        true: the word for true, or several spellings of it, as `declared_word` returns them.
         false: the word for false, likewise.
+        ignore_case: whether words that differ in capitals alone are one.
     """
+    return _truth_of_word(cell, _truth_by_word(true, false, ignore_case), ignore_case)
+
+
+def _truth_by_word(true: Words, false: Words, ignore_case: bool) -> dict[str, bool]:
+    """What each declared word means."""
+    truth_by_word = {}
+    for words, truth in ((true, True), (false, False)):
+        for word in (words,) if isinstance(words, str) else words:
+            truth_by_word[fold_case(word) if ignore_case else word] = truth
+    return truth_by_word
+
+
+def _truth_of_word(cell: Cell, truth_by_word: Mapping[str, bool], ignore_case: bool) -> bool | None:
+    """As `read_boolean`, of declared words that were folded before."""
     builtin = _as_builtin(cell)
     if type(builtin) is bool or type(builtin) is np.bool_:
         return bool(builtin)
-    return {true: True, false: False}.get(_text_of_builtin(builtin) or "")
+    text = _text_of_builtin(builtin) or ""
+    return truth_by_word.get(fold_case(text) if ignore_case else text)
+
+
+def read_text(cell: Cell) -> str | None:
+    """The text of a cell, without blanks around it: of text itself, and of a number its word.
+
+    It is None for any other cell.
+    """
+    builtin = _as_builtin(cell)
+    return builtin.strip() if type(builtin) is str else _text_of_builtin(builtin)
+
+
+def is_text(cell: Cell) -> bool:
+    """Whether a cell is text, of any class, or bytes."""
+    return issubclass(type(cell), str | bytes)
 
 
 def declared_word(value: Cell, name: str = "a declared value") -> str:
@@ -225,7 +274,11 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
         array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if array.ndim != 1:
             raise ValueError(f"{name}a column must have one dimension, got {array.ndim}")
+        if isinstance(array, np.ma.MaskedArray) and array.dtype.kind == "M":
+            return array.filled(np.datetime64("NaT"))  # a list would hold numbers
         return array.tolist() if isinstance(array, np.ma.MaskedArray) else array
+    if is_time_zone_type(getattr(values, "dtype", None)):  # of pandas: the same instants in UTC
+        return np.asarray(values, np.dtype(f"datetime64[{values.dtype.unit}]"))
     if type(values) is list:  # which no reading changes
         return values
     if not is_sequence(values):
@@ -250,12 +303,45 @@ def _cells_of_arrow_array(values: RawColumn) -> ColumnCells | None:
         index = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
         distinct = [*encoded.dictionary.to_pylist(), None]
         return DictionaryCells(distinct, index) if len(distinct) < len(index) else None
+    if str(values.type).startswith(("timestamp", "date32", "date64")):
+        return values.to_numpy(zero_copy_only=False)  # datetime64, of UTC if it has a time zone
     if not str(values.type).lstrip("u").startswith(("int", "halffloat", "float", "double")):
         return None
     numbers = values.to_numpy(zero_copy_only=False)
     if kind.endswith("int64") and values.null_count and np.any(np.abs(numbers) >= 2**53):
         return None
     return numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
+
+
+def is_time_zone_type(dtype: Any) -> bool:
+    """Whether a dtype is that of pandas for instants with a time zone."""
+    return getattr(dtype, "kind", "") == "M" and hasattr(dtype, "tz") and hasattr(dtype, "unit")
+
+
+_TIME_TYPE_PREFIXES = ("date", "timestamp", "time", "duration", "period")
+"""The beginnings of the names of types of dates, times and durations."""
+
+
+def time_type_of_column(values: RawColumn) -> str | None:
+    """The name of the type of a column of dates, times or durations; None for any other column.
+
+    It reads the type that the container states, which is public, and no cell.
+    """
+    arrow_type = getattr(values, "type", None) if hasattr(values, "to_pylist") else None
+    stated_type = getattr(values, "dtype", None) if arrow_type is None else arrow_type
+    stated_type = getattr(stated_type, "value_type", stated_type)  # that of a dictionary's values
+    name = str(stated_type)
+    return name if is_time_type(name) else None
+
+
+def is_time_type(type_name: str) -> bool:
+    """Whether a type of this name is one of dates, times or durations."""
+    return type_name.lower().startswith(_TIME_TYPE_PREFIXES)
+
+
+def is_date_type(type_name: str) -> bool:
+    """Whether cells of a type that `time_type_of_column` names are dates, perhaps with a time."""
+    return type_name.lower().startswith(("date", "timestamp"))
 
 
 def is_sequence(values: object) -> bool:
@@ -305,27 +391,43 @@ def _list_cells(
     return [result_or_none(read_one, row) for row in range(count)] if cells is None else cells
 
 
-def read_numbers(cells: ColumnCells) -> np.ndarray:
-    """float64[N]: `read_number` of each cell of a column that `column_cells` returned."""
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+def read_numbers(
+    cells: ColumnCells, read_cell: Callable[[Cell], float] = read_number
+) -> np.ndarray:
+    """float64[N]: the number in each cell of a column that `column_cells` returned.
+
+    Args:
+        cells: the column.
+        read_cell: returns the number in one cell, or NaN: `read_number`, or the `read_number` of a
+            form of numbers or dates (`cell_forms`).
+    """
+    is_plain = read_cell is read_number
+    if is_plain and isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
         with np.errstate(all="ignore"):  # a warning would say that some row holds a large number
             numbers = cells.astype(np.float64)
         numbers[np.isnan(numbers)] = np.nan
         return numbers
-    return _read_each_cell(cells, read_number, np.float64)
+    return _read_each_cell(cells, read_cell, np.float64)
 
 
-def read_word_indices(cells: ColumnCells, declared_words: Sequence[str]) -> Int32[np.ndarray, "N"]:
+def read_word_indices(
+    cells: ColumnCells, declared_words: Sequence[Words], ignore_case: bool = False
+) -> Int32[np.ndarray, "N"]:
     """i32[N]: the index of each cell's word in `declared_words`; -1 for another word, -2 for none.
 
     Args:
         cells: a column that `column_cells` returned.
-        declared_words: the declared words, each as `declared_word` returns it.
+        declared_words: the declared words, each as `declared_word` returns it, or its spellings.
+        ignore_case: whether words that differ in capitals alone are one.
     """
-    index_of_word = {text: index for index, text in enumerate(declared_words)}
+    index_of_word = {
+        fold_case(text) if ignore_case else text: index
+        for index, words in enumerate(declared_words)
+        for text in ((words,) if isinstance(words, str) else words)
+    }
 
     def read_code(cell: Cell) -> int:
-        text = read_word(cell, index_of_word)
+        text = read_word(cell, index_of_word, ignore_case)
         return -2 if text is None else index_of_word.get(text, -1)
 
     return _read_each_cell(cells, read_code, np.int32)
@@ -352,13 +454,18 @@ def hash_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
     return _read_each_cell(cells, read_id, object)
 
 
-def read_booleans(cells: ColumnCells, true: str, false: str) -> Int8[np.ndarray, "N"]:
+def read_booleans(
+    cells: ColumnCells, true: Words, false: Words, ignore_case: bool = False
+) -> Int8[np.ndarray, "N"]:
     """i8[N]: `read_boolean` of each cell of a column from `column_cells`; -1 for missing."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
         return cells.astype(np.int8)
-    truths = _read_each_cell(
-        cells, functools.partial(read_boolean, true=true, false=false), np.float64
+    read_cell = functools.partial(
+        _truth_of_word,
+        truth_by_word=_truth_by_word(true, false, ignore_case),
+        ignore_case=ignore_case,
     )
+    truths = _read_each_cell(cells, read_cell, np.float64)
     return np.nan_to_num(truths, nan=-1).astype(np.int8)
 
 
@@ -369,7 +476,7 @@ def _read_each_cell(
 
     Equal cells of one built-in class are read once, which changes no result.
     """
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biufM":
         cells = DictionaryCells(*np.unique(cells, return_inverse=True))
     if isinstance(cells, DictionaryCells):
         return np.array([read_cell(cell) for cell in cells.distinct], dtype)[cells.index]

@@ -201,8 +201,8 @@ def convert_rows(
             are added up to it, so that the number of rows stays private. With None the number of
             rows is public.
         rows_per_block: the number of rows of a file, at most `types.MAX_ROWS`.
-        **label_options: negative, positive, target, max_weight, max_rows_per_user and ignore_case,
-            which declare labels, weights and users as `dpbt.table` does.
+        **label_options: negative, positive, target, max_weight, max_rows_per_user, ignore_case and
+            ignore_label_case, which declare labels, weights and users as `dpbt.table` does.
 
     Raises:
         ValueError: for a folder that exists, for more rows than the capacity, and as `dpbt.table`.

@@ -67,9 +67,7 @@ def describe_bins(name: str, column: Column, right: np.ndarray) -> str:
     for split in splits:
         if bins == [split.low]:
             return split.yes
-    value_names = (
-        [column.false, column.true, "missing"] if isinstance(column, Boolean) else [*names]
-    )
+    value_names = [*column.bin_words[:2], "missing"] if isinstance(column, Boolean) else [*names]
     return f"{name} in {{{', '.join([*value_names, 'not listed'][bin] for bin in bins)}}}"
 
 

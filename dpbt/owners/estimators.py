@@ -95,6 +95,7 @@ class PrivateEstimator(BaseEstimator):
     rows: int | None = None
     relation: str = "add_remove"
     max_rows_per_user: int = 1
+    delta_anyway: bool = False
     domain: Any = None
     recipe: Any = "auto"
     random_state: Any = None
@@ -195,6 +196,8 @@ class PrivateEstimator(BaseEstimator):
         """The recipe of the parameters; ValueError for one that the estimator does not take."""
         arguments = {name: getattr(self, name, None) for name in _RECIPE_PARAMETERS}
         arguments |= {"domain": domain, "target": answers.target}
+        if self.delta_anyway:
+            arguments["delta_anyway"] = True
         with show_progress("setting the noise", bool(self.verbose)):
             recipe = recipes.make_recipe(self.recipe, arguments, self._recipes)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
@@ -397,6 +400,7 @@ def make_table_and_report(
         name = add_column("sample_weight", options["sample_weight"])
         weight = WeightColumn(name, options["max_weight"])
     words: Any = {name: options[name] for name in _LABEL_OPTIONS if name in options}
+    words["ignore_case"] = options.get("ignore_label_case", False)
     label = Label(add_column("y", labels), **words, weight=weight, user=user)
     return TableAndReport(table, file_report.owner_report_of_rows(domain, label, [columns]))
 
@@ -485,6 +489,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         domain: the public declaration of the columns, which must be stated. It is a dict from names
             to `domains.Numeric`, `Nominal` or `Boolean`, or one of these for all columns, or the
             path of a JSON file (`domains.read_domain`). `domains.template` writes one to fill in.
@@ -545,6 +550,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
             the owner's promise.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         domain: the public declaration of the columns. It must be stated.
         classes: the two labels.
         recipe: "random_forest", "rf_l" or "rf_e", with the defaults of `dpbt.recipes`, or a
@@ -594,6 +600,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         domain: the public declaration of the columns, as in `PrivateBoostingClassifier`. It must be
             stated.
         target_range: (low, high), the public range of the number, in its units. A number beyond it

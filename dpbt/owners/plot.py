@@ -455,13 +455,16 @@ def _ticks_of_bins(
             ends = [float(column.low), *column.thresholds, float(column.high)]
             labelled = range(0, len(ends) - column.missing, -(-column.bins // max_thresholds))
             words = {float(at): f"{float(f'{ends[at]:.3g}'):,g}" for at in labelled}
+            if column.date is not None:
+                words = {float(at): column.words_of_date(ends[at]) for at in labelled}
             num_inside, last_word = column.bins, "missing"
         case Nominal():
             num_inside, last_word = len(column.values), "not listed"
             labelled = range(0, num_inside, -(-num_inside // max_values))
             words = {number + 0.5: str(column.values[number]) for number in labelled}
         case Boolean():
-            words, num_inside, last_word = {0.5: column.false, 1.5: column.true}, 2, "missing"
+            num_inside, last_word = 2, "missing"
+            words = {bin + 0.5: column.bin_words[bin] for bin in range(num_inside)}
     words = {
         place: word
         if len(word) <= max_length

@@ -82,6 +82,7 @@ def additive(
     scores_fraction: ArrayLike | None = None,
     relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
 ) -> types.Recipe:
     """A generalized additive model: the score of a row is the sum of one curve a column.
 
@@ -131,6 +132,7 @@ def additive(
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given. Also for settings
@@ -146,6 +148,7 @@ def additive(
         rounds=num_rounds,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
         options={
             "step": step,

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from dpbt import types
 from dpbt.common import validate
 from dpbt.common.validate import (
+    check_boolean,
     check_choice,
     check_floats,
     check_interval,
@@ -86,6 +87,7 @@ class PrivacyRequest:
         calibration: "tight" or "published".
         relation: the neighbouring relation.
         max_rows_per_user: the most rows that one person has.
+        delta_anyway: whether a delta of 1 / rows or more is accepted.
     """
 
     epsilon: np.ndarray
@@ -95,6 +97,7 @@ class PrivacyRequest:
     calibration: str
     relation: types.Relation
     max_rows_per_user: int
+    delta_anyway: bool = False
 
     @property
     def is_tight(self) -> bool:
@@ -156,6 +159,7 @@ def checked_privacy_request(
     rounds: ArrayLike,
     relation: str | types.Relation,
     max_rows_per_user: int,
+    delta_anyway: bool = False,
     calibration: str = "tight",
     max_rows: int = MAX_ROWS,
     has_published_delta: bool = True,
@@ -170,6 +174,7 @@ def checked_privacy_request(
         rounds: T, whole numbers of at least 1.
         relation: a neighbouring relation, or its name.
         max_rows_per_user: the most rows that one person has, at least 1.
+        delta_anyway: whether to accept a delta of 1 / rows or more; `build_recipe` refuses it else.
         calibration: "tight" or "published".
         max_rows: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may be in blocks.
         has_published_delta: whether the paper proves more than a pure guarantee.
@@ -203,7 +208,9 @@ def checked_privacy_request(
         calibration=calibration,
         relation=to_relation(relation),
         max_rows_per_user=check_positive_integer("max_rows_per_user", max_rows_per_user),
+        delta_anyway=bool(delta_anyway),
     )
+    check_boolean("delta_anyway", delta_anyway)
     if request.is_approximate and not (request.is_tight or has_published_delta):
         raise ValueError("delta must be 0, as the published calibration has no other")
     return request
@@ -339,7 +346,7 @@ def build_recipe(
             fraction, for fractions of a budget that are no numbers above 0, or more than all of it,
             and as `Recipe`.
     """
-    validate.warn_of_large_delta(request.delta, request.rows)
+    validate.check_delta(request.delta, request.rows, anyway=request.delta_anyway)
     _check_axes_go_with_request(request, parts.weight_params, "weighting")
     _check_axes_go_with_request(request, fractions or {}, "fractions")
     draft = _draft_recipe(request, parts)
@@ -374,7 +381,7 @@ def build_recipe_of_fixed_noise(
     Raises:
         ValueError: if a number does not fit float32, and as `Recipe`.
     """
-    validate.warn_of_large_delta(request.delta, request.rows)
+    validate.check_delta(request.delta, request.rows, anyway=request.delta_anyway)
     _check_axes_go_with_request(request, parts.weight_params, "weighting")
     draft = _draft_recipe(request, parts)
     params = make_params(draft.public()._replace(max_rows=request.rows))
@@ -646,6 +653,7 @@ def custom(
     loss: types.ProperLoss | types.LossFamily | str | None = None,
     relation: str | types.Relation | None = None,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
     name: str = "custom",
 ) -> Recipe:
     """Boosting with any weak learner: Bun et al. (2020), Algorithm 1, for any weight update.
@@ -671,6 +679,7 @@ def custom(
         relation: "add_remove" or "replace_one"; by default the learner's, or add/remove.
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         name: the name of the algorithm in tables.
 
     Raises:
@@ -694,6 +703,7 @@ def custom(
         rounds=rounds,
         relation=learner.assumptions.relation or types.ADD_REMOVE if relation is None else relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
     )
     family = None if loss is None else as_loss_family(loss, "loss")

@@ -41,6 +41,7 @@ def oblivious_boost(
     seed: ArrayLike = 0,
     relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
 ) -> types.Recipe:
     """Boosted oblivious trees over public splits, with one noisy draw a tree.
 
@@ -98,6 +99,7 @@ def oblivious_boost(
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -109,6 +111,7 @@ def oblivious_boost(
         rounds=rounds,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
         options={
             "step": None if callable(step) else step,

@@ -53,6 +53,7 @@ def lazybb_rules(
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
 ) -> Recipe:
     """LazyBB with 1-rules: Asadi et al. (2022), Algorithm 1, a majority vote.
 
@@ -79,6 +80,7 @@ def lazybb_rules(
         relation: "add_remove" or "replace_one" (the paper's).
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
@@ -91,6 +93,7 @@ def lazybb_rules(
         calibration=calibration,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         options={
             "density": density,
             "learning_rate": learning_rate,
@@ -126,6 +129,7 @@ def lazybb_trees(
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
 ) -> Recipe:
     """LazyBB with top-down trees: Asadi et al. (2022), Algorithms 1 and 2, a majority vote.
 
@@ -158,6 +162,7 @@ def lazybb_trees(
         relation: "add_remove" or "replace_one" (the paper's).
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
@@ -171,6 +176,7 @@ def lazybb_trees(
         calibration=calibration,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         options={
             "density": density,
             "learning_rate": learning_rate,
@@ -333,6 +339,7 @@ def halfspace_boost(
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
 ) -> Recipe:
     """LazyBregBoost with the noisy centre: one halfspace, the sum of T noisy centres.
 
@@ -374,6 +381,7 @@ def halfspace_boost(
         relation: "add_remove" or "replace_one" (the paper's).
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given, or
@@ -391,6 +399,7 @@ def halfspace_boost(
         calibration=calibration,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         options={
             "density": density,
             "learning_rate": learning_rate,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dpbt
-from dpbt.owners.cli.inputs import BOUND_HELP, NEIGHBOUR_OPTIONS
+from dpbt.owners.cli.inputs import BOUND_HELP, DELTA_ANYWAY_OPTION, NEIGHBOUR_OPTIONS
 from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option, positive_number
 from dpbt.privacy.accounting import MEASURES
 
@@ -16,6 +16,7 @@ _TWO_NUMBERS: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float,
     option("filter FILE", "the file of the filter; it must not exist"),
     option("--epsilon EPSILON", "the budget of all fits together, such as 2"),
     option("--delta DELTA", "of all fits together; 0 for a pure guarantee (%(default)s)"),
+    DELTA_ANYWAY_OPTION,
     option("--rows N", f"{BOUND_HELP}; every fit must have it", required=True),
     *NEIGHBOUR_OPTIONS,
     option("--measure NAME", "what is added up: one of %(choices)s", choices=[*MEASURES]),
@@ -28,7 +29,7 @@ def create_filter(options: argparse.Namespace) -> None:
     without a delta; rho with one, for all recipes; mu for fits of auto with a delta alone, of which
     it allows more.
     """
-    names = ("epsilon", "delta", "rows", "relation", "max_rows_per_user", "measure")
+    names = ("epsilon", "delta", "rows", "relation", "max_rows_per_user", "measure", "delta_anyway")
     with as_input_error():
         print(dpbt.Filter(**{name: getattr(options, name) for name in names}, path=options.filter))
     print(f"wrote {options.filter}")

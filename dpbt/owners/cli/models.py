@@ -6,12 +6,13 @@ import hashlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
+from msgspec import structs
 
 import dpbt
 from dpbt.common.progress import is_terminal, show_progress
@@ -28,11 +29,14 @@ from dpbt.owners.cli.inputs import (
     MODEL_ARGUMENT,
     PROGRESS_OPTION,
     ROWS_HELP,
+    check_types_of_columns,
     read_domain_of_rows,
     text_form_from_options,
+    warn_owner_of_doubtful_rows,
 )
 from dpbt.owners.cli.outputs import FORCE_OPTION, checked_output_path, output_options
 from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
+from dpbt.owners.file_report import OwnerReportBuilder
 
 
 def _load_model(path: str) -> Model:
@@ -177,6 +181,7 @@ def plot_model(options: argparse.Namespace) -> None:
     MODEL_ARGUMENT,
     option("file ROWS", f"{ROWS_HELP}, or a folder that `convert` wrote"),
     option("--proba", "a column for the probability of each class"),
+    option("--id COLUMN", "a column of the rows, such as an id, to write before the predictions"),
     PROGRESS_OPTION,
     *FORM_OPTIONS,
     *output_options("the file of the predictions, instead of standard output"),
@@ -190,9 +195,11 @@ def predict_rows(options: argparse.Namespace) -> None:
     no JAX. Predictions reveal the content of their rows, so they are as private as the rows. Only
     the owner can read a new file (mode 0600); a file that --force replaces keeps its mode.
 
-    Rows need no label. They are read in blocks, so they may be more than memory holds. A row that
-    is absent from a folder of blocks has a line of empty cells. Rows without a label are absent
-    there, so give their file.
+    Rows need no label. Predictions have their order, and a blank line has none. --id writes a
+    column of the rows before the predictions, by which they can be joined. On a terminal the
+    command says which columns of the rows are doubtful, as `check` does. Rows are read in blocks,
+    so they may be more than memory holds. A row that is absent from a folder of blocks has a line
+    of empty cells. Rows without a label are absent there, so give their file.
     """
     path = None if options.out is None else checked_output_path(options)
     model = _load_model(options.model)
@@ -200,6 +207,8 @@ def predict_rows(options: argparse.Namespace) -> None:
         raise InputError(f"{options.model}: saved without a domain, so it reads no files")
     if options.proba and model.about.probability is None:
         raise InputError(f"{options.model}: {model.about.reason}")
+    if options.id is not None and Path(options.file).is_dir():
+        raise InputError("--id needs a file of rows; a folder of blocks keeps no other columns")
     if path is None:
         _write_predictions(sys.stdout, model, options)
         return
@@ -227,7 +236,9 @@ def evaluate_model(options: argparse.Namespace) -> None:
     rows, or keep the output as private as the rows. The bias is that of the probabilities, or that
     of the predicted numbers. For a number the command measures the root of the mean squared error,
     the mean absolute error, R^2, bias and calibration; for a count also the Poisson deviance; for a
-    quantile also the pinball loss and the coverage. Rows without a label do not count.
+    quantile also the pinball loss and the coverage. Rows without a declared label do not count, and
+    the first line says how many rows do. On a terminal the command says which columns are doubtful,
+    as `check` does.
     """
     model = _load_model(options.model)
     domain, label = read_domain_of_rows(options)
@@ -238,17 +249,32 @@ def evaluate_model(options: argparse.Namespace) -> None:
         raise InputError(f"{options.model}: of another label than that of {options.domain}")
     with as_input_error():
         check_same_domain(domain, model_domain, options.domain, options.model)
+    check_types_of_columns(options.file, {**dict.fromkeys(label.columns), **domain})
+    faults: Counter[str] = Counter()
     with show_progress(f"predicting {options.file}"), as_input_error(options.file):
         form = text_form_from_options(options, (*model_domain, *label.columns))
-        columns = files.read_columns(options.file, (*model_domain, label.column), form)
+        names = (*model_domain, label.column)
+        columns: dict[str, Any] = {name: [] for name in names}
+        for block in files.iter_column_blocks(
+            options.file, names, None, form, faults, skip_blank_lines=True
+        ):
+            columns = block
         rows = model.encode(columns)
         target, present, _ = label.read_labels(columns[label.column], num_rows=len(rows))
-    rows, target = rows[present], target[present]
+    if is_terminal(sys.stderr):
+        without_others = structs.replace(label, weight=None, user=None)
+        builder = OwnerReportBuilder(model_domain, without_others)
+        builder.add(columns)
+        warn_owner_of_doubtful_rows(builder.report(faults))
+    num_rows, rows, target = len(rows), rows[present], target[present]
     if not len(rows):
         raise InputError(f"{options.file}: no row has a label")
 
     evaluation = _measure_model(model, rows, target)
-    print(f"{len(rows)} rows; these numbers are a release of them, unless they are public")
+    labelled = f"{len(rows)} rows"
+    if len(rows) < num_rows:
+        labelled = f"{len(rows)} of {num_rows} rows have a declared label, and only these count"
+    print(f"{labelled}; these numbers are a release of them, unless they are public")
     for name, value in evaluation.values.items():
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")
     for line in evaluation.calibration:
@@ -314,6 +340,9 @@ def _write_predictions(file: TextIO, model: Model, options: argparse.Namespace) 
     writer = csv.writer(file, lineterminator="\n")
     for number, block in enumerate(_iter_encoded_blocks(model, options)):
         columns = _prediction_columns(model, block.rows, per_class=options.proba)
+        if options.id is not None:
+            name = options.id if options.id not in columns else f"{options.id} of the row"
+            columns = {name: block.ids, **columns}
         if number == 0:  # the first block is read before a line is written: it may be refused
             writer.writerow(columns)
         lines = zip(block.present.tolist(), *columns.values(), strict=True)
@@ -321,10 +350,17 @@ def _write_predictions(file: TextIO, model: Model, options: argparse.Namespace) 
 
 
 class _EncodedBlock(NamedTuple):
-    """Some encoded rows, and bool[n]: which of them are present."""
+    """Some encoded rows.
+
+    Attributes:
+        rows: u8[n, F] or f32[n, F].
+        present: bool[n]: which of them are present.
+        ids: the cells of the column --id, of n rows; empty without it.
+    """
 
     rows: np.ndarray
     present: np.ndarray
+    ids: Sequence[Any] = ()
 
 
 def _iter_encoded_blocks(model: Model, options: argparse.Namespace) -> Iterator[_EncodedBlock]:
@@ -348,17 +384,28 @@ def _iter_encoded_blocks(model: Model, options: argparse.Namespace) -> Iterator[
                 yield _EncodedBlock(block.bins.T, block.present)
         else:
             form = text_form_from_options(options, domain)
+            check_types_of_columns(options.file, domain)
             faults: Counter[str] = Counter()
+            names = tuple(domain)
+            if options.id is not None:
+                names = tuple(dict.fromkeys((*domain, options.id)))
+            builder = OwnerReportBuilder(domain, None) if is_terminal(sys.stderr) else None
             for columns in files.iter_column_blocks(
-                options.file, tuple(domain), BLOCK_ROWS, form, faults
+                options.file, names, BLOCK_ROWS, form, faults, skip_blank_lines=True
             ):
                 rows = model.encode(columns)
-                yield _EncodedBlock(rows, np.ones(len(rows), bool))
-            for fault, count in faults.items() if is_terminal(sys.stderr) else ():
-                print(
-                    f"\r\033[Kwarning: {count} lines have {fault}, and no values", file=sys.stderr
-                )
+                ids = [] if options.id is None else _as_list(columns[options.id])
+                if builder is not None:
+                    builder.add(columns)
+                yield _EncodedBlock(rows, np.ones(len(rows), bool), ids)
+            if builder is not None:
+                warn_owner_of_doubtful_rows(builder.report(faults))
         yield _EncodedBlock(np.zeros((0, model.features), model.dtype), np.ones(0, bool))
+
+
+def _as_list(cells: Any) -> list[Any]:
+    """The cells of a column of a file, of text or of a Parquet file."""
+    return cells.to_pylist() if hasattr(cells, "to_pylist") else list(cells)
 
 
 def _prediction_columns(model: Model, rows: np.ndarray, *, per_class: bool) -> dict[str, list]:

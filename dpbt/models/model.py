@@ -36,6 +36,7 @@ from dpbt.learners.kinds import KINDS
 from dpbt.learners.model_parts import DIGITS, Hypotheses
 from dpbt.models import file, scoring
 from dpbt.models import statement as statements
+from dpbt.models.contributions import Contributions, contributions_of_rows
 from dpbt.models.file import PublicFacts, probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.scoring import predictions_of_scores, predictions_of_votes
 from dpbt.privacy.accounting import RELATION_WORDS
@@ -253,6 +254,42 @@ class Model(HoldsFunctions):
         else:
             probabilities = _with_column_per_class(probabilities_of_scores(about, scores))
         return Predictions(scores, answers, np.asarray(probabilities))
+
+    def contributions(
+        self,
+        rows: Any,
+        *,
+        domain: Domain | None = None,
+        background: Mapping[str, Any] | None = None,
+    ) -> Contributions:
+        """What each column of each row adds to its score, exactly. It needs no JAX.
+
+        Contributions are the Shapley values of the model, where the cells that are not in a set of
+        columns are drawn independently from a public background (`models.contributions`). In an
+        additive model a column adds its curve less the mean of the curve, and a declared pair is an
+        entry of its own. The score of a forest is the number of its trees that vote positive, less
+        the number of the others.
+
+        It is post-processing of the model, and spends nothing; but it shows the rows, as a
+        prediction does, so it is as private as they are. It explains the model, noise and all, and
+        not the person.
+
+        Args:
+            rows: as `encode`; a `dpbt.Table` is read as it is, absent rows included.
+            domain: the domain that encoded the table of the fit. A saved model may have its own.
+            background: for names of columns the shares of their bins, as `domains.encode` numbers
+                these. They must be public, such as those of a census or of what was released. A
+                column without shares has the same share for each of its bins.
+
+        Raises:
+            ValueError: for rows that the model cannot read, for a model of exact numbers or of
+                hypotheses that are neither trees nor curves, such as halfspaces, for a background
+                of other columns or bins, and for a domain as `explain`.
+        """
+        model_domain = resolve_domain_of_model(self, domain)
+        if self.about.domain is None and not (hasattr(rows, "dtype") or hasattr(rows, "splits")):
+            rows = domains.encode(model_domain, rows)
+        return contributions_of_rows(self, self.encode(rows), model_domain, background)
 
     def _named_answers(self, scores: Array) -> np.ndarray:
         """The predictions that follow from scores, with the names of classes if they have any."""

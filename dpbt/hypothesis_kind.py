@@ -71,9 +71,9 @@ class HypothesisKind(HoldsFunctions):
             raises ValueError for arrays that do not fit each other or the rows.
         describe: (hypotheses, splits, domain, target, names of several classes) -> a text.
         add_to_graph: (graph, hypotheses, rows in it, splits) -> `graph.GraphOutputs`.
-        leaf_boxes: (hypotheses, splits) -> the leaves of each tree (`model_parts.LeafBoxes`), whose
-            sum is the score of rows of bins, by which contributions are exact; None for hypotheses
-            that are no trees.
+        leaf_boxes: (hypotheses, splits, B) -> the leaves of each tree (`model_parts.LeafBoxes`) for
+            rows of bins below B; the score of a row is their sum. Contributions of columns follow
+            from them. None for hypotheses that are no trees.
     """
 
     predict: Callable[[Any, Any], Array]
@@ -87,7 +87,7 @@ class HypothesisKind(HoldsFunctions):
     check_arrays: Callable[[Any, int, Any, tuple[int, ...]], None] | None = None
     describe: Callable[..., str] | None = None
     add_to_graph: Callable[..., Any] | None = None
-    leaf_boxes: Callable[[Any, Any], Iterator[Any]] | None = None
+    leaf_boxes: Callable[[Any, Any, int], Iterator[Any]] | None = None
 
     _alternative = "the module that defines it"
 

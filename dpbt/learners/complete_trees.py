@@ -54,7 +54,7 @@ def leaf_boxes_of_tree(
 
     Args:
         feature: i[2^D - 1], the feature that each node reads, in heap order.
-        right: bool[2^D - 1, MAX_BINS], the bins of it that go right; none if the node asks nothing.
+        right: bool[2^D - 1, B], the bins of it that go right; none if the node asks nothing.
         value: f[2^D], what each leaf adds to the score.
     """
     depth = tree_depth(len(value))

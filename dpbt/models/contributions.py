@@ -22,6 +22,7 @@ reads no training row and spends nothing; but it shows what is in that row, as a
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -38,7 +39,7 @@ from dpbt.models.scoring import as_encoded_rows
 from dpbt.public_types import MAX_BINS, redacted_repr
 
 _MAX_ENTRIES = 2**21
-"""About the largest number of (row, leaf, level) that are worked out at once."""
+"""About the largest number of (row, leaf, condition) that are worked out at once."""
 
 ROW_IS_SHOWN = (
     "this follows from the model and from the row alone; it shows the row, so it is as private as "
@@ -139,7 +140,7 @@ class RowContributions(NamedTuple):
         names: the column of each entry, or the two columns of a pair.
         cells: what the row has there, in the words of its bin.
         values: f64[E], what each adds.
-        noise: f64[E], as `Contributions.noise`.
+        noise: f64[E], as `Contributions.noise`; None if it is not known.
         base: the mean over the background.
         score: the sum of the base and all values.
         unit: the words for what is added up.
@@ -164,9 +165,7 @@ class RowContributions(NamedTuple):
             "the row's columns add to that"
         ]
         if self.noise is None:
-            lines.append("what the noise of privacy adds to these is not known for this model")
-        elif not self.noise.any():
-            lines.append("the model has no noise, or does not know it")
+            lines.append("how much of it the noise of privacy adds is not known for this model")
         else:
             lines.append("+- is one deviation of the noise of privacy in each of these")
         name_width = max([len(self.names[entry]) for entry in shown] + [6])
@@ -174,7 +173,7 @@ class RowContributions(NamedTuple):
         for entry, cell in zip(shown, cells, strict=True):
             line = f"{self.names[entry]:{name_width}}  {cell:{cell_width}}"
             line += f"  {self.values[entry]:+.{digits}f}"
-            if self.noise is not None and self.noise.any():
+            if self.noise is not None:
                 line += f" +- {self.noise[entry]:.{digits}f}"
             lines.append(line)
         num_hidden = len(self.names) - len(shown)
@@ -221,7 +220,9 @@ def contributions_of_rows(
     if kind is SHAPES:
         game = _contributions_of_shapes(model.host_hypotheses(), bins, domain, shares)
     elif kind.leaf_boxes is not None:
-        trees = kind.leaf_boxes(model.host_hypotheses(), model.splits)
+        num_bins = max(bins.max(initial=0) + 1, *(column.n_bins for column in domain.values()))
+        trees = kind.leaf_boxes(model.host_hypotheses(), model.splits, int(num_bins))
+        shares = shares[:, :num_bins]
         game = _contributions_of_trees(trees, bins, domain, shares, intercept.shape)
     else:
         raise ValueError(
@@ -344,7 +345,7 @@ def _contributions_of_trees(
         trees: their leaves as boxes.
         bins: u8[N, F].
         domain: the domain.
-        shares: f64[F, MAX_BINS], the background.
+        shares: f64[F, B], the background's share of each bin.
         score_axes: (K,) with several classes, else ().
     """
     num_classes = math.prod(score_axes)
@@ -410,23 +411,22 @@ def _distinct_rows(tree: LeafBoxes, bins: np.ndarray) -> _DistinctRows:
 def _leaf_weights(
     tree: LeafBoxes, bins: np.ndarray, share: Float64[np.ndarray, "L D"]
 ) -> Float64[np.ndarray, "n L D"]:
-    """f64[n, L, D]: how much of each leaf's value counts for the column of each of its levels.
+    """f64[n, L, D]: how much of each leaf's value counts for the column of each condition.
 
     This is the integral of the module's docstring.
 
     Args:
         tree: the tree.
         bins: u8[n, F].
-        share: the background's share of the cells that each level of a path lets through.
+        share: the background's share of the cells that each condition lets through.
     """
     num_leaves, depth = tree.feature.shape
     leaves, levels = np.arange(num_leaves)[:, None], np.arange(depth)
     inside: Bool[np.ndarray, "n L D"] = tree.holds[leaves, levels, bins[:, tree.feature]]
-    nodes, node_weights = np.polynomial.legendre.leggauss(max((depth + 1) // 2, 1))
     total = np.zeros(inside.shape)
-    for node, node_weight in zip((nodes + 1) / 2, node_weights / 2, strict=True):
+    for node, node_weight in zip(*_quadrature(depth), strict=True):
         factors = node * inside + (1 - node) * share
-        others = np.ones_like(factors)  # the product over all other levels
+        others = np.ones_like(factors)  # the product over all other conditions
         for level in range(1, depth):
             others[..., level] = others[..., level - 1] * factors[..., level - 1]
         after = np.ones(factors.shape[:-1])
@@ -435,6 +435,13 @@ def _leaf_weights(
             after = after * factors[..., level]
         total += node_weight * others
     return total * (inside - share)
+
+
+@functools.cache
+def _quadrature(depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights on [0, 1], exact for the polynomials of at most `depth` factors."""
+    nodes, weights = np.polynomial.legendre.leggauss(max((depth + 1) // 2, 1))
+    return (nodes + 1) / 2, weights / 2
 
 
 def _variances(

@@ -8,10 +8,11 @@ distribution. So an average here describes the model, and not the people in the 
 
 Noise has effects, too. A model of pure noise splits on uninformative attributes, and these then
 have an effect here. An effect shows what the model uses, and not what is true of the data. With
-`noise=True` functions estimate the effects of the noise. They redraw the noise of the rounds of a
-fitted model around the release (`replay.redraw_hypotheses`). This needs the public scales of the
-noise and no row, so it costs no privacy. The selected splits do not change, and neither do the
-first and the last step. A loaded model has no transcript, so the effects of its noise are unknown.
+`noise=True` functions estimate the effects of the noise. They redraw the noise of the rounds around
+the release (`redrawn_models`). This needs the public scales of the noise and no row, so it costs no
+privacy. The selected splits do not change, and neither do the first and the last step. Oblivious
+trees and curves know the deviation of their noise, also in a file. Other hypotheses need the
+transcript, so the effects of the noise of such a loaded model are unknown.
 """
 
 import dataclasses
@@ -24,6 +25,8 @@ from jaxtyping import Float64, UInt8
 
 from dpbt.common.validate import check_choice, check_positive_integer, show_value
 from dpbt.data.domains import Domain
+from dpbt.learners.additive.model import SHAPES
+from dpbt.learners.oblivious.model import OBLIVIOUS
 from dpbt.models import model as models
 from dpbt.models.model import Model, resolve_domain_of_model
 
@@ -183,10 +186,16 @@ def partial_dependence(
 def redrawn_models(model: Model) -> list[Model]:
     """Models that differ from this one in the noise of the rounds, drawn again around the release.
 
-    They are made under a fixed seed, and are the same in every call. There are none if the
-    transcript is not known, or does not hold all draws of the rounds.
+    They are made under a fixed seed, and are the same in every call. The leaves of oblivious trees
+    get Gaussian noise of their known deviation, and so do the curves of a loaded model, whose bins
+    are taken to be independent. Other models redraw the recorded sites of their rounds
+    (`replay.redraw_hypotheses`). There are none if the noise is not known, or there is none.
     """
-    recipe = model.recipe
+    recipe, kind = model.recipe, model.about.kind
+    if kind is OBLIVIOUS and np.any(model.hypotheses.noise):
+        return _models_of_redrawn_leaves(model)
+    if kind is SHAPES and model.transcript is None:
+        return _models_of_redrawn_curves(model)
     if model.transcript is None or recipe is None or recipe.learner.withheld:
         return []
     import jax
@@ -210,6 +219,44 @@ def redrawn_models(model: Model) -> list[Model]:
     )
     redrawn = (type(stacked)(*arrays) for arrays in zip(*stacked, strict=True))
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in redrawn]
+
+
+def _models_of_redrawn_leaves(model: Model) -> list[Model]:
+    """Models of oblivious trees whose leaves have further noise (`ObliviousTree.noise`)."""
+    trees = model.host_hypotheses()
+    rng = np.random.default_rng(0)
+    depth = trees.feature.shape[1]
+    share = trees.smoothing.reshape(-1, *[1] * (trees.leaf.ndim - 2 + depth))
+    models_by_noise = []
+    for _ in range(NUM_REDRAWS):
+        noise = rng.normal(size=trees.leaf.shape)
+        if noise.ndim == 3:  # what noise adds to all classes alike is not in the leaves
+            num_classes = noise.shape[1]
+            noise -= noise.mean(axis=1, keepdims=True)
+            noise *= math.sqrt(num_classes / (num_classes - 1))
+        by_bit = noise.reshape(*noise.shape[:-1], *[2] * depth)
+        for axis in range(noise.ndim - 1, by_bit.ndim):
+            by_bit = (by_bit + share * np.flip(by_bit, axis)) / np.sqrt(1 + share**2)
+        leaf = trees.leaf + trees.noise * by_bit.reshape(trees.leaf.shape)
+        hypotheses = trees._replace(leaf=leaf.astype(np.float32))
+        models_by_noise.append(dataclasses.replace(model, hypotheses=hypotheses))
+    return models_by_noise
+
+
+def _models_of_redrawn_curves(model: Model) -> list[Model]:
+    """Models of curves whose bins and cells have further noise (`ShapeFunctions.noise`)."""
+    shapes = model.host_hypotheses()
+    if not np.any(shapes.noise):
+        return []
+    rng = np.random.default_rng(0)
+    deviation = np.asarray(shapes.noise).reshape(-1, *[1] * (shapes.score.ndim - 1))
+    scores = (
+        shapes.score + deviation * rng.normal(size=shapes.score.shape) for _ in range(NUM_REDRAWS)
+    )
+    return [
+        dataclasses.replace(model, hypotheses=shapes._replace(score=score.astype(np.float32)))
+        for score in scores
+    ]
 
 
 def _score_changes_by_noise(

@@ -145,9 +145,9 @@ def _add_tree_groups_to_graph(
     return GraphOutputs(vote.sum(), graph.add("ReduceMean", shares, axes=[1], keepdims=0))
 
 
-def _leaf_boxes(groups: TreeGroup, splits: Splits) -> Iterator[LeafBoxes]:
+def _leaf_boxes(groups: TreeGroup, splits: Splits, num_bins: int) -> Iterator[LeafBoxes]:
     """The leaves of each tree, which add their votes: 1 for positive, else -1, as `net_votes`."""
-    column, position = np.asarray(splits.attribute), np.asarray(splits.position)
+    column, position = np.asarray(splits.attribute), np.asarray(splits.position)[:, :num_bins]
     arrays = (np.asarray(array).reshape(-1, array.shape[-1]) for array in groups[:3])
     grown = np.asarray(groups.grown).ravel()
     for attribute, threshold, leaf, weight in zip(*arrays, grown, strict=True):

@@ -157,22 +157,22 @@ def _add_oblivious_trees_to_graph(
     return GraphOutputs(graph.constant(values).at(place + first).sum())
 
 
-def _leaf_boxes(trees: ObliviousTree, _: Splits) -> Iterator[LeafBoxes]:
+def _leaf_boxes(trees: ObliviousTree, _: Splits, num_bins: int) -> Iterator[LeafBoxes]:
     """The leaves of each tree."""
     is_noise_known = bool(np.any(trees.noise))
     for feature, right, leaf, noise, smoothing in zip(*map(np.asarray, trees), strict=True):
-        depth = len(feature)
+        depth, right = len(feature), right[:, :num_bins]
         bits = np.arange(2**depth)[:, None] >> np.arange(depth)[::-1] & 1
-        holds = right[None] == (bits[..., None] == 1)
-        leaf_part = right * (1 << np.arange(depth)[::-1, None])
-        for later in range(1, depth):  # a feature counts at its first level
-            repeats = np.flatnonzero(feature[:later] == feature[later])
-            if len(repeats):
-                holds[:, repeats[0]] &= holds[:, later]
-                holds[:, later] = True
+        holds_at_level = right[None] == (bits[..., None] == 1)
+        part_of_level = right * (1 << np.arange(depth)[::-1, None])
+        distinct_features = np.unique(feature)
+        levels = [np.flatnonzero(feature == each) for each in distinct_features]
+        leaf_part = np.stack([part_of_level[of_feature].sum(axis=0) for of_feature in levels])
         yield LeafBoxes(
-            feature=np.broadcast_to(feature, (2**depth, depth)),
-            holds=holds,
+            feature=np.broadcast_to(distinct_features, (2**depth, len(levels))),
+            holds=np.stack(
+                [holds_at_level[:, of_feature].all(axis=1) for of_feature in levels], axis=1
+            ),
             value=leaf,
             noise=noise if is_noise_known else None,
             correlation=float(2 * smoothing / (1 + smoothing**2)),

@@ -183,10 +183,10 @@ def _add_trees_to_graph(
     return GraphOutputs(graph.descend(rows, np.asarray(trees.leaf), goes_right).sum())
 
 
-def _leaf_boxes(trees: Tree, splits: Splits) -> Iterator[LeafBoxes]:
+def _leaf_boxes(trees: Tree, splits: Splits, num_bins: int) -> Iterator[LeafBoxes]:
     """The leaves of each tree."""
     feature, low, high = (np.asarray(field) for field in splits[:3])
-    bin = np.arange(MAX_BINS)
+    bin = np.arange(num_bins)
     for split, leaf in zip(np.asarray(trees.split), np.asarray(trees.leaf), strict=True):
         right = (low[split][:, None] <= bin) & (bin <= high[split][:, None])
         yield leaf_boxes_of_tree(feature[split], right & (split != UNSPLIT)[:, None], leaf)

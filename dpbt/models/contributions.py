@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, UInt8
 
+from dpbt.common.text import PreformattedText
 from dpbt.common.validate import show_value
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
@@ -83,6 +84,12 @@ class Contributions:
     domain: Domain
 
     __repr__ = redacted_repr
+
+    def with_classes(self, classes: Sequence[Any]) -> "Contributions":
+        """The same with names of the classes, which a model may not have."""
+        is_of_two = self.values.ndim == 2
+        unit = f"score of {classes[1]}" if is_of_two else self.unit
+        return dataclasses.replace(self, classes=tuple(classes), unit=unit)
 
     def of_row(self, row: int = 0, class_: Any = None) -> "RowContributions":
         """What the columns add to one score of one row, the largest first.
@@ -153,6 +160,10 @@ class RowContributions(NamedTuple):
     base: float
     score: float
     unit: str
+
+    def _repr_html_(self) -> str:
+        """The text, with its lines."""
+        return PreformattedText(self)._repr_html_()
 
     def __str__(self) -> str:
         """A line for the score, and one for each entry that adds anything."""

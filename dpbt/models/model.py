@@ -27,6 +27,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import Array, array_namespace
+from dpbt.common.text import PreformattedText
 from dpbt.common.validate import as_path, check_positive_integer, is_traced
 from dpbt.data import domains
 from dpbt.data.cells import advice_for_lazy_data
@@ -355,6 +356,23 @@ def as_model(value: object) -> Model:
     return value
 
 
+def model_of(value: object) -> Model:
+    """A model itself, or the model of a fitted estimator of scikit-learn.
+
+    Raises:
+        ValueError: for anything else; for an estimator that is not fitted it is scikit-learn's
+            NotFittedError.
+    """
+    model = getattr(value, "model_", None)
+    if isinstance(model, Model):
+        return model
+    if isinstance(value, Model) or not _advice_on_estimator(value):
+        return as_model(value)
+    from sklearn.exceptions import NotFittedError  # `value` is an estimator of it
+
+    raise NotFittedError(f"{type(value).__name__} is not fitted; {_advice_on_estimator(value)}")
+
+
 def _advice_on_estimator(value: object) -> str:
     """Where an estimator of scikit-learn has its model, in words; empty for other objects."""
     if isinstance(getattr(value, "model_", None), Model):
@@ -668,7 +686,9 @@ def _section_on_audits(audits: Sequence["Bound"], audited_ledger: "Ledger") -> s
 # The model in words.
 
 
-def explain(model: Model, domain: Domain | None = None, *, trees: int | None = None) -> str:
+def explain(
+    model: Model | Any, domain: Domain | None = None, *, trees: int | None = None
+) -> PreformattedText:
     """The model in words; post-processing of what was released.
 
     Trees are shown as rules, with the branches that a row can reach. Branches with equal values are
@@ -678,15 +698,20 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
     line for each class. Predicted numbers are in their units.
 
     Args:
-        model: from `fit`, trained on bins; or from `dpbt.load`.
+        model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
         domain: the domain that encoded the table of the fit. A saved model may have its own.
         trees: the number of trees to show, from the first; None for all.
+
+    Returns:
+        The text, which a notebook shows with its lines.
 
     Raises:
         ValueError: if the arguments are something else, or the domain is not that of the model.
             Also for trees below 1, or of a model that is made of none.
+        sklearn.exceptions.NotFittedError: for an estimator before `fit`; it is a ValueError.
     """
-    about, model_domain = as_model(model).about, resolve_domain_of_model(model, domain)
+    model = model_of(model)
+    about, model_domain = model.about, resolve_domain_of_model(model, domain)
     if about.kind.describe is None:
         raise ValueError(_reason_for_no_description(model))
     hypotheses, splits = model.host_hypotheses(), model.splits
@@ -701,8 +726,8 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
             words = f"{words[: titles[trees]]}{num_hidden} more trees are not shown"
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         odds = "; +1 doubles the odds" if about.probability in ("log", "softmax") else ""
-        return f"every row starts with {_describe_start(model)}{odds}\n{words}"
-    return words
+        words = f"every row starts with {_describe_start(model)}{odds}\n{words}"
+    return PreformattedText(words)
 
 
 def _reason_for_no_description(model: Model) -> str:

@@ -18,7 +18,7 @@ transcript, so the effects of the noise of such a loaded model are unknown.
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, UInt8
@@ -28,7 +28,8 @@ from dpbt.data.domains import Domain
 from dpbt.learners.additive.model import SHAPES
 from dpbt.learners.oblivious.model import OBLIVIOUS
 from dpbt.models import model as models
-from dpbt.models.model import Model, resolve_domain_of_model
+from dpbt.models.model import Model, model_of, resolve_domain_of_model
+from dpbt.owners.column_scores import ColumnScores
 
 MAX_EXACT_COMBINATIONS = 2**14
 """The largest number of combinations of bins that are enumerated instead of drawing rows."""
@@ -80,7 +81,7 @@ class PartialDependence(NamedTuple):
 
 
 def attribute_effects(
-    model: Model, domain: Domain | None = None, *, draws: int = 1024, noise: bool = False
+    model: Model | Any, domain: Domain | None = None, *, draws: int = 1024, noise: bool = False
 ) -> list[Effect]:
     """The total effect of each attribute on the score, largest first. It costs no privacy.
 
@@ -97,7 +98,7 @@ def attribute_effects(
     are drawn as for `partial_dependence`.
 
     Args:
-        model: from `fit`, trained on bins; or from `dpbt.load`.
+        model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
         domain: the domain that encoded the table of the fit. A saved model may have its own.
         draws: as `partial_dependence`.
         noise: whether to estimate the effects of noise alone, too.
@@ -106,17 +107,35 @@ def attribute_effects(
         ValueError: for a domain or a model of another kind, as `explain`, and for draws that are
             not an integer of at least 1.
     """
+    check_positive_integer("draws", draws)
+    model = model_of(model)
     model_domain, effects = resolve_domain_of_model(model, domain), []
-    models_by_noise = redrawn_models(model) if noise else []
+    num_bins = [column.n_bins for column in model_domain.values()]
+    is_exact = math.prod(num_bins) <= MAX_EXACT_COMBINATIONS
+    if is_exact:
+        rows = rows_of_noise = _all_combinations(num_bins)
+    else:
+        most = max(MAX_EVALUATIONS // max(num_bins), 16)
+        rows = _latin_hypercube(num_bins, min(draws, most))
+        rows_of_noise = _latin_hypercube(num_bins, min(_MAX_ROWS_OF_NOISE, most))
+    column_scores = ColumnScores(model, model_domain, rows)
+    scores_by_noise = [
+        ColumnScores(each, model_domain, rows_of_noise)
+        for each in ((model, *redrawn_models(model)) if noise else ())
+    ]
     for number, name in enumerate(model_domain):
-        scores, is_exact = _scores_by_bins(model, model_domain, [number], "score", draws)
-        variances = scores.var(axis=0)
+        # Of all combinations, those of the other columns.
+        used, used_by_noise = (
+            each[:, number] == 0 if is_exact else None for each in (rows, rows_of_noise)
+        )
+        variances = column_scores.by_bin(number, used).var(axis=0)
         variance_of_row = variances.reshape(len(variances), -1).sum(axis=1)  # over classes
         noise_variance = 0.0
-        if models_by_noise:
-            changes = _score_changes_by_noise(
-                model, models_by_noise, model_domain, [number], "score"
+        if scores_by_noise[1:]:
+            scores, *redrawn_scores = (
+                each.by_bin(number, used_by_noise) for each in scores_by_noise
             )
+            changes = np.array(redrawn_scores) - scores
             noise_variance = float(changes.var(axis=1).mean(axis=(0, 1)).sum())
         effects.append(
             Effect(
@@ -130,7 +149,7 @@ def attribute_effects(
 
 
 def partial_dependence(
-    model: Model,
+    model: Model | Any,
     attributes: str | Sequence[str],
     domain: Domain | None = None,
     *,
@@ -146,7 +165,7 @@ def partial_dependence(
     bin, and in every call.
 
     Args:
-        model: from `fit`, trained on bins; or from `dpbt.load`.
+        model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
         attributes: the name of a column, or of two columns.
         domain: the domain that encoded the table of the fit. A saved model may have its own.
         of: "score", or "probability" of the positive class, which not every model has.
@@ -159,6 +178,7 @@ def partial_dependence(
             are not one or two distinct columns of the domain. Also for another `of`, for draws that
             are not an integer of at least 1, and as `predict_proba`.
     """
+    model = model_of(model)
     model_domain = resolve_domain_of_model(model, domain)
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):

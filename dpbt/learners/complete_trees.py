@@ -73,9 +73,7 @@ def leaf_boxes_of_tree(
             is_merged |= repeats
         holds[is_merged, later] = True
     can_be_reached = holds.any(axis=2).all(axis=1)
-    return LeafBoxes(
-        feature_of_level[can_be_reached], holds[can_be_reached], value[can_be_reached]
-    )
+    return LeafBoxes(feature_of_level[can_be_reached], holds[can_be_reached], value[can_be_reached])
 
 
 def describe_trees_as_rules(

@@ -237,9 +237,8 @@ def contributions_of_rows(
         game = _contributions_of_trees(trees, bins, domain, shares, intercept.shape)
     else:
         raise ValueError(
-            f"the score of {about.name} is neither a sum of trees nor one of curves, so there is no "
-            "exact way to say what each column adds to it that is faster than trying all sets of "
-            "columns"
+            f"the score of {about.name} is neither a sum of trees nor one of curves, and what each "
+            "column adds to it would take as many means as there are sets of columns"
         )
     scale, offset, unit = 1.0, 0.0, "score"
     if isinstance(about.target, Numeric):

@@ -188,7 +188,8 @@ _SPLIT_DTYPES = {
 class _Array(msgspec.Struct):
     """An array as bytes in base64: little-endian numbers of 32 bits, the last axis fastest.
 
-    Bins are bytes, and deviations of noise have 16 bits. Eight Booleans are one byte, the first of them its highest bit.
+    Bins are bytes, and deviations of noise have 16 bits. Eight Booleans are one byte, the first of
+    them its highest bit.
     """
 
     shape: Annotated[list[Annotated[int, Meta(ge=0, le=2**40)]], Meta(max_length=4)]

@@ -67,7 +67,7 @@ class _ScoresOfObliviousTrees:
         self._rows, self._values = rows, np.moveaxis(np.asarray(trees.leaf, np.float64), -1, 1)
         depth = trees.feature.shape[1]
         self._parts: dict[int, list[tuple[int, np.ndarray]]] = {}
-        """By the feature: the number of each tree that reads it, and what its bins add to a leaf."""
+        """By feature the number of each tree that reads it, and what its bins add to a leaf."""
         self._leaves = np.zeros((len(trees.feature), len(rows)), np.int32)
         for number, (feature, right) in enumerate(zip(*trees[:2], strict=True)):
             part_of_level = right * (1 << np.arange(depth, dtype=np.int32)[::-1, None])

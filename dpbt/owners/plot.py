@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["attributes", "audit_roc", "contributions", "shape", "shapes"]
 
-BLUE, ORANGE = "#0072B2", "#D55E00"
+BLUE, ORANGE, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 """Colours that colour-blind readers tell apart."""
 
 _GAP = 0.5
@@ -245,8 +245,8 @@ def contributions(
 
     Bars begin at 0, so that they compare, and the title has the sum: the mean score over the
     background, and that of the row (`dpbt.Model.contributions`). A whisker is two deviations of the
-    noise of privacy to each side, where the model knows it. A bar that its whisker crosses 0 from
-    may be noise alone.
+    noise of privacy to each side, where the model knows it. A bar whose whisker crosses 0 may be
+    noise alone.
 
     The picture shows the row, so it is as private as the row.
 
@@ -287,7 +287,7 @@ def contributions(
         noise = np.append(noise[: max_columns - 1], 0.0)  # their noise is not independent
     ax = _panel_or_new(ax, (6.4, 1.3 + 0.28 * len(values)))
     places = np.arange(len(values))
-    colors = [BLUE if value >= 0 else ORANGE for value in values]
+    colors = [BLUE if value >= 0 else PURPLE for value in values]
     ax.barh(places, values, color=colors, height=0.7)
     has_noise = noise > 0
     if has_noise.any():

@@ -26,9 +26,7 @@ def _merge_equal_structures(num_structures: int, trees: ObliviousTree, *_: objec
     padding = ((0, -rounds % num_structures), *((0, 0),) * (trees.leaf.ndim - 1))
 
     def sum_of_structure(leaves: Array) -> Array:
-        return sum_in_order(
-            jnp.pad(leaves, padding).reshape(-1, num_structures, *leaves.shape[1:])
-        )
+        return sum_in_order(jnp.pad(leaves, padding).reshape(-1, num_structures, *leaves.shape[1:]))
 
     return ObliviousTree(
         feature=trees.feature[:num_structures],

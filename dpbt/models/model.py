@@ -27,6 +27,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import array_namespace
+from dpbt.common.text import PreformattedText
 from dpbt.common.validate import as_path, check_positive_integer, is_traced
 from dpbt.data import domains
 from dpbt.data.cells import advice_for_lazy_data
@@ -36,6 +37,7 @@ from dpbt.learners.kinds import KINDS
 from dpbt.learners.model_parts import DIGITS, Hypotheses
 from dpbt.models import file, scoring
 from dpbt.models import statement as statements
+from dpbt.models.contributions import Contributions, contributions_of_rows
 from dpbt.models.file import PublicFacts, probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.scoring import predictions_of_scores, predictions_of_votes
 from dpbt.privacy.accounting import RELATION_WORDS
@@ -254,6 +256,42 @@ class Model(HoldsFunctions):
             probabilities = _with_column_per_class(probabilities_of_scores(about, scores))
         return Predictions(scores, answers, np.asarray(probabilities))
 
+    def contributions(
+        self,
+        rows: Any,
+        *,
+        domain: Domain | None = None,
+        background: Mapping[str, Any] | None = None,
+    ) -> Contributions:
+        """What each column of each row adds to its score, exactly. It needs no JAX.
+
+        Contributions are the Shapley values of the model, where the cells that are not in a set of
+        columns are drawn independently from a public background (`models.contributions`). In an
+        additive model a column adds its curve less the mean of the curve, and a declared pair is an
+        entry of its own. The score of a forest is the number of its trees that vote positive, less
+        the number of the others.
+
+        It is post-processing of the model, and spends nothing; but it shows the rows, as a
+        prediction does, so it is as private as they are. It explains the model, noise and all, and
+        not the person.
+
+        Args:
+            rows: as `encode`; a `dpbt.Table` is read as it is, absent rows included.
+            domain: the domain that encoded the table of the fit. A saved model may have its own.
+            background: for names of columns the shares of their bins, as `domains.encode` numbers
+                these. They must be public, such as those of a census or of what was released. A
+                column without shares has the same share for each of its bins.
+
+        Raises:
+            ValueError: for rows that the model cannot read, for a model of exact numbers or of
+                hypotheses that are neither trees nor curves, such as halfspaces, for a background
+                of other columns or bins, and for a domain as `explain`.
+        """
+        model_domain = resolve_domain_of_model(self, domain)
+        if self.about.domain is None and not (hasattr(rows, "dtype") or hasattr(rows, "splits")):
+            rows = domains.encode(model_domain, rows)
+        return contributions_of_rows(self, self.encode(rows), model_domain, background)
+
     def _named_answers(self, scores: AnyArray) -> np.ndarray:
         """The predictions that follow from scores, with the names of classes if they have any."""
         predicted = predictions_of_scores(self.about.target, _as_host_array(scores))
@@ -316,6 +354,23 @@ def as_model(value: object) -> Model:
             + (_advice_on_estimator(value) or "the model comes first, before rows or a domain")
         )
     return value
+
+
+def model_of(value: object) -> Model:
+    """A model itself, or the model of a fitted estimator of scikit-learn.
+
+    Raises:
+        ValueError: for anything else; for an estimator that is not fitted it is scikit-learn's
+            NotFittedError.
+    """
+    model = getattr(value, "model_", None)
+    if isinstance(model, Model):
+        return model
+    if isinstance(value, Model) or not _advice_on_estimator(value):
+        return as_model(value)
+    from sklearn.exceptions import NotFittedError  # `value` is an estimator of it
+
+    raise NotFittedError(f"{type(value).__name__} is not fitted; {_advice_on_estimator(value)}")
 
 
 def _advice_on_estimator(value: object) -> str:
@@ -631,7 +686,9 @@ def _section_on_audits(audits: Sequence["Bound"], audited_ledger: "Ledger") -> s
 # The model in words.
 
 
-def explain(model: Model, domain: Domain | None = None, *, trees: int | None = None) -> str:
+def explain(
+    model: Model | Any, domain: Domain | None = None, *, trees: int | None = None
+) -> PreformattedText:
     """The model in words; post-processing of what was released.
 
     Trees are shown as rules, with the branches that a row can reach. Branches with equal values are
@@ -641,15 +698,20 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
     line for each class. Predicted numbers are in their units.
 
     Args:
-        model: from `fit`, trained on bins; or from `dpbt.load`.
+        model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
         domain: the domain that encoded the table of the fit. A saved model may have its own.
         trees: the number of trees to show, from the first; None for all.
+
+    Returns:
+        The text, which a notebook shows with its lines.
 
     Raises:
         ValueError: if the arguments are something else, or the domain is not that of the model.
             Also for trees below 1, or of a model that is made of none.
+        sklearn.exceptions.NotFittedError: for an estimator before `fit`; it is a ValueError.
     """
-    about, model_domain = as_model(model).about, resolve_domain_of_model(model, domain)
+    model = model_of(model)
+    about, model_domain = model.about, resolve_domain_of_model(model, domain)
     if about.kind.describe is None:
         raise ValueError(_reason_for_no_description(model))
     hypotheses, splits = model.host_hypotheses(), model.splits
@@ -664,8 +726,8 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
             words = f"{words[: titles[trees]]}{num_hidden} more trees are not shown"
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         odds = "; +1 doubles the odds" if about.probability in ("log", "softmax") else ""
-        return f"every row starts with {_describe_start(model)}{odds}\n{words}"
-    return words
+        words = f"every row starts with {_describe_start(model)}{odds}\n{words}"
+    return PreformattedText(words)
 
 
 def _reason_for_no_description(model: Model) -> str:

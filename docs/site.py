@@ -168,7 +168,8 @@ def _prepare_table(table: str) -> str:
 
     def label_cell(found: re.Match) -> str:
         label = next(labels)
-        width = max(len(_text_of(found[2])), len(label) // 2)  # a label may have two lines
+        # Code is wider than prose, and a label may have two lines.
+        width = max(len(_text_of(found[2])) + 3 * ("<code" in found[2]), len(label) // 2)
         span = "full" if width > HALF_LETTERS else "half" if width > QUARTER_LETTERS else "quarter"
         shown = html.escape(label, quote=True)
         return f'<td data-label="{shown}" data-width="{span}"{found[1]}>{found[2]}</td>'

@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
+from dpbt.common.storage import write_atomically
+from dpbt.common.validate import as_path
 from dpbt.data.kinds import Numeric
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger
@@ -119,7 +121,7 @@ class Statement(str):
         return _HTML.format(title=title, style=_STYLE, body=self._repr_html_())
 
     def pdf(self, path: str | Path) -> None:
-        """Write it as a PDF of one page of A4, in letters as large as fit.
+        """Write it as a PDF of one page of A4, in letters as large as fit, whole or not at all.
 
         Raises:
             ImportError: without matplotlib.
@@ -139,8 +141,11 @@ class Statement(str):
             x, y = line.x / _A4_WIDTH, line.y / _A4_HEIGHT
             figure.text(x, y, line.text, parse_math=False, **style)
         with rc_context({"pdf.fonttype": 42}):  # its words can be searched and copied
-            title = next(self._lines()).words
-            figure.savefig(path, format="pdf", metadata={"Title": title, "CreationDate": None})
+            details = {"Title": next(self._lines()).words, "CreationDate": None}
+            write_atomically(
+                as_path("path", path),
+                lambda part: figure.savefig(part, format="pdf", metadata=details),
+            )
 
 
 class _Line(NamedTuple):

@@ -484,6 +484,8 @@ class Filter:
     def check(self, recipe: Recipe, key: Array | None = None) -> None:
         """Refuse, as `take`, a recipe that the filter does not pay for now. It costs nothing.
 
+        It also tries whether the file can be written.
+
         Args:
             recipe: one setting.
             key: the key of a run that may go on from a checkpoint. If it was paid for, only the
@@ -493,6 +495,9 @@ class Filter:
         if key is None or not self.has_paid_for(key):
             with self._transaction(write=True) as database:
                 self._check_affordable(self._read_releases(database), charge)
+                # What a payment needs, such as the journal, is tried, and undone.
+                database.execute("UPDATE filter SET seal = seal")
+                database.execute("ROLLBACK")
 
     def take(self, recipe: Recipe, key: Array | None = None, run: str | None = None) -> Recipe:
         """Pay for one fit of a recipe, and return it. A second fit needs a second payment.

@@ -6,7 +6,9 @@ and ranges that were declared beforehand. The schema of a Parquet file states ty
 """
 
 import argparse
+import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -67,10 +69,21 @@ def write_domain_template(options: argparse.Namespace) -> None:
             user=options.user,
         )
     if path is None:
-        sys.stdout.write(text)
+        print(_escape_unencodable(text, getattr(sys.stdout, "encoding", None)), end="")
         return
-    write_atomically(path, lambda part: part.write_bytes(text.encode()))
-    print(f"wrote {path}; fill in what is null, empty or open")
+    content = _escape_unencodable(text).encode()
+    with outputs.say_whether_written(path):
+        write_atomically(path, lambda part: part.write_bytes(content))
+    outputs.print_about_output(path, f"wrote {path}; fill in what is null, empty or open")
+
+
+def _escape_unencodable(json_text: str, encoding: str | None = "utf-8") -> str:
+    """JSON text that an encoding has: with escapes of JSON, if it lacks some characters."""
+    try:
+        json_text.encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        return re.sub(r"[^\0-\x7f]", lambda match: json.dumps(match[0])[1:-1], json_text)
+    return json_text
 
 
 Entry = dict[str, Any]
@@ -354,6 +367,19 @@ def ask_for_domain(options: argparse.Namespace) -> None:
     if not inputs.is_terminal(sys.stdin, sys.stdout):
         raise InputError("new asks on a terminal alone; `dpbt domain template` needs none")
     path = outputs.checked_output_path(options)
+    with outputs.say_whether_written(path):
+        _ask_and_write_domain(options, path)
+    advice = f"`dpbt check ROWS --domain {path}` shows you how it reads the rows"
+    outputs.print_about_output(path, f"wrote {path}; {advice}")
+
+
+def _ask_and_write_domain(options: argparse.Namespace, path: Path) -> None:
+    """Ask for the domain of the options, and write it.
+
+    Raises:
+        InputError: if the owner stops, and as `entries_of_columns`.
+        OSError: if a file cannot be read or written.
+    """
     schema_entries = entries_of_columns(options, owner_confirms=True)
     print(_INTRODUCTION)
     if options.from_schema is None and options.no_header is None:
@@ -374,8 +400,8 @@ def ask_for_domain(options: argparse.Namespace) -> None:
     if not entries:
         raise InputError("stopped; a domain needs at least one column")
     text = domains.domain_file_text({"columns": entries, "label": label})
-    write_atomically(path, lambda part: part.write_bytes(text.encode()))
-    print(f"wrote {path}; `dpbt check ROWS --domain {path}` shows you how it reads the rows")
+    content = _escape_unencodable(text).encode()
+    write_atomically(path, lambda part: part.write_bytes(content))
 
 
 PROGRAMS = {"template": write_domain_template, "new": ask_for_domain}

@@ -31,7 +31,13 @@ from dpbt.owners.cli.inputs import (
     read_domain_of_rows,
     text_form_from_options,
 )
-from dpbt.owners.cli.outputs import FORCE_OPTION, checked_output_path, output_options
+from dpbt.owners.cli.outputs import (
+    FORCE_OPTION,
+    checked_output_path,
+    output_options,
+    print_about_output,
+    say_whether_written,
+)
 from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
 
 
@@ -94,13 +100,14 @@ def print_statement(options: argparse.Namespace) -> None:
         )
 
     writers = {
-        "html": lambda part: part.write_text(page.page(), encoding="utf-8"),
+        "html": lambda part: part.write_bytes(page.page().encode("utf-8", "backslashreplace")),
         "pdf": page.pdf,
     }
-    for name, path in paths.items():
-        with as_input_error():
-            write_atomically(path, writers[name])
-        print(f"wrote {path}")
+    with say_whether_written(*paths.values()):
+        for name, path in paths.items():
+            with as_input_error():
+                write_atomically(path, writers[name])
+            print_about_output(path, f"wrote {path}")
     if not paths:
         print(page)
     if options.ledger:
@@ -137,9 +144,9 @@ def export_model(options: argparse.Namespace) -> None:
     The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
     """
     path, model = checked_output_path(options), _load_model(options.model)
-    with as_input_error():
+    with say_whether_written(path), as_input_error():
         getattr(dpbt, options.format).export(model, path)
-    print(f"wrote {path}")
+    print_about_output(path, f"wrote {path}")
 
 
 @as_command(
@@ -159,7 +166,7 @@ def plot_model(options: argparse.Namespace) -> None:
     path, column = checked_output_path(options), options.shape
     model = _load_model(options.model)
     data = options.data or ""
-    with as_input_error():
+    with say_whether_written(path), as_input_error():
         if options.shapes and column is not None:
             raise ValueError("give either --shape or --shapes")
         if options.shapes:
@@ -170,7 +177,7 @@ def plot_model(options: argparse.Namespace) -> None:
             panel = dpbt.plot.shape(model, attribute=column, class_=options.class_, data=data)
         figure: Any = panel.get_figure()
         write_atomically(path, lambda part: figure.savefig(part, dpi=150))
-    print(f"wrote {path}")
+    print_about_output(path, f"wrote {path}")
 
 
 @as_command(
@@ -201,6 +208,8 @@ def predict_rows(options: argparse.Namespace) -> None:
     if options.proba and model.about.probability is None:
         raise InputError(f"{options.model}: {model.about.reason}")
     if path is None:
+        if sys.stdout is None:
+            raise InputError("standard output is closed; give --out FILE")
         _write_predictions(sys.stdout, model, options)
         return
 
@@ -209,9 +218,12 @@ def predict_rows(options: argparse.Namespace) -> None:
             _write_predictions(file, model, options)
 
     remove_leftover(path)  # it holds predictions, which are private
-    with show_progress(f"predicting {options.file}", options.progress):
+    with (
+        say_whether_written(path),
+        show_progress(f"predicting {options.file}", options.progress),
+    ):
         write_atomically(path, write, mode=0o600)
-    print(f"wrote {path}")
+    print_about_output(path, f"wrote {path}")
 
 
 @as_command(

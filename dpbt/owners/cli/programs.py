@@ -26,7 +26,7 @@ def machine_kind() -> str:
     features = [platform.processor(), importlib.metadata.version("jaxlib")]
     processors = Path("/proc/cpuinfo")
     if processors.exists():
-        lines = processors.read_text().splitlines()
+        lines = processors.read_text("utf-8", "replace").splitlines()
         features += sorted(
             {line for line in lines if line.startswith(("flags", "Features", "model"))}
         )

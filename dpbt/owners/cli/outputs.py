@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dpbt.common import storage
-from dpbt.owners.cli.parsing import InputError, Option, option, say_on_interruption
+from dpbt.owners.cli.parsing import (
+    InputError,
+    Interruption,
+    Option,
+    option,
+    say_on_interruption,
+)
 
 FORCE_OPTION = option("--force", "replace the file if it exists")
 
@@ -102,7 +108,7 @@ def save_or_use_temporary_folder(path: Path, save: Callable[[Path], object]) -> 
 
     Raises:
         OSError: naming the path, if no temporary folder can be written either.
-        KeyboardInterrupt: after an interruption.
+        Interruption: after an interruption, with the path of the file.
     """
     state = OutputState(path)
     try:
@@ -119,7 +125,7 @@ def save_or_use_temporary_folder(path: Path, save: Callable[[Path], object]) -> 
             words = "interrupted" if is_interrupted else _reason(error, path)
             print(f"warning: {path}: {words}; move {elsewhere} there", file=sys.stderr)
         if is_interrupted:
-            raise
+            raise Interruption(f"the model was written to {elsewhere}") from error
         return elsewhere
 
 

@@ -139,13 +139,19 @@ class Statement(str):
         for line in _place_on_one_page(list(self._lines())):
             style: Any = {"fontsize": line.size, "weight": "bold" if line.is_bold else "normal"}
             x, y = line.x / _A4_WIDTH, line.y / _A4_HEIGHT
-            figure.text(x, y, line.text, parse_math=False, **style)
+            figure.text(x, y, _without_surrogates(line.text), parse_math=False, **style)
         with rc_context({"pdf.fonttype": 42}):  # its words can be searched and copied
-            details = {"Title": next(self._lines()).words, "CreationDate": None}
+            title = _without_surrogates(next(self._lines()).words)
+            details = {"Title": title, "CreationDate": None}
             write_atomically(
                 as_path("path", path),
                 lambda part: figure.savefig(part, format="pdf", metadata=details),
             )
+
+
+def _without_surrogates(text: str) -> str:
+    """Text with escapes for bytes of a file's name that are no UTF-8, which no letter shows."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class _Line(NamedTuple):

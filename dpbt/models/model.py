@@ -17,7 +17,6 @@ import dataclasses
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -27,6 +26,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import array_namespace
+from dpbt.common.extras import package_version
 from dpbt.common.text import PreformattedText
 from dpbt.common.validate import as_path, check_positive_integer, is_traced
 from dpbt.data import domains
@@ -40,6 +40,7 @@ from dpbt.models import statement as statements
 from dpbt.models.contributions import Contributions, contributions_of_rows
 from dpbt.models.file import PublicFacts, probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.scoring import predictions_of_scores, predictions_of_votes
+from dpbt.privacy import repricing
 from dpbt.privacy.accounting import RELATION_WORDS
 from dpbt.public_types import AnyArray, DeclaredDomain, HoldsFunctions, Splits, have_same_splits
 
@@ -554,7 +555,7 @@ def without_training_parts(model: Model) -> Model:
         ledger=str(model_ledger),
         privacy=model_ledger,
         statement=statements.statement_of_ledger(model_ledger, about.name, dpbt.__version__),
-        versions={"dpbt": dpbt.__version__, "jax": metadata.version("jax")},
+        versions={"dpbt": dpbt.__version__, "jax": package_version("jax")},
     )
     return Model(
         hypotheses=model.host_hypotheses(),
@@ -584,18 +585,24 @@ def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
     Raises:
         ValueError: as `pricing.ledger`.
     """
-    from dpbt.privacy import keys, pricing
-
     if not isinstance(model, Model):
         if words := _advice_on_estimator(model):
             raise ValueError(
                 f"a ledger needs a recipe or a model, got {type(model).__name__}; {words}"
             )
+        from dpbt.privacy import pricing
+
         return pricing.ledger(model, key)
-    kind = model.key if key is None else keys.key_purpose(key)
+    kind = model.key
+    if key is not None:
+        from dpbt.privacy import keys
+
+        kind = keys.key_purpose(key)
     if model.loaded_facts is not None:
-        model_ledger = pricing.reprice_ledger(model.loaded_facts.privacy)
+        model_ledger = repricing.reprice_ledger(model.loaded_facts.privacy)  # without JAX
     else:
+        from dpbt.privacy import pricing
+
         assert model.recipe is not None
         model_ledger = pricing.ledger(model.recipe)
     if model.choice is not None:
@@ -660,10 +667,8 @@ def _statement_of_guarantee(model: "Model | Recipe | Ledger", max_rows_per_user:
         return loaded_facts.statement  # without JAX
     stated_ledger = _as_ledger(model)
     if max_rows_per_user is not None:
-        from dpbt.privacy import pricing
-
         max_rows_per_user = check_positive_integer("max_rows_per_user", max_rows_per_user)
-        stated_ledger = pricing.reprice_ledger(stated_ledger, max_rows_per_user)
+        stated_ledger = repricing.reprice_ledger(stated_ledger, max_rows_per_user)
     named: Any = model.about if isinstance(model, Model) else model
     name = None if isinstance(model, Ledger) else named.name
     version = loaded_facts.versions.get("dpbt", "") if loaded_facts else dpbt.__version__

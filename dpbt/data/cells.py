@@ -40,7 +40,17 @@ import functools
 import hashlib
 import math
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import (
+    Callable,
+    Container,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+    Sized,
+)
 from decimal import Decimal
 from typing import Any
 
@@ -211,9 +221,15 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
         name: how an error message begins.
 
     Raises:
-        ValueError: if it is not a column: text, a mapping, a set, a value without a length, or an
-            array that does not have one dimension.
+        ValueError: if it is not a column: text, a mapping, a set, a value without a length, an
+            array that does not have one dimension, or a data frame, of which Python's list would be
+            the names.
     """
+    if frame_column_names(values) is not None:
+        raise ValueError(
+            f"{name}a column must have one dimension, got a data frame ({type(values).__name__}); "
+            "two columns of one name make one"
+        )
     if hasattr(values, "to_pylist"):
         cells = result_or_none(_cells_of_arrow_array, values)
         if cells is not None:
@@ -256,6 +272,23 @@ def _cells_of_arrow_array(values: RawColumn) -> ColumnCells | None:
     if kind.endswith("int64") and values.null_count and np.any(np.abs(numbers) >= 2**53):
         return None
     return numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
+
+
+ColumnNames = tuple[Hashable, ...]
+"""The names of the columns of a data frame, in their order."""
+
+
+def frame_column_names(frame: Any) -> ColumnNames | None:
+    """The names of the columns of a data frame or an Arrow table; None for any other object.
+
+    A lazy frame, which has no length, has none.
+    """
+    if isinstance(frame, np.ndarray | Mapping):
+        return None
+    if not hasattr(frame, "__getitem__") or not hasattr(frame, "__len__"):
+        return None
+    names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    return None if names is None or callable(names) else tuple(names)
 
 
 def is_sequence(values: object) -> bool:

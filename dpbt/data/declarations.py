@@ -17,8 +17,15 @@ import numpy as np
 
 from dpbt.common.validate import show_value
 from dpbt.data import domains, kinds
-from dpbt.data.cells import RawColumn, advice_for_lazy_data, is_sequence, result_or_none
-from dpbt.data.domains import ColumnNames, Columns, Domain, Label, frame_column_names
+from dpbt.data.cells import (
+    ColumnNames,
+    RawColumn,
+    advice_for_lazy_data,
+    frame_column_names,
+    is_sequence,
+    result_or_none,
+)
+from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.kinds import Nominal, Numeric, Target
 
 

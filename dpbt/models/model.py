@@ -283,16 +283,14 @@ class Model(HoldsFunctions):
                 "the model was made and saved without a domain, so it reads arrays of encoded rows "
                 "alone; learn from dpbt.table(domain, ...), or save the model with domain=..."
             )
-        names = rows if isinstance(rows, Mapping) else frame_column_names(rows)
-        if names is None:
+        if not isinstance(rows, Mapping) and frame_column_names(rows) is None:
             raise ValueError(
                 "rows must be columns by name, a data frame or an array of encoded rows, got "
                 f"{type(rows).__name__}{advice_for_lazy_data(rows)}"
             )
-        columns = {name: rows[name] for name in domain if name in names}
         if self.dtype == "uint8":
-            return domains.encode(domain, columns)
-        return domains.encode_positions(domain, columns)
+            return domains.encode(domain, rows)
+        return domains.encode_positions(domain, rows)
 
 
 def _unpickle_loaded_model(fields: dict[str, Any], kind: str) -> Model:

@@ -228,7 +228,7 @@ class DeclaredAnswers(NamedTuple):
         """The arguments of `dpbt.table` that declare these answers."""
         if self.classes is None or self.target is not None:
             return {"target": self.target}
-        return dict(zip(("negative", "positive"), self.classes.tolist(), strict=True))
+        return dict(zip(("negative", "positive"), self.classes, strict=True))
 
 
 def declared_classes(classes: Any, file_label: Label | None, y: Any) -> DeclaredAnswers:
@@ -282,7 +282,7 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
             f"classes={show_value(sorted_classes)}. "
             "An ensemble that encodes labels needs classes=(0, 1)"
         )
-    target = Nominal(tuple(sorted_classes.tolist()), other) if len(sorted_classes) > 2 else None
+    target = Nominal(tuple(sorted_classes), other) if len(sorted_classes) > 2 else None
     return DeclaredAnswers(sorted_classes, target)
 
 

@@ -286,9 +286,7 @@ def cells_by_column(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     return cells
 
 
-def select_columns(
-    columns: Columns, names: Iterable[Hashable], owner: str
-) -> dict[Any, RawColumn]:
+def select_columns(columns: Columns, names: Iterable[Hashable], owner: str) -> dict[Any, RawColumn]:
     """The raw columns of these names, in the order of the names. No other column is read.
 
     Args:

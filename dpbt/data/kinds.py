@@ -27,6 +27,7 @@ from dpbt.common.validate import (
 )
 from dpbt.data.cells import (
     ColumnCells,
+    declared_list,
     declared_word,
     is_sequence,
     read_booleans,
@@ -442,7 +443,7 @@ def _as_list(name: str, values: Any) -> list:
     """The entries of a declared list; ValueError naming it for text, a set or a mapping."""
     if not is_sequence(values):
         raise ValueError(f"{name} must be a list, got {show_value(values)}")
-    return list(values)
+    return declared_list(values, f"{name}: ")
 
 
 class Objective(Numeric, frozen=True, kw_only=True):

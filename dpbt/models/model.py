@@ -211,7 +211,8 @@ class Model(HoldsFunctions):
             rows: as `encode`.
 
         Raises:
-            ValueError: for rows that the model cannot read. No cell is an error, and none is shown.
+            ValueError: for rows that the model cannot read. No raw cell is an error, and none is
+                shown. An array is read as bins, and refused if the domain does not have them.
         """
         return decision_function(self, self.encode(rows))
 
@@ -341,6 +342,7 @@ def decision_function(model: Model, rows: Any) -> Array:
 
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
+            Also for an array of bins that the model's domain does not have, as raw columns may be.
     """
     scores = scoring.predict_in_blocks(as_model(model), rows, scoring.scores_of_rows)
     return array_namespace(scores).moveaxis(scores, -1, 0)

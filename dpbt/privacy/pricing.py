@@ -13,6 +13,7 @@ import jax
 import msgspec
 import numpy as np
 
+from dpbt.common import forks
 from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy import accounting, boundary, keys, mechanisms, price_check
 from dpbt.privacy.accounting import Ledger, Line
@@ -41,7 +42,9 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
         ValueError: for anything else than a recipe of one setting and a whole number of rounds, for
             a draw whose price depends on rows or on earlier releases
             (`dependencies.check_prices`), and for a scale beyond the range of its sampler.
+        RuntimeError: in a process that was forked after JAX had run.
     """
+    forks.check_jax_can_run()
     _check_has_ledger(recipe)
     lines_of_phases = {
         phase.name: _lines_of_phase(recipe, phase) for phase in recipe.learner.phases

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
-from dpbt.common import compilation
+from dpbt.common import compilation, forks
 from dpbt.common.progress import Progress, ReportProgress, ignore_progress
 from dpbt.common.validate import check_interval, is_traced
 from dpbt.data import tables
@@ -96,7 +96,9 @@ def fit(
             what is private only the number of present rows is refused (`checks.check_rows`). No
             cell and no length of the table is shown.
         OSError: if a file cannot be read or written.
+        RuntimeError: in a process that was forked after JAX had run, before anything is paid.
     """
+    forks.check_jax_can_run()
     pay = None
     if filter is not None:
         pay = _checked_payment(filter, key=key, table=table, recipe=recipe, checkpoint=checkpoint)
@@ -172,7 +174,9 @@ def fit_without_key_warning(
     Raises:
         ValueError: as `fit`.
         OSError: as `fit`.
+        RuntimeError: as `fit`.
     """
+    forks.check_jax_can_run()
     if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
         raise ValueError("dpbt.fit runs outside of jit and vmap; map dpbt.boost")
     if isinstance(table, BlockTable):

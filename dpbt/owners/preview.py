@@ -18,7 +18,7 @@ from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.models import measures
 from dpbt.models.scoring import predictions_of_scores
 from dpbt.privacy import pricing
-from dpbt.privacy.keys import research_key
+from dpbt.privacy.keys import check_seed, research_key
 from dpbt.training import table_entry
 from dpbt.training.boost import boost
 from dpbt.types import Array, Recipe, Response, Table
@@ -99,7 +99,7 @@ def preview(
         signal: for generated rows, the share of the variance of a hidden number that the columns
             explain, in (0, 1). If a number is predicted, it is the best R^2.
         repeats: the number of runs of each recipe, on different rows and with different noise.
-        seed: the seed of the rows and the noise.
+        seed: the seed of the rows and the noise, a whole number in 0..2^64 - 1.
 
     Raises:
         ValueError: for numbers out of range, for anything but recipes of one setting, for a recipe
@@ -107,6 +107,7 @@ def preview(
     """
     signal = float(check_interval("signal", signal, "(0, 1)"))
     repeats = check_positive_integer("repeats", repeats, 1000)
+    seed = check_seed(seed)
     recipes = list(recipes)
     if not recipes or any(not isinstance(r, Recipe) or np.ndim(r.rows) for r in recipes):
         raise ValueError(f"preview takes recipes of one setting each, got {show_value(recipes)}")

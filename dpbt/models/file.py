@@ -380,7 +380,7 @@ def _checked_class_words(classes: Any, target: Target | None) -> Any:
     if isinstance(target, Numeric):
         raise ValueError("a model that predicts a number has no classes")
     class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
-    words = [word.item() if isinstance(word, np.generic) else word for word in class_list]
+    words = [_as_plain_word(word) for word in class_list]
     count = response_of_target(target).classes
     are_words = all(
         isinstance(word, str | int) or (isinstance(word, float) and math.isfinite(word))
@@ -397,6 +397,14 @@ def _checked_class_words(classes: Any, target: Target | None) -> Any:
         if declared != names and sorted(declared) == sorted(names):
             raise ValueError(f"classes must be in the order of the target, {show_value(names)}")
     return tuple(words)
+
+
+def _as_plain_word(word: Any) -> Any:
+    """A class without NumPy: the float32 nearest to .1 is .1, as cells are read."""
+    is_narrow = isinstance(word, np.floating) and not isinstance(word, float)
+    if is_narrow and np.isfinite(word):
+        return float(cells.declared_word(word, "a class"))
+    return word.item() if isinstance(word, np.generic) else word
 
 
 class SavedModel(NamedTuple):

@@ -214,7 +214,8 @@ class Model(HoldsFunctions):
             rows: as `encode`.
 
         Raises:
-            ValueError: for rows that the model cannot read. No cell is an error, and none is shown.
+            ValueError: for rows that the model cannot read. No raw cell is an error, and none is
+                shown. An array is read as bins, and refused if the domain does not have them.
         """
         return decision_function(self, self.encode(rows))
 
@@ -322,16 +323,14 @@ class Model(HoldsFunctions):
                 "the model was made and saved without a domain, so it reads arrays of encoded rows "
                 "alone; learn from dpbt.table(domain, ...), or save the model with domain=..."
             )
-        names = rows if isinstance(rows, Mapping) else frame_column_names(rows)
-        if names is None:
+        if not isinstance(rows, Mapping) and frame_column_names(rows) is None:
             raise ValueError(
                 "rows must be columns by name, a data frame or an array of encoded rows, got "
                 f"{type(rows).__name__}{advice_for_lazy_data(rows)}"
             )
-        columns = {name: rows[name] for name in domain if name in names}
         if self.dtype == "uint8":
-            return domains.encode(domain, columns)
-        return domains.encode_positions(domain, columns)
+            return domains.encode(domain, rows)
+        return domains.encode_positions(domain, rows)
 
 
 def _unpickle_loaded_model(fields: dict[str, Any], kind: str) -> Model:
@@ -399,6 +398,7 @@ def decision_function(model: Model, rows: Any) -> AnyArray:
 
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
+            Also for an array of bins that the model's domain does not have, as raw columns may be.
     """
     scores = scoring.predict_in_blocks(as_model(model), rows, scoring.scores_of_rows)
     return array_namespace(scores).moveaxis(scores, -1, 0)

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dpbt.common import forks
 from dpbt.privacy import boundary, keys, price_check
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.boundary import DrawSpec, budget_group_of_site, is_static
@@ -39,7 +40,9 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
         ValueError: for anything else than a recipe of one setting and a whole number of rounds, for
             a draw whose price depends on rows or on earlier releases
             (`dependencies.check_prices`), and for a scale beyond the range of its sampler.
+        RuntimeError: in a process that was forked after JAX had run.
     """
+    forks.check_jax_can_run()
     _check_has_ledger(recipe)
     lines_of_phases = {
         phase.name: _lines_of_phase(recipe, phase) for phase in recipe.learner.phases

@@ -1,6 +1,8 @@
 """Readings of Nock & Henecka: their options and recipes, and tables that follow from fits."""
 
 import dataclasses
+from collections import Counter
+from fractions import Fraction
 
 import jax
 import numpy as np
@@ -10,7 +12,7 @@ import dpbt
 from dpbt import losses
 from dpbt.data.splits import satisfied_splits
 from dpbt.training.replay import log_ratios_by_site
-from experiments.common import data, pages, results
+from experiments.common import aggregated, data, pages, results
 from experiments.papers.nock_henecka_2020 import options, reading_tables, readings, saved
 from experiments.papers.nock_henecka_2020.options import Reading
 from tests.support import ROOT
@@ -177,6 +179,37 @@ def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
     few = reading_tables.counted_table_4_lines({"banknote": same}, {"banknote": 100})
     found = {line["test"]: line["significant"] for line in few if line["left_out"] is None}
     assert found == {reading_tables.BY_FOLDS: pytest.approx(0.2), reading_tables.BY_ROWS: 0.0}
+
+
+def percentages(counts):
+    """The whole percentages k / n strictly between 0 and 100, of any n of `counts`."""
+    return {round(Fraction(100 * k, n)) for n in counts for k in range(1, n)}
+
+
+def test_a_cell_of_table_4_counts_twelve_runs():
+    """All interior percentages are k / n with n <= 12, and n = 12 is needed.
+
+    If a cell had 13 to 15 runs, others would have to occur. A half is rounded to the even number.
+    """
+    cells = aggregated.printed_numbers("nock_henecka_2020", "table-4")
+    printed = Counter(int(cell.number) for cell in cells if 0 < cell.number < 100)
+    assert printed.total() == 290
+    at_most = {n: percentages(range(2, n + 1)) for n in (11, 12, 15)}
+    assert set(printed) <= at_most[12]
+    assert len(at_most[12]) == 45
+    needing_twelve = at_most[12] - at_most[11]
+    assert needing_twelve == {8, 42, 58, 92}
+    assert sum(printed[number] for number in needing_twelve) == 47
+    assert len(at_most[15] - at_most[12]) == 16
+    assert {12, 38, 62, 88} <= set(printed)  # eighths
+
+    # A cell of fewer runs than twelve has lost some to the test, and few are lost.
+    fewest = Counter()
+    for number, times in printed.items():
+        fewest[min(n for n in range(2, 13) if number in percentages([n]))] += times
+    assert fewest[12] == 47
+    assert fewest[11] == 57
+    assert sum(fewest[n] for n in (7, 8, 9, 10)) == 18
 
 
 @pytest.mark.parametrize("study", ["noise", "steps"])

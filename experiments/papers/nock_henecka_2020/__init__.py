@@ -10,4 +10,5 @@ PROGRAMS = (
     "aggregate",
     "claims",
     "times",
+    "scan",
 )

@@ -1,0 +1,430 @@
+"""What the scan of readings says, as lines and as tables of a page.
+
+A line has one reading. Distances to Table 4 are those of its cells at depths 2 and 4: of each cell,
+the share of runs where boosting has the smaller mean error, in percent. The paper calls over 96 %
+of the differences significant, which none of our tests does, so every difference counts here. A
+cell without one counts as 50. A cell of the paper has four epsilons, so one is left out.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from experiments.common import aggregated, pages, results
+from experiments.common.data import NOCK_HENECKA
+from experiments.common.estimates import mean_with_error
+from experiments.common.results import Line, where
+from experiments.common.tables import markdown_table
+from experiments.papers.nock_henecka_2020.options import FURTHER_READINGS, LEAF_READINGS
+from experiments.papers.nock_henecka_2020.reading_tables import (
+    CLAIMED_ERROR,
+    NEAR,
+    NORMAL_LIMIT,
+    count_best_alphas,
+)
+from experiments.papers.nock_henecka_2020.settings import ALPHA_NAMES, EPSILONS, FORESTS, NAME
+
+BANKNOTE = "banknote"
+SCANNED_READINGS = {**LEAF_READINGS, **FURTHER_READINGS}
+DEPTHS, ROUNDS = (2, 4), (2, 20)
+LEFT_OUT = 25.0
+"""The epsilon that cells of Table 4 leave out."""
+
+LEVEL, DRAWS, SHOWN = 0.01, 500, 12
+BUDGETS: Mapping[str, Callable[[int, int], float]] = {
+    "epsilon / (21 2^h)": lambda trees, depth: trees * 2.0**depth,
+    "epsilon / 2^h": lambda trees, depth: 2.0**depth,
+    "epsilon / 21": lambda trees, depth: float(trees),
+}
+"""The budget of a leaf of a forest -> what epsilon is divided by, of (trees, depth)."""
+
+TESTS = ("paired t-test over folds", "unpaired t-test over folds", "z-test over rows")
+
+
+# The files of a scan.
+
+
+def path_of_reading(folder: Path, name: str, *, whole: bool = False) -> Path:
+    """The file of the fits of a reading in the folder of a domain."""
+    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+    return folder / f"{'whole-' if whole else ''}{digest}.npz"
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays to a file, which is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part.npz")
+    np.savez(part, **arrays)
+    part.replace(path)
+
+
+class DomainErrors(NamedTuple):
+    """The errors of a domain under a reading.
+
+    Attributes:
+        boosted: f32[alpha, epsilon, depth, T, fold], at beta_tree = 0.5 and the depths and T of
+            Table 4.
+        forests: f32[kind, budget, depth, epsilon, fold].
+        test_rows: how many rows test in all these folds.
+        whole: f32[alpha, epsilon, beta_tree, T, D, fold], of the whole grid, or None.
+    """
+
+    boosted: np.ndarray
+    forests: np.ndarray
+    test_rows: float
+    whole: np.ndarray | None
+
+
+def read_domain_errors(folder: Path, reading: str) -> DomainErrors | None:
+    """The errors of a domain under a reading, or None without them."""
+    path, forests = path_of_reading(folder, reading), folder / "forests.npz"
+    if not (path.exists() and forests.exists()):
+        return None
+    with np.load(path) as fits, np.load(forests) as forest_fits:
+        errors, num_rows = fits["errors"], len(fits["label"])
+        places = [
+            [fits[axis].tolist().index(str(value)) for value in values]
+            for axis, values in (("beta_tree", (0.5,)), ("rounds", ROUNDS), ("depth", DEPTHS))
+        ]
+        part = errors[:, :, places[0][0]][:, :, places[1]][:, :, :, places[2]]
+        is_whole = len(fits["beta_tree"]) > 1
+        return DomainErrors(
+            boosted=np.swapaxes(part, 2, 3),
+            forests=forest_fits["errors"][:, :, : len(DEPTHS)],
+            test_rows=num_rows * errors.shape[-1] / 10,
+            whole=errors if is_whole else None,
+        )
+
+
+# The lines.
+
+
+def write_lines(folder: Path, page: Path) -> None:
+    """Write the lines of the saved fits, if there are any; the page reads its CSV file otherwise.
+
+    Args:
+        folder: of the scan.
+        page: not written here.
+    """
+    if folder.exists():
+        lines = list(scan_lines(folder))
+        if lines:
+            results.write_csv(folder / "lines.csv", lines, {"seed": 0})
+
+
+def scan_lines(folder: Path) -> Iterator[Line]:
+    """The line of chance, and one for each reading that has been fitted on all domains."""
+    by_reading = {}
+    for reading in SCANNED_READINGS:
+        errors = [read_domain_errors(folder / name, reading) for name in NOCK_HENECKA]
+        if all(one is not None for one in errors):
+            by_reading[reading] = errors
+    if not by_reading:
+        return
+    rng = np.random.default_rng(0)
+    printed_1, printed_4 = printed_table_1(), printed_table_4()
+    cells = {
+        reading: [cells_of_table_4(errors, budget) for budget in range(len(BUDGETS))]
+        for reading, errors in by_reading.items()
+    }
+    yield _chance_line(cells, printed_1, printed_4, rng)
+    nearest = {
+        reading: min(float(np.mean(distances(one, printed_4))) for one in of_reading)
+        for reading, of_reading in cells.items()
+    }
+    best = min(nearest, key=lambda reading: nearest[reading])
+    best_distances = min(
+        (distances(one, printed_4) for one in cells[best]), key=lambda one: float(np.mean(one))
+    )
+    for reading, errors in by_reading.items():
+        line = _head(reading)
+        line |= _banknote_columns(errors[NOCK_HENECKA.index(BANKNOTE)])
+        best_errors = np.stack([one.boosted.mean(-1).min((2, 3)) for one in errors])
+        counts = count_best_alphas(np.round(np.swapaxes(best_errors, 1, 2), 9))
+        line["table_1"] = int(np.abs(counts - printed_1).sum())
+        for budget, of_budget in zip(BUDGETS, cells[reading], strict=True):
+            away = distances(of_budget, printed_4)
+            line[f"table_4 {budget}"], line[f"table_4_error {budget}"] = mean_with_error(away)
+            line[f"near {budget}"] = _share_near(of_budget, printed_4)
+        of_nearest = min(cells[reading], key=lambda one: float(np.mean(distances(one, printed_4))))
+        away = distances(of_nearest, printed_4)
+        line["beyond_constant"], line["beyond_constant_error"] = mean_with_error(
+            away - constant_distances(printed_4)
+        )
+        line["beyond_best"], line["beyond_best_error"] = mean_with_error(away - best_distances)
+        shuffled = [
+            float(np.mean(distances(of_nearest, printed_4[rng.permutation(len(printed_4))])))
+            for _ in range(DRAWS)
+        ]
+        line["shuffled"], line["shuffled_sd"] = float(np.mean(shuffled)), float(np.std(shuffled))
+        for k, alpha in enumerate(ALPHA_NAMES):
+            gain = np.nanmean(
+                np.where(np.isnan(printed_4), np.nan, of_nearest)[..., k, 1]
+                - np.where(np.isnan(printed_4), np.nan, of_nearest)[..., k, 0]
+            )
+            line[f"gain {alpha}"] = float(gain)
+            line[f"best {alpha}"] = float(best_errors[:, k].mean())
+        for test in TESTS:
+            line[f"significant {test}"] = _share_significant(errors, test)
+        yield line
+
+
+def _head(reading: str) -> Line:
+    choices = SCANNED_READINGS[reading]
+    names = ("option", "leaf_scale", "leaf_divisor", "cuts")
+    further = reading.split("; ", 1)[1] if reading in FURTHER_READINGS else None
+    head = {name: getattr(choices, name) for name in names}
+    return {"reading": reading, **head, "further": further}
+
+
+def _banknote_columns(errors: DomainErrors) -> Line:
+    """The share of settings of the whole grid with an error of at most 20 %, and mean errors."""
+    assert errors.whole is not None
+    mean = errors.whole.mean(-1)
+    columns: Line = {}
+    for k, alpha in enumerate(ALPHA_NAMES):
+        columns[f"accurate {alpha}"] = float(np.mean(mean[k] <= CLAIMED_ERROR))
+        columns[f"mean {alpha}"] = float(mean[k].mean())
+    return columns
+
+
+def cells_of_table_4(errors: Sequence[DomainErrors], budget: int) -> np.ndarray:
+    """f64[domain, forest, depth, alpha, T]: how often boosting has the smaller error, in percent."""
+    kept = [e for e, epsilon in enumerate(EPSILONS) if epsilon != LEFT_OUT]
+    cells = []
+    for one in errors:
+        boosted = one.boosted.mean(-1)[:, kept]  # alpha, epsilon, depth, T
+        forests = one.forests.mean(-1)[:, budget][:, :, kept]  # kind, depth, epsilon
+        rival = np.moveaxis(forests, 2, 1)[:, None, :, :, None]  # kind, 1, epsilon, depth, 1
+        sign = np.sign(np.round(boosted[None] - rival, 9))
+        wins, losses = (sign < 0).sum(2), (sign > 0).sum(2)  # kind, alpha, depth, T
+        share = np.where(wins + losses, 100 * wins / np.maximum(wins + losses, 1), 50.0)
+        cells.append(np.swapaxes(share, 1, 2))
+    return np.array(cells)
+
+
+def printed_table_4() -> np.ndarray:
+    """f64[domain, forest, depth, alpha, T], as printed; NaN where no number is."""
+    axes: list[Sequence] = [NOCK_HENECKA, tuple(FORESTS.values()), DEPTHS, ALPHA_NAMES, ROUNDS]
+    cells = np.full([len(axis) for axis in axes], np.nan)
+    for at, number in aggregated.printed_numbers(NAME, "table-4"):
+        place = (at["domain"], at["forest"], at["depth"], str(at["alpha"]), at["rounds"])
+        if at["depth"] in DEPTHS:
+            numbers = [list(axis).index(value) for axis, value in zip(axes, place, strict=True)]
+            cells[tuple(numbers)] = number
+    return cells
+
+
+def printed_table_1() -> np.ndarray:
+    """i64[epsilon, alpha], as printed."""
+    numbers = [int(cell.number) for cell in aggregated.printed_numbers(NAME, "table-1")]
+    return np.array(numbers).reshape(len(EPSILONS), -1)
+
+
+def distances(cells: np.ndarray, printed: np.ndarray) -> np.ndarray:
+    """f64[domain]: the mean distance of the cells of Table 4 that are printed, in points."""
+    return np.nanmean(np.abs(cells - printed), axis=tuple(range(1, cells.ndim)))
+
+
+def constant_distances(printed: np.ndarray) -> np.ndarray:
+    """f64[domain]: the distance of the best constant cell, the median of the print."""
+    return distances(np.full(printed.shape, np.nanmedian(printed)), printed)
+
+
+def _share_near(cells: np.ndarray, printed: np.ndarray) -> float:
+    away = np.abs(cells - printed)
+    return float(np.mean(away[~np.isnan(away)] <= NEAR))
+
+
+def _chance_line(
+    cells: Mapping[str, Sequence[np.ndarray]],
+    printed_1: np.ndarray,
+    printed_4: np.ndarray,
+    rng: np.random.Generator,
+) -> Line:
+    """What a coin, a constant, and the best of all readings on shuffled domains get."""
+    coins = rng.random((DRAWS, len(printed_4), *printed_1.shape))
+    away = [int(np.abs(count_best_alphas(one) - printed_1).sum()) for one in coins]
+    constant, error = mean_with_error(constant_distances(printed_4))
+    best = []
+    for _ in range(DRAWS):
+        shuffled = printed_4[rng.permutation(len(printed_4))]
+        best.append(
+            min(
+                float(np.mean(distances(of_budget, shuffled)))
+                for of_reading in cells.values()
+                for of_budget in of_reading
+            )
+        )
+    num_readings = len(cells)
+    lowest = [int(np.min(rng.choice(away, num_readings))) for _ in range(DRAWS)]
+    return {
+        "reading": "chance",
+        "readings": num_readings,
+        "table_1": float(np.mean(away)),
+        "table_1_sd": float(np.std(away)),
+        "table_1_lowest": float(np.quantile(lowest, 0.05)),
+        "beyond_constant": 0.0,
+        "constant": constant,
+        "constant_error": error,
+        "shuffled": float(np.mean(best)),
+        "shuffled_sd": float(np.std(best)),
+        "shuffled_lowest": float(np.quantile(best, 0.05)),
+    }
+
+
+def _share_significant(errors: Sequence[DomainErrors], test: str) -> float:
+    """The share of runs whose difference to forests of the printed budget is significant at 0.01.
+
+    The runs are those of all epsilons, depths, T and alphas, and of both forests.
+    """
+    shares = []
+    for one in errors:
+        boosted = one.boosted[None]  # 1, alpha, epsilon, depth, T, fold
+        rival = np.swapaxes(one.forests[:, 0], 1, 2)[:, None, :, :, None]
+        boosted, rival = np.broadcast_arrays(boosted, rival)
+        with np.errstate(all="ignore"):
+            if test == TESTS[2]:
+                a, b = boosted.mean(-1), rival.mean(-1)
+                deviation = np.sqrt((a * (1 - a) + b * (1 - b)) / one.test_rows)
+                shares.append(np.mean(np.abs(a - b) > NORMAL_LIMIT * deviation))
+                continue
+            is_paired = test == TESTS[0]
+            p = _paired_p(boosted, rival) if is_paired else _unpaired_p(boosted, rival)
+        shares.append(np.mean(np.nan_to_num(p, nan=1.0) < LEVEL))
+    return float(np.mean(shares))
+
+
+def _paired_p(a: np.ndarray, b: np.ndarray) -> Any:
+    return stats.ttest_rel(a.astype(float), b.astype(float), axis=-1).pvalue
+
+
+def _unpaired_p(a: np.ndarray, b: np.ndarray) -> Any:
+    return stats.ttest_ind(a.astype(float), b.astype(float), axis=-1, equal_var=False).pvalue
+
+
+# The tables.
+
+
+def nearest_distance(line: Line) -> float:
+    """The distance to Table 4 with the budget of the forests that fits best."""
+    return min(line[f"table_4 {budget}"] for budget in BUDGETS)
+
+
+def _words(line: Line) -> str:
+    words = f"{line['option']}; {line['leaf_scale']} over {line['leaf_divisor']}; {line['cuts']}"
+    return words + (f"; {line['further']}" if line["further"] else "")
+
+
+def _row(line: Line) -> tuple[str, ...]:
+    accurate = ", ".join(f"{100 * line[f'accurate {alpha}']:.0f}" for alpha in ALPHA_NAMES)
+    away = [
+        f"{line[f'table_4 {budget}']:.1f} ± {line[f'table_4_error {budget}']:.1f}"
+        for budget in BUDGETS
+    ]
+    return (
+        _words(line),
+        accurate,
+        str(round(line["table_1"])),
+        *away,
+        f"{line['shuffled']:.1f} ± {line['shuffled_sd']:.1f}",
+        f"{line['beyond_best']:.1f} ± {line['beyond_best_error']:.1f}",
+    )
+
+
+_HEAD = ("reading", "banknote, %", "Table 1: away", *(f"Table 4: {name}" for name in BUDGETS))
+
+
+def _table(lines: Sequence[Line], chosen: Sequence[Line]) -> str:
+    (chance,) = where(lines, reading="chance")
+    lowest = f"{chance['shuffled_lowest']:.1f}"
+    paper = ("*the paper's*", "67 and more (O.C.)", "0", "0", "0", "0", "", "")
+    constant = f"{chance['constant']:.1f} ± {chance['constant_error']:.1f}"
+    coin = f"{chance['table_1']:.0f} ± {chance['table_1_sd']:.0f}"
+    coin += f"; best of {chance['readings']}: {chance['table_1_lowest']:.0f}"
+    rows = [paper, ("*coin; constant*", "", coin, *[constant] * len(BUDGETS), f"best: {lowest}", "")]
+    rows += map(_row, chosen)
+    return markdown_table((*_HEAD, "domains shuffled", "less the nearest's"), rows)
+
+
+def _grid_lines(lines: Sequence[Line]) -> list[Line]:
+    return [line for line in lines if line["reading"] in LEAF_READINGS]
+
+
+def _near_table(lines: Sequence[Line]) -> str:
+    """The readings of the grid that are nearest to Table 4, and then all others that have 2/3."""
+    of_grid = sorted(_grid_lines(lines), key=nearest_distance)
+    chosen = of_grid[:SHOWN]
+    return _table(lines, chosen)
+
+
+def _accurate_table(lines: Sequence[Line]) -> str:
+    """Banknote's share of O.C. for all readings of the grid."""
+    of_grid, rows = _grid_lines(lines), []
+    for option, cuts in itertools.product(("first", "second"), ("declared", "data", "quantiles")):
+        for scale in ("2M", "M", "2M/m", "1/m on q"):
+            cells = []
+            for divisor in ("T 2^D", "T", "1"):
+                choices = {"option": option, "cuts": cuts, "leaf_scale": scale}
+                found = where(of_grid, **choices, leaf_divisor=divisor)
+                cells.append(
+                    f"{100 * found[0]['accurate objective']:.0f} %; {nearest_distance(found[0]):.0f}"
+                    if found
+                    else ""
+                )
+            rows.append((option, cuts, scale, *cells))
+    return markdown_table(("option", "cuts", "noise", "over T 2^D", "over T", "undivided"), rows)
+
+
+def _further_table(lines: Sequence[Line]) -> str:
+    """The readings that have one further choice."""
+    usual = [
+        line
+        for line in _grid_lines(lines)
+        if (line["option"], line["cuts"]) == ("second", "declared")
+        and (line["leaf_scale"], line["leaf_divisor"]) in (("2M/m", "1"), ("2M", "T 2^D"))
+    ]
+    return _table(lines, usual + [line for line in lines if line["further"]])
+
+
+def _test_table(lines: Sequence[Line]) -> str:
+    """How many differences are significant, by test."""
+    rows = []
+    for line in sorted(_grid_lines(lines), key=nearest_distance)[:3]:
+        shares = (f"{100 * line[f'significant {test}']:.0f} %" for test in TESTS)
+        rows.append((_words(line), *shares))
+    most = [max(line[f"significant {test}"] for line in _grid_lines(lines)) for test in TESTS]
+    rows.append(("the most of any", *(f"{100 * share:.0f} %" for share in most)))
+    return markdown_table(("reading", *TESTS), rows)
+
+
+_PER_BUDGET = ("table_4", "table_4_error", "near")
+COLUMNS = (
+    *("reading", "option", "leaf_scale", "leaf_divisor", "cuts", "further"),
+    *(f"{word} {alpha}" for word in ("accurate", "mean") for alpha in ALPHA_NAMES),
+    *("table_1", "table_1_sd", "table_1_lowest"),
+    *(f"{word} {budget}" for budget in BUDGETS for word in _PER_BUDGET),
+    *("constant", "constant_error", "beyond_constant", "beyond_constant_error"),
+    *("beyond_best", "beyond_best_error", "shuffled", "shuffled_sd", "shuffled_lowest"),
+    *(f"{word} {alpha}" for word in ("gain", "best") for alpha in ALPHA_NAMES),
+    *(f"significant {test}" for test in TESTS),
+    *("readings", "seed", "commit"),
+)
+"""The columns of the lines in short."""
+
+PAGE = pages.Pages(
+    f"{NAME} scan",
+    {
+        "near": _near_table,
+        "accurate": _accurate_table,
+        "further": _further_table,
+        "tests": _test_table,
+    },
+    summary=COLUMNS,
+    file="nock_scan.csv",
+)

@@ -10,10 +10,16 @@ import pytest
 
 import dpbt
 from dpbt import losses
-from dpbt.data.splits import satisfied_splits
+from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.training.replay import log_ratios_by_site
 from experiments.common import aggregated, data, pages, results
-from experiments.papers.nock_henecka_2020 import options, reading_tables, readings, saved
+from experiments.papers.nock_henecka_2020 import (
+    leaf_losses,
+    options,
+    reading_tables,
+    readings,
+    saved,
+)
 from experiments.papers.nock_henecka_2020.options import Reading
 from tests.support import ROOT
 from tests.support.example_tables import random_table
@@ -218,3 +224,31 @@ def test_the_page_is_what_its_summary_says(study):
     lines, text = results.read_csv(PAGE.with_name(page.file), page.command), PAGE.read_text()
     assert pages.fill_tables(page, text, lines, str(PAGE)) == text
     assert len(lines) > 40
+
+
+def test_noise_of_2_m_over_m_costs_m_times_its_claim():
+    """A leaf of one row, whose label is flipped: its exact loss is m times the leaf's budget."""
+    rows, leaf_epsilon = 12, 0.5
+    for scale in ("2M/m", "1/m on q"):
+        reading = Reading(option="second", leaf_scale=scale)
+        assert leaf_losses.leaf_loss(reading, (1, 0), (0, 1), rows=rows) == pytest.approx(rows)
+        assert leaf_losses.leaf_loss(reading, (6, 6), (5, 7), rows=rows) < rows
+    honest = leaf_losses.leaf_loss(SECOND, (1, 0), (0, 1), rows=rows)
+    assert honest == pytest.approx(1)
+
+    # The library's program: one split that one row satisfies, and the best split.
+    satisfied = np.arange(rows)[:, None] == 0
+    label, present = np.arange(rows) < 6, np.ones(rows, bool)
+    table = table_of_splits(satisfied, label, present)
+    flipped = table_of_splits(satisfied, label & (np.arange(rows) > 0), present)
+    reading = Reading(option="second", noisy_splits=False, leaf_scale="2M/m", leaf_divisor="1")
+    setting = recipe(reading, epsilon=2 * leaf_epsilon, rows=rows)
+    (line,) = [line for line in dpbt.ledger(setting).lines if line.site == "leaf"]
+    assert line.epsilon == pytest.approx(rows * leaf_epsilon, rel=1e-3)
+    ratios = jax.jit(log_ratios_by_site)
+    found = []
+    for key in range(6):
+        release = jax.jit(dpbt.boost)(jax.random.key(key), table, setting).transcript
+        found.append(float(ratios(release, table, flipped, setting)["leaf"][1].pure[0]))
+    assert max(found) == pytest.approx(rows * leaf_epsilon, rel=0.15)
+    assert max(found) > 5 * leaf_epsilon

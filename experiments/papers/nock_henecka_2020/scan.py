@@ -3,9 +3,9 @@
 The readings are those of the study `leaves` (`options.LEAF_READINGS`), and a few that have one
 further choice (`options.FURTHER_READINGS`). `simulation` fits them in the ten folds of the grid:
 
-- banknote: the whole grid of section 17;
-- every domain: the grid of `readings leaves`, which has beta_tree = 0.5, T of 2 and 20, and depths
-  2 and 4. Domains of more than 10,000 rows have three of the ten folds.
+- every domain: beta_tree = 0.5, T of 2 and 20, and depth 2, for all epsilons and alphas. Domains of
+  more than 10,000 rows have three of the ten folds;
+- banknote: also the whole grid of section 17 with objective calibration.
 
 Forests have their budget shared in three ways. A reading that has been fitted on a domain is not
 fitted again. `--doc PAGE` fits nothing, and writes the tables into a page.
@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dpbt import sweeps
 from dpbt.owners.cli.parsing import as_input_error
 from experiments.common import commands, data, pages, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import scan_tables, settings
 from experiments.papers.nock_henecka_2020.options import cut_dataset
-from experiments.papers.nock_henecka_2020.readings import PART_OF_GRID
 from experiments.papers.nock_henecka_2020.run import BINS, add_dataset_option
 from experiments.papers.nock_henecka_2020.scan_tables import SCANNED_READINGS
 from experiments.papers.nock_henecka_2020.simulation import (
@@ -34,6 +34,14 @@ from experiments.papers.nock_henecka_2020.simulation import (
 
 MANY_ROWS, FEW_FOLDS = 10_000, 3
 AXES = ("alpha", "epsilon", "beta_tree", "rounds", "depth")
+PART_OF_GRID = {
+    "alpha": settings.ALPHAS,
+    "epsilon": settings.EPSILONS,
+    "beta_tree": (0.5,),
+    "rounds": scan_tables.ROUNDS,
+    "depth": (scan_tables.DEPTH,),
+}
+BANKNOTE_GRID = {**settings.GRID, **settings.PRIVATE, "alpha": settings.ALPHAS[:1]}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,14 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--readings", nargs="+", metavar="READING", choices=SCANNED_READINGS, help=words
     )
-    words = "fit the whole grid of section 17 on every domain, in a folder of its own"
-    parser.add_argument("--whole", action="store_true", help=words)
     commands.add_shared(
         parser,
         doc=True,
         data=True,
         out=results.results_folder(settings.NAME) / "scan",
-        smoke=True,
     )
 
 
@@ -59,7 +64,8 @@ def run_command(options: argparse.Namespace) -> None:
     folder, start = commands.out_folder(options), time.perf_counter()
     if options.doc is not None:
         with as_input_error():
-            scan_tables.write_lines(folder, Path(options.doc))
+            banknote = data.load(scan_tables.BANKNOTE, BINS, options.data)
+            scan_tables.write_lines(folder, banknote)
         pages.write_page(scan_tables.PAGE, Path(options.doc), folder / "lines.csv")
         return
     readings = list(dict.fromkeys(options.readings or SCANNED_READINGS))
@@ -68,7 +74,7 @@ def run_command(options: argparse.Namespace) -> None:
             dataset = data.load(name, BINS, options.data)
             _fit_forests(folder / name, dataset)
             for reading in readings:
-                _fit_reading(folder / name, dataset, reading, options)
+                _fit_reading(folder / name, dataset, reading)
                 bar.update(1)
     print(f"{time.perf_counter() - start:.0f} s. Wrote {folder}")
 
@@ -78,41 +84,39 @@ def num_folds(rows: int) -> int:
     return FEW_FOLDS if rows > MANY_ROWS else settings.FOLDS
 
 
-def _fit_reading(
-    folder: Path, dataset: data.Dataset, name: str, options: argparse.Namespace
-) -> None:
-    """Save the errors of a reading on a domain, f32[*AXES, fold]."""
-    path = scan_tables.path_of_reading(folder, name, whole=options.whole)
+def _fit_reading(folder: Path, dataset: data.Dataset, name: str) -> None:
+    """Save the errors of a reading on a domain, f32[alpha, epsilon, T, fold] and of banknote."""
+    path = scan_tables.path_of_reading(folder, name)
     if path.exists():
         return
-    is_whole = options.whole or dataset.name == scan_tables.BANKNOTE
-    axes = {**settings.GRID, **settings.PRIVATE} if is_whole else dict(PART_OF_GRID)
-    if options.smoke:
-        axes |= {"rounds": (2,), "depth": (1, 2)}
-    values = [axes[axis] for axis in AXES]
     reading, rows = SCANNED_READINGS[name], len(dataset.label)
     simulation = Simulation.of_dataset(cut_dataset(dataset, reading.cuts, BINS))
-    fits = settings_of_reading(reading, list(itertools.product(*values)), rows)
-    errors = simulation.boosted_errors(fits, folds=num_folds(rows), seed=settings.SEED)
-    axes_and_errors = {axis: np.array([str(one) for one in axes[axis]]) for axis in AXES}
-    axes_and_errors["errors"] = errors.reshape(*map(len, values), -1)
-    axes_and_errors["label"] = dataset.label
-    scan_tables.save(path, axes_and_errors)
+
+    def errors_of_grid(axes: sweeps.Block) -> np.ndarray:
+        values = [axes[axis] for axis in AXES]
+        fits = settings_of_reading(reading, list(itertools.product(*values)), rows)
+        errors = simulation.boosted_errors(fits, folds=num_folds(rows), seed=settings.SEED)
+        return errors.reshape(*map(len, values), -1)
+
+    errors = {"errors": errors_of_grid(PART_OF_GRID)[:, :, 0, :, 0], "rows": np.array(rows)}
+    if dataset.name == scan_tables.BANKNOTE:
+        errors["banknote"] = errors_of_grid(BANKNOTE_GRID)[0]
+    scan_tables.save(path, errors)
 
 
 def _fit_forests(folder: Path, dataset: data.Dataset) -> None:
-    """Save the errors of the forests of a domain, f32[kind, budget, depth, epsilon, fold]."""
+    """Save the errors of the forests of a domain, f32[kind, budget, epsilon, fold]."""
     path = folder / "forests.npz"
     if path.exists():
         return
-    axes = (settings.FORESTS, scan_tables.BUDGETS, settings.FOREST_DEPTHS, settings.EPSILONS)
+    axes = (settings.FORESTS, scan_tables.BUDGETS, settings.EPSILONS)
     forests = np.zeros([len(axis) for axis in axes], FOREST)
-    for place, (forest, budget, depth, epsilon) in zip(
+    for place, (forest, budget, epsilon) in zip(
         np.ndindex(forests.shape), itertools.product(*axes), strict=True
     ):
-        part = scan_tables.BUDGETS[budget](settings.FOREST_TREES, depth)
+        part = scan_tables.BUDGETS[budget](settings.FOREST_TREES, scan_tables.DEPTH)
         is_exponential = settings.FORESTS[forest] == "rf_e"
-        forests[place] = (epsilon / part, depth, is_exponential)
+        forests[place] = (epsilon / part, scan_tables.DEPTH, is_exponential)
     errors = Simulation.of_dataset(dataset).forest_errors(
         forests.ravel(),
         trees=settings.FOREST_TREES,

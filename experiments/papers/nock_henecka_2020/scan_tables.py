@@ -1,7 +1,7 @@
 """What the scan of readings says, as lines and as tables of a page.
 
-A line has one reading. Distances to Table 4 are those of its cells at depths 2 and 4: of each cell,
-the share of runs where boosting has the smaller mean error, in percent. The paper calls over 96 %
+A line has one reading. Distances to Table 4 are those of its cells at depth 2: of each cell, the
+share of runs where boosting has the smaller mean error, in percent. The paper calls over 96 %
 of the differences significant, which none of our tests does, so every difference counts here. A
 cell without one counts as 50. A cell of the paper has four epsilons, so one is left out.
 """
@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from experiments.common import aggregated, pages, results
+from experiments.common import aggregated, data, pages, results
 from experiments.common.data import NOCK_HENECKA
 from experiments.common.estimates import mean_with_error
 from experiments.common.results import Line, where
 from experiments.common.tables import markdown_table
+from experiments.papers.nock_henecka_2020.leaf_losses import CHANGES, SCALES, leaf_loss_lines
 from experiments.papers.nock_henecka_2020.options import FURTHER_READINGS, LEAF_READINGS
 from experiments.papers.nock_henecka_2020.reading_tables import (
     CLAIMED_ERROR,
@@ -27,11 +28,18 @@ from experiments.papers.nock_henecka_2020.reading_tables import (
     NORMAL_LIMIT,
     count_best_alphas,
 )
-from experiments.papers.nock_henecka_2020.settings import ALPHA_NAMES, EPSILONS, FORESTS, NAME
+from experiments.papers.nock_henecka_2020.settings import (
+    ALPHA_NAMES,
+    EPSILONS,
+    FOLDS,
+    FORESTS,
+    NAME,
+    SEED,
+)
 
 BANKNOTE = "banknote"
 SCANNED_READINGS = {**LEAF_READINGS, **FURTHER_READINGS}
-DEPTHS, ROUNDS = (2, 4), (2, 20)
+DEPTH, ROUNDS = 2, (2, 20)
 LEFT_OUT = 25.0
 """The epsilon that cells of Table 4 leave out."""
 
@@ -49,17 +57,17 @@ TESTS = ("paired t-test over folds", "unpaired t-test over folds", "z-test over 
 # The files of a scan.
 
 
-def path_of_reading(folder: Path, name: str, *, whole: bool = False) -> Path:
+def path_of_reading(folder: Path, name: str) -> Path:
     """The file of the fits of a reading in the folder of a domain."""
-    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
-    return folder / f"{'whole-' if whole else ''}{digest}.npz"
+    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:12]}.npz"
 
 
 def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays to a file, which is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part.npz")
-    np.savez(part, **arrays)
+    named: Any = arrays
+    np.savez(part, **named)
     part.replace(path)
 
 
@@ -67,17 +75,17 @@ class DomainErrors(NamedTuple):
     """The errors of a domain under a reading.
 
     Attributes:
-        boosted: f32[alpha, epsilon, depth, T, fold], at beta_tree = 0.5 and the depths and T of
-            Table 4.
-        forests: f32[kind, budget, depth, epsilon, fold].
+        boosted: f32[alpha, epsilon, T, fold], at beta_tree = 0.5 and depth 2.
+        forests: f32[kind, budget, epsilon, fold].
         test_rows: how many rows test in all these folds.
-        whole: f32[alpha, epsilon, beta_tree, T, D, fold], of the whole grid, or None.
+        banknote: f32[epsilon, beta_tree, T, D, fold], of the whole grid with objective calibration;
+            None of other domains.
     """
 
     boosted: np.ndarray
     forests: np.ndarray
     test_rows: float
-    whole: np.ndarray | None
+    banknote: np.ndarray | None
 
 
 def read_domain_errors(folder: Path, reading: str) -> DomainErrors | None:
@@ -86,35 +94,24 @@ def read_domain_errors(folder: Path, reading: str) -> DomainErrors | None:
     if not (path.exists() and forests.exists()):
         return None
     with np.load(path) as fits, np.load(forests) as forest_fits:
-        errors, num_rows = fits["errors"], len(fits["label"])
-        places = [
-            [fits[axis].tolist().index(str(value)) for value in values]
-            for axis, values in (("beta_tree", (0.5,)), ("rounds", ROUNDS), ("depth", DEPTHS))
-        ]
-        part = errors[:, :, places[0][0]][:, :, places[1]][:, :, :, places[2]]
-        is_whole = len(fits["beta_tree"]) > 1
+        boosted = fits["errors"]
         return DomainErrors(
-            boosted=np.swapaxes(part, 2, 3),
-            forests=forest_fits["errors"][:, :, : len(DEPTHS)],
-            test_rows=num_rows * errors.shape[-1] / 10,
-            whole=errors if is_whole else None,
+            boosted=boosted,
+            forests=forest_fits["errors"],
+            test_rows=int(fits["rows"]) * boosted.shape[-1] / FOLDS,
+            banknote=fits.get("banknote"),
         )
 
 
 # The lines.
 
 
-def write_lines(folder: Path, page: Path) -> None:
-    """Write the lines of the saved fits, if there are any; the page reads its CSV file otherwise.
-
-    Args:
-        folder: of the scan.
-        page: not written here.
-    """
-    if folder.exists():
-        lines = list(scan_lines(folder))
-        if lines:
-            results.write_csv(folder / "lines.csv", lines, {"seed": 0})
+def write_lines(folder: Path, banknote: data.Dataset) -> None:
+    """Write the lines of the saved fits, if there are any, and those of the losses of leaves."""
+    lines = list(scan_lines(folder))
+    if lines:
+        lines += leaf_loss_lines(banknote)
+        results.write_csv(folder / "lines.csv", lines, {"seed": SEED})
 
 
 def scan_lines(folder: Path) -> Iterator[Line]:
@@ -144,7 +141,7 @@ def scan_lines(folder: Path) -> Iterator[Line]:
     for reading, errors in by_reading.items():
         line = _head(reading)
         line |= _banknote_columns(errors[NOCK_HENECKA.index(BANKNOTE)])
-        best_errors = np.stack([one.boosted.mean(-1).min((2, 3)) for one in errors])
+        best_errors = np.stack([one.boosted.mean(-1).min(2) for one in errors])
         counts = count_best_alphas(np.round(np.swapaxes(best_errors, 1, 2), 9))
         line["table_1"] = int(np.abs(counts - printed_1).sum())
         for budget, of_budget in zip(BUDGETS, cells[reading], strict=True):
@@ -163,11 +160,8 @@ def scan_lines(folder: Path) -> Iterator[Line]:
         ]
         line["shuffled"], line["shuffled_sd"] = float(np.mean(shuffled)), float(np.std(shuffled))
         for k, alpha in enumerate(ALPHA_NAMES):
-            gain = np.nanmean(
-                np.where(np.isnan(printed_4), np.nan, of_nearest)[..., k, 1]
-                - np.where(np.isnan(printed_4), np.nan, of_nearest)[..., k, 0]
-            )
-            line[f"gain {alpha}"] = float(gain)
+            gain = of_nearest[:, :, k, 1] - of_nearest[:, :, k, 0]
+            line[f"gain {alpha}"] = float(gain[~np.isnan(printed_4[:, :, k, 1])].mean())
             line[f"best {alpha}"] = float(best_errors[:, k].mean())
         for test in TESTS:
             line[f"significant {test}"] = _share_significant(errors, test)
@@ -179,42 +173,39 @@ def _head(reading: str) -> Line:
     names = ("option", "leaf_scale", "leaf_divisor", "cuts")
     further = reading.split("; ", 1)[1] if reading in FURTHER_READINGS else None
     head = {name: getattr(choices, name) for name in names}
-    return {"reading": reading, **head, "further": further}
+    return {"kind": "reading", "reading": reading, **head, "further": further}
 
 
 def _banknote_columns(errors: DomainErrors) -> Line:
-    """The share of settings of the whole grid with an error of at most 20 %, and mean errors."""
-    assert errors.whole is not None
-    mean = errors.whole.mean(-1)
-    columns: Line = {}
+    """The share of the whole grid of O.C. that has at most 20 %, and mean errors by alpha."""
+    assert errors.banknote is not None
+    accurate = errors.banknote.mean(-1) <= CLAIMED_ERROR
+    columns: Line = {"accurate": float(np.mean(accurate))}
     for k, alpha in enumerate(ALPHA_NAMES):
-        columns[f"accurate {alpha}"] = float(np.mean(mean[k] <= CLAIMED_ERROR))
-        columns[f"mean {alpha}"] = float(mean[k].mean())
+        columns[f"mean {alpha}"] = float(errors.boosted[k].mean())
     return columns
 
 
 def cells_of_table_4(errors: Sequence[DomainErrors], budget: int) -> np.ndarray:
-    """f64[domain, forest, depth, alpha, T]: how often boosting has the smaller error, in percent."""
+    """f64[domain, forest, alpha, T]: how often boosting has the smaller error, in percent."""
     kept = [e for e, epsilon in enumerate(EPSILONS) if epsilon != LEFT_OUT]
     cells = []
     for one in errors:
-        boosted = one.boosted.mean(-1)[:, kept]  # alpha, epsilon, depth, T
-        forests = one.forests.mean(-1)[:, budget][:, :, kept]  # kind, depth, epsilon
-        rival = np.moveaxis(forests, 2, 1)[:, None, :, :, None]  # kind, 1, epsilon, depth, 1
-        sign = np.sign(np.round(boosted[None] - rival, 9))
-        wins, losses = (sign < 0).sum(2), (sign > 0).sum(2)  # kind, alpha, depth, T
-        share = np.where(wins + losses, 100 * wins / np.maximum(wins + losses, 1), 50.0)
-        cells.append(np.swapaxes(share, 1, 2))
+        boosted = one.boosted.mean(-1)[:, kept]  # alpha, epsilon, T
+        rival = one.forests.mean(-1)[:, budget][:, kept]  # kind, epsilon
+        sign = np.sign(np.round(boosted[None] - rival[:, None, :, None], 9))
+        wins, losses = (sign < 0).sum(2), (sign > 0).sum(2)
+        cells.append(np.where(wins + losses, 100 * wins / np.maximum(wins + losses, 1), 50.0))
     return np.array(cells)
 
 
 def printed_table_4() -> np.ndarray:
-    """f64[domain, forest, depth, alpha, T], as printed; NaN where no number is."""
-    axes: list[Sequence] = [NOCK_HENECKA, tuple(FORESTS.values()), DEPTHS, ALPHA_NAMES, ROUNDS]
+    """f64[domain, forest, alpha, T], as printed at depth 2; NaN where no number is."""
+    axes: list[Sequence] = [NOCK_HENECKA, tuple(FORESTS.values()), ALPHA_NAMES, ROUNDS]
     cells = np.full([len(axis) for axis in axes], np.nan)
     for at, number in aggregated.printed_numbers(NAME, "table-4"):
-        place = (at["domain"], at["forest"], at["depth"], str(at["alpha"]), at["rounds"])
-        if at["depth"] in DEPTHS:
+        place = (at["domain"], at["forest"], str(at["alpha"]), at["rounds"])
+        if at["depth"] == DEPTH:
             numbers = [list(axis).index(value) for axis, value in zip(axes, place, strict=True)]
             cells[tuple(numbers)] = number
     return cells
@@ -264,7 +255,7 @@ def _chance_line(
     num_readings = len(cells)
     lowest = [int(np.min(rng.choice(away, num_readings))) for _ in range(DRAWS)]
     return {
-        "reading": "chance",
+        "kind": "chance",
         "readings": num_readings,
         "table_1": float(np.mean(away)),
         "table_1_sd": float(np.std(away)),
@@ -281,12 +272,12 @@ def _chance_line(
 def _share_significant(errors: Sequence[DomainErrors], test: str) -> float:
     """The share of runs whose difference to forests of the printed budget is significant at 0.01.
 
-    The runs are those of all epsilons, depths, T and alphas, and of both forests.
+    The runs are those of all epsilons, T and alphas, and of both forests.
     """
     shares = []
     for one in errors:
-        boosted = one.boosted[None]  # 1, alpha, epsilon, depth, T, fold
-        rival = np.swapaxes(one.forests[:, 0], 1, 2)[:, None, :, :, None]
+        boosted = one.boosted[None]  # 1, alpha, epsilon, T, fold
+        rival = one.forests[:, 0][:, None, :, None]
         boosted, rival = np.broadcast_arrays(boosted, rival)
         with np.errstate(all="ignore"):
             if test == TESTS[2]:
@@ -300,12 +291,14 @@ def _share_significant(errors: Sequence[DomainErrors], test: str) -> float:
     return float(np.mean(shares))
 
 
-def _paired_p(a: np.ndarray, b: np.ndarray) -> Any:
-    return stats.ttest_rel(a.astype(float), b.astype(float), axis=-1).pvalue
+def _paired_p(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    result: Any = stats.ttest_rel(a.astype(float), b.astype(float), axis=-1)
+    return result.pvalue
 
 
-def _unpaired_p(a: np.ndarray, b: np.ndarray) -> Any:
-    return stats.ttest_ind(a.astype(float), b.astype(float), axis=-1, equal_var=False).pvalue
+def _unpaired_p(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    result: Any = stats.ttest_ind(a.astype(float), b.astype(float), axis=-1, equal_var=False)
+    return result.pvalue
 
 
 # The tables.
@@ -322,14 +315,13 @@ def _words(line: Line) -> str:
 
 
 def _row(line: Line) -> tuple[str, ...]:
-    accurate = ", ".join(f"{100 * line[f'accurate {alpha}']:.0f}" for alpha in ALPHA_NAMES)
     away = [
         f"{line[f'table_4 {budget}']:.1f} ± {line[f'table_4_error {budget}']:.1f}"
         for budget in BUDGETS
     ]
     return (
         _words(line),
-        accurate,
+        f"{100 * line['accurate']:.0f}",
         str(round(line["table_1"])),
         *away,
         f"{line['shuffled']:.1f} ± {line['shuffled_sd']:.1f}",
@@ -341,13 +333,16 @@ _HEAD = ("reading", "banknote, %", "Table 1: away", *(f"Table 4: {name}" for nam
 
 
 def _table(lines: Sequence[Line], chosen: Sequence[Line]) -> str:
-    (chance,) = where(lines, reading="chance")
+    (chance,) = where(lines, kind="chance")
     lowest = f"{chance['shuffled_lowest']:.1f}"
-    paper = ("*the paper's*", "67 and more (O.C.)", "0", "0", "0", "0", "", "")
+    paper = ("*the paper's*", "67 and more", "0", "0", "0", "0", "", "")
     constant = f"{chance['constant']:.1f} ± {chance['constant_error']:.1f}"
     coin = f"{chance['table_1']:.0f} ± {chance['table_1_sd']:.0f}"
     coin += f"; best of {chance['readings']}: {chance['table_1_lowest']:.0f}"
-    rows = [paper, ("*coin; constant*", "", coin, *[constant] * len(BUDGETS), f"best: {lowest}", "")]
+    rows = [
+        paper,
+        ("*coin; constant*", "", coin, *[constant] * len(BUDGETS), f"best: {lowest}", ""),
+    ]
     rows += map(_row, chosen)
     return markdown_table((*_HEAD, "domains shuffled", "less the nearest's"), rows)
 
@@ -373,7 +368,7 @@ def _accurate_table(lines: Sequence[Line]) -> str:
                 choices = {"option": option, "cuts": cuts, "leaf_scale": scale}
                 found = where(of_grid, **choices, leaf_divisor=divisor)
                 cells.append(
-                    f"{100 * found[0]['accurate objective']:.0f} %; {nearest_distance(found[0]):.0f}"
+                    f"{100 * found[0]['accurate']:.0f} %; {nearest_distance(found[0]):.0f}"
                     if found
                     else ""
                 )
@@ -392,6 +387,15 @@ def _further_table(lines: Sequence[Line]) -> str:
     return _table(lines, usual + [line for line in lines if line["further"]])
 
 
+def _loss_table(lines: Sequence[Line]) -> str:
+    """The largest exact losses of the leaves of a tree on banknote, in units of their budgets."""
+    rows = []
+    for line in where(lines, kind="loss"):
+        found = (f"{line[column]:.3g}" for column in LOSS_COLUMNS)
+        rows.append((str(line["depth"]), str(line["fewest_rows"]), *found))
+    return markdown_table(("depth", "rows of the smallest leaf", *LOSS_COLUMNS), rows)
+
+
 def _test_table(lines: Sequence[Line]) -> str:
     """How many differences are significant, by test."""
     rows = []
@@ -403,16 +407,19 @@ def _test_table(lines: Sequence[Line]) -> str:
     return markdown_table(("reading", *TESTS), rows)
 
 
+LOSS_COLUMNS = tuple(f"{change}, {scale}" for scale in SCALES for change in CHANGES)
 _PER_BUDGET = ("table_4", "table_4_error", "near")
 COLUMNS = (
-    *("reading", "option", "leaf_scale", "leaf_divisor", "cuts", "further"),
-    *(f"{word} {alpha}" for word in ("accurate", "mean") for alpha in ALPHA_NAMES),
+    *("kind", "reading", "option", "leaf_scale", "leaf_divisor", "cuts", "further"),
+    "accurate",
+    *(f"mean {alpha}" for alpha in ALPHA_NAMES),
     *("table_1", "table_1_sd", "table_1_lowest"),
     *(f"{word} {budget}" for budget in BUDGETS for word in _PER_BUDGET),
     *("constant", "constant_error", "beyond_constant", "beyond_constant_error"),
     *("beyond_best", "beyond_best_error", "shuffled", "shuffled_sd", "shuffled_lowest"),
     *(f"{word} {alpha}" for word in ("gain", "best") for alpha in ALPHA_NAMES),
     *(f"significant {test}" for test in TESTS),
+    *("depth", "fewest_rows", *LOSS_COLUMNS),
     *("readings", "seed", "commit"),
 )
 """The columns of the lines in short."""
@@ -424,6 +431,7 @@ PAGE = pages.Pages(
         "accurate": _accurate_table,
         "further": _further_table,
         "tests": _test_table,
+        "losses": _loss_table,
     },
     summary=COLUMNS,
     file="nock_scan.csv",

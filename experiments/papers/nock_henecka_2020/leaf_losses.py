@@ -70,15 +70,18 @@ def leaf_loss_lines(dataset: data.Dataset) -> Iterator[Line]:
         for _ in range(depth):
             leaf = 2 * leaf + 1 + np.asarray(right)[np.arange(rows), splits[leaf]]
         leaf -= 2**depth - 1
-        counts = [np.bincount(leaf[label == value], minlength=2**depth) for value in (1, 0)]
+        counts = np.stack(
+            [np.bincount(leaf[label == value], minlength=2**depth) for value in (1, 0)], axis=1
+        )
         line: Line = {"kind": "loss", "depth": depth}
-        line["fewest_rows"] = int(min(one for one in sum(counts) if one))
+        in_leaf = counts.sum(axis=1)
+        line["fewest_rows"] = int(in_leaf[in_leaf > 0].min())
         for scale in SCALES:
             reading = Reading(option="second", leaf_scale=scale)
             for change, moves in CHANGES.items():
                 found = [
                     leaf_loss(reading, before, after, rows=rows)
-                    for before, after in _changes_of_leaves(np.array(counts).T, moves)
+                    for before, after in _changes_of_leaves(counts, moves)
                 ]
                 line[f"{change}, {scale}"] = max(found)
         yield line

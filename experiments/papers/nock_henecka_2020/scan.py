@@ -7,6 +7,8 @@ further choice (`options.FURTHER_READINGS`). `simulation` fits them in the ten f
   more than 10,000 rows have three of the ten folds;
 - banknote: also the whole grid of section 17 with objective calibration.
 
+`--whole` fits the whole grid on every domain instead, for Tables 1, 3 and 4 at all depths.
+
 Forests have their budget shared in three ways. A reading that has been fitted on a domain is not
 fitted again. `--doc PAGE` fits nothing, and writes the tables into a page.
 """
@@ -14,7 +16,9 @@ fitted again. `--doc PAGE` fits nothing, and writes the tables into a page.
 import argparse
 import itertools
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +45,8 @@ PART_OF_GRID = {
     "rounds": scan_tables.ROUNDS,
     "depth": (scan_tables.DEPTH,),
 }
-BANKNOTE_GRID = {**settings.GRID, **settings.PRIVATE, "alpha": settings.ALPHAS[:1]}
+WHOLE_GRID = {**settings.GRID, **settings.PRIVATE}
+BANKNOTE_GRID = {**WHOLE_GRID, "alpha": settings.ALPHAS[:1]}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--readings", nargs="+", metavar="READING", choices=SCANNED_READINGS, help=words
     )
+    words = "fit the whole grid on every domain; of all readings this takes hours"
+    parser.add_argument("--whole", action="store_true", help=words)
+    words = "the fits of `readings leaves`, which the page compares (%(default)s)"
+    default = results.results_folder(settings.NAME) / "readings" / "leaves"
+    parser.add_argument("--fits", metavar="FOLDER", default=str(default), help=words)
     commands.add_shared(
         parser,
         doc=True,
@@ -65,16 +75,20 @@ def run_command(options: argparse.Namespace) -> None:
     if options.doc is not None:
         with as_input_error():
             banknote = data.load(scan_tables.BANKNOTE, BINS, options.data)
-            scan_tables.write_lines(folder, banknote)
+            scan_tables.write_lines(folder, Path(options.fits), banknote)
         pages.write_page(scan_tables.PAGE, Path(options.doc), folder / "lines.csv")
         return
     readings = list(dict.fromkeys(options.readings or SCANNED_READINGS))
     with progress(len(readings) * len(options.datasets), "fit", "scan", quiet=False) as bar:
         for name in dict.fromkeys(options.datasets):
             dataset = data.load(name, BINS, options.data)
-            _fit_forests(folder / name, dataset)
+            if options.whole:
+                _fit_forests(folder / name / "whole", dataset, settings.FOREST_DEPTHS)
+            else:
+                _fit_forests(folder / name, dataset, (scan_tables.DEPTH,))
             for reading in readings:
-                _fit_reading(folder / name, dataset, reading)
+                fit = _fit_whole_grid if options.whole else _fit_reading
+                fit(folder / name, dataset, reading)
                 bar.update(1)
     print(f"{time.perf_counter() - start:.0f} s. Wrote {folder}")
 
@@ -89,38 +103,50 @@ def _fit_reading(folder: Path, dataset: data.Dataset, name: str) -> None:
     path = scan_tables.path_of_reading(folder, name)
     if path.exists():
         return
-    reading, rows = SCANNED_READINGS[name], len(dataset.label)
-    simulation = Simulation.of_dataset(cut_dataset(dataset, reading.cuts, BINS))
-
-    def errors_of_grid(axes: sweeps.Block) -> np.ndarray:
-        values = [axes[axis] for axis in AXES]
-        fits = settings_of_reading(reading, list(itertools.product(*values)), rows)
-        errors = simulation.boosted_errors(fits, folds=num_folds(rows), seed=settings.SEED)
-        return errors.reshape(*map(len, values), -1)
-
-    errors = {"errors": errors_of_grid(PART_OF_GRID)[:, :, 0, :, 0], "rows": np.array(rows)}
+    part = _errors_of_grid(dataset, name, PART_OF_GRID)[:, :, 0, :, 0]
+    errors = {"errors": part, "rows": np.array(len(dataset.label))}
     if dataset.name == scan_tables.BANKNOTE:
-        errors["banknote"] = errors_of_grid(BANKNOTE_GRID)[0]
+        errors["banknote"] = _errors_of_grid(dataset, name, BANKNOTE_GRID)[0]
     scan_tables.save(path, errors)
 
 
-def _fit_forests(folder: Path, dataset: data.Dataset) -> None:
-    """Save the errors of the forests of a domain, f32[kind, budget, epsilon, fold]."""
+def _fit_whole_grid(folder: Path, dataset: data.Dataset, name: str) -> None:
+    """Save the errors of a reading on a domain, f32[*AXES, fold]."""
+    path = scan_tables.path_of_reading(folder / "whole", name)
+    if not path.exists():
+        errors = _errors_of_grid(dataset, name, WHOLE_GRID)
+        scan_tables.save(path, {"errors": errors, "rows": np.array(len(dataset.label))})
+
+
+def _errors_of_grid(dataset: data.Dataset, name: str, axes: sweeps.Block) -> np.ndarray:
+    """f32[*AXES, fold]: the test errors of a reading on a grid."""
+    reading, rows = SCANNED_READINGS[name], len(dataset.label)
+    values = [axes[axis] for axis in AXES]
+    grid: list[Any] = list(itertools.product(*values))
+    simulation = Simulation.of_dataset(cut_dataset(dataset, reading.cuts, BINS))
+    fits = settings_of_reading(reading, grid, rows)
+    errors = simulation.boosted_errors(fits, folds=num_folds(rows), seed=settings.SEED)
+    return errors.reshape(*map(len, values), -1)
+
+
+def _fit_forests(folder: Path, dataset: data.Dataset, depths: Sequence[int]) -> None:
+    """Save the errors of forests, f32[kind, budget, depth, epsilon, fold]; no axis of one depth."""
     path = folder / "forests.npz"
     if path.exists():
         return
-    axes = (settings.FORESTS, scan_tables.BUDGETS, settings.EPSILONS)
+    axes = (settings.FORESTS, scan_tables.BUDGETS, depths, settings.EPSILONS)
     forests = np.zeros([len(axis) for axis in axes], FOREST)
-    for place, (forest, budget, epsilon) in zip(
+    for place, (forest, budget, depth, epsilon) in zip(
         np.ndindex(forests.shape), itertools.product(*axes), strict=True
     ):
-        part = scan_tables.BUDGETS[budget](settings.FOREST_TREES, scan_tables.DEPTH)
+        part = scan_tables.BUDGETS[budget](settings.FOREST_TREES, depth)
         is_exponential = settings.FORESTS[forest] == "rf_e"
-        forests[place] = (epsilon / part, scan_tables.DEPTH, is_exponential)
+        forests[place] = (epsilon / part, depth, is_exponential)
     errors = Simulation.of_dataset(dataset).forest_errors(
         forests.ravel(),
         trees=settings.FOREST_TREES,
         folds=num_folds(len(dataset.label)),
         seed=settings.SEED,
     )
-    scan_tables.save(path, {"errors": errors.reshape(*forests.shape, -1)})
+    errors = errors.reshape(*forests.shape, -1)
+    scan_tables.save(path, {"errors": errors if len(depths) > 1 else errors[:, :, 0]})

@@ -461,6 +461,35 @@ def test_only_the_rounds_of_a_recipe_are_kept(tmp_path):
     )
 
 
+def test_a_file_has_the_shares_that_its_model_released(tmp_path):
+    """They are those of the histograms, and contributions can be beside them."""
+    rng = np.random.default_rng(0)
+    domain = {"a": Numeric(0, 1, bins=4), "b": Numeric(0, 1, bins=2)}
+    columns = {"a": rng.uniform(0, 0.3, 400), "b": rng.random(400)}
+    table = dpbt.table(domain, columns, columns["b"] > 0.5)
+    common = {"epsilon": 50.0, "rows": 400, "rounds": 2, "depth": 2, "domain": domain}
+    for fraction in (0.3, 0.0):
+        recipe = recipes.oblivious_boost(**common, marginals_fraction=fraction)
+        model = dpbt.fit(jax.random.key(0), table, recipe, jax.random.key(1))
+        dpbt.save(model, tmp_path / "m.json")
+        loaded = dpbt.load(tmp_path / "m.json")
+        if not fraction:
+            for each in (model, loaded):
+                with pytest.raises(ValueError, match="released no histograms"):
+                    each.contributions(columns, background="released")
+            continue
+        shares = np.array(loaded.about.bin_shares)[0, :4]
+        counts = np.histogram(columns["a"], np.arange(5) / 4)[0]
+        np.testing.assert_allclose(shares, 0.9 * counts / 400 + 0.1 / 4, atol=0.03)
+        background = {"a": shares, "b": np.array(loaded.about.bin_shares)[1, :2]}
+        expected = loaded.contributions(columns, background=background)
+        for each in (model, loaded):
+            found = each.contributions(columns, background="released")
+            np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+            uniform = each.contributions(columns, background="uniform").values
+            assert not np.allclose(uniform, found.values, atol=1e-3)
+
+
 def test_a_file_without_the_noise_of_leaves_is_read(tmp_path):
     """As an earlier version wrote it."""
     model = random_models.MODELS["oblivious"]

@@ -602,11 +602,13 @@ def _released_bin_shares(model: Model) -> tuple[tuple[float, ...], ...] | None:
     if model.recipe is None or model.transcript is None:
         return None
     from dpbt.learners.bins.config import BinsConfig
+    from dpbt.learners.bins.histograms import HISTOGRAM_SITE
     from dpbt.learners.bins.shares import estimate_rows_by_bin
 
     config, params = model.recipe.learner.config, model.recipe.params
-    has_histograms = isinstance(config, BinsConfig) and config.draws_histograms
-    if not has_histograms or not model.transcript.prologue:
+    if not isinstance(config, BinsConfig) or not config.draws_histograms:
+        return None
+    if HISTOGRAM_SITE not in model.transcript.prologue:
         return None
     public = model.recipe.public(model.transcript.prologue)
     shares = np.asarray(estimate_rows_by_bin(config, params, public).shares)

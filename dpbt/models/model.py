@@ -603,15 +603,16 @@ def _released_bin_shares(model: Model) -> tuple[tuple[float, ...], ...] | None:
         return None
     from dpbt.learners.bins.config import BinsConfig
     from dpbt.learners.bins.histograms import HISTOGRAM_SITE
-    from dpbt.learners.bins.shares import estimate_rows_by_bin
+    from dpbt.learners.bins.shares import bin_shares_of_histogram
 
     config, params = model.recipe.learner.config, model.recipe.params
     if not isinstance(config, BinsConfig) or not config.draws_histograms:
         return None
     if HISTOGRAM_SITE not in model.transcript.prologue:
         return None
-    public = model.recipe.public(model.transcript.prologue)
-    shares = np.asarray(estimate_rows_by_bin(config, params, public).shares)
+    histogram = np.asarray(model.transcript.prologue[HISTOGRAM_SITE])
+    noise = {site: np.asarray(multiplier) for site, multiplier in params.noise.items()}
+    shares = bin_shares_of_histogram(config, params._replace(noise=noise), histogram)
     return tuple(map(tuple, shares.tolist()))
 
 

@@ -1,7 +1,7 @@
 """The share of rows in each bin, as released histograms say; post-processing."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -55,8 +55,8 @@ def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Publi
 
 
 def bin_shares_of_histogram(
-    config: BinsConfig, params: types.Params, histogram: Array
-) -> Float32[Array, "F C"]:
+    config: BinsConfig, params: types.Params, histogram: Any
+) -> Float32[Any, "F C"]:
     """f32[F, C]: the share of the rows in each bin, from the released i32[F, C, K] rows by class.
 
     It works on arrays of NumPy or of JAX alike.

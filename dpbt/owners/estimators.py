@@ -279,7 +279,9 @@ class PrivateEstimator(BaseEstimator):
         check_is_fitted(self, "model_")
         return explain(self.model_, self.domain_, trees=trees)
 
-    def contributions(self, X: Any, background: Mapping[str, Any] | None = None) -> Contributions:
+    def contributions(
+        self, X: Any, background: Mapping[str, Any] | str | None = None
+    ) -> Contributions:
         """What each column of each row adds to its score, exactly (`dpbt.Model.contributions`).
 
         It is post-processing of the model, and as private as the rows.

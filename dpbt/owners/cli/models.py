@@ -72,6 +72,13 @@ _ROW_OPTIONS = (
         nargs=2,
         metavar=("N", "ROWS"),
     ),
+    option(
+        "--background SHARES",
+        "where the other cells of the row are drawn from: %(choices)s (%(default)s); the second "
+        "is what the model released of its rows",
+        choices=("uniform", "released"),
+        default="uniform",
+    ),
     *FORM_OPTIONS,
 )
 """The options that name one row of a file, and the layout of that file."""
@@ -101,7 +108,8 @@ def explain_model(options: argparse.Namespace) -> None:
     row = _encoded_row_of_options(model, options)
     with as_input_error():
         class_ = _class_to_explain(model, row, options)
-        explanation = model.contributions(row).of_row(class_=class_)
+        found = model.contributions(row, background=options.background)
+        explanation = found.of_row(class_=class_)
     prediction = _prediction_columns(model, row, per_class=False)
     words = ", ".join(f"{name} {of_row[0]}" for name, of_row in prediction.items())
     number, path = options.row
@@ -269,7 +277,9 @@ def plot_model(options: argparse.Namespace) -> None:
     with say_whether_written(path), as_input_error():
         if row is not None:
             class_ = _class_to_explain(model, row, options)
-            panel = dpbt.plot.contributions(model, row, class_=class_, data=data)
+            panel = dpbt.plot.contributions(
+                model, row, class_=class_, data=data, background=options.background
+            )
         elif options.shapes:
             panel = dpbt.plot.shapes(model, class_=options.class_, data=data)[0]
         elif column is None:

@@ -246,7 +246,8 @@ assert 'guarantee' in model._repr_html_()
 ledger = dpbt.ledger(model)
 assert '5' in str(ledger) and round(ledger.epsilon, 4) == 5
 assert dpbt.statement(model, max_rows_per_user=2).count('epsilon = 10')
-assert round(budget.spent, 4) == 5 and budget.ledger.epsilon and 'random_forest' in budget._repr_html_()
+assert round(budget.spent, 4) == 5 and budget.ledger.epsilon
+assert 'random_forest' in budget._repr_html_()
 for words in (
     ['statement', 'two-ü.model', '--max-rows-per-user', '3', '--ledger'],
     ['explain', 'two-ü.model'],

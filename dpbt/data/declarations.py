@@ -20,6 +20,7 @@ from dpbt.data import domains, kinds
 from dpbt.data.cells import RawColumn, advice_for_lazy_data, is_sequence, result_or_none
 from dpbt.data.domains import ColumnNames, Columns, Domain, Label, frame_column_names
 from dpbt.data.kinds import Nominal, Numeric, Target
+from dpbt.data.label_types import check_classes_can_occur
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -237,7 +238,8 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
 
     Raises:
         ValueError: if the classes are not stated, or are not of one kind, or are words where y
-            holds numbers. Also for a file that declares a number.
+            holds numbers. Also for a class that is infinite or that y's dtype cannot hold, and for
+            a file that declares a number.
     """
     if file_label is not None and isinstance(file_label.target, Numeric) and classes is None:
         raise ValueError(
@@ -257,7 +259,11 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
     are_of_one_kind = any(
         all(isinstance(one, kind) for one in class_list) for kind in _KINDS_OF_CLASSES
     )
-    if len(class_list) < 2 or not are_of_one_kind or len(set(class_list)) < len(class_list):
+    are_finite = all(
+        not isinstance(one, float | np.floating) or np.isfinite(one) for one in class_list
+    )
+    are_valid = are_of_one_kind and are_finite and len(set(class_list)) == len(class_list)
+    if len(class_list) < 2 or not are_valid:
         refusal = f"; they are two or more of one kind, got {show_value(classes)}"
         raise ValueError(
             "classes must state all labels, such as classes=('no', 'yes'); they are not read off "
@@ -275,6 +281,7 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
             f"classes={show_value(sorted_classes)}. "
             "An ensemble that encodes labels needs classes=(0, 1)"
         )
+    check_classes_can_occur(y, class_list, other=other, are_two=len(class_list) == 2)
     target = Nominal(tuple(sorted_classes.tolist()), other) if len(sorted_classes) > 2 else None
     return DeclaredAnswers(sorted_classes, target)
 

@@ -290,7 +290,9 @@ class Model(HoldsFunctions):
                 "rows must be columns by name, a data frame or an array of encoded rows, got "
                 f"{type(rows).__name__}{advice_for_lazy_data(rows)}"
             )
-        columns = {name: rows[name] for name in domain if name in names}
+        # A saved domain has the texts of names, such as that of 0 in a frame without names.
+        label_of_name = {str(label): label for label in names} | {label: label for label in names}
+        columns = {name: rows[label_of_name[name]] for name in domain if name in label_of_name}
         if self.dtype == "uint8":
             return domains.encode(domain, columns)
         return domains.encode_positions(domain, columns)

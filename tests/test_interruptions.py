@@ -185,6 +185,28 @@ def test_an_interruption_while_a_paid_model_is_written_loses_none(
     assert not Path("m.json").exists()
 
 
+def test_a_pipe_that_got_a_part_of_a_paid_model_is_not_counted_on(
+    budget, capsys, monkeypatch, tmp_path_factory
+):
+    elsewhere, real_save = tmp_path_factory.mktemp("elsewhere"), dpbt.save
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    def save(model, path, **options):
+        if path == Path("pipe"):
+            path.write_text("a part")
+            send()
+        real_save(model, path, **options)
+
+    monkeypatch.setattr(dpbt, "save", save)
+    said = interrupted(capsys, *FIT[:-1], "pipe", *FILTER)
+    os.close(reader)
+    (kept,) = elsewhere.glob("*/pipe")
+    assert said == f"interrupted; the model was written to {kept}"
+    dpbt.load(kept)
+
+
 def test_after_the_model_is_written_it_says_so(budget, capsys, monkeypatch):
     assert convert_rows() == 0
     words = ("fit", "rows.chunks", *FIT[2:-1], "n.json", *FILTER, "--checkpoint", "run")

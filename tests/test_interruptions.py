@@ -1,5 +1,6 @@
 """Ctrl-C and signals that ask a process to end: what a command says is true of what it leaves."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -60,9 +61,10 @@ def after_payment(name="SIGINT", error=None):
     """Let a fit be interrupted once it was paid for; the interruption may become an error."""
     real_fit = fit.fit_without_key_warning
 
-    def paid_and_interrupted(*arguments, pay, **options):
+    def paid_and_interrupted(*, options, **arguments):
+        options = dataclasses.replace(options, pay=after(options.pay, name))
         try:
-            return real_fit(*arguments, pay=after(pay, name), **options)
+            return real_fit(options=options, **arguments)
         except KeyboardInterrupt:
             if error is None:
                 raise

@@ -36,28 +36,37 @@ def test_a_refusal_of_epsilon_says_why(name, delta):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_delta_of_one_over_rows_warns_once(name):
-    with pytest.warns(UserWarning, match="delta = 0.001 is 1 / rows or more") as caught:
+def test_a_delta_of_one_over_rows_is_refused_or_accepted_with_one_warning(name):
+    with pytest.raises(ValueError, match=r"1 / rows or more.* or accept it by delta_anyway=True"):
         MAKERS[name](epsilon=1.0, **options(name, delta=1e-3))
+    with pytest.warns(UserWarning, match="delta = 0.001 is 1 / rows or more") as caught:
+        MAKERS[name](epsilon=1.0, **options(name, delta=1e-3), delta_anyway=True)
     assert [each.filename for each in caught] == [__file__]
     MAKERS[name](epsilon=1.0, **options(name, delta=0.999e-3))
 
 
-def test_filters_and_estimators_warn_of_delta():
-    with pytest.warns(UserWarning, match="delta = 0.01 .* expose 10 rows"):
+def test_filters_and_estimators_refuse_a_large_delta_before_rows_are_read():
+    with pytest.raises(ValueError, match=r"delta = 0\.01 .* expose 10 rows"):
         dpbt.Filter(epsilon=1, delta=0.01, rows=1000)
+    with pytest.warns(UserWarning, match=r"delta = 0\.01 .* expose 10 rows"):
+        dpbt.Filter(epsilon=1, delta=0.01, rows=1000, delta_anyway=True)
     made = PrivateBoostingClassifier(
         epsilon=1.0, delta=0.01, rows=1000, domain=DOMAIN, classes=[0, 1]
     )
-    with pytest.warns(UserWarning, match="delta = 0.01"), pytest.raises(ValueError, match="rows"):
-        made.fit(np.zeros((1001, 2)), np.zeros(1001, int))
+    rows = np.zeros((1001, 2)), np.zeros(1001, int)
+    with pytest.raises(ValueError, match=r"delta = 0\.01"):
+        made.fit(*rows)
+    made.set_params(delta_anyway=True)
+    with pytest.warns(UserWarning, match=r"delta = 0\.01"), pytest.raises(ValueError, match="rows"):
+        made.fit(*rows)
 
 
 def test_the_statement_says_what_delta_means():
     def said(delta):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return dpbt.statement(recipes.random_forest(epsilon=1.0, rows=1000, delta=delta))
+            recipe = recipes.random_forest(epsilon=1.0, rows=1000, delta=delta, delta_anyway=True)
+            return dpbt.statement(recipe)
 
     assert "on average expose 0.001 rows." in said(1e-6)
     assert "unfit" not in said(0.99e-3)

@@ -187,18 +187,66 @@ def test_a_domain_is_written_by_answers(folder, monkeypatch, capsys):
     fields.append({"name": "born", "type": "date"})
     Path("schema.json").write_text(json.dumps({"fields": fields}))
     monkeypatch.setattr(inputs, "is_terminal", lambda *_: True)
-    answers = ["clss", "class", "2", "yes, yes", "yes, no", "n", "100 0", "0 100", "c"]
-    answers.append("clerk, smith")
+    label = ["clss", "class", "2", "yes, yes", "yes, no"]
+    number = ["?", "x", "n", "100 0", "0 1,000", "0, 1.000", "0 1,5", "a b", "0 100", "1", "8", "l"]
+    categories = ["y", "c", "<", "c", "clerk, smith, king", "y"]
+    date = ["d", "%q", "%d.%m.%Y", "", "2020-01-01 x", "2010-01-01 to 2020-01-01", "", "n"]
     for source, first in ((["good.csv"], ["y"]), (["--from-schema", "schema.json"], [])):
+        answers = [*first, *label, *number, *categories, *(date if not first else [])]
         words = ["domain", "new", *source, "--out", "new.json", "--force"]
-        monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join([*first, *answers, ""])))
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join([*answers, ""])))
         assert main(words) == 0
-        domain, label = read_domain("new.json")
-        assert domain == {"age": Numeric(0, 100), "job": Nominal(("clerk", "smith"))}
-        assert label == Label("class", "yes", "no")
-    assert "left out: born" in capsys.readouterr().err
+        domain, found = read_domain("new.json")
+        expected = {
+            "age": Numeric(0, 100, bins=8, scale="log", missing=True),
+            "job": Nominal(("clerk", "smith", "king"), ordered=True),
+        }
+        if not first:
+            days = {"date": "%d.%m.%Y", "unit": "days"}
+            expected["born"] = Numeric("2010-01-01", "2020-01-01", **days)
+        assert domain == expected
+        assert found == Label("class", "yes", "no")
+        out = capsys.readouterr().out
+        for words_of_error in (
+            "one of these answers, please: n, d, c, b, s",
+            "c  categories: one of a list of values",
+            "1,000 may have a sign of thousands or of decimals: write 1000 without any",
+            "1.000 may have a sign of thousands",
+            "write 1.5, with a decimal point, for 1,5",
+            "'a' is no number",
+            "strictly increasing numbers of float64",
+        ):
+            assert words_of_error in out
+        assert "could not convert" not in out
+        assert "Numeric(" not in out
+
+
+def test_a_step_back_reaches_the_column_before_and_the_label(folder, monkeypatch):
+    monkeypatch.setattr(inputs, "is_terminal", lambda *_: True)
+    label = ["y", "age", "n", "0 100", "<", "class", "2", "yes no"]  # back from the first column
+    columns = ["n", "0 9", "", "e", "n", "<", "n", "0 100", "", "", "", "c", "<", "s"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join([*label, *columns, ""])))
+    assert main(["domain", "new", "good.csv", "--out", "new.json"]) == 0
+    assert read_domain("new.json") == ({"age": Numeric(0, 100)}, Label("class", "yes", "no"))
+
+
+def test_an_interrupted_dialogue_says_that_nothing_was_written(folder, monkeypatch, capsys):
+    monkeypatch.setattr(inputs, "is_terminal", lambda *_: True)
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.stdin, "readline", interrupt)
+    assert main(["domain", "new", "good.csv", "--out", "new.json"]) == 130
+    assert capsys.readouterr().err == "\nstopped; nothing was written\n"
+    assert not Path("new.json").exists()
+
+
+def test_names_of_a_row_are_refused_by_the_owner(folder, monkeypatch):
+    words = ["domain", "new", "good.csv", "--out", "new.json"]
+    monkeypatch.setattr(inputs, "is_terminal", lambda *_: True)
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
-    assert main([*words[:2], "good.csv", *words[4:]]) == 2
+    assert main(words) == 2
 
 
 def test_a_template_has_what_a_schema_declares(folder, capsys):

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import jax
 
+from dpbt.common import forks
 from dpbt.common.extras import package_version
 
 R = TypeVar("R")
@@ -60,7 +61,12 @@ class BoundedJit(Generic[R]):
         self._positional_names = tuple(inspect.signature(function).parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
-        """Run the program of these arguments; compile it if it is not in memory."""
+        """Run the program of these arguments; compile it if it is not in memory.
+
+        Raises:
+            RuntimeError: in a process that was forked after JAX had run.
+        """
+        forks.check_jax_can_run()
         arguments = dict(zip(self._positional_names, args, strict=False)) | kwargs
         with jax.disable_jit(False):  # op by op, an author's classes would be handed rows' values
             return self._program_for(arguments)(*args, **kwargs)

@@ -158,25 +158,32 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
         raise ValueError(f"{name} must be one of {sorted(choices)}, got {show_value(value)}")
 
 
-def warn_of_large_delta(delta: ArrayLike, rows: ArrayLike) -> None:
-    """Warn of a delta of 1 / rows or more, which protects nobody; at the line that calls dpbt.
+def check_delta(delta: ArrayLike, rows: ArrayLike, *, anyway: bool) -> None:
+    """Refuse a delta of 1 / rows or more, which protects nobody, or warn of it if it is accepted.
+
+    A warning is at the line that calls dpbt.
 
     Args:
         delta: the delta of the guarantee.
         rows: m, the public bound on the number of rows, or their number.
+        anyway: whether the caller accepts such a delta.
+
+    Raises:
+        ValueError: for such a delta that the caller does not accept.
     """
     deltas, bounds = np.broadcast_arrays(np.asarray(delta, np.float64), np.asarray(rows))
     worst = np.argmax(deltas * bounds)
     worst_delta, num_rows = float(deltas.flat[worst]), float(bounds.flat[worst])
     if worst_delta * num_rows < 1:
         return
+    words = (
+        f"delta = {worst_delta:g} is 1 / rows or more, with rows = {num_rows:.0f}: publishing each "
+        f"row with probability delta would keep this guarantee, and expose "
+        f"{worst_delta * num_rows:.3g} rows on average; give a delta far below {1 / num_rows:.2g}"
+    )
+    if not anyway:
+        raise ValueError(f"{words}, or accept it by delta_anyway=True")
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("dpbt."):
         frame, level = frame.f_back, level + 1
-    warnings.warn(
-        f"delta = {worst_delta:g} is 1 / rows or more, with rows = {num_rows:.0f}: publishing each "
-        f"row with probability delta would keep this guarantee, and expose "
-        f"{worst_delta * num_rows:.3g} rows on average; give a delta far below {1 / num_rows:.2g}",
-        UserWarning,
-        stacklevel=level,
-    )
+    warnings.warn(words, UserWarning, stacklevel=level)

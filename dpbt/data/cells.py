@@ -15,11 +15,16 @@ function for one cell returns.
 | `bytes`, `Decimal` | as its text | as its text |
 | `None`, NA, NaT, NaN, dates, anything else | missing | missing |
 
+A domain may declare a form of the numbers of a column: another decimal mark, signs to strip, or
+dates (`cell_forms`). It may also declare several spellings of a word, and that capitals do not
+count. Each of these is a function of one cell alone, too.
+
 In a Boolean column a Boolean is itself. Any other cell is true or false if its word is the word
 declared for that, and missing otherwise.
 
 Blanks around text are dropped. Bytes are decoded as UTF-8. The text of a float is the shortest text
-that reads as the same float, or "inf".
+that reads as the same float of its own type, or "inf". The type of a column counts, whatever holds
+it: a column of float32 in NumPy, pandas, polars, Arrow or JAX has the words of its float32 numbers.
 
 Text is a number if it is ASCII, has no underscore and Python's `float` reads it. So "1e3", "-.5"
 and "inf" are numbers, and "1_000", "1,5", "0x10" and "1+2j" are missing. Signs of zero are kept in
@@ -40,7 +45,17 @@ import functools
 import hashlib
 import math
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import (
+    Callable,
+    Container,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+    Sized,
+)
 from decimal import Decimal
 from typing import Any
 
@@ -57,6 +72,9 @@ MAX_DIGITS = 400
 
 Cell = Any
 """One cell of a private file: any object."""
+
+Words = str | tuple[str, ...]
+"""A declared word, or the spellings of one, of which the first is its name."""
 
 RawColumn = Any
 """A column in the caller's container: whatever `column_cells` takes."""
@@ -80,34 +98,76 @@ def read_number(cell: Cell) -> float:
     return math.nan if value != value else value  # one NaN for all payloads
 
 
-def read_word(cell: Cell, declared_words: Container[str] = ()) -> str | None:
+def read_word(
+    cell: Cell, declared_words: Container[str] = (), ignore_case: bool = False
+) -> str | None:
     """The word in a cell of a nominal column; None if it is missing.
 
     Args:
         cell: any object.
         declared_words: the declared words, each as `declared_word` returns it. These are words even
             if MISSING_WORDS holds them.
+        ignore_case: whether to return words as `fold_case` does. The declared words are folded,
+            too.
     """
     text = _text_of_builtin(_as_builtin(cell))
+    if text is not None and ignore_case:
+        text = fold_case(text)
     if text is None or text in declared_words:
         return text
     # NumPy memory may hold invalid characters, and such text cannot be lowered.
     return None if text.isascii() and text.lower() in MISSING_WORDS else text
 
 
-def read_boolean(cell: Cell, true: str, false: str) -> bool | None:
+def fold_case(text: str) -> str:
+    """The text in which capitals do not count. Invalid text, which has no case, stays as it is."""
+    folded = result_or_none(str.casefold, text)
+    return text if folded is None else folded
+
+
+def read_boolean(cell: Cell, true: Words, false: Words, ignore_case: bool = False) -> bool | None:
     """The truth value in a cell of a Boolean column; None if it is missing.
 
     Args:
         cell: any object. A Python or NumPy Boolean is itself, whatever the words. Any other cell
-            is missing unless its word is one of the two.
-        true: the word for true, as `declared_word` returns it.
+            is missing unless its word is one of the declared ones.
+        true: the word for true, or several spellings of it, as `declared_word` returns them.
         false: the word for false, likewise.
+        ignore_case: whether words that differ in capitals alone are one.
     """
+    return _truth_of_word(cell, _truth_by_word(true, false, ignore_case), ignore_case)
+
+
+def _truth_by_word(true: Words, false: Words, ignore_case: bool) -> dict[str, bool]:
+    """What each declared word means."""
+    truth_by_word = {}
+    for words, truth in ((true, True), (false, False)):
+        for word in (words,) if isinstance(words, str) else words:
+            truth_by_word[fold_case(word) if ignore_case else word] = truth
+    return truth_by_word
+
+
+def _truth_of_word(cell: Cell, truth_by_word: Mapping[str, bool], ignore_case: bool) -> bool | None:
+    """As `read_boolean`, of declared words that were folded before."""
     builtin = _as_builtin(cell)
     if type(builtin) is bool or type(builtin) is np.bool_:
         return bool(builtin)
-    return {true: True, false: False}.get(_text_of_builtin(builtin) or "")
+    text = _text_of_builtin(builtin) or ""
+    return truth_by_word.get(fold_case(text) if ignore_case else text)
+
+
+def read_text(cell: Cell) -> str | None:
+    """The text of a cell, without blanks around it: of text itself, and of a number its word.
+
+    It is None for any other cell.
+    """
+    builtin = _as_builtin(cell)
+    return builtin.strip() if type(builtin) is str else _text_of_builtin(builtin)
+
+
+def is_text(cell: Cell) -> bool:
+    """Whether a cell is text, of any class, or bytes."""
+    return issubclass(type(cell), str | bytes)
 
 
 def declared_word(value: Cell, name: str = "a declared value") -> str:
@@ -174,8 +234,21 @@ def _text_of_builtin(builtin: Cell) -> str | None:
             return str(integer) if abs(integer) < 10**MAX_DIGITS else None
         case float() | np.floating() if builtin == builtin:
             is_whole = abs(float(builtin)) < 1e16 and builtin == int(builtin)
-            return str(int(builtin)) if is_whole else str(builtin)
+            return str(int(builtin)) if is_whole else _text_of_float(builtin)
     return None
+
+
+def _text_of_float(number: float | np.floating) -> str:
+    """The text of the Python float with the fewest digits that read as a float of its own type.
+
+    So the float32 nearest to .1 is "0.1" and not "0.10000000149011612", and its text is written as
+    Python writes it: "0.0001", which NumPy writes as "1e-04".
+    """
+    if isinstance(number, float):
+        return str(float(number))
+    shortest = float(np.format_float_scientific(number, unique=True))
+    beyond_float64 = math.isinf(shortest) and not np.isinf(number)
+    return str(number) if beyond_float64 else str(shortest)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -203,7 +276,8 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
 
     No cell is converted to suit another. A list stays a list, because NumPy would choose one type
     for all of its cells. Arrow arrays are read as their Python values, and a value that cannot be
-    made is None.
+    made is None. Columns of float16 and float32 become arrays of that type, since Python's float
+    does not tell which of their digits count; there a missing cell is NaN, which is read alike.
 
     Args:
         values: a sequence, a NumPy or JAX array, a pandas Series or extension array, or an Arrow
@@ -211,29 +285,98 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
         name: how an error message begins.
 
     Raises:
-        ValueError: if it is not a column: text, a mapping, a set, a value without a length, or an
-            array that does not have one dimension.
+        ValueError: if it is not a column: text, a mapping, a set, a value without a length, an
+            array that does not have one dimension or has records or numbers that NumPy does not
+            know (bfloat16), or a data frame, of which Python's list would be the names.
     """
+    if frame_column_names(values) is not None:
+        raise ValueError(
+            f"{name}a column must have one dimension, got a data frame ({type(values).__name__}); "
+            "two columns of one name make one"
+        )
     if hasattr(values, "to_pylist"):
         cells = result_or_none(_cells_of_arrow_array, values)
         if cells is not None:
             return cells
-        return _list_cells(
+        cells = _list_cells(
             len(values), read_all=values.to_pylist, read_one=lambda row: values[row].as_py()
         )
+        return _with_narrow_floats(cells, values.type)
     if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
         array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if array.ndim != 1:
             raise ValueError(f"{name}a column must have one dimension, got {array.ndim}")
-        return array.tolist() if isinstance(array, np.ma.MaskedArray) else array
+        if isinstance(array, np.ma.MaskedArray) and array.dtype.kind == "M":
+            return array.filled(np.datetime64("NaT"))  # a list would hold numbers
+        if array.dtype.kind == "V":
+            raise ValueError(
+                f"{name}a column must have cells of text, numbers or objects, got {array.dtype}"
+            )
+        if isinstance(array, np.ma.MaskedArray):
+            return _with_narrow_floats(array.tolist(), array.dtype)
+        return array
+    if is_time_zone_type(getattr(values, "dtype", None)):  # of pandas: the same instants in UTC
+        return np.asarray(values, np.dtype(f"datetime64[{values.dtype.unit}]"))
     if type(values) is list:  # which no reading changes
         return values
     if not is_sequence(values):
         description = f"{type(values).__name__}{advice_for_lazy_data(values)}"
         raise ValueError(f"{name}a column must be a sequence of cells, got {description}")
-    return _list_cells(
+    cells = _list_cells(
         len(values), read_all=lambda: list(values), read_one=positional_view(values).__getitem__
     )
+    return _with_narrow_floats(cells, getattr(values, "dtype", None))
+
+
+def _with_narrow_floats(cells: list, column_type: Any) -> np.ndarray | list:
+    """The cells as an array of float16 or float32 if their column is of that type.
+
+    Containers give such numbers as Python floats, whose text has digits of float64. Each of them is
+    exactly a number of the narrow type.
+
+    Args:
+        cells: the cells of the column.
+        column_type: the type of the column in its container; public. None for a list.
+    """
+    float_type = result_or_none(_narrow_float_type, column_type)
+    if float_type is None:
+        return cells
+    numbers = [cell if isinstance(cell, float | np.floating) else math.nan for cell in cells]
+    return np.array(numbers, float_type)
+
+
+_NARROW_FLOATS = {
+    "halffloat": np.float16,
+    "float16": np.float16,
+    "float": np.float32,
+    "float32": np.float32,
+}
+"""The narrow floats by the names that NumPy, pandas, polars and Arrow ("float") give them."""
+
+
+def _narrow_float_type(column_type: Any) -> type[np.floating] | None:
+    """The float type of a column's numbers if it is narrower than float64; None for all others.
+
+    The numbers of a dictionary, of categories, of a sparse column and of runs are those inside.
+    """
+    for name in ("categories", "pyarrow_dtype", "value_type", "subtype"):
+        inner = getattr(column_type, name, None)
+        if inner is not None:
+            return _narrow_float_type(getattr(inner, "dtype", inner))
+    return _NARROW_FLOATS.get(str(column_type).lower())
+
+
+def declared_list(values: RawColumn, name: str) -> list:
+    """The entries of a declared list in any container, each as a cell of such a column.
+
+    Raises:
+        ValueError: as `column_cells`.
+    """
+    cells = column_cells(values, name)
+    if isinstance(cells, DictionaryCells):
+        distinct = list(cells.distinct)
+        return [distinct[place] for place in cells.index]
+    return list(cells)
 
 
 def _cells_of_arrow_array(values: RawColumn) -> ColumnCells | None:
@@ -250,12 +393,62 @@ def _cells_of_arrow_array(values: RawColumn) -> ColumnCells | None:
         index = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
         distinct = [*encoded.dictionary.to_pylist(), None]
         return DictionaryCells(distinct, index) if len(distinct) < len(index) else None
+    if str(values.type).startswith(("timestamp", "date32", "date64")):
+        return values.to_numpy(zero_copy_only=False)  # datetime64, of UTC if it has a time zone
     if not str(values.type).lstrip("u").startswith(("int", "halffloat", "float", "double")):
         return None
     numbers = values.to_numpy(zero_copy_only=False)
     if kind.endswith("int64") and values.null_count and np.any(np.abs(numbers) >= 2**53):
         return None
-    return numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
+    return numbers
+
+
+ColumnNames = tuple[Hashable, ...]
+"""The names of the columns of a data frame, in their order."""
+
+
+def frame_column_names(frame: Any) -> ColumnNames | None:
+    """The names of the columns of a data frame or an Arrow table; None for any other object.
+
+    A lazy frame, which has no length, has none.
+    """
+    if isinstance(frame, np.ndarray | Mapping):
+        return None
+    if not hasattr(frame, "__getitem__") or not hasattr(frame, "__len__"):
+        return None
+    names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    return None if names is None or callable(names) else tuple(names)
+
+
+def is_time_zone_type(dtype: Any) -> bool:
+    """Whether a dtype is that of pandas for instants with a time zone."""
+    return getattr(dtype, "kind", "") == "M" and hasattr(dtype, "tz") and hasattr(dtype, "unit")
+
+
+_TIME_TYPE_PREFIXES = ("date", "timestamp", "time", "duration", "period")
+"""The beginnings of the names of types of dates, times and durations."""
+
+
+def time_type_of_column(values: RawColumn) -> str | None:
+    """The name of the type of a column of dates, times or durations; None for any other column.
+
+    It reads the type that the container states, which is public, and no cell.
+    """
+    arrow_type = getattr(values, "type", None) if hasattr(values, "to_pylist") else None
+    stated_type = getattr(values, "dtype", None) if arrow_type is None else arrow_type
+    stated_type = getattr(stated_type, "value_type", stated_type)  # that of a dictionary's values
+    name = str(stated_type)
+    return name if is_time_type(name) else None
+
+
+def is_time_type(type_name: str) -> bool:
+    """Whether a type of this name is one of dates, times or durations."""
+    return type_name.lower().startswith(_TIME_TYPE_PREFIXES)
+
+
+def is_date_type(type_name: str) -> bool:
+    """Whether cells of a type that `time_type_of_column` names are dates, perhaps with a time."""
+    return type_name.lower().startswith(("date", "timestamp"))
 
 
 def is_sequence(values: object) -> bool:
@@ -305,27 +498,43 @@ def _list_cells(
     return [result_or_none(read_one, row) for row in range(count)] if cells is None else cells
 
 
-def read_numbers(cells: ColumnCells) -> np.ndarray:
-    """float64[N]: `read_number` of each cell of a column that `column_cells` returned."""
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+def read_numbers(
+    cells: ColumnCells, read_cell: Callable[[Cell], float] = read_number
+) -> np.ndarray:
+    """float64[N]: the number in each cell of a column that `column_cells` returned.
+
+    Args:
+        cells: the column.
+        read_cell: returns the number in one cell, or NaN: `read_number`, or the `read_number` of a
+            form of numbers or dates (`cell_forms`).
+    """
+    is_plain = read_cell is read_number
+    if is_plain and isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
         with np.errstate(all="ignore"):  # a warning would say that some row holds a large number
             numbers = cells.astype(np.float64)
         numbers[np.isnan(numbers)] = np.nan
         return numbers
-    return _read_each_cell(cells, read_number, np.float64)
+    return _read_each_cell(cells, read_cell, np.float64)
 
 
-def read_word_indices(cells: ColumnCells, declared_words: Sequence[str]) -> Int32[np.ndarray, "N"]:
+def read_word_indices(
+    cells: ColumnCells, declared_words: Sequence[Words], ignore_case: bool = False
+) -> Int32[np.ndarray, "N"]:
     """i32[N]: the index of each cell's word in `declared_words`; -1 for another word, -2 for none.
 
     Args:
         cells: a column that `column_cells` returned.
-        declared_words: the declared words, each as `declared_word` returns it.
+        declared_words: the declared words, each as `declared_word` returns it, or its spellings.
+        ignore_case: whether words that differ in capitals alone are one.
     """
-    index_of_word = {text: index for index, text in enumerate(declared_words)}
+    index_of_word = {
+        fold_case(text) if ignore_case else text: index
+        for index, words in enumerate(declared_words)
+        for text in ((words,) if isinstance(words, str) else words)
+    }
 
     def read_code(cell: Cell) -> int:
-        text = read_word(cell, index_of_word)
+        text = read_word(cell, index_of_word, ignore_case)
         return -2 if text is None else index_of_word.get(text, -1)
 
     return _read_each_cell(cells, read_code, np.int32)
@@ -352,13 +561,18 @@ def hash_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
     return _read_each_cell(cells, read_id, object)
 
 
-def read_booleans(cells: ColumnCells, true: str, false: str) -> Int8[np.ndarray, "N"]:
+def read_booleans(
+    cells: ColumnCells, true: Words, false: Words, ignore_case: bool = False
+) -> Int8[np.ndarray, "N"]:
     """i8[N]: `read_boolean` of each cell of a column from `column_cells`; -1 for missing."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
         return cells.astype(np.int8)
-    truths = _read_each_cell(
-        cells, functools.partial(read_boolean, true=true, false=false), np.float64
+    read_cell = functools.partial(
+        _truth_of_word,
+        truth_by_word=_truth_by_word(true, false, ignore_case),
+        ignore_case=ignore_case,
     )
+    truths = _read_each_cell(cells, read_cell, np.float64)
     return np.nan_to_num(truths, nan=-1).astype(np.int8)
 
 
@@ -369,7 +583,7 @@ def _read_each_cell(
 
     Equal cells of one built-in class are read once, which changes no result.
     """
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biufM":
         cells = DictionaryCells(*np.unique(cells, return_inverse=True))
     if isinstance(cells, DictionaryCells):
         return np.array([read_cell(cell) for cell in cells.distinct], dtype)[cells.index]

@@ -17,8 +17,17 @@ import numpy as np
 
 from dpbt.common.validate import show_value
 from dpbt.data import domains, kinds
-from dpbt.data.cells import RawColumn, advice_for_lazy_data, is_sequence, result_or_none
-from dpbt.data.domains import ColumnNames, Columns, Domain, Label, frame_column_names
+from dpbt.data.cells import (
+    ColumnNames,
+    RawColumn,
+    Words,
+    advice_for_lazy_data,
+    declared_word,
+    frame_column_names,
+    is_sequence,
+    result_or_none,
+)
+from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.data.label_types import check_classes_can_occur
 
@@ -212,17 +221,26 @@ class DeclaredAnswers(NamedTuple):
     Attributes:
         classes: the classes in order; None for a number.
         target: the declared classes or range, as `dpbt.table` takes it; None for two classes.
+        spellings: the words that are read as a class, by its word, where a file declares several.
+        ignore_case: whether words of classes that differ in capitals alone are one.
     """
 
     classes: np.ndarray | None
     target: Target | None
+    spellings: Mapping[str, Words] = {}
+    ignore_case: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
         """The arguments of `dpbt.table` that declare these answers."""
         if self.classes is None or self.target is not None:
             return {"target": self.target}
-        return dict(zip(("negative", "positive"), self.classes.tolist(), strict=True))
+        words = [
+            self.spellings.get(declared_word(word), word) if self.spellings else word
+            for word in self.classes
+        ]
+        options: dict[str, Any] = dict(zip(("negative", "positive"), words, strict=True))
+        return {**options, "ignore_label_case": True} if self.ignore_case else options
 
 
 def declared_classes(classes: Any, file_label: Label | None, y: Any) -> DeclaredAnswers:
@@ -248,12 +266,20 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
         )
     dtype_kind = getattr(getattr(y, "dtype", None), "kind", None)
     y_is_numeric, other = dtype_kind in ("i", "u", "f"), None
+    spellings: dict[str, Words] = {}
+    ignore_case = False
     if classes is None and dtype_kind == "b":
         return DeclaredAnswers(np.array([False, True]), None)
     if classes is None and file_label is not None and file_label.classes is not None:
         words = list(file_label.classes)
         classes = _numbers_or_words(words) if y_is_numeric else words
-        other = file_label.target.other if isinstance(file_label.target, Nominal) else None
+        if isinstance(file_label.target, Nominal):
+            other, ignore_case = file_label.target.other, file_label.target.ignore_case
+        else:
+            ignore_case = file_label.ignore_case
+        spellings = {
+            of_class[0]: of_class for of_class in file_label.spellings_of_classes if of_class[1:]
+        }
 
     class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
     are_of_one_kind = any(
@@ -281,8 +307,17 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
             f"classes={show_value(sorted_classes)}. "
             "An ensemble that encodes labels needs classes=(0, 1)"
         )
-    check_classes_can_occur(y, class_list, other=other, are_two=len(class_list) == 2)
-    target = Nominal(tuple(sorted_classes.tolist()), other) if len(sorted_classes) > 2 else None
+    words_of_classes = [declared_word(one, "a class") for one in class_list]
+    check_classes_can_occur(
+        y,
+        [spellings.get(word, (word,)) for word in words_of_classes],
+        other=other,
+        are_two=len(class_list) == 2,
+    )
+    if len(sorted_classes) == 2:
+        return DeclaredAnswers(sorted_classes, None, spellings, ignore_case)
+    further_words: Any = {word: words[1:] for word, words in spellings.items()} or None
+    target = Nominal(tuple(sorted_classes), other, spellings=further_words, ignore_case=ignore_case)
     return DeclaredAnswers(sorted_classes, target)
 
 

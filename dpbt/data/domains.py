@@ -17,7 +17,8 @@ import functools
 import json
 import math
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypedDict
 
@@ -39,10 +40,14 @@ from dpbt.data.cells import (
     advice_for_lazy_data,
     column_cells,
     declared_word,
+    frame_column_names,
     hash_ids,
+    is_date_type,
+    is_time_type,
     read_booleans,
     read_number,
     read_numbers,
+    time_type_of_column,
 )
 from dpbt.data.kinds import (
     Boolean,
@@ -50,15 +55,18 @@ from dpbt.data.kinds import (
     Nominal,
     Numeric,
     Real,
+    Spellings,
     Split,
     Target,
-    Word,
+    always_stored,
     bin_positions_by_attribute,
     check_number,
+    declared_spellings,
+    name_of_spellings,
     response_of_target,
 )
 from dpbt.data.kinds import Objective as Objective
-from dpbt.data.label_types import check_classes_can_occur, check_numbers_can_occur
+from dpbt.data.label_types import check_classes_can_occur
 from dpbt.public_types import DeclaredDomain as DeclaredDomain
 from dpbt.public_types import Splits, redacted_repr
 
@@ -197,8 +205,9 @@ def encode(domain: Domain, columns: Columns) -> UInt8[np.ndarray, "N F"]:
             not read.
 
     Raises:
-        ValueError: if a column is missing or is not a column, if lengths differ, and as
-            `check_domain`. No cell is an error.
+        ValueError: if a column is missing, is there twice or is not a column, if lengths differ,
+            and as `check_domain`. Also for a column of a type of dates that is declared as no date.
+            No cell is an error.
     """
     cells = cells_by_column(domain, columns)
     return np.stack([kind.read_bins(cells[name]).bins for name, kind in domain.items()], axis=1)
@@ -276,15 +285,10 @@ def cells_by_column(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
         ValueError: as `encode`. No message holds the number of rows.
     """
     check_domain(domain)
-    names: Any = columns if hasattr(columns, "keys") else frame_column_names(columns)
-    if names is None or not hasattr(columns, "__getitem__"):
-        description = f"{type(columns).__name__}{advice_for_lazy_data(columns)}"
-        raise ValueError(f"columns must map names to cells, got {description}")
-
-    absent = [name for name in domain if name not in names]
-    if absent:
-        raise ValueError(f"the data lacks columns {absent} of the domain")
-    cells = {name: column_cells(columns[name], f"column {name!r}: ") for name in domain}
+    raw_columns = select_columns(columns, domain, "the domain")
+    for name, kind in domain.items():
+        check_type_of_column(f"column {name!r}", raw_columns[name], kind)
+    cells = {name: column_cells(raw_columns[name], f"column {name!r}: ") for name in domain}
     first = next(iter(domain))
     unlike = [name for name in domain if len(cells[name]) != len(cells[first])]
     if unlike:
@@ -292,21 +296,74 @@ def cells_by_column(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     return cells
 
 
-ColumnNames = tuple[Hashable, ...]
-"""The names of the columns of a data frame, in their order."""
+def check_type_of_column(name: str, values: RawColumn, kind: Column | None) -> None:
+    """Refuse a column whose container says that it holds dates, where no cell would be read.
 
+    It reads the type that the container states, which is public, and no cell.
 
-def frame_column_names(frame: Any) -> ColumnNames | None:
-    """The names of the columns of a data frame or an Arrow table; None for any other object.
+    Args:
+        name: how the error calls the column.
+        values: the column.
+        kind: the declared kind of the column; None for labels, weights and ids of users.
 
-    A lazy frame, which has no length, has none.
+    Raises:
+        ValueError: as `check_type_name`.
     """
-    if isinstance(frame, np.ndarray | Mapping):
-        return None
-    if not hasattr(frame, "__getitem__") or not hasattr(frame, "__len__"):
-        return None
-    names = getattr(frame, "column_names", getattr(frame, "columns", None))
-    return None if names is None or callable(names) else tuple(names)
+    if (type_name := time_type_of_column(values)) is not None:
+        check_type_name(name, type_name, kind)
+
+
+def check_type_name(name: str, type_name: str, kind: Column | None) -> None:
+    """Refuse a type of dates where no cell would be read.
+
+    Args:
+        name: how the error calls the column.
+        type_name: the name of the type of its cells; others than those of dates pass.
+        kind: the declared kind of the column; None for labels, weights and ids of users.
+
+    Raises:
+        ValueError: for dates that are not declared, and for times and durations.
+    """
+    is_date_column = isinstance(kind, Numeric) and kind.date is not None
+    if not is_time_type(type_name) or (is_date_column and is_date_type(type_name)):
+        return
+    advice = "write them as numbers or text"
+    if is_date_type(type_name) and kind is not None:
+        advice = (
+            'declare it as numeric with a date and a unit, such as Numeric("2015-01-01", '
+            '"2024-12-31", date="iso", unit="days")'
+        )
+    raise ValueError(
+        f"{name} is of the type {type_name}, of which no cell would be read as it is declared; "
+        f"{advice}"
+    )
+
+
+def select_columns(columns: Columns, names: Iterable[Hashable], owner: str) -> dict[Any, RawColumn]:
+    """The raw columns of these names, in the order of the names. No other column is read.
+
+    Args:
+        columns: a mapping of names to cells, or a data frame (pandas, polars, Arrow).
+        names: the names.
+        owner: whose names they are, for errors.
+
+    Raises:
+        ValueError: for anything else, for a name that there is not, and for one that there is more
+            than once, since either of its columns could be meant.
+    """
+    is_keyed = hasattr(columns, "keys")  # as mappings are, and pandas
+    names_of_data = tuple(columns.keys()) if is_keyed else frame_column_names(columns)
+    if names_of_data is None or not hasattr(columns, "__getitem__"):
+        description = f"{type(columns).__name__}{advice_for_lazy_data(columns)}"
+        raise ValueError(f"columns must map names to cells, got {description}")
+    names = list(names)
+    present: Any = columns if is_keyed else names_of_data
+    if absent := [name for name in names if name not in present]:
+        raise ValueError(f"the data lacks columns {absent} of {owner}")
+    counts = Counter(names_of_data)
+    if repeated := [name for name in names if counts[name] > 1]:
+        raise ValueError(f"the columns of the data must have distinct names, and {repeated} repeat")
+    return {name: columns[name] for name in names}  # type: ignore[index]  # names may be numbers
 
 
 # Labels, weights and ids of users.
@@ -398,7 +455,7 @@ class RowLabels(NamedTuple):
     __repr__ = redacted_repr
 
 
-class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The label's column, and what it may hold: two classes, several classes, or a number.
 
     Two classes have the words `positive` and `negative`, which are stored as `cells.declared_word`
@@ -406,11 +463,13 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         column: the name of the column.
-        positive: the word of the positive class.
-        negative: the word of the negative class.
+        positive: the word of the positive class, or a list of its spellings, of which the first is
+            its name.
+        negative: the word of the negative class, or a list of its spellings.
         target: `domains.Nominal` of two classes or more, or `domains.Numeric(low, high)`.
         weight: the column of weights of rows; None without weights.
         user: the column of ids of users; None without ids.
+        ignore_case: whether words of the two classes that differ in capitals alone are one.
 
     Raises:
         ValueError: if the two words are read alike, or the column's name is not text. Also for a
@@ -419,13 +478,16 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     column: str
-    positive: Word | None = None
-    negative: Word | None = None
-    target: Nominal | Numeric | None = None
-    weight: WeightColumn | None = None
-    user: UserColumn | None = None
+    # Files state these fields also where they are None.
+    positive: Spellings | None = always_stored(None)
+    negative: Spellings | None = always_stored(None)
+    target: Nominal | Numeric | None = always_stored(None)
+    weight: WeightColumn | None = always_stored(None)
+    user: UserColumn | None = always_stored(None)
+    ignore_case: bool = False
 
     def __post_init__(self):
+        check_boolean("Label: ignore_case", self.ignore_case)
         names = list(self.columns)
         if not all(isinstance(name, str) for name in names):
             raise ValueError(f"Label: column must be a name, got {show_value(names)}")
@@ -435,6 +497,11 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             response_of_target(self.target)
             if self.positive is not None or self.negative is not None:
                 raise ValueError("give target, or negative and positive, and not both")
+            if self.ignore_case:
+                raise ValueError(
+                    "ignore_case of a label is for its two classes; several classes declare it in "
+                    "their target"
+                )
             return
         words = self.negative, self.positive
         booleans = [isinstance(word, bool | np.bool_) for word in words]
@@ -444,7 +511,11 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"Boolean labels, got negative={show_value(words[0])} and "
                 f"positive={show_value(words[1])}"
             )
-        kind = Boolean(declared_word(words[1], "positive"), declared_word(words[0], "negative"))
+        kind = Boolean(
+            declared_spellings(words[1], "positive"),
+            declared_spellings(words[0], "negative"),
+            ignore_case=self.ignore_case,
+        )
         msgspec.structs.force_setattr(self, "positive", kind.true)
         msgspec.structs.force_setattr(self, "negative", kind.false)
 
@@ -458,6 +529,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         max_weight: Any = None,
         max_rows_per_user: Any = None,
         ignore_case: bool = False,
+        ignore_label_case: bool = False,
     ) -> Self:
         """The label that `LabelOptions` declare, of columns without names.
 
@@ -471,7 +543,14 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if target is not None and negative is False and positive is True:
             negative = positive = None  # the defaults
         words: Any = {"positive": positive, "negative": negative}
-        return cls("labels", target=target, weight=weight, user=user, **words)
+        return cls(
+            "labels",
+            target=target,
+            weight=weight,
+            user=user,
+            ignore_case=ignore_label_case,
+            **words,
+        )
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
@@ -480,8 +559,19 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         None for a number.
         """
         if self.target is None:
-            return self.negative, self.positive
+            words: Any = self.negative, self.positive
+            return tuple(map(name_of_spellings, words))
         return self.target.values if isinstance(self.target, Nominal) else None
+
+    @property
+    def spellings_of_classes(self) -> list[tuple[str, ...]]:
+        """The words that are read as each class, its name first; empty for a number."""
+        if isinstance(self.target, Nominal):
+            return self.target.words_by_bin
+        if self.target is not None:
+            return []
+        words: Any = self.negative, self.positive
+        return [(one,) if isinstance(one, str) else one for one in words]
 
     @property
     def options(self) -> "LabelOptions":
@@ -490,6 +580,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.target is None:
             words: Any = {"negative": self.negative, "positive": self.positive}
             options = words
+            if self.ignore_case:
+                options["ignore_label_case"] = True
         if self.weight is not None:
             options["max_weight"] = self.weight.max_weight
         if self.user is not None:
@@ -534,11 +626,10 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         weight_of_class = None
         if class_weight is not None:
             weight_of_class = _relative_class_weights(self.classes, class_weight)
-        if self.classes is None:
-            check_numbers_can_occur(labels)
-        else:
-            other = self.target.other if isinstance(self.target, Nominal) else None
-            check_classes_can_occur(labels, self.classes, other=other, are_two=self.target is None)
+        other = self.target.other if isinstance(self.target, Nominal) else None
+        check_classes_can_occur(
+            labels, self.spellings_of_classes, other=other, are_two=self.target is None
+        )
         cells = _cells_of_length("labels", labels, num_rows)
         match self.target:
             case Numeric():
@@ -550,7 +641,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 target = np.where(present, bins, np.uint8(0))
             case _:
                 words: Any = self.positive, self.negative
-                truths = read_booleans(cells, *words)
+                truths = read_booleans(cells, *words, ignore_case=self.ignore_case)
                 target, present = truths == 1, truths >= 0
         if sample_weight is None and weight_of_class is None:
             return RowLabels(target, present, None)
@@ -591,20 +682,23 @@ class LabelOptions(TypedDict, total=False):
     """The arguments of `dpbt.table` and of conversions that declare labels, weights and users.
 
     Attributes:
-        negative: the word or the number of the negative class; False by default.
-        positive: the word or the number of the positive class; True by default.
+        negative: the word or the number of the negative class, or a list of its spellings; False
+            by default.
+        positive: those of the positive class; True by default.
         target: the declared classes or range of labels that are not one of two classes.
         max_weight: a public bound on weights of rows, above 0, which weights need.
         max_rows_per_user: how many rows of each user count, which ids of users need.
         ignore_case: whether ids that differ in capitals alone are one.
+        ignore_label_case: whether words of the two classes that differ in capitals alone are one.
     """
 
-    negative: str | float
-    positive: str | float
+    negative: str | float | Sequence[str | float]
+    positive: str | float | Sequence[str | float]
     target: Target | None
     max_weight: float | None
     max_rows_per_user: int | None
     ignore_case: bool
+    ignore_label_case: bool
 
 
 def _relative_class_weights(
@@ -645,6 +739,7 @@ def _relative_class_weights(
 
 def _cells_of_length(name: str, values: RawColumn, num_rows: int) -> ColumnCells:
     """The cells of labels, weights or ids; ValueError unless it is a column of `num_rows` cells."""
+    check_type_of_column(name, values, None)
     cells = column_cells(values, f"{name}: ")
     if len(cells) != num_rows:
         raise ValueError(f"{name} must have the same length as the columns")
@@ -666,7 +761,8 @@ def read_domain(path: str | Path, column_names: Iterable[Hashable] | None = None
 
     The file holds {"columns": {name: column, ...}, "label": {"column": ..., "positive": ...,
     "negative": ...}}. A column holds its "type" ("numeric", "nominal" or "boolean") and the
-    attributes of that class by name. No name may occur twice in one object.
+    attributes of that class by name. No name may occur twice in one object. The two words of a
+    label may be lists of spellings, with "ignore_case" if capitals do not matter.
 
     A label of several classes holds {"column": ..., "type": "nominal", "values": [...]}, and one
     that is a number {"column": ..., "type": "numeric", "low": ..., "high": ...}. The file may also
@@ -736,7 +832,7 @@ def _parse_declarations(text: bytes) -> _Declarations:
     try:
         for name, entry in entries.items():
             entry_name = f"column {name!r}"
-            columns[name] = msgspec.convert(entry, Column)  # type: ignore[arg-type]
+            columns[name] = column_of_entry(entry)
         check_domain(columns)
         entry_name = "label"
         if "type" in label_entry:
@@ -753,6 +849,33 @@ def _parse_declarations(text: bytes) -> _Declarations:
         if name in columns:
             raise ValueError(f"the {role} {name!r} is among the columns")
     return _Declarations(columns, label, names)
+
+
+def column_of_entry(entry: Any) -> Column:
+    """The kind of column that an entry of a file declares.
+
+    Raises:
+        msgspec.ValidationError: a ValueError, for another entry; where its type is none, listing
+            the kinds.
+    """
+    declared_type = entry.get("type") if isinstance(entry, dict) else None
+    if declared_type not in tuple(COLUMN_TEMPLATES):
+        got = f"its type is {show_value(declared_type)}"
+        if not isinstance(entry, dict):
+            got = f"it is {show_value(entry)}"
+        elif "type" not in entry:
+            got = "it has no type"
+        examples = "; ".join(json.dumps(example) for example in _EXAMPLES_OF_KINDS)
+        raise msgspec.ValidationError(f"a column is one of these kinds, and {got}: {examples}")
+    return msgspec.convert(entry, Column)  # type: ignore[arg-type]
+
+
+_EXAMPLES_OF_KINDS = (
+    {"type": "numeric", "low": 0, "high": 120},
+    {"type": "nominal", "values": ["clerk", "smith"]},
+    {"type": "boolean", "true": "yes", "false": "no"},
+)
+"""An entry of each kind, for errors."""
 
 
 def _columns_covered_by_patterns(
@@ -772,6 +895,8 @@ def _columns_covered_by_patterns(
     columns, label, listed_names = declarations
     if listed_names is None and not any("*" in name for name in columns):
         return columns
+    if listed_names is not None and len(set(listed_names)) < len(listed_names):
+        raise ValueError(f'{path}: "names" must be distinct names of columns')
     candidates = listed_names or column_names
     names = [name for name in candidates or () if isinstance(name, str)]
     patterns = {

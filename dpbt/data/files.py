@@ -12,6 +12,7 @@ import gzip
 import importlib
 import itertools
 import lzma
+import re
 import zipfile
 import zlib
 from collections import Counter
@@ -34,18 +35,21 @@ class TextForm(NamedTuple):
             header has the columns to read, or else the most columns; without a header, a comma.
         names: the names of the columns of a file without a header, in order; None with a header.
         row_names: whether each line begins with a name of its row, for which the header has none.
+        skip_lines: how many lines stand above the header, or above the rows of a file without one,
+            such as a title; they are not read.
     """
 
     delimiter: str | None = None
     names: tuple[str, ...] | None = None
     row_names: bool = False
+    skip_lines: int = 0
 
 
 CSV_WITH_HEADER = TextForm()
 
 HEADER_ADVICE = (
-    "; is there a header line (else --no-header), and are fields separated by one of , ; | or tabs "
-    "(else --delimiter)?"
+    "; is there a header line (else --no-header), is it the first line (else --skip-lines N), and "
+    "are fields separated by one of , ; | or tabs (else --delimiter)?"
 )
 """The end of an error on a header that lacks a name. It shows no name, which may be a cell."""
 
@@ -67,7 +71,7 @@ def column_names(path: str | Path, form: TextForm = CSV_WITH_HEADER) -> list[str
     if form.names is not None:
         return [*form.names]
     with _open_lines(path) as file:
-        return _parse_header(path, file.readline(), (), form.delimiter).names
+        return _read_header(path, file, (), form).names
 
 
 def parquet_column_types(path: str | Path) -> dict[str, str]:
@@ -86,8 +90,8 @@ def parquet_column_types(path: str | Path) -> dict[str, str]:
 
 
 _UNREAD_TYPE_PREFIXES = (
-    "date",
-    "time",
+    "time32",
+    "time64",
     "duration",
     "list",
     "large_list",
@@ -95,11 +99,11 @@ _UNREAD_TYPE_PREFIXES = (
     "struct",
     "map",
 )
-"""The prefixes of types whose cells are neither numbers nor words nor Booleans."""
+"""The prefixes of Arrow's types whose cells are neither numbers nor words, Booleans or dates."""
 
 
 def is_unreadable_type(type_name: str) -> bool:
-    """Whether cells of this type, such as dates and lists, are never read."""
+    """Whether cells of this type, such as times and lists, are never read."""
     return type_name.startswith(_UNREAD_TYPE_PREFIXES)
 
 
@@ -127,6 +131,8 @@ def iter_column_blocks(
     max_rows: int | None,
     form: TextForm = CSV_WITH_HEADER,
     faults: Counter[str] | None = None,
+    *,
+    skip_blank_lines: bool = False,
 ) -> Iterator[dict[str, RawColumn]]:
     """The cells of the named columns of a CSV or Parquet file (`.parquet`), some rows at a time.
 
@@ -136,7 +142,8 @@ def iter_column_blocks(
     line break within quotes is not supported: the lines on its two sides are two rows, and as a
     rule both are malformed. A line is malformed in any of these cases:
 
-    - it is blank, or has another number of cells than the header;
+    - it is blank, or has another number of cells than the header, in which a delimiter at the end
+      makes no cell;
     - a quote is not closed, or is closed before the cell ends;
     - it holds a NUL or a byte that is not UTF-8;
     - a cell is longer than `csv.field_size_limit()`.
@@ -146,7 +153,7 @@ def iter_column_blocks(
     dropped.
 
     A Parquet file declares the types of its columns, so there, too, each cell is read on its own. A
-    column of dates or lists is refused, since none of its cells would be read. Only the named
+    column of times or lists is refused, since none of its cells would be read. Only the named
     columns of a file are read. The rows are private; `file_report.owner_report_of_rows` shows the
     owner of a file whether the declaration fits it.
 
@@ -157,10 +164,12 @@ def iter_column_blocks(
         form: the layout of a CSV file.
         faults: malformed lines are counted here by what is wrong with them. The counts are private,
             and for the owner alone.
+        skip_blank_lines: whether blank lines are no rows, as other readers have it. The number of
+            rows then follows from them.
 
     Raises:
         ValueError: for a file that is empty or no table, lacks a column or holds it twice or as
-            dates, or for a damaged archive. It names the file, and line 1 for a header. No row is
+            times, or for a damaged archive. It names the file, and line 1 for a header. No row is
             an error.
         ImportError: for a Parquet file, if pyarrow is not installed.
         OSError: if the file cannot be read.
@@ -171,18 +180,25 @@ def iter_column_blocks(
         return
 
     with _open_lines(path) as file:
+        header_form = _read_header(path, file, names, form)
+        header, delimiter = [*header_form.names], header_form.delimiter
         if form.names is None:
-            header, delimiter = _parse_header(path, file.readline(), names, form.delimiter)
-            check_header_has_names(f"{path}, line 1", header, names, HEADER_ADVICE)
+            check_header_has_names(
+                f"{path}, line {form.skip_lines + 1}", header, names, HEADER_ADVICE
+            )
         else:
-            header, delimiter = [*form.names], form.delimiter or ","
             check_header_has_names("the names that were given", header, names)
         header = [""] * form.row_names + header
         places = [header.index(name) for name in names]
         while lines := list(itertools.islice(file, max_rows)):
             columns: list[list[str | None]] = [[] for _ in names]
             for line in lines:
+                if skip_blank_lines and not line.strip():
+                    continue
                 cells = _split_csv_line(line, delimiter)
+                has_blank_end = cells is not None and len(cells) == len(header) + 1
+                if has_blank_end and header_form.ends_with_delimiter and cells and not cells[-1]:
+                    cells.pop()
                 is_well_formed = cells is not None and len(cells) == len(header)
                 if faults is not None and not is_well_formed:
                     faults[_describe_fault(line, cells, len(header))] += 1
@@ -280,23 +296,83 @@ class _Header(NamedTuple):
     Attributes:
         names: the names of the columns in order.
         delimiter: the character that separates them.
+        ends_with_delimiter: whether a delimiter stands behind the last name, as behind the last
+            cell of a line. It makes no column.
     """
 
     names: list[str]
     delimiter: str
+    ends_with_delimiter: bool = False
+
+
+def _read_header(path: Path, file: BinaryIO, names: tuple[str, ...], form: TextForm) -> _Header:
+    """The header of an open file, behind the lines that are skipped, or the stated names.
+
+    Raises:
+        ValueError: for a header that cannot be read, saying what the file seems to be.
+    """
+    if path.suffix.lower() in _WORKBOOK_SUFFIXES:
+        raise ValueError(f"{path}: {_WORKBOOK}")
+    for _ in range(form.skip_lines):
+        file.readline()
+    if form.names is not None:
+        return _Header([*form.names], form.delimiter or ",")
+    place = f"{path}, line {form.skip_lines + 1}"
+    line = file.readline()
+    if not line:
+        where = f", below the {form.skip_lines} lines that are skipped" * bool(form.skip_lines)
+        raise ValueError(f"{path}: the file is empty{where}")
+    if form.skip_lines == 0:
+        line = line.removeprefix(codecs.BOM_UTF8)
+        for magic, words in _OTHER_FORMATS.items():
+            if line.lstrip().lower().startswith(magic):
+                raise ValueError(f"{path}: {words}")
+    if not line.strip():
+        raise ValueError(
+            f"{place}: a blank line, where the header was expected; --skip-lines N skips the lines "
+            "above it"
+        )
+    if re.fullmatch(rb"\s*\"?sep=.\"?\s*", line):
+        raise ValueError(
+            f"{place}: `sep=`, a note to Excel, where the header was expected; "
+            f"--skip-lines {form.skip_lines + 1} skips it"
+        )
+    return _parse_header(place, line, names, form.delimiter)
+
+
+_WORKBOOK_SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".ods")
+
+_WORKBOOK = "a workbook, as of Excel, and no CSV file; save its sheet there as `CSV UTF-8`"
+
+_UTF_16 = (
+    "text in UTF-16, which Excel calls Unicode; save it as `CSV UTF-8`, or convert it, as by "
+    "iconv -f utf-16 -t utf-8"
+)
+
+_OTHER_FORMATS = {
+    b"pk\x03\x04": f"{_WORKBOOK}; or a zip archive, whose name must end with .zip",
+    b"\xd0\xcf\x11\xe0": _WORKBOOK,
+    b"\x1f\x8b": "a file that is packed with gzip, so its name must end with .gz",
+    b"par1\x15": "a Parquet file, so its name must end with .parquet",
+    b"\xff\xfe": _UTF_16,
+    b"\xfe\xff": _UTF_16,
+    b"<!doctype": "a page of HTML, and no table; download the data itself",
+    b"<html": "a page of HTML, and no table; download the data itself",
+    b"<?xml": "an XML file; save it as CSV",
+    b"{": "a JSON file; save it as CSV",
+}
+"""What a file is whose first line begins so, in lower case, and what to do."""
 
 
 def _parse_header(
-    path: str | Path, line: bytes, names: tuple[str, ...], delimiter: str | None = None
+    place: str, line: bytes, names: tuple[str, ...], delimiter: str | None = None
 ) -> _Header:
-    """The header in the first line of a file.
+    """The header in a line of a file.
 
     Without a `delimiter` it is split by the one of `DELIMITERS` with which it has all `names`, or
     else the most cells.
     """
-    if not line:
-        raise ValueError(f"{path}: the file is empty")
-    line, candidates = line.removeprefix(codecs.BOM_UTF8), delimiter or DELIMITERS
+    candidates = delimiter or DELIMITERS
     cells_by = {candidate: _split_csv_line(line, candidate) or [] for candidate in candidates}
     names_by = {
         candidate: [cell.strip() for cell in cells] for candidate, cells in cells_by.items()
@@ -304,10 +380,19 @@ def _parse_header(
     best = max(names_by, key=lambda one: (set(names) <= set(names_by[one]), len(names_by[one])))
     if not cells_by[best] or (len(cells_by[best]) == 1 and not cells_by[candidates[0]]):
         raise ValueError(
-            f"{path}, line 1: the header is no UTF-8 text with closed quotes and names of at most "
-            f"{csv.field_size_limit()} characters"
+            f"{place}: the header is no UTF-8 text with closed quotes and names of at most "
+            f"{csv.field_size_limit()} characters; a file in Latin-1 can be converted by "
+            "iconv -f latin1 -t utf-8"
         )
-    return _Header(names_by[best], best)
+    if len(names_by[best]) == 1 and len(names) > 1:
+        raise ValueError(
+            f"{place}: one cell, where a header of several columns was expected; is it a title "
+            "(--skip-lines N skips the lines above the header), or are fields separated by "
+            "something else than , ; | or tabs (--delimiter)?"
+        )
+    ends_with_delimiter = len(names_by[best]) > 1 and not names_by[best][-1]
+    found_names = names_by[best][:-1] if ends_with_delimiter else names_by[best]
+    return _Header(found_names, best, ends_with_delimiter)
 
 
 def check_header_has_names(
@@ -329,6 +414,11 @@ def check_header_has_names(
 
 def _describe_fault(line: bytes, cells: list[str] | None, width: int) -> str:
     """What is wrong with a malformed line, in words for its owner alone."""
+    if cells and len(cells) == width + 1 and not cells[-1]:
+        return (
+            f"a delimiter at the end, where {width} cells have names; put one at the end of the "
+            "header, too, or, if a name of its row begins each line, give --row-names"
+        )
     if cells:
         return f"{len(cells)} cells, where {width} have names"
     if not line.strip():

@@ -11,13 +11,14 @@ This module also declares targets: several classes by `Nominal`, and a number in
 
 import hashlib
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 from jaxtyping import Float, UInt32
 
-from dpbt.common.arithmetic import Array, array_namespace
+from dpbt.common.arithmetic import array_namespace
 from dpbt.common.validate import (
     check_boolean,
     check_choice,
@@ -25,15 +26,26 @@ from dpbt.common.validate import (
     check_positive_integer,
     show_value,
 )
+from dpbt.data.cell_forms import (
+    PLAIN_NUMBERS,
+    DateForm,
+    NumberForm,
+    ReadingOptions,
+    as_signs,
+    number_form,
+)
 from dpbt.data.cells import (
     ColumnCells,
+    Words,
+    declared_list,
     declared_word,
+    fold_case,
     is_sequence,
     read_booleans,
     read_numbers,
     read_word_indices,
 )
-from dpbt.public_types import BINARY, MAX_BINS, NUMBER, Response, redacted_repr
+from dpbt.public_types import BINARY, MAX_BINS, NUMBER, AnyArray, Response, redacted_repr
 
 if TYPE_CHECKING:
     Word: TypeAlias = str
@@ -41,6 +53,22 @@ if TYPE_CHECKING:
 else:
     Word, Real = str | int | float, int | float
 """Declared values. A column turns the numbers among its words into text; integers stay integers."""
+
+if TYPE_CHECKING:
+    Spellings: TypeAlias = Words
+    Bound: TypeAlias = Any
+else:
+    Spellings, Bound = Word | tuple[Word, ...], Real | str
+"""A declared word or its spellings, and a declared number, which may be a date as text."""
+
+
+def always_stored(default: Any) -> Any:
+    """A field that files state also where it has its default, as they did before there were others.
+
+    The other fields with a default are options on how cells are read. Files leave them out where
+    they are not declared, so that they are the same bytes as before there were such options.
+    """
+    return msgspec.field(default_factory=lambda: default)
 
 
 class Split(NamedTuple):
@@ -109,8 +137,19 @@ class _ColumnKind(
     forbid_unknown_fields=True,
     tag_field="type",
     tag=str.lower,
+    omit_defaults=True,
 ):
     """Base of all kinds: their JSON object has a "type", and their attributes by name."""
+
+    def __repr__(self) -> str:
+        """The attributes, without options on how cells are read that are not declared."""
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        shown = (f"{name}={value!r}" for name, value in fields if self._is_declared(name, value))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    @staticmethod
+    def _is_declared(name: str, value: Any) -> bool:
+        return name not in READING_OPTIONS or value not in (None, (), False)
 
     def _set_fields(self, **fields: Any) -> None:
         """Set attributes of a frozen column while it is constructed."""
@@ -140,7 +179,38 @@ class _ColumnKind(
         return ColumnBins(bins.astype(np.uint8), missing)
 
 
-class Numeric(_ColumnKind, frozen=True):
+READING_OPTIONS = ("decimal", "strip", "date", "unit", "spellings", "ignore_case")
+"""The names of the attributes that say how cells are read, of all kinds together."""
+
+
+class _NumberReading(_ColumnKind, frozen=True, kw_only=True):
+    """The options of `Numeric` on how its cells are read, which are declared by name."""
+
+    decimal: str | None = None
+    strip: str | tuple[str, ...] = ()
+    date: str | None = None
+    unit: str | None = None
+
+    @property
+    def reading_options(self) -> dict[str, Any]:
+        """The options by name, as arguments of `Numeric`."""
+        return {name: getattr(self, name) for name in _NumberReading.__struct_fields__}
+
+    @property
+    def form(self) -> NumberForm | DateForm:
+        """How a cell is read as a number."""
+        return number_form(ReadingOptions(self.decimal, as_signs(self.strip), self.date, self.unit))
+
+    def _read_numbers(self, cells: ColumnCells) -> np.ndarray:
+        """float64[N]: the number in each cell."""
+        form = self.form
+        has_numbers = isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf"
+        if form == PLAIN_NUMBERS or (self.date is None and has_numbers):
+            return read_numbers(cells)
+        return read_numbers(cells, form.read_number)
+
+
+class Numeric(_NumberReading, frozen=True):
     """Numbers in [low, high], cut into intervals at public thresholds.
 
     The thresholds are the declared `cuts`, or those of a grid of `bins` intervals. There is a split
@@ -148,16 +218,24 @@ class Numeric(_ColumnKind, frozen=True):
     outside the range, also infinite ones, count as its nearer end.
 
     A cell in which `cells.read_number` finds no number is missing, and satisfies no threshold. With
-    `missing` it has a bin of its own, and there is one more split, "x is missing".
+    `missing` it has a bin of its own, and there is one more split, "x is missing". The options
+    `decimal` and `strip` declare another form of numbers (`cell_forms.NumberForm`), and `date` and
+    `unit` declare dates that count as numbers (`cell_forms.DateForm`). They are given by name.
 
     Attributes:
-        low: the lower end of the range.
-        high: the upper end.
+        low: the lower end of the range. Of dates it may be an ISO date, such as "2015-01-31", which
+            is stored as its number.
+        high: the upper end, likewise.
         bins: the number of intervals: 10 by default, and len(cuts) + 1 with cuts.
         missing: whether there is a split for missing cells.
         cuts: the thresholds, strictly increasing and inside (low, high), instead of a grid.
         scale: "linear" for bins of equal width. "log" for bins of equal width in log(x), or in
             log(1 + x) where low is 0.
+        decimal: the decimal mark of text, "." or ","; None for ".".
+        strip: the signs that are left out of text, such as ("€", "%") or the sign of thousands.
+        date: the format of dates: "iso", "unix", "unix ms", or one such as "%d.%m.%Y".
+        unit: what the number of a date counts: "days", "hours", "minutes" or "seconds" since 1970,
+            or the part of the date that it is: "year", "month", "weekday" or "hour".
 
     Raises:
         ValueError: unless low < high are finite numbers, bins is an integer of at least 2,
@@ -167,22 +245,29 @@ class Numeric(_ColumnKind, frozen=True):
             narrow for float64.
     """
 
-    low: Real
-    high: Real
+    low: Bound
+    high: Bound
     bins: int = None  # type: ignore[assignment]
-    missing: bool = False
-    cuts: tuple[Real, ...] | None = None
-    scale: Literal["linear", "log"] = "linear"
+    missing: bool = always_stored(False)
+    cuts: tuple[Bound, ...] | None = always_stored(None)
+    scale: Literal["linear", "log"] = always_stored("linear")
 
     def __post_init__(self):
-        low, high = check_number("Numeric: low", self.low), check_number("Numeric: high", self.high)
+        form = self.form
+        self._set_fields(strip=as_signs(self.strip))
+
+        def as_number(name: str, bound: Any) -> float:
+            if isinstance(form, DateForm):
+                bound = form.parse_bound(name, bound)
+            return check_number(name, bound)
+
+        low, high = as_number("Numeric: low", self.low), as_number("Numeric: high", self.high)
         check_boolean("Numeric: missing", self.missing)
         check_choice("Numeric: scale", self.scale, ("linear", "log"))
         cuts, bins = self.cuts, 10 if self.bins is None else self.bins
         if cuts is not None:
             cuts = tuple(
-                float(check_number("Numeric: a cut", cut))
-                for cut in _as_list("Numeric: cuts", cuts)
+                float(as_number("Numeric: a cut", cut)) for cut in _as_list("Numeric: cuts", cuts)
             )
             bins = len(cuts) + 1
             if self.bins not in (None, bins) or self.scale != "linear":
@@ -198,8 +283,9 @@ class Numeric(_ColumnKind, frozen=True):
         if bins < 2 or not in_order or (self.scale == "log" and low < 0):
             raise ValueError(
                 "Numeric: low, the thresholds of 2 bins or more, and high must be strictly "
-                "increasing numbers of float64, from 0 on if the scale is log, got "
-                f"{show_value(self)}"
+                "increasing numbers of float64, from 0 on if the scale is log, got low "
+                f"{show_value(low)}, high {show_value(high)} and "
+                + (f"{bins} bins" if cuts is None else f"cuts {show_value(list(cuts))}")
             )
 
     @property
@@ -232,7 +318,9 @@ class Numeric(_ColumnKind, frozen=True):
     def bin_words(self) -> list[str]:
         """The words for each bin: numbers up to a threshold or above the last, or missing cells."""
         digits = 4 if self.cuts is None else 15
-        ends = [f"{float(f'{end:.{digits}g}'):.15g}" for end in self.thresholds]
+        ends = [self.words_of_date(end) for end in self.thresholds]
+        if self.date is None:
+            ends = [f"{float(f'{end:.{digits}g}'):.15g}" for end in self.thresholds]
         return [*(f"<= {end}" for end in ends), f"> {ends[-1]}"] + ["missing"] * self.missing
 
     def describe_bins(self, bins: list[int]) -> str:
@@ -248,25 +336,32 @@ class Numeric(_ColumnKind, frozen=True):
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
         digits = 6 if self.cuts is None else 15
-        thresholds = [f"{threshold:.{digits}g}" for threshold in self.thresholds]
+        thresholds = [self.words_of_date(threshold) for threshold in self.thresholds]
+        if self.date is None:
+            thresholds = [f"{threshold:.{digits}g}" for threshold in self.thresholds]
         above = [
             Split(bin, self.bins - 1, name, f"{name} > {threshold}", f"{name} <= {threshold}")
             for bin, threshold in enumerate(thresholds, 1)
         ]
         return [*above, _missing_split(name, self.bins)] if self.missing else above
 
+    def words_of_date(self, number: float) -> str:
+        """The words for the number of a date; the number itself where there are no dates."""
+        form = self.form
+        return form.words_of(number) if isinstance(form, DateForm) else f"{number:.6g}"
+
     @property
     def _bin_of_missing(self) -> int:
         return self.bins if self.missing else 0
 
     def _read_bins_or_negative(self, cells: ColumnCells) -> np.ndarray:
-        numbers = read_numbers(cells)
+        numbers = self._read_numbers(cells)
         num_exceeded = np.searchsorted(self.thresholds, numbers, side="left")
         return np.where(np.isnan(numbers), np.int16(-1), num_exceeded.astype(np.int16))
 
     def read_positions(self, cells: ColumnCells) -> RangePositions:
         """Where the number of each cell lies in the range, and whether the cell is missing."""
-        numbers = read_numbers(cells)
+        numbers = self._read_numbers(cells)
         with np.errstate(all="ignore"):  # a warning would tell of some row's large number
             low, high = float(self.low), float(self.high)
             position = np.clip((numbers - low) / (high - low), 0, 1)
@@ -274,7 +369,21 @@ class Numeric(_ColumnKind, frozen=True):
             return RangePositions(position, np.isnan(numbers))
 
 
-class Nominal(_ColumnKind, frozen=True):
+class _SpellingsByValue(dict[str, tuple[str, ...]]):
+    """Spellings by value, which nobody changes, so that a column that has them can be hashed."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+
+class _WordReading(_ColumnKind, frozen=True, kw_only=True):
+    """The options of `Nominal` on how its cells are read, which are declared by name."""
+
+    spellings: dict[str, Spellings] | None = None
+    ignore_case: bool = False
+
+
+class Nominal(_WordReading, frozen=True):
     """One of the listed values: a split "x = value" for each, or "x >= value" if `ordered`.
 
     Declared values are stored as `cells.declared_word` reads them, so that 3, "3" and "3.0" are one
@@ -286,23 +395,35 @@ class Nominal(_ColumnKind, frozen=True):
             these have a bin of their own, which satisfies no split.
         ordered: whether the order of the values means something. Then there is a split "x >= value"
             for each value but the first, and all values are positions of one attribute.
+        spellings: further words that are read as a value, by the value, such as {"Bonn": ["BN"]};
+            None without.
+        ignore_case: whether words that differ in capitals alone are one.
 
     Raises:
         ValueError: if there are no values, or two are read alike, or `other` is none of them, or
-            there are more than 256 bins. If `ordered`, also for a single bin.
+            there are more than 256 bins. Also for spellings of a value that is not listed, or that
+            are read as another value. If `ordered`, also for a single bin.
     """
 
     values: tuple[Word, ...] = ()
-    other: Word | None = None
-    ordered: bool = False
+    other: Word | None = always_stored(None)
+    ordered: bool = always_stored(False)
 
     def __post_init__(self):
         check_boolean("Nominal: ordered", self.ordered)
+        check_boolean("Nominal: ignore_case", self.ignore_case)
         name = "Nominal: a declared value"
         values = tuple(declared_word(v, name) for v in _as_list("Nominal: values", self.values))
-        if len(set(values)) < len(values):
-            raise ValueError(f"Nominal: values must be distinct, got {show_value(self.values)}")
-        self._set_fields(values=values, ordered=bool(self.ordered))
+        self._set_fields(
+            values=values, ordered=bool(self.ordered), ignore_case=bool(self.ignore_case)
+        )
+        if self.spellings is not None:
+            self._set_fields(spellings=self._checked_spellings(self.spellings))
+        _check_distinct(
+            "Nominal: values",
+            [word for words in self.words_by_bin for word in words],
+            ignore_case=self.ignore_case,
+        )
         if self.other is not None:
             self._set_fields(other=declared_word(self.other, name))
             if self.other not in values:
@@ -312,6 +433,28 @@ class Nominal(_ColumnKind, frozen=True):
                 f"Nominal: a column has 1 to {MAX_BINS} bins, counting one for values that are not "
                 f"listed, and 2 without it if ordered; got {self.n_bins}"
             )
+
+    def _checked_spellings(self, spellings: Any) -> _SpellingsByValue | None:
+        """The declared spellings by value; None for none. ValueError as for the class."""
+        if not isinstance(spellings, Mapping):
+            raise ValueError(
+                'Nominal: spellings must map values to lists of words, such as {"Bonn": ["BN"]}, '
+                f"got {show_value(spellings)}"
+            )
+        checked = _SpellingsByValue()
+        for value, words in spellings.items():
+            name = declared_word(value, "Nominal: a value with spellings")
+            if name not in self.values:
+                raise ValueError(f"Nominal: {name!r} has spellings and is none of the values")
+            listed = (words,) if isinstance(words, str) else _as_list("Nominal: spellings", words)
+            checked[name] = tuple(declared_word(word, "Nominal: a spelling") for word in listed)
+        return checked or None
+
+    @property
+    def words_by_bin(self) -> list[tuple[str, ...]]:
+        """The words of each value: its name, and its further spellings."""
+        spellings: Any = self.spellings or {}
+        return [(str(value), *spellings.get(value, ())) for value in self.values]
 
     @property
     def response(self) -> Response:
@@ -347,11 +490,17 @@ class Nominal(_ColumnKind, frozen=True):
 
     def _read_bins_or_negative(self, cells: ColumnCells) -> np.ndarray:
         """Without `other` a value that is not listed is missing, too."""
-        codes = read_word_indices(cells, self.values)
+        codes = read_word_indices(cells, self.words_by_bin, self.ignore_case)
         return codes if self.other is None else np.where(codes == -1, self._bin_of_missing, codes)
 
 
-class Boolean(_ColumnKind, frozen=True):
+class _BooleanReading(_ColumnKind, frozen=True, kw_only=True):
+    """The option of `Boolean` on how its cells are read, which is declared by name."""
+
+    ignore_case: bool = False
+
+
+class Boolean(_BooleanReading, frozen=True):
     """True or false: one split, "x".
 
     Python and NumPy Booleans are themselves. Any other cell is true if its word is `true`, false if
@@ -360,30 +509,41 @@ class Boolean(_ColumnKind, frozen=True):
     `cells.declared_word` reads them.
 
     Attributes:
-        true: the word for true, "1" by default.
-        false: the word for false. It is "0" where `true` is "1", and must be declared for any other
-            `true`.
+        true: the word for true, "1" by default, or a list of its spellings, of which the first is
+            its name.
+        false: the word for false, or a list of its spellings. It is "0" where `true` is "1", and
+            must be declared for any other `true`.
         missing: whether there is a split for missing cells.
+        ignore_case: whether words that differ in capitals alone are one.
 
     Raises:
-        ValueError: if `true` is declared without `false`, the two are read alike, or missing is no
-            Boolean.
+        ValueError: if `true` is declared without `false`, two words are read alike, or missing or
+            ignore_case is no Boolean.
     """
 
-    true: Word = "1"
-    false: Word = None  # type: ignore[assignment]
-    missing: bool = False
+    true: Spellings = always_stored("1")
+    false: Spellings = None  # type: ignore[assignment]
+    missing: bool = always_stored(False)
 
     def __post_init__(self):
         check_boolean("Boolean: missing", self.missing)
-        true = declared_word(self.true, "Boolean: true")
+        check_boolean("Boolean: ignore_case", self.ignore_case)
+        true = declared_spellings(self.true, "Boolean: true")
         if self.false is None and true == "1":
             false = "0"
         else:
-            false = declared_word(self.false, "Boolean: false")
-        if true == false:
-            raise ValueError(f"Boolean: true and false must differ, got {true!r} twice")
-        self._set_fields(true=true, false=false, missing=bool(self.missing))
+            false = declared_spellings(self.false, "Boolean: false")
+        _check_distinct(
+            "Boolean: true and false",
+            [*_as_tuple(true), *_as_tuple(false)],
+            ignore_case=self.ignore_case,
+        )
+        self._set_fields(
+            true=true,
+            false=false,
+            missing=bool(self.missing),
+            ignore_case=bool(self.ignore_case),
+        )
 
     @property
     def n_bins(self) -> int:
@@ -393,7 +553,8 @@ class Boolean(_ColumnKind, frozen=True):
     @property
     def bin_words(self) -> list[str]:
         """The words for each bin: those for false and true, or missing cells."""
-        return [str(self.false), str(self.true)] + ["missing"] * self.missing
+        names = [name_of_spellings(words) for words in (self.false, self.true)]
+        return names + ["missing"] * self.missing
 
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
@@ -405,7 +566,45 @@ class Boolean(_ColumnKind, frozen=True):
         return 2 if self.missing else 0
 
     def _read_bins_or_negative(self, cells: ColumnCells) -> np.ndarray:
-        return read_booleans(cells, self.true, self.false)
+        return read_booleans(cells, self.true, self.false, self.ignore_case)
+
+
+def declared_spellings(words: Any, name: str) -> Words:
+    """A declared word, or the spellings of one, as cells are read; a list of one is that word.
+
+    Args:
+        words: a word, or a list of words.
+        name: what an error calls them.
+
+    Raises:
+        ValueError: for an empty list, and as `cells.declared_word`.
+    """
+    if not is_sequence(words):
+        return declared_word(words, name)
+    spellings = tuple(declared_word(word, name) for word in words)
+    if not spellings:
+        raise ValueError(f"{name} must be a word or a list of words, got an empty list")
+    return spellings if len(spellings) > 1 else next(iter(spellings))
+
+
+def name_of_spellings(words: Words) -> str:
+    """The first of several spellings of a word, which is its name."""
+    return words if isinstance(words, str) else next(iter(words))
+
+
+def _as_tuple(words: Words) -> tuple[str, ...]:
+    return (words,) if isinstance(words, str) else words
+
+
+def _check_distinct(name: str, words: list[str], *, ignore_case: bool) -> None:
+    """Refuse words of which two are read alike; ValueError naming what they are."""
+    folded = [fold_case(word) if ignore_case else word for word in words]
+    repeated = [word for place, word in enumerate(folded) if word in folded[:place]]
+    if repeated:
+        raise ValueError(
+            f"{name} must be distinct{', whatever their capitals' * ignore_case}, "
+            f"got {show_value(repeated[0])} twice"
+        )
 
 
 Column = Numeric | Nominal | Boolean
@@ -442,7 +641,7 @@ def _as_list(name: str, values: Any) -> list:
     """The entries of a declared list; ValueError naming it for text, a set or a mapping."""
     if not is_sequence(values):
         raise ValueError(f"{name} must be a list, got {show_value(values)}")
-    return list(values)
+    return declared_list(values, f"{name}: ")
 
 
 class Objective(Numeric, frozen=True, kw_only=True):
@@ -517,8 +716,16 @@ def target_with_objective(
             f"{response_of_target(target).words}"
         )
     if objective == "squared" and level is None:
-        return Numeric(target.low, target.high) if isinstance(target, Objective) else target
-    return Objective(target.low, target.high, objective=objective, level=level)  # type: ignore[arg-type]
+        if not isinstance(target, Objective):
+            return target
+        return Numeric(target.low, target.high, **target.reading_options)
+    return Objective(
+        target.low,
+        target.high,
+        objective=objective,  # type: ignore[arg-type]
+        level=level,
+        **target.reading_options,
+    )
 
 
 def response_of_target(target: Target | None) -> Response:
@@ -531,12 +738,17 @@ def response_of_target(target: Target | None) -> Response:
         return BINARY
     has_several_classes = isinstance(target, Nominal) and len(target.values) > 1
     is_plain_range = isinstance(target, Numeric) and (
-        (target.cuts, target.scale, target.missing) == (None, "linear", False)
+        (target.cuts, target.scale, target.missing, target.date) == (None, "linear", False, None)
     )
     if not has_several_classes and not is_plain_range:
+        got = show_value(target)
+        if isinstance(target, Nominal):
+            got = f"{len(target.values)} class"
+        elif isinstance(target, Numeric):
+            got = "a number with a date, cuts, a scale or missing cells"
         raise ValueError(
-            "target must be domains.Nominal of two classes or more, domains.Numeric with low and "
-            f"high alone, or None for two classes, got {show_value(target)}"
+            "a target must be nominal with two classes or more, numeric with low and high alone, "
+            f"perhaps with decimal and strip, or None for two classes, got {got}"
         )
     return target.response
 
@@ -557,7 +769,7 @@ def have_same_labels(first: Target | None, second: Target | None) -> bool:
     return np.array_equal(target_fingerprint(first), target_fingerprint(second))
 
 
-def predicted_numbers(target: Numeric, scores: Array) -> Float[Array, "..."]:
+def predicted_numbers(target: Numeric, scores: AnyArray) -> Float[AnyArray, "..."]:
     """f[...]: the numbers that scores f32[...] predict, clipped to the range; f32 with JAX.
 
     A score is a position in the range, or for a count the logarithm of the position.

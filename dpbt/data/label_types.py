@@ -1,11 +1,11 @@
 """Which classes labels can hold by their public type, such as a dtype. No cell is read."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from dpbt.common.validate import show_value
-from dpbt.data.cells import declared_word, read_number
+from dpbt.data.cells import read_number
 
 
 class LabelType(NamedTuple):
@@ -13,7 +13,7 @@ class LabelType(NamedTuple):
 
     Attributes:
         name: the type in words.
-        family: "boolean", "whole", "number", "text" or "other", such as dates, which have no words.
+        family: "boolean", "whole", "number" or "text".
         low: the least whole number of the type.
         high: the largest whole number of the type.
     """
@@ -27,10 +27,10 @@ class LabelType(NamedTuple):
         """Whether a cell of the type may have a word, as `cells.read_word` reads it."""
         match self.family:
             case "boolean":
-                return word in ("False", "True")
+                return word.lower() in ("false", "true")
             case "whole":
-                is_whole = re.fullmatch("-?[0-9]{1,40}", word, re.ASCII) is not None
-                return is_whole and self.low <= int(word) <= self.high
+                is_whole_number = re.fullmatch("-?[0-9]{1,40}", word, re.ASCII) is not None
+                return is_whole_number and self.low <= int(word) <= self.high
             case "number":
                 return read_number(word) == read_number(word)
         return self.family == "text"
@@ -39,7 +39,6 @@ class LabelType(NamedTuple):
 _FAMILY_OF_KIND = {
     **{"b": "boolean", "i": "whole", "u": "whole", "f": "number"},
     **dict.fromkeys("UST", "text"),
-    **dict.fromkeys("mMc", "other"),
 }
 """The family of a kind of dtypes of NumPy and pandas; objects may be anything."""
 
@@ -48,15 +47,15 @@ _FAMILY_OF_NAME = (
     ("whole", r"u?int(8|16|32|64)"),
     ("number", r"half_?float|float(16|32|64)?|double"),
     ("text", r"(large_)?string(_view)?|utf8"),
-    ("other", r"(date|time|duration|month_day)\w*([\[(].*)?"),
 )
 """The families of the types of Arrow and polars, by their names in small letters."""
 
 
 def label_type(labels: Any) -> LabelType | None:
-    """The type of the cells of a column; None if it states none, as a list or an array of objects.
+    """The type of the cells of a column; None if it states none of these, as an array of objects.
 
-    It is public, as the form of a table is. `cells` describes what a cell of each type is.
+    Dates are refused elsewhere (`domains.check_type_of_column`). The type is public, as the form of
+    a table is. `cells` describes what a cell of each type is.
     """
     stated = getattr(labels, "dtype", None)
     kind = getattr(stated, "kind", None)
@@ -85,7 +84,11 @@ def _type_of_family(name: str, family: str, *, is_signed: bool, bits: int) -> La
 
 
 def check_classes_can_occur(
-    labels: Any, classes: Sequence[Any], *, other: Any = None, are_two: bool
+    labels: Any,
+    spellings_of_classes: Iterable[str | Sequence[str]],
+    *,
+    other: str | None = None,
+    are_two: bool,
 ) -> None:
     """Refuse classes that labels of their type cannot hold: their rows would all be absent.
 
@@ -93,7 +96,7 @@ def check_classes_can_occur(
 
     Args:
         labels: the column of labels.
-        classes: the declared classes.
+        spellings_of_classes: the words that are read as each class; none for a number.
         other: the class of all labels that are not listed; None if there is none.
         are_two: whether there are two classes without a `Nominal`, of which a Boolean label is one.
 
@@ -103,30 +106,15 @@ def check_classes_can_occur(
     type_ = label_type(labels)
     if type_ is None or (type_.family == "boolean" and are_two):
         return
-    listed = [word for word in map(declared_word, classes) if word != other]
-    impossible = [word for word in listed if not type_.can_be(word)]
+    classes = [(words,) if isinstance(words, str) else words for words in spellings_of_classes]
+    listed = [words for words in classes if words[0] != other]
+    impossible = [words[0] for words in listed if not any(map(type_.can_be, words))]
     if not impossible or (other is not None and len(impossible) < len(listed)):
         return
     advice = "declare the classes as the labels have them"
-    if type_.family in ("whole", "number") and set(listed) == {"False", "True"}:
+    if type_.family in ("whole", "number") and {words[0] for words in listed} == {"False", "True"}:
         advice = "declare the numbers of the classes, such as 0 and 1, or give Booleans"
-    elif type_.family == "other":
-        advice = "give the labels as text"
     raise ValueError(
         f"labels of type {type_.name} are never {show_value(impossible[0])}, so the rows of a "
         f"declared class would all be absent; {advice}"
     )
-
-
-def check_numbers_can_occur(labels: Any) -> None:
-    """Refuse labels of a type without numbers, such as dates: their rows would all be absent.
-
-    Raises:
-        ValueError: naming the type.
-    """
-    type_ = label_type(labels)
-    if type_ is not None and type_.family == "other":
-        raise ValueError(
-            f"labels of type {type_.name} are no numbers, so all rows would be absent; give the "
-            "numbers in the units of the target"
-        )

@@ -5,7 +5,7 @@
 affect neither learning nor predictions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -33,8 +33,8 @@ def table(
     columns: Columns,
     labels: RawColumn,
     *,
-    negative: str | float = False,
-    positive: str | float = True,
+    negative: str | float | Sequence[str | float] = False,
+    positive: str | float | Sequence[str | float] = True,
     target: Target | None = None,
     sample_weight: RawColumn | None = None,
     max_weight: float | None = None,
@@ -42,6 +42,7 @@ def table(
     users: RawColumn | None = None,
     max_rows_per_user: int | None = None,
     ignore_case: bool = False,
+    ignore_label_case: bool = False,
     capacity: int | None = None,
     exact: bool = False,
 ) -> Table:
@@ -63,8 +64,9 @@ def table(
         columns: for every column of the domain N cells, as `domains.encode` reads them.
         labels: N cells. A Boolean is positive if it is true. Any other cell is of the class that
             has its word (`cells.read_boolean`).
-        negative: the word or the number of the negative class; False where labels are Booleans.
-        positive: the word or the number of the positive class; True where labels are Booleans.
+        negative: the word or the number of the negative class, or a list of its spellings, of which
+            the first is its name; False where labels are Booleans.
+        positive: those of the positive class; True where labels are Booleans.
         target: the declared classes or range of labels that are not one of two classes:
             `domains.Nominal` for several classes, `domains.Numeric` for a number in a range. A
             label that is not listed, or is not a number, makes its row absent. The recipe must have
@@ -79,6 +81,7 @@ def table(
         max_rows_per_user: how many rows of each user count; `users` need it. The recipe must be for
             as many rows of a person, or more.
         ignore_case: whether ids that differ in capitals alone are one.
+        ignore_label_case: whether words of the two classes that differ in capitals alone are one.
         capacity: a public bound on the number of rows; with `users`, of those that count. Absent
             rows are added up to it, so that the number of rows stays private. With None the table
             has N rows, and N is then public.
@@ -114,6 +117,7 @@ def table(
         max_weight=max_weight,
         max_rows_per_user=max_rows_per_user,
         ignore_case=ignore_case,
+        ignore_label_case=ignore_label_case,
     )
     declared_domain = as_declared_domain(domain)
     if capacity is not None:

@@ -7,6 +7,7 @@ fitted on private rows before, such as a scaler or an imputer, nor the code that
 import dataclasses
 import numbers
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, cast
@@ -36,6 +37,7 @@ from dpbt.data.declarations import ColumnOrder, DeclaredAnswers, RowsByColumn, r
 from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, frame_column_names
 from dpbt.data.kinds import target_with_objective
 from dpbt.models import model as models
+from dpbt.models.contributions import Contributions
 from dpbt.models.file import public_facts_of_recipe
 from dpbt.models.model import explain, ledger, save, statement, without_training_parts
 from dpbt.owners import file_report
@@ -73,6 +75,11 @@ class RepeatedReleaseWarning(UserWarning):
     """Several clones of one estimator are fitted, as cross-validation and grid search do."""
 
 
+_DEVIATIONS_BY_MODEL: weakref.WeakKeyDictionary[models.Model, dict[str, float]] = (
+    weakref.WeakKeyDictionary()
+)
+"""The effects of the columns of models that were asked for, as deviations; kept with the model."""
+
 _parameters = dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 """Adds a constructor to a class of estimators, from its parameters and their defaults."""
 
@@ -95,6 +102,7 @@ class PrivateEstimator(BaseEstimator):
     rows: int | None = None
     relation: str = "add_remove"
     max_rows_per_user: int = 1
+    delta_anyway: bool = False
     domain: Any = None
     recipe: Any = "auto"
     random_state: Any = None
@@ -165,6 +173,7 @@ class PrivateEstimator(BaseEstimator):
         users = None if users is None else as_one_column("users", users)
         answers = self._declared_answers(label, labels)
         recipe = self._make_recipe(column_order.domain, answers)
+        key, public_key = noise_and_public_keys(self.random_state)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
         options = {**answers.options, **self._weight_and_user_options(label, sample_weight, users)}
@@ -176,7 +185,6 @@ class PrivateEstimator(BaseEstimator):
         capacity = None if recipe.relation is REPLACE_ONE else max_rows
         with show_progress("making the table", bool(self.verbose)):
             table, report = make_table_and_report(column_order, rows, labels, options, capacity)
-        key, public_key = noise_and_public_keys(self.random_state)
         key = keys.noise_key_of_table(key, [table])
         with show_progress("learning", bool(self.verbose)) as progress:
             model = fit(key, table, recipe, public_key, progress=progress)
@@ -195,6 +203,8 @@ class PrivateEstimator(BaseEstimator):
         """The recipe of the parameters; ValueError for one that the estimator does not take."""
         arguments = {name: getattr(self, name, None) for name in _RECIPE_PARAMETERS}
         arguments |= {"domain": domain, "target": answers.target}
+        if self.delta_anyway:
+            arguments["delta_anyway"] = True
         with show_progress("setting the noise", bool(self.verbose)):
             recipe = recipes.make_recipe(self.recipe, arguments, self._recipes)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
@@ -251,15 +261,43 @@ class PrivateEstimator(BaseEstimator):
         The file holds the domain and the classes, so it reads raw columns and predicts classes.
 
         Raises:
+            sklearn.exceptions.NotFittedError: before `fit`.
             ValueError: as `dpbt.save`.
             OSError: if the file cannot be written.
         """
+        check_is_fitted(self, "model_")
         classes = getattr(self, "classes_", None)
         save(self.model_, path, domain=self.domain_, classes=classes)
 
     def explain(self, trees: int | None = None) -> str:
-        """The model in words, or its first trees (`dpbt.explain`)."""
+        """The model in words, or its first trees (`dpbt.explain`).
+
+        Raises:
+            sklearn.exceptions.NotFittedError: before `fit`.
+            ValueError: as `dpbt.explain`.
+        """
+        check_is_fitted(self, "model_")
         return explain(self.model_, self.domain_, trees=trees)
+
+    def contributions(self, X: Any, background: Mapping[str, Any] | None = None) -> Contributions:
+        """What each column of each row adds to its score, exactly (`dpbt.Model.contributions`).
+
+        It is post-processing of the model, and as private as the rows.
+
+        Args:
+            X: N rows, as `predict` reads them.
+            background: as `dpbt.Model.contributions`.
+
+        Raises:
+            sklearn.exceptions.NotFittedError: before `fit`.
+            ValueError: as `dpbt.Model.contributions`.
+        """
+        check_is_fitted(self, "model_")
+        contributions = self.model_.contributions(
+            self._encode(X), domain=self.domain_, background=background
+        )
+        classes = getattr(self, "classes_", None)
+        return contributions if classes is None else contributions.with_classes(classes.tolist())
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -268,10 +306,14 @@ class PrivateEstimator(BaseEstimator):
         An effect is the standard deviation of the score as this column alone is redrawn, with all
         bins of the declared domain equally likely (`dpbt.effects.attribute_effects`). It follows
         from what was released and what is public, so it costs no privacy. Noise has effects, too.
-        Importances by permutation read rows, and are a release of these that no ledger covers.
+        Importances by permutation read rows, and are a release of these that no ledger covers. They
+        are computed once for a model, when they are first asked for.
         """
-        effects = dpbt.effects.attribute_effects(self.model_, self.domain_, draws=256)
-        deviation_of = {effect.attribute: effect.deviation for effect in effects}
+        deviation_of = _DEVIATIONS_BY_MODEL.get(self.model_)
+        if deviation_of is None:
+            effects = dpbt.effects.attribute_effects(self.model_, self.domain_, draws=256)
+            deviation_of = {effect.attribute: effect.deviation for effect in effects}
+            _DEVIATIONS_BY_MODEL[self.model_] = deviation_of
         deviations = np.array([deviation_of.get(name, 0.0) for name in self._column_order.names])
         return deviations / (deviations.sum() or 1.0)
 
@@ -397,6 +439,7 @@ def make_table_and_report(
         name = add_column("sample_weight", options["sample_weight"])
         weight = WeightColumn(name, options["max_weight"])
     words: Any = {name: options[name] for name in _LABEL_OPTIONS if name in options}
+    words["ignore_case"] = options.get("ignore_label_case", False)
     label = Label(add_column("y", labels), **words, weight=weight, user=user)
     return TableAndReport(table, file_report.owner_report_of_rows(domain, label, [columns]))
 
@@ -408,12 +451,19 @@ _LABEL_OPTIONS = "negative", "positive", "target"
 def noise_and_public_keys(random_state: Any) -> tuple[Array, Array]:
     """The key of the noise and the key of public structure, from a random state of scikit-learn.
 
+    A number is the seed itself, with all of its bits. A RandomState or a Generator of NumPy draws
+    64 bits.
+
     Raises:
-        ValueError: for a random state that scikit-learn does not know.
+        ValueError: for a random state that scikit-learn does not know, and for a number outside of
+            0..2^64 - 1.
     """
-    if random_state is not None and not isinstance(random_state, numbers.Integral):
-        random_state = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-    return keys.noise_and_public_keys(None if random_state is None else int(random_state))
+    seed = random_state
+    if isinstance(random_state, np.random.Generator):
+        seed = int.from_bytes(random_state.bytes(8), "little")
+    elif random_state is not None and not isinstance(random_state, numbers.Integral):
+        seed = int.from_bytes(check_random_state(random_state).bytes(8), "little")
+    return keys.noise_and_public_keys(seed, "random_state")
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -485,6 +535,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         domain: the public declaration of the columns, which must be stated. It is a dict from names
             to `domains.Numeric`, `Nominal` or `Boolean`, or one of these for all columns, or the
             path of a JSON file (`domains.read_domain`). `domains.template` writes one to fill in.
@@ -502,9 +553,10 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             Or a function of epsilon, delta, rows, relation and, if it takes it, domain, such as
             `functools.partial(dpbt.recipes.bdpe, depth=2)`. It is also called with parameters such
             as `monotone` if they are stated, and must then take them.
-        random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
-            research key: anyone who knows it can subtract the noise. The noise follows from it and
-            from the rows, so that two tables never share theirs.
+        random_state: None draws a release key of 256 bits. A number in 0..2^64 - 1, or a
+            RandomState or Generator of NumPy, makes a research key: anyone who knows it can
+            subtract the noise. The noise follows from it and from the rows, so that two tables
+            never share theirs.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
 
     Attributes:
@@ -545,6 +597,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
             the owner's promise.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         domain: the public declaration of the columns. It must be stated.
         classes: the two labels.
         recipe: "random_forest", "rf_l" or "rf_e", with the defaults of `dpbt.recipes`, or a
@@ -594,6 +647,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         domain: the public declaration of the columns, as in `PrivateBoostingClassifier`. It must be
             stated.
         target_range: (low, high), the public range of the number, in its units. A number beyond it
@@ -606,9 +660,10 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
         recipe: "auto", "additive" or "oblivious_boost", or a function as in
             `PrivateBoostingClassifier` that also takes `target`.
-        random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
-            research key: anyone who knows it can subtract the noise. The noise follows from it and
-            from the rows, so that two tables never share theirs.
+        random_state: None draws a release key of 256 bits. A number in 0..2^64 - 1, or a
+            RandomState or Generator of NumPy, makes a research key: anyone who knows it can
+            subtract the noise. The noise follows from it and from the rows, so that two tables
+            never share theirs.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
 
     Attributes:

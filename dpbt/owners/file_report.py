@@ -6,16 +6,25 @@ a report.
 """
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
+import msgspec
 import numpy as np
 from jaxtyping import UInt8
 
 from dpbt.data import domains
+from dpbt.data.cells import column_cells
 from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import Columns, Domain, Label
-from dpbt.data.kinds import ColumnBins
+from dpbt.data.kinds import Column, ColumnBins, Nominal
+from dpbt.owners.missing_causes import (
+    MissingCauses,
+    count_texts_of_missing_cells,
+    explain_missing_cells,
+    label_as_kind,
+)
 from dpbt.public_types import MAX_BINS
 
 OWNER = "private, not covered by the ledger: how the declaration reads the rows"
@@ -35,52 +44,93 @@ class OwnerReport:
             nominal column it is a cell without a word, or with one that is not listed if there is
             no `other`. A weight of 0 counts as no value.
         constant: the columns whose values all lie in one bin, so that no split tells rows apart.
-        label: the column of labels; a row without a declared label is absent.
+        label: the column of labels; a row without a declared label is absent. None where the rows
+            are not read for labels.
         faults: the number of malformed lines of a file, by what is wrong with them.
         user: the column of ids of users, if there is one; a row without an id is absent.
+        causes: why cells of a column have no value, and which options read them.
+        may_be_missing: the columns that are declared to have missing cells. Empty cells of these
+            are not doubtful.
+        not_in_file: the columns of the label, the weight and the user that the rows lack.
+        other_capitals: for a column with `other` how many cells are read as that and differ from a
+            listed value in capitals alone.
     """
 
     rows: int
     unread: Mapping[str, int]
     constant: tuple[str, ...]
-    label: str
+    label: str | None
     faults: Mapping[str, int] = dataclasses.field(default_factory=dict)
     user: str | None = None
+    causes: Mapping[str, MissingCauses] = dataclasses.field(default_factory=dict)
+    may_be_missing: frozenset[str] = frozenset()
+    not_in_file: tuple[str, ...] = ()
+    other_capitals: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def doubtful(self) -> tuple[str, ...]:
         """The columns that may be declared wrongly.
 
         Such a column is constant, or lacks values in more than half of the rows, the label and the
-        user in more than a twentieth. Without any row the label is doubtful.
+        user in more than a twentieth. Empty cells do not count in a column that is declared to have
+        missing ones, unless it has no other. Without any row the label is doubtful.
         """
         doubtful = [*self.constant]
         for name, count in self.unread.items():
             max_share = _MAX_UNLABELLED if name in (self.label, self.user) else _MAX_UNREAD
+            if name in self.may_be_missing and count < self.rows and name in self.causes:
+                count -= self.causes[name].num_empty
             if count > max_share * self.rows:
                 doubtful.append(name)
-        return tuple(dict.fromkeys(doubtful)) if self.rows else (self.label,)
+        no_rows = () if self.label is None else (self.label,)
+        return tuple(dict.fromkeys(doubtful)) if self.rows else no_rows
 
     def __str__(self) -> str:
         """The counts, a line for each column, and the verdict."""
         lines = [OWNER, f"{self.rows} rows"]
         lines += [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
-        for name, count in self.unread.items():
-            words = {
-                self.label: "have no declared label, and are absent",
-                self.user: "have no id, and are absent",
-            }.get(name, "are missing")
-            lines.append(f"  {name}: {count} {words}")
+        for name in self.unread:
+            lines += self._lines_of_column(name)
         lines += [f"  {name}: all that are read lie in one bin" for name in self.constant]
+        lines += [
+            f"  {name}: {count} are read as the other value, and differ from a listed one in "
+            'capitals alone; "ignore_case": true reads them'
+            for name, count in self.other_capitals.items()
+        ]
+        lines += [f"  {name}: no such column, so it is not checked" for name in self.not_in_file]
         if not self.doubtful:
             return "\n".join([*lines, "nothing is doubtful"])
         lines.append(f"doubtful: {', '.join(self.doubtful)}; the domain may not fit the rows")
-        if self.unread and min(self.unread.values()) > _MAX_UNREAD * self.rows:
+        if sum(self.faults.values()) > _MAX_UNREAD * self.rows:
             lines.append(
                 "a line that is not as wide as the header is a row without any value; where lines "
                 "begin with a name of their row, which the header lacks, give --row-names"
             )
         return "\n".join(lines)
+
+    def summary_of_doubtful(self) -> str:
+        """The lines of the columns that are doubtful, and the malformed lines; empty for none."""
+        if not self.doubtful:
+            return ""
+        lines = [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
+        for name in self.doubtful:
+            lines += self._lines_of_column(name) if self.unread.get(name) else []
+        lines += [f"  {name}: all that are read lie in one bin" for name in self.constant]
+        return "\n".join(lines)
+
+    def _lines_of_column(self, name: str) -> list[str]:
+        """How many cells of a column have no value, and why."""
+        words = {
+            self.label: "have no declared label, and are absent",
+            self.user: "have no id, and are absent",
+        }.get(name, "are missing")
+        lines = [f"  {name}: {self.unread[name]} {words}"]
+        if name in self.causes:
+            causes = self.causes[name]
+            lines += [f"    {cause.num_cells}: {cause.words}" for cause in causes.causes]
+            if causes.remedy:
+                lines.append(f"    {causes.remedy} reads {causes.num_read} of them")
+        return lines
 
     def __repr__(self) -> str:
         return f"OwnerReport(label={self.label!r}, counts not shown)"
@@ -92,11 +142,143 @@ def _tenth_of_range(values: np.ndarray) -> UInt8[np.ndarray, "N"]:
     return np.minimum(values * 10, 9).astype(np.uint8) if number else values.astype(np.uint8)
 
 
+class OwnerReportBuilder:
+    """Counts how a declaration reads rows that come in parts.
+
+    Args:
+        domain: the public domain.
+        label: the label's column, and those of weights and of users; None to read no label.
+        names: the names of the columns that the rows have; None for all that are declared. Those of
+            the label may be lacking.
+    """
+
+    def __init__(self, domain: Domain, label: Label | None, names: Collection[str] | None = None):
+        columns_beside = () if label is None else label.columns
+        self._domain, self._label = domain, label
+        self._not_in_file = tuple(
+            name for name in columns_beside if names is not None and name not in names
+        )
+        self._names = (
+            *domain,
+            *(name for name in columns_beside if name not in self._not_in_file),
+        )
+        self._num_rows = 0
+        self._num_missing = np.zeros(len(self._names), int)
+        self._is_occupied = np.zeros((len(self._names), MAX_BINS), bool)  # whether a bin has values
+        self._texts: dict[str, Counter[str | None]] = {name: Counter() for name in self._names}
+        self._unlisted_texts = {
+            name: Counter()
+            for name, kind in domain.items()
+            if isinstance(kind, Nominal) and kind.other is not None
+        }
+        self.add({name: [] for name in self._names})
+
+    def add(self, block: Columns) -> None:
+        """Count some rows.
+
+        Args:
+            block: their columns, of the domain and of the label.
+
+        Raises:
+            ValueError: as `domains.encode`.
+        """
+        cells = domains.cells_by_column(self._domain, block)
+        bins_by_column = {name: kind.read_bins(cells[name]) for name, kind in self._domain.items()}
+        num_rows = len(next(iter(bins_by_column.values())).bins)
+        bins_by_column |= self._bins_beside(block, num_rows)
+        for name in self._names[len(cells) :]:
+            cells[name] = column_cells(block[name], f"{name}: ")
+
+        self._num_rows += num_rows
+        for number, name in enumerate(self._names):
+            bins, missing = bins_by_column[name]
+            self._num_missing[number] += np.count_nonzero(missing)
+            self._is_occupied[number] |= np.bincount(bins[~missing], minlength=MAX_BINS) > 0
+            count_texts_of_missing_cells(self._texts[name], cells[name], missing)
+        for name, texts in self._unlisted_texts.items():
+            kind = msgspec.structs.replace(self._domain[name], other=None)
+            count_texts_of_missing_cells(texts, cells[name], kind.read_bins(cells[name]).missing)
+
+    def _bins_beside(self, block: Columns, num_rows: int) -> dict[str, ColumnBins]:
+        """The bins of the labels, weights and ids of users of some rows that have them."""
+        label, columns = self._label, {}
+        if label is None:
+            return {}
+
+        def has(column: Any) -> bool:
+            return column is not None and column.column not in self._not_in_file
+
+        weights = block[label.weight.column] if label.weight and has(label.weight) else None
+        weight = None
+        if has(label):
+            target, present, weight = label.read_labels(
+                block[label.column], num_rows=num_rows, sample_weight=weights
+            )
+            columns[label.column] = ColumnBins(_tenth_of_range(target), ~present)
+        elif weights is not None:
+            weight = label.read_labels(
+                [None] * num_rows, num_rows=num_rows, sample_weight=weights
+            ).weight
+        if label.weight is not None and weight is not None:
+            columns[label.weight.column] = ColumnBins(_tenth_of_range(weight), weight == 0)
+        if label.user is not None and has(label.user):
+            ids = label.read_user_ids(block[label.user.column], num_rows)
+            assert ids is not None
+            first_bytes = np.array([(user_id or b"\0")[0] for user_id in ids], np.uint8)
+            missing = np.array([one is None for one in ids], bool)
+            columns[label.user.column] = ColumnBins(first_bytes, missing)
+        return columns
+
+    def report(self, faults: Mapping[str, int] | None = None) -> OwnerReport:
+        """The report of the rows so far.
+
+        Args:
+            faults: the malformed lines by what is wrong with them, as `files.iter_column_blocks`
+                counts them while it reads the rows.
+        """
+        label, not_in_file = self._label, self._not_in_file
+        kinds: dict[str, Column] = {**self._domain}
+        if label is not None:
+            kinds[label.column] = label_as_kind(label)
+        constant = tuple(
+            name
+            for name, bins in zip(self._names, self._is_occupied, strict=True)
+            if bins.sum() == 1
+        )
+        other_capitals = {
+            name: explain_missing_cells(
+                texts, msgspec.structs.replace(self._domain[name], other=None)
+            ).num_read
+            for name, texts in self._unlisted_texts.items()
+        }
+        return OwnerReport(
+            rows=self._num_rows,
+            unread=dict(zip(self._names, self._num_missing.tolist(), strict=True)),
+            constant=constant,
+            label=None if label is None or label.column in not_in_file else label.column,
+            faults=dict(faults or {}),
+            user=None if label is None or label.user is None else label.user.column,
+            causes={
+                name: explain_missing_cells(texts, kinds.get(name))
+                for name, texts in self._texts.items()
+            },
+            may_be_missing=frozenset(
+                name
+                for name, kind in self._domain.items()
+                if not isinstance(kind, Nominal) and kind.missing
+            ),
+            not_in_file=not_in_file,
+            other_capitals={name: count for name, count in other_capitals.items() if count},
+        )
+
+
 def owner_report_of_rows(
     domain: Domain,
     label: Label,
     blocks: Iterable[Columns],
     faults: Mapping[str, int] | None = None,
+    *,
+    names: Collection[str] | None = None,
 ) -> OwnerReport:
     """Count how a declaration reads rows, in the way in which a table reads them.
 
@@ -109,54 +291,19 @@ def owner_report_of_rows(
         blocks: the rows, some at a time, with the columns of the domain and of the label.
         faults: the malformed lines by what is wrong with them, as `files.iter_column_blocks` counts
             them while it reads the blocks.
+        names: the names of the columns that the rows have; None for all that are declared. Those of
+            the label, the weights and the users may be lacking.
 
     Raises:
-        ValueError: as `domains.encode`.
+        ValueError: as `domains.encode`, and for a column of the label that rows lack.
     """
-    names = (*domain, *label.columns)
-    num_rows = 0
-    num_missing = np.zeros(len(names), int)
-    is_occupied = np.zeros((len(names), MAX_BINS), bool)  # whether a value lies in a bin
-    no_rows = {name: [] for name in names}
-    for block in itertools.chain([no_rows], blocks):
-        columns = _bins_of_declared_columns(domain, label, block)
-        num_rows += len(columns[0].bins)
-        num_missing += [np.count_nonzero(column.missing) for column in columns]
-        is_occupied |= np.stack(
-            [
-                np.bincount(column.bins[~column.missing], minlength=MAX_BINS) > 0
-                for column in columns
-            ]
-        )
-
-    constant = tuple(name for name, bins in zip(names, is_occupied, strict=True) if bins.sum() == 1)
-    return OwnerReport(
-        rows=num_rows,
-        unread=dict(zip(names, num_missing.tolist(), strict=True)),
-        constant=constant,
-        label=label.column,
-        faults=dict(faults or {}),
-        user=None if label.user is None else label.user.column,
-    )
+    builder = OwnerReportBuilder(domain, label, names)
+    for block in blocks:
+        if names is None:
+            raw_rows_of_columns(label, block)  # raises if a column of the label is lacking
+        builder.add(block)
+    return builder.report(faults)
 
 
 report = owner_report_of_rows
 """The former name of `owner_report_of_rows`."""
-
-
-def _bins_of_declared_columns(domain: Domain, label: Label, block: Columns) -> list[ColumnBins]:
-    """The bins of the attributes of some rows, of their labels, weights and ids, in this order."""
-    raw = raw_rows_of_columns(label, block)
-    cells = domains.cells_by_column(domain, block)
-    columns = [kind.read_bins(cells[name]) for name, kind in domain.items()]
-    num_rows = len(columns[0].bins)
-    target, present, weight = label.read_labels(
-        raw.labels, num_rows=num_rows, sample_weight=raw.sample_weight
-    )
-    columns.append(ColumnBins(_tenth_of_range(target), ~present))
-    if raw.sample_weight is not None and weight is not None:
-        columns.append(ColumnBins(_tenth_of_range(weight), weight == 0))
-    if (ids := label.read_user_ids(raw.users, num_rows)) is not None:
-        first_bytes = np.array([(user_id or b"\0")[0] for user_id in ids], np.uint8)
-        columns.append(ColumnBins(first_bytes, np.array([one is None for one in ids], bool)))
-    return columns

@@ -49,9 +49,9 @@ from dpbt.common.storage import Digits, decode
 from dpbt.common.validate import (
     as_path,
     check_choice,
+    check_delta,
     check_interval,
     check_positive_integer,
-    warn_of_large_delta,
 )
 from dpbt.privacy import accounting, conversions, repricing
 from dpbt.privacy.accounting import MEASURES, Ledger, Line
@@ -302,6 +302,7 @@ class Filter:
             enough.
         relation: "add_remove" or "replace_one". All recipes must have it.
         max_rows_per_user: the most rows that one person has. All recipes must have it.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         measure: what is added up, of `MEASURES`. Without a delta it must be epsilon. With one it is
             rho or mu, and rho by default. A filter of mu takes only recipes whose draws are all
             Gaussian. For epsilon of 0.1 to 8 and delta of 1e-9 to 1e-5, it allows them 8 to 22 %
@@ -326,6 +327,7 @@ class Filter:
         rows: int,
         relation: str | Relation = ADD_REMOVE,
         max_rows_per_user: int = 1,
+        delta_anyway: bool = False,
         measure: str | None = None,
         path: str | Path | None = None,
     ):
@@ -344,7 +346,7 @@ class Filter:
             measure=measure_name,
         )
         _ = terms.limits  # raises for a measure that does not go with the delta
-        warn_of_large_delta(delta, rows)
+        check_delta(delta, rows, anyway=delta_anyway)
         if path is None:
             folder = tempfile.mkdtemp(prefix="dpbt-filter-")
             weakref.finalize(self, _remove_folder, folder, os.getpid())

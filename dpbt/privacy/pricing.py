@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dpbt.common import forks
 from dpbt.privacy import boundary, keys, price_check
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.boundary import DrawSpec, budget_group_of_site, is_static
@@ -39,7 +40,9 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
         ValueError: for anything else than a recipe of one setting and a whole number of rounds, for
             a draw whose price depends on rows or on earlier releases
             (`dependencies.check_prices`), and for a scale beyond the range of its sampler.
+        RuntimeError: in a process that was forked after JAX had run.
     """
+    forks.check_jax_can_run()
     _check_has_ledger(recipe)
     lines_of_phases = {
         phase.name: _lines_of_phase(recipe, phase) for phase in recipe.learner.phases
@@ -79,10 +82,15 @@ def _check_has_ledger(recipe: Any) -> None:
 def _lines_of_phase(recipe: Recipe, phase: Phase) -> list[Line]:
     """The lines of the draws of a phase, in the order of its program."""
     sites_in_order = [spec.site for spec in draw_specs_of_phase(recipe, phase)]
+    priced = priced_draws(recipe, phase)
     specs = describe_draws(
-        RecipePhase.of_recipe(recipe, phase), recipe.params, recipe.public(), bound=np.float32(0)
+        RecipePhase.of_recipe(recipe, phase),
+        recipe.params,
+        recipe.public(),
+        bound=np.float32(0),
+        priced=priced,
     )
-    price_check.check_as_priced(specs, priced_draws(recipe, phase))
+    price_check.check_as_priced(specs, priced)
     return [
         ledger_line_of_spec(
             specs[site],

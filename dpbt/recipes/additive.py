@@ -26,16 +26,13 @@ from dpbt.recipes.auto import (
     largest_move_of_leaf,
     signal_strength,
 )
+from dpbt.recipes.bins import BinsLearner, BinsTask, OneTimeDraws, recipe_over_bins
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
-from dpbt.recipes.oblivious import (
-    BinsLearner,
-    BinsTask,
-    OneTimeDraws,
+from dpbt.recipes.trees_over_bins import (
     TreeLearner,
     TreeNumbers,
     TreeStructure,
     oblivious_recipe,
-    recipe_over_bins,
 )
 
 _DEFAULT_ROUNDS, _MAX_ROUNDS = 128, 4096
@@ -85,6 +82,7 @@ def additive(
     scores_fraction: ArrayLike | None = None,
     relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
 ) -> types.Recipe:
     """A generalized additive model: the score of a row is the sum of one curve a column.
 
@@ -134,6 +132,7 @@ def additive(
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given. Also for settings
@@ -149,6 +148,7 @@ def additive(
         rounds=num_rounds,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
         options={
             "step": step,
@@ -287,7 +287,13 @@ def _recipe_of_all_columns(
     step_of_round = vectors.total_step / (
         noise_growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
     )
-    params = AdditiveParams({}, step_of_round, vectors.learning_rate, _MOMENTUM, num_rounds)
+    params = AdditiveParams(
+        noise={},
+        step=step_of_round,
+        max_learning_rate=vectors.learning_rate,
+        momentum=_MOMENTUM,
+        rounds=num_rounds,
+    )
     sizes = check_interval(
         "resolutions", vectors.resolutions, f"[1, {types.MAX_BINS}]", whole_numbers=True
     )

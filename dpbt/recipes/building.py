@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from dpbt import types
 from dpbt.common import validate
 from dpbt.common.validate import (
+    check_boolean,
     check_choice,
     check_floats,
     check_interval,
@@ -86,6 +87,7 @@ class PrivacyRequest:
         calibration: "tight" or "published".
         relation: the neighbouring relation.
         max_rows_per_user: the most rows that one person has.
+        delta_anyway: whether a delta of 1 / rows or more is accepted.
     """
 
     epsilon: np.ndarray
@@ -95,6 +97,7 @@ class PrivacyRequest:
     calibration: str
     relation: types.Relation
     max_rows_per_user: int
+    delta_anyway: bool = False
 
     @property
     def is_tight(self) -> bool:
@@ -156,6 +159,7 @@ def checked_privacy_request(
     rounds: ArrayLike,
     relation: str | types.Relation,
     max_rows_per_user: int,
+    delta_anyway: bool = False,
     calibration: str = "tight",
     max_rows: int = MAX_ROWS,
     has_published_delta: bool = True,
@@ -170,6 +174,7 @@ def checked_privacy_request(
         rounds: T, whole numbers of at least 1.
         relation: a neighbouring relation, or its name.
         max_rows_per_user: the most rows that one person has, at least 1.
+        delta_anyway: whether to accept a delta of 1 / rows or more; `build_recipe` refuses it else.
         calibration: "tight" or "published".
         max_rows: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may be in blocks.
         has_published_delta: whether the paper proves more than a pure guarantee.
@@ -203,7 +208,9 @@ def checked_privacy_request(
         calibration=calibration,
         relation=to_relation(relation),
         max_rows_per_user=check_positive_integer("max_rows_per_user", max_rows_per_user),
+        delta_anyway=bool(delta_anyway),
     )
+    check_boolean("delta_anyway", delta_anyway)
     if request.is_approximate and not (request.is_tight or has_published_delta):
         raise ValueError("delta must be 0, as the published calibration has no other")
     return request
@@ -339,7 +346,7 @@ def build_recipe(
             fraction, for fractions of a budget that are no numbers above 0, or more than all of it,
             and as `Recipe`.
     """
-    validate.warn_of_large_delta(request.delta, request.rows)
+    validate.check_delta(request.delta, request.rows, anyway=request.delta_anyway)
     _check_axes_go_with_request(request, parts.weight_params, "weighting")
     _check_axes_go_with_request(request, fractions or {}, "fractions")
     draft = _draft_recipe(request, parts)
@@ -352,13 +359,12 @@ def build_recipe(
     with_any_noise = dataclasses.replace(draft, params=_as_float32(any_params))
     paid_draws = _paid_draws(with_any_noise, request, fractions)
 
-    # Finite bits cost more with less noise, so the whole request is shared first.
     all_gaussian = all(draw.spec.mechanism.price.gaussian for draw in paid_draws)
     if request.is_approximate and request.is_tight and all_gaussian:
         total_allowance = gaussian_allowance
-    noise = noise_multipliers(request, total_allowance, fractions, paid_draws)
-    request_for_laws = request_after_finite_bits(request, paid_draws, noise)
-    noise = noise_multipliers(request_for_laws, total_allowance, fractions, paid_draws)
+    noise = noise_multipliers_after_finite_bits(
+        request, total_allowance=total_allowance, fractions=fractions, paid_draws=paid_draws
+    )
     return _recipe_with_params(draft, make_params(noise, public), request.is_private)
 
 
@@ -375,7 +381,7 @@ def build_recipe_of_fixed_noise(
     Raises:
         ValueError: if a number does not fit float32, and as `Recipe`.
     """
-    validate.warn_of_large_delta(request.delta, request.rows)
+    validate.check_delta(request.delta, request.rows, anyway=request.delta_anyway)
     _check_axes_go_with_request(request, parts.weight_params, "weighting")
     draft = _draft_recipe(request, parts)
     params = make_params(draft.public()._replace(max_rows=request.rows))
@@ -457,8 +463,43 @@ def _paid_draws(
     return paid_draws
 
 
+def noise_multipliers_after_finite_bits(
+    request: PrivacyRequest,
+    *,
+    total_allowance: Callable[[PrivacyRequest], Allowance],
+    fractions: Mapping[types.Site, Any],
+    paid_draws: Sequence[PaidDraw],
+) -> dict[types.Site, np.ndarray]:
+    """The noise multiplier of each site that a request buys after its finite bits are paid for.
+
+    What finite bits cost depends on the noise, and the noise on what they leave of the request. So
+    a first pass shares the whole request, whose noise is smaller and its finite bits therefore
+    dearer, and a second pass shares what remains.
+
+    Args:
+        request: the whole request.
+        total_allowance: as `noise_multipliers`.
+        fractions: as `noise_multipliers`.
+        paid_draws: the draws.
+
+    Raises:
+        ValueError: as `request_after_finite_bits`.
+    """
+    noise_before_payment = noise_multipliers(
+        request, total_allowance=total_allowance, fractions=fractions, paid_draws=paid_draws
+    )
+    request_for_laws = request_after_finite_bits(request, paid_draws, noise_before_payment)
+    return noise_multipliers(
+        request_for_laws,
+        total_allowance=total_allowance,
+        fractions=fractions,
+        paid_draws=paid_draws,
+    )
+
+
 def noise_multipliers(
     request: PrivacyRequest,
+    *,
     total_allowance: Callable[[PrivacyRequest], Allowance],
     fractions: Mapping[types.Site, Any],
     paid_draws: Sequence[PaidDraw],
@@ -612,6 +653,7 @@ def custom(
     loss: types.ProperLoss | types.LossFamily | str | None = None,
     relation: str | types.Relation | None = None,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
     name: str = "custom",
 ) -> Recipe:
     """Boosting with any weak learner: Bun et al. (2020), Algorithm 1, for any weight update.
@@ -637,6 +679,7 @@ def custom(
         relation: "add_remove" or "replace_one"; by default the learner's, or add/remove.
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         name: the name of the algorithm in tables.
 
     Raises:
@@ -660,6 +703,7 @@ def custom(
         rounds=rounds,
         relation=learner.assumptions.relation or types.ADD_REMOVE if relation is None else relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
     )
     family = None if loss is None else as_loss_family(loss, "loss")

@@ -32,6 +32,7 @@ def random_forest(
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
     disjoint: bool = False,
     negative: str | None = None,
     variant: str = "random_forest",
@@ -63,6 +64,7 @@ def random_forest(
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         disjoint: give each row to one of the k trees (tight calibration only). Each tree then sees
             about n / k rows and has the whole budget: noise of scale 1 / epsilon instead of
             k / epsilon, on counts that are k times smaller. The release then says which place of
@@ -100,6 +102,7 @@ def random_forest(
         calibration=calibration,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         max_rows=MAX_ROWS_IN_BLOCKS,
         has_published_delta=False,
     )

@@ -46,6 +46,7 @@ def bdpe(
     calibration: str = "tight",
     relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
     alpha: Alpha | None = None,
     criterion: Loss = "m_alpha",
     loss: Loss | None = None,
@@ -94,6 +95,7 @@ def bdpe(
         relation: "add_remove" or "replace_one". The published noise is the same for both.
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         alpha: the criterion's alpha. "objective" is equation (16), the ratio of errors to the
             root's. The ratio is noisy in the tight calibration and read off the data in the
             published one. Or a number in [0, 1], or a schedule of the depth, such as any
@@ -136,6 +138,7 @@ def bdpe(
         calibration=calibration,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         max_rows=types.MAX_ROWS if calibration == "published" else types.MAX_ROWS_IN_BLOCKS,
         has_published_delta=False,
         options={

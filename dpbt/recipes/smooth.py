@@ -53,6 +53,7 @@ def lazybb_rules(
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
 ) -> Recipe:
     """LazyBB with 1-rules: Asadi et al. (2022), Algorithm 1, a majority vote.
 
@@ -79,6 +80,7 @@ def lazybb_rules(
         relation: "add_remove" or "replace_one" (the paper's).
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
@@ -91,6 +93,7 @@ def lazybb_rules(
         calibration=calibration,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         options={
             "density": density,
             "learning_rate": learning_rate,
@@ -126,6 +129,7 @@ def lazybb_trees(
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
 ) -> Recipe:
     """LazyBB with top-down trees: Asadi et al. (2022), Algorithms 1 and 2, a majority vote.
 
@@ -158,6 +162,7 @@ def lazybb_trees(
         relation: "add_remove" or "replace_one" (the paper's).
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
@@ -171,6 +176,7 @@ def lazybb_trees(
         calibration=calibration,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         options={
             "density": density,
             "learning_rate": learning_rate,
@@ -333,20 +339,23 @@ def halfspace_boost(
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
     max_rows_per_user: int = 1,
+    delta_anyway: bool = False,
 ) -> Recipe:
     """LazyBregBoost with the noisy centre: one halfspace, the sum of T noisy centres.
 
     Bun et al. (2020), Algorithm 5.
 
     Guarantee: (epsilon, delta)-DP under `relation`, with the lines of `dpbt.ledger`. The noise is
-    set through GDP in the tight calibration, and through zCDP in the published one. A round has
-    rho = 2 / (kappa m sigma)^2 in the tight calibration, with noise in units of a public cap on
-    weights, so of at most sigma. In the published one it has 8 / (kappa m sigma)^2.
-    Neighbours are tables whose other rows keep their order.
+    set through GDP in the tight calibration. The published one sets it through zCDP, by the paper's
+    Lemma 15: epsilon = rho + 2 sqrt(rho log(1 / delta)). The ledger composes the same draws
+    exactly, so its epsilon is then smaller than asked for. A round has rho = 2 / (kappa m sigma)^2
+    in the tight calibration, with noise in units of a public cap on weights, so of at most sigma.
+    In the published one it has 8 / (kappa m sigma)^2. Neighbours are tables whose other rows keep
+    their order.
 
     Tables hold exact numbers f32[N, d], or bins, which are read at their positions. Rows outside
     the unit ball are projected onto it. Sums are exact integers (see `halfspaces.learner`). The
-    hypotheses are not clipped to [-1, 1], so that their sum is a halfspaces. Where |h| > 1 the loss
+    hypotheses are not clipped to [-1, 1], so that their sum is a halfspace. Where |h| > 1 the loss
     is (1 + y h) / 2, which continues the paper's.
 
     Arguments of type ArrayLike may be arrays, which broadcast to settings.
@@ -372,6 +381,7 @@ def halfspace_boost(
         relation: "add_remove" or "replace_one" (the paper's).
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
             the owner's promise. The guarantee is for all rows of a person together.
+        delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given, or
@@ -389,6 +399,7 @@ def halfspace_boost(
         calibration=calibration,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        delta_anyway=delta_anyway,
         options={
             "density": density,
             "learning_rate": learning_rate,
@@ -414,5 +425,12 @@ def halfspace_boost(
         learning_rate=margin_rate,
         name="halfspace_boost",
         options_text="normalized" if normalized else "gaussian",
+        total_allowance=(pure_or_zcdp_allowance if request.is_tight else published_zcdp_allowance),
         fixed_params=fixed_params,
     )
+
+
+def published_zcdp_allowance(request: PrivacyRequest) -> Allowance:
+    """The whole budget as the rho of Bun et al. (2020), Lemma 15."""
+    rho = conversions.published_zcdp_rho(request.epsilon, request.delta)
+    return Allowance(np.zeros(request.shape), rho)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import dpbt
-from dpbt.owners.cli.inputs import BOUND_HELP, NEIGHBOUR_OPTIONS
+from dpbt.owners.cli.inputs import BOUND_HELP, DELTA_ANYWAY_OPTION, NEIGHBOUR_OPTIONS
 from dpbt.owners.cli.outputs import say_whether_written
 from dpbt.owners.cli.parsing import (
     InputError,
@@ -25,6 +25,7 @@ _TWO_NUMBERS: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float,
     option("filter FILE", "the file of the filter; it must not exist"),
     option("--epsilon EPSILON", "the budget of all fits together, such as 2"),
     option("--delta DELTA", "of all fits together; 0 for a pure guarantee (%(default)s)"),
+    DELTA_ANYWAY_OPTION,
     option("--rows N", f"{BOUND_HELP}; every fit must have it", required=True),
     *NEIGHBOUR_OPTIONS,
     option("--measure NAME", "what is added up: one of %(choices)s", choices=[*MEASURES]),
@@ -37,7 +38,7 @@ def create_filter(options: argparse.Namespace) -> None:
     without a delta; rho with one, for all recipes; mu for fits of auto with a delta alone, of which
     it allows more.
     """
-    names = ("epsilon", "delta", "rows", "relation", "max_rows_per_user", "measure")
+    names = ("epsilon", "delta", "rows", "relation", "max_rows_per_user", "measure", "delta_anyway")
     with say_whether_written(Path(options.filter)), as_input_error():
         print(dpbt.Filter(**{name: getattr(options, name) for name in names}, path=options.filter))
     print(f"wrote {options.filter}")

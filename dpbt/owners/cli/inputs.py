@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +11,7 @@ import dpbt
 from dpbt.common.progress import is_terminal
 from dpbt.data import domains, files, kinds
 from dpbt.data.domains import Domain, Label
+from dpbt.data.kinds import Column
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners import file_report
 from dpbt.owners.cli import programs
@@ -41,8 +42,13 @@ FORM_OPTIONS = (
         const="",
     ),
     option("--row-names", "each line begins with a name of its row, which the header lacks"),
+    option("--skip-lines N", "how many lines, such as a title, stand above the header", default=0),
 )
 """The options on the layout of a text file."""
+
+DELTA_ANYWAY_OPTION = option(
+    "--delta-anyway", "accept a delta of 1 / rows or more, which protects nobody"
+)
 
 NEIGHBOUR_OPTIONS = (
     option("--relation RELATION", "what neighbours differ by: %(choices)s (%(default)s)"),
@@ -61,6 +67,7 @@ RECIPE_OPTIONS = (
     option("--rows N", BOUND_HELP, required=True),
     option("--epsilon EPSILON", "the total budget, such as 1"),
     option("--delta DELTA", "0 for a pure guarantee (%(default)s)"),
+    DELTA_ANYWAY_OPTION,
     *NEIGHBOUR_OPTIONS,
     option("--recipe RECIPE", "one of %(choices)s (%(default)s)"),
     option("--objective OBJECTIVE", "of a number: squared, poisson for a count, or quantile"),
@@ -110,7 +117,7 @@ def read_domain_of_rows(options: argparse.Namespace) -> domains.DomainFile:
         if names_in_file and not Path(options.file).is_dir():
             # Without a header these names are cells, so no later error may show one.
             files.check_header_has_names(
-                f"{options.file}, line 1",
+                f"{options.file}, line {options.skip_lines + 1}",
                 names_in_file,
                 declared.label.columns,
                 files.HEADER_ADVICE,
@@ -152,6 +159,7 @@ def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Labe
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     arguments = {name: getattr(options, name) for name in names}
     arguments["domain"] = domain
+    arguments["delta_anyway"] = options.delta_anyway or None
     if label.user is not None:
         limit = label.user.max_rows
         if options.max_rows_per_user not in (1, limit):
@@ -179,10 +187,10 @@ def text_form_from_options(options: argparse.Namespace, names: Iterable[str]) ->
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
         raise InputError(f"--delimiter must be one character, such as ; or \\t, got {delimiter!r}")
-    if header is None:
-        return files.TextForm(delimiter, row_names=options.row_names)
-    stated_names = tuple(header.split(",")) if header else tuple(names)
-    return files.TextForm(delimiter, stated_names, options.row_names)
+    stated_names = None
+    if header is not None:
+        stated_names = tuple(header.split(",")) if header else tuple(names)
+    return files.TextForm(delimiter, stated_names, options.row_names, options.skip_lines)
 
 
 class DeclaredRows(NamedTuple):
@@ -216,7 +224,27 @@ def declared_rows_from_options(options: argparse.Namespace) -> DeclaredRows:
     rows = DeclaredRows(options.file, *read_domain_of_rows(options))
     if Path(options.file).is_dir():
         return rows
+    check_types_of_columns(rows.path, {**dict.fromkeys(rows.label.columns), **rows.domain})
     return rows._replace(form=text_form_from_options(options, rows.column_names))
+
+
+def check_types_of_columns(path: str, kinds: Mapping[str, Column | None]) -> None:
+    """Refuse a Parquet file whose schema has dates where the domain declares none.
+
+    Args:
+        path: a file of rows; any but a Parquet file passes.
+        kinds: the declared kind of each column; None for labels, weights and ids of users.
+
+    Raises:
+        InputError: naming the file and the column.
+        OSError: if the file cannot be read.
+    """
+    if not path.lower().endswith(".parquet"):
+        return
+    with as_input_error():
+        for name, type_name in files.parquet_column_types(path).items():
+            if name in kinds:
+                domains.check_type_name(f"{path}: column {name!r}", type_name, kinds[name])
 
 
 def owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
@@ -230,10 +258,25 @@ def owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
         raise InputError(f"{rows.path}: a folder of blocks; check the rows before converting them")
     with as_input_error(rows.path):
         faults: Counter[str] = Counter()
-        blocks = files.iter_column_blocks(
-            rows.path, rows.column_names, BLOCK_ROWS, rows.form, faults
+        names = rows.column_names
+        if Path(rows.path).is_file():  # a pipe can be read only once
+            in_file = files.column_names(rows.path, rows.form)
+            if set(rows.domain) <= set(in_file):  # the label may be lacking, as in rows to predict
+                names = tuple(name for name in names if name in in_file)
+        blocks = files.iter_column_blocks(rows.path, names, BLOCK_ROWS, rows.form, faults)
+        return file_report.owner_report_of_rows(
+            rows.domain, rows.label, blocks, faults, names=names
         )
-        return file_report.owner_report_of_rows(rows.domain, rows.label, blocks, faults)
+
+
+def warn_owner_of_doubtful_rows(report: file_report.OwnerReport) -> None:
+    """Show the owner of rows, on the terminal of standard error, what is doubtful in them."""
+    lines = report.summary_of_doubtful().splitlines()
+    if not report.doubtful:
+        lines = [f"  {count} lines have {fault}" for fault, count in report.faults.items()]
+    if lines:
+        heading = "warning, for the owner of the rows alone: the domain may not read them as meant"
+        print("\r\033[K" + "\n".join([heading, *lines]), file=sys.stderr)
 
 
 def confirm_doubtful_rows(rows: DeclaredRows, *, skip: bool, action: str) -> None:

@@ -6,12 +6,13 @@ import hashlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
+from msgspec import structs
 
 import dpbt
 from dpbt.common.progress import is_terminal, show_progress
@@ -19,8 +20,9 @@ from dpbt.common.storage import name_path_in_errors, remove_leftover, write_atom
 from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.domains import check_same_domain
-from dpbt.data.kinds import Numeric, have_same_labels
+from dpbt.data.kinds import Nominal, Numeric, have_same_labels
 from dpbt.models import measures
+from dpbt.models.contributions import ROW_IS_SHOWN
 from dpbt.models.model import Model
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli.inputs import (
@@ -28,8 +30,10 @@ from dpbt.owners.cli.inputs import (
     MODEL_ARGUMENT,
     PROGRESS_OPTION,
     ROWS_HELP,
+    check_types_of_columns,
     read_domain_of_rows,
     text_form_from_options,
+    warn_owner_of_doubtful_rows,
 )
 from dpbt.owners.cli.outputs import (
     FORCE_OPTION,
@@ -38,7 +42,14 @@ from dpbt.owners.cli.outputs import (
     print_about_output,
     say_whether_written,
 )
-from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
+from dpbt.owners.cli.parsing import (
+    InputError,
+    as_command,
+    as_input_error,
+    option,
+    whole_number_type,
+)
+from dpbt.owners.file_report import OwnerReportBuilder
 
 
 def _load_model(path: str) -> Model:
@@ -52,12 +63,92 @@ def _load_model(path: str) -> Model:
         return dpbt.load(path)
 
 
-@as_command(MODEL_ARGUMENT, option("--trees N", "only the first N trees"))
+_ROW_OPTIONS = (
+    option(
+        "--row",
+        "explain the prediction of row N, from 1, of this file: CSV, which may be packed (.gz, "
+        ".zip), Parquet, or a folder that `convert` wrote",
+        action="store",
+        nargs=2,
+        metavar=("N", "ROWS"),
+    ),
+    *FORM_OPTIONS,
+)
+"""The options that name one row of a file, and the layout of that file."""
+
+
+@as_command(
+    MODEL_ARGUMENT,
+    *_ROW_OPTIONS,
+    option("--class NAME", "of several classes, the one whose score is explained", dest="class_"),
+    option("--trees N", "only the first N trees"),
+)
 def explain_model(options: argparse.Namespace) -> None:
-    """Print a saved model in words, such as its trees as rules."""
+    """Print a saved model in words, such as its trees as rules, or explain one prediction.
+
+    With --row it prints what each column of that row adds to its score, exactly: the
+    Shapley values of the model, where other cells are drawn from the domain with all bins equally
+    likely, or of an additive model the curves themselves. It spends nothing. The output shows the
+    row, so it is as private as the row. Of several classes it explains the predicted one.
+    """
     model = _load_model(options.model)
+    if options.row is None:
+        with as_input_error():
+            print(dpbt.explain(model, trees=options.trees))
+        return
+    if options.trees is not None:
+        raise InputError("--trees is for the model in words, and not for one row")
+    row = _encoded_row_of_options(model, options)
     with as_input_error():
-        print(dpbt.explain(model, trees=options.trees))
+        class_ = _class_to_explain(model, row, options)
+        explanation = model.contributions(row).of_row(class_=class_)
+    prediction = _prediction_columns(model, row, per_class=False)
+    words = ", ".join(f"{name} {of_row[0]}" for name, of_row in prediction.items())
+    number, path = options.row
+    print(f"row {number} of {path}: {words}\n{explanation}\n{ROW_IS_SHOWN}")
+
+
+def _encoded_row_of_options(model: Model, options: argparse.Namespace) -> np.ndarray:
+    """u8[1, F]: the row of a file that `_ROW_OPTIONS` name.
+
+    Raises:
+        InputError: for a row that is not in the file or is absent, for a model without a domain,
+            and as `_iter_encoded_blocks`.
+        OSError: if the file cannot be read.
+    """
+    number_text, options.file = options.row
+    try:
+        number = whole_number_type(1)(number_text)
+    except (ValueError, argparse.ArgumentTypeError):
+        raise InputError(
+            f"--row must be a number from 1 and a file, got {number_text!r} first"
+        ) from None
+    if model.about.domain is None:
+        raise InputError(f"{options.model}: saved without a domain, so it reads no files")
+    first = 0
+    for block in _iter_encoded_blocks(model, options):
+        place = number - 1 - first
+        if place < len(block.rows):
+            if not block.present[place]:
+                raise InputError(f"{options.file}: row {number} is absent")
+            return block.rows[place : place + 1]
+        first += len(block.rows)
+    raise InputError(f"{options.file}: there is no row {number}")
+
+
+def _class_to_explain(model: Model, row: np.ndarray, options: argparse.Namespace) -> Any:
+    """The class that --class names, or of several classes the predicted one."""
+    classes = model.about.classes
+    if not isinstance(model.about.target, Nominal):
+        if options.class_ is not None:
+            raise InputError("--class is for models of several classes")
+        return None
+    if options.class_ is None:
+        return model.predict(row)[0]
+    by_text = {str(word): word for word in classes or model.about.target.values}
+    if options.class_ not in by_text:
+        raise InputError(f"--class must be one of {', '.join(by_text)}, got {options.class_}")
+    return by_text[options.class_]
 
 
 _DATA_OPTION = option("--data NAME", "what the rows are, in a few public words")
@@ -151,9 +242,10 @@ def export_model(options: argparse.Namespace) -> None:
 
 @as_command(
     MODEL_ARGUMENT,
+    *_ROW_OPTIONS,
     option("--shape NAME", "draw the mean score by this column, or its own curve"),
     option("--shapes", "draw the shapes of the 12 columns that move the score most"),
-    option("--class NAME", "of several classes, the one whose shapes are drawn", dest="class_"),
+    option("--class NAME", "of several classes, the one whose scores are drawn", dest="class_"),
     _DATA_OPTION,
     *output_options("the picture, such as age.png", required=True),
 )
@@ -162,21 +254,33 @@ def plot_model(options: argparse.Namespace) -> None:
 
     With --shapes it draws those of all columns in one picture. A picture follows from what was
     released and what is public, so it costs no privacy. It needs the extra `figures`.
+
+    With --row it draws what each column of that row adds to its score, as `explain` says
+    it. That picture shows the row, so it is as private as the row, and only the owner can read a
+    new file of it (mode 0600).
     """
     path, column = checked_output_path(options), options.shape
     model = _load_model(options.model)
     data = options.data or ""
+    is_of_row = options.row is not None
+    if sum((is_of_row, options.shapes, column is not None)) > 1:
+        raise InputError("give one of --shape, --shapes and --row")
+    row = _encoded_row_of_options(model, options) if is_of_row else None
     with say_whether_written(path), as_input_error():
-        if options.shapes and column is not None:
-            raise ValueError("give either --shape or --shapes")
-        if options.shapes:
+        if row is not None:
+            class_ = _class_to_explain(model, row, options)
+            panel = dpbt.plot.contributions(model, row, class_=class_, data=data)
+        elif options.shapes:
             panel = dpbt.plot.shapes(model, class_=options.class_, data=data)[0]
         elif column is None:
             panel = dpbt.plot.attributes(model, data=data)
         else:
             panel = dpbt.plot.shape(model, attribute=column, class_=options.class_, data=data)
         figure: Any = panel.get_figure()
-        write_atomically(path, lambda part: figure.savefig(part, dpi=150))
+        if is_of_row:
+            remove_leftover(path)  # it is private
+        mode = 0o600 if is_of_row else 0o666
+        write_atomically(path, lambda part: figure.savefig(part, dpi=150), mode=mode)
     print_about_output(path, f"wrote {path}")
 
 
@@ -184,6 +288,7 @@ def plot_model(options: argparse.Namespace) -> None:
     MODEL_ARGUMENT,
     option("file ROWS", f"{ROWS_HELP}, or a folder that `convert` wrote"),
     option("--proba", "a column for the probability of each class"),
+    option("--id COLUMN", "a column of the rows, such as an id, to write before the predictions"),
     PROGRESS_OPTION,
     *FORM_OPTIONS,
     *output_options("the file of the predictions, instead of standard output"),
@@ -197,9 +302,11 @@ def predict_rows(options: argparse.Namespace) -> None:
     no JAX. Predictions reveal the content of their rows, so they are as private as the rows. Only
     the owner can read a new file (mode 0600); a file that --force replaces keeps its mode.
 
-    Rows need no label. They are read in blocks, so they may be more than memory holds. A row that
-    is absent from a folder of blocks has a line of empty cells. Rows without a label are absent
-    there, so give their file.
+    Rows need no label. Predictions have their order, and a blank line has none. --id writes a
+    column of the rows before the predictions, by which they can be joined. On a terminal the
+    command says which columns of the rows are doubtful, as `check` does. Rows are read in blocks,
+    so they may be more than memory holds. A row that is absent from a folder of blocks has a line
+    of empty cells. Rows without a label are absent there, so give their file.
     """
     path = None if options.out is None else checked_output_path(options)
     model = _load_model(options.model)
@@ -207,6 +314,8 @@ def predict_rows(options: argparse.Namespace) -> None:
         raise InputError(f"{options.model}: saved without a domain, so it reads no files")
     if options.proba and model.about.probability is None:
         raise InputError(f"{options.model}: {model.about.reason}")
+    if options.id is not None and Path(options.file).is_dir():
+        raise InputError("--id needs a file of rows; a folder of blocks keeps no other columns")
     if path is None:
         if sys.stdout is None:
             raise InputError("standard output is closed; give --out FILE")
@@ -239,7 +348,9 @@ def evaluate_model(options: argparse.Namespace) -> None:
     rows, or keep the output as private as the rows. The bias is that of the probabilities, or that
     of the predicted numbers. For a number the command measures the root of the mean squared error,
     the mean absolute error, R^2, bias and calibration; for a count also the Poisson deviance; for a
-    quantile also the pinball loss and the coverage. Rows without a label do not count.
+    quantile also the pinball loss and the coverage. Rows without a declared label do not count, and
+    the first line says how many rows do. On a terminal the command says which columns are doubtful,
+    as `check` does.
     """
     model = _load_model(options.model)
     domain, label = read_domain_of_rows(options)
@@ -250,17 +361,32 @@ def evaluate_model(options: argparse.Namespace) -> None:
         raise InputError(f"{options.model}: of another label than that of {options.domain}")
     with as_input_error():
         check_same_domain(domain, model_domain, options.domain, options.model)
+    check_types_of_columns(options.file, {**dict.fromkeys(label.columns), **domain})
+    faults: Counter[str] = Counter()
     with show_progress(f"predicting {options.file}"), as_input_error(options.file):
         form = text_form_from_options(options, (*model_domain, *label.columns))
-        columns = files.read_columns(options.file, (*model_domain, label.column), form)
+        names = (*model_domain, label.column)
+        columns: dict[str, Any] = {name: [] for name in names}
+        for block in files.iter_column_blocks(
+            options.file, names, None, form, faults, skip_blank_lines=True
+        ):
+            columns = block
         rows = model.encode(columns)
         target, present, _ = label.read_labels(columns[label.column], num_rows=len(rows))
-    rows, target = rows[present], target[present]
+    if is_terminal(sys.stderr):
+        without_others = structs.replace(label, weight=None, user=None)
+        builder = OwnerReportBuilder(model_domain, without_others)
+        builder.add(columns)
+        warn_owner_of_doubtful_rows(builder.report(faults))
+    num_rows, rows, target = len(rows), rows[present], target[present]
     if not len(rows):
         raise InputError(f"{options.file}: no row has a label")
 
     evaluation = _measure_model(model, rows, target)
-    print(f"{len(rows)} rows; these numbers are a release of them, unless they are public")
+    labelled = f"{len(rows)} rows"
+    if len(rows) < num_rows:
+        labelled = f"{len(rows)} of {num_rows} rows have a declared label, and only these count"
+    print(f"{labelled}; these numbers are a release of them, unless they are public")
     for name, value in evaluation.values.items():
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")
     for line in evaluation.calibration:
@@ -326,6 +452,9 @@ def _write_predictions(file: TextIO, model: Model, options: argparse.Namespace) 
     writer = csv.writer(file, lineterminator="\n")
     for number, block in enumerate(_iter_encoded_blocks(model, options)):
         columns = _prediction_columns(model, block.rows, per_class=options.proba)
+        if options.id is not None:
+            name = options.id if options.id not in columns else f"{options.id} of the row"
+            columns = {name: block.ids, **columns}
         if number == 0:  # the first block is read before a line is written: it may be refused
             writer.writerow(columns)
         lines = zip(block.present.tolist(), *columns.values(), strict=True)
@@ -333,10 +462,17 @@ def _write_predictions(file: TextIO, model: Model, options: argparse.Namespace) 
 
 
 class _EncodedBlock(NamedTuple):
-    """Some encoded rows, and bool[n]: which of them are present."""
+    """Some encoded rows.
+
+    Attributes:
+        rows: u8[n, F] or f32[n, F].
+        present: bool[n]: which of them are present.
+        ids: the cells of the column --id, of n rows; empty without it.
+    """
 
     rows: np.ndarray
     present: np.ndarray
+    ids: Sequence[Any] = ()
 
 
 def _iter_encoded_blocks(model: Model, options: argparse.Namespace) -> Iterator[_EncodedBlock]:
@@ -360,17 +496,28 @@ def _iter_encoded_blocks(model: Model, options: argparse.Namespace) -> Iterator[
                 yield _EncodedBlock(block.bins.T, block.present)
         else:
             form = text_form_from_options(options, domain)
+            check_types_of_columns(options.file, domain)
             faults: Counter[str] = Counter()
+            names = tuple(domain)
+            if options.id is not None:
+                names = tuple(dict.fromkeys((*domain, options.id)))
+            builder = OwnerReportBuilder(domain, None) if is_terminal(sys.stderr) else None
             for columns in files.iter_column_blocks(
-                options.file, tuple(domain), BLOCK_ROWS, form, faults
+                options.file, names, BLOCK_ROWS, form, faults, skip_blank_lines=True
             ):
                 rows = model.encode(columns)
-                yield _EncodedBlock(rows, np.ones(len(rows), bool))
-            for fault, count in faults.items() if is_terminal(sys.stderr) else ():
-                print(
-                    f"\r\033[Kwarning: {count} lines have {fault}, and no values", file=sys.stderr
-                )
+                ids = [] if options.id is None else _as_list(columns[options.id])
+                if builder is not None:
+                    builder.add(columns)
+                yield _EncodedBlock(rows, np.ones(len(rows), bool), ids)
+            if builder is not None:
+                warn_owner_of_doubtful_rows(builder.report(faults))
         yield _EncodedBlock(np.zeros((0, model.features), model.dtype), np.ones(0, bool))
+
+
+def _as_list(cells: Any) -> list[Any]:
+    """The cells of a column of a file, of text or of a Parquet file."""
+    return cells.to_pylist() if hasattr(cells, "to_pylist") else list(cells)
 
 
 def _prediction_columns(model: Model, rows: np.ndarray, *, per_class: bool) -> dict[str, list]:

@@ -210,6 +210,7 @@ def run_command_line(
         reason = str(error)
         if isinstance(error, OSError) and error.filename is not None and error.strerror:
             reason = f"{error.filename}: {error.strerror}"
+        reason = _with_names_of_options(reason)
         print(f"error: {' '.join(reason.split(chr(10)))}", file=sys.stderr)
         return BAD_INPUT
     except ModuleNotFoundError as error:
@@ -225,6 +226,31 @@ def run_command_line(
 def was_interrupted(status: int) -> bool:
     """Whether an exit status is one of an interruption."""
     return status > _STATUS_OF_SIGNAL and status != NO_READER
+
+
+_OPTIONS_BY_PATTERN = {
+    r"\brecipe\(make, fraction=1\) takes what is left": "a smaller --epsilon fits",
+    r"\bresolutions=\(2, 4, 8, 16\) makes rounds of all, at more noise": (
+        "leave --pair out, or give a larger --epsilon or --rows"
+    ),
+    r"\bdelta_anyway=True": "--delta-anyway",
+    r"^class_ ": "--class ",
+    r"^attribute must": "--shape must",
+    r"^the domain has no column (?=.*, it has )": "--shape: the domain has no column ",
+    r"^pairs\b": "--pair",
+    r"\btakes no pairs, as these do": "takes no --pair, as these do",
+    r"\btakes no (?=(\w+), as these do)": "takes no --",
+    r"^(?=(delta|depth|epsilon|monotone|quantile|repeats|rounds|rows|signal|trees) must )": "--",
+    r"\bmax_rows_per_user\b": "--max-rows-per-user",
+}
+"""What errors of the library call an argument, and what commands call it instead."""
+
+
+def _with_names_of_options(reason: str) -> str:
+    """The reason of an error with options in place of the arguments of functions."""
+    for pattern, words in _OPTIONS_BY_PATTERN.items():
+        reason = re.sub(pattern, words, reason)
+    return reason
 
 
 # Commands and their options.

@@ -44,9 +44,12 @@ def check_rows(options: argparse.Namespace) -> None:
     """Show the owner of rows how a domain reads them, before a budget is spent on them.
 
     It counts rows whose label is not as declared, cells without a value, and columns whose values
-    all lie in one bin. The counts are private, so they are shown on a terminal alone: standard
-    output that goes elsewhere is refused, and the exit status says nothing of the rows. Nothing is
-    learned and nothing is paid. `fit` and `convert` run the same check on a terminal.
+    all lie in one bin. It says why cells have no value, such as a decimal comma, and which option
+    of the domain reads them. A file without the label, such as one of rows to predict, is checked
+    without it. The counts are private, so they are shown on a terminal alone: standard output that
+    goes elsewhere is refused, and the exit status says nothing of the rows. Nothing is learned and
+    nothing is paid. `fit` and `convert` run the same check on a terminal, and `predict` and
+    `evaluate` show what is doubtful.
     """
     if not inputs.is_terminal(sys.stdout):
         raise InputError(
@@ -54,13 +57,36 @@ def check_rows(options: argparse.Namespace) -> None:
         )
     try:
         print(inputs.owner_report_of_file(inputs.declared_rows_from_options(options)))
-    except InputError:
-        with contextlib.suppress(ValueError, OSError):  # there may be no line
-            names = (
-                [] if options.file.endswith(".parquet") else [*inputs.iter_column_names(options)]
-            )
-            print(f"private if there is no header: the names in the first line\n  {names}")
+    except InputError as error:
+        may_lack_header = any(words in str(error) for words in _WORDS_OF_HEADERS)
+        if may_lack_header and options.no_header is None:
+            _show_names_to_owner(options)
         raise
+
+
+_WORDS_OF_HEADERS = ("is there a header", ": one cell,", "one cell is no header")
+"""Words of errors on a line that may be no header."""
+
+_MAX_LINES_ABOVE_HEADER = 20
+
+
+def _show_names_to_owner(options: argparse.Namespace) -> None:
+    """Show the owner of rows the line that was read as a header, and where the header may stand."""
+    with contextlib.suppress(ValueError, OSError, ImportError):  # there may be no line
+        if options.file.lower().endswith(".parquet"):
+            return
+        path, form = options.file, inputs.text_form_from_options(options, ())
+        print(
+            "private if there is no header: the names in the first line\n"
+            f"  {files.column_names(path, form)}"
+        )
+        domain = inputs.read_domain_and_label(options.domain).domain
+        for skip_lines in range(1, _MAX_LINES_ABOVE_HEADER):
+            with contextlib.suppress(ValueError):
+                names = files.column_names(path, form._replace(skip_lines=skip_lines))
+                if set(domain) <= set(names):
+                    print(f"line {skip_lines + 1} has all of them: --skip-lines {skip_lines}")
+                    return
 
 
 @as_command(
@@ -376,7 +402,11 @@ def _learn_and_pay(
             refusals.pop_all()  # the fit is accepted, so any later error is a bug
 
         model = fit.fit_without_key_warning(
-            noise_key, table, recipe, public_key, pay=pay, progress=report, **block_options
+            key=noise_key,
+            table=table,
+            recipe=recipe,
+            public_key=public_key,
+            options=fit.FitOptions(pay=pay, progress=report, **block_options),
         )
         dpbt.keys.warn_of_research_key(noise_key)
         jax.block_until_ready(model)

@@ -9,5 +9,7 @@ PROGRAMS = (
     "tables",
     "aggregate",
     "claims",
+    "nulls",
     "times",
+    "scan",
 )

@@ -8,10 +8,17 @@ import jax.numpy as jnp
 from jaxtyping import Float32, Int32
 
 from dpbt import types
-from dpbt.common.arithmetic import round_separately, softmax, sum_in_order
+from dpbt.common.arithmetic import (
+    multiply_by_reciprocal,
+    portable_exp,
+    round_separately,
+    softmax,
+    sum_in_order,
+)
 from dpbt.losses import as_loss_family, check_loss, family_name
 from dpbt.types import GRID, AnyArray, Array, Prepared, Weighted, WeightUpdate
 from dpbt.types import uniform as uniform
+from dpbt.types.weight_update import weight_update_of_library
 
 
 class MirrorNumbers(NamedTuple):
@@ -54,7 +61,7 @@ def on_grid(weight: Array, cap: Array) -> Weighted:
     The map is fixed and of each row's own weight, so every bound for weights in [0, cap] holds for
     its results.
     """
-    quantized = jnp.clip(jnp.round(round_separately(weight / cap) * GRID), 1, GRID)
+    quantized = jnp.clip(jnp.round(multiply_by_reciprocal(weight, cap) * GRID), 1, GRID)
     return Weighted(quantized, jnp.asarray(cap, jnp.float32))
 
 
@@ -108,12 +115,14 @@ def _mirror_update(family: types.LossFamily, identity_format: str, bounded: bool
             weight = jnp.minimum(weight, cap)
         return on_grid(weight, cap)
 
-    return WeightUpdate(
-        identity=identity_format.format(family_name(family)),
-        coupled=False,
-        weigh=weigh,
-        params_type=MirrorNumbers,
-        loss=family,
+    return weight_update_of_library(
+        WeightUpdate(
+            identity=identity_format.format(family_name(family)),
+            coupled=False,
+            weigh=weigh,
+            params_type=MirrorNumbers,
+            loss=family,
+        )
     )
 
 
@@ -146,10 +155,10 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
             return Weighted(jnp.where(jnp.isnan(table.target), jnp.nan, grid_units), cap)
         if not response.axes:
             if response.objective == "poisson":
-                score = round_separately(jnp.exp(jnp.minimum(score, 0)))
+                score = round_separately(portable_exp(jnp.minimum(score, 0)))
             inverse = round_separately(1 / jnp.asarray(public.unit, jnp.float32))
             residual = jnp.clip((table.target - score) * inverse, -cap, cap)
-            return Weighted(jnp.round(round_separately(residual / cap) * GRID), cap)
+            return Weighted(jnp.round(multiply_by_reciprocal(residual, cap) * GRID), cap)
         classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
         residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
         if norm == "l1":
@@ -159,12 +168,14 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
         factor = jnp.minimum(1 / jnp.maximum(length, 1e-30), 1 / cap)
         return Weighted(jnp.trunc(round_separately(residual * factor[None]) * GRID), cap)
 
-    return WeightUpdate(
-        identity=f"residuals({response.words}, {norm})",
-        coupled=False,
-        weigh=weigh,
-        params_type=ResidualNumbers,
-        response=response,
+    return weight_update_of_library(
+        WeightUpdate(
+            identity=f"residuals({response.words}, {norm})",
+            coupled=False,
+            weigh=weigh,
+            params_type=ResidualNumbers,
+            response=response,
+        )
     )
 
 
@@ -258,15 +269,20 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
         density, rate = public.weight_params
         signed = rate * jnp.where(table.target, score, -score)
-        weight = jnp.exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
+        weight = portable_exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
 
-        growth = jnp.exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))
+        growth = portable_exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))
         cap = jnp.asarray(jnp.minimum(1, density * growth) if bounded else 1.0, jnp.float32)
         total = jnp.round(public.max_rows * (density / cap) * GRID).astype(jnp.int32)
         quantized = dense_weights(jnp.where(table.present, weight, 0), total)
         return Weighted(quantized.astype(jnp.float32), cap)
 
     weight_cap = "bounded" if bounded else "at most 1"
-    return WeightUpdate(
-        identity=f"lazy_bregman({weight_cap})", coupled=True, weigh=weigh, params_type=LazyNumbers
+    return weight_update_of_library(
+        WeightUpdate(
+            identity=f"lazy_bregman({weight_cap})",
+            coupled=True,
+            weigh=weigh,
+            params_type=LazyNumbers,
+        )
     )

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from jaxtyping import Float, UInt32
 
-from dpbt.common.arithmetic import array_namespace
+from dpbt.common.arithmetic import array_namespace, portable_exp
 from dpbt.common.validate import (
     check_boolean,
     check_choice,
@@ -777,5 +777,5 @@ def predicted_numbers(target: Numeric, scores: AnyArray) -> Float[AnyArray, "...
     low, high, xp = float(target.low), float(target.high), array_namespace(scores)
     position = scores.astype(np.float64) if xp is np else scores
     if target.response.objective == "poisson":
-        position = xp.exp(xp.minimum(position, 0.0))
+        position = portable_exp(xp.minimum(position, 0.0))
     return xp.clip(low + (high - low) * xp.clip(position, 0.0, 1.0), low, high)

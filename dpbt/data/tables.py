@@ -50,8 +50,9 @@ def table(
 
     The two classes are declared, never read off the labels. A row is present if its label is one of
     them, and absent otherwise. So labels that are words or numbers need `negative` and `positive`:
-    by default all their rows are absent, and a fit learns from noise alone. No cell and no label is
-    an error.
+    by default all their rows are absent, and a fit learns from noise alone. Labels that state a
+    type which cannot hold a declared class, as a dtype of whole numbers holds no False, are refused
+    by that type. No cell and no label is an error.
 
     Neighbouring rows give neighbouring tables, whatever their cells hold. Where one row is added,
     removed or replaced, one row of the table is. With `users`, which rows of a user count follows
@@ -101,7 +102,8 @@ def table(
         take a table compare with their own.
 
     Raises:
-        ValueError: if the two classes are read alike, or only one of them is a Boolean; if
+        ValueError: if the two classes are read alike, or only one of them is a Boolean, or the type
+            that the labels state, such as their dtype, cannot hold a declared class; if
             `capacity` is not an integer in 1..MAX_ROWS, or there are more rows. Also for a target
             or weights of classes that are not as described. Also if `labels` has another length
             than the columns, and as `domains.encode`. No message holds a cell or the number of

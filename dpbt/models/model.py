@@ -332,9 +332,23 @@ class Model(HoldsFunctions):
                 "rows must be columns by name, a data frame or an array of encoded rows, got "
                 f"{type(rows).__name__}{advice_for_lazy_data(rows)}"
             )
+        rows = _columns_with_names_of_domain(rows, domain)
         if self.dtype == "uint8":
             return domains.encode(domain, rows)
         return domains.encode_positions(domain, rows)
+
+
+def _columns_with_names_of_domain(rows: Any, domain: Domain) -> Any:
+    """Raw columns under the names of a domain, if their own names are not text.
+
+    A saved domain has the texts of names, such as that of 0 in a frame without names.
+    """
+    names = tuple(rows.keys() if hasattr(rows, "keys") else frame_column_names(rows) or ())
+    label_of_text = {str(label): label for label in names}
+    are_known = all(name in label_of_text for name in domain)
+    if not are_known or set(domain) <= set(names) or len(label_of_text) < len(names):
+        return rows
+    return {name: rows[label_of_text[str(name)]] for name in domain}
 
 
 def _unpickle_loaded_model(fields: dict[str, Any], kind: str) -> Model:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import dpbt
 from dpbt.common.progress import show_progress
-from dpbt.common.storage import is_stream
 from dpbt.data import files
 from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import check_same_domain
@@ -265,8 +264,7 @@ class _FitRun:
 
     def describe(self) -> str:
         """What an interruption now leaves behind."""
-        is_at_path = self._output.is_written and not is_stream(self.path)
-        model_path = self.model_path or (self.path if is_at_path else None)
+        model_path = self.model_path or (self.path if self._output.is_written else None)
         has_run = self.checkpoint is not None and self.checkpoint.begun
         if model_path is not None:
             words = f"{model_path} was written"

@@ -232,16 +232,13 @@ def _learn_and_pay(
     from dpbt.data.blocks import BlockTable
     from dpbt.training import fit
 
-    memory = _memory_bytes(options)
-
     if checkpoint is not None and options.seed is None:
         key, public_key = checkpoint.own_keys()
     else:
         key, public_key = dpbt.keys.noise_and_public_keys(options.seed)
-    parts, block_options = [table], {}
+    parts = [table]
     if isinstance(table, BlockTable):
         parts = (block._replace(bins=block.bins.T) for block in table.iter_rows(BLOCK_ROWS))
-        block_options = {"checkpoint": checkpoint}
     noise_key = dpbt.keys.noise_key_of_table(key, parts)
 
     words = "learning; this may compile first"
@@ -259,9 +256,9 @@ def _learn_and_pay(
             recipe,
             public_key,
             pay=pay,
-            memory=memory,
+            checkpoint=checkpoint,
+            memory=_memory_bytes(options),
             progress=report,
-            **block_options,
         )
         dpbt.keys.warn_of_research_key(noise_key)
         jax.block_until_ready(model)

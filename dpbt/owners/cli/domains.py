@@ -121,8 +121,8 @@ def entries_of_columns(
     if look_like_cells and not are_confirmed:
         raise InputError(
             f"{path}, line {options.skip_lines + 1}: some names are numbers or empty; is there a "
-            "header line? Else give the names by --no-header NAMES, or show by --label NAME that this "
-            "is one"
+            "header line? Else give the names by --no-header NAMES, or show by --label NAME that "
+            "this is one"
         )
     return dict.fromkeys(names, domains.UNDECLARED_COLUMN)
 

@@ -102,12 +102,18 @@ def explain_missing_cells(texts: Mapping[str | None, int], kind: Column | None) 
 
     # One declaration for all cells; which of them it reads is tried.
     options: dict[str, Any] = {
-        name: max(values, key=lambda value: values[value]) for name, values in votes.items()
+        name: max(values, key=lambda value: values[value]) for name, values in sorted(votes.items())
     }
+    if "strip" in votes and "decimal" in options:
+        mark = options["decimal"]
+        if votes["strip"][mark] > votes["decimal"][mark]:  # rather a sign of thousands
+            del options["decimal"]
     if "strip" in votes:
         decimal = options.get("decimal", getattr(kind, "decimal", None) or ".")
         signs = dict.fromkeys((*getattr(kind, "strip", ()), *votes["strip"]))
         options["strip"] = tuple(sign for sign in signs if sign != decimal)
+        if options["strip"] == getattr(kind, "strip", ()):
+            del options["strip"]
     mended = _kind_with_options(kind, options)
     if mended is None:
         return MissingCauses(causes)
@@ -196,6 +202,9 @@ _UNIT = re.compile(r"[0-9]\s*([^\W\d_]+[^\s\d.,]*)$")
 """The unit behind a number, such as kg."""
 
 
+_GROUPED_BY_COMMAS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9.,])")
+
+
 def _cause_in_numbers(text: str, kind: Numeric) -> Cause:
     """The cause where text is no number: the fewest signs and marks with which it is one."""
     if formats := _date_formats_of(text):
@@ -216,27 +225,29 @@ def _cause_in_numbers(text: str, kind: Numeric) -> Cause:
     if not signs and (unit_match := _UNIT.search(normal)):
         signs[unit_match[1]] = "unit"
     thousands = [sign for sign in _THOUSANDS if sign in normal]
-    for marks in _subsets(thousands):
-        for decimal in DECIMAL_MARKS:
-            strip = tuple(dict.fromkeys((*kind.strip, *signs, *marks)))
-            if decimal in strip:
-                continue
-            form = NumberForm(decimal=decimal, strip=strip)
-            if np.isnan(form.read_number(text)):
-                continue
-            names = dict.fromkeys(signs.values())
-            if decimal == "," and "," in normal and kind.decimal != ",":
-                names["decimal comma"] = None
-            if decimal == "." and "." in normal and kind.decimal == ",":
-                names["decimal point"] = None
-            if marks:
-                names["sign of thousands"] = None
-            options: list[tuple[str, Any]] = []
-            if decimal != (kind.decimal or ".") and decimal in normal:
-                options.append(("decimal", decimal))
-            if new_signs := tuple(sign for sign in strip if sign not in kind.strip):
-                options.append(("strip", new_signs))
-            return Cause(" and ".join(names) or OTHER_TEXT, tuple(options))
+    candidates = list(itertools.product(_subsets(thousands), DECIMAL_MARKS))
+    if _GROUPED_BY_COMMAS.search(normal):  # 1,234 is rather a thousand than a decimal number
+        candidates.sort(key=lambda both: "," not in both[0] or both[1] != ".")
+    for marks, decimal in candidates:
+        strip = tuple(dict.fromkeys((*kind.strip, *signs, *marks)))
+        if decimal in strip:
+            continue
+        form = NumberForm(decimal=decimal, strip=strip)
+        if np.isnan(form.read_number(text)):
+            continue
+        names = dict.fromkeys(signs.values())
+        if decimal == "," and "," in normal and kind.decimal != ",":
+            names["decimal comma"] = None
+        if decimal == "." and "." in normal and kind.decimal == ",":
+            names["decimal point"] = None
+        if marks:
+            names["sign of thousands"] = None
+        options: list[tuple[str, Any]] = []
+        if decimal != (kind.decimal or ".") and decimal in normal:
+            options.append(("decimal", decimal))
+        if new_signs := tuple(sign for sign in strip if sign not in kind.strip):
+            options.append(("strip", new_signs))
+        return Cause(" and ".join(names) or OTHER_TEXT, tuple(options))
     return Cause(_name_of_other_text(normal))
 
 

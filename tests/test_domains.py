@@ -215,7 +215,7 @@ Y = {"column": "y", "positive": "1", "negative": "0"}
     ("change", "words"),
     [
         ({"columns": {}}, "at least one column"),
-        ({"columns": {"x": {"type": "complex"}}}, "column 'x': a column is one of these kinds, .*nominal"),
+        ({"columns": {"x": {"type": "complex"}}}, "'x': a column is one of these kinds, .*nominal"),
         ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*`high`"),
         ({"columns": {"x": {**NUMERIC, "step": 1}}}, "column 'x'.*unknown field `step`"),
         ({"label": {**Y, "column": "x"}}, "the label 'x' is among the columns"),

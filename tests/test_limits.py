@@ -37,7 +37,7 @@ def test_a_refusal_of_epsilon_says_why(name, delta):
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_delta_of_one_over_rows_is_refused_or_accepted_with_one_warning(name):
-    with pytest.raises(ValueError, match="1 / rows or more.* or accept it by delta_anyway=True"):
+    with pytest.raises(ValueError, match=r"1 / rows or more.* or accept it by delta_anyway=True"):
         MAKERS[name](epsilon=1.0, **options(name, delta=1e-3))
     with pytest.warns(UserWarning, match="delta = 0.001 is 1 / rows or more") as caught:
         MAKERS[name](epsilon=1.0, **options(name, delta=1e-3), delta_anyway=True)

@@ -6,6 +6,7 @@ A test compares the page with them.
 import argparse
 import contextlib
 import io
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ def _sections(parser: Parser) -> Iterator[str]:
     if parser.prog != "dpbt" and not below:
         lines = [_line(parser, each) for each in parser._actions if each.dest != "help"]
         table = "\n".join(["| argument | what it is |", "|---|---|", *lines])
-        yield f"\n## {parser.prog}\n\n{parser.description}\n\n{table}\n"
+        yield f"\n## {parser.prog}\n\n{_mark_options(parser.description or '')}\n\n{table}\n"
     for each in below:
         for command in each.choices.values():
             yield from _sections(command)
@@ -46,9 +47,16 @@ def _line(parser: Parser, action: argparse.Action) -> str:
     name = " ".join(
         [*action.option_strings, f"[{value}]" if action.nargs == "?" else value]
     ).strip()
-    words = parser._get_formatter()._expand_help(action)
+    words = _mark_options(parser._get_formatter()._expand_help(action))
     must = "; required" if action.required and action.option_strings else ""
     return f"| `{name}` | {words}{must} |"
+
+
+def _mark_options(text: str) -> str:
+    """The text, with options such as --rows as code, which no line breaks within."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"(?<![\w-])--[a-z][\w-]*", r"`\g<0>`", part) for part in parts[::2]]
+    return "`".join(parts)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,10 @@ functions except those of training take arrays of NumPy and of JAX alike.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from dpbt.public_types import HoldsFunctions
-
-Array = Any
-"""An array of NumPy or of JAX."""
+from dpbt.public_types import AnyArray, HoldsFunctions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,10 +35,10 @@ class Training(HoldsFunctions):
     example_table: Callable[[], Any]
     check_table: Callable[[Any], None]
     prepare: Callable[[Any], Any]
-    bound: Callable[[Any], Array]
+    bound: Callable[[Any], AnyArray]
     prediction_input: Callable[[Any], Any] | None = None
-    predict_prepared: Callable[[Any, Any], Array] | None = None
-    scale: Callable[[Any, Array], Any] | None = None
+    predict_prepared: Callable[[Any, Any], AnyArray] | None = None
+    scale: Callable[[Any, AnyArray], Any] | None = None
     merge: Callable[[Any, Any, Any], Any] | None = None
 
     _alternative = "the kind of hypotheses that made it"
@@ -64,23 +61,30 @@ class HypothesisKind(HoldsFunctions):
         shares: (hypotheses, rows laid out) -> f32[k, N], shares of the positive class in place of
             scores, and NaN for rounds beyond T; None for a kind that predicts scores.
         arrays: (name, dtype) of each array that a file keeps.
+        optional_arrays: (name, dtype) of each array that a file may lack, as those do that an
+            earlier version wrote; `make` is then called without it.
         make: (arrays by name) -> hypotheses.
         check_arrays: (hypotheses, how many features rows have, splits, axes of a score) -> None;
             raises ValueError for arrays that do not fit each other or the rows.
         describe: (hypotheses, splits, domain, target, names of several classes) -> a text.
         add_to_graph: (graph, hypotheses, rows in it, splits) -> `graph.GraphOutputs`.
+        leaf_boxes: (hypotheses, splits, B) -> the leaves of each tree (`model_parts.LeafBoxes`) for
+            rows of bins below B; the score of a row is their sum. Contributions of columns follow
+            from them. None for hypotheses that are no trees.
     """
 
-    predict: Callable[[Any, Any], Array]
+    predict: Callable[[Any, Any], AnyArray]
     training: Training | None = None
     name: str = ""
     read_rows: Callable[[Any], Any] | None = None
-    shares: Callable[[Any, Any], Array] | None = None
+    shares: Callable[[Any, Any], AnyArray] | None = None
     arrays: tuple[tuple[str, str], ...] = ()
+    optional_arrays: tuple[tuple[str, str], ...] = ()
     make: Callable[..., Any] | None = None
     check_arrays: Callable[[Any, int, Any, tuple[int, ...]], None] | None = None
     describe: Callable[..., str] | None = None
     add_to_graph: Callable[..., Any] | None = None
+    leaf_boxes: Callable[[Any, Any, int], Iterator[Any]] | None = None
 
     _alternative = "the module that defines it"
 
@@ -90,7 +94,7 @@ class HypothesisKind(HoldsFunctions):
             return dataclasses.replace(self, training=Training(**changes))
         return dataclasses.replace(self, training=dataclasses.replace(self.training, **changes))
 
-    def predict_prepared(self, hypothesis: Any, prepared: Any) -> Array:
+    def predict_prepared(self, hypothesis: Any, prepared: Any) -> AnyArray:
         """f32[N] or f32[K, N]: the numbers that a hypothesis adds to the scores of prepared rows.
 
         Args:

@@ -4,14 +4,15 @@ from __future__ import annotations  # array types are names in annotations only
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import jax
+AnyArray = Any
+"""An array of NumPy or of JAX; `dpbt.types.Array` is one of JAX alone.
 
-    AnyArray = jax.Array | np.ndarray
+It is `Any`, because this module does not import JAX, and no union of the two has both's functions.
+"""
 
 BOOSTED = (
     "auto",

@@ -38,7 +38,7 @@ from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, check_zero_or_share, setting
 from dpbt.training import checks, table_entry
 from dpbt.training.boost import run_with_fresh_draws
-from dpbt.training.own_code import recipe_identity_words
+from dpbt.training.own_code import recipe_identity_texts
 from dpbt.training.phases import fitted_parts
 from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
@@ -529,7 +529,7 @@ def _choice_identity(singles: Sequence[Recipe], selection: Selection, plan: Choi
     """
     digest = hashlib.sha256()
     for recipe in singles:
-        digest.update(" | ".join(recipe_identity_words(recipe)).encode())
+        digest.update(" | ".join(recipe_identity_texts(recipe)).encode())
         for leaf in map(np.asarray, jax.tree.leaves(recipe)):
             digest.update(f"{leaf.dtype}{leaf.shape}".encode() + leaf.tobytes())
     scale = float(plan.line.scale).hex()

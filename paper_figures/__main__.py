@@ -31,7 +31,7 @@ PAPERS = {
     "asadi_2022": ("fig1", "fig2", "table2", "sparsity"),
     "bun_2020": ("halfspaces", "theorems", "sizes"),
     "bojarski_2014": ("table1", "fig1", "fig2", "series"),
-    "comparisons": ("curves", "ranks", "worth", "classes", "regression"),
+    "comparisons": ("curves", "ranks", "worth", "exchange", "classes", "regression"),
     "audits": ("levels", "reconstruction"),
 }
 """Module -> its figures, each of which is a function that draws one figure, or figures by name."""

@@ -84,6 +84,9 @@ TICKS = (0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 MIN_TICK_DISTANCE = 0.05
 """The least part of an axis between two ticks."""
 
+EXCHANGE_EPSILONS = (5.0, 1.0, 0.1)
+"""The epsilons of the first picture of the documentation."""
+
 EPSILONS = (0.08, 6.2)
 """The epsilons that are shown of several classes and of numbers."""
 
@@ -275,6 +278,62 @@ def worth(folder: Path | None = None) -> Figure:
     add_legend(figure, names)
     figure.suptitle("what an epsilon buys with auto", fontsize=10)
     return figure
+
+
+def exchange(folder: Path | None = None) -> Figure:
+    """What a private model gives up and what people get for it, on a census, in plain words.
+
+    Above are pairs that `auto` with a pure epsilon, and boosting without privacy, rank right: their
+    AUROC. Below is how often the best attacker is right who guesses, at even odds, whether a row is
+    in the table: e^epsilon / (1 + e^epsilon) at most, as no test of two outputs that are within a
+    factor of e^epsilon has smaller errors. Without privacy nothing bounds it.
+
+    Raises:
+        InputError: if nothing has been saved.
+    """
+    lines = [one for one in read_lines("frontier", folder) if one["dataset"] == "adult"]
+    private = {
+        line["epsilon"]: line["auroc_mean"]
+        for line in lines
+        if line["method"] == "auto" and line["delta"] == 0
+    }
+    (public,) = [line["auroc_mean"] for line in lines if line["method"] == "boosting"]
+    labels = ["no privacy", *(f"epsilon {epsilon:g}" for epsilon in EXCHANGE_EPSILONS)]
+    right_pairs = [public, *(private[epsilon] for epsilon in EXCHANGE_EPSILONS)]
+    right_guesses = [1.0, *(1 / (1 + math.exp(-epsilon)) for epsilon in EXCHANGE_EPSILONS)]
+
+    figure, (above, below) = plt.subplots(2, 1, figsize=(5.2, 5.2))
+    figure.subplots_adjust(left=0.21, right=0.97, top=0.87, bottom=0.09, hspace=0.78)
+    _draw_shares(above, dict(zip(labels, right_pairs, strict=True)), ORANGE)
+    _draw_shares(below, dict(zip(labels, right_guesses, strict=True)), BLUE)
+    words = "Of 100 pairs of people, how many it ranks right"
+    _set_question(above, "What the model gives up", words)
+    words = (
+        "Of 100 guesses whether somebody is in the table,\nhow many an attacker gets right at most"
+    )
+    _set_question(below, "What the people get", words)
+    return figure
+
+
+def _draw_shares(panel: Axes, shares: Mapping[str, float], color: str) -> None:
+    """Draw a bar for each share above a half, the first in grey, with how many of 100 it is."""
+    places = range(len(shares))
+    lengths = [100 * share - 50 for share in shares.values()]
+    panel.barh(places, lengths, left=50, color=["0.55", *[color] * (len(shares) - 1)])
+    for place, length in zip(places, lengths, strict=True):
+        panel.text(50.7 + length, place, f"{50 + length:.0f}", va="center", fontsize=12)
+    finish(panel, xlim=(50, 106))
+    panel.set_yticks(places, list(shares), fontsize=11)
+    panel.invert_yaxis()
+    panel.set_xticks([50, 75, 100], ["50\na coin", "75", "100\nalways"], fontsize=10)
+
+
+def _set_question(panel: Axes, title: str, question: str) -> None:
+    """Write a title and a question above a panel, from the left end of the figure on."""
+    figure, top = panel.figure, panel.get_position().y1 + 0.01
+    figure.text(0.02, top, question, fontsize=10.5, va="bottom")
+    title_place = top + 0.01 + 0.037 * len(question.splitlines())
+    figure.text(0.02, title_place, title, fontsize=13, weight="bold")
 
 
 def _make_panels(rows: int, columns: int, **options: Any) -> tuple[Figure, Any]:

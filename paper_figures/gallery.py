@@ -26,7 +26,7 @@ INTRODUCTION = """\
 This page shows all figures of the papers, drawn from the aggregated results in
 [reproduction/](../reproduction/README.md). It is for readers who compare them with the print.
 
-`make figures` draws them again as PDF and PNG. [reproduction.md](reproduction.md) has the numbers.
+`make figures` draws them again as PDF and PNG. [Reproduction](reproduction.md) has the numbers.
 Blue is the published calibration and orange is the tight one, unless a legend says otherwise.
 Figures are seven inches wide in print. Their letters have seven points or more.
 """

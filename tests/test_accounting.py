@@ -80,7 +80,7 @@ def test_the_zcdp_conversion_is_the_best_over_all_orders_and_below_the_classical
     alpha = 1 + np.geomspace(1e-6, 1e6, 200_001)
     for delta in (1e-9, 0.05):
         epsilon = conversions.zcdp_epsilon(rho, delta)
-        assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
+        assert epsilon <= conversions.published_zcdp_epsilon(rho, delta)
         offset = np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / (alpha - 1)
         best = np.min(alpha * rho + offset)
         assert epsilon == pytest.approx(max(best, 0), rel=1e-6, abs=1e-9)
@@ -95,6 +95,20 @@ def test_the_rho_of_a_request_is_the_largest_within_it(epsilon, delta):
     assert conversions.zcdp_epsilon(rho * (1 + 1e-6) + 1e-15, delta) > epsilon * (1 - 1e-9)
 
 
+def test_the_published_rho_is_that_of_lemma_15():
+    """Bun et al. (2020), Lemma 15, inverted; the best Renyi order allows a larger rho."""
+    epsilon, delta = np.geomspace(1e-8, 30, 50), 1e-6
+    published = conversions.published_zcdp_rho(epsilon, delta)
+    by_lemma = published + 2 * np.sqrt(published * math.log(1 / delta))
+    np.testing.assert_allclose(by_lemma, epsilon, rtol=2e-11)
+    assert np.all(by_lemma <= epsilon)
+    for rho, total in zip(published, epsilon, strict=True):
+        assert conversions.published_zcdp_epsilon(rho, delta) <= total
+    assert np.all(published < conversions.zcdp_rho(epsilon, delta))
+    assert conversions.published_zcdp_rho(1.0, delta) == pytest.approx(0.017469, rel=1e-4)
+    assert conversions.published_zcdp_rho(math.inf, delta) == math.inf
+
+
 def test_gdp_of_pure_draws_is_above_their_exact_composition():
     """Randomised responses are the worst pure mechanisms, and their exact composition is known."""
     for epsilon, count in ((0.1, 50), (1.0, 3)):
@@ -107,7 +121,10 @@ def test_gdp_of_pure_draws_is_above_their_exact_composition():
 
 
 def test_a_conversion_refuses_numbers_out_of_their_range():
-    names = "zcdp_epsilon", "zcdp_rho", "gdp_epsilon", "gdp_mu"
+    names = (
+        *("zcdp_epsilon", "zcdp_rho", "gdp_epsilon", "gdp_mu"),
+        *("published_zcdp_epsilon", "published_zcdp_rho"),
+    )
     for convert in (getattr(conversions, name) for name in names):
         for delta in (0.0, 1.0, math.nan):
             with pytest.raises(ValueError, match="delta must be"):

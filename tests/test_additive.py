@@ -60,7 +60,8 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
     group = np.asarray(places_of_groups(config, params, recipe.public(prologue)).place_of_bin)
     bins, target = np.asarray(table.bins), np.asarray(table.target)
     start = float(recipe.learner.prologue.initial_score(prologue, params))
-    step, limit, count = float(params.step), float(params.limit), [13, 2, 2, 8, 8][:columns]
+    step, max_rate = float(params.step), float(params.max_learning_rate)
+    count = [13, 2, 2, 8, 8][:columns]
     if pairs:  # at two resolutions, of two and of four groups of the sizes
         size, on, kind = bins[:, 0], bins[:, 1], bins[:, 2]
         half, quarter = (group[q, 0] - group[q, 0, 0] for q in (0, 1))
@@ -92,7 +93,7 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
         signal = np.zeros((columns, 13))
         for q, f in np.ndindex(2, columns):
             signal[f, : count[f]] += released[group[q, f, : count[f]]] / np.sqrt(2)
-        rate = step / max(sigma, step * ROWS * np.sqrt(2) * columns / limit) / np.log(2)
+        rate = step / max(sigma, step * ROWS * np.sqrt(2) * columns / max_rate) / np.log(2)
         added, state = moved.update(rate * signal, state)
         curves = curves + np.asarray(added)
         bound += np.abs(np.asarray(added)).max(axis=1).sum()

@@ -72,7 +72,7 @@ def stopped(monkeypatch):
     """The arguments of each fit from now on, of which none is run."""
     seen = []
 
-    def learn(*arguments, **_):
+    def learn(**arguments):
         seen.append(arguments)
         raise KeyboardInterrupt
 
@@ -107,7 +107,9 @@ def of_library(name, odd):
     else:
         recipe = boosting(domain, label)
     key, public_key = keys_of_seed(3, table)
-    model = training_fit.fit_without_key_warning(key, table, recipe, public_key)
+    model = training_fit.fit_without_key_warning(
+        key=key, table=table, recipe=recipe, public_key=public_key
+    )
     return model, domains.encode(domain, files.read_columns(odd, tuple(domain)))
 
 
@@ -183,7 +185,7 @@ def test_a_release_draws_a_fresh_key(here, capsys, monkeypatch):
     words, fits = fit_command(Path(), "a.json"), stopped(monkeypatch)
     for _ in range(2):
         assert run_command(capsys, *words[: words.index("--seed")])[0] == 130
-    seen = [key for key, _, _, public_key in fits for key in (key, public_key)]
+    seen = [arguments[name] for arguments in fits for name in ("key", "public_key")]
     assert {keys.key_purpose(key) for key in seen} == {keys.RELEASE}
     assert len({np.asarray(jax.random.key_data(key)).tobytes() for key in seen}) == 4
     assert not Path("a.json").exists()
@@ -328,7 +330,7 @@ def test_no_shape_shows_the_number_of_rows(here, capsys, monkeypatch):
     for count in (NUM_ROWS, NUM_ROWS - 20):
         Path("rows.csv").write_text("\n".join(lines[: count + 1]))
         assert run_command(capsys, *fit_command(Path(), "new.json"))[0] == 130
-    shapes = [jax.tree.map(np.shape, table) for _, table, *_ in fits]
+    shapes = [jax.tree.map(np.shape, arguments["table"]) for arguments in fits]
     assert shapes[0] == shapes[1]
     assert shapes[0].present == (BOUND,)
 
@@ -338,8 +340,8 @@ def test_monotone_columns_and_objectives_reach_the_recipe(here, capsys, monkeypa
     for direction in ("age=+1", "age=1", "age=-1"):
         assert run_command(capsys, *of("rings", "--monotone", direction))[0] == 130
     assert run_command(capsys, *of("rings", "--quantile", ".9"))[0] == 130
-    assert "the 0.9 quantile of a number" in fits[-1][2].learner.identity
-    tags = [recipe.learner.identity for _, _, recipe, _ in fits]
+    assert "the 0.9 quantile of a number" in fits[-1]["recipe"].learner.identity
+    tags = [arguments["recipe"].learner.identity for arguments in fits]
     assert "(1, 0, 0)" in tags[0]
     assert tags[0] == tags[1]
     assert "(-1, 0, 0)" in tags[2]

@@ -9,7 +9,7 @@ import pytest
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
 from dpbt.learners.model_parts import describe_bins
-from dpbt.recipes.oblivious import attributes_of
+from dpbt.recipes.bins import attributes_of
 from tests.support.example_tables import library_splits
 
 DOMAIN = {

@@ -14,7 +14,7 @@ from scipy.stats import binom, norm
 from dpbt import losses, recipes
 from dpbt.learners.forests import learner as forests
 from dpbt.privacy import sensitivity
-from experiments.common import aggregated, forest_bounds
+from experiments.common import aggregated, forest_bounds, smooth_bounds
 from experiments.papers.bun_2020 import settings as bun_settings
 from tests.support import ROOT
 from tests.support.references.lazy_boosting import capped_scaling
@@ -144,17 +144,24 @@ def test_lemma_4_fails_for_the_log_loss():
 
 
 def test_theorem_10_fails_where_a_leaf_is_left():
-    """The leaf that is left has half of the weight and both classes alike: an error of 1/4."""
-    gamma, positives = 0.9, 10.0 ** -np.arange(1.0, 91)
+    """The leaf that is left has half of the weight and both classes alike: an error of 1/4.
+
+    Lemma 19, which the proof uses, asks for gamma < 0.2 and a small share of positive rows.
+    """
+    gamma, splits = 0.19, 1430
+    positives = 0.01 * (1 - gamma) ** np.arange(splits)  # beside one negative row of weight 1
     there = positives[::-1].cumsum()[::-1]  # when the k-th split is made
     assert np.all(positives / there >= gamma - 1e-9)  # all of one class: the edge is its share
     weights = (1 + there) / (2 * (1 + there[0]))
-    assert np.exp(-(gamma**2) / 16 * weights.sum()) < 0.14
+    assert np.exp(-(gamma**2) / 16 * weights.sum()) < 0.22 < 1 / 4
 
 
 def test_theorem_13_fails_at_a_nearly_pure_leaf():
-    """At depth 1 of a first tree, beside a leaf of both classes alike, for epsilon = 1."""
-    gamma, delta, beta_tree, xi, m = 0.5, 0.5, 0.5, 0.1, 2.0**46
+    """At depth 1 of a first tree, beside a leaf of both classes alike, for epsilon = 1.
+
+    The split has an edge of 1/2, and so one of at least gamma = 0.19.
+    """
+    gamma, delta, beta_tree, xi, m = 0.19, 0.5, 0.5, 0.1, 2.0**50
     efficiency = 8 * (1 / 2) * (1 / 4) ** 2 / 2
     constant = beta_tree * (1 / 2) * (1 - delta**2) * gamma**2 / 256
     assert constant * efficiency >= np.log(m) / np.sqrt(m) * np.log(1 / xi)  # (189)
@@ -283,7 +290,103 @@ def test_algorithm_5_has_another_rate_than_theorem_24(part, least):
     assert 2 * (1 - part - 1 / (rounds * part)) == least
 
 
+def test_theorem_3_1_has_twice_the_rate_of_theorem_24():
+    """lambda = gamma / 4 on margins y h is gamma / 2 on the losses (1 + y h) / 2 of Bun et al."""
+    gamma, margins = 0.1, np.array([-3.0, 1.0, 5.0])  # sums of y h over 5 rounds
+    losses_of_rows = (5 + margins) / 2
+    by_margins, by_losses = np.exp(-gamma / 4 * margins), np.exp(-gamma / 2 * losses_of_rows)
+    np.testing.assert_allclose(by_margins / by_margins[0], by_losses / by_losses[0])
+    part = 1 / 2
+    least = [2 * (1 - part - 1 / (rounds * part)) for rounds in (16, 1e6)]
+    assert least[0] == 3 / 4  # the margin over gamma after the theorem's rounds
+    assert least[1] < 1  # and after any number of rounds
+
+
+def test_theorem_23_forgets_the_gap_of_its_proof():
+    """One constant rule, whose error is just above alpha, is within alpha on half of the samples.
+
+    It draws nothing from the rows, so it is rho-zCDP for every rho, and uniform weights are slick.
+    """
+    rows, alpha, error = 10_000, 0.2, 0.2001
+    epsilon, delta = 0.05, 1e-6
+    assert rows > math.log(4 * epsilon / delta) / epsilon**2
+    within = binom.cdf(alpha * rows, rows, error)  # 1 - beta
+    claimed, true = within - delta / epsilon, float(error <= alpha)
+    assert claimed > 0.49 > true
+    assert error <= alpha + 18 * epsilon
+
+
+@pytest.mark.parametrize("beta", [0.5, 1e-6])
+def test_theorem_28_as_printed_is_above_one(beta):
+    given = {"small_margins": 0, "rows": 10**15, "dimension": 100.0, "beta": beta}
+    assert smooth_bounds.theorem_28_error(**given, as_printed=True) > math.sqrt(math.log(4))
+    assert math.sqrt(math.log(4)) > 1 > 0.001 > smooth_bounds.theorem_28_error(**given)
+
+
+def test_theorem_30_needs_a_beta_above_one():
+    """e^(-alpha^2) < beta / 3 has no solution, and with a factor n the rows lack a term."""
+    alphas = np.linspace(0.001, 1, 1000)
+    assert np.all(3 * np.exp(-(alphas**2)) > 1)
+    # The failure term of Theorem 28 with its bracket closed, at Theorem 30's rows of accuracy.
+    alpha, tau, log_inverse_beta = 0.001, 0.3, 1e6
+    log_alpha = math.log(1 / alpha)
+    rows = math.log(1 / (tau * alpha)) * log_alpha / (alpha * tau) ** 2
+    rows += 4 * log_inverse_beta / (alpha * tau)
+    term = math.sqrt(2 / rows * (math.log(12) + log_inverse_beta))
+    assert term > 10 * alpha
+    assert math.sqrt(2 * log_inverse_beta / (rows + 8 * log_inverse_beta / alpha**2)) <= alpha / 2
+
+
+def test_theorem_28_asks_for_a_trillion_rows():
+    """At HS-StL's margin of tau / 8, for a root of alpha / 2 = 0.05 and a failure of beta / 3."""
+    for tau, trillions in ((0.1, 4.85), (0.2, 1.16), (0.3, 0.503)):
+        dimension = smooth_bounds.halfspace_fat_dimension(tau / 8 / 16)
+        roots = [
+            smooth_bounds.theorem_28_error(
+                small_margins=0, rows=int(factor * 1e12), dimension=dimension, beta=0.05 / 3
+            )
+            for factor in (0.99 * trillions, 1.01 * trillions)
+        ]
+        assert roots[0] > 0.05 > roots[1]
+
+
+def test_algorithms_7_and_9_project_the_measure_of_the_round_before():
+    """After one round they would return the uniform measure, and Lemma 40 would not hold."""
+    kappa, rate, loss = 0.5, 0.8, np.array([0.0, 0.2, 0.7, 1.0])
+    first = np.full(4, kappa)
+
+    def regularised_loss(measure):
+        divergence = np.sum(measure * np.log(measure / first) + first - measure)
+        return rate * np.sum(measure * loss) + divergence
+
+    as_printed = capped_scaling(first, 4 * kappa)  # of the measure before the loss
+    as_meant = capped_scaling(np.exp(-rate * loss) * first, 4 * kappa)
+    np.testing.assert_allclose(as_printed, first)
+    assert regularised_loss(as_meant) < regularised_loss(as_printed) - 0.05
+
+
 # Bojarski et al. (2014)
+
+
+def test_weights_without_light_leaves_are_below_those_of_epsilon_plus_one_over_k():
+    """Three heavy leaves err on three rows in ten of all; pure light leaves hold nearly n / K.
+
+    Trees that are alike but for the names of the rows make every point's weight the same.
+    """
+    epsilon, big_k, leaves = 0.3, 10, 1024
+    rows = 1000 * big_k * leaves
+    light_rows = (leaves - 3) * (rows / (big_k * leaves) - 1)  # each has a row too few
+    light = light_rows / rows
+    right, wrong = 1 - epsilon - light, epsilon  # of the heavy leaves
+    assert wrong < right
+    weight = (right**2 + wrong**2) / (right + wrong)
+    x = epsilon + 1 / big_k
+    assert weight == pytest.approx(0.5003, abs=1e-4)
+    assert weight < x**2 + (1 - x) ** 2 == pytest.approx(0.52)
+    # So no point has a weight of 1/2 + delta, where the proof has a share of 3.8 %.
+    delta = 0.001
+    assert 1 - (2 * x - 2 * x**2) / (0.5 - delta) > 0.038
+    assert weight < 0.5 + delta
 
 
 def test_a_light_leaf_takes_a_points_whole_weight():
@@ -391,6 +494,9 @@ def test_constants_that_the_papers_print_wrong():
     assert 1 / 4 * 1 / 4 == 1 / 16  # Claim 2: Theorem 27's kappa tau / 4 at kappa = alpha / 4
     assert 16 * 8**2 == 1024 != 8 * 8**2  # Claim 3: T tau^2 / log(1 / kappa) at gamma = tau / 8
     assert 1024 / 3072 < 1 / 2 < 1024 / 1024  # T xi / beta
+    flipped, wrong, rows = 3, 23, 1000  # Claim 5: sums of errors beside shares
+    assert wrong > 0.025 + flipped
+    assert wrong / rows <= 0.025 + flipped / rows
     # Lap(0, 1 / epsilon) at a sensitivity of 1, with this scale, standard deviation, and density:
     costs = 1 / np.array([1 / epsilon, 1 / epsilon / math.sqrt(2), epsilon]) / epsilon
     np.testing.assert_allclose(costs, [1, math.sqrt(2), 1 / epsilon**2])

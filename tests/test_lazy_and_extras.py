@@ -111,14 +111,8 @@ def test_frames_are_columns_by_name(library):
 def test_an_estimator_in_place_of_a_model_names_its_model(estimator, tmp_path):
     pytest.importorskip("matplotlib")
     for call in (
-        dpbt.explain,
         dpbt.ledger,
         dpbt.statement,
-        dpbt.plot.attributes,
-        dpbt.plot.shapes,
-        lambda est: dpbt.plot.shape(est, attribute="x"),
-        lambda est: dpbt.effects.partial_dependence(est, "x"),
-        dpbt.effects.attribute_effects,
         lambda est: dpbt.predict(est, X),
         lambda est: dpbt.predict_proba(est, X),
         lambda est: dpbt.save(est, tmp_path / "model.json"),
@@ -127,9 +121,30 @@ def test_an_estimator_in_place_of_a_model_names_its_model(estimator, tmp_path):
     ):
         with pytest.raises(ValueError, match=r"est\.model_, and its domain est\.domain_"):
             call(estimator)
-    with pytest.raises(ValueError, match=r"after est\.fit, as est\.model_.*pipeline"):
-        dpbt.explain(type(estimator)(epsilon=1.0))
-    assert dpbt.explain(estimator.model_, estimator.domain_)
+
+
+def test_words_and_pictures_take_estimators(estimator, tmp_path):
+    pytest.importorskip("matplotlib")
+    exceptions = pytest.importorskip("sklearn.exceptions")
+    unfitted = type(estimator)(epsilon=1.0)
+    for call in (
+        dpbt.explain,
+        dpbt.effects.attribute_effects,
+        lambda est: dpbt.effects.partial_dependence(est, "x").values.tolist(),
+        lambda est: dpbt.plot.attributes(est).get_title(),
+        lambda est: len(dpbt.plot.shapes(est)),
+        lambda est: dpbt.plot.shape(est, attribute="x").get_ylabel(),
+    ):
+        assert call(estimator) == call(estimator.model_)
+        words = r"not fitted.*after est\.fit, as est\.model_.*pipeline"
+        with pytest.raises(exceptions.NotFittedError, match=words):
+            call(unfitted)
+    for call in (type(unfitted).explain, lambda est: est.save(tmp_path / "model.json")):
+        with pytest.raises(exceptions.NotFittedError):
+            call(unfitted)
+    with pytest.raises(exceptions.NotFittedError):
+        unfitted.contributions(X)
+    assert list(tmp_path.iterdir()) == []
 
 
 EXTRAS = {

@@ -23,6 +23,7 @@ from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.learners.oblivious.rows import assign_leaves
 from dpbt.privacy import mechanisms, sensitivity
+from dpbt.recipes.bins import attributes_of
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
@@ -239,7 +240,7 @@ def test_a_step_may_be_a_schedule_of_the_round():
 
 
 CONFIG = ObliviousConfig(
-    attributes=recipes.oblivious.attributes_of(DOMAIN),
+    attributes=attributes_of(DOMAIN),
     depth=4,
     attributes_per_tree=(1, 2, 3),
     draws_histograms=True,
@@ -328,11 +329,14 @@ def test_trees_of_one_structure_are_one_tree_of_the_model():
     rng = np.random.default_rng(0)
     right = rng.random((2, 4, MAX_BINS)) < 0.5
     leaf = rng.integers(-9, 9, (5, 16)).astype(np.float32)
-    all_trees = ObliviousTree(rng.integers(0, 4, (2, 4))[rounds], right[rounds], leaf)
+    feature, noise = rng.integers(0, 4, (2, 4))[rounds], np.abs(leaf)
+    all_trees = ObliviousTree(feature, right[rounds], leaf, noise, np.zeros(5, np.float32))
     merged = jax.tree.map(
         np.asarray, training.merge(jax.tree.map(jnp.asarray, all_trees), None, None)
     )
     assert merged.leaf.shape == (2, 16)
+    of_structure = [noise[0] ** 2 + noise[2] ** 2 + noise[4] ** 2, noise[1] ** 2 + noise[3] ** 2]
+    np.testing.assert_allclose(merged.noise**2, of_structure, rtol=1e-6)  # independent rounds
     bins = rng.integers(0, 8, (4, 9), np.uint8)
     found, expected = (
         sum(tree.leaf[looked_up(tree, bins)] for tree in map(tree_of, zip(*trees, strict=True)))

@@ -50,13 +50,14 @@ def test_a_preview_finds_the_signal_and_says_that_it_is_a_simulation(target):
     """Of a public table it finds the rule that its labels follow."""
     both = [small(target), small(target, epsilon=0.01)]
     found = preview.preview(both, DOMAIN, signal=0.6, repeats=2)
-    (_, _, clear, _, best, constant), (_, epsilon, noisy, *_) = found.lines
+    (_, _, clear, _, best, constant, _), (_, epsilon, noisy, *_) = found.lines
     assert constant < best - 0.1
     assert clear > best - 0.06
     assert noisy < clear
     assert epsilon == pytest.approx(0.01)
     assert "a simulation on made-up rows" in str(found)
     assert "no private row was read" in str(found)
+    assert "for an accuracy to trust, give public rows" in str(found).splitlines()[0]
 
     rng = np.random.default_rng(0)
     columns = {"size": rng.random(900), "kind": rng.choice(["a", "b"], 900), "on": [True] * 900}

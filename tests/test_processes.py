@@ -128,7 +128,10 @@ def test_processes_that_were_given_one_table_or_other_keys_are_refused(
     words = "the same table" if other == "none" else f"different values of {other};"
     with pytest.raises(ValueError, match=words):
         blocks.check_fit_in_blocks(
-            jax.random.key(4), found, worker_process.forest_recipe(domain), PUBLIC
+            key=jax.random.key(4),
+            table=found,
+            recipe=worker_process.forest_recipe(domain),
+            public_key=PUBLIC,
         )
 
 

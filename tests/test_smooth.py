@@ -13,7 +13,7 @@ from dpbt.data.splits import satisfied_splits
 from dpbt.learners import lazybb
 from dpbt.learners.halfspaces import learner as halfspaces
 from dpbt.learners.halfspaces.model import project_to_unit_ball
-from dpbt.privacy import boundary, mechanisms, sensitivity
+from dpbt.privacy import boundary, conversions, mechanisms, sensitivity
 from dpbt.training import run_keys
 from dpbt.types import GRID, REPLACE_ONE
 from experiments.common import smooth_bounds
@@ -172,8 +172,13 @@ def test_halfspaces_cost_their_squared_step_over_their_noise(calibration):
     step = 2 + 16 * 2 / (127 * 2**14) if calibration == "tight" else 4
     assert book.rho == pytest.approx(7 * step**2 / 2 / (0.25 * 500 * 0.2) ** 2, rel=1e-5)
     by_budget = recipes.halfspace_boost(epsilon=0.8, delta=1e-5, **given)
-    accountant = "gdp" if calibration == "tight" else "zcdp"  # the paper's own composition
-    assert dpbt.ledger(by_budget).epsilon_at(1e-5, accountant) == pytest.approx(0.8, rel=1e-5)
+    book = dpbt.ledger(by_budget)
+    if calibration == "tight":
+        assert book.epsilon_at(1e-5, "gdp") == pytest.approx(0.8, rel=1e-5)
+    else:  # the paper's own conversion, Lemma 15; the library's would allow 1.5 times this rho
+        by_lemma = conversions.published_zcdp_epsilon(book.rho, 1e-5)
+        assert by_lemma == pytest.approx(0.8, rel=1e-5)
+        assert book.epsilon_at(1e-5, "zcdp") < 0.65
 
 
 def test_halfspace_boost_refuses_invalid_settings():
@@ -208,3 +213,26 @@ def test_bounds_on_rows_and_rounds_agree_with_their_formulas():
     assert smooth_bounds.margin_accuracy(margins, 0.01) == pytest.approx(expected, abs=1e-9)
     with pytest.raises(ValueError, match="advantage"):
         smooth_bounds.theorem_24_rounds(0.6, 0.5)
+
+
+def test_margins_bound_the_error_as_theorem_28_should_say():
+    """d = 4 / (gamma / 16)^2; the print's root is above 1 whatever the rows are."""
+    dimension = smooth_bounds.halfspace_fat_dimension(0.2 / 16)
+    assert dimension == pytest.approx(25_600)
+    n, k, beta = 10**9, 10**7, 0.05
+    capacity = dimension * np.log(34 * np.e * n / dimension) * np.log2(578 * n)
+    given = {"small_margins": k, "rows": n, "dimension": dimension, "beta": beta}
+    found = smooth_bounds.theorem_28_error(**given)
+    assert found == pytest.approx(0.01 + np.sqrt(2 / n * (capacity + np.log(80))))
+    assert found < 0.2 < 1 < smooth_bounds.theorem_28_error(**given, as_printed=True)
+    with pytest.raises(ValueError, match="small_margins"):
+        smooth_bounds.theorem_28_error(**{**given, "small_margins": n + 1})
+
+
+def test_privacy_bounds_the_gap_as_theorem_19_says():
+    found = smooth_bounds.theorem_19_transfer(0.01, 1e-5)
+    assert found.gap == pytest.approx(0.18)
+    assert found.failure == pytest.approx(1e-3)
+    assert found.rows == int(np.ceil(np.log(4e3) / 1e-4))
+    with pytest.raises(ValueError, match="epsilon"):
+        smooth_bounds.theorem_19_transfer(0.4, 1e-5)

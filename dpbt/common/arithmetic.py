@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
-Array = Any
-"""An array of NumPy or of JAX."""
+from dpbt.public_types import AnyArray
 
 LN2 = math.log(2)
 """The natural logarithm of 2: nats in a bit."""
@@ -74,7 +73,7 @@ def map_over_first_axis(function: Callable[[Any], Any], arrays: Any) -> Any:
     return np.stack([function(item) for item in zip(*arrays, strict=True)])
 
 
-def round_separately(product: Array) -> Float32[Array, "..."]:
+def round_separately(product: AnyArray) -> Float32[AnyArray, "..."]:
     """f32[...]: a finite product, rounded by itself before it is added to anything.
 
     A compiler may join a product and the sum that it is added to into one operation, which rounds
@@ -84,12 +83,12 @@ def round_separately(product: Array) -> Float32[Array, "..."]:
     return array_namespace(product).clip(product, -_MAX_FLOAT32, _MAX_FLOAT32)
 
 
-def sum_in_order(items: Array) -> Array:
+def sum_in_order(items: AnyArray) -> AnyArray:
     """[...]: the sum over the first axis, one item after the other."""
     return _reduce_first_axis(array_namespace(items).add, items)
 
 
-def softmax(scores: Array) -> Float32[Array, "K ..."]:
+def softmax(scores: AnyArray) -> Float32[AnyArray, "K ..."]:
     """f32[K, ...]: the share of each class in 2^score, for scores in bits; the classes come first.
 
     Shares are in [0, 1] however numbers are rounded. Infinite scores count as the largest float32.
@@ -114,7 +113,7 @@ def _reduce_first_axis(operation: Callable[[Any, Any], Any], items: Any) -> Any:
 # The probability of a score, by loss.
 
 
-def matsushita_probability(z: Array) -> Array:
+def matsushita_probability(z: AnyArray) -> AnyArray:
     """(1 + z / sqrt(4 + z^2)) / 2, the inverse link of Matsushita's loss.
 
     Negative scores take a form without cancellation, so that small probabilities stay distinct.
@@ -126,12 +125,12 @@ def matsushita_probability(z: Array) -> Array:
     return xp.where(z < 0, below, 1 - below)
 
 
-def log_probability(z: Array) -> Array:
+def log_probability(z: AnyArray) -> AnyArray:
     """1 / (1 + 2^-z), the inverse link of the log loss in bits."""
     with np.errstate(over="ignore"):
         return 1 / (1 + array_namespace(z).exp2(-z))
 
 
-def square_probability(z: Array) -> Array:
+def square_probability(z: AnyArray) -> AnyArray:
     """(z + 4) / 8 in [0, 1], the inverse link of the square loss."""
     return array_namespace(z).clip((z + 4) / 8, 0, 1)

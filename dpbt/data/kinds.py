@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from jaxtyping import Float, UInt32
 
-from dpbt.common.arithmetic import Array, array_namespace
+from dpbt.common.arithmetic import array_namespace
 from dpbt.common.validate import (
     check_boolean,
     check_choice,
@@ -44,7 +44,7 @@ from dpbt.data.cells import (
     read_numbers,
     read_word_indices,
 )
-from dpbt.public_types import BINARY, MAX_BINS, NUMBER, Response, redacted_repr
+from dpbt.public_types import BINARY, MAX_BINS, NUMBER, AnyArray, Response, redacted_repr
 
 if TYPE_CHECKING:
     Word: TypeAlias = str
@@ -768,7 +768,7 @@ def have_same_labels(first: Target | None, second: Target | None) -> bool:
     return np.array_equal(target_fingerprint(first), target_fingerprint(second))
 
 
-def predicted_numbers(target: Numeric, scores: Array) -> Float[Array, "..."]:
+def predicted_numbers(target: Numeric, scores: AnyArray) -> Float[AnyArray, "..."]:
     """f[...]: the numbers that scores f32[...] predict, clipped to the range; f32 with JAX.
 
     A score is a position in the range, or for a count the logarithm of the position.

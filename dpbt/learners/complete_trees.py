@@ -1,4 +1,4 @@
-"""What models of complete trees share, of one split a node or of thresholds: depth and words.
+"""What models of complete trees share, of one split a node or of thresholds: depth, leaves, words.
 
 Nothing here imports JAX.
 """
@@ -6,10 +6,10 @@ Nothing here imports JAX.
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
-from dpbt.common.arithmetic import Array
-from dpbt.learners.model_parts import DIGITS, Domain, describe_bins, indent_lines
+from dpbt.learners.model_parts import DIGITS, Domain, LeafBoxes, describe_bins, indent_lines
+from dpbt.public_types import AnyArray
 
 
 def tree_depth(num_leaves: int) -> int:
@@ -23,7 +23,7 @@ def tree_depth(num_leaves: int) -> int:
     return num_leaves.bit_length() - 1
 
 
-def check_complete_trees(inner: Array, leaf: Array) -> None:
+def check_complete_trees(inner: AnyArray, leaf: AnyArray) -> None:
     """Refuse arrays that are not complete trees.
 
     Raises:
@@ -39,6 +39,35 @@ NodeQuestion = Callable[[int, int], tuple[int, np.ndarray]]
 
 A node of which no bin goes right asks nothing.
 """
+
+
+def leaf_boxes_of_tree(
+    feature: Int[np.ndarray, "_"], right: Bool[np.ndarray, "_ bins"], value: Float[np.ndarray, "_"]
+) -> LeafBoxes:
+    """The leaves of a complete tree, without those that no row can reach.
+
+    Args:
+        feature: i[2^D - 1], the feature that each node reads, in heap order.
+        right: bool[2^D - 1, B], the bins of it that go right; none if the node asks nothing.
+        value: f[2^D], what each leaf adds to the score.
+    """
+    depth = tree_depth(len(value))
+    leaf, level = np.arange(len(value))[:, None], np.arange(max(depth, 1))
+    if not depth:
+        return LeafBoxes(np.zeros((1, 1), int), np.ones((1, 1, right.shape[1]), bool), value)
+    node = 2**level - 1 + (leaf >> (depth - level))
+    goes_right = (leaf >> (depth - 1 - level)) & 1 == 1
+    feature_of_level = feature[node]
+    holds = right[node] == goes_right[..., None]
+    for later in range(1, depth):
+        is_merged = np.zeros(len(value), bool)
+        for earlier in range(later):
+            repeats = ~is_merged & (feature_of_level[:, earlier] == feature_of_level[:, later])
+            holds[repeats, earlier] &= holds[repeats, later]
+            is_merged |= repeats
+        holds[is_merged, later] = True
+    can_be_reached = holds.any(axis=2).all(axis=1)
+    return LeafBoxes(feature_of_level[can_be_reached], holds[can_be_reached], value[can_be_reached])
 
 
 def describe_trees_as_rules(

@@ -39,6 +39,31 @@ class EncodedRows(NamedTuple):
         return position[array_namespace(bin).arange(len(attribute))[None], bin]
 
 
+class LeafBoxes(NamedTuple):
+    """The L leaves of a tree, each as a product over the D conditions on its path.
+
+    A row is in a leaf if each condition lets its bin of that feature through. No feature has two
+    conditions on one path, but for conditions that let all bins through.
+
+    Attributes:
+        feature: i[L, D], the feature of each condition.
+        holds: bool[L, D, B], whether a bin of it is let through.
+        value: f[L], what the leaf adds to the score, or f[K, L] with several classes.
+        noise: of the same shape, the deviation of the noise in it; None if it is not known.
+        correlation: that of the noise of two leaves whose numbers differ in one bit; of leaves that
+            differ in b bits it is this to the power of b. It is 0 unless L is a power of two.
+        leaf_part: i[D, B], for a tree of which all leaves ask the same features: what each
+            bin adds to the number of the leaf; None for other trees.
+    """
+
+    feature: np.ndarray
+    holds: np.ndarray
+    value: np.ndarray
+    noise: np.ndarray | None = None
+    correlation: float = 0.0
+    leaf_part: np.ndarray | None = None
+
+
 def check_indices(name: str, indices: Any, first: int, end: int) -> None:
     """Refuse numbers outside low..high - 1, with which a model would read out of its arrays.
 

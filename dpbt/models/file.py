@@ -18,7 +18,7 @@ from jaxtyping import Float32
 from msgspec import Meta
 
 from dpbt.common import arithmetic
-from dpbt.common.arithmetic import Array, array_namespace
+from dpbt.common.arithmetic import array_namespace
 from dpbt.common.storage import encode_record, read_record, write_atomically
 from dpbt.common.validate import show_value
 from dpbt.data import cells, domains
@@ -28,12 +28,12 @@ from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.kinds import KINDS, is_kind_of_files
 from dpbt.learners.model_parts import EncodedRows, check_indices
 from dpbt.privacy import accounting
-from dpbt.public_types import MAX_BINS, DeclaredDomain, Splits, have_same_splits
+from dpbt.public_types import MAX_BINS, AnyArray, DeclaredDomain, Splits, have_same_splits
 
 if TYPE_CHECKING:
     from dpbt.types import Recipe
 
-PROBABILITIES: dict[str, Callable[[Array], Array]] = {
+PROBABILITIES: dict[str, Callable[[AnyArray], AnyArray]] = {
     "matsushita": arithmetic.matsushita_probability,
     "log": arithmetic.log_probability,
     "square": arithmetic.square_probability,
@@ -65,7 +65,7 @@ class PublicFacts(NamedTuple):
     kind: HypothesisKind
     target: Target | None
     classes: tuple[Any, ...] | None
-    probability: Callable[[Array], Array] | str | None
+    probability: Callable[[AnyArray], AnyArray] | str | None
     reason: str | None
     domain: Domain | None = None
     ledger: str = ""
@@ -118,7 +118,7 @@ class _ProbabilitySource(NamedTuple):
         reason: as `PublicFacts.reason`.
     """
 
-    probability: Callable[[Array], Array] | str | None
+    probability: Callable[[AnyArray], AnyArray] | str | None
     reason: str | None
 
 
@@ -150,7 +150,7 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
     return _ProbabilitySource(next(names, function), None)
 
 
-def probabilities_of_scores(about: Any, scores: Array) -> Float32[Array, "..."]:
+def probabilities_of_scores(about: Any, scores: AnyArray) -> Float32[AnyArray, "..."]:
     """f32[...]: the probability of the positive class by scores; f32[N, K] with several classes.
 
     Args:
@@ -188,7 +188,8 @@ _SPLIT_DTYPES = {
 class _Array(msgspec.Struct):
     """An array as bytes in base64: little-endian numbers of 32 bits, the last axis fastest.
 
-    Bins are bytes. Eight Booleans are one byte, the first of them its highest bit.
+    Bins are bytes, and deviations of noise have 16 bits. Eight Booleans are one byte, the first of
+    them its highest bit.
     """
 
     shape: Annotated[list[Annotated[int, Meta(ge=0, le=2**40)]], Meta(max_length=4)]
@@ -271,7 +272,7 @@ def write_model(
         domain=None if domain is None else dict(domain),
         splits=None if splits is None else _pack_arrays(splits._asdict(), _SPLIT_DTYPES),
         kind=about.kind.name,
-        arrays=_pack_arrays(arrays, {**_INTERCEPT_DTYPES, **dict(about.kind.arrays)}),
+        arrays=_pack_arrays(arrays, {**_INTERCEPT_DTYPES, **_array_dtypes(kind)}),
     )
     text = encode_record(content, format_name=FORMAT, format_version=VERSION)
     write_atomically(path, lambda part: part.write_bytes(text))
@@ -309,6 +310,11 @@ def _fits_model(domain: Domain, model: Any) -> bool:
     return len(domain) == model.features and have_same_splits(model.splits, splits)
 
 
+def _array_dtypes(kind: HypothesisKind) -> dict[str, str]:
+    """The dtypes of all arrays of a kind, by name; the optional ones are last."""
+    return dict((*kind.arrays, *kind.optional_arrays))
+
+
 def _pack_arrays(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Arrays:
     """Arrays in the form of a file, bit for bit.
 
@@ -323,6 +329,8 @@ def _pack_arrays(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Array
             values = np.packbits(values, axis=-1)
         if not np.isfinite(values).all():
             raise ValueError(f"{name} holds a number that is infinite or NaN, which no file keeps")
+        if dtype == "float16":  # it is only about a deviation, so no number of it refuses a model
+            values = np.minimum(values, np.finfo(np.float16).max)
         packed[name] = _Array(shape, values.astype(_stored_dtype(dtype)).tobytes())
     return packed
 
@@ -432,7 +440,11 @@ def _parse_saved_model(file: _File) -> SavedModel:
     kind = KINDS.get(file.kind)
     if kind is None or kind.make is None or kind.check_arrays is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
-    arrays = _unpack_arrays(file.arrays, {**_INTERCEPT_DTYPES, **dict(kind.arrays)})
+    dtypes = {**_INTERCEPT_DTYPES, **_array_dtypes(kind)}
+    for name, _ in kind.optional_arrays:
+        if name not in file.arrays:
+            del dtypes[name]
+    arrays = _unpack_arrays(file.arrays, dtypes)
     intercept = arrays.pop("intercept")
     if intercept.shape != axes:
         raise ValueError("intercept must have a value for each class of the target")

@@ -26,7 +26,8 @@ from jaxtyping import Float32
 from msgspec import structs
 
 import dpbt
-from dpbt.common.arithmetic import Array, array_namespace
+from dpbt.common.arithmetic import array_namespace
+from dpbt.common.text import PreformattedText
 from dpbt.common.validate import as_path, check_positive_integer, is_traced
 from dpbt.data import domains
 from dpbt.data.cells import advice_for_lazy_data
@@ -36,10 +37,11 @@ from dpbt.learners.kinds import KINDS
 from dpbt.learners.model_parts import DIGITS, Hypotheses
 from dpbt.models import file, scoring
 from dpbt.models import statement as statements
+from dpbt.models.contributions import Contributions, contributions_of_rows
 from dpbt.models.file import PublicFacts, probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.scoring import predictions_of_scores, predictions_of_votes
 from dpbt.privacy.accounting import RELATION_WORDS
-from dpbt.public_types import DeclaredDomain, HoldsFunctions, Splits, have_same_splits
+from dpbt.public_types import AnyArray, DeclaredDomain, HoldsFunctions, Splits, have_same_splits
 
 if TYPE_CHECKING:
     from dpbt.privacy.accounting import Ledger
@@ -59,7 +61,7 @@ class FittedParts(NamedTuple):
 
     transcript: "Transcript"
     hypotheses: Hypotheses
-    intercept: Array
+    intercept: AnyArray
 
 
 class Predictions(NamedTuple):
@@ -103,7 +105,7 @@ class Model(HoldsFunctions):
     """
 
     hypotheses: Hypotheses
-    intercept: Array
+    intercept: AnyArray
     transcript: "Transcript | None"
     recipe: "Recipe | None"
     splits: Splits | None
@@ -204,7 +206,7 @@ class Model(HoldsFunctions):
         rounds = int(self.recipe.rounds)
         return type(self.hypotheses)(*(np.asarray(array)[:rounds] for array in self.hypotheses))
 
-    def decision_function(self, rows: Any) -> Array:
+    def decision_function(self, rows: Any) -> AnyArray:
         """The scores of rows, as `dpbt.decision_function`, which may be raw columns.
 
         Args:
@@ -228,7 +230,7 @@ class Model(HoldsFunctions):
         """
         return self._named_answers(self.decision_function(rows))
 
-    def predict_proba(self, rows: Any) -> Float32[Array, "N K"]:
+    def predict_proba(self, rows: Any) -> Float32[AnyArray, "N K"]:
         """f32[N, K]: the probability of each class, the negative one first.
 
         Raises:
@@ -254,7 +256,43 @@ class Model(HoldsFunctions):
             probabilities = _with_column_per_class(probabilities_of_scores(about, scores))
         return Predictions(scores, answers, np.asarray(probabilities))
 
-    def _named_answers(self, scores: Array) -> np.ndarray:
+    def contributions(
+        self,
+        rows: Any,
+        *,
+        domain: Domain | None = None,
+        background: Mapping[str, Any] | None = None,
+    ) -> Contributions:
+        """What each column of each row adds to its score, exactly. It needs no JAX.
+
+        Contributions are the Shapley values of the model, where the cells that are not in a set of
+        columns are drawn independently from a public background (`models.contributions`). In an
+        additive model a column adds its curve less the mean of the curve, and a declared pair is an
+        entry of its own. The score of a forest is the number of its trees that vote positive, less
+        the number of the others.
+
+        It is post-processing of the model, and spends nothing; but it shows the rows, as a
+        prediction does, so it is as private as they are. It explains the model, noise and all, and
+        not the person.
+
+        Args:
+            rows: as `encode`; a `dpbt.Table` is read as it is, absent rows included.
+            domain: the domain that encoded the table of the fit. A saved model may have its own.
+            background: for names of columns the shares of their bins, as `domains.encode` numbers
+                these. They must be public, such as those of a census or of what was released. A
+                column without shares has the same share for each of its bins.
+
+        Raises:
+            ValueError: for rows that the model cannot read, for a model of exact numbers or of
+                hypotheses that are neither trees nor curves, such as halfspaces, for a background
+                of other columns or bins, and for a domain as `explain`.
+        """
+        model_domain = resolve_domain_of_model(self, domain)
+        if self.about.domain is None and not (hasattr(rows, "dtype") or hasattr(rows, "splits")):
+            rows = domains.encode(model_domain, rows)
+        return contributions_of_rows(self, self.encode(rows), model_domain, background)
+
+    def _named_answers(self, scores: AnyArray) -> np.ndarray:
         """The predictions that follow from scores, with the names of classes if they have any."""
         predicted = predictions_of_scores(self.about.target, _as_host_array(scores))
         classes = self.about.classes
@@ -318,6 +356,23 @@ def as_model(value: object) -> Model:
     return value
 
 
+def model_of(value: object) -> Model:
+    """A model itself, or the model of a fitted estimator of scikit-learn.
+
+    Raises:
+        ValueError: for anything else; for an estimator that is not fitted it is scikit-learn's
+            NotFittedError.
+    """
+    model = getattr(value, "model_", None)
+    if isinstance(model, Model):
+        return model
+    if isinstance(value, Model) or not _advice_on_estimator(value):
+        return as_model(value)
+    from sklearn.exceptions import NotFittedError  # `value` is an estimator of it
+
+    raise NotFittedError(f"{type(value).__name__} is not fitted; {_advice_on_estimator(value)}")
+
+
 def _advice_on_estimator(value: object) -> str:
     """Where an estimator of scikit-learn has its model, in words; empty for other objects."""
     if isinstance(getattr(value, "model_", None), Model):
@@ -328,7 +383,7 @@ def _advice_on_estimator(value: object) -> str:
     return ""
 
 
-def decision_function(model: Model, rows: Any) -> Array:
+def decision_function(model: Model, rows: Any) -> AnyArray:
     """f32[N], or f32[N, K] with several classes: the score H of each row.
 
     A score above 0 means the positive class. Of several classes the one with the largest score is
@@ -348,7 +403,7 @@ def decision_function(model: Model, rows: Any) -> Array:
     return array_namespace(scores).moveaxis(scores, -1, 0)
 
 
-def shares(model: Model, rows: Any) -> Float32[Array, "k N"]:
+def shares(model: Model, rows: Any) -> Float32[AnyArray, "k N"]:
     """f32[k, N]: the share of the positive class that each tree states for each row.
 
     Args:
@@ -367,7 +422,7 @@ def shares(model: Model, rows: Any) -> Float32[Array, "k N"]:
     return scoring.predict_in_blocks(model, rows, scoring.shares_of_rows)
 
 
-def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None) -> Array:
+def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None) -> AnyArray:
     """The prediction for each row: bool[N], i32[N] or f[N].
 
     Of two classes it is bool[N]: whether the row is of the positive class (H > 0, or a vote). A tie
@@ -389,14 +444,14 @@ def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None)
     return predictions_of_votes(shares(model, rows), voting, key)
 
 
-def _with_column_per_class(probabilities: Array) -> Float32[Array, "N K"]:
+def _with_column_per_class(probabilities: AnyArray) -> Float32[AnyArray, "N K"]:
     """f32[N, K]: from the probabilities of the positive class, f32[N], or of all classes."""
     if probabilities.ndim == 2:
         return probabilities
     return array_namespace(probabilities).stack([1 - probabilities, probabilities], axis=1)
 
 
-def _as_host_array(scores: Array) -> np.ndarray:
+def _as_host_array(scores: AnyArray) -> np.ndarray:
     """Scores as an array of NumPy.
 
     Raises:
@@ -410,7 +465,7 @@ def _as_host_array(scores: Array) -> np.ndarray:
     return np.asarray(scores)
 
 
-def predict_proba(model: Model, rows: Any) -> Float32[Array, "N K"]:
+def predict_proba(model: Model, rows: Any) -> Float32[AnyArray, "N K"]:
     """f32[N, K]: the probability of each class; of two classes the negative one is first.
 
     Probabilities of few boosted trees are close to 1/2, because each tree adds a small step to the
@@ -514,7 +569,7 @@ def without_training_parts(model: Model) -> Model:
     )
 
 
-def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
+def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
     """The ledger of one setting: the cost of each draw over all rounds, and the total.
 
     The ledger of a model is that of the recipe it was fitted with, and of a loaded model the one in
@@ -631,7 +686,9 @@ def _section_on_audits(audits: Sequence["Bound"], audited_ledger: "Ledger") -> s
 # The model in words.
 
 
-def explain(model: Model, domain: Domain | None = None, *, trees: int | None = None) -> str:
+def explain(
+    model: Model | Any, domain: Domain | None = None, *, trees: int | None = None
+) -> PreformattedText:
     """The model in words; post-processing of what was released.
 
     Trees are shown as rules, with the branches that a row can reach. Branches with equal values are
@@ -641,15 +698,20 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
     line for each class. Predicted numbers are in their units.
 
     Args:
-        model: from `fit`, trained on bins; or from `dpbt.load`.
+        model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
         domain: the domain that encoded the table of the fit. A saved model may have its own.
         trees: the number of trees to show, from the first; None for all.
+
+    Returns:
+        The text, which a notebook shows with its lines.
 
     Raises:
         ValueError: if the arguments are something else, or the domain is not that of the model.
             Also for trees below 1, or of a model that is made of none.
+        sklearn.exceptions.NotFittedError: for an estimator before `fit`; it is a ValueError.
     """
-    about, model_domain = as_model(model).about, resolve_domain_of_model(model, domain)
+    model = model_of(model)
+    about, model_domain = model.about, resolve_domain_of_model(model, domain)
     if about.kind.describe is None:
         raise ValueError(_reason_for_no_description(model))
     hypotheses, splits = model.host_hypotheses(), model.splits
@@ -664,8 +726,8 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
             words = f"{words[: titles[trees]]}{num_hidden} more trees are not shown"
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         odds = "; +1 doubles the odds" if about.probability in ("log", "softmax") else ""
-        return f"every row starts with {_describe_start(model)}{odds}\n{words}"
-    return words
+        words = f"every row starts with {_describe_start(model)}{odds}\n{words}"
+    return PreformattedText(words)
 
 
 def _reason_for_no_description(model: Model) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from dpbt.common.arithmetic import Array, array_namespace, fold
+from dpbt.common.arithmetic import array_namespace, fold
 from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains
 from dpbt.data.blocks import BlockTable
@@ -18,7 +18,7 @@ from dpbt.data.cells import advice_for_lazy_data
 from dpbt.data.kinds import Nominal, Target, predicted_numbers
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.model_parts import EncodedRows, Hypotheses
-from dpbt.public_types import Splits, have_same_splits, splits_of_bits
+from dpbt.public_types import AnyArray, Splits, have_same_splits, splits_of_bits
 
 if TYPE_CHECKING:
     from dpbt.common.compilation import BoundedJit
@@ -29,18 +29,18 @@ BLOCK_ROWS = 2**16
 VOTINGS = ("majority", "threshold", "probabilistic")
 """The voting rules of hypotheses that state shares of the positive class."""
 
-RowFunction = Callable[[HypothesisKind, Hypotheses, Array, EncodedRows], Array]
+RowFunction = Callable[[HypothesisKind, Hypotheses, AnyArray, EncodedRows], AnyArray]
 """(kind, hypotheses, intercept, rows) -> [..., N]: `scores_of_rows` or `shares_of_rows`."""
 
 
 def scores_of_rows(
-    kind: HypothesisKind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
-) -> Array:
+    kind: HypothesisKind, hypotheses: Hypotheses, intercept: AnyArray, rows: EncodedRows
+) -> AnyArray:
     """f32[N], or f32[K, N] with several classes: the scores of rows."""
     assert kind.read_rows is not None
     prepared_rows = kind.read_rows(rows)
 
-    def add_prediction(total: Array, hypothesis: Any) -> Array:
+    def add_prediction(total: AnyArray, hypothesis: Any) -> AnyArray:
         return total + kind.predict(hypothesis, prepared_rows)
 
     shape = (*intercept.shape, rows.bins.shape[0])
@@ -49,15 +49,15 @@ def scores_of_rows(
 
 
 def shares_of_rows(
-    kind: HypothesisKind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
-) -> Float32[Array, "k N"]:
+    kind: HypothesisKind, hypotheses: Hypotheses, intercept: AnyArray, rows: EncodedRows
+) -> Float32[AnyArray, "k N"]:
     """f32[k, N]: the shares of the positive class that hypotheses state."""
     assert kind.shares is not None
     assert kind.read_rows is not None
     return kind.shares(hypotheses, kind.read_rows(rows))
 
 
-def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> Array:
+def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> AnyArray:
     """[..., N]: the values of a function of encoded rows, with the arrays of a `Model`.
 
     Raises:
@@ -110,7 +110,7 @@ def _predict_blocks_of_folder(model: Any, table: BlockTable, function: RowFuncti
 
 
 @functools.cache
-def compiled_predictor(function: RowFunction) -> "BoundedJit[Array]":
+def compiled_predictor(function: RowFunction) -> "BoundedJit[AnyArray]":
     """A function of encoded rows, compiled by JAX."""
     import jax
     import jax.numpy as jnp
@@ -118,14 +118,14 @@ def compiled_predictor(function: RowFunction) -> "BoundedJit[Array]":
     from dpbt.common import compilation
 
     def run(
-        kind: HypothesisKind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
-    ) -> Array:
+        kind: HypothesisKind, hypotheses: Hypotheses, intercept: AnyArray, rows: EncodedRows
+    ) -> AnyArray:
         return function(kind, *jax.tree.map(jnp.asarray, (hypotheses, intercept, rows)))
 
     return compilation.jit_with_bounded_cache(static_argnames=("kind",))(run)
 
 
-def as_encoded_rows(model: Any, rows: Any) -> Array:
+def as_encoded_rows(model: Any, rows: Any) -> AnyArray:
     """The bins or numbers of encoded rows or of a table, as an array that the model reads.
 
     Raises:
@@ -169,7 +169,7 @@ def _have_different_splits(splits: Splits | None, other_splits: Splits | None) -
     return not have_same_splits(splits, other_splits)
 
 
-def predictions_of_scores(target: Target | None, scores: Array) -> Array:
+def predictions_of_scores(target: Target | None, scores: AnyArray) -> AnyArray:
     """The predictions of `dpbt.predict` that follow from scores: bool[N], i32[N] or f[N].
 
     Args:
@@ -183,7 +183,7 @@ def predictions_of_scores(target: Target | None, scores: Array) -> Array:
     return predicted_numbers(target, scores)
 
 
-def predictions_of_votes(shares: Array, voting: str, key: Any = None) -> Bool[Array, "..."]:
+def predictions_of_votes(shares: AnyArray, voting: str, key: Any = None) -> Bool[AnyArray, "..."]:
     """bool[...]: the votes of trees that state shares f32[k, ...] of the positive class.
 
     The rules are those of Bojarski et al. (2014), Algorithm 1:

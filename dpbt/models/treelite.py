@@ -140,7 +140,7 @@ def _heap_trees(model: Model) -> Iterator[HeapTree]:
     """The trees of a model."""
     splits, kind = model.splits, model.about.kind
     if kind is OBLIVIOUS:
-        for feature, right, leaf in zip(*model.hypotheses, strict=True):
+        for feature, right, leaf in zip(*model.hypotheses[:3], strict=True):
             level = np.repeat(np.arange(len(feature)), 2 ** np.arange(len(feature)))
             yield HeapTree(feature[level], right[level], leaf)
     elif kind is TREES:

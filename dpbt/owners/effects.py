@@ -8,24 +8,28 @@ distribution. So an average here describes the model, and not the people in the 
 
 Noise has effects, too. A model of pure noise splits on uninformative attributes, and these then
 have an effect here. An effect shows what the model uses, and not what is true of the data. With
-`noise=True` functions estimate the effects of the noise. They redraw the noise of the rounds of a
-fitted model around the release (`replay.redraw_hypotheses`). This needs the public scales of the
-noise and no row, so it costs no privacy. The selected splits do not change, and neither do the
-first and the last step. A loaded model has no transcript, so the effects of its noise are unknown.
+`noise=True` functions estimate the effects of the noise. They redraw the noise of the rounds around
+the release (`redrawn_models`). This needs the public scales of the noise and no row, so it costs no
+privacy. The selected splits do not change, and neither do the first and the last step. Oblivious
+trees and curves know the deviation of their noise, also in a file. Other hypotheses need the
+transcript, so the effects of the noise of such a loaded model are unknown.
 """
 
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, UInt8
 
 from dpbt.common.validate import check_choice, check_positive_integer, show_value
 from dpbt.data.domains import Domain
+from dpbt.learners.additive.model import SHAPES
+from dpbt.learners.oblivious.model import OBLIVIOUS
 from dpbt.models import model as models
-from dpbt.models.model import Model, resolve_domain_of_model
+from dpbt.models.model import Model, model_of, resolve_domain_of_model
+from dpbt.owners.column_scores import ColumnScores
 
 MAX_EXACT_COMBINATIONS = 2**14
 """The largest number of combinations of bins that are enumerated instead of drawing rows."""
@@ -77,7 +81,7 @@ class PartialDependence(NamedTuple):
 
 
 def attribute_effects(
-    model: Model, domain: Domain | None = None, *, draws: int = 1024, noise: bool = False
+    model: Model | Any, domain: Domain | None = None, *, draws: int = 1024, noise: bool = False
 ) -> list[Effect]:
     """The total effect of each attribute on the score, largest first. It costs no privacy.
 
@@ -94,7 +98,7 @@ def attribute_effects(
     are drawn as for `partial_dependence`.
 
     Args:
-        model: from `fit`, trained on bins; or from `dpbt.load`.
+        model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
         domain: the domain that encoded the table of the fit. A saved model may have its own.
         draws: as `partial_dependence`.
         noise: whether to estimate the effects of noise alone, too.
@@ -103,17 +107,35 @@ def attribute_effects(
         ValueError: for a domain or a model of another kind, as `explain`, and for draws that are
             not an integer of at least 1.
     """
+    check_positive_integer("draws", draws)
+    model = model_of(model)
     model_domain, effects = resolve_domain_of_model(model, domain), []
-    models_by_noise = redrawn_models(model) if noise else []
+    num_bins = [column.n_bins for column in model_domain.values()]
+    is_exact = math.prod(num_bins) <= MAX_EXACT_COMBINATIONS
+    if is_exact:
+        rows = rows_of_noise = _all_combinations(num_bins)
+    else:
+        most = max(MAX_EVALUATIONS // max(num_bins), 16)
+        rows = _latin_hypercube(num_bins, min(draws, most))
+        rows_of_noise = _latin_hypercube(num_bins, min(_MAX_ROWS_OF_NOISE, most))
+    column_scores = ColumnScores(model, model_domain, rows)
+    scores_by_noise = [
+        ColumnScores(each, model_domain, rows_of_noise)
+        for each in ((model, *redrawn_models(model)) if noise else ())
+    ]
     for number, name in enumerate(model_domain):
-        scores, is_exact = _scores_by_bins(model, model_domain, [number], "score", draws)
-        variances = scores.var(axis=0)
+        # Of all combinations, those of the other columns.
+        used, used_by_noise = (
+            each[:, number] == 0 if is_exact else None for each in (rows, rows_of_noise)
+        )
+        variances = column_scores.by_bin(number, used).var(axis=0)
         variance_of_row = variances.reshape(len(variances), -1).sum(axis=1)  # over classes
         noise_variance = 0.0
-        if models_by_noise:
-            changes = _score_changes_by_noise(
-                model, models_by_noise, model_domain, [number], "score"
+        if scores_by_noise[1:]:
+            scores, *redrawn_scores = (
+                each.by_bin(number, used_by_noise) for each in scores_by_noise
             )
+            changes = np.array(redrawn_scores) - scores
             noise_variance = float(changes.var(axis=1).mean(axis=(0, 1)).sum())
         effects.append(
             Effect(
@@ -127,7 +149,7 @@ def attribute_effects(
 
 
 def partial_dependence(
-    model: Model,
+    model: Model | Any,
     attributes: str | Sequence[str],
     domain: Domain | None = None,
     *,
@@ -143,7 +165,7 @@ def partial_dependence(
     bin, and in every call.
 
     Args:
-        model: from `fit`, trained on bins; or from `dpbt.load`.
+        model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
         attributes: the name of a column, or of two columns.
         domain: the domain that encoded the table of the fit. A saved model may have its own.
         of: "score", or "probability" of the positive class, which not every model has.
@@ -156,6 +178,7 @@ def partial_dependence(
             are not one or two distinct columns of the domain. Also for another `of`, for draws that
             are not an integer of at least 1, and as `predict_proba`.
     """
+    model = model_of(model)
     model_domain = resolve_domain_of_model(model, domain)
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
@@ -183,10 +206,16 @@ def partial_dependence(
 def redrawn_models(model: Model) -> list[Model]:
     """Models that differ from this one in the noise of the rounds, drawn again around the release.
 
-    They are made under a fixed seed, and are the same in every call. There are none if the
-    transcript is not known, or does not hold all draws of the rounds.
+    They are made under a fixed seed, and are the same in every call. The leaves of oblivious trees
+    get Gaussian noise of their known deviation, and so do the curves of a loaded model, whose bins
+    are taken to be independent. Other models redraw the recorded sites of their rounds
+    (`replay.redraw_hypotheses`). There are none if the noise is not known, or there is none.
     """
-    recipe = model.recipe
+    recipe, kind = model.recipe, model.about.kind
+    if kind is OBLIVIOUS and np.any(model.hypotheses.noise):
+        return _models_of_redrawn_leaves(model)
+    if kind is SHAPES and model.transcript is None:
+        return _models_of_redrawn_curves(model)
     if model.transcript is None or recipe is None or recipe.learner.withheld:
         return []
     import jax
@@ -210,6 +239,44 @@ def redrawn_models(model: Model) -> list[Model]:
     )
     redrawn = (type(stacked)(*arrays) for arrays in zip(*stacked, strict=True))
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in redrawn]
+
+
+def _models_of_redrawn_leaves(model: Model) -> list[Model]:
+    """Models of oblivious trees whose leaves have further noise (`ObliviousTree.noise`)."""
+    trees = model.host_hypotheses()
+    rng = np.random.default_rng(0)
+    depth = trees.feature.shape[1]
+    share = trees.smoothing.reshape(-1, *[1] * (trees.leaf.ndim - 2 + depth))
+    models_by_noise = []
+    for _ in range(NUM_REDRAWS):
+        noise = rng.normal(size=trees.leaf.shape)
+        if noise.ndim == 3:  # what noise adds to all classes alike is not in the leaves
+            num_classes = noise.shape[1]
+            noise -= noise.mean(axis=1, keepdims=True)
+            noise *= math.sqrt(num_classes / (num_classes - 1))
+        by_bit = noise.reshape(*noise.shape[:-1], *[2] * depth)
+        for axis in range(noise.ndim - 1, by_bit.ndim):
+            by_bit = (by_bit + share * np.flip(by_bit, axis)) / np.sqrt(1 + share**2)
+        leaf = trees.leaf + trees.noise * by_bit.reshape(trees.leaf.shape)
+        hypotheses = trees._replace(leaf=leaf.astype(np.float32))
+        models_by_noise.append(dataclasses.replace(model, hypotheses=hypotheses))
+    return models_by_noise
+
+
+def _models_of_redrawn_curves(model: Model) -> list[Model]:
+    """Models of curves whose bins and cells have further noise (`ShapeFunctions.noise`)."""
+    shapes = model.host_hypotheses()
+    if not np.any(shapes.noise):
+        return []
+    rng = np.random.default_rng(0)
+    deviation = np.asarray(shapes.noise).reshape(-1, *[1] * (shapes.score.ndim - 1))
+    scores = (
+        shapes.score + deviation * rng.normal(size=shapes.score.shape) for _ in range(NUM_REDRAWS)
+    )
+    return [
+        dataclasses.replace(model, hypotheses=shapes._replace(score=score.astype(np.float32)))
+        for score in scores
+    ]
 
 
 def _score_changes_by_noise(

@@ -7,6 +7,7 @@ fitted on private rows before, such as a scaler or an imputer, nor the code that
 import dataclasses
 import numbers
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, cast
@@ -36,6 +37,7 @@ from dpbt.data.declarations import ColumnOrder, DeclaredAnswers, RowsByColumn, r
 from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, frame_column_names
 from dpbt.data.kinds import target_with_objective
 from dpbt.models import model as models
+from dpbt.models.contributions import Contributions
 from dpbt.models.file import public_facts_of_recipe
 from dpbt.models.model import explain, ledger, save, statement, without_training_parts
 from dpbt.owners import file_report
@@ -72,6 +74,11 @@ _RECIPE_PARAMETERS = ("epsilon", "delta", "rows", "relation", "monotone", "max_r
 class RepeatedReleaseWarning(UserWarning):
     """Several clones of one estimator are fitted, as cross-validation and grid search do."""
 
+
+_DEVIATIONS_BY_MODEL: weakref.WeakKeyDictionary[models.Model, dict[str, float]] = (
+    weakref.WeakKeyDictionary()
+)
+"""The effects of the columns of models that were asked for, as deviations; kept with the model."""
 
 _parameters = dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 """Adds a constructor to a class of estimators, from its parameters and their defaults."""
@@ -254,15 +261,43 @@ class PrivateEstimator(BaseEstimator):
         The file holds the domain and the classes, so it reads raw columns and predicts classes.
 
         Raises:
+            sklearn.exceptions.NotFittedError: before `fit`.
             ValueError: as `dpbt.save`.
             OSError: if the file cannot be written.
         """
+        check_is_fitted(self, "model_")
         classes = getattr(self, "classes_", None)
         save(self.model_, path, domain=self.domain_, classes=classes)
 
     def explain(self, trees: int | None = None) -> str:
-        """The model in words, or its first trees (`dpbt.explain`)."""
+        """The model in words, or its first trees (`dpbt.explain`).
+
+        Raises:
+            sklearn.exceptions.NotFittedError: before `fit`.
+            ValueError: as `dpbt.explain`.
+        """
+        check_is_fitted(self, "model_")
         return explain(self.model_, self.domain_, trees=trees)
+
+    def contributions(self, X: Any, background: Mapping[str, Any] | None = None) -> Contributions:
+        """What each column of each row adds to its score, exactly (`dpbt.Model.contributions`).
+
+        It is post-processing of the model, and as private as the rows.
+
+        Args:
+            X: N rows, as `predict` reads them.
+            background: as `dpbt.Model.contributions`.
+
+        Raises:
+            sklearn.exceptions.NotFittedError: before `fit`.
+            ValueError: as `dpbt.Model.contributions`.
+        """
+        check_is_fitted(self, "model_")
+        contributions = self.model_.contributions(
+            self._encode(X), domain=self.domain_, background=background
+        )
+        classes = getattr(self, "classes_", None)
+        return contributions if classes is None else contributions.with_classes(classes.tolist())
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -271,10 +306,14 @@ class PrivateEstimator(BaseEstimator):
         An effect is the standard deviation of the score as this column alone is redrawn, with all
         bins of the declared domain equally likely (`dpbt.effects.attribute_effects`). It follows
         from what was released and what is public, so it costs no privacy. Noise has effects, too.
-        Importances by permutation read rows, and are a release of these that no ledger covers.
+        Importances by permutation read rows, and are a release of these that no ledger covers. They
+        are computed once for a model, when they are first asked for.
         """
-        effects = dpbt.effects.attribute_effects(self.model_, self.domain_, draws=256)
-        deviation_of = {effect.attribute: effect.deviation for effect in effects}
+        deviation_of = _DEVIATIONS_BY_MODEL.get(self.model_)
+        if deviation_of is None:
+            effects = dpbt.effects.attribute_effects(self.model_, self.domain_, draws=256)
+            deviation_of = {effect.attribute: effect.deviation for effect in effects}
+            _DEVIATIONS_BY_MODEL[self.model_] = deviation_of
         deviations = np.array([deviation_of.get(name, 0.0) for name in self._column_order.names])
         return deviations / (deviations.sum() or 1.0)
 

@@ -13,7 +13,7 @@ import matplotlib, which is in the extra `figures`, when they draw.
 from __future__ import annotations  # the types of matplotlib are only named
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from dpbt.common.validate import check_positive_integer, show_value
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.additive.model import SHAPES, shape_functions_by_column
-from dpbt.models.model import Model, resolve_domain_of_model
+from dpbt.models.model import Model, model_of, resolve_domain_of_model
 from dpbt.owners.effects import attribute_effects, check_column_names, partial_dependence
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from dpbt.privacy.bounds import Bound
 
-__all__ = ["attributes", "audit_roc", "shape", "shapes"]
+__all__ = ["attributes", "audit_roc", "contributions", "shape", "shapes"]
 
-BLUE, ORANGE = "#0072B2", "#D55E00"
+BLUE, ORANGE, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 """Colours that colour-blind readers tell apart."""
 
 _GAP = 0.5
@@ -40,7 +40,7 @@ _GAP = 0.5
 
 
 def attributes(
-    model: Model,
+    model: Model | Any,
     domain: Domain | None = None,
     *,
     max_attributes: int = 20,
@@ -55,11 +55,13 @@ def attributes(
     several classes are added up. A predicted number is in its units.
 
     Noise makes bars, too. An uninformative attribute has one if a noisy choice, or the public
-    splits of a random tree, selected it. If the model is as `fit` returned it, an orange mark shows
-    the bar that noise alone makes around the release. A bar near its mark means nothing.
+    splits of a random tree, selected it. An orange mark shows the bar that noise alone makes around
+    the release, and a bar near its mark means nothing. A loaded model has marks if it is of
+    oblivious trees, as `auto` makes them, or additive. Any other has none, as only the transcript
+    tells the noise of its leaves.
 
     Args:
-        model: from `fit`, trained on bins; or from `dpbt.load`.
+        model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
         domain: the domain that encoded the table of the fit. A saved model may have its own.
         max_attributes: the largest number of attributes to show. The label says how many are left
             out.
@@ -71,6 +73,7 @@ def attributes(
         ImportError: without matplotlib.
     """
     check_positive_integer("max_attributes", max_attributes)
+    model = model_of(model)
     effects = attribute_effects(model, domain, noise=True)
     shown, target = effects[:max_attributes], model.about.target
     ax = _panel_or_new(ax, (6.0, 1.2 + 0.26 * len(shown)))
@@ -87,7 +90,7 @@ def attributes(
     noise_deviations = scale * np.sqrt([effect.noise for effect in shown])
     if np.any(noise_deviations):
         ax.vlines(noise_deviations, places - 0.45, places + 0.45, color=ORANGE, linewidth=2)
-    ax.set_yticks(places, [effect.attribute for effect in shown])
+    ax.set_yticks(places, [effect.attribute for effect in shown], parse_math=False)
     ax.invert_yaxis()
     score_name = "scores" if isinstance(target, Nominal) else score_name
     label = f"standard deviation of the {score_name} as one attribute is redrawn"
@@ -95,7 +98,8 @@ def attributes(
     num_hidden = len(effects) - len(shown)
     label += f"\n({num_hidden} smaller ones are left out)" if num_hidden else ""
     title = _picture_title(model, data, score_name + _words_of_positive_class(model))
-    ax.set(xlabel=label, title=title)
+    ax.set_xlabel(label)
+    ax.set_title(title, parse_math=False)
     ax.set_xlim(left=0)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
@@ -103,7 +107,7 @@ def attributes(
 
 
 def shape(
-    model: Model,
+    model: Model | Any,
     domain: Domain | None = None,
     attribute: str = "",
     *,
@@ -124,12 +128,12 @@ def shape(
     line is 0. Bands of one and of two standard deviations show the noise of privacy, which is a
     public number (`ShapeFunctions.noise`). They do not show that the rows are a sample, nor where
     noisy histograms put the steps of a curve. Adjacent bins share a part of their noise. For other
-    hypotheses there are bands if the model is as `fit` returned it: of the noise of its rounds
-    around the release, without the part that is common to all bins. They keep the selected splits,
-    so those of greedy trees are far too narrow.
+    hypotheses there are bands where `attributes` has marks: of the noise of the rounds around the
+    release, without the part that is common to all bins. They keep the selected splits, so those of
+    greedy trees are far too narrow.
 
     Args:
-        model: from `fit`, trained on bins; or from `dpbt.load`.
+        model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
         domain: the domain that encoded the table of the fit. A saved model may have its own.
         attribute: the name of a column.
         of: "score", or "probability" of the positive class, which is a mean also for an additive
@@ -143,18 +147,21 @@ def shape(
             no class if there are several.
         ImportError: without matplotlib.
     """
+    model = model_of(model)
     model_domain = resolve_domain_of_model(model, domain)
     if not isinstance(attribute, str):
         raise ValueError(f"attribute must be the name of one column, got {show_value(attribute)}")
     curve = _curve_or_partial_dependence(model, model_domain, (attribute,), of, class_)
     ax = _panel_or_new(ax, (6.0, 3.6))
     _draw_curve(ax, model_domain[attribute], curve)
-    ax.set(xlabel=attribute, ylabel=curve.label, title=_picture_title(model, data) if data else "")
+    ax.set_xlabel(attribute, parse_math=False)
+    ax.set_ylabel(curve.label, parse_math=False)
+    ax.set_title(_picture_title(model, data) if data else "", parse_math=False)
     return ax
 
 
 def shapes(
-    model: Model,
+    model: Model | Any,
     domain: Domain | None = None,
     *,
     of: str = "score",
@@ -168,7 +175,7 @@ def shapes(
     shows everything but the start of all scores. Its pairs are tables in colours, all of one scale.
 
     Args:
-        model: from `fit`, trained on bins; or from `dpbt.load`.
+        model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
         domain: the domain that encoded the table of the fit. A saved model may have its own.
         of: as `shape`.
         class_: as `shape`.
@@ -184,6 +191,7 @@ def shapes(
         ImportError: without matplotlib.
     """
     check_positive_integer("max_attributes", max_attributes)
+    model = model_of(model)
     model_domain = resolve_domain_of_model(model, domain)
     if model.about.kind is SHAPES and of == "score":
         columns_of_curves = [*shape_functions_by_column(model.host_hypotheses(), model_domain)[0]]
@@ -200,11 +208,12 @@ def shapes(
     panels = _new_panels(size, num_rows, num_columns).ravel()
     largest = max(float(np.abs(curves[names].values).max()) for names in shown) or 1.0
     for names, ax in zip(shown, panels, strict=False):
-        ax.set_title(" and ".join(names), fontsize=10)
+        ax.set_title(" and ".join(names), fontsize=10, parse_math=False)
         if names[1:]:
             pair = [model_domain[name] for name in names]
             ax = _draw_pair(ax, pair, curves[names].values, largest)
-            ax.set(ylabel=names[0], xlabel=names[1])
+            ax.set_ylabel(names[0], parse_math=False)
+            ax.set_xlabel(names[1], parse_math=False)
         else:
             _draw_curve(ax, model_domain[names[0]], curves[names], is_small=True)
         ax.tick_params(labelsize=7)
@@ -216,8 +225,93 @@ def shapes(
         title += f" ({num_hidden} columns that move it less are left out)"
     if np.any(first.noise):
         title += "\nbands: one and two deviations of the noise of privacy"
-    panels[0].figure.suptitle(title, fontsize=11)
+    panels[0].figure.suptitle(title, fontsize=11, parse_math=False)
     return list(panels[: len(shown)])
+
+
+def contributions(
+    model: Model | Any,
+    rows: Any,
+    row: int = 0,
+    *,
+    domain: Domain | None = None,
+    background: Mapping[str, Any] | None = None,
+    class_: Any = None,
+    max_columns: int = 15,
+    data: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what each column of one row adds to its score, the largest on top.
+
+    Bars begin at 0, so that they compare, and the title has the sum: the mean score over the
+    background, and that of the row (`dpbt.Model.contributions`). A whisker is two deviations of the
+    noise of privacy to each side, where the model knows it. A bar whose whisker crosses 0 may be
+    noise alone.
+
+    The picture shows the row, so it is as private as the row.
+
+    Args:
+        model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
+        rows: some rows, as the model predicts them.
+        row: the number of the row among them, from 0.
+        domain: the domain that encoded the table of the fit. A saved model may have its own.
+        background: as `dpbt.Model.contributions`.
+        class_: the class whose score is explained, for a model of several classes.
+        max_columns: the largest number of bars. The last one is then the sum of all others.
+        data: the public name of the rows, for the title.
+        ax: the panel to draw in; None for a new figure.
+
+    Raises:
+        ValueError: as `dpbt.Model.contributions` and `Contributions.of_row`, and for `max_columns`
+            below 2.
+        ImportError: without matplotlib.
+    """
+    check_positive_integer("max_columns", max_columns)
+    if max_columns < 2:
+        raise ValueError("max_columns must be at least 2, got 1")
+    if isinstance(model, Model):
+        found = model.contributions(rows, domain=domain, background=background)
+    else:
+        model_of(model)  # it is a fitted estimator
+        found = model.contributions(rows, background=background)
+        model = model_of(model)
+    of_row = found.of_row(row, class_)
+    labels = [f"{name}: {cell}" for name, cell in zip(of_row.names, of_row.cells, strict=True)]
+    values = of_row.values
+    noise = np.zeros_like(values) if of_row.noise is None else of_row.noise
+    num_hidden = len(values) - max_columns
+    if num_hidden > 0:
+        num_hidden += 1
+        values = np.append(values[: max_columns - 1], values[max_columns - 1 :].sum())
+        labels = [*labels[: max_columns - 1], f"{num_hidden} others together"]
+        noise = np.append(noise[: max_columns - 1], 0.0)  # their noise is not independent
+    ax = _panel_or_new(ax, (6.4, 1.3 + 0.28 * len(values)))
+    places = np.arange(len(values))
+    colors = [BLUE if value >= 0 else PURPLE for value in values]
+    ax.barh(places, values, color=colors, height=0.7)
+    has_noise = noise > 0
+    if has_noise.any():
+        ax.errorbar(
+            values[has_noise],
+            places[has_noise],
+            xerr=2 * noise[has_noise],
+            fmt="none",
+            ecolor="0.25",
+            elinewidth=1,
+            capsize=2,
+        )
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.set_yticks(places, [_cut_word(label, 40) for label in labels], parse_math=False)
+    ax.invert_yaxis()
+    label = f"what the column adds to the {of_row.unit}"
+    if has_noise.any():
+        label += "\n(whiskers: two deviations of the noise of privacy)"
+    ax.set_xlabel(label, parse_math=False)
+    sums = f"{of_row.base:.3g} on average, {of_row.score:.3g} for this row"
+    ax.set_title(f"{_picture_title(model, data)}\n{sums}", parse_math=False, fontsize=11)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
 
 
 def audit_roc(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
@@ -336,7 +430,8 @@ def _draw_curve(ax: Axes, column: Column, curve: _Curve, *, is_small: bool = Fal
     ax.use_sticky_edges = False
     ax.margins(y=0.08)
     is_crowded = sum(len(word) + 2 for word in ticks.values()) > (40 if is_small else 60)
-    ax.set_xticks(list(ticks), list(ticks.values()), rotation=90 if is_crowded else 0)
+    rotation = 90 if is_crowded else 0
+    ax.set_xticks(list(ticks), list(ticks.values()), rotation=rotation, parse_math=False)
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -350,7 +445,8 @@ def _draw_pair(ax: Axes, columns: list[Column], values: np.ndarray, max_value: f
         ticks = _ticks_of_bins(column, max_thresholds=4, max_values=8, max_length=12).words
         places = [min(place, column.n_bins - 0.5) for place in ticks]
         is_crowded = axis is inner.xaxis and sum(map(len, ticks.values())) > 30
-        axis.set_ticks(places, list(ticks.values()), rotation=90 if is_crowded else 0)
+        rotation = 90 if is_crowded else 0
+        axis.set_ticks(places, list(ticks.values()), rotation=rotation, parse_math=False)
     return inner
 
 
@@ -385,6 +481,11 @@ def _words_of_positive_class(model: Model) -> str:
     """The words " of CLASS" for the class whose score is drawn; empty unless there are two."""
     about = model.about
     return f" of {about.classes[1]}" if about.target is None and about.classes else ""
+
+
+def _cut_word(word: str, max_length: int) -> str:
+    """The word, or its beginning if it is longer than `max_length`."""
+    return word if len(word) <= max_length else f"{word[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 class _ValuesWithWords(NamedTuple):
@@ -465,12 +566,7 @@ def _ticks_of_bins(
         case Boolean():
             num_inside, last_word = 2, "missing"
             words = {bin + 0.5: column.bin_words[bin] for bin in range(num_inside)}
-    words = {
-        place: word
-        if len(word) <= max_length
-        else f"{word[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
-        for place, word in words.items()
-    }
+    words = {place: _cut_word(word, max_length) for place, word in words.items()}
     if column.n_bins > num_inside:
         words[num_inside + _GAP + 0.5] = last_word
     return _Ticks(num_inside, words)

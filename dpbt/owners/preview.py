@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import compilation
+from dpbt.common.text import PreformattedText
 from dpbt.common.validate import check_interval, check_positive_integer, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
@@ -22,6 +23,9 @@ from dpbt.privacy.keys import research_key
 from dpbt.training import table_entry
 from dpbt.training.boost import boost
 from dpbt.types import Array, Recipe, Response, Table
+
+SIGNALS = (0.1, 0.3, 0.6)
+"""The signals of made-up rows by default: weak, usual and strong."""
 
 _NUM_TEST_ROWS = 5000
 """The number of generated rows that are predicted."""
@@ -40,6 +44,7 @@ class PreviewLine(NamedTuple):
         error: the standard error of the mean.
         best: the accuracy of the rule that made up the labels; NaN for public rows.
         constant: the accuracy of the best constant.
+        signal: the signal of the made-up rows; NaN for public rows.
     """
 
     rows: int
@@ -48,30 +53,43 @@ class PreviewLine(NamedTuple):
     error: float
     best: float
     constant: float
+    signal: float = float("nan")
 
 
 class Preview(NamedTuple):
     """The result of a simulation; `print` it.
 
     Attributes:
-        lines: the simulated accuracy of each recipe.
-        words: a description of the simulation.
+        lines: the simulated accuracy of each recipe, for each signal.
+        words: a description of the simulation, which begins with how far to trust it.
         measure: "accuracy" or "R^2".
+        shares: the share of each class in the rows, the negative one first; empty for a number.
     """
 
     lines: list[PreviewLine]
     words: str
     measure: str
+    shares: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        """The description, and a table with a line for each recipe."""
+        """The description, and a table with a line for each recipe and signal."""
+        has_signal = not all(np.isnan(line.signal) for line in self.lines)
         head = f"{'rows':>9} {'epsilon':>8} {self.measure:>15} {'best':>6} {'constant':>9}"
         rows = [
             f"{line.rows:>9.0f} {line.epsilon:>8.3g} {f'{line.mean:.3f} +- {line.error:.3f}':>15} "
             f"{'' if np.isnan(line.best) else f'{line.best:.3f}':>6} {line.constant:>9.3f}"
             for line in self.lines
         ]
+        if has_signal:
+            head = f"{'signal':>6} {head}"
+            rows = [
+                f"{line.signal:>6.2g} {row}" for line, row in zip(self.lines, rows, strict=True)
+            ]
         return "\n".join([self.words, head, *rows])
+
+    def _repr_html_(self) -> str:
+        """The text, with its lines."""
+        return PreformattedText(self)._repr_html_()
 
 
 def preview(
@@ -79,7 +97,8 @@ def preview(
     domain: Domain,
     public: Table | None = None,
     *,
-    signal: float = 0.3,
+    signal: float | Sequence[float] = SIGNALS,
+    shares: Sequence[float] | None = None,
     repeats: int = 5,
     seed: int = 0,
 ) -> Preview:
@@ -87,9 +106,10 @@ def preview(
 
     It costs no privacy, as it reads nothing private. Made-up rows have independent columns, whose
     bins are equally likely. Their labels follow in part from a sum of one random curve for each
-    column, and in part from noise. Real rows are seldom like this, so public rows of the same kind
-    tell more. A quarter of these is for testing, and as many rows as the recipe's are drawn from
-    the others, with replacement.
+    column, and in part from noise. Real rows are seldom like this: how strong their signal is and
+    how frequent their classes are decides more than the noise does. So a range of signals is
+    simulated, and public rows of the same kind are the ones to trust. A quarter of these is for
+    testing, and as many rows as the recipe's are drawn from the others, with replacement.
 
     Args:
         recipes: recipes of one setting each, for the domain and for one target.
@@ -97,15 +117,21 @@ def preview(
         public: a table of rows that are public; None for generated rows. It must never be the
             private table.
         signal: for generated rows, the share of the variance of a hidden number that the columns
-            explain, in (0, 1). If a number is predicted, it is the best R^2.
+            explain, in (0, 1), or several of them. If a number is predicted, it is the best R^2.
+        shares: for generated rows, the shares of the classes, the negative one first or in the
+            order of the target, in any unit. By default classes are about equally frequent. They
+            must be public, and never counted in the private rows.
         repeats: the number of runs of each recipe, on different rows and with different noise.
         seed: the seed of the rows and the noise.
 
     Raises:
-        ValueError: for numbers out of range, for anything but recipes of one setting, for a recipe
-            or public rows of another domain, and as `boost`.
+        ValueError: for numbers out of range, for shares of a number or of other classes, for
+            anything but recipes of one setting, for a recipe or public rows of another domain, and
+            as `boost`.
     """
-    signal = float(check_interval("signal", signal, "(0, 1)"))
+    signals = [
+        float(check_interval("signal", each, "(0, 1)")) for each in np.ravel(signal).tolist()
+    ]
     repeats = check_positive_integer("repeats", repeats, 1000)
     recipes = list(recipes)
     if not recipes or any(not isinstance(r, Recipe) or np.ndim(r.rows) for r in recipes):
@@ -116,15 +142,32 @@ def preview(
     for recipe in recipes:
         domains.check_same_domain(recipe.domain, domain, "the recipe", "the preview")
     target, lines = recipes[0].target, []
-    for recipe in map(table_entry.without_domain, recipes):
+    response = kinds.response_of_target(target)
+    counts = np.zeros(response.classes)  # 0 for a number
+    class_shares = None if shares is None else _checked_shares(shares, response)
+    settings = [
+        (each, recipe)
+        for each in (signals if public is None else [np.nan])
+        for recipe in map(table_entry.without_domain, recipes)
+    ]
+    for each, recipe in settings:
         runs = []
         for number in range(repeats):
             rng = np.random.default_rng((seed, number))
             rows = _simulated_rows(
-                domain, target, num_rows=int(recipe.rows), signal=signal, public=public, rng=rng
+                domain,
+                target,
+                num_rows=int(recipe.rows),
+                signal=each,
+                public=public,
+                rng=rng,
+                class_shares=class_shares,
             )
             key = research_key(rng.integers(2**31))
             runs.append(_accuracy_of_run(key, rows, recipe, target))
+            if not response.is_number:
+                labels = np.asarray(rows.table.target).astype(int)
+                counts = counts + np.bincount(labels, minlength=response.classes)
         accuracies = np.array([run.accuracy for run in runs])
         lines.append(
             PreviewLine(
@@ -134,15 +177,60 @@ def preview(
                 error=float(np.std(accuracies, ddof=repeats > 1) / np.sqrt(repeats)),
                 best=float(np.mean([run.best for run in runs])),
                 constant=float(np.mean([run.constant for run in runs])),
+                signal=each,
             )
         )
-    kind_of_rows = "public rows"
-    if public is None:
-        kind_of_rows = f"made-up rows of the domain, of signal {signal:g}"
-    words = f"a simulation on {kind_of_rows}; no private row was read, and nothing was spent"
+    measured_shares = tuple((counts / max(counts.sum(), 1)).tolist())
     return Preview(
-        lines, words, "R^2" if kinds.response_of_target(target).is_number else "accuracy"
+        lines=lines,
+        words=_describe_simulation(public is not None, target, measured_shares),
+        measure="R^2" if response.is_number else "accuracy",
+        shares=measured_shares,
     )
+
+
+def _describe_simulation(
+    is_public: bool, target: Target | None, class_shares: tuple[float, ...]
+) -> str:
+    """What was simulated, beginning with how far to trust it."""
+    if is_public:
+        lines = ["a simulation on public rows: trust it as far as these are like yours"]
+    else:
+        lines = [
+            "a simulation on made-up rows; for an accuracy to trust, give public rows of the same "
+            "kind (--public)",
+            "made-up rows show what the noise leaves of a signal, the share of a hidden number "
+            "that columns explain,",
+            "and not how strong the signal of your rows is",
+        ]
+    if class_shares:
+        names = target.values if isinstance(target, Nominal) else ("negative", "positive")
+        words = ", ".join(
+            f"{name} {share:.3g}" for name, share in zip(names, class_shares, strict=True)
+        )
+        lines.append(f"shares of the classes in these rows: {words}")
+        if not is_public:
+            lines[-1] += " (--shares sets them)"
+    lines.append("no private row was read, and nothing was spent")
+    return "\n".join(lines)
+
+
+def _checked_shares(shares: Sequence[float], response: Response) -> np.ndarray:
+    """f64[K]: the shares of the classes, which add up to 1.
+
+    Raises:
+        ValueError: for a number, and unless there is a number above 0 for each class.
+    """
+    if response.is_number:
+        raise ValueError("shares are of classes, and the recipe predicts a number")
+    values = np.asarray(shares, np.float64)
+    is_valid = values.shape == (response.classes,) and np.all(np.isfinite(values) & (values > 0))
+    if not is_valid:
+        raise ValueError(
+            f"shares must be {response.classes} numbers above 0, one for each class, got "
+            f"{show_value(shares)}"
+        )
+    return values / values.sum()
 
 
 class _SimulatedRows(NamedTuple):
@@ -197,8 +285,12 @@ def _simulated_rows(
     signal: float,
     public: Table | None,
     rng: np.random.Generator,
+    class_shares: np.ndarray | None = None,
 ) -> _SimulatedRows:
-    """`num_rows` rows to learn from and further rows to predict, public or made up."""
+    """`num_rows` rows to learn from and further rows to predict, public or made up.
+
+    Made-up rows have the classes about equally often, or in f64[K] `class_shares`.
+    """
     if public is not None:
         present = rng.permutation(np.flatnonzero(public.present))
         test_candidates, training_candidates = np.split(present, [len(present) // 4])
@@ -215,6 +307,9 @@ def _simulated_rows(
     hidden_numbers = explained + deviation * rng.normal(size=explained.shape)
     # The best prediction of a quantile is that of the hidden number, given what is explained.
     quantile = deviation * NormalDist().inv_cdf(response.level) if response.level else 0.0
+    if class_shares is not None:
+        offsets = _offsets_of_classes(hidden_numbers, class_shares)
+        hidden_numbers, explained = hidden_numbers + offsets, explained + offsets
     table = Table(
         bins=jnp.asarray(bins, jnp.uint8),
         target=jnp.asarray(_answers_of_hidden_numbers(hidden_numbers, response), response.dtype),
@@ -222,6 +317,26 @@ def _simulated_rows(
         splits=domains.splits(domain),
     )
     return _SimulatedRows(table, _answers_of_hidden_numbers(explained + quantile, response))
+
+
+_NUM_OFFSET_STEPS = 60
+"""How often the offsets of several classes are moved towards the shares that were asked for."""
+
+
+def _offsets_of_classes(hidden: np.ndarray, class_shares: np.ndarray) -> Any:
+    """What to add to hidden numbers f64[N] or f64[K, N] so that classes have these shares.
+
+    As the noise of a hidden number is symmetric, and that of K of them alike, the best prediction
+    is still that of the explained part with the same offsets.
+    """
+    if hidden.ndim == 1:
+        return -np.quantile(hidden, class_shares[0])
+    offsets = np.zeros((len(hidden), 1))
+    for _ in range(_NUM_OFFSET_STEPS):
+        counts = np.bincount((hidden + offsets).argmax(axis=0), minlength=len(hidden))
+        found = (counts + 1) / (counts.sum() + len(hidden))
+        offsets += 0.5 * np.log(class_shares / found)[:, None]
+    return offsets
 
 
 def _sum_of_random_curves(

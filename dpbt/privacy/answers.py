@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from dpbt.privacy.boundary import DrawSpec, is_static, missing_public_key_error, run, site_key
 from dpbt.privacy.isolation import evaluate_isolated
 from dpbt.privacy.mechanism import StepLoss
-from dpbt.privacy.price_check import PricedDraw, run_with_price_check
+from dpbt.privacy.price_check import PricedDraw, PricedDraws, run_with_price_check
 from dpbt.types import Array, Program, Release, Site, StageInputs, View
 
 
@@ -133,27 +133,50 @@ def _compare_draws(spec: DrawSpec, other: DrawSpec, output: Array) -> DrawCompar
 
 
 def describe(
-    program: Program, view: View, release: Mapping[Site, Array] | None = None
+    program: Program,
+    view: View,
+    release: Mapping[Site, Array] | None = None,
+    priced: PricedDraws | None = None,
 ) -> dict[Site, DrawSpec]:
     """Site -> the description of its draw, without its private value.
 
     The program reads the outputs of the release, and zeros for sites that it lacks. Descriptions
     depend on public inputs and on the release alone, so a view of one absent row suffices.
+
+    Args:
+        program: the private program.
+        view: the inputs of the program.
+        release: site -> its output.
+        priced: the draws of the ledger, to compare with those described; None to compare nothing.
+
+    Raises:
+        ValueError: as `run_with_price_check`.
     """
-    specs: dict[Site, DrawSpec] = {}
     recorded = release or {}
 
-    def answer(spec: DrawSpec) -> Array:
-        numbers = {
-            name: number if is_static(number) else jnp.asarray(number, jnp.float32)
-            for name, number in (("scale", spec.scale), ("max_sensitivity", spec.max_sensitivity))
-        }
-        shapes = jax.eval_shape(lambda: spec.total)
-        specs[spec.site] = dataclasses.replace(spec, total=shapes, **numbers)
-        return recorded.get(spec.site, jnp.zeros_like(spec.output))
+    def answer(spec: DrawSpec) -> tuple[Array, DrawSpec]:
+        output = recorded.get(spec.site, jnp.zeros_like(spec.output))
+        return output, _without_private_value(spec)
 
-    run(program, answer, view)
+    if priced is not None:
+        return run_with_price_check(program, answer, view, priced, released_here=False)
+    specs: dict[Site, DrawSpec] = {}
+
+    def answer_and_note(spec: DrawSpec) -> Array:
+        output, specs[spec.site] = answer(spec)
+        return output
+
+    run(program, answer_and_note, view)
     return specs
+
+
+def _without_private_value(spec: DrawSpec) -> DrawSpec:
+    """The same draw with the shape of its value, and with numbers as float32 unless static."""
+    numbers = {
+        name: number if is_static(number) else jnp.asarray(number, jnp.float32)
+        for name, number in (("scale", spec.scale), ("max_sensitivity", spec.max_sensitivity))
+    }
+    return dataclasses.replace(spec, total=jax.eval_shape(lambda: spec.total), **numbers)
 
 
 def public_draws(program: Program, public_key: Array, view: View) -> Release:

@@ -16,7 +16,7 @@ from dpbt.privacy import answers, boundary, dataflow, mechanisms, price_check
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.draw_specs import view_of_example_row
 from dpbt.privacy.phase_views import RecipePhase
-from dpbt.privacy.price_check import PricedDraw
+from dpbt.privacy.price_check import PricedDraw, PricedDraws
 from dpbt.types import Array, Numbers, Params, Phase, Program, Public, Recipe, Release, View
 
 ROWS, EARLIER = "the private rows", "earlier releases"
@@ -78,13 +78,25 @@ def draw_specs_of_phase(recipe: Recipe, phase: Phase) -> tuple[DrawSpec, ...]:
     return tuple(draw.spec for draw in dependencies_of_phase(recipe, phase))
 
 
-def priced_draws(recipe: Recipe, phase: Phase) -> tuple[PricedDraw, ...]:
+def priced_draws(recipe: Recipe, phase: Phase) -> PricedDraws:
     """The draws of a phase of a run as the ledger prices them.
 
     Raises:
         ValueError: as `check_prices`.
     """
-    return tuple(draw.priced_draw for draw in dependencies_of_phase(recipe, phase))
+    return PricedDraws(draw.priced_draw for draw in dependencies_of_phase(recipe, phase))
+
+
+def priced_draws_of_phases(recipe: Recipe) -> tuple[PricedDraws, ...]:
+    """The draws of each phase of a run as the ledger prices them; hashable.
+
+    A program that is compiled for a run has them in its key. Otherwise it could run with what
+    Python held when it was compiled, while the ledger prices what Python holds now.
+
+    Raises:
+        ValueError: as `check_prices`.
+    """
+    return tuple(priced_draws(recipe, phase) for phase in recipe.learner.phases)
 
 
 class _ArrayKind(NamedTuple):

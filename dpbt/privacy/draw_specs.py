@@ -18,12 +18,17 @@ from dpbt.privacy.phase_views import (
     round_structure,
     view_of_absent_row,
 )
+from dpbt.privacy.price_check import PricedDraws
 from dpbt.types import Array, Numbers, Params, Prologue, Public, Round, Site, View
 
 
-@compilation.jit_with_bounded_cache(static_argnames=("recipe_phase",))
+@compilation.jit_with_bounded_cache(static_argnames=("recipe_phase", "priced"))
 def describe_draws(
-    recipe_phase: RecipePhase, params: Params, public: Public, bound: Numbers
+    recipe_phase: RecipePhase,
+    params: Params,
+    public: Public,
+    bound: Numbers,
+    priced: PricedDraws | None = None,
 ) -> Mapping[Site, DrawSpec]:
     """Site -> the description of its draw in a phase of a run; compiled once.
 
@@ -32,9 +37,13 @@ def describe_draws(
         params: the learner's numbers, of one setting.
         public: the public information before the prologue.
         bound: an upper bound on |score|.
+        priced: the draws of the ledger, to compare with those described; None to compare nothing.
+
+    Raises:
+        ValueError: as `price_check.run_with_price_check`.
     """
     view = view_of_example_row(recipe_phase, params, public, bound)
-    return answers.describe(recipe_phase.phase.program, view)
+    return answers.describe(recipe_phase.phase.program, view, priced=priced)
 
 
 def view_of_example_row(

@@ -40,8 +40,7 @@ from jax.extend.random import define_prng_impl
 from jax.typing import ArrayLike
 from jaxtyping import UInt32
 
-Array = jax.Array
-AnyArray = jax.Array | np.ndarray
+from dpbt.types import AnyArray, Array
 
 RELEASE: Literal["release"] = "release"
 RESEARCH: Literal["research"] = "research"

@@ -127,6 +127,16 @@ class Price(NamedTuple):
     reads_rows: bool = True
     sampler: Sampler | None = None
 
+    @property
+    def is_by_l1_sensitivity(self) -> bool:
+        """Whether it prices noise by the L1 sensitivity, as of Laplace noise."""
+        return self.norm == "l1"
+
+    @property
+    def is_by_l2_sensitivity(self) -> bool:
+        """Whether it prices noise by the L2 sensitivity, as of Gaussian noise."""
+        return self.norm == "l2"
+
 
 PURE = Price("range")
 """epsilon = shift, and rho = epsilon^2 / 2 (Bun & Steinke, 2016, Proposition 1.4)."""

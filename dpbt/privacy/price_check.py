@@ -47,6 +47,38 @@ _COMPARED_FIELDS = (
 """The static fields of a draw that are compared with those of the priced draw."""
 
 
+class PricedDraws(tuple[PricedDraw, ...]):
+    """The draws of a phase as the ledger prices them, in the order of its program.
+
+    They are equal, and hash alike, where all that is compared with the draws that run is equal. So
+    they may be in the key of a compiled program, which is then of these prices alone.
+    """
+
+    __slots__ = ()
+
+    @property
+    def _compared(self) -> tuple[Any, ...]:
+        return tuple(_compared_values(draw) for draw in self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PricedDraws) and self._compared == other._compared
+
+    def __hash__(self) -> int:
+        return hash(self._compared)
+
+
+def _compared_values(draw: PricedDraw) -> tuple[Any, ...]:
+    """What is compared of a draw: its static fields, its static numbers and its formulas."""
+    numbers = draw.spec.max_sensitivity, draw.spec.scale
+    return (
+        draw.spec.site,
+        *(getattr(draw.spec, name) for name in _COMPARED_FIELDS),
+        *(repr(number) if is_static(number) else None for number in numbers),
+        draw.max_sensitivity_formula,
+        draw.scale_formula,
+    )
+
+
 def check_as_priced(specs: Mapping[Site, DrawSpec], priced: Sequence[PricedDraw]) -> None:
     """Refuse a program whose draws differ in a static field from those that its recipe prices.
 

@@ -81,10 +81,15 @@ def _check_has_ledger(recipe: Any) -> None:
 def _lines_of_phase(recipe: Recipe, phase: Phase) -> list[Line]:
     """The lines of the draws of a phase, in the order of its program."""
     sites_in_order = [spec.site for spec in draw_specs_of_phase(recipe, phase)]
+    priced = priced_draws(recipe, phase)
     specs = describe_draws(
-        RecipePhase.of_recipe(recipe, phase), recipe.params, recipe.public(), bound=np.float32(0)
+        RecipePhase.of_recipe(recipe, phase),
+        recipe.params,
+        recipe.public(),
+        bound=np.float32(0),
+        priced=priced,
     )
-    price_check.check_as_priced(specs, priced_draws(recipe, phase))
+    price_check.check_as_priced(specs, priced)
     return [
         ledger_line_of_spec(
             specs[site],

@@ -26,16 +26,13 @@ from dpbt.recipes.auto import (
     largest_move_of_leaf,
     signal_strength,
 )
+from dpbt.recipes.bins import BinsLearner, BinsTask, OneTimeDraws, recipe_over_bins
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
-from dpbt.recipes.oblivious import (
-    BinsLearner,
-    BinsTask,
-    OneTimeDraws,
+from dpbt.recipes.trees_over_bins import (
     TreeLearner,
     TreeNumbers,
     TreeStructure,
     oblivious_recipe,
-    recipe_over_bins,
 )
 
 _DEFAULT_ROUNDS, _MAX_ROUNDS = 128, 4096
@@ -290,7 +287,13 @@ def _recipe_of_all_columns(
     step_of_round = vectors.total_step / (
         noise_growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
     )
-    params = AdditiveParams({}, step_of_round, vectors.learning_rate, _MOMENTUM, num_rounds)
+    params = AdditiveParams(
+        noise={},
+        step=step_of_round,
+        max_learning_rate=vectors.learning_rate,
+        momentum=_MOMENTUM,
+        rounds=num_rounds,
+    )
     sizes = check_interval(
         "resolutions", vectors.resolutions, f"[1, {types.MAX_BINS}]", whole_numbers=True
     )

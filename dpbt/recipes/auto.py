@@ -21,15 +21,9 @@ from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.privacy import conversions
+from dpbt.recipes.bins import BinsTask, OneTimeDraws, attributes_of
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
-from dpbt.recipes.oblivious import (
-    BinsTask,
-    OneTimeDraws,
-    TreeNumbers,
-    TreeStructure,
-    attributes_of,
-    oblivious_recipe,
-)
+from dpbt.recipes.trees_over_bins import TreeNumbers, TreeStructure, oblivious_recipe
 
 # The constants of the rule.
 
@@ -391,7 +385,7 @@ def choose_numbers(
         max_rows_per_user=max_rows_per_user,
     )
     histogram_noise = math.sqrt(columns.num_columns) if is_gaussian else columns.num_columns
-    has_marginals = histogram_noise / signal < rule.max_relative_histogram_noise
+    has_histograms = histogram_noise / signal < rule.max_relative_histogram_noise
     is_coarse = is_binary and not columns.are_fine
     rounds = _num_rounds(rule, signal, response, is_coarse=is_coarse)
     step = rule.step_totals.of_response(response) / math.sqrt(rounds)
@@ -399,7 +393,7 @@ def choose_numbers(
     if is_coarse:
         step *= rule.coarse.share_of_step(signal)
         depth, min_signal = COARSE_DEEP, rule.coarse.min_signal_of_deeper_trees
-    is_deep = has_marginals and is_binary and signal >= min_signal
+    is_deep = has_histograms and is_binary and signal >= min_signal
     target_fraction, target_bins = UNREAD_TARGET_FRACTION, UNREAD_TARGET_BINS
     if response.is_number:
         target_fraction = _target_fraction(signal, is_gaussian=is_gaussian)
@@ -414,7 +408,7 @@ def choose_numbers(
             structures=DEEP_STRUCTURES if is_deep else 0,
         ),
         one_time_draws=OneTimeDraws(
-            marginals_fraction=MARGINALS_FRACTION if has_marginals else 0.0,
+            marginals_fraction=MARGINALS_FRACTION if has_histograms else 0.0,
             target_fraction=target_fraction,
             target_bins=target_bins,
             scores_fraction=scores_fraction(response),

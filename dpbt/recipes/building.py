@@ -359,13 +359,12 @@ def build_recipe(
     with_any_noise = dataclasses.replace(draft, params=_as_float32(any_params))
     paid_draws = _paid_draws(with_any_noise, request, fractions)
 
-    # Finite bits cost more with less noise, so the whole request is shared first.
     all_gaussian = all(draw.spec.mechanism.price.gaussian for draw in paid_draws)
     if request.is_approximate and request.is_tight and all_gaussian:
         total_allowance = gaussian_allowance
-    noise = noise_multipliers(request, total_allowance, fractions, paid_draws)
-    request_for_laws = request_after_finite_bits(request, paid_draws, noise)
-    noise = noise_multipliers(request_for_laws, total_allowance, fractions, paid_draws)
+    noise = noise_multipliers_after_finite_bits(
+        request, total_allowance=total_allowance, fractions=fractions, paid_draws=paid_draws
+    )
     return _recipe_with_params(draft, make_params(noise, public), request.is_private)
 
 
@@ -464,8 +463,43 @@ def _paid_draws(
     return paid_draws
 
 
+def noise_multipliers_after_finite_bits(
+    request: PrivacyRequest,
+    *,
+    total_allowance: Callable[[PrivacyRequest], Allowance],
+    fractions: Mapping[types.Site, Any],
+    paid_draws: Sequence[PaidDraw],
+) -> dict[types.Site, np.ndarray]:
+    """The noise multiplier of each site that a request buys after its finite bits are paid for.
+
+    What finite bits cost depends on the noise, and the noise on what they leave of the request. So
+    a first pass shares the whole request, whose noise is smaller and its finite bits therefore
+    dearer, and a second pass shares what remains.
+
+    Args:
+        request: the whole request.
+        total_allowance: as `noise_multipliers`.
+        fractions: as `noise_multipliers`.
+        paid_draws: the draws.
+
+    Raises:
+        ValueError: as `request_after_finite_bits`.
+    """
+    noise_before_payment = noise_multipliers(
+        request, total_allowance=total_allowance, fractions=fractions, paid_draws=paid_draws
+    )
+    request_for_laws = request_after_finite_bits(request, paid_draws, noise_before_payment)
+    return noise_multipliers(
+        request_for_laws,
+        total_allowance=total_allowance,
+        fractions=fractions,
+        paid_draws=paid_draws,
+    )
+
+
 def noise_multipliers(
     request: PrivacyRequest,
+    *,
     total_allowance: Callable[[PrivacyRequest], Allowance],
     fractions: Mapping[types.Site, Any],
     paid_draws: Sequence[PaidDraw],

@@ -346,14 +346,16 @@ def halfspace_boost(
     Bun et al. (2020), Algorithm 5.
 
     Guarantee: (epsilon, delta)-DP under `relation`, with the lines of `dpbt.ledger`. The noise is
-    set through GDP in the tight calibration, and through zCDP in the published one. A round has
-    rho = 2 / (kappa m sigma)^2 in the tight calibration, with noise in units of a public cap on
-    weights, so of at most sigma. In the published one it has 8 / (kappa m sigma)^2.
-    Neighbours are tables whose other rows keep their order.
+    set through GDP in the tight calibration. The published one sets it through zCDP, by the paper's
+    Lemma 15: epsilon = rho + 2 sqrt(rho log(1 / delta)). The ledger composes the same draws
+    exactly, so its epsilon is then smaller than asked for. A round has rho = 2 / (kappa m sigma)^2
+    in the tight calibration, with noise in units of a public cap on weights, so of at most sigma.
+    In the published one it has 8 / (kappa m sigma)^2. Neighbours are tables whose other rows keep
+    their order.
 
     Tables hold exact numbers f32[N, d], or bins, which are read at their positions. Rows outside
     the unit ball are projected onto it. Sums are exact integers (see `halfspaces.learner`). The
-    hypotheses are not clipped to [-1, 1], so that their sum is a halfspaces. Where |h| > 1 the loss
+    hypotheses are not clipped to [-1, 1], so that their sum is a halfspace. Where |h| > 1 the loss
     is (1 + y h) / 2, which continues the paper's.
 
     Arguments of type ArrayLike may be arrays, which broadcast to settings.
@@ -423,5 +425,12 @@ def halfspace_boost(
         learning_rate=margin_rate,
         name="halfspace_boost",
         options_text="normalized" if normalized else "gaussian",
+        total_allowance=(pure_or_zcdp_allowance if request.is_tight else published_zcdp_allowance),
         fixed_params=fixed_params,
     )
+
+
+def published_zcdp_allowance(request: PrivacyRequest) -> Allowance:
+    """The whole budget as the rho of Bun et al. (2020), Lemma 15."""
+    rho = conversions.published_zcdp_rho(request.epsilon, request.delta)
+    return Allowance(np.zeros(request.shape), rho)

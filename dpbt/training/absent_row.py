@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
-from dpbt.privacy import answers, price_check
+from dpbt.privacy import answers
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.dependencies import priced_draws
 from dpbt.privacy.phase_views import PhaseContext, RecipePhase, view_of_absent_row
@@ -43,9 +43,7 @@ def draw_specs_after_release(
     """The draw specs of a phase by site, given the draws in `earlier_release`; traceable."""
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
-    specs = answers.describe(phase.program, view, earlier_release)
-    price_check.check_as_priced(specs, priced_draws(recipe, phase))
-    return specs
+    return answers.describe(phase.program, view, earlier_release, priced_draws(recipe, phase))
 
 
 def first_round_draw_specs(recipe: Recipe, absent_row_table: Table) -> dict[Site, DrawSpec]:

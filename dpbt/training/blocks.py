@@ -13,8 +13,6 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -22,13 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import compilation
-from dpbt.common.progress import Progress, ReportProgress, ignore_progress
-from dpbt.common.validate import as_path, check_interval, check_positive_integer
+from dpbt.common.progress import Progress, ReportProgress
+from dpbt.common.validate import as_path, check_interval
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import FittedParts
 from dpbt.privacy import boundary, totals
-from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
 from dpbt.privacy.phase_views import PhaseContext
+from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.stages import check_in_parts, pass_stages
 from dpbt.public_types import redacted_repr
 from dpbt.training import absent_row, checks, processes, run_keys, steps
@@ -40,6 +39,7 @@ from dpbt.training.checkpoint import (
     recipe_digest,
     salted_key_digest,
 )
+from dpbt.training.fit_options import FitOptions
 from dpbt.training.passes import Passes, PendingRound, RoundsOfPass, plan_memory
 from dpbt.training.phases import (
     LearnedModel,
@@ -65,21 +65,14 @@ from dpbt.types import (
     Table,
 )
 
-Pay = Callable[[str | None], None]
-"""Called before anything is drawn, with the name of the run in a checkpoint, if there is one."""
-
 
 def fit_in_blocks(
+    *,
     key: Array,
     table: BlockTable,
     recipe: Recipe,
     public_key: Array | None,
-    *,
-    pay: Pay | None = None,
-    checkpoint: str | Path | Checkpoint | None = None,
-    memory: float,
-    threads: int | None = None,
-    progress: ReportProgress | None = None,
+    options: FitOptions,
 ) -> FittedParts:
     """What a run on a table in blocks learns.
 
@@ -90,11 +83,7 @@ def fit_in_blocks(
         table: of this process.
         recipe: of the run, without an axis of settings.
         public_key: one typed key, if the recipe draws public structure.
-        pay: called when all that can be refused has been.
-        checkpoint: a file that keeps what was released so far, or one that the caller has open.
-        memory: bytes that the process may take.
-        threads: how many slices are worked on at once; None for one for each processor.
-        progress: called as the run goes on.
+        options: how the fit runs.
 
     Raises:
         ValueError: for arguments that `check_fit_in_blocks` refuses, for too little memory or too
@@ -102,22 +91,21 @@ def fit_in_blocks(
             refuses.
         OSError: if a file cannot be read or written.
     """
-    check_fit_in_blocks(key, table, recipe, public_key)
+    check_fit_in_blocks(key=key, table=table, recipe=recipe, public_key=public_key)
     public_key = checks.checked_public_key(key, recipe, public_key)
     place = processes.place_among_processes(
         num_present=_num_present(table), capacity=table.capacity
     )
     checks.check_rows(recipe, num_present=place.total_present, capacity=place.total_capacity)
     recipe = without_domain(recipe)  # so that domains share programs
-    memory = float(check_interval("memory", memory, "(0, inf)"))
-    threads = os.cpu_count() or 1 if threads is None else check_positive_integer("threads", threads)
-    plan = plan_memory(table, recipe, memory=memory, threads=threads)
-    report = ignore_progress if progress is None else progress
+    memory = float(check_interval("memory", options.memory, "(0, inf)"))
+    plan = plan_memory(table, recipe, memory=memory, threads=options.num_threads)
+    report = options.report_progress
 
     with contextlib.ExitStack() as stack:
-        run_file = checkpoint if isinstance(checkpoint, Checkpoint) else None
-        if run_file is None and checkpoint is not None:
-            run_file = stack.enter_context(Checkpoint(as_path("checkpoint", checkpoint)))
+        run_file = options.checkpoint
+        if run_file is not None and not isinstance(run_file, Checkpoint):
+            run_file = stack.enter_context(Checkpoint(as_path("checkpoint", run_file)))
         if run_file is not None:
             identities = processes.gather_digests(table.identity)
             run_file.begin(key, recipe, identities, jax.process_index(), public_key)
@@ -125,8 +113,8 @@ def fit_in_blocks(
             passes = stack.enter_context(Passes(table, recipe, plan, place.first_row))
             for num_verified in passes.verify_blocks():
                 report(Progress("checking", num_verified, len(table.blocks)))
-            if pay is not None:
-                pay(None if run_file is None else run_file.run)
+            if options.pay is not None:
+                options.pay(None if run_file is None else run_file.run)
         except ValueError:
             if run_file is not None:
                 run_file.give_up()
@@ -149,7 +137,7 @@ def fit_in_blocks(
 
 
 def check_fit_in_blocks(
-    key: Array, table: BlockTable, recipe: Recipe, public_key: Array | None = None
+    *, key: Array, table: BlockTable, recipe: Recipe, public_key: Array | None = None
 ) -> None:
     """Refuse what a run in blocks cannot take, before a row is read.
 
@@ -220,9 +208,24 @@ def _check_different_tables_on_processes(table: BlockTable) -> None:
 _compiled_after_prologue = compilation.jit_with_bounded_cache()(steps.after_prologue)
 _compiled_finish_round = compilation.jit_with_bounded_cache()(steps.finish_round)
 _compiled_score_line = compilation.jit_with_bounded_cache()(steps.score_line)
-_draw_specs = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
-    absent_row.draw_specs_after_release
-)
+
+
+@compilation.jit_with_bounded_cache(static_argnames=("phase", "priced"))
+def _draw_specs(
+    phase: Phase,
+    recipe: Recipe,
+    absent_row_table: Table,
+    context: PhaseContext,
+    earlier_release: Release,
+    priced: PricedDraws,
+) -> dict[Site, boundary.DrawSpec]:
+    """`absent_row.draw_specs_after_release`; `priced` is in the key of the compiled program."""
+    del priced
+    return absent_row.draw_specs_after_release(
+        phase, recipe, absent_row_table, context, earlier_release
+    )
+
+
 _public_draws = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
     absent_row.public_draws
 )
@@ -440,7 +443,7 @@ class _BlockExecutor:
         What one draw asks for may follow from the draws before it. Zeros stand for those after it,
         so that one compiled program serves all stages.
         """
-        zeros = self._zero_release_of_phase(phase)
+        zeros, priced = self._zero_release_of_phase(phase), priced_draws(self.recipe, phase)
         for site in stage:
             specs = _draw_specs(
                 phase,
@@ -448,6 +451,7 @@ class _BlockExecutor:
                 self.absent_row_table,
                 round_of_pass.context,
                 {**zeros, **totals.release_as_float32(into)},
+                priced=priced,
             )
             into |= totals.draw_from_sums(
                 round_of_pass.noise_key, {site: sums[site]}, specs, small=self.has_small_sums

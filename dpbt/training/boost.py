@@ -11,7 +11,8 @@ from typing import NamedTuple
 from dpbt.common import compilation
 from dpbt.models.model import Model
 from dpbt.privacy import answers
-from dpbt.privacy.dependencies import priced_draws
+from dpbt.privacy.dependencies import priced_draws, priced_draws_of_phases
+from dpbt.privacy.price_check import PricedDraws
 from dpbt.public_types import redacted_repr
 from dpbt.training import checks, round_reports, run_keys, steps
 from dpbt.training.phases import PhaseValues, fitted_parts
@@ -95,13 +96,21 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     checks.check_run(table, recipe)
     checks.checked_public_key(key, recipe, public_key)
     bare_table, bare_recipe = without_domain(table), without_domain(recipe)
-    boosted = _compiled_boost(key, bare_table, bare_recipe, public_key)
+    priced = priced_draws_of_phases(bare_recipe)
+    boosted = _compiled_boost(key, bare_table, bare_recipe, public_key, priced=priced)
     transcript = boosted.transcript._replace(recorded_on=TableForm.of(table))
     return boosted._replace(transcript=transcript)
 
 
-def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
-    """`boost` of a table whose form the caller records."""
+def _boost(
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None,
+    priced: tuple[PricedDraws, ...],
+) -> Boosted:
+    """`boost` of a table whose form the caller records; `priced` is the key of its program."""
+    del priced
     rows = prepare_table(table, recipe)
     checks.checked_public_key(key, recipe, public_key)
     ran = run_with_fresh_draws(key, rows, recipe, public_key)
@@ -109,7 +118,7 @@ def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -
     return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
 
 
-_compiled_boost = compilation.jit_with_bounded_cache()(_boost)
+_compiled_boost = compilation.jit_with_bounded_cache(static_argnames=("priced",))(_boost)
 
 
 def num_compiled_programs() -> int:

@@ -37,7 +37,7 @@ from dpbt.common.storage import (
 )
 from dpbt.privacy import keys
 from dpbt.privacy.keys import NoiseAndPublicKeys
-from dpbt.training.own_code import recipe_identity_words
+from dpbt.training.own_code import recipe_identity_texts
 from dpbt.types import Array, Recipe, Site, as_relation
 
 TABLES = (
@@ -76,7 +76,7 @@ class CappedRelease(NamedTuple):
 
 def recipe_digest(recipe: Recipe) -> str:
     """A hash of the parts of a recipe, its target and the bits of all its numbers."""
-    parts = [*recipe_identity_words(recipe), recipe.name, as_relation(recipe.relation).value]
+    parts = [*recipe_identity_texts(recipe), recipe.name, as_relation(recipe.relation).value]
     parts += [repr(recipe.target), str(recipe.max_rows_per_user)]
     digest = hashlib.sha256(json.dumps(parts).encode())
     for leaf in jax.tree.leaves(recipe):

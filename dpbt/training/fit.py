@@ -11,34 +11,28 @@ import contextlib
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
 from dpbt.common import compilation
 from dpbt.common.progress import Progress, ReportProgress, ignore_progress
-from dpbt.common.validate import check_interval, is_traced
+from dpbt.common.validate import is_traced
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import keys
-from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws_of_phases
 from dpbt.privacy.payment import PrivacyFilter
+from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.stages import pass_stages
 from dpbt.training import absent_row, checks
 from dpbt.training.boost import run_with_fresh_draws
+from dpbt.training.fit_options import DEFAULT_MEMORY_BYTES, DEFAULT_OPTIONS, FitOptions, Pay
 from dpbt.training.phases import fitted_parts
 from dpbt.training.round_reports import report_rounds
 from dpbt.training.table_entry import prepare_table, table_on_device, without_domain
 from dpbt.types import Array, Recipe, Table
-
-if TYPE_CHECKING:
-    from dpbt.training.blocks import Pay
-    from dpbt.training.checkpoint import Checkpoint
-
-DEFAULT_MEMORY_BYTES = 4 * 2**30
-"""How many bytes a fit may take by default."""
 
 
 def fit(
@@ -97,19 +91,12 @@ def fit(
             cell and no length of the table is shown.
         OSError: if a file cannot be read or written.
     """
-    pay = None
+    options = FitOptions(checkpoint=checkpoint, memory=memory, threads=threads, progress=progress)
     if filter is not None:
         pay = _checked_payment(filter, key=key, table=table, recipe=recipe, checkpoint=checkpoint)
+        options = dataclasses.replace(options, pay=pay)
     model = fit_without_key_warning(
-        key,
-        table,
-        recipe,
-        public_key,
-        pay=pay,
-        checkpoint=checkpoint,
-        memory=memory,
-        threads=threads,
-        progress=progress,
+        key=key, table=table, recipe=recipe, public_key=public_key, options=options
     )
     keys.warn_of_research_key(key)
     return model
@@ -144,16 +131,12 @@ def _checked_payment(
 
 
 def fit_without_key_warning(
+    *,
     key: Array,
     table: Table | BlockTable,
     recipe: Recipe,
     public_key: Array | None = None,
-    *,
-    pay: Pay | None = None,
-    checkpoint: str | Path | Checkpoint | None = None,
-    memory: float = DEFAULT_MEMORY_BYTES,
-    threads: int | None = None,
-    progress: ReportProgress | None = None,
+    options: FitOptions = DEFAULT_OPTIONS,
 ) -> Model:
     """`fit` for callers that warn of a research key themselves.
 
@@ -162,12 +145,7 @@ def fit_without_key_warning(
         table: as `fit`.
         recipe: as `fit`.
         public_key: as `fit`.
-        pay: called when all that can be refused has been, before anything is drawn, with the name
-            of the run in the checkpoint, if there is one.
-        checkpoint: as `fit`, or a checkpoint that the caller has open.
-        memory: as `fit`.
-        threads: as `fit`.
-        progress: as `fit`.
+        options: how the fit runs.
 
     Raises:
         ValueError: as `fit`.
@@ -177,60 +155,40 @@ def fit_without_key_warning(
         raise ValueError("dpbt.fit runs outside of jit and vmap; map dpbt.boost")
     if isinstance(table, BlockTable):
         return _fit_in_blocks(
-            key,
-            table,
-            recipe,
-            public_key,
-            pay=pay,
-            checkpoint=checkpoint,
-            memory=memory,
-            threads=threads,
-            progress=progress,
+            key=key, table=table, recipe=recipe, public_key=public_key, options=options
         )
-    if checkpoint is not None:
+    if options.checkpoint is not None:
         raise ValueError("checkpoint is for tables in blocks, which dpbt.convert writes")
-    return _fit_in_memory(key, table, recipe, public_key, pay=pay, memory=memory, progress=progress)
+    return _fit_in_memory(
+        key=key, table=table, recipe=recipe, public_key=public_key, options=options
+    )
 
 
 def _fit_in_blocks(
+    *,
     key: Array,
     table: BlockTable,
     recipe: Recipe,
     public_key: Array | None,
-    *,
-    pay: Pay | None,
-    checkpoint: str | Path | Checkpoint | None,
-    memory: float,
-    threads: int | None,
-    progress: ReportProgress | None,
+    options: FitOptions,
 ) -> Model:
     """`fit` of a table in blocks."""
     from dpbt.training import blocks
 
     learned = blocks.fit_in_blocks(
-        key,
-        table,
-        recipe,
-        public_key,
-        pay=pay,
-        checkpoint=checkpoint,
-        memory=memory,
-        threads=threads,
-        progress=progress,
+        key=key, table=table, recipe=recipe, public_key=public_key, options=options
     )
     learned = jax.block_until_ready(learned)
     return Model.of_run(learned, recipe, absent_row.absent_row_like(table), keys.key_purpose(key))
 
 
 def _fit_in_memory(
+    *,
     key: Array,
     table: Table,
     recipe: Recipe,
     public_key: Array | None,
-    *,
-    pay: Pay | None,
-    memory: float,
-    progress: ReportProgress | None,
+    options: FitOptions,
 ) -> Model:
     """`fit` of a table in memory."""
     checks.check_run(table, recipe)
@@ -239,24 +197,29 @@ def _fit_in_memory(
     checks.check_independent(recipe)
     num_present = int(np.sum(np.asarray(table.present)))
     checks.check_rows(recipe, num_present=num_present, capacity=table.bins.shape[0])
-    memory = float(check_interval("memory", memory, "(0, inf]"))
-    if pay is not None:
-        pay(None)
+    if options.pay is not None:
+        options.pay(None)
 
     recipe_with_room = dataclasses.replace(
         without_domain(recipe), max_rounds=tables.round_up_to_bucket(recipe.max_rounds)
     )
     num_side_by_side = _num_rounds_side_by_side(
-        recipe, num_rows=table.target.shape[0], memory=memory
+        recipe, num_rows=table.target.shape[0], memory=options.memory
     )
     report_round = None
     if not (num_side_by_side or _is_short(recipe_with_room)):
-        report_round = _round_reporter(progress, num_rounds=int(recipe.rounds))
+        report_round = _round_reporter(options.progress, num_rounds=int(recipe.rounds))
     compiled_run = _choose_compiled_run(recipe_with_room)
     with report_rounds(report_round) as run_number:
         rows = without_domain(tables.pad_to_bucket(table))
         learned = compiled_run(
-            key, rows, recipe_with_room, public_key, run_number, num_side_by_side=num_side_by_side
+            key,
+            rows,
+            recipe_with_room,
+            public_key,
+            run_number,
+            num_side_by_side=num_side_by_side,
+            priced=priced_draws_of_phases(recipe_with_room),
         )
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
         learned = jax.block_until_ready(learned)
@@ -336,18 +299,23 @@ def _run_in_one_program(
     public_key: Array | None,
     run_number: Array | None,
     num_side_by_side: int,
+    priced: tuple[PricedDraws, ...],
 ) -> FittedParts:
-    """What a run on a table in memory leaves for the model; traceable."""
+    """What a run on a table in memory leaves for the model; traceable.
+
+    `priced` is in the key of the compiled program, and compared with the draws in its trace.
+    """
+    del priced
     rows = prepare_table(table, recipe)
     ran = run_with_fresh_draws(key, rows, recipe, public_key, num_side_by_side, run_number)
     return fitted_parts(ran.kept, ran.hypotheses, ran.intercept, recipe)
 
 
-_compiled_run = compilation.jit_with_bounded_cache(static_argnames=("num_side_by_side",))(
+_compiled_run = compilation.jit_with_bounded_cache(static_argnames=("num_side_by_side", "priced"))(
     _run_in_one_program
 )
 _compiled_run_by_older_emitter = compilation.jit_with_bounded_cache(
-    static_argnames=("num_side_by_side",), compiler_options=compilation.OLDER_EMITTER
+    static_argnames=("num_side_by_side", "priced"), compiler_options=compilation.OLDER_EMITTER
 )(_run_in_one_program)
 
 

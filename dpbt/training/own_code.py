@@ -28,7 +28,7 @@ _LIBRARIES = {"builtins", "dpbt", "functools", "jax", "jaxlib", "numpy", "optax"
 """Packages whose functions are known by their names."""
 
 
-def recipe_identity_words(recipe: Recipe) -> list[str]:
+def recipe_identity_texts(recipe: Recipe) -> list[str]:
     """The identity of a recipe besides its numbers and its target, as text that enters keys.
 
     It has the identities that the recipe states. For a recipe that the library did not make alone

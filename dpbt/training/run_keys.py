@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.privacy import keys
-from dpbt.training.own_code import recipe_identity_words
+from dpbt.training.own_code import recipe_identity_texts
 from dpbt.training.phases import PhaseValues
 from dpbt.types import Array, Recipe
 
@@ -28,7 +28,7 @@ def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
         recipe: one setting; its budget may be traced.
     """
     target = [] if recipe.target is None else [repr(recipe.target)]
-    words = [*recipe_identity_words(recipe), *target, *_layout_words(recipe)]
+    texts = [*recipe_identity_texts(recipe), *target, *_layout_texts(recipe)]
     numbers = jax.tree.leaves((recipe.params, recipe.weight_params, recipe.rows))
     leaves = [jnp.asarray(leaf).reshape(-1) for leaf in numbers]
     for leaf in leaves:
@@ -38,24 +38,24 @@ def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
         jax.lax.bitcast_convert_type(jnp.concatenate([*group]), jnp.uint32)
         for _, group in itertools.groupby(leaves, lambda leaf: leaf.dtype)
     ]
-    return keys.fold_in_words(key, jnp.concatenate(bits), " | ".join(words))
+    return keys.fold_in_words(key, jnp.concatenate(bits), " | ".join(texts))
 
 
-def _layout_words(recipe: Recipe) -> list[str]:
-    """Words for what the numbers and tags of a recipe do not tell apart; empty where they do.
+def _layout_texts(recipe: Recipe) -> list[str]:
+    """Texts for what the numbers and tags of a recipe do not tell apart; empty where they do.
 
     Such are names of noise other than those that the learner declares, as `fractions` may have
     them. In classes of an author they are the fields that are None, have an axis or are no float32.
     """
-    words, names = [], sorted(getattr(recipe.params, "noise", ()))
+    texts, names = [], sorted(getattr(recipe.params, "noise", ()))
     declared = sorted(dict(recipe.learner.fractions))
     if names != declared and recipe.calibration != "published":  # a paper has its own numbers
-        words.append(f"noise of {names}")
+        texts.append(f"noise of {names}")
     if any(" | " in identity for identity in recipe.identities):
-        words.append(f"tags of lengths {[*map(len, recipe.identities)]}")
+        texts.append(f"tags of lengths {[*map(len, recipe.identities)]}")
     prologue, epilogue = recipe.learner.prologue, recipe.learner.epilogue
     if prologue is None and epilogue is not None and not _is_class_of_library(epilogue.program):
-        words.append("an epilogue alone")  # a prologue might have its tag
+        texts.append("an epilogue alone")  # a prologue might have its tag
     for numbers in (recipe.params, recipe.weight_params):
         if _is_class_of_library(type(numbers)):
             continue
@@ -66,8 +66,8 @@ def _layout_words(recipe: Recipe) -> list[str]:
             array = None if leaf is None else jnp.asarray(leaf)
             if array is None or array.shape or array.dtype != jnp.float32:
                 kind = None if array is None else f"{array.dtype}{list(array.shape)}"
-                words.append(f"{jax.tree_util.keystr(path)} is {kind}")
-    return words
+                texts.append(f"{jax.tree_util.keystr(path)} is {kind}")
+    return texts
 
 
 def _is_class_of_library(member: Any) -> bool:

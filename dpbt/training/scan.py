@@ -5,6 +5,7 @@ replay are one function, `run_in_memory`, with two answers to what the programs 
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from dpbt.training.phases import (
 )
 from dpbt.training.row_scores import predict_rows
 from dpbt.training.steps import RoundState
-from dpbt.types import Array, Hypotheses, Phase, Prepared, Public, Recipe, Release, View
+from dpbt.types import Array, Hypotheses, Hypothesis, Phase, Prepared, Public, Recipe, Release, View
 
 
 class Answer(NamedTuple):
@@ -140,7 +141,7 @@ class _ScanExecutor:
         if scores is None:
             scores = [jnp.zeros(rows.present.shape, jnp.float32) for rows in self.tables]
         entry = self.entries.of_phase(phase)
-        views = self._views(phase, context, self.tables, scores)
+        views = self.views_of_phase(phase, context, _ScoredTables(self.tables, scores))
         answer = self.answer_draws(phase, entry, views)
         self.kept[phase.name] = answer.kept
         return answer.release
@@ -155,76 +156,36 @@ class _ScanExecutor:
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
         """Run all rounds, one after the other or side by side."""
-        recipe, scores = self.recipe, self.scores
-        assert scores is not None
-        cached = self._cached_structures(public, state)
-
-        def one_round(
-            carry: tuple[list[Array], RoundState], numbered: tuple[Array, Any]
-        ) -> tuple[Any, Any]:
-            """(carry after the round, (what was kept, hypothesis)) of one round."""
-            (scores, state), (number, entry) = carry, numbered
-            structure, tables = None, self.tables
-            if cached is not None:
-                structure, leaves = cached.of_round(number)
-                tables = [
-                    rows._replace(leaf=leaf) for rows, leaf in zip(tables, leaves, strict=True)
-                ]
-
-            def release_round(context: PhaseContext) -> RoundRelease:
-                views = self._views(recipe.learner.round, context, tables, scores)
-                answer = self.answer_draws(recipe.learner.round, entry, views)
-                return RoundRelease(answer.release, views[0].public, kept=(views, answer.kept))
-
-            outcome = round_step(
-                recipe,
-                public,
-                state,
-                number,
-                release_round,
-                public_steps=self.public_steps,
-                structure=structure,
-            )
-            views, kept = outcome.kept
-            if not self.num_side_by_side:  # else no round reads them
-                scores = [
-                    score + predict_rows(recipe, outcome.hypothesis, view.rows)
-                    for score, view in zip(scores, views, strict=True)
-                ]
-            return (scores, outcome.state), (kept, outcome.hypothesis)
-
-        numbered = jnp.arange(recipe.max_rounds, dtype=jnp.int32), self.entries.rounds
+        assert self.scores is not None
+        rounds = _RoundsOfRun(
+            executor=self, public=public, cached=self._cached_structures(public, state)
+        )
+        before_rounds = _ScoresAndState(self.scores, state)
+        numbers = jnp.arange(self.recipe.max_rounds, dtype=jnp.int32)
+        entries = _NumberedEntry(numbers, self.entries.rounds)
         if self.num_side_by_side:
             self.scores = None
-            run_round = lambda entry: one_round((scores, state), entry)[1]  # noqa: E731
-            self.kept["rounds"], hypotheses = _map_rounds(
-                recipe, run_round, numbered, self.num_side_by_side
-            )
-            return state, hypotheses
-        carry, kept = _scan_rounds(recipe, one_round, (scores, state), numbered)
-        self.scores, state = carry
-        self.kept["rounds"], hypotheses = kept
-        return state, hypotheses
+            results = rounds.run_side_by_side(before_rounds, entries)
+        else:
+            (self.scores, state), results = rounds.run_in_turn(before_rounds, entries)
+        self.kept["rounds"] = results.kept
+        return state, results.hypothesis
 
-    def _views(
-        self,
-        phase: Phase,
-        context: PhaseContext,
-        tables: Sequence[Prepared],
-        scores: Sequence[Array],
+    def views_of_phase(
+        self, phase: Phase, context: PhaseContext, rows: "_ScoredTables"
     ) -> list[View]:
         """What the program of a phase reads of each table."""
         recipe, recipe_phase = self.recipe, RecipePhase.of_recipe(self.recipe, phase)
         weighed_tables = [
-            weigh_rows(recipe_phase, rows, score, context)
-            for rows, score in zip(tables, scores, strict=True)
+            weigh_rows(recipe_phase, table, score, context)
+            for table, score in zip(rows.tables, rows.scores, strict=True)
         ]
         cap = weighed_tables[0].cap  # it follows from what was released, so all tables have it
         return [
             program_view(
-                recipe_phase, rows, weighed._replace(cap=cap), recipe.params, context.public
+                recipe_phase, table, weighed._replace(cap=cap), recipe.params, context.public
             )
-            for rows, weighed in zip(tables, weighed_tables, strict=True)
+            for table, weighed in zip(rows.tables, weighed_tables, strict=True)
         ]
 
     def _cached_structures(self, public: Public, state: RoundState) -> "_CachedStructures | None":
@@ -233,16 +194,21 @@ class _ScanExecutor:
         num_cached = 0 if self.num_side_by_side else num_cached_structures(recipe, num_rows)
         if not num_cached:
             return None
-
-        def structure_and_leaves(number: Array) -> tuple[Any, list[Array]]:
-            context = self.public_steps.begin_round(recipe, public, state.bound, number)
-            structure = context.public.structure
-            leaves = [assign_leaves(recipe.learner, structure, rows).leaf for rows in self.tables]
-            return structure, leaves
-
         numbers = jnp.arange(num_cached, dtype=jnp.int32)
-        structures, leaves = jax.lax.map(structure_and_leaves, numbers)
+        structures, leaves = jax.lax.map(
+            functools.partial(self._structure_and_leaves, public, state.bound), numbers
+        )
         return _CachedStructures(num_cached, structures, leaves)
+
+    def _structure_and_leaves(
+        self, public: Public, bound: Array, number: Array
+    ) -> "_StructureAndLeaves":
+        """The structure of a round by its number, and the leaf of each row of each table in it."""
+        context = self.public_steps.begin_round(self.recipe, public, bound, number)
+        structure = context.public.structure
+        learner = self.recipe.learner
+        leaves = [assign_leaves(learner, structure, rows).leaf for rows in self.tables]
+        return _StructureAndLeaves(structure, leaves)
 
 
 MAX_CACHED_BYTES = 2**28
@@ -269,22 +235,181 @@ class _CachedStructures(NamedTuple):
     structures: Any
     leaves: list[Array]
 
-    def of_round(self, number: Array) -> tuple[Any, list[Array]]:
+    def of_round(self, number: Array) -> "_StructureAndLeaves":
         """The structure of a round, and the leaves of each table in it."""
         place = number % self.num_structures
-        return jax.tree.map(lambda array: array[place], (self.structures, self.leaves))
+        return jax.tree.map(
+            lambda array: array[place], _StructureAndLeaves(self.structures, self.leaves)
+        )
 
 
-def _map_rounds(
-    recipe: Recipe, run_round: Callable[[Any], Any], entries: Any, num_side_by_side: int
-) -> tuple[Any, Hypotheses]:
-    """The results of the first T of `max_rounds` rounds, a batch side by side; zeros for others."""
+class _StructureAndLeaves(NamedTuple):
+    """The structure of a round, and the leaf of each row of each table in it."""
 
-    def run_active(numbered: tuple[Array, Any]) -> Any:
-        active, kept = numbered[0] < recipe.rounds, run_round(numbered)
-        return jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), kept)
+    structure: Any
+    leaves: list[Array]
 
-    return jax.lax.map(run_active, entries, batch_size=min(num_side_by_side, recipe.max_rounds))
+
+class _ScoredTables(NamedTuple):
+    """Prepared tables, and the scores of the rows of each."""
+
+    tables: Sequence[Prepared]
+    scores: Sequence[Array]
+
+
+class _ScoresAndState(NamedTuple):
+    """What one round hands to the next: the scores of the rows of each table, and the state."""
+
+    scores: list[Array]
+    state: RoundState
+
+
+class _NumberedEntry(NamedTuple):
+    """The number of a round and its entry; of all rounds, both with a leading axis."""
+
+    number: Array
+    entry: Any
+
+
+class _RoundResult(NamedTuple):
+    """What a round leaves; of all rounds, both with a leading axis.
+
+    Attributes:
+        kept: its `Answer.kept`.
+        hypothesis: its hypothesis.
+    """
+
+    kept: Any
+    hypothesis: Hypothesis
+
+
+class _ViewsAndKept(NamedTuple):
+    """The views that a round drew on, and its `Answer.kept`."""
+
+    views: Sequence[View]
+    kept: Any
+
+
+@dataclasses.dataclass(kw_only=True)
+class _RoundsOfRun:
+    """The rounds of a run in memory; like their executor they live within one trace.
+
+    Of the `max_rounds` rounds only the first T run, and the others leave zeros.
+
+    Attributes:
+        executor: the executor of the run.
+        public: what is public in all rounds.
+        cached: the structures that recur; None where no cache is worth it.
+        result_shapes: the shapes of a `_RoundResult`, once a round was traced. A jit of the round
+            would know them too, but would hold the tables for good.
+    """
+
+    executor: _ScanExecutor
+    public: Public
+    cached: _CachedStructures | None
+    result_shapes: _RoundResult | None = None
+
+    def run_side_by_side(self, before: _ScoresAndState, entries: _NumberedEntry) -> _RoundResult:
+        """The results of all rounds, a batch side by side; each starts from what is before all."""
+        batch_size = min(self.executor.num_side_by_side, self.executor.recipe.max_rounds)
+        return jax.lax.map(
+            functools.partial(self._result_or_zeros, before), entries, batch_size=batch_size
+        )
+
+    def run_in_turn(
+        self, before: _ScoresAndState, entries: _NumberedEntry
+    ) -> tuple[_ScoresAndState, _RoundResult]:
+        """What follows the last round, and the results of all rounds, one after the other.
+
+        The rounds after T cost nothing where no lane of a vmap needs them. (A cond on a batched
+        flag would run both branches and copy the table for every lane.)
+        """
+        return jax.lax.scan(self._run_or_skip, before, entries)
+
+    def _result_or_zeros(self, before: _ScoresAndState, entry: _NumberedEntry) -> _RoundResult:
+        """The result of a round; zeros after T."""
+        is_active = self._is_active(entry)
+        _, result = self._run_round(before, entry)
+        return jax.tree.map(
+            lambda array: jnp.where(is_active, array, jnp.zeros_like(array)), result
+        )
+
+    def _run_or_skip(
+        self, before: _ScoresAndState, entry: _NumberedEntry
+    ) -> tuple[_ScoresAndState, _RoundResult]:
+        """Run a round where any lane of a vmap needs it."""
+        is_active = self._is_active(entry)
+        run = functools.partial(self._run_where_active, is_active)
+        return jax.lax.cond(_any_lane(is_active), run, self._skip, before, entry)
+
+    def _run_where_active(
+        self, is_active: Array, before: _ScoresAndState, entry: _NumberedEntry
+    ) -> tuple[_ScoresAndState, _RoundResult]:
+        """Run a round, and take its outcome in the lanes that need it."""
+        outcome = self._run_round(before, entry)
+        self.result_shapes = jax.tree.map(
+            lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), outcome[1]
+        )
+        return jax.tree.map(
+            lambda ran, skipped: jnp.where(is_active, ran, skipped),
+            outcome,
+            self._skip(before, entry),
+        )
+
+    def _skip(
+        self, before: _ScoresAndState, entry: _NumberedEntry
+    ) -> tuple[_ScoresAndState, _RoundResult]:
+        """What is before the round, and zeros for its result."""
+        shapes = self.result_shapes
+        if shapes is None:
+            _, shapes = jax.eval_shape(self._run_round, before, entry)
+        return before, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), shapes)
+
+    def _is_active(self, entry: _NumberedEntry) -> Array:
+        """bool[], whether a round is one of the first T."""
+        return entry.number < self.executor.recipe.rounds
+
+    def _run_round(
+        self, before: _ScoresAndState, entry: _NumberedEntry
+    ) -> tuple[_ScoresAndState, _RoundResult]:
+        """Run one round: weigh the rows, release, learn, and add the hypothesis to the scores."""
+        executor = self.executor
+        structure, rows = self._structure_and_rows(entry.number, before.scores)
+        outcome = round_step(
+            executor.recipe,
+            self.public,
+            before.state,
+            entry.number,
+            functools.partial(self._release_round, rows, entry.entry),
+            public_steps=executor.public_steps,
+            structure=structure,
+        )
+        views, kept = outcome.kept
+        scores = before.scores
+        if not executor.num_side_by_side:  # else no round reads them
+            scores = [
+                score + predict_rows(executor.recipe, outcome.hypothesis, view.rows)
+                for score, view in zip(scores, views, strict=True)
+            ]
+        return _ScoresAndState(scores, outcome.state), _RoundResult(kept, outcome.hypothesis)
+
+    def _structure_and_rows(self, number: Array, scores: list[Array]) -> tuple[Any, _ScoredTables]:
+        """The structure of a round where it is cached, and the rows with their leaves in it."""
+        tables = self.executor.tables
+        if self.cached is None:
+            return None, _ScoredTables(tables, scores)
+        structure, leaves = self.cached.of_round(number)
+        tables = [rows._replace(leaf=leaf) for rows, leaf in zip(tables, leaves, strict=True)]
+        return structure, _ScoredTables(tables, scores)
+
+    def _release_round(
+        self, rows: _ScoredTables, entry: Any, context: PhaseContext
+    ) -> RoundRelease:
+        """The release of a round on some rows, as the answers of the run have it."""
+        phase = self.executor.recipe.learner.round
+        views = self.executor.views_of_phase(phase, context, rows)
+        answer = self.executor.answer_draws(phase, entry, views)
+        return RoundRelease(answer.release, views[0].public, kept=_ViewsAndKept(views, answer.kept))
 
 
 @jax.custom_batching.custom_vmap
@@ -298,37 +423,3 @@ def _any_lane_of_batch(
     axis_size: int, in_batched: Sequence[bool], flag: Array
 ) -> tuple[Array, bool]:
     return (_any_lane(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
-
-
-def _scan_rounds(
-    recipe: Recipe, one_round: Callable[[Any, Any], tuple[Any, Any]], state: Any, entries: Any
-) -> tuple[Any, Any]:
-    """`lax.scan` of `one_round` over the first T of `max_rounds` entries; the others give zeros.
-
-    The other entries cost nothing where no lane of a vmap needs them. (A cond on a batched flag
-    would run both branches and copy the table for every lane.)
-    """
-    # What a round keeps. A jit of the round would know it too, but would hold the tables for good.
-    shapes: list[Any] = []
-
-    def skip(state: Any, entry: Any) -> tuple[Any, Any]:
-        kept = shapes[-1] if shapes else jax.eval_shape(one_round, state, entry)[1]
-        return state, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), kept)
-
-    def run_or_skip(state: Any, entry: Any) -> tuple[Any, Any]:
-        is_active = entry[0] < recipe.rounds
-
-        def run_round(state: Any, entry: Any) -> tuple[Any, Any]:
-            state_and_kept = one_round(state, entry)
-            shapes.append(
-                jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), state_and_kept[1])
-            )
-            return jax.tree.map(
-                lambda ran, skipped: jnp.where(is_active, ran, skipped),
-                state_and_kept,
-                skip(state, entry),
-            )
-
-        return jax.lax.cond(_any_lane(is_active), run_round, skip, state, entry)
-
-    return jax.lax.scan(run_or_skip, state, entries)

@@ -5,10 +5,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from dpbt.public_types import AnyArray as AnyArray
 from dpbt.public_types import Site
 
 Array = jax.Array
-AnyArray = jax.Array | np.ndarray
 
 Numbers = Any
 """A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""

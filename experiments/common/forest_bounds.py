@@ -167,6 +167,150 @@ def bound_by_accuracy(
     )
 
 
+def share_of_good_points(values: AnyArray, margin: Numbers) -> Array:
+    """f32[]: mu, the share of points whose goodness or weight is at least 1/2 + margin.
+
+    Theorem 5.3 has delta for the training error, and delta + 1/K for the error on test points,
+    whose goodness and weight are then those in the test set. Theorem 5.6 has 1/K more of both.
+
+    Args:
+        values: f32[N], `goodness` for majority voting, or `mean_weight` for threshold averaging.
+        margin: in (0, 1/2).
+    """
+    return jnp.mean((jnp.asarray(values) >= 0.5 + margin).astype(jnp.float32))
+
+
+def bound_by_points(*, good_share: Numbers, rows: Numbers, delta: Numbers, big_c: Numbers) -> Bound:
+    """Theorem 5.3, first half: the training error is at most 1 - mu (majority, threshold).
+
+    It holds for (1 + C) log(n) / (2 delta^2) trees with probability at least 1 - n^-C.
+
+    Args:
+        good_share: mu, `share_of_good_points` of the training points at the margin delta.
+        rows: n.
+        delta: in (0, 1/2).
+        big_c: C.
+    """
+    n = jnp.asarray(rows, jnp.float32)
+    trees = (1 + big_c) * jnp.log(n) / (2 * jnp.asarray(delta, jnp.float32) ** 2)
+    return Bound(trees, 1 - good_share, 1 - n ** (-jnp.asarray(big_c, jnp.float32)))
+
+
+def count_deviation_probability(
+    *, rows: Numbers, trees: Numbers, height: Numbers, delta: Numbers, big_k: Numbers
+) -> Array:
+    """f32[...]: 2^(h + 3) k e^(-2 n phi^2), what all theorems subtract for test points.
+
+    It bounds the probability that a count of some leaf differs by more than 2 phi n between n
+    training and n test points, with phi = delta / (2 (4 + delta) 2^h K).
+
+    Args:
+        rows: n.
+        trees: k.
+        height: h.
+        delta: in (0, 1/2).
+        big_k: K.
+    """
+    leaves = jnp.exp2(jnp.asarray(height, jnp.float32))
+    phi = delta / (2 * (4 + delta) * leaves * big_k)
+    return 8 * leaves * trees * jnp.exp(-2 * jnp.asarray(rows, jnp.float32) * phi**2)
+
+
+def generalization_bound_by_points(
+    *,
+    good_share: Numbers,
+    rows: Numbers,
+    delta: Numbers,
+    big_c: Numbers,
+    height: Numbers,
+    big_k: Numbers,
+) -> Bound:
+    """Theorem 5.3, second half: the error on n test points is at most 1 - mu.
+
+    It needs four times as many trees as `bound_by_points`.
+
+    Args:
+        good_share: mu, `share_of_good_points` of the test points at the margin delta + 1/K.
+        rows: n, of the training and of the test points.
+        delta: in (0, 1/2).
+        big_c: C.
+        height: h.
+        big_k: K.
+    """
+    bound = bound_by_points(good_share=good_share, rows=rows, delta=delta / 2, big_c=big_c)
+    return _on_test_points(bound, rows=rows, height=height, delta=delta, big_k=big_k)
+
+
+def generalization_bound_by_accuracy(
+    voting: str,
+    *,
+    epsilon: Numbers,
+    rows: Numbers,
+    delta: Numbers,
+    big_c: Numbers,
+    height: Numbers,
+    big_k: Numbers,
+    c: Numbers = 0.0,
+) -> Bound:
+    """Theorems 5.4 and 5.5 (8.1), second halves: the error on n test points.
+
+    It is that of `bound_by_accuracy` with epsilon + 1/K in place of epsilon, and needs four times
+    as many trees. The text of 5.5 names no number of trees; this is that of 5.4. The step to
+    epsilon + 1/K does not hold for weights (docs/errata.md).
+
+    Args:
+        voting: the rule.
+        epsilon: one minus the average tree accuracy on the test points.
+        rows: n, of the training and of the test points.
+        delta: in (0, 1/2).
+        big_c: C.
+        height: h.
+        big_k: K.
+        c: the coins' margin (probabilistic).
+    """
+    of_trees = bound_by_accuracy(
+        voting, epsilon=epsilon, rows=rows, delta=delta / 2, big_c=big_c, c=c
+    )
+    error = _voting_error(voting, epsilon + 1 / big_k, margin=delta, c=c)
+    bound = of_trees._replace(error=error)
+    return _on_test_points(bound, rows=rows, height=height, delta=delta, big_k=big_k)
+
+
+def _on_test_points(
+    bound: Bound, *, rows: Numbers, height: Numbers, delta: Numbers, big_k: Numbers
+) -> Bound:
+    """The bound with the smaller probability that it has on test points."""
+    deviation = count_deviation_probability(
+        rows=rows, trees=bound.trees, height=height, delta=delta, big_k=big_k
+    )
+    return bound._replace(probability=bound.probability - deviation)
+
+
+def private_generalization_bound_by_accuracy(
+    voting: str,
+    *,
+    epsilon: Numbers,
+    rows: Numbers,
+    trees: Numbers,
+    eta: Numbers,
+    delta: Numbers,
+    height: Numbers,
+    big_k: Numbers,
+    c: Numbers = 0.0,
+) -> Bound:
+    """Theorems 5.6 and 5.8 (8.2), second halves: the error on n test points with privacy.
+
+    It is that of `private_bound_by_accuracy` with 2/K in place of 1/K. The arguments are as there,
+    with epsilon on the test points and n of both kinds of points.
+    """
+    settings = {"epsilon": epsilon, "rows": rows, "trees": trees, "eta": eta, "delta": delta}
+    settings |= {"height": height, "c": c}
+    of_training = private_bound_by_accuracy(voting, **settings, big_k=big_k)
+    error = private_bound_by_accuracy(voting, **settings, big_k=big_k / 2).error
+    bound = of_training._replace(error=error)
+    return _on_test_points(bound, rows=rows, height=height, delta=delta, big_k=big_k)
+
+
 def private_bound_by_accuracy(
     voting: str,
     *,

@@ -72,6 +72,79 @@ def theorem_30_rows(
     return RowOrders(privacy=constant * privacy, accuracy=constant * accuracy)
 
 
+def halfspace_fat_dimension(margin: float) -> float:
+    """Bun et al. (2020), Lemma 29: 4 / gamma^2, at most so many points are gamma-shattered.
+
+    It is of the functions z . x with |z| of at most 2, on the unit ball.
+    """
+    check_interval("margin", margin, "(0, inf)")
+    return 4 / margin**2
+
+
+def theorem_28_error(
+    *, small_margins: int, rows: int, dimension: float, beta: float, as_printed: bool = False
+) -> float:
+    """Bun et al. (2020), Theorem 28: a bound on the test error by the training margins.
+
+    With probability 1 - beta it is k/n + sqrt((2/n) (d ln(34 e n / d) log2(578 n) + ln(4/beta))).
+    Here k of n rows have a margin below gamma, and d is the fat-shattering dimension at gamma / 16.
+    The print has ln(4/beta) outside of the factor 2/n. The root is then above 1 for every beta, so
+    that the theorem says nothing. The base of its last logarithm is not printed; with 2 the bound
+    is the larger one.
+
+    Args:
+        small_margins: k.
+        rows: n.
+        dimension: d; `halfspace_fat_dimension(gamma / 16)` for halfspaces.
+        beta: in (0, 1); the text has delta.
+        as_printed: the bound as it is printed.
+
+    Raises:
+        ValueError: outside these ranges.
+    """
+    check_interval("beta", beta, "(0, 1)")
+    check_interval("rows", rows, "[1, inf)")
+    check_interval("dimension", dimension, "(0, inf)")
+    check_interval("small_margins", small_margins, f"[0, {rows}]")
+    capacity = dimension * math.log(34 * math.e * rows / dimension) * math.log2(578 * rows)
+    failure = math.log(4 / beta)
+    inner = 2 / rows * capacity + failure if as_printed else 2 / rows * (capacity + failure)
+    return small_margins / rows + math.sqrt(max(inner, 0.0))
+
+
+class TransferBound(NamedTuple):
+    """What privacy proves of the distance between training and test error.
+
+    Attributes:
+        gap: the errors differ by less than this.
+        failure: but for this probability.
+        rows: for at least so many rows.
+    """
+
+    gap: float
+    failure: float
+    rows: int
+
+
+def theorem_19_transfer(epsilon: float, delta: float) -> TransferBound:
+    """Bun et al. (2020), Theorem 19: an (epsilon, delta)-DP choice of a query does not overfit.
+
+    It is 18 epsilon, but for a probability of delta / epsilon, from log(4 epsilon / delta) /
+    epsilon^2 rows on. So it says nothing for an epsilon of 1/18 or more.
+
+    Args:
+        epsilon: in (0, 1/3).
+        delta: in (0, epsilon / 4).
+
+    Raises:
+        ValueError: outside these ranges.
+    """
+    check_interval("epsilon", epsilon, f"(0, {1 / 3})")
+    check_interval("delta", delta, f"(0, {epsilon / 4})")
+    rows = math.ceil(math.log(4 * epsilon / delta) / epsilon**2)
+    return TransferBound(gap=18 * epsilon, failure=delta / epsilon, rows=rows)
+
+
 def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05) -> float:
     """The best lower bound on test accuracy of the margin theory of voting classifiers.
 

@@ -104,8 +104,13 @@ class Method(NamedTuple):
 
 
 def _recorded_name(path: Sequence[Any]) -> str:
-    """The name of a recipe's number in the records, which call `weight_params` "weighting"."""
-    return jax.tree_util.keystr(tuple(path)).strip(".").replace("weight_params.", "weighting.")
+    """The name of a recipe's number in the records.
+
+    They call `weight_params` "weighting", and the largest learning rate of an additive model
+    "limit", as when the first of them were written.
+    """
+    name = jax.tree_util.keystr(tuple(path)).strip(".").replace("weight_params.", "weighting.")
+    return "params.limit" if name == "params.max_learning_rate" else name
 
 
 def describe_recipe(recipe: Recipe) -> str:

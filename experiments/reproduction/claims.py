@@ -9,6 +9,11 @@ twice the standard error of the difference. That error has our part and the pape
 known. A claim that something is above or below a number agrees if ours is, and differs if ours is
 not. It is undecided if ours is within twice that standard error of the number, on either side.
 
+A claim that something is above or below a threshold has a `null`: what the number would be if the
+claim had nothing to it, such as 0 for a difference, 50 for a share of wins, or that of shuffled
+settings. A row whose null agrees, too, is undecided: its test could not have failed. `null_of_row`
+says what it is.
+
 A row agrees if nine tenths of its cells do, and more than of a baseline (`chance`). It is undecided
 if it does not agree, and would if its undecided cells did or if it beat chance. The cells of a row
 with `readings` are readings of one claim, and it is undecided if only some of them agree.
@@ -32,7 +37,7 @@ MIN_AGREEING_SHARE = 0.9
 KEYS = {
     *("id", "place", "words", "result", "column", "columns", "error", "relation", "cells"),
     *("printed_error", "unit", "figure", "run", "why", "cannot", "input", "reading", "domains"),
-    *("uncounted", "of", "captions", "chance", "readings"),
+    *("uncounted", "of", "captions", "chance", "readings", "null"),
 }
 """The keys of a row. `of` names the calibrations that its numbers are of, if it is not all. A
 figure's `captions` are the domains that the print names, by the number of the figure."""
@@ -260,6 +265,57 @@ def unit_of_last_digit(text: str) -> float:
     return 10.0 ** -len(decimals)
 
 
+class Null(NamedTuple):
+    """What a number above or below a threshold would be without the claim.
+
+    Attributes:
+        words: what it is of.
+        value: the number.
+    """
+
+    words: str
+    value: float
+
+
+_NULLS_BY_THRESHOLD = {"0": Null("no difference", 0.0), "50": Null("a fair coin", 50.0)}
+"""The nulls of rows that name none, by their only threshold."""
+
+
+def null_of_row(
+    row: Mapping[str, Any], cells: Sequence[Cell], calibration: str, folder: Path | None = None
+) -> Null | None:
+    """The null of a row; None without one, or without the result that it is in.
+
+    A row states `{"words", "value"}`; or `{"words", "name"}` if a line of that name has the number
+    in its column `value`, in its own result or in that of the key `result`.
+    """
+    if row.get("relation", "=") == "=" or not cells:
+        return None
+    if "null" not in row:
+        thresholds = {text for _, text, *_ in row["cells"]}
+        return _NULLS_BY_THRESHOLD.get(thresholds.pop()) if len(thresholds) == 1 else None
+    null = row["null"]
+    if "value" in null:
+        return Null(null["words"], float(null["value"]))
+    lines = aggregated.read_result(cells[0].paper, null.get("result", row["result"]), folder)
+    line = _find_line(lines, {"name": null["name"]}, calibration)
+    return None if line is None else Null(null["words"], float(line["value"]))
+
+
+def is_null_agreeing(
+    null: Null, row: Mapping[str, Any], cells: Sequence[Cell], calibration: str
+) -> bool:
+    """Whether the null agrees with all printed numbers, with the errors that ours have."""
+    measured_cells = [cell for cell in cells if cell.measured[calibration].value is not None]
+    return bool(measured_cells) and all(
+        judge_agreement(
+            Measurement(null.value, cell.measured[calibration].error), cell.printed_texts, row
+        )
+        == AGREES
+        for cell in measured_cells
+    )
+
+
 class Verdict(NamedTuple):
     """What a row says of one calibration.
 
@@ -269,7 +325,7 @@ class Verdict(NamedTuple):
         known: how many have a result.
         cells: how many there are.
         min_agreeing: how many must agree.
-        is_above_chance: whether more agree than by chance.
+        is_above_chance: whether more agree than by chance, and no null agrees.
     """
 
     agreeing: int

@@ -199,8 +199,8 @@ def _round_table(folder: Path | None) -> str:
             (
                 f"{line['tau']:g}",
                 f"{line['theorem_rounds']:,}",
-                f"{line['rounds_to_error']:,}",
-                *(_format_margin_rounds(line_of_rate) for line_of_rate in (line, slower)),
+                _format_rounds(line, "rounds_to_error"),
+                *(_format_rounds(of_rate, "rounds_to_margin") for of_rate in (line, slower)),
                 f"{line['claimed_advantage']:.4f}, {line['smallest_advantage']:.4f}",
                 f"{line['theorem_rows']:,}",
                 ", ".join(f"{line[f'rows_for_{name}'] / 1e6:.0f} million" for name in CALIBRATIONS),
@@ -214,9 +214,9 @@ def _round_table(folder: Path | None) -> str:
     return table(heads, rows)
 
 
-def _format_margin_rounds(line: Line) -> str:
-    """After how many rounds the margins of Theorem 24 held."""
-    rounds = line["rounds_to_margin"]
+def _format_rounds(line: Line, column: str) -> str:
+    """After how many rounds the training error or the margins held, in the slowest sample."""
+    rounds = line[column]
     return f"not in {line['rounds_run']:,}" if rounds is None else f"{rounds:,}"
 
 
@@ -312,6 +312,69 @@ def _format_with_interval(error: float, interval: float) -> str:
     return f"{error:.2f} ± {interval:.2f}"
 
 
+def _draft_table(folder: Path | None) -> str:
+    """The repeats of Table 1 by the draft's words: mean and deviation of each error."""
+    lines, rows = aggregated.read_result(BOJARSKI, "draft", folder), []
+    for dataset, private in itertools.product(distinct(lines, "dataset"), (False, True)):
+        of_set = where(lines, dataset=dataset, private=private)
+        cells = []
+        for noise, prefix in DRAFT_READINGS if private else DRAFT_READINGS[:1]:
+            of_noise = [line for line in of_set if not private or line["noise"] == noise]
+            cells.append(
+                " / ".join(
+                    f"{line[f'{prefix}error']:.2f} ± {2 * line[f'{prefix}one_table_sd']:.2f}"
+                    f"{_star_within_two_deviations(line, prefix)}"
+                    for line in of_noise
+                )
+            )
+        paper = " / ".join(f"{line['paper_error']:.2f}" for line in of_set[:2])
+        cells += [""] * (len(DRAFT_READINGS) - len(cells))
+        rows.append((dataset, "with" if private else "without", paper, *cells))
+    heads = ("scale k / eta", "deviation k / eta", "scale, as printed", "deviation, as printed")
+    return table(("data", "privacy", "paper", *heads), rows)
+
+
+DRAFT_READINGS = ((1, ""), (0.7071, ""), (1, "as_printed_"), (0.7071, "as_printed_"))
+"""(noise over k / eta, prefix of the columns) of the columns of the table of the draft."""
+
+
+def _star_within_two_deviations(line: Line, prefix: str) -> str:
+    gap = abs(line[f"{prefix}error"] - line["paper_error"])
+    return " *" if gap <= 2 * line[f"{prefix}one_table_sd"] else ""
+
+
+def _joint_table(folder: Path | None) -> str:
+    """How far the print is from the repeats, all errors of a data set together."""
+    lines, rows = aggregated.read_result(BOJARSKI, "draft_joint", folder), []
+    for dataset in distinct(lines, "dataset"):
+        cells = []
+        for noise, negative in ((1, "zero"), (0.7071, "zero"), (1, "uniform"), (0.7071, "uniform")):
+            line = _only_line(lines, dataset=dataset, noise=noise, negative=negative)
+            words = f"{line['distance']:.1f} ({line['mean_distance']:.1f})"
+            cells.append(f"{words}, {line['percent']:.0f} %")
+        rows.append((dataset, *cells))
+    heads = ("scale k / eta", "deviation k / eta", "scale, as printed", "deviation, as printed")
+    return table(("data", *heads), rows)
+
+
+def _shared_budget_table(folder: Path | None) -> str:
+    """When the advantage of 1-rules fails, by the rounds that share the budget."""
+    lines, rows = aggregated.read_result(ASADI, "shared_budget", folder), []
+    for rounds in distinct(where(lines, calibration="published"), "rounds"):
+        cells = []
+        for name in CALIBRATIONS:
+            line = _only_line(lines, calibration=name, rounds=rounds)
+            cells += [_format_failure(line, "first"), _format_failure(line, "lasting")]
+        rows.append((f"{rounds:,}", *cells))
+    heads = (f"{words}, {name}" for name in CALIBRATIONS for words in ("first", "for good"))
+    return table(("rounds that share epsilon", *heads), rows)
+
+
+def _format_failure(line: Line, column: str) -> str:
+    """The round, or that no round is below."""
+    return "none" if line[column] is None else str(line[column])
+
+
 def _negative_count_table(folder: Path | None) -> str:
     """Private errors with leaves as printed, and with negative counts as 0."""
     lines, rows = aggregated.read_result(BOJARSKI, "table_1", folder), []
@@ -343,8 +406,14 @@ TABLES: dict[str, dict[str, Callable[[Path | None], str]]] = {
         "rounds": _round_table,
         "sizes": _size_table,
         "rivals": _rival_table,
+        "shared-budget": _shared_budget_table,
     },
-    "random_forests.md": {"forests": _forest_table, "negative-counts": _negative_count_table},
+    "random_forests.md": {
+        "forests": _forest_table,
+        "negative-counts": _negative_count_table,
+        "draft": _draft_table,
+        "draft-joint": _joint_table,
+    },
 }
 """Page -> the name of a mark -> its table."""
 

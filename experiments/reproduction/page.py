@@ -48,7 +48,7 @@ This page has a row for every table and figure of the papers, and for the claims
 found in them. It is for readers who want to know what holds up. `make reproduction` writes it from
 [reproduction/](../reproduction/README.md), and a test says that it is up to date.
 [reproduction.csv](reproduction.csv) has every printed number beside ours.
-[gallery.md](gallery.md) has the figures.
+[Gallery](gallery.md) has the figures.
 
 - *published* and *tight* are our two calibrations of the noise. Bojarski et al. have one noise and
   two readings of a leaf with a negative count.
@@ -63,7 +63,8 @@ found in them. It is for readers who want to know what holds up. `make reproduct
   each paper says what chance scores.
 - *undecided*: a claim of "more" or "less" holds or fails by at most twice the standard error. A row
   is undecided if it does not agree, but would if its undecided numbers did. So is one that agrees
-  no more than chance, and one whose words have two readings of which one agrees.
+  no more than chance, one whose words have two readings of which one agrees, and one with a
+  threshold that a null passes, too: its test could not have failed. A table has the nulls.
 - *in part*: some of the row's numbers have none of ours beside them. They were not run yet, or no
   number comes of the runs, such as a share of no differences.
 - *drawn*: the paper shows curves and prints no numbers, and the figure is drawn from our results.
@@ -99,12 +100,14 @@ class JudgedRow(NamedTuple):
         row: as it is typed.
         cells: its numbers.
         chance: calibration -> the baseline, or None.
+        nulls: calibration -> the null of a row with a threshold, or None.
         verdicts: calibration -> the verdict.
     """
 
     row: dict[str, Any]
     cells: list[claims.Cell]
     chance: dict[str, chance.Chance | None]
+    nulls: dict[str, claims.Null | None]
     verdicts: dict[str, claims.Verdict]
 
 
@@ -118,7 +121,11 @@ def judge_claim(paper: str, row: dict[str, Any], folder: Path | None = None) -> 
         if baseline is not None:
             is_beaten = baseline.is_beaten_by(verdicts[name].agreeing)
             verdicts[name] = verdicts[name]._replace(is_above_chance=is_beaten)
-    return JudgedRow(row, cells, baselines, verdicts)
+    nulls = {name: claims.null_of_row(row, cells, name, folder) for name in calibrations}
+    for name, null in nulls.items():
+        if null is not None and claims.is_null_agreeing(null, row, cells, name):
+            verdicts[name] = verdicts[name]._replace(is_above_chance=False)
+    return JudgedRow(row, cells, baselines, nulls, verdicts)
 
 
 def page_texts(folder: Path | None = None) -> dict[str, str]:
@@ -163,7 +170,7 @@ def page_texts(folder: Path | None = None) -> dict[str, str]:
         )
         sections.append(
             f"## {TITLES[paper]}\n\n{tables.markdown_table(head, page_rows)}\n\n"
-            f"{chance_section}{_origin_table(paper, folder)}"
+            f"{chance_section}{_null_table(rows, columns)}{_origin_table(paper, folder)}"
         )
     summary = f"{SUMMARY}\n{tables.markdown_table(('paper', 'rows', *VERDICT_WORDS), tallies)}\n"
     page = "\n".join((INTRODUCTION, summary, *sections))
@@ -210,6 +217,32 @@ def _chance_table(rows: Sequence[JudgedRow], columns: Sequence[str]) -> str:
     head = ("place", "column", "agree", "baseline", "chance", "more than chance")
     head = (*head, "ours less the print", "allowed, farthest")
     return f"{CHANCE_INTRODUCTION}\n{tables.markdown_table(head, lines)}\n\n"
+
+
+NULL_INTRODUCTION = """\
+Claims with a threshold beside a null: what the number would be without the claim. Where it passes,
+too, the row is undecided. Rows that compare with a formula of the paper have none.
+"""
+
+
+def _null_table(rows: Sequence[JudgedRow], columns: Sequence[str]) -> str:
+    """The table of rows that have a null; empty without one."""
+    lines = []
+    for judged_row in rows:
+        row, cells = judged_row.row, judged_row.cells
+        nulls = {name: null for name, null in judged_row.nulls.items() if null is not None}
+        is_shared = len(set(nulls.values())) == 1 and _is_shared(cells)
+        for name, null in list(nulls.items())[: 1 if is_shared else None]:
+            is_passing = claims.is_null_agreeing(null, row, cells, name)
+            column = "both" if is_shared else columns[claims.CALIBRATIONS.index(name)]
+            ours = _measured_cell(cells, name, judged_row.verdicts[name])
+            threshold = _paper_cell(row, cells)
+            line = (row["place"], row["id"], column, threshold, ours, null.words)
+            lines.append((*line, f"{null.value:.4g}", "yes" if is_passing else "no"))
+    if not lines:
+        return ""
+    head = ("place", "row", "column", "threshold", "ours", "null", "its number", "passes")
+    return f"{NULL_INTRODUCTION}\n{tables.markdown_table(head, lines)}\n\n"
 
 
 def _spread_words(judged_row: JudgedRow, name: str) -> tuple[str, str]:

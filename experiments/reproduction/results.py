@@ -45,9 +45,10 @@ SMALL_FOLDS = f"{SMALL_KEYS} --folds 2"
 STEPS = (
     Step("bun_2020", "run", "--smoke --samples 1 --keys 1", seconds=136),
     Step("bun_2020", "rates", "--smoke --samples 1 --keys 1", seconds=18),
-    Step("bun_2020", "sizes --samples 3 --keys 2", "--smoke --samples 1 --keys 1"),
+    Step("bun_2020", "sizes --samples 20 --keys 2", "--smoke --samples 1 --keys 1"),
     Step("bojarski_2014", "run --eta", "--smoke --dataset banknote", seconds=1578),
     Step("bojarski_2014", "points", "--smoke"),
+    Step("bojarski_2014", "draft", "--smoke --dataset voting --repeats 2"),
     Step("asadi_2022", "sparsity", SMALL_KEYS, seconds=388),
     Step("asadi_2022", "series table2 --keys 5", SMALL_FOLDS, seconds=299),
     Step("asadi_2022", "series fig2 --keys 5", SMALL_FOLDS, seconds=311),
@@ -56,6 +57,7 @@ STEPS = (
     Step("asadi_2022", "series rounds --keys 2", SMALL_FOLDS),
     Step("asadi_2022", "grid --learner top_down --printed --folds 2 --keys 3", long=True),
     Step("asadi_2022", "margins", MUSHROOM, seconds=222),
+    Step("asadi_2022", "shared_budget"),
     Step("asadi_2022", "baselines", MUSHROOM, seconds=950),
     Step("asadi_2022", "rivals"),
     Step("nock_henecka_2020", "forests", BANKNOTE, seconds=1651),
@@ -131,3 +133,4 @@ def command_lines(options: argparse.Namespace) -> Iterator[Command]:
         yield Command(words)
         if paper == "nock_henecka_2020" and options.all and not options.smoke:
             yield Command([paper, "claims", *out_words])
+            yield Command([paper, "nulls", *out_words])

@@ -185,6 +185,13 @@ def test_links_exist(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_pages_have_titles(page):
+    """A reader sees what a page is about, and not what its file is called."""
+    texts = re.findall(r"\[([^\]]+)\]\([^)]+\.(?:md|ipynb)(?:#[^)]*)?\)", page.read_text())
+    assert [text for text in texts if text.strip("`").endswith((".md", ".ipynb"))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_names_and_files_exist(page):
     """What stands between backticks and looks like a name of the code, a file or a test."""
     assert [
@@ -214,6 +221,57 @@ def test_the_version_is_stated_once():
 def test_the_page_of_commands_is_what_the_parsers_say():
     page = runpy.run_path(str(ROOT / "docs" / "command_line.py"))["page"]()
     assert (ROOT / "docs" / "command_line.md").read_text() == page, "run `make docs`"
+
+
+SEARCHED = (
+    "accuracy anonymous attack categorical choose epsilon compliance cross-validation csv dates "
+    "delta deploy early stopping excel explain fairness feature importance federated gdpr gpu "
+    "how many rows hyperparameters imbalanced lightgbm memory missing values multiclass onnx "
+    "overfitting pandas polars rare class regression retrain scikit-learn seed slow sql "
+    "synthetic threshold time series tune xgboost "
+)
+"""Words that people search for."""
+
+
+def test_words_that_people_search_for_lead_to_an_answer():
+    """Each is on the page of questions, whose headings a search finds."""
+    words = re.findall(r"[\w-]+", (ROOT / "docs" / "questions.md").read_text().lower())
+    starts = {word[:5] for word in words}
+    assert [word for word in SEARCHED.split() if word[:5] not in starts] == []
+
+
+@pytest.mark.parametrize("page", ["guarantees.md", "tutorial.md"])
+def test_ledgers_are_tables_of_the_site(page):
+    """With every word of the block, and a column for each of its columns."""
+    show_ledger = runpy.run_path(str(ROOT / "docs" / "site.py"))["_show_ledger"]
+    text = (ROOT / "docs" / page).read_text()
+    blocks = re.findall(r"^```.*?^```$", text, re.DOTALL | re.MULTILINE)
+    ledgers = [block for block in blocks if "\nsite " in block]
+    assert ledgers
+    for block in blocks:
+        shown = show_ledger(block)
+        if block not in ledgers:
+            assert shown == block
+            continue
+        table, _, below = shown.partition("\n\n")
+        assert below.startswith("```\ntotal: epsilon")
+        header, _, *rows = table.splitlines()
+        assert header.count("|") == 11
+        assert all(row.count("|") == 11 for row in rows)
+        assert re.findall(r"[^\s|`-]+", shown) == re.findall(r"[^\s|`-]+", block)
+
+
+def test_wide_tables_are_stacked_on_a_phone():
+    prepare = runpy.run_path(str(ROOT / "docs" / "site.py"))["_prepare_table"]
+    row = "<tr>{}</tr>".format
+    head = "<table><thead>{}</thead><tbody>{}</tbody></table>".format
+    narrow = head(row("<th>word</th><th>meaning</th>"), row("<td>bin</td><td>an interval</td>"))
+    assert prepare(narrow) == narrow
+    names = [f"<th>epsilon <code>{number}</code></th>" for number in range(12)]
+    wide = prepare(head(row("".join(names)), row("<td>.5 &amp; more</td>" * 12)))
+    assert wide.startswith("<table data-stack>")
+    assert re.findall(r'data-label="([^"]+)"', wide) == [f"epsilon {n}" for n in range(12)]
+    assert wide.count(">.5 &amp; more</td>") == 12
 
 
 @pytest.mark.slow

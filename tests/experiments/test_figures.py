@@ -1,9 +1,12 @@
 """Figures of the papers: sizes in print, what tells lines apart, and what they mark."""
 
+import math
+
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.text import Text
 
+from experiments.common import results
 from paper_figures import __main__ as figures
 from paper_figures import style
 from tests.support import ROOT
@@ -48,6 +51,24 @@ def assert_readable(figure):
 def test_letters_have_seven_points_at_the_printed_width(name):
     for figure in figures.draw(name).values():
         assert_readable(figure)
+
+
+def test_the_first_picture_says_what_was_measured_and_what_epsilon_bounds():
+    """Its bound is attained by randomized response: the attacker guesses what was answered."""
+    (figure,) = figures.draw("comparisons/exchange").values()
+    measured, bounds = [
+        [int(text.get_text()) for text in panel.texts if text.get_text()] for panel in figure.axes
+    ]
+    lines = results.read_csv(ROOT / "docs" / "frontier.csv", "frontier")
+    of_adult = {
+        (line["method"], line["epsilon"], line["delta"]): 100 * line["auroc_mean"]
+        for line in lines
+        if line["dataset"] == "adult"
+    }
+    cells = [("boosting", None, None), *(("auto", epsilon, 0.0) for epsilon in (5.0, 1.0, 0.1))]
+    assert measured == [round(of_adult[cell]) for cell in cells]
+    right = [100 * math.exp(epsilon) / (1 + math.exp(epsilon)) for epsilon in (5.0, 1.0, 0.1)]
+    assert bounds == [100, *map(round, right)]
 
 
 def test_figures_are_drawn_by_name(tmp_path, capsys, monkeypatch):

@@ -132,3 +132,70 @@ def test_theorem_5_7_and_5_9_at_their_best():
     assert 0 <= float(chance.error) - float(general.error) < 0.002
     x = eps + 1 / 40
     assert (2 * x - 2 * x**2) / 0.4 > float(threshold.error)
+
+
+def test_generalization_bounds_agree_with_their_formulas():
+    """The second halves of Theorems 5.3 to 5.6 and 5.8: 1 / K more, and the counts' deviation."""
+    n, k, h, eta, delta, big_k, big_c, eps, c = 10**9, 40, 2, 0.7, 0.2, 30, 0.5, 0.08, 0.1
+    phi = delta / (2 * (4 + delta) * 2**h * big_k)
+    trees = 1.5 * math.log(n) / (2 * (delta / 2) ** 2)
+
+    def deviation(trees):
+        return 2 ** (h + 3) * trees * math.exp(-2 * n * phi**2)
+
+    analysis = {"rows": n, "delta": delta, "height": h, "big_k": big_k}
+    found = forest_bounds.generalization_bound_by_points(good_share=0.9, big_c=big_c, **analysis)
+    assert found.trees == pytest.approx(trees, rel=1e-5)
+    assert found.error == pytest.approx(0.1)
+    assert found.probability == pytest.approx(1 - n**-0.5 - deviation(trees), abs=1e-6)
+    for voting, margin in (("majority", 0.5 - delta), ("threshold", 0.5 - delta)):
+        x = eps + 1 / big_k
+        mass = x if voting == "majority" else 2 * x - 2 * x**2
+        found = forest_bounds.generalization_bound_by_accuracy(
+            voting, epsilon=eps, big_c=big_c, **analysis
+        )
+        assert found.error == pytest.approx(mass / margin)
+        assert found.trees == pytest.approx(trees, rel=1e-5)
+        private = {"epsilon": eps, "trees": k, "eta": eta, **analysis}
+        found = forest_bounds.private_generalization_bound_by_accuracy(voting, **private)
+        mass = eps if voting == "majority" else 2 * eps - 2 * eps**2
+        assert found.error == pytest.approx(mass / (margin - 2 / big_k), rel=1e-5)
+        training = forest_bounds.private_bound_by_accuracy(voting, **private)
+        assert training.error < found.error
+        assert found.probability <= training.probability
+    x = eps + 1 / big_k
+    found = forest_bounds.generalization_bound_by_accuracy(
+        "probabilistic", epsilon=eps, big_c=big_c, c=c, **analysis
+    )
+    assert found.error == pytest.approx(2 * x - 2 * x**2 + delta + c)
+
+
+def test_training_errors_are_within_theorem_5_3():
+    """Forests of k trees, drawn with replacement from a set of trees, err on at most 1 - mu."""
+    rng, rows, num_all, delta, big_c = np.random.default_rng(3), 40, 60, 0.2, 1.0
+    accuracy_of_row = np.where(np.arange(rows) < 30, 0.75, 0.4)
+    is_right = rng.random((num_all, rows)) < accuracy_of_row
+    good_share = float(forest_bounds.share_of_good_points(is_right.mean(axis=0), delta))
+    assert 0.4 < good_share < 0.8  # some rows are good, and some are not
+    bound = forest_bounds.bound_by_points(
+        good_share=good_share, rows=rows, delta=delta, big_c=big_c
+    )
+    trees = math.ceil(float(bound.trees))
+    drawn = is_right[rng.integers(num_all, size=(2000, trees))]
+    errors = np.mean(2 * drawn.sum(axis=1) <= trees, axis=1)
+    assert np.mean(errors <= float(bound.error)) >= float(bound.probability)
+    fewer = is_right[rng.integers(num_all, size=(2000, 3))]  # too few trees are not enough
+    errors = np.mean(2 * fewer.sum(axis=1) <= 3, axis=1)
+    assert np.mean(errors <= float(bound.error)) < float(bound.probability)
+
+
+def test_the_deviation_of_counts_says_something_for_many_rows_alone():
+    few, many = (
+        float(
+            forest_bounds.count_deviation_probability(
+                rows=rows, trees=10, height=2, delta=0.2, big_k=30
+            )
+        )
+        for rows in (10**6, 10**10)
+    )
+    assert few > 1 > 0.01 > many

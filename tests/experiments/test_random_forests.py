@@ -4,6 +4,7 @@ whole.
 
 import csv
 import json
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +17,9 @@ from dpbt.learners.forests import learner as forests
 from dpbt.learners.forests.model import stated_shares
 from dpbt.models import scoring as prediction
 from experiments import __main__ as command_line
-from experiments.common import data
+from experiments.common import aggregated, data
+from experiments.papers.bojarski_2014 import draft, tables
 from experiments.papers.bojarski_2014 import grid as grids
-from experiments.papers.bojarski_2014 import tables
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +126,76 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
     assert "cart" in capsys.readouterr().out
     assert command_line.main(["bojarski_2014", "tables", "--results", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == lines
+
+
+def test_forests_of_the_draft_are_those_of_a_loop():
+    """Leaves, counts and shares of test rows, against a plain loop over trees and rows."""
+    rng = np.random.default_rng(0)
+    position = rng.random((40, 3), dtype=np.float32)
+    label, is_test = rng.random(40) < 0.5, np.arange(40) % 4 == 0
+    trees, height = 3, 2
+    leaf = draft.assign_random_leaves(
+        np.random.default_rng(1),
+        np.ascontiguousarray(position.T),
+        num_trees=trees,
+        height=height,
+    )
+    uniform = np.random.default_rng(1).random(trees * 3) * 3
+    attribute, threshold = uniform.astype(int).reshape(3, 3), (uniform % 1).reshape(3, 3)
+    for tree in range(trees):
+        for row in range(40):
+            node = 0
+            for _ in range(height):
+                value = position[row, attribute[tree, node]]
+                node = 2 * node + 1 + int(value > threshold[tree, node])
+            assert leaf[tree, row] == node - 3 + 4 * tree
+    shares = draft.shares_of_test_rows(
+        np.random.default_rng(2), leaf, label=label, is_test=is_test, noise_unit=1e-9
+    )
+    assert shares.shape == (len(draft.RULES), trees, 10)
+    for tree in range(trees):
+        for place, row in enumerate(np.flatnonzero(is_test)):
+            there = (leaf[tree] == leaf[tree, row]) & ~is_test
+            if there.any():
+                assert shares[0, tree, place] == pytest.approx(label[there].mean())
+                assert shares[2, tree, place] == pytest.approx(label[there].mean(), abs=1e-6)
+
+
+def test_noise_of_the_draft_has_the_scale_of_its_rule():
+    """A leaf of 1,000 rows of each class, for a scale of 50 rows and its 0.7071."""
+    label, is_test = np.arange(2001) % 2 == 1, np.arange(2001) == 2000
+    leaf = np.repeat(np.arange(4000, dtype=np.int32)[:, None], 2001, axis=1)
+    rng = np.random.default_rng(0)
+    shares = draft.shares_of_test_rows(rng, leaf, label=label, is_test=is_test, noise_unit=50.0)
+    assert np.all(shares[0] == 0.5)
+    spread = shares[:, :, 0].std(axis=1)
+    for rule, found in list(zip(draft.RULES, spread, strict=True))[1:]:
+        # theta is (1000 + g1) / (2000 + g0 + g1), and g has the deviation sqrt(2) scale.
+        assert found == pytest.approx(rule.noise * 50 * 2**0.5 * 2**0.5 / 4000, rel=0.06)
+
+
+def test_the_draft_repeats_table_1_and_compares_it_jointly(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ["--dataset", "voting", "--repeats", "4", "--smoke", "--json"]
+    assert command_line.main(["bojarski_2014", "draft", *small, "--out", "saved"]) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert {line["repeats"] for line in lines} == {4}
+    assert command_line.main(["bojarski_2014", "aggregate", "--results", "saved"]) == 0
+    joint = aggregated.read_result("bojarski_2014", "draft_joint", Path("results/reproduction"))
+    assert len(joint) == 2 * (len(draft.RULES) - 1)
+    assert all(20 <= line["percent"] <= 100 for line in joint)
+
+
+def test_a_table_that_is_no_repeat_is_farthest():
+    rng = np.random.default_rng(0)
+    errors = rng.normal(5, 0.3, (30, 4))
+    lines = [
+        {"dataset": "banknote", "noise": noise, "negative": negative, "voting": voting}
+        | {"error": errors[repeat, 2 * (noise > 0) + (voting == "threshold")], "repeat": repeat}
+        for repeat in range(30)
+        for noise, negative in draft.RULES
+        for voting in ("majority", "threshold")
+    ]
+    (line, *_) = draft.joint_lines(lines)
+    assert line["percent"] == pytest.approx(100 / 31)  # 3.09 is 6 deviations away
+    assert line["mean_distance"] == pytest.approx(1.1, abs=0.2)

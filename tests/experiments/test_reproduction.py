@@ -9,7 +9,7 @@ import pytest
 
 from experiments import __main__ as command_line
 from experiments.common import aggregated, data
-from experiments.papers.nock_henecka_2020 import grid_tables, saved, settings
+from experiments.papers.nock_henecka_2020 import grid_tables, nulls, saved, settings
 from experiments.reproduction import chance, claims, doc_tables, page, results
 from paper_figures import __main__ as figures
 from tests.support import ROOT
@@ -226,7 +226,7 @@ def test_claims_in_words_are_those_of_known_errors():
 def test_the_steps_are_commands_that_exist(capsys):
     assert command_line.main(["reproduction", "results", "--list", "--all"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert len(said) == len(results.STEPS) + len(claims.PAPERS) + 1  # `claims`
+    assert len(said) == len(results.STEPS) + len(claims.PAPERS) + 2  # `claims`, `nulls`
     for line in said:
         paper, program = line.removeprefix("python -m experiments ").split()[:2]
         assert program in __import__(f"experiments.papers.{paper}", fromlist=["x"]).PROGRAMS
@@ -252,3 +252,39 @@ def test_the_smallest_steps_run(paper, tmp_path, monkeypatch):
     assert command_line.main(["reproduction", "results", "--smoke", "--paper", paper]) == 0
     there = (tmp_path / "results/smoke/reproduction" / paper).glob("*.csv")
     assert made <= {path.stem for path in there}
+
+
+THEOREMS = re.compile(r"theorem|lemma|corollary|rounds|dimension|sizes?$|models|smallest|largest")
+"""Rows of facts, and those that compare with a formula of the paper, have no null."""
+
+
+def test_every_threshold_has_a_null_and_a_null_that_passes_decides_nothing(monkeypatch):
+    """The spread over beta_tree is less than half of that over size for shuffled settings, too."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(aggregated, "read_result", functools.cache(aggregated.read_result))
+    passing = set()
+    for paper in claims.PAPERS:
+        for row in claims.rows_of_paper(paper):
+            judged = page.judge_claim(paper, row)
+            known_nulls = {name: null for name, null in judged.nulls.items() if null is not None}
+            if row.get("relation", "=") == "=" or not any(
+                v.known for v in judged.verdicts.values()
+            ):
+                continue
+            is_formula = all(str(cell[1]).startswith("=") for cell in row["cells"])
+            assert known_nulls or is_formula or THEOREMS.search(row["id"]), row["id"]
+            for name, null in known_nulls.items():
+                if claims.is_null_agreeing(null, row, judged.cells, name):
+                    passing.add(row["id"])
+                    assert judged.verdicts[name].word != claims.AGREES, row["id"]
+    assert {"beta-tree", "in-all-cases"} <= passing
+
+
+def test_a_shuffle_of_settings_has_the_spread_of_more_and_of_fewer_groups():
+    """The null of beta_tree: three groups of 24 errors spread less than 24 groups of three."""
+    rng = np.random.default_rng(0)
+    errors = rng.normal(0.3, 0.05, (5, 2, 3, 3, 4, 6))
+    assert 0.1 < nulls.spread_ratio(errors) < 0.5
+    by_beta = errors.copy()
+    by_beta[:, :, :, 0] -= 1.0  # one beta_tree is better by far
+    assert nulls.spread_ratio(by_beta) > 2

@@ -8,7 +8,7 @@ import pytest
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.splits import table_of_splits
 from experiments import __main__ as command_line
-from experiments.papers.asadi_2022 import dp_boost, features, jobs, sparsity
+from experiments.papers.asadi_2022 import dp_boost, features, jobs, shared_budget, sparsity
 from paper_figures import __main__ as figures
 from tests.support.example_tables import library_splits
 
@@ -79,3 +79,20 @@ def test_what_dp_boost_states_of_a_row_holds():
         leaves = (total + new) / (count + 1 + lam) - total / (count + lam)
         assert np.abs(gains).max() <= dp_boost.GAIN_SENSITIVITY
         assert np.abs(leaves).max() <= 1 / (1 + lam) + 1e-9
+
+
+def test_when_an_advantage_fails():
+    """The first round below gamma, the last window above it, and the rounds of single keys."""
+    falling = np.linspace(0.1505, -0.0495, 201)
+    curves = np.stack([falling, falling + 0.02])
+    dip = curves.copy()
+    dip[:, 9] = 0.0
+    found, dipped = (shared_budget.failure_columns(of_keys) for of_keys in (curves, dip))
+    assert found["first"] == 112  # the mean is 0.1615 - 0.001 t
+    assert found["lasting"] == 100  # the mean of rounds 100 to 124 is that of round 112
+    assert (found["earliest"], found["latest"]) == (102, 122)
+    assert (dipped["first"], dipped["lasting"]) == (10, 100)
+    above = shared_budget.failure_columns(np.full((2, 40), 0.2))
+    assert above["first"] is None
+    assert above["lasting"] is None
+    assert above["latest"] == 41

@@ -13,7 +13,7 @@ import dpbt
 from dpbt import audit, recipes, weighting
 from dpbt.data import domains
 from dpbt.data.domains import Numeric
-from dpbt.privacy import boundary, draw_specs
+from dpbt.privacy import boundary, dependencies, draw_specs
 from dpbt.training import run_keys
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, Noise
@@ -338,6 +338,10 @@ def draw_at_python_scale(draw, table, weights, params, public):
     draw("n", NOISE, count_positive_rows(table), **ONE_ROW, scale=PythonState.scale)
 
 
+def draw_at_python_array_scale(draw, table, weights, params, public):
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, scale=jnp.float32(PythonState.scale))
+
+
 def draw_at_python_sensitivity(draw, table, weights, params, public):
     most = jnp.float32(1 / PythonState.scale)
     draw(
@@ -352,18 +356,7 @@ def draw_at_python_sensitivity(draw, table, weights, params, public):
 
 
 @pytest.mark.parametrize(
-    "program",
-    [
-        draw_at_python_scale,
-        pytest.param(
-            draw_at_python_sensitivity,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="a sensitivity that is a constant of the trace is evaluated anew for the "
-                "ledger, and not compared with the one that runs, which is kept",
-            ),
-        ),
-    ],
+    "program", [draw_at_python_scale, draw_at_python_sensitivity, draw_at_python_array_scale]
 )
 def test_a_ledger_is_refused_if_python_changed_a_number_after_the_run(program, monkeypatch):
     """Other recipes may have taken the place of the program that works out the lines."""
@@ -373,6 +366,28 @@ def test_a_ledger_is_refused_if_python_changed_a_number_after_the_run(program, m
     draw_specs.describe_draws.clear()
     with pytest.raises(ValueError, match="than the ledger prices"):
         dpbt.ledger(recipe)
+
+
+@pytest.mark.parametrize(
+    "program", [draw_at_python_scale, draw_at_python_sensitivity, draw_at_python_array_scale]
+)
+@pytest.mark.parametrize("learn", [dpbt.boost, dpbt.fit])
+def test_a_run_has_the_noise_of_the_ledger_after_python_changed_a_number(
+    program, learn, monkeypatch
+):
+    """The compiled run was kept, and its prices were worked out anew."""
+    recipe = hostile_recipe(with_new_identity(program), params=Noise({}))
+    learn(KEYS[0], table_of_one_split(), recipe)
+    monkeypatch.setattr(PythonState, "scale", 100.0)
+    draw_specs.describe_draws.clear()
+    dependencies._traced_dependencies.cache_clear()
+    (line,) = dpbt.ledger(recipe).lines
+    assert line.sensitivity / line.scale == pytest.approx(0.01)
+    releases = [
+        np.asarray(learn(KEYS[0], table_of_one_split(), other).transcript.rounds["n"])
+        for other in (recipe, hostile_recipe(with_new_identity(program), params=Noise({})))
+    ]
+    np.testing.assert_array_equal(*releases)
 
 
 def test_columns_whose_names_have_one_text_are_refused():

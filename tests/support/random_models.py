@@ -67,7 +67,9 @@ def random_model(recipe, depth, domain, exact=False):
             ends = np.array([[columns[number].n_bins for number in tree] for tree in feature])
             low, bin = rng.integers(1, ends)[..., None], np.arange(256)
             right = (low <= bin) & (bin < ends[..., None])
-            hypotheses = ObliviousTree(feature, right, rng.normal(0, 0.1, (rounds, *axes, leaves)))
+            leaf = rng.normal(0, 0.1, (rounds, *axes, leaves))
+            smoothing = np.full(rounds, 0.1)
+            hypotheses = ObliviousTree(feature, right, leaf, np.abs(leaf) / 9, smoothing)
         case "shapes":
             bins = max(column.n_bins for column in domain.values())
             score = rng.normal(0, 0.5, (1, *axes, len(domain) + 1, bins))

@@ -88,12 +88,14 @@ def fit_and_digest(folder, process, seconds, name):
     """A digest of what a process learns from its folder of blocks, waiting after every round."""
     table = blocks.open_folder(folder / f"share{process}")
     model = training_fit.fit_without_key_warning(
-        processes.shared_key(jax.random.key(4 + process)),
-        table,
-        RECIPE_MAKERS[name](table.domain),
-        processes.shared_key(jax.random.key(14 + process)),
-        checkpoint=folder / f"checkpoint{process}",
-        progress=lambda state: time.sleep(seconds),
+        key=processes.shared_key(jax.random.key(4 + process)),
+        table=table,
+        recipe=RECIPE_MAKERS[name](table.domain),
+        public_key=processes.shared_key(jax.random.key(14 + process)),
+        options=training_fit.FitOptions(
+            checkpoint=folder / f"checkpoint{process}",
+            progress=lambda state: time.sleep(seconds),
+        ),
     )
     return {"model": digest_of_model(model), "processes": jax.process_count()}
 

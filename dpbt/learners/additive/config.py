@@ -22,14 +22,15 @@ class AdditiveParams(NamedTuple):
         noise: site -> f32[], the noise multiplier of "bins", and of the one-time draws.
         step: f32[], how far a round moves a bin whose sum is as large as its noise, in nats, or in
             spreads of a number. It falls to 0 over the second half of the rounds.
-        limit: f32[], the largest learning rate, for the mean gradient of features of length 1.
+        max_learning_rate: f32[], the largest learning rate, for the mean gradient of features of
+            length 1.
         momentum: f32[], in [0, 1), of Nesterov's kind.
         rounds: f32[], T.
     """
 
     noise: dict[str, AnyArray]
     step: types.Numbers = 0.02
-    limit: types.Numbers = 12.0
+    max_learning_rate: types.Numbers = 12.0
     momentum: types.Numbers = 0.9
     rounds: types.Numbers = 1.0
 

@@ -135,9 +135,8 @@ def shape_step_of_round(
         scale = np.float32(step_share_of_class(response)) * np.float32(1 / LN2)
     features = math.sqrt(count) * len(config.bin_mask)
     smooth = round_separately(jnp.asarray(public.max_rows, jnp.float32) * features)
-    rate = round_separately(
-        params.step / jnp.maximum(noise, round_separately(params.step * smooth) / params.limit)
-    )
+    min_noise = round_separately(params.step * smooth) / params.max_learning_rate
+    rate = round_separately(params.step / jnp.maximum(noise, min_noise))
     rate = round_separately(rate * scale)
     number = jnp.arange(config.max_rounds, dtype=jnp.int32)
     return ShapeFunctions(

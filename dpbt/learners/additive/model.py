@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import UInt8
 
-from dpbt.common.arithmetic import Array, array_namespace, fold
+from dpbt.common.arithmetic import array_namespace, fold
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.graph import Graph, GraphOutputs, Value
 from dpbt.learners.model_parts import model_heading
-from dpbt.public_types import MAX_BINS, Splits
+from dpbt.public_types import MAX_BINS, AnyArray, Splits
 
 
 class ShapeFunctions(NamedTuple):
@@ -37,10 +37,10 @@ class ShapeFunctions(NamedTuple):
             which is the sum of the two.
     """
 
-    score: Array
-    noise: Array
-    pairs: Array = np.zeros((1, 0, 2), np.int32)
-    parts: Array = np.zeros((1, 0, 2, MAX_BINS), np.uint8)
+    score: AnyArray
+    noise: AnyArray
+    pairs: AnyArray = np.zeros((1, 0, 2), np.int32)
+    parts: AnyArray = np.zeros((1, 0, 2, MAX_BINS), np.uint8)
 
 
 def pair_cells(pairs: Any, parts: Any, bins: Any) -> UInt8[Any, "P N"]:

@@ -85,7 +85,7 @@ _MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
 
 def has_slope(config: BinsConfig) -> bool:
     """Whether the sums tell a slope, as they do where noise is priced by the L2 norm."""
-    return config.noise.price.norm == "l2"
+    return config.noise.price.is_by_l2_sensitivity
 
 
 def residual_sums_sensitivity(config: BinsConfig) -> float:

@@ -55,7 +55,7 @@ def sum_residuals_by_place(residuals: Array, place_of_row: Array, num_places: in
 
 def max_moved_sums(config: BinsConfig, num_partitions: int) -> int:
     """How many sums of so many partitions move at most, if a row comes, goes or is replaced."""
-    max_norm = GRID if config.noise.price.norm == "l1" else GRID**2
+    max_norm = GRID if config.noise.price.is_by_l1_sensitivity else GRID**2
     max_sums_of_row = min(config.response.classes, max_norm) if config.response.axes else 1
     return num_partitions * num_changed_rows(config.relation) * max_sums_of_row
 
@@ -80,8 +80,10 @@ def row_residuals(config: BinsConfig, rows: BinnedRows, weights: Array) -> Array
         return jnp.clip(residuals, -below, above)
     if config.response.is_number:
         return residuals
-    l1 = config.noise.price.norm == "l1"
-    size, max_size = (jnp.abs(residuals), GRID) if l1 else (residuals**2, GRID**2)
+    if config.noise.price.is_by_l1_sensitivity:
+        size, max_size = jnp.abs(residuals), GRID
+    else:
+        size, max_size = residuals**2, GRID**2
     return jnp.where(jnp.sum(size, axis=0)[None] <= max_size, residuals, 0)
 
 

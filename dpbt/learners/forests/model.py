@@ -4,21 +4,23 @@ This module has how they predict, their arrays, words and graphs. Functions take
 of JAX alike, and nothing here imports JAX.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float32, Int32
 
-from dpbt.common.arithmetic import Array, array_namespace, fold, map_over_first_axis
+from dpbt.common.arithmetic import array_namespace, fold, map_over_first_axis
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.complete_trees import (
     check_complete_trees,
     describe_trees_as_rules,
+    leaf_boxes_of_tree,
     tree_depth,
 )
 from dpbt.learners.graph import Graph, GraphOutputs, Value
-from dpbt.learners.model_parts import DIGITS, Domain, check_indices
-from dpbt.public_types import Splits
+from dpbt.learners.model_parts import DIGITS, Domain, LeafBoxes, check_indices
+from dpbt.public_types import AnyArray, Splits
 
 
 class TreeGroup(NamedTuple):
@@ -31,10 +33,10 @@ class TreeGroup(NamedTuple):
         grown: f32[P]: 1 for a grown tree, 0 for padding beyond the number of rounds.
     """
 
-    attribute: Array
-    threshold: Array
-    leaf: Array
-    grown: Array
+    attribute: AnyArray
+    threshold: AnyArray
+    leaf: AnyArray
+    grown: AnyArray
 
 
 def assign_leaves_by_position(
@@ -143,6 +145,17 @@ def _add_tree_groups_to_graph(
     return GraphOutputs(vote.sum(), graph.add("ReduceMean", shares, axes=[1], keepdims=0))
 
 
+def _leaf_boxes(groups: TreeGroup, splits: Splits, num_bins: int) -> Iterator[LeafBoxes]:
+    """The leaves of each tree, which add their votes: 1 for positive, else -1, as `net_votes`."""
+    column, position = np.asarray(splits.attribute), np.asarray(splits.position)[:, :num_bins]
+    arrays = (np.asarray(array).reshape(-1, array.shape[-1]) for array in groups[:3])
+    grown = np.asarray(groups.grown).ravel()
+    for attribute, threshold, leaf, weight in zip(*arrays, grown, strict=True):
+        right = position[attribute] > threshold[:, None]
+        votes = np.where(leaf > 0.5, weight, -weight)
+        yield leaf_boxes_of_tree(column[attribute], right, votes)
+
+
 TREE_GROUPS = HypothesisKind(
     name="tree_groups",
     predict=net_votes,
@@ -153,5 +166,6 @@ TREE_GROUPS = HypothesisKind(
     check_arrays=_check_tree_groups,
     describe=_describe_tree_groups,
     add_to_graph=_add_tree_groups_to_graph,
+    leaf_boxes=_leaf_boxes,
 )
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float32
 
-from dpbt.common.arithmetic import Array, array_namespace, fold, round_separately, sum_in_order
+from dpbt.common.arithmetic import array_namespace, fold, round_separately, sum_in_order
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.graph import Graph, GraphOutputs, Value
 from dpbt.learners.model_parts import DIGITS, Domain
-from dpbt.public_types import Splits
+from dpbt.public_types import AnyArray, Splits
 
 _INSIDE = 1 - 2.0**-20
 """The radius that rows are projected to, so that float32 leaves none outside the unit ball."""
@@ -29,7 +29,7 @@ class Halfspace(NamedTuple):
         normal: f32[d].
     """
 
-    normal: Array
+    normal: AnyArray
 
 
 def project_to_unit_ball(rows: Any) -> Float32[Any, "N d"]:

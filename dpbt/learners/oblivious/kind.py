@@ -4,7 +4,7 @@ import functools
 
 import jax.numpy as jnp
 
-from dpbt.common.arithmetic import sum_in_order
+from dpbt.common.arithmetic import round_separately, sum_in_order
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.bins.rows import (
     BinnedRows,
@@ -24,10 +24,21 @@ def _merge_equal_structures(num_structures: int, trees: ObliviousTree, *_: objec
     if rounds <= num_structures:
         return trees
     padding = ((0, -rounds % num_structures), *((0, 0),) * (trees.leaf.ndim - 1))
-    leaf = jnp.pad(trees.leaf, padding).reshape(-1, num_structures, *trees.leaf.shape[1:])
+
+    def sum_of_structure(leaves: Array) -> Array:
+        return sum_in_order(jnp.pad(leaves, padding).reshape(-1, num_structures, *leaves.shape[1:]))
+
     return ObliviousTree(
-        trees.feature[:num_structures], trees.right[:num_structures], sum_in_order(leaf)
+        feature=trees.feature[:num_structures],
+        right=trees.right[:num_structures],
+        leaf=sum_of_structure(trees.leaf),
+        noise=jnp.sqrt(sum_of_structure(round_separately(trees.noise**2))),
+        smoothing=trees.smoothing[:num_structures],
     )
+
+
+def _scale_trees(trees: ObliviousTree, slope: Array) -> ObliviousTree:
+    return trees._replace(leaf=trees.leaf * slope, noise=trees.noise * jnp.abs(slope))
 
 
 def oblivious_kind(config: ObliviousConfig) -> HypothesisKind:
@@ -46,6 +57,6 @@ def oblivious_kind(config: ObliviousConfig) -> HypothesisKind:
         predict_prepared=predict_prepared,
         prediction_input=lambda rows: rows.bins,
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
-        scale=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
+        scale=_scale_trees,
         merge=merge if config.num_structures else None,
     )

@@ -10,6 +10,7 @@ rows have which score after the last (`epilogue`).
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -151,6 +152,10 @@ def tree_of_release(
       step of each class is (K - 1) / K of that above (`step_share_of_class`).
     - A number: the step is in spreads, which `score_unit` turns into scores.
 
+    The noise of a leaf is the deviation s sigma / max(sigma + m h / 3, 10) of what is clipped, in
+    the same units; where the clip is at work it is 0. What makes leaves monotone takes a mean of
+    leaves, and is left out.
+
     Args:
         config: the static parts.
         release: its sums are i32[2^D] or i32[K, 2^D], in grid units.
@@ -176,9 +181,48 @@ def tree_of_release(
     else:
         change, scale = change / LN2, np.float32(step_share_of_class(response))
     leaf = round_separately((change * scale).astype(jnp.float32))
+    noise_of_leaf = _noise_of_leaf(config, params, public, leaf, leaf_rows)
     if any(config.monotone):
         leaf = monotone_leaves(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
-    return tree._replace(leaf=leaf)
+    return tree._replace(leaf=leaf, noise=noise_of_leaf)
+
+
+def _noise_of_leaf(
+    config: ObliviousConfig,
+    params: ObliviousParams,
+    public: Public,
+    leaf: Float32[Array, "... L"],
+    leaf_rows: Float32[Array, "L"],
+) -> Float32[Array, "... L"]:
+    """f32[2^D] or f32[K, 2^D]: about the deviation of the noise of each leaf (`ObliviousTree`).
+
+    It works all of it out again behind a barrier, so that the compiler rounds leaves as it would
+    without.
+
+    Args:
+        config: the static parts.
+        params: the parameters.
+        public: of the round.
+        leaf: the leaves of `tree_of_release`.
+        leaf_rows: f32[2^D], the estimated rows of each leaf.
+    """
+    params, public, leaf, leaf_rows = jax.lax.optimization_barrier(
+        (params, public._replace(structure=None), leaf, leaf_rows)
+    )
+    response = config.response
+    unit = jnp.asarray(public.cap, jnp.float32) / GRID
+    noise = _smoothed_noise(config, params, unit)
+    if response.axes:
+        noise = round_separately(noise * np.float32(math.sqrt(step_share_of_class(response))))
+    expected = round_separately(smooth_over_neighbours(config, leaf_rows) * params.curvature / 3)
+    denominator = jnp.maximum(noise + expected, MIN_DENOMINATOR_ROWS)
+    if response.is_number:
+        scale = score_unit(response, public)
+    else:
+        scale = np.float32(step_share_of_class(response) / LN2)
+    deviation = _step_of_round(params, public) * noise / denominator * scale
+    is_at_limit = jnp.abs(leaf) >= params.limit * scale * np.float32(1 - 1e-5)
+    return round_separately(jnp.where(is_at_limit, 0, deviation).astype(jnp.float32))
 
 
 def smooth_over_neighbours(

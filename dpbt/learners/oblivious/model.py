@@ -4,12 +4,12 @@ This module has how they predict, their arrays, words and graphs. Functions take
 of JAX alike, and nothing here imports JAX.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.common.arithmetic import Array, array_namespace, fold
+from dpbt.common.arithmetic import array_namespace, fold
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.complete_trees import tree_depth
@@ -17,12 +17,13 @@ from dpbt.learners.graph import Graph, GraphOutputs, Value
 from dpbt.learners.model_parts import (
     DIGITS,
     Domain,
+    LeafBoxes,
     check_indices,
     describe_bins,
     indent_lines,
     model_heading,
 )
-from dpbt.public_types import MAX_BINS, Splits
+from dpbt.public_types import MAX_BINS, AnyArray, Splits
 
 
 class ObliviousTree(NamedTuple):
@@ -35,11 +36,19 @@ class ObliviousTree(NamedTuple):
             `oblivious.splits.public_tree` makes them.
         leaf: f32[2^D]: the value added to the score; the first level is the highest bit. It is
             f32[K, 2^D] with several classes.
+        noise: f32[2^D] or f32[K, 2^D]: about the deviation of the noise that privacy adds to each
+            leaf, given the splits. It is 0 without noise, and in files that do not say it. A leaf
+            at its limit has none, as a little noise does not move it.
+        smoothing: f32[]: how much of a leaf's noise the leaves have that differ from it in one bit
+            (`ObliviousConfig.smoothing`). So the noise of leaves that differ in b bits is
+            correlated by (2 s / (1 + s^2))^b. Noise of two trees is independent.
     """
 
-    feature: Array
-    right: Array
-    leaf: Array
+    feature: AnyArray
+    right: AnyArray
+    leaf: AnyArray
+    noise: AnyArray
+    smoothing: AnyArray
 
 
 _ROWS_AT_ONCE = 4096
@@ -57,7 +66,7 @@ def _predict_oblivious_tree(tree: ObliviousTree, bins: Any) -> Any:
         feature, right = level
         return leaf + leaf + right[bins[feature].astype(np.int32)].astype(np.int32)
 
-    xp = array_namespace(bins, *tree)
+    xp = array_namespace(bins, *tree[:3])
     if xp is not np:
         start = xp.zeros(bins.shape[1], np.int32)
         return tree.leaf[..., fold(ask, start, (tree.feature, tree.right))]
@@ -83,8 +92,11 @@ def _check_oblivious_trees(
         raise ValueError("oblivious trees must read bins")
     count, levels = trees.feature.shape if trees.feature.ndim == 2 else (0, 0)
     right, leaf = (count, levels, MAX_BINS), (count, *score_axes, 2 ** min(levels, 32))
-    if (trees.right.shape, trees.leaf.shape) != (right, leaf):
-        raise ValueError("feature, right and leaf must be of the same trees and classes")
+    if (trees.right.shape, trees.leaf.shape, trees.noise.shape) != (right, leaf, leaf):
+        raise ValueError("feature, right, leaf and noise must be of the same trees and classes")
+    is_share = np.all((trees.smoothing >= 0) & (trees.smoothing < 1))
+    if trees.smoothing.shape != (count,) or not is_share or np.any(trees.noise < 0):
+        raise ValueError("noise and smoothing must be those of each tree")
     check_indices("feature", trees.feature, 0, num_features)
 
 
@@ -111,7 +123,7 @@ def _describe_oblivious_trees(
         return [f"{answer}{adds} {word}" for answer, word in zip(answers, shown, strict=True)]
 
     columns, lines = list(domain.items()), [heading]
-    for number, (features, right, leaf) in enumerate(zip(*trees, strict=True), 1):
+    for number, (features, right, leaf) in enumerate(zip(*trees[:3], strict=True), 1):
         lines.append(f"tree {number}")
         for level, (feature, bins) in enumerate(zip(features, right, strict=True), 1):
             lines.append(f"  split {level}: {describe_bins(*columns[int(feature)], bins)}")
@@ -132,7 +144,7 @@ def _add_oblivious_trees_to_graph(
 
     A tree's answers are the bits of its leaf, the first of them the highest.
     """
-    feature, right, leaf = trees
+    feature, right, leaf = trees[:3]
     count, levels = feature.shape
     bits = graph.look_up_bins(
         rows, feature.reshape(-1), right.reshape(-1, MAX_BINS).astype(np.int64)
@@ -145,14 +157,52 @@ def _add_oblivious_trees_to_graph(
     return GraphOutputs(graph.constant(values).at(place + first).sum())
 
 
+def _leaf_boxes(trees: ObliviousTree, _: Splits, num_bins: int) -> Iterator[LeafBoxes]:
+    """The leaves of each tree."""
+    is_noise_known = bool(np.any(trees.noise))
+    for feature, right, leaf, noise, smoothing in zip(*map(np.asarray, trees), strict=True):
+        depth, right = len(feature), right[:, :num_bins]
+        bits = np.arange(2**depth)[:, None] >> np.arange(depth)[::-1] & 1
+        holds_at_level = right[None] == (bits[..., None] == 1)
+        part_of_level = right * (1 << np.arange(depth)[::-1, None])
+        distinct_features = np.unique(feature)
+        levels = [np.flatnonzero(feature == each) for each in distinct_features]
+        leaf_part = np.stack([part_of_level[of_feature].sum(axis=0) for of_feature in levels])
+        yield LeafBoxes(
+            feature=np.broadcast_to(distinct_features, (2**depth, len(levels))),
+            holds=np.stack(
+                [holds_at_level[:, of_feature].all(axis=1) for of_feature in levels], axis=1
+            ),
+            value=leaf,
+            noise=noise if is_noise_known else None,
+            correlation=float(2 * smoothing / (1 + smoothing**2)),
+            leaf_part=leaf_part,
+        )
+
+
+def _oblivious_trees_of_arrays(
+    feature: np.ndarray,
+    right: np.ndarray,
+    leaf: np.ndarray,
+    noise: np.ndarray | None = None,
+    smoothing: np.ndarray | None = None,
+) -> ObliviousTree:
+    """The trees of the arrays of a file; without noise if the file does not say it."""
+    noise = np.zeros_like(leaf) if noise is None else noise.astype(np.float32)
+    smoothing = np.zeros(len(feature), np.float32) if smoothing is None else smoothing
+    return ObliviousTree(feature, right, leaf, noise, smoothing)
+
+
 OBLIVIOUS = HypothesisKind(
     name="oblivious trees",
     predict=_predict_oblivious_tree,
     read_rows=lambda rows: rows.bins.T.copy(),
     arrays=(("feature", "int32"), ("right", "bool"), ("leaf", "float32")),
-    make=ObliviousTree,
+    optional_arrays=(("noise", "float16"), ("smoothing", "float32")),
+    make=_oblivious_trees_of_arrays,
     check_arrays=_check_oblivious_trees,
     describe=_describe_oblivious_trees,
     add_to_graph=_add_oblivious_trees_to_graph,
+    leaf_boxes=_leaf_boxes,
 )
 """Oblivious trees over the bins of a domain."""

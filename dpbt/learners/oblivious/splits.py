@@ -246,8 +246,10 @@ def public_tree(
     feature, max_bins = level_splits.attribute, right.shape[1]
     padded = jnp.pad(right, ((0, 0), (0, types.MAX_BINS - max_bins)))
     leaves = jnp.zeros((*config.response.axes, 2**config.depth), jnp.float32)
+    smoothing = jnp.float32(config.smoothing)
     return PublicTree(
-        ObliviousTree(feature, padded, leaves), _leaf_shares(feature, right, bin_shares[feature])
+        ObliviousTree(feature, padded, leaf=leaves, noise=leaves, smoothing=smoothing),
+        _leaf_shares(feature, right, bin_shares[feature]),
     )
 
 

@@ -4,21 +4,30 @@ Functions take arrays of NumPy or of JAX alike, and nothing here imports JAX. `p
 has the arrays.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int32, Shaped
 
-from dpbt.common.arithmetic import Array, array_namespace
+from dpbt.common.arithmetic import array_namespace
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.complete_trees import (
     check_complete_trees,
     describe_trees_as_rules,
+    leaf_boxes_of_tree,
     tree_depth,
 )
 from dpbt.learners.graph import Graph, GraphOutputs, Value
-from dpbt.learners.model_parts import DIGITS, Domain, EncodedRows, check_indices, model_heading
-from dpbt.public_types import MAX_BINS, UNSPLIT, Splits, Tree, redacted_repr
+from dpbt.learners.model_parts import (
+    DIGITS,
+    Domain,
+    EncodedRows,
+    LeafBoxes,
+    check_indices,
+    model_heading,
+)
+from dpbt.public_types import MAX_BINS, UNSPLIT, AnyArray, Splits, Tree, redacted_repr
 
 ONE_HOT_NODES = 16
 """Up to so many nodes of a level, rows are compared with each of them."""
@@ -33,10 +42,10 @@ class BinsAndSplits(NamedTuple):
         low: u8[S]; high: u8[S]: its bins are in low..high.
     """
 
-    bins: Array
-    feature: Array
-    low: Array
-    high: Array
+    bins: AnyArray
+    feature: AnyArray
+    low: AnyArray
+    high: AnyArray
 
     __repr__ = redacted_repr
 
@@ -174,6 +183,15 @@ def _add_trees_to_graph(
     return GraphOutputs(graph.descend(rows, np.asarray(trees.leaf), goes_right).sum())
 
 
+def _leaf_boxes(trees: Tree, splits: Splits, num_bins: int) -> Iterator[LeafBoxes]:
+    """The leaves of each tree."""
+    feature, low, high = (np.asarray(field) for field in splits[:3])
+    bin = np.arange(num_bins)
+    for split, leaf in zip(np.asarray(trees.split), np.asarray(trees.leaf), strict=True):
+        right = (low[split][:, None] <= bin) & (bin <= high[split][:, None])
+        yield leaf_boxes_of_tree(feature[split], right & (split != UNSPLIT)[:, None], leaf)
+
+
 TREES = HypothesisKind(
     name="trees",
     predict=predict_tree,
@@ -183,5 +201,6 @@ TREES = HypothesisKind(
     check_arrays=_check_trees,
     describe=_describe_trees,
     add_to_graph=_add_trees_to_graph,
+    leaf_boxes=_leaf_boxes,
 )
 """Trees of any depth over public splits; `public_types.Tree` says what they are."""

@@ -206,7 +206,16 @@ _SEVERAL_VALUES = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
     ),
     option("--public ROWS", "a file of rows that are public, instead of generated ones"),
     *inputs.FORM_OPTIONS,
-    option("--signal SHARE", "how much made-up columns explain (%(default)s)", default=0.3),
+    option(
+        "--signal SHARE",
+        "how much made-up columns explain; several for a range (0.1 0.3 0.6)",
+        nargs="+",
+    ),
+    option(
+        "--shares SHARE",
+        "the public shares of the classes in made-up rows, in their order; equal by default",
+        nargs="+",
+    ),
     option("--repeats N", "how often each is run, on other rows (%(default)s)", default=5),
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
     inputs.PROGRESS_OPTION,
@@ -214,11 +223,12 @@ _SEVERAL_VALUES = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
 def preview_recipe(options: argparse.Namespace) -> None:
     """Simulate how accurate a recipe is, by --rows and --epsilon, before anything is spent.
 
-    The recipe learns from generated rows of the domain, and predicts others. Their columns are
-    independent and explain the share --signal of a hidden number. So the result shows what noise
-    does to a signal of this strength, and not how strong your signal is. --public names a file of
-    public rows, such as a published earlier year, and is more informative. The command reads no
-    private row and pays nothing, and you may show its output to anybody.
+    Trust --public: it names a file of public rows, such as a published earlier year, from which the
+    recipe learns and of which it predicts others. Without it, rows of the domain are made up. Their
+    columns are independent and explain the share --signal of a hidden number, and their classes
+    have the --shares. So that result shows what noise does to signals of some strengths, and not
+    how strong your signal is. The command reads no private row and pays nothing, and you may show
+    its output to anybody.
     """
     domain, label = inputs.read_domain_and_label(options.domain)
     public_table = None
@@ -240,7 +250,8 @@ def preview_recipe(options: argparse.Namespace) -> None:
             recipes,
             domain,
             public_table,
-            signal=options.signal,
+            signal=dpbt.preview.SIGNALS if options.signal is None else options.signal,
+            shares=options.shares,
             repeats=options.repeats,
             seed=options.seed,
         )

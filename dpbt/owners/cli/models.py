@@ -20,8 +20,9 @@ from dpbt.common.storage import name_path_in_errors, remove_leftover, write_atom
 from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.domains import check_same_domain
-from dpbt.data.kinds import Numeric, have_same_labels
+from dpbt.data.kinds import Nominal, Numeric, have_same_labels
 from dpbt.models import measures
+from dpbt.models.contributions import ROW_IS_SHOWN
 from dpbt.models.model import Model
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli.inputs import (
@@ -35,7 +36,13 @@ from dpbt.owners.cli.inputs import (
     warn_owner_of_doubtful_rows,
 )
 from dpbt.owners.cli.outputs import FORCE_OPTION, checked_output_path, output_options
-from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
+from dpbt.owners.cli.parsing import (
+    InputError,
+    as_command,
+    as_input_error,
+    option,
+    whole_number_type,
+)
 from dpbt.owners.file_report import OwnerReportBuilder
 
 
@@ -50,12 +57,92 @@ def _load_model(path: str) -> Model:
         return dpbt.load(path)
 
 
-@as_command(MODEL_ARGUMENT, option("--trees N", "only the first N trees"))
+_ROW_OPTIONS = (
+    option(
+        "--row",
+        "explain the prediction of row N, from 1, of this file: CSV, which may be packed (.gz, "
+        ".zip), Parquet, or a folder that `convert` wrote",
+        action="store",
+        nargs=2,
+        metavar=("N", "ROWS"),
+    ),
+    *FORM_OPTIONS,
+)
+"""The options that name one row of a file, and the layout of that file."""
+
+
+@as_command(
+    MODEL_ARGUMENT,
+    *_ROW_OPTIONS,
+    option("--class NAME", "of several classes, the one whose score is explained", dest="class_"),
+    option("--trees N", "only the first N trees"),
+)
 def explain_model(options: argparse.Namespace) -> None:
-    """Print a saved model in words, such as its trees as rules."""
+    """Print a saved model in words, such as its trees as rules, or explain one prediction.
+
+    With --row it prints what each column of that row adds to its score, exactly: the
+    Shapley values of the model, where other cells are drawn from the domain with all bins equally
+    likely, or of an additive model the curves themselves. It spends nothing. The output shows the
+    row, so it is as private as the row. Of several classes it explains the predicted one.
+    """
     model = _load_model(options.model)
+    if options.row is None:
+        with as_input_error():
+            print(dpbt.explain(model, trees=options.trees))
+        return
+    if options.trees is not None:
+        raise InputError("--trees is for the model in words, and not for one row")
+    row = _encoded_row_of_options(model, options)
     with as_input_error():
-        print(dpbt.explain(model, trees=options.trees))
+        class_ = _class_to_explain(model, row, options)
+        explanation = model.contributions(row).of_row(class_=class_)
+    prediction = _prediction_columns(model, row, per_class=False)
+    words = ", ".join(f"{name} {of_row[0]}" for name, of_row in prediction.items())
+    number, path = options.row
+    print(f"row {number} of {path}: {words}\n{explanation}\n{ROW_IS_SHOWN}")
+
+
+def _encoded_row_of_options(model: Model, options: argparse.Namespace) -> np.ndarray:
+    """u8[1, F]: the row of a file that `_ROW_OPTIONS` name.
+
+    Raises:
+        InputError: for a row that is not in the file or is absent, for a model without a domain,
+            and as `_iter_encoded_blocks`.
+        OSError: if the file cannot be read.
+    """
+    number_text, options.file = options.row
+    try:
+        number = whole_number_type(1)(number_text)
+    except (ValueError, argparse.ArgumentTypeError):
+        raise InputError(
+            f"--row must be a number from 1 and a file, got {number_text!r} first"
+        ) from None
+    if model.about.domain is None:
+        raise InputError(f"{options.model}: saved without a domain, so it reads no files")
+    first = 0
+    for block in _iter_encoded_blocks(model, options):
+        place = number - 1 - first
+        if place < len(block.rows):
+            if not block.present[place]:
+                raise InputError(f"{options.file}: row {number} is absent")
+            return block.rows[place : place + 1]
+        first += len(block.rows)
+    raise InputError(f"{options.file}: there is no row {number}")
+
+
+def _class_to_explain(model: Model, row: np.ndarray, options: argparse.Namespace) -> Any:
+    """The class that --class names, or of several classes the predicted one."""
+    classes = model.about.classes
+    if not isinstance(model.about.target, Nominal):
+        if options.class_ is not None:
+            raise InputError("--class is for models of several classes")
+        return None
+    if options.class_ is None:
+        return model.predict(row)[0]
+    by_text = {str(word): word for word in classes or model.about.target.values}
+    if options.class_ not in by_text:
+        raise InputError(f"--class must be one of {', '.join(by_text)}, got {options.class_}")
+    return by_text[options.class_]
 
 
 _DATA_OPTION = option("--data NAME", "what the rows are, in a few public words")
@@ -148,9 +235,10 @@ def export_model(options: argparse.Namespace) -> None:
 
 @as_command(
     MODEL_ARGUMENT,
+    *_ROW_OPTIONS,
     option("--shape NAME", "draw the mean score by this column, or its own curve"),
     option("--shapes", "draw the shapes of the 12 columns that move the score most"),
-    option("--class NAME", "of several classes, the one whose shapes are drawn", dest="class_"),
+    option("--class NAME", "of several classes, the one whose scores are drawn", dest="class_"),
     _DATA_OPTION,
     *output_options("the picture, such as age.png", required=True),
 )
@@ -159,21 +247,33 @@ def plot_model(options: argparse.Namespace) -> None:
 
     With --shapes it draws those of all columns in one picture. A picture follows from what was
     released and what is public, so it costs no privacy. It needs the extra `figures`.
+
+    With --row it draws what each column of that row adds to its score, as `explain` says
+    it. That picture shows the row, so it is as private as the row, and only the owner can read a
+    new file of it (mode 0600).
     """
     path, column = checked_output_path(options), options.shape
     model = _load_model(options.model)
     data = options.data or ""
+    is_of_row = options.row is not None
+    if sum((is_of_row, options.shapes, column is not None)) > 1:
+        raise InputError("give one of --shape, --shapes and --row")
+    row = _encoded_row_of_options(model, options) if is_of_row else None
     with as_input_error():
-        if options.shapes and column is not None:
-            raise ValueError("give either --shape or --shapes")
-        if options.shapes:
+        if row is not None:
+            class_ = _class_to_explain(model, row, options)
+            panel = dpbt.plot.contributions(model, row, class_=class_, data=data)
+        elif options.shapes:
             panel = dpbt.plot.shapes(model, class_=options.class_, data=data)[0]
         elif column is None:
             panel = dpbt.plot.attributes(model, data=data)
         else:
             panel = dpbt.plot.shape(model, attribute=column, class_=options.class_, data=data)
         figure: Any = panel.get_figure()
-        write_atomically(path, lambda part: figure.savefig(part, dpi=150))
+        if is_of_row:
+            remove_leftover(path)  # it is private
+        mode = 0o600 if is_of_row else 0o666
+        write_atomically(path, lambda part: figure.savefig(part, dpi=150), mode=mode)
     print(f"wrote {path}")
 
 

@@ -270,7 +270,11 @@ def _learn_and_pay(
             refusals.pop_all()  # the fit is accepted, so any later error is a bug
 
         model = fit.fit_without_key_warning(
-            noise_key, table, recipe, public_key, pay=pay, progress=report, **block_options
+            key=noise_key,
+            table=table,
+            recipe=recipe,
+            public_key=public_key,
+            options=fit.FitOptions(pay=pay, progress=report, **block_options),
         )
         dpbt.keys.warn_of_research_key(noise_key)
         jax.block_until_ready(model)

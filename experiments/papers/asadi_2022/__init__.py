@@ -2,5 +2,5 @@
 
 PROGRAMS = (
     *("run", "series", "grid", "sparsity", "baselines", "rivals", "margins"),
-    *("tables", "aggregate"),
+    *("shared_budget", "tables", "aggregate"),
 )

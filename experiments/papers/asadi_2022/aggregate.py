@@ -50,6 +50,7 @@ SAVED_FILES = {
     "rivals": SavedFile("rivals", tables.OTHER_COLUMNS["rivals"]),
     "advantages": SavedFile("margins", ("calibration", "round", "mean", "least", "most")),
     "histogram": SavedFile("margins", ("calibration", "low", "high", "share")),
+    "shared_budget": SavedFile("shared_budget", tables.OTHER_COLUMNS["shared_budget"]),
     "bounds": SavedFile(
         "margins",
         ("dataset", "calibration", "bound_mean", "bound_sd", "complexity", "keys"),

@@ -65,7 +65,8 @@ class BoostedRun(NamedTuple):
 
 
 @jax.jit
-def _measure_run(key: Array, table: Table, recipe: dpbt.Recipe) -> BoostedRun:
+def measure_boosted_run(key: Array, table: Table, recipe: dpbt.Recipe) -> BoostedRun:
+    """The advantages and the scores of one run."""
     boosted = dpbt.boost(key, table, recipe)
     advantages = diagnostics.advantages(boosted.transcript, table, recipe)
     return BoostedRun(advantages, boosted.scores)
@@ -90,7 +91,7 @@ def figure_1_lines(options: argparse.Namespace) -> Figure1Lines:
         setting |= {"rows": len(sign), "relation": RELATION, "learning_rate": gamma / 4}
         recipe = recipes.lazybb_rules(**setting)
         keys = jax.random.split(jax.random.key(options.seed), options.keys)
-        runs = [jax.tree.map(np.asarray, _measure_run(key, table, recipe)) for key in keys]
+        runs = [jax.tree.map(np.asarray, measure_boosted_run(key, table, recipe)) for key in keys]
         curves = np.stack([run.advantages for run in runs])
         shape = {"mean": curves.mean(0), "least": curves.min(0), "most": curves.max(0)}
         advantages += [

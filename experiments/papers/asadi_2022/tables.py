@@ -16,6 +16,7 @@ SAVED_BY = {
     "baselines": "baselines",
     "rivals": "rivals",
     "bounds": "margins",
+    "shared_budget": "shared_budget",
 }
 """Name of the saved results -> the program that saves them."""
 
@@ -34,6 +35,10 @@ OTHER_COLUMNS = {
     ),
     "rivals": ("dataset", "method", "epsilon", "accuracy_mean", "accuracy_sd", "keys", "chosen"),
     "bounds": ("dataset", "calibration", "bound_mean", "bound_sd", "complexity", "keys"),
+    "shared_budget": (
+        *("calibration", "rounds", "first", "lasting", "earliest", "latest"),
+        *("last_mean", "keys"),
+    ),
 }
 """The columns of results that are not accuracies."""
 

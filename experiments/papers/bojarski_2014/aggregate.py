@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dpbt.owners.cli.parsing import InputError
 from experiments.common import aggregated, results
-from experiments.papers.bojarski_2014 import points
+from experiments.papers.bojarski_2014 import draft, points
 from experiments.papers.bojarski_2014.claims import claim_lines
 from experiments.papers.bojarski_2014.settings import ALL_DATASETS, NAME, PAPER_ROWS
 
@@ -41,6 +41,7 @@ def run_command(options: argparse.Namespace) -> None:
         aggregated.aggregate_saved_file(options, NAME, name, command=f"{NAME} points", keep=columns)
         for name, columns in points.COLUMNS_OF_FILES.items()
     ]
+    is_aggregated.append(_write_draft(options))
     saved = [name for name in ALL_DATASETS if (folder / f"{name}_table.csv").exists()]
     if not saved and any(is_aggregated):
         return
@@ -55,6 +56,33 @@ def run_command(options: argparse.Namespace) -> None:
     rows = {line["dataset"]: int(line["rows"]) for line in table}
     lines = claim_lines(series, by_eta, rows)
     aggregated.write_result(options, NAME, "measures", lines=lines, origin=origin)
+
+
+def _write_draft(options: argparse.Namespace) -> bool:
+    """Write the repeats of Table 1 by the draft's words, and the joint comparison, if saved."""
+    folder = Path(options.results)
+    paths = [folder / f"draft_{name}.csv" for name in ALL_DATASETS]
+    paths = [path for path in paths if path.exists()]
+    if not paths:
+        return False
+    lines, commits = [], []
+    for path in paths:
+        lines += results.read_csv(path, f"{NAME} draft")
+        commits.append(lines[-1]["commit"])
+    origin = {column: lines[0][column] for column in (*aggregated.ORIGIN_COLUMNS, "runs", "seed")}
+    origin |= {"command": f"python -m experiments {NAME} draft"}
+    origin |= {"date": max(aggregated.date_written(path) for path in paths)}
+    origin["commit"] = aggregated.COMMIT_SEPARATOR.join(dict.fromkeys(commits))
+    sampled = {line["dataset"]: line["rows"] for line in lines if line.get("rows")}
+    if sampled:
+        words = (f"{rows} rows of {name}" for name, rows in sampled.items())
+        origin["reduced"] = ", ".join(words)
+    for name, result_lines in {
+        "draft": draft.aggregated_lines(lines),
+        "draft_joint": draft.joint_lines(lines),
+    }.items():
+        aggregated.write_result(options, NAME, name, lines=result_lines, origin=origin)
+    return True
 
 
 def _write_table_1(options: argparse.Namespace, names: list[str]) -> None:

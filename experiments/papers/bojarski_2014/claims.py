@@ -61,6 +61,11 @@ def _rule_claims(series: Mapping[str, Sequence[Line]], rows: Mapping[str, int]) 
     ]
     claims.append(_gap_line("majority above threshold averaging, points", pairs))
     pairs = [
+        ErrorPair(by_rule[PROBABILISTIC], by_rule[THRESHOLD], rows[name])
+        for name, by_rule in errors.items()
+    ]
+    claims.append(_gap_line("probabilistic above threshold averaging, points", pairs))
+    pairs = [
         ErrorPair(by_rule[PROBABILISTIC], max(by_rule[MAJORITY], by_rule[THRESHOLD]), rows[name])
         for name, by_rule in errors.items()
     ]
@@ -98,7 +103,7 @@ def _is_significantly_above(pair: ErrorPair) -> bool:
 
 
 def _few_trees_claims(series: Mapping[str, Sequence[Line]], rows: Mapping[str, int]) -> list[Line]:
-    """What forests of few trees lose against all forests of the grid."""
+    """What forests of few trees lose against all forests of the grid, and what one tree does."""
     claims = []
     max_trees_by_words = {
         "log2 n trees": {name: math.log2(count) for name, count in rows.items()},
@@ -116,7 +121,17 @@ def _few_trees_claims(series: Mapping[str, Sequence[Line]], rows: Mapping[str, i
                 ]
             noise = "with" if private else "without"
             claims.append(_gap_line(f"at most {words} above all, {noise} privacy, points", pairs))
-    return claims
+    pairs = [
+        ErrorPair(
+            _validated_errors(lines, private=private, max_trees=1)[rule],
+            _validated_errors(lines, private=private)[rule],
+            rows[name],
+        )
+        for name, lines in series.items()
+        for private in (False, True)
+        for rule in (MAJORITY, THRESHOLD)
+    ]
+    return [*claims, _gap_line("at most 1 tree above all, with and without privacy, points", pairs)]
 
 
 def _gap_line(name: str, pairs: Sequence[ErrorPair]) -> Line:

@@ -170,21 +170,28 @@ GROWTHS = {
 
 
 def _row_ratios(lines: Sequence[Line], growth: Growth) -> list[float]:
-    """On each sample, the rows at one point over those at another; empty if one is not known."""
+    """On each sample that both points have, the rows at one point over those at the other.
+
+    It is empty if one of them is not known.
+    """
     low_rows, high_rows = (
-        [line["rows"] for line in where(lines, **point)] for point in (growth.low, growth.high)
+        {line["sample"]: line["rows"] for line in where(lines, **point)}
+        for point in (growth.low, growth.high)
     )
-    if not low_rows or len(low_rows) != len(high_rows) or None in (*low_rows, *high_rows):
+    samples = [sample for sample in low_rows if sample in high_rows]
+    if any(rows[sample] is None for sample in samples for rows in (low_rows, high_rows)):
         return []
-    return [high / low for low, high in zip(low_rows, high_rows, strict=True)]
+    return [high_rows[sample] / low_rows[sample] for sample in samples]
 
 
 def _dimension_exponents(lines: Sequence[Line]) -> list[float]:
-    """On each sample, the slope of log rows over log d."""
-    exponents = []
+    """On each sample that all dimensions have, the slope of log rows over log d."""
+    exponents, dimensions = [], len(distinct(lines, "dimension"))
     for sample in distinct(lines, "sample"):
         of_sample = where(lines, sample=sample)
-        if len(of_sample) < 2 or None in [line["rows"] for line in of_sample]:
+        if len(of_sample) < max(dimensions, 2):
+            continue
+        if None in [line["rows"] for line in of_sample]:
             return []
         x, y = ([math.log(line[name]) for line in of_sample] for name in ("dimension", "rows"))
         exponents.append(float(np.polyfit(x, y, 1)[0]))

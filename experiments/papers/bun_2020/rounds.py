@@ -24,12 +24,11 @@ from experiments.papers.bun_2020.settings import (
     RATES_RUN,
     RELATION,
     ROUNDS_RUN,
+    ROUNDS_SAMPLES,
     SMOKE_ROUNDS,
     halfspace_rows_for,
     halfspace_settings,
 )
-
-_SENSITIVITIES = (PUBLISHED_L2, sensitivity.CENTER_L2)
 
 
 class RoundCurves(NamedTuple):
@@ -87,13 +86,13 @@ def measure_rounds(options: argparse.Namespace) -> list[Line]:
     +-tau u.
 
     Args:
-        options: `smoke`, `samples` and `seed` are read.
+        options: `smoke` and `seed` are read.
     """
     rounds_by_tau = SMOKE_ROUNDS if options.smoke else ROUNDS_RUN
     return [
         _round_line(tau, count, rate, options)
-        for tau, count in rounds_by_tau.items()
-        for rate in RATES_RUN
+        for tau, rounds_by_rate in rounds_by_tau.items()
+        for rate, count in rounds_by_rate.items()
     ]
 
 
@@ -106,10 +105,11 @@ def _round_line(tau: float, count: int, rate: str, options: argparse.Namespace) 
         density=settings.density,
         learning_rate=tau / RATES_RUN[rate],
         delta=DELTA,
+        calibration="published",  # the text's sigma; the tight one multiplies it by a cap
         relation=RELATION,
     )
     curves = []
-    for s in range(min(options.samples, 3)):
+    for s in range(2 if options.smoke else ROUNDS_SAMPLES):
         sample = draw_sample((options.seed, s), rows=BASE["rows"], tau=tau, noise=0.0, tests=0)
         key = jax.random.key(options.seed + s)
         curves.append(jax.tree.map(np.asarray, measure_curves(key, sample.table, recipe, tau / 8)))
@@ -118,8 +118,14 @@ def _round_line(tau: float, count: int, rate: str, options: argparse.Namespace) 
     by_advantage = None
     if advantage > 0:
         by_advantage = smooth_bounds.theorem_24_rounds(advantage, settings.density)
-    rho = float(conversions.zcdp_rho(EPSILON, DELTA))
-    rows = [halfspace_rows_for(settings, rho, sensitivity_l2) for sensitivity_l2 in _SENSITIVITIES]
+    rows = {
+        "published": halfspace_rows_for(
+            settings, float(conversions.published_zcdp_rho(EPSILON, DELTA)), PUBLISHED_L2
+        ),
+        "tight": halfspace_rows_for(
+            settings, float(conversions.gdp_mu(EPSILON, DELTA)) ** 2 / 2, sensitivity.CENTER_L2
+        ),
+    }
     total = smooth_bounds.theorem_30_rows(
         alpha=ALPHA, beta=BETA, tau=tau, epsilon=EPSILON, delta=DELTA
     ).total
@@ -139,8 +145,8 @@ def _round_line(tau: float, count: int, rate: str, options: argparse.Namespace) 
             [first_lasting_round(curve.small_margins <= settings.density) for curve in curves]
         ),
         "theorem_rows": round(total),
-        "rows_for_published": rows[0],
-        "rows_for_tight": rows[1],
+        "rows_for_published": rows["published"],
+        "rows_for_tight": rows["tight"],
     }
 
 

@@ -29,6 +29,8 @@ from experiments.papers.bun_2020.errors import add_options, draw_sample, fit_col
 from experiments.papers.bun_2020.settings import (
     ALPHAS,
     CALIBRATIONS,
+    GROWTH_AXES,
+    OTHER_SAMPLES,
     RELATION,
     ROUNDS_TIMES_TAU_SQUARED,
     SIZES_AXES,
@@ -90,7 +92,8 @@ def measure_sizes(axes: Mapping[str, Sequence[float]], options: argparse.Namespa
     """A line for each point, epsilon, calibration, alpha and sample.
 
     Args:
-        axes: axis -> its values; the other axes are at the base.
+        axes: axis -> its values; the other axes are at the base. All but GROWTH_AXES have at most
+            OTHER_SAMPLES samples.
         options: `keys`, `samples`, `seed`, `smoke` and `json` are read.
     """
     lines: list[Line] = []
@@ -102,13 +105,15 @@ def measure_sizes(axes: Mapping[str, Sequence[float]], options: argparse.Namespa
                 point = {**SIZES_BASE, name: value, "clipped": axis == "clipped"}
                 place = tuple(point.values())
                 if place not in lines_of_points:
-                    lines_of_points[place] = _size_lines(point, options)
+                    is_growth = axis in GROWTH_AXES
+                    samples = options.samples if is_growth else min(options.samples, OTHER_SAMPLES)
+                    lines_of_points[place] = _size_lines(point, samples, options)
                 lines += [{"axis": axis, **line} for line in lines_of_points[place]]
                 progress_bar.update(1)
     return lines
 
 
-def _size_lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line]:
+def _size_lines(point: dict[str, Any], samples: int, options: argparse.Namespace) -> list[Line]:
     """The rows that a point needs, on each sample."""
     tau, dimension = point["tau"], point["dimension"]
     times = (SIZES_BASE["tau"] / tau) ** 2 / min(point["epsilon"], 1.0)
@@ -125,14 +130,12 @@ def _size_lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line
     sweep = sweeps.Sweep("halfspaces_sizes", make, (grid,), options.keys, options.seed)
     tasks = [
         _sized_task((options.seed, s), rows=count, capacity=rows[-1], tau=tau, dimension=dimension)
-        for s in range(options.samples)
+        for s in range(samples)
         for count in rows
     ]
     by_task = fit_columns_by_point(sweep, tasks, 1)
     lines: list[Line] = []
-    for s, epsilon, calibration in itertools.product(
-        range(options.samples), epsilons, CALIBRATIONS
-    ):
+    for s, epsilon, calibration in itertools.product(range(samples), epsilons, CALIBRATIONS):
         errors = [
             _mean_test_error(columns, epsilon=epsilon, calibration=calibration)
             for columns in by_task[s * len(rows) : (s + 1) * len(rows)]

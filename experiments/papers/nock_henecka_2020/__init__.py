@@ -9,5 +9,6 @@ PROGRAMS = (
     "tables",
     "aggregate",
     "claims",
+    "nulls",
     "times",
 )

@@ -1,0 +1,162 @@
+"""How the scores of a few public rows change as one column takes each of its bins.
+
+A domain may have thousands of columns, and a tree reads few of them. So for each column only the
+hypotheses that read it are evaluated, and the time grows with what the hypotheses read, and not
+with the square of the number of columns.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64, UInt8
+
+from dpbt.data.domains import Domain
+from dpbt.learners.additive.model import SHAPES, ShapeFunctions, shape_functions_by_column
+from dpbt.learners.forests.model import TREE_GROUPS
+from dpbt.learners.oblivious.model import OBLIVIOUS, ObliviousTree
+from dpbt.learners.trees.model import TREES
+from dpbt.models import model as models
+from dpbt.models.model import Model
+from dpbt.public_types import UNSPLIT
+
+
+class ColumnScores:
+    """The scores of rows by the bins of one column, less a part that this column does not change.
+
+    Args:
+        model: a model that reads bins.
+        domain: its domain.
+        rows: u8[R, F], public rows.
+    """
+
+    def __init__(self, model: Model, domain: Domain, rows: UInt8[np.ndarray, "R F"]):
+        self._domain, self._rows = domain, rows
+        self._num_bins = [column.n_bins for column in domain.values()]
+        kind, hypotheses = model.about.kind, model.host_hypotheses()
+        self._num_classes = np.shape(model.intercept)
+        match kind.name:
+            case OBLIVIOUS.name:
+                self._scores: Any = _ScoresOfObliviousTrees(hypotheses, rows)
+            case SHAPES.name:
+                self._scores = _ScoresOfCurves(hypotheses, domain, rows)
+            case _:
+                self._scores = _ScoresOfHypotheses(model, hypotheses, rows)
+
+    def by_bin(
+        self, column: int, is_used: Bool[np.ndarray, "_"] | None = None
+    ) -> Float64[np.ndarray, "_ _ ..."]:
+        """f64[bins, rows, ...]: the score of each row with each bin of a column.
+
+        With several classes there is an axis of classes. Numbers that are the same for all bins of
+        the column may be missing from a row's scores.
+
+        Args:
+            column: the number of the column.
+            is_used: which rows; None for all.
+        """
+        used = np.arange(len(self._rows)) if is_used is None else np.flatnonzero(is_used)
+        zeros = np.zeros((self._num_bins[column], len(used), *self._num_classes))
+        return zeros + self._scores.by_bin(column, self._num_bins[column], used)
+
+
+class _ScoresOfObliviousTrees:
+    """`ColumnScores` of oblivious trees, by the leaves that the rows are in."""
+
+    def __init__(self, trees: ObliviousTree, rows: np.ndarray):
+        self._rows, self._values = rows, np.moveaxis(np.asarray(trees.leaf, np.float64), -1, 1)
+        depth = trees.feature.shape[1]
+        self._parts: dict[int, list[tuple[int, np.ndarray]]] = {}
+        """By feature the number of each tree that reads it, and what its bins add to a leaf."""
+        self._leaves = np.zeros((len(trees.feature), len(rows)), np.int32)
+        for number, (feature, right) in enumerate(zip(*trees[:2], strict=True)):
+            part_of_level = right * (1 << np.arange(depth, dtype=np.int32)[::-1, None])
+            for each in set(feature.tolist()):
+                part = part_of_level[feature == each].sum(axis=0, dtype=np.int32)
+                self._parts.setdefault(each, []).append((number, part))
+                self._leaves[number] += part[rows[:, each]]
+
+    def by_bin(self, column: int, num_bins: int, used: np.ndarray) -> Any:
+        bins, total = self._rows[used, column], 0.0
+        for number, part in self._parts.get(column, []):
+            other_levels = self._leaves[number, used] - part[bins]
+            total = total + self._values[number][part[:num_bins, None] + other_levels]
+        return total
+
+
+class _ScoresOfCurves:
+    """`ColumnScores` of an additive model: a curve, and the pairs that its column is in."""
+
+    def __init__(self, shapes: ShapeFunctions, domain: Domain, rows: np.ndarray):
+        self._names, self._rows = list(domain), rows
+        self._functions = shape_functions_by_column(shapes, domain).functions
+
+    def by_bin(self, column: int, num_bins: int, used: np.ndarray) -> Any:
+        del num_bins
+        name, total = self._names[column], 0.0
+        for names, function in self._functions.items():
+            if name not in names:
+                continue
+            if not names[1:]:
+                total = total + np.moveaxis(function, -1, 0)[:, None]
+                continue
+            of_bins = np.moveaxis(function, (-2, -1), (0, 1))
+            if name == names[1]:
+                of_bins = np.swapaxes(of_bins, 0, 1)
+            other = names[0] if name == names[1] else names[1]
+            total = total + of_bins[:, self._rows[used, self._names.index(other)]]
+        return total
+
+
+class _ScoresOfHypotheses:
+    """`ColumnScores` of any hypotheses, by a model of those that read the column."""
+
+    def __init__(self, model: Model, hypotheses: Any, rows: np.ndarray):
+        self._model, self._hypotheses, self._rows = model, hypotheses, rows
+        self._reads = _features_of_hypotheses(model, hypotheses)
+
+    def by_bin(self, column: int, num_bins: int, used: np.ndarray) -> Any:
+        hypotheses = self._hypotheses
+        if self._reads is not None:
+            reads_column = self._reads[:, column]
+            if not reads_column.any():
+                return 0.0
+            hypotheses = type(hypotheses)(*(array[reads_column] for array in hypotheses))
+        rows = np.repeat(self._rows[None, used], num_bins, axis=0)
+        rows[..., column] = np.arange(num_bins)[:, None]
+        splits = self._model.splits
+        part = dataclasses.replace(
+            self._model,
+            hypotheses=hypotheses,
+            intercept=np.zeros_like(np.asarray(self._model.intercept)),
+            splits=None if splits is None else type(splits)(*map(_as_host_array, splits)),
+            recipe=None,
+            transcript=None,
+            loaded_facts=self._model.about,
+        )
+        scores = models.decision_function(part, rows.reshape(-1, rows.shape[2]))
+        return np.asarray(scores, np.float64).reshape(*rows.shape[:2], *scores.shape[1:])
+
+
+def _as_host_array(array: Any) -> np.ndarray | None:
+    """The array as one of NumPy; None for None."""
+    return None if array is None else np.asarray(array)
+
+
+def _features_of_hypotheses(model: Model, hypotheses: Any) -> Bool[np.ndarray, "T F"] | None:
+    """bool[T, F]: which hypothesis reads which feature; None if all may read all."""
+    splits, kind = model.splits, model.about.kind
+    if splits is None or kind.name not in (TREES.name, TREE_GROUPS.name):
+        return None
+    if kind.name == TREES.name:
+        feature = np.asarray(splits.feature)[np.maximum(hypotheses.split, 0)]
+        is_split = hypotheses.split != UNSPLIT
+    else:
+        feature = np.asarray(splits.attribute)[hypotheses.attribute]
+        is_split = np.ones(feature.shape, bool)
+    num_hypotheses = len(feature)
+    reads = np.zeros((num_hypotheses, model.features), bool)
+    feature, is_split = (array.reshape(num_hypotheses, -1) for array in (feature, is_split))
+    number, place = np.nonzero(is_split)
+    reads[number, feature[number, place]] = True
+    return reads

@@ -1,0 +1,271 @@
+"""Recipes of learners over the bins of a domain: what they predict, draw once, and clip."""
+
+from __future__ import annotations  # so that help() shows ArrayLike by its name
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbt import losses, types
+from dpbt.common.validate import check_interval
+from dpbt.data import domains, kinds
+from dpbt.data.domains import Domain
+from dpbt.data.kinds import Nominal, Target
+from dpbt.learners.bins.config import Attribute, BinsConfig
+from dpbt.learners.bins.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
+from dpbt.privacy import mechanisms
+from dpbt.recipes.building import PrivacyRequest, RecipeParts, build_recipe, check_zero_or_share
+from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
+
+POSITIVE_INTERVAL = "[1e-30, 1e30]"
+"""The range of numbers above 0 that float32 holds with room."""
+
+DEFAULT_CLIP_OF_CLASSES = 0.3
+"""The largest weight of a row. Other clips were within 0.005 in AUROC (docs/accuracy.md)."""
+
+DEFAULT_CLIP_OF_SQUARED_ERROR = 0.5
+"""The largest residual of a number, in spreads, for squared error."""
+
+DEFAULT_CLIP_OF_COUNTS = 1.0
+"""The largest residual of a count, in spreads.
+
+It was chosen on azpro, rwm5yr and abalone (docs/classes_and_regression.md).
+"""
+
+
+def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
+    """What trees may ask of each column of a domain.
+
+    Raises:
+        ValueError: as `domains.check_domain`.
+    """
+    domains.check_domain(domain)
+    return tuple(
+        Attribute(column.n_bins, not isinstance(column, Nominal) or column.ordered)
+        for column in domain.values()
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BinsTask:
+    """What a learner over the bins of a domain predicts, and from which columns.
+
+    Attributes:
+        domain: the public domain of the table.
+        target: the declared classes or range with the objective of a number
+            (`kinds.target_with_objective`); None for two classes.
+        monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
+            must not rise. `directions` checks it.
+    """
+
+    domain: Domain
+    target: Target | None
+    monotone: Mapping[str, int] | None
+
+    @property
+    def response(self) -> types.Response:
+        """The kind of answer that is predicted."""
+        return kinds.response_of_target(self.target)
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """What trees may ask of each column."""
+        return attributes_of(self.domain)
+
+    @property
+    def directions(self) -> tuple[int, ...]:
+        """The direction of each column: 1, -1 or 0; empty if there are no constraints.
+
+        Raises:
+            ValueError: naming columns that have an order, where `monotone` names another column or
+                another direction. Also for constraints on several classes.
+        """
+        monotone = {} if self.monotone is None else self.monotone
+        columns = zip(self.domain, self.attributes, strict=True)
+        ordered = [name for name, attribute in columns if attribute.ordered]
+        if not isinstance(monotone, Mapping) or not all(
+            name in ordered and direction in (-1, 0, 1) for name, direction in monotone.items()
+        ):
+            raise ValueError(
+                f"monotone must map columns that have an order, of {ordered}, to 1 or -1"
+            )
+        directions = tuple(int(monotone.get(name, 0)) for name in self.domain)
+        if not any(directions):
+            return ()
+        if self.response.axes:
+            raise ValueError(
+                "monotone constraints need one score, and several classes have one each"
+            )
+        return directions
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneTimeDraws:
+    """What learners over the bins of a domain draw once, before the first or after the last round.
+
+    Attributes:
+        marginals_fraction: the share of the budget for class histograms of all attributes, in
+            [0, 1).
+        target_fraction: the share of the budget for the histogram of a number, in (0, 1).
+        target_bins: how many bins of equal width that histogram has.
+        scores_fraction: the share of the budget for the final scores by class, in [0, 1).
+    """
+
+    marginals_fraction: types.Numbers
+    target_fraction: types.Numbers
+    target_bins: int
+    scores_fraction: types.Numbers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BinsLearner:
+    """A learner over the bins of a domain, before its config follows from a task.
+
+    Attributes:
+        algorithm: the name of the algorithm in tables.
+        options_text: its options, as tables show them.
+        round_site: the site that a round draws.
+        make_learner: from the config of the bins to the learner.
+    """
+
+    algorithm: str
+    options_text: str
+    round_site: str
+    make_learner: Callable[[BinsConfig], types.WeakLearner]
+
+
+def recipe_over_bins(
+    request: PrivacyRequest,
+    task: BinsTask,
+    *,
+    one_time_draws: OneTimeDraws,
+    learner: BinsLearner,
+    params: types.Params,
+    clip: ArrayLike | None = None,
+) -> types.Recipe:
+    """The recipe of a learner over the bins of a domain, with clipped weights.
+
+    Args:
+        request: the checked arguments.
+        task: what is predicted, and from which columns.
+        one_time_draws: what is drawn once.
+        learner: what learns in a round, and what it is called.
+        params: the learner's numbers without noise.
+        clip: the largest weight of a row, or the largest residual of a number in spreads; None
+            for the default of the response.
+
+    Raises:
+        ValueError: as `oblivious_boost`.
+    """
+    response = task.response
+    fractions = _fractions_of_sites(one_time_draws, response, learner.round_site)
+    directions = task.directions
+    target_bins = check_interval(
+        "target_bins", one_time_draws.target_bins, f"[2, {types.MAX_BINS}]", whole_numbers=True
+    )
+    mechanism = (
+        mechanisms.rounded_gaussian if request.is_approximate else mechanisms.discrete_laplace
+    )
+    config = BinsConfig(
+        attributes=task.attributes,
+        draws_histograms=HISTOGRAM_SITE in fractions,
+        draws_scores=SCORES_SITE in fractions,
+        relation=request.relation,
+        noise=mechanism,
+        response=response,
+        monotone=directions,
+        target_bins=int(target_bins),
+    )
+    weight_update, weight_params = _weight_update_with_clip(response, clip, mechanism.price.norm)
+    parts = RecipeParts(
+        learner=learner.make_learner(config),
+        weight_update=weight_update,
+        weight_params=weight_params,
+        name=learner.algorithm,
+        options_text=learner.options_text,
+        target=task.target,
+        domain=domains.as_declared_domain(task.domain),
+    )
+    return build_recipe(
+        request,
+        parts,
+        fractions=fractions,
+        make_params=lambda noise, _: params._replace(noise=dict(noise)),
+    )
+
+
+def _fractions_of_sites(
+    one_time_draws: OneTimeDraws, response: types.Response, round_site: str
+) -> dict[str, np.ndarray]:
+    """Site -> its fraction of the budget, of the sites that have one.
+
+    Raises:
+        ValueError: for a fraction outside its range, and where nothing is left for the rounds.
+    """
+    histograms = check_zero_or_share("marginals_fraction", one_time_draws.marginals_fraction)
+    scores = check_zero_or_share("scores_fraction", one_time_draws.scores_fraction)
+    fractions = {
+        round_site: 1 - histograms - scores,
+        HISTOGRAM_SITE: histograms,
+        SCORES_SITE: scores,
+    }
+    if response.is_number:
+        if response.objective == "quantile" and np.any(scores > 0):
+            raise ValueError("the residuals of a quantile have no mean: it has no scores_fraction")
+        fractions[TARGET_SITE] = check_interval(
+            "target_fraction", one_time_draws.target_fraction, "(0, 1)"
+        )
+        fractions[round_site] = fractions[round_site] - fractions[TARGET_SITE]
+    total = 1 - np.min(fractions[round_site])
+    if total >= 1:
+        raise ValueError(f"all fractions must add up to less than 1, got {total:g}")
+    return {site: fraction for site, fraction in fractions.items() if np.any(fraction > 0)}
+
+
+class _WeightUpdateAndNumbers(NamedTuple):
+    """A weight update, and the numbers that it reads.
+
+    Attributes:
+        weight_update: how scores become weights.
+        weighting: its numbers.
+    """
+
+    weight_update: types.WeightUpdate
+    weighting: types.WeightParams
+
+
+def _weight_update_with_clip(
+    response: types.Response, clip: ArrayLike | None, norm: str
+) -> _WeightUpdateAndNumbers:
+    """The weight update of a response and its numbers, clipped in the norm of the mechanism.
+
+    Raises:
+        ValueError: for a clip outside its range.
+    """
+    if clip is None:
+        clip = _default_clip_of_number(response) if response.is_number else DEFAULT_CLIP_OF_CLASSES
+    if not response.is_number:
+        check_interval("clip", clip, "(0, 1]")
+    clip = check_interval("clip", clip, POSITIVE_INTERVAL)
+    if response == types.BINARY:
+        return _WeightUpdateAndNumbers(clipped_mirror(losses.log), MirrorNumbers(np.ones(()), clip))
+    factor = 1 if response.is_number else 2 if norm == "l1" else math.sqrt(2)
+    return _WeightUpdateAndNumbers(residuals(response, norm), ResidualNumbers(clip * factor))
+
+
+def _default_clip_of_number(response: types.Response) -> float:
+    """The largest residual of a number, in spreads, unless `clip` says otherwise.
+
+    Of a quantile it is the Newton step where numbers follow a logistic law, whose density at level
+    q is q (1 - q) pi / sqrt(3) in a spread.
+    """
+    if response.objective == "quantile":
+        q = response.level
+        return max(q, 1 - q) * math.sqrt(3) / (math.pi * q * (1 - q))
+    if response.objective == "squared":
+        return DEFAULT_CLIP_OF_SQUARED_ERROR
+    return DEFAULT_CLIP_OF_COUNTS

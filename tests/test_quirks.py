@@ -164,6 +164,16 @@ def test_labels_and_other_values_are_explained_too():
     assert report.doubtful == ("n",)
 
 
+def test_a_report_looks_at_few_texts_and_says_so(monkeypatch):
+    monkeypatch.setattr(missing_causes, "MAX_DISTINCT_TEXTS", 3)
+    texts = [f"{number},5" for number in range(9)]
+    rows = {"x": [*texts, *texts], "y": ["1"] * 18}
+    report = file_report.owner_report_of_rows({"x": Numeric(0, 9)}, Label("y", "1", "0"), [rows])
+    words = str(report)
+    assert "    12: not looked at, beyond 3 different texts\n    6: decimal comma" in words
+    assert '"decimal": "," reads 6 of those that were looked at' in words
+
+
 def test_no_odd_cell_is_an_error_of_a_report():
     cells = [cell for cell, _ in odd_inputs.CELLS_AND_NUMBERS]
     domain = {

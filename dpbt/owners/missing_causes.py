@@ -33,8 +33,11 @@ EMPTY = "empty"
 
 OTHER_CAPITALS, OTHER_TEXT, OTHER_CELLS = "other capitals", "other text", "other cells"
 
-MAX_DISTINCT_TEXTS = 20_000
-"""Of a column with more distinct texts that are not read, the rest are counted as `OTHER_CELLS`."""
+MAX_DISTINCT_TEXTS = 2000
+"""How many texts of a column are looked at; cells with others are counted together."""
+
+MORE_TEXTS = "\0"
+"""What stands for all texts beyond those that are looked at."""
 
 
 class Cause(NamedTuple):
@@ -69,11 +72,13 @@ class MissingCauses(NamedTuple):
         remedy: options of the column that read some of the cells, as a domain's file states them;
             empty if no option does.
         num_read: how many of the cells are read with the remedy.
+        num_skipped: how many cells were not looked at, as there are too many different texts.
     """
 
     causes: list[CountedCause]
     remedy: str = ""
     num_read: int = 0
+    num_skipped: int = 0
 
     @property
     def num_empty(self) -> int:
@@ -122,7 +127,8 @@ def explain_missing_cells(texts: Mapping[str | None, int], kind: Column | None) 
     num_read = sum(
         texts[text] for text, missing in zip(listed, is_missing, strict=True) if not missing
     )
-    return MissingCauses(causes, _words_of_options(options) if num_read else "", num_read)
+    remedy = _words_of_options(options) if num_read else ""
+    return MissingCauses(causes, remedy, num_read, texts.get(MORE_TEXTS, 0))
 
 
 def _kind_with_options(kind: Column, options: Mapping[str, Any]) -> Column | None:
@@ -156,6 +162,8 @@ def _cause_of_text(text: str | None, kind: Column | None) -> Cause:
         return Cause(EMPTY)
     if text is None:
         return Cause(OTHER_CELLS)
+    if text == MORE_TEXTS:
+        return Cause(f"not looked at, beyond {MAX_DISTINCT_TEXTS} different texts")
     match kind:
         case Numeric():
             return _cause_in_numbers(text, kind)
@@ -330,7 +338,7 @@ def count_texts_of_missing_cells(
     for cell, count in pairs:
         text = _text_of_missing_cell(cell)
         if text not in counts and len(counts) >= MAX_DISTINCT_TEXTS:
-            text = None
+            text = MORE_TEXTS
         counts[text] += count
     if not counts[""]:
         del counts[""]

@@ -57,8 +57,25 @@ _CLASSES_AND_FUNCTIONS = {
 }
 """Module -> the classes and functions of it that are attributes of `dpbt`."""
 
-__version__ = metadata.version("dpbt")
-"""The version of the installed package, which pyproject.toml states."""
+
+def _version() -> str:
+    """The version of the installed package, or of a checkout on the path without metadata."""
+    try:
+        return metadata.version("dpbt")
+    except metadata.PackageNotFoundError:
+        import tomllib
+        from pathlib import Path
+
+        try:
+            project = Path(__file__).resolve().parent.parent / "pyproject.toml"
+            content = tomllib.loads(project.read_text("utf-8"))["project"]
+            return content["version"] if content["name"] == "dpbt" else "unknown"
+        except (OSError, ValueError, LookupError):  # such as an archive without it
+            return "unknown"
+
+
+__version__ = _version()
+"""The version of the installed package, which pyproject.toml states; "unknown" without both."""
 
 __all__ = [
     "Boosted",

@@ -1,14 +1,15 @@
 """Private models of a table, from the command line. `dpbt COMMAND --help` describes a command.
 
-Exit status 2 means bad input, and 130 an interruption. A file is written whole or not at all.
+Exit status 2 means bad input, and 130 Ctrl-C. A file is written whole or not at all.
 """
 
+import contextlib
 import gc
 import os
 import sys
 
 import dpbt
-from dpbt.owners.cli.parsing import INTERRUPTED, Parser, run_command_line
+from dpbt.owners.cli.parsing import Parser, run_command_line, was_interrupted
 
 COMMANDS = {
     "check": "dpbt.owners.cli.rows:check_rows",
@@ -45,14 +46,15 @@ def main(words: list[str] | None = None) -> int:
 def program() -> None:
     """Run the command of this process and end the process.
 
-    After Ctrl-C it ends at once: threads of JAX that still compile may crash an orderly exit, and
-    then the exit status would not be 130.
+    After an interruption it ends at once: threads of JAX that still compile may crash an orderly
+    exit, and then the exit status would be another.
     """
     gc.set_threshold(200_000, 20, 100)  # tracing makes many objects, and few of them are garbage
     status = main()
-    if status == INTERRUPTED:
-        sys.stdout.flush()
-        sys.stderr.flush()
+    if was_interrupted(status):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody reads it
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(status)
     sys.exit(status)
 

@@ -275,3 +275,16 @@ def as_relation(name: str | Relation) -> Relation:
     except ValueError:
         names = [member.value for member in Relation]
         raise ValueError(f"relation must be one of {names}, got {name!r}") from None
+
+
+def num_changed_rows(relation: Relation) -> int:
+    """How many rows of a table differ between neighbours, and so how many entries of a statistic.
+
+    Raises:
+        ValueError: for any other relation than add/remove and replace-one.
+    """
+    if relation is ADD_REMOVE:
+        return 1
+    if relation is REPLACE_ONE:
+        return 2
+    raise ValueError(f"no bound is known under {relation!r}")

@@ -8,7 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Float32, Int32
 
 from dpbt import types
-from dpbt.common.arithmetic import round_separately, softmax, sum_in_order
+from dpbt.common.arithmetic import (
+    multiply_by_reciprocal,
+    portable_exp,
+    round_separately,
+    softmax,
+    sum_in_order,
+)
 from dpbt.losses import as_loss_family, check_loss, family_name
 from dpbt.types import GRID, AnyArray, Array, Prepared, Weighted, WeightUpdate
 from dpbt.types import uniform as uniform
@@ -54,7 +60,7 @@ def on_grid(weight: Array, cap: Array) -> Weighted:
     The map is fixed and of each row's own weight, so every bound for weights in [0, cap] holds for
     its results.
     """
-    quantized = jnp.clip(jnp.round(round_separately(weight / cap) * GRID), 1, GRID)
+    quantized = jnp.clip(jnp.round(multiply_by_reciprocal(weight, cap) * GRID), 1, GRID)
     return Weighted(quantized, jnp.asarray(cap, jnp.float32))
 
 
@@ -146,10 +152,10 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
             return Weighted(jnp.where(jnp.isnan(table.target), jnp.nan, grid_units), cap)
         if not response.axes:
             if response.objective == "poisson":
-                score = round_separately(jnp.exp(jnp.minimum(score, 0)))
+                score = round_separately(portable_exp(jnp.minimum(score, 0)))
             inverse = round_separately(1 / jnp.asarray(public.unit, jnp.float32))
             residual = jnp.clip((table.target - score) * inverse, -cap, cap)
-            return Weighted(jnp.round(round_separately(residual / cap) * GRID), cap)
+            return Weighted(jnp.round(multiply_by_reciprocal(residual, cap) * GRID), cap)
         classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
         residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
         if norm == "l1":
@@ -258,9 +264,9 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
         density, rate = public.weight_params
         signed = rate * jnp.where(table.target, score, -score)
-        weight = jnp.exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
+        weight = portable_exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
 
-        growth = jnp.exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))
+        growth = portable_exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))
         cap = jnp.asarray(jnp.minimum(1, density * growth) if bounded else 1.0, jnp.float32)
         total = jnp.round(public.max_rows * (density / cap) * GRID).astype(jnp.int32)
         quantized = dense_weights(jnp.where(table.present, weight, 0), total)

@@ -1,5 +1,6 @@
 """Cells: the table of readings; whole columns give the same; no cell touches another."""
 
+import contextlib
 import dataclasses
 import datetime
 import decimal
@@ -45,6 +46,9 @@ TABLE = [
     (1e23, 1e23, "1e+23"),
     (NAN, NAN, None),
     (np.float32(0.1), float(np.float32(0.1)), "0.1"),
+    (np.float32(1e-4), float(np.float32(1e-4)), "0.0001"),
+    (np.float16("inf"), INF, "inf"),
+    (np.longdouble(0.1), 0.1, "0.1"),
     (np.longdouble("1.5"), 1.5, "1.5"),
     (np.longdouble("1e4000"), INF, "1e+4000"),
     ("3", 3.0, "3"),
@@ -290,3 +294,74 @@ def test_memory_that_is_no_text_is_no_listed_word(point, width):
         assert cells.read_booleans(held, "3" * width, "a").tolist() == [1, -1, 1]
         for kind in (Nominal(("3" * width, "a"), other="a"), Numeric(0, 99), Boolean()):
             domains.encode({"x": kind}, {"x": held})
+
+
+class Float32Series(list):
+    """A column of float32 that gives Python floats, as polars and categories do."""
+
+    def __init__(self, numbers):
+        super().__init__(np.asarray(numbers, np.float32).tolist())
+
+    dtype = "Float32"
+
+
+class CategoricalDtype:
+    def __init__(self, categories):
+        self.categories = categories
+
+
+class FloatCategories(Float32Series):
+    dtype = CategoricalDtype(np.ones(1, np.float32))
+
+
+def narrow_columns(numbers, float_type):
+    """Columns of one float type in all containers that are installed."""
+    array = np.array(numbers, float_type)
+    yield array
+    yield array.astype(array.dtype.newbyteorder())
+    yield list(array)
+    yield np.ma.masked_array(array, np.zeros(len(array), bool))
+    yield jnp.array(array)
+    if float_type is np.float32:
+        yield Float32Series(array)
+        yield FloatCategories(array)
+    with contextlib.suppress(ImportError):
+        import pyarrow
+
+        column = pyarrow.array(array)
+        yield pyarrow.chunked_array([column])
+        yield pyarrow.concat_arrays([column, pyarrow.nulls(1, column.type)])[:-1]
+        yield pyarrow.DictionaryArray.from_arrays(range(len(array)), column)
+    with contextlib.suppress(ImportError):
+        import polars
+
+        yield polars.Series(array)
+    with contextlib.suppress(ImportError):
+        import pandas
+
+        yield pandas.Series(array)
+        if float_type is np.float32:
+            yield pandas.Series(array).astype("category")
+            yield pandas.Series(array).astype("Float32")
+
+
+@pytest.mark.parametrize("float_type", [np.float16, np.float32])
+def test_a_float_is_one_word_whatever_column_holds_it(float_type):
+    """Python's float of the float32 nearest to .1 is .10000000149011612, which nobody declared."""
+    numbers = 0.1, 0.25, 0.7, 0.0001, 3.0
+    kind = Nominal(numbers)
+    for column in narrow_columns(numbers, float_type):
+        found = cells.column_cells(column)
+        assert cells.read_word_indices(found, kind.values).tolist() == [0, 1, 2, 3, 4]
+        assert np.array_equal(
+            cells.read_numbers(found), np.array(numbers, float_type).astype(float)
+        )
+        assert Nominal(column).values == kind.values
+        assert cells.hash_ids(found).tolist() == cells.hash_ids(list(numbers)).tolist()
+
+
+def test_numbers_that_numpy_does_not_know_are_refused_by_their_type():
+    records = np.zeros(2, [("a", "f4"), ("b", "f4")])
+    for column in (jnp.zeros(2, jnp.bfloat16), records, jnp.zeros(2, jnp.float8_e4m3fn)):
+        with pytest.raises(ValueError, match="a column must have cells of text, numbers"):
+            cells.column_cells(column)

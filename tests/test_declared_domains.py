@@ -16,7 +16,8 @@ from dpbt.__main__ import main
 from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
 from dpbt.data.convert import convert_columns
-from dpbt.data.domains import Boolean, DeclaredDomain, Nominal, Numeric
+from dpbt.data.declarations import declared_classes
+from dpbt.data.domains import Boolean, DeclaredDomain, Label, Nominal, Numeric
 from dpbt.owners import effects, preview
 from dpbt.training.fit import num_compiled_programs
 from dpbt.training.replay import log_ratios_by_site
@@ -350,3 +351,14 @@ def test_a_table_does_not_show_its_domain_and_says_its_width():
     assert "domain" in repr(table)
     with pytest.raises(ValueError, match="must have 2 columns, as the table's domain says, got 3"):
         dpbt.fit(KEY, table._replace(bins=jnp.pad(table.bins, ((0, 0), (0, 1)))), GREEDY)
+
+
+@pytest.mark.parametrize("numbers", [(0.1, 0.7), (0.1, 0.25, 0.7)])
+def test_classes_that_are_narrow_floats_are_the_words_of_such_labels(numbers):
+    """Their Python floats have digits that no label has, so that every row would be absent."""
+    labels = np.array(numbers, np.float32)
+    answers = declared_classes(labels, None, labels)
+    options = answers.options
+    label = Label.from_options(**options)
+    for column in (labels, list(labels), list(numbers), list(map(str, numbers))):
+        assert label.read_labels(column, num_rows=len(numbers)).present.all()

@@ -1,11 +1,13 @@
 """Domains: encoding is total and public, words match bits, bad declarations are refused."""
 
+import contextlib
 import json
 
 import msgspec
 import numpy as np
 import pytest
 
+import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
 from dpbt.learners.model_parts import describe_bins
@@ -215,7 +217,10 @@ Y = {"column": "y", "positive": "1", "negative": "0"}
     ("change", "words"),
     [
         ({"columns": {}}, "at least one column"),
-        ({"columns": {"x": {"type": "complex"}}}, "'x': a column is one of these kinds, .*nominal"),
+        (
+            {"columns": {"x": {"type": "complex"}}},
+            "column 'x': a column is one of these kinds, .*nominal",
+        ),
         ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*`high`"),
         ({"columns": {"x": {**NUMERIC, "step": 1}}}, "column 'x'.*unknown field `step`"),
         ({"label": {**Y, "column": "x"}}, "the label 'x' is among the columns"),
@@ -263,3 +268,78 @@ def test_patterns_cover_public_names_and_explicit_names_win(tmp_path):
         assert "1e3" not in str(refused.value)  # a cell, if the header was forgotten
     columns = {"*": wide}
     assert [name for name, _ in read(names=["1", "2"])] == ["1", "2"]
+
+
+class RepeatingMapping(dict):
+    """A mapping that lists a name twice, as those of forms and mail headers do."""
+
+    def keys(self):
+        return [*super().keys(), "a"]
+
+
+class FrameOfTwins:
+    """A data frame with two columns "a", which gives both for the name, as pandas does."""
+
+    columns = ("a", "a", "b")
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, name):
+        twins = FrameOfTwins()
+        twins.columns = tuple(one for one in self.columns if one == name)
+        return twins if len(twins.columns) > 1 else [0.5, 0.5]
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+TWINS_DOMAIN = {"a": Nominal(("a", "c")), "b": Numeric(0, 1)}
+
+
+def frames_of_twins():
+    yield FrameOfTwins()
+    yield RepeatingMapping(a=["a", "c"], b=[0, 1])
+    with contextlib.suppress(ImportError):
+        import pandas
+
+        yield pandas.DataFrame([["c", "c", 0.5]] * 2, columns=["a", "a", "b"])
+    with contextlib.suppress(ImportError):
+        import pyarrow
+
+        yield pyarrow.table([["c", "c"], ["c", "c"], [0.5, 0.5]], names=["a", "a", "b"])
+
+
+@pytest.mark.parametrize("frame", [*frames_of_twins()], ids=lambda frame: type(frame).__name__)
+def test_two_columns_of_one_name_are_refused(frame, tmp_path):
+    """A name of two columns gives a frame, of which Python's list would be the names."""
+    labels = [True, False]
+    readers = [
+        lambda: domains.encode(TWINS_DOMAIN, frame),
+        lambda: domains.positions(TWINS_DOMAIN, frame),
+        lambda: dpbt.table(TWINS_DOMAIN, frame, labels),
+        lambda: dpbt.convert.convert_columns(TWINS_DOMAIN, frame, labels, tmp_path / "blocks"),
+        lambda: dpbt.convert.raw_rows_of_columns(domains.Label("a", "a", "c"), frame),
+    ]
+    for read in readers:
+        with pytest.raises(ValueError, match="must have distinct names, and \\['a'\\] repeat"):
+            read()
+    if not isinstance(frame, dict):  # a column that is not read may be there twice
+        domains.encode({"b": Numeric(0, 1)}, frame)
+
+
+def test_a_frame_is_no_column():
+    twins = FrameOfTwins()
+    for columns, labels in (({"a": twins, "b": [0, 1]}, [True, False]), (None, twins)):
+        with pytest.raises(ValueError, match="a column must have one dimension, got a data frame"):
+            dpbt.table(TWINS_DOMAIN, columns or {"a": ["a", "c"], "b": [0, 1]}, labels)
+
+
+def test_names_of_a_file_are_distinct(tmp_path):
+    """Else the columns of a file without a header would be counted off by one."""
+    label = {"column": "y", "positive": "1", "negative": "0"}
+    content = {"columns": {"*": {"type": "boolean"}}, "label": label, "names": ["a", "b", "a"]}
+    path = tmp_path / "domain.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match='"names" must be distinct'):
+        domains.read_domain(path)

@@ -1,6 +1,7 @@
 """One interface of prediction, and models in words, for all hypotheses."""
 
 import dataclasses
+import itertools
 import re
 
 import jax
@@ -9,7 +10,9 @@ import pytest
 
 import dpbt
 from dpbt import recipes
+from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.splits import table_of_splits
 from dpbt.learners.trees.model import TREES
 from dpbt.models import model as prediction
 from tests.support.random_models import random_model
@@ -173,3 +176,57 @@ def test_arguments_in_each_others_place_are_refused_by_name(table, columns):
             act(*given)
     with pytest.raises(ValueError, match="key must be a typed key, got int"):
         dpbt.predict(model, table, "probabilistic", 5)
+
+
+def test_raw_columns_in_place_of_bins_are_refused(tmp_path):
+    """A column of ages of the dtype of bins would be read as bins, and predicted wrongly."""
+    model = random_model(MAKERS["bdpe"](), 2, DOMAIN)
+    dpbt.save(model, tmp_path / "model.json", domain=DOMAIN)
+    loaded = dpbt.load(tmp_path / "model.json")
+    fitted = dataclasses.replace(model, domain=domains.as_declared_domain(DOMAIN))
+    n_bins = [kind.n_bins for kind in DOMAIN.values()]
+    largest = np.array([n_bins], np.uint8) - np.uint8(1)
+    predictors = [dpbt.predict, dpbt.predict_proba, dpbt.decision_function]
+    predictors += [lambda model, rows: model.predict_all(rows)]
+    for one, read in itertools.product((loaded, fitted), predictors):
+        read(one, largest)  # bins that the domain has
+        read(one, largest[:0])
+        for column, name in enumerate(DOMAIN):
+            raw = np.repeat(largest, 3, axis=0)
+            raw[1, column] += 1
+            for rows in (raw, jax.numpy.asarray(raw), np.asfortranarray(raw)):
+                with pytest.raises(ValueError, match=f"column '{name}' has {n_bins[column]} of"):
+                    read(one, rows)
+
+
+def test_numbers_and_splits_that_no_encoder_makes_are_refused():
+    exact = random_model(MAKERS["forest"](), 4, DOMAIN, exact=True)
+    exact = dataclasses.replace(exact, domain=domains.as_declared_domain(DOMAIN))
+    positions = domains.encode_positions(
+        DOMAIN, {"age": [0, 50], "job": ["a", "b"], "member": [0, 1]}
+    )
+    dpbt.predict(exact, positions)
+    for odd in (37.0, np.nan, -0.25):
+        raw = positions.copy()
+        raw[1, 0] = odd
+        with pytest.raises(ValueError, match="no positions in"):
+            dpbt.predict(exact, raw)
+
+    rows = np.eye(3, dtype=bool)
+    table = table_of_splits(rows, rows[0], rows.any(axis=1))
+    recipe = MAKERS["rules"]()
+    of_splits = dataclasses.replace(random_model(recipe, 1, DOMAIN), features=3)
+    feature = np.zeros_like(np.asarray(of_splits.hypotheses.split))
+    hypotheses = of_splits.hypotheses._replace(split=feature)
+    of_splits = dataclasses.replace(of_splits, splits=table.splits, hypotheses=hypotheses)
+    expected = dpbt.predict(of_splits, rows)
+    np.testing.assert_array_equal(dpbt.predict(of_splits, rows.astype(np.uint8)), expected)
+    with pytest.raises(ValueError, match="column of Boolean splits has 2 of"):
+        dpbt.predict(of_splits, rows.astype(np.uint8) * 3)
+
+
+def test_a_table_is_predicted_whatever_its_bins_are(table):
+    """Its rows may be private, and a table that a caller put together is no raw column."""
+    model = random_model(MAKERS["bdpe"](), 2, DOMAIN)
+    odd = table._replace(bins=jax.numpy.full_like(table.bins, 255), domain=None)
+    assert dpbt.predict(model, odd).shape == (ROWS,)

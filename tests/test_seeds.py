@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import dpbt
+from dpbt.owners import estimators
+from dpbt.privacy import keys
 from dpbt.privacy.keys import ResearchKeyWarning
 from tests.support.estimator_examples import (
     DOMAIN,
@@ -54,3 +56,57 @@ def keys_of(estimator, given):
         with pytest.raises(InterruptedError):
             estimator.fit(*given)
     return used
+
+
+ALIKE = [0, 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**62 + 5, 2**63 - 1, 2**63, 2**64 - 1]
+
+
+def words_of(key):
+    return tuple(jax.random.key_data(key).tolist())
+
+
+def test_seeds_have_all_of_their_bits():
+    """Seeds that are alike modulo 2^32 made one key, so that a search of 32 bits found any."""
+    assert len({words_of(keys.research_key(seed)) for seed in ALIKE}) == len(ALIKE)
+    assert words_of(keys.research_key(2**40 + 7)) == (2**8, 7)
+    for seed in ALIKE:
+        for held in (np.uint64(seed), np.array(seed, np.uint64)):
+            assert words_of(keys.research_key(held)) == words_of(keys.research_key(seed))
+    traced = jax.jit(lambda seed: jax.random.key_data(keys.research_key(seed)))(jax.numpy.uint32(9))
+    assert tuple(traced.tolist()) == (0, 9)
+
+
+@pytest.mark.parametrize(
+    "seed", [-1, -(2**32), 2**64, 10**30, True, 1.0, "3", np.int64(-5), np.array(-5), np.zeros(1)]
+)
+def test_other_seeds_are_refused_and_not_shown(seed, labelled_rows):
+    for make in (keys.research_key, keys.noise_and_public_keys):
+        with pytest.raises(ValueError, match=r"seed must be a whole number in 0\.\.2\^64 - 1; oth"):
+            make(seed)
+    if isinstance(seed, int) and not isinstance(seed, bool):
+        with pytest.raises(ValueError, match=r"random_state must be a whole number in 0\.\.2\^64"):
+            boosting_classifier(random_state=seed).fit(*labelled_rows)
+
+
+def test_random_states_of_every_kind_draw_64_bits(labelled_rows):
+    makers = [
+        lambda: 2**40 + 3,
+        lambda: np.int64(2**40 + 3),
+        lambda: np.random.RandomState(3),
+        lambda: np.random.default_rng(3),
+        lambda: np.random.Generator(np.random.MT19937(3)),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResearchKeyWarning)
+        structures = []
+        for make in makers:
+            one, again = (
+                keys_of(boosting_classifier(random_state=make()), labelled_rows) for _ in range(2)
+            )
+            assert one == again
+            structures.append(tuple(one[1]))
+    assert structures[0] == structures[1]
+    assert len(set(structures)) == 4
+    random_state = np.random.RandomState(3)
+    words = [words_of(estimators.noise_and_public_keys(random_state)[0]) for _ in range(50)]
+    assert len(set(words)) == 50

@@ -96,7 +96,7 @@ def softmax(scores: AnyArray) -> Float32[AnyArray, "K ..."]:
     """
     xp, finite = array_namespace(scores), round_separately(scores)  # the clip makes them finite
     largest = _reduce_first_axis(xp.maximum, finite)
-    powers = round_separately(xp.exp(round_separately((finite - largest[None]) * np.float32(LN2))))
+    powers = round_separately(portable_exp2(finite - largest[None]))
     # XLA makes this product of a division, in the programs where it sees the broadcast.
     return xp.clip(powers * round_separately(1 / sum_in_order(powers))[None], 0, 1)
 
@@ -108,6 +108,139 @@ def _reduce_first_axis(operation: Callable[[Any, Any], Any], items: Any) -> Any:
     Without a loop, the time to compile explodes with the number of items.
     """
     return fold(operation, items[0], items[1:], unroll=4)
+
+
+# Powers and logarithms. Those of a compiler take another way for the last few entries of an array
+# than for the others, and so round otherwise under vmap. These are sums and products, each of which
+# is rounded by itself. They are within two units in the last place of float32.
+
+_EXP2_COEFFICIENTS = (
+    1.0,
+    0.69314718,
+    0.24022651,
+    0.05550327,
+    0.009618057,
+    0.0013400428,
+    0.00015461445,
+)
+"""Of a polynomial in r that is 2^r on [-1/2, 1/2] (interpolated at Chebyshev's nodes)."""
+
+_EXP_COEFFICIENTS = (1.0, 1.0, 0.5, 0.16666415, 0.04166635, 0.008375126, 0.0013941108)
+"""Of a polynomial in r that is e^r on [-ln(2)/2, ln(2)/2]."""
+
+_LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
+"""ln(2) in two parts, of which the first has so few bits that its multiples are exact."""
+
+_MIN_EXPONENT, _MAX_EXPONENT = np.float32(-125.5), np.float32(254)
+"""Powers of two below the first are not normal numbers, which some processors take for 0."""
+
+_EXPONENT_BIAS, _MANTISSA_BITS, _SQRT_HALF_BITS = 127, 23, 0x3F3504F3
+"""Of a float32: its bias, the bits of its mantissa, and the bits of sqrt(1/2)."""
+
+
+def portable_exp2(x: AnyArray) -> AnyArray:
+    """2^x, of float32 rounded alike in every program; 0 below -126, and infinite from 128 on."""
+    if _is_wide(x):
+        return array_namespace(x).exp2(x)
+    xp = array_namespace(x)
+    bounded = xp.clip(x, _MIN_EXPONENT, _MAX_EXPONENT)
+    whole = xp.floor(bounded + np.float32(0.5))
+    power = _times_power_of_two(_polynomial(_EXP2_COEFFICIENTS, bounded - whole), whole)
+    return xp.where(x < _MIN_EXPONENT, np.float32(0), power)
+
+
+def portable_exp(x: AnyArray) -> AnyArray:
+    """e^x, of float32 rounded alike in every program; 0 below -87, and infinite from 89 on."""
+    if _is_wide(x):
+        return array_namespace(x).exp(x)
+    xp = array_namespace(x)
+    lowest, highest = np.float32(_MIN_EXPONENT * LN2), np.float32(_MAX_EXPONENT * LN2)
+    bounded = xp.clip(round_separately(x), lowest, highest)
+    whole = xp.floor(round_separately(bounded * np.float32(1 / LN2)) + np.float32(0.5))
+    rest = bounded - whole * _LN2_HIGH  # exact, whether or not it is one operation
+    rest = rest - round_separately(whole * _LN2_LOW)
+    power = _times_power_of_two(_polynomial(_EXP_COEFFICIENTS, rest), whole)
+    return xp.where(x < lowest, np.float32(0), power)
+
+
+def portable_log2(x: AnyArray) -> AnyArray:
+    """log2(x) of a normal positive float32, rounded alike in every program."""
+    if _is_wide(x):
+        return array_namespace(x).log2(x)
+    xp = array_namespace(x)
+
+    # x = mantissa 2^exponent with a mantissa in [sqrt(1/2), sqrt(2)).
+    exponent = (_bits_of_float(x) - np.int32(_SQRT_HALF_BITS)) >> np.int32(_MANTISSA_BITS)
+    mantissa = _times_power_of_two(x, -exponent)
+
+    # log(m) = 2 artanh(s) with s = (m - 1) / (m + 1), by its series.
+    ratio = round_separately((mantissa - 1) / (mantissa + 1))
+    series = tuple(2 / LN2 / (2 * k + 1) for k in range(5))
+    of_mantissa = ratio * _polynomial(series, round_separately(ratio * ratio))
+    return exponent.astype(xp.float32) + round_separately(of_mantissa)
+
+
+def portable_log(x: AnyArray) -> AnyArray:
+    """ln(x) of a normal positive float32, rounded alike in every program."""
+    if _is_wide(x):
+        return array_namespace(x).log(x)
+    return round_separately(portable_log2(x) * np.float32(LN2))
+
+
+def portable_sigmoid(x: AnyArray) -> AnyArray:
+    """1 / (1 + e^-x), of float32 rounded alike in every program."""
+    return 1 / (1 + round_separately(portable_exp(-x)))
+
+
+def _is_wide(x: AnyArray) -> bool:
+    """Whether numbers have more bits than float32, such as those of Python and NumPy's default."""
+    return getattr(x, "dtype", np.dtype(float)) == np.float64
+
+
+def _polynomial(coefficients: tuple[float, ...], x: AnyArray) -> AnyArray:
+    """The polynomial with these coefficients, that of the lowest power first, by Horner's rule."""
+    total = np.float32(coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        total = round_separately(total * x) + np.float32(coefficient)
+    return total
+
+
+def _times_power_of_two(mantissa: AnyArray, exponent: AnyArray) -> AnyArray:
+    """Mantissa 2^exponent, for whole exponents in -128..254, by two exact products."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = exponent.astype(np.int32)
+        half = whole >> np.int32(1)
+        return mantissa * _power_of_two(half) * _power_of_two(whole - half)
+
+
+def _power_of_two(exponent: AnyArray) -> AnyArray:
+    """2^exponent for i32 exponents in -126..127."""
+    return _float_of_bits((exponent + np.int32(_EXPONENT_BIAS)) << np.int32(_MANTISSA_BITS))
+
+
+def _bits_of_float(x: AnyArray) -> AnyArray:
+    if array_namespace(x) is np:
+        return np.asarray(x, np.float32).view(np.int32)
+    import jax
+
+    return jax.lax.bitcast_convert_type(x, np.int32)
+
+
+def _float_of_bits(bits: AnyArray) -> AnyArray:
+    if array_namespace(bits) is np:
+        return np.asarray(bits, np.int32).view(np.float32)
+    import jax
+
+    return jax.lax.bitcast_convert_type(bits, np.float32)
+
+
+def multiply_by_reciprocal(items: AnyArray, divisor: AnyArray) -> AnyArray:
+    """Items / divisor up to rounding, for finite items and a divisor of fewer axes.
+
+    A compiler makes this product of such a division in the programs in which it sees that the
+    divisor is the same for many items, under vmap for example. Here it is one in all of them.
+    """
+    return round_separately(items * round_separately(1 / divisor))
 
 
 # The probability of a score, by loss.
@@ -128,7 +261,7 @@ def matsushita_probability(z: AnyArray) -> AnyArray:
 def log_probability(z: AnyArray) -> AnyArray:
     """1 / (1 + 2^-z), the inverse link of the log loss in bits."""
     with np.errstate(over="ignore"):
-        return 1 / (1 + array_namespace(z).exp2(-z))
+        return 1 / (1 + portable_exp2(-z))
 
 
 def square_probability(z: AnyArray) -> AnyArray:

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import collections
 import functools
-import importlib.metadata
 import inspect
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
 import jax
+
+from dpbt.common import forks
+from dpbt.common.extras import package_version
 
 R = TypeVar("R")
 
@@ -59,7 +61,12 @@ class BoundedJit(Generic[R]):
         self._positional_names = tuple(inspect.signature(function).parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
-        """Run the program of these arguments; compile it if it is not in memory."""
+        """Run the program of these arguments; compile it if it is not in memory.
+
+        Raises:
+            RuntimeError: in a process that was forked after JAX had run.
+        """
+        forks.check_jax_can_run()
         arguments = dict(zip(self._positional_names, args, strict=False)) | kwargs
         with jax.disable_jit(False):  # op by op, an author's classes would be handed rows' values
             return self._program_for(arguments)(*args, **kwargs)
@@ -134,6 +141,6 @@ def may_choose_compiler_options() -> bool:
     It does not where the user set `JAX_DISABLE_MOST_OPTIMIZATIONS`, nor with versions of jaxlib
     that are not known to take the options, nor for anything but a processor.
     """
-    version = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2])
+    version = tuple(int(part) for part in package_version("jaxlib").split(".")[:2])
     is_set_by_user = jax.config.read("jax_disable_most_optimizations")
     return jax.default_backend() == "cpu" and (0, 8) <= version <= (0, 10) and not is_set_by_user

@@ -1,6 +1,6 @@
 """Packages that extras of dpbt install; each is imported where it is first needed."""
 
-from importlib import import_module
+from importlib import import_module, metadata
 from types import ModuleType
 
 
@@ -27,3 +27,11 @@ def import_extra(package: str, *, extra: str, purpose: str) -> ModuleType:
             f"{purpose} needs {package}, which the extra `{extra}` installs: "
             f"pip install 'dpbt[{extra}]'"
         ) from error
+
+
+def package_version(package: str) -> str:
+    """The version of an installed package, also where its metadata is missing, as in a bundle."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return import_module(package).__version__

@@ -6,16 +6,21 @@ lost byte. It is no signature: whoever edits a file can compute another one.
 """
 
 import contextlib
+import errno
 import glob
 import hashlib
 import json
 import os
+import re
 import secrets
+import shutil
 import sqlite3
 import stat
+import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -31,6 +36,15 @@ _TEMPORARY_PREFIX = ".dpbt-"
 _NUM_RANDOM_LETTERS = 8
 """How many random letters the name of a temporary file has."""
 
+_MAX_NAME_BYTES, _MAX_SUFFIX_BYTES = 100, 20
+"""The longest name, and the longest suffix of it, that a temporary name repeats.
+
+Systems take names of 143 or 255 bytes, and a temporary name is longer than what it repeats.
+"""
+
+_NUM_TRIAL_BYTES = 2**16
+"""How many bytes `check_can_write` writes, which a full disk does not take."""
+
 
 def write_atomically(
     path: Path,
@@ -45,34 +59,214 @@ def write_atomically(
     A file that exists keeps its permissions. While it is written, its owner alone may read it. If
     the process is killed, the temporary file stays, and `remove_leftover` removes it.
 
+    A link stays, and the file that it names is written. A pipe, a device and an open file of this
+    process, such as /dev/stdout, are no files to replace: they get the content of a temporary file.
+
     Args:
         path: the file, which is replaced if it exists.
         write: writes the content to the path it is called with.
         mode: the permissions of a new file, of which the umask takes some; 0o600 for what is
             private.
         durable: whether the file and its name are on the disk when this returns.
-        replace: whether a file that exists is replaced; a FileExistsError otherwise.
+        replace: whether a file that exists is replaced; a FileExistsError otherwise, also for a
+            link.
 
     Raises:
         OSError: naming `path`, if the disk does not take the file, for example because it is full.
             What was at `path` before is still there.
     """
-    letters = secrets.token_hex(_NUM_RANDOM_LETTERS // 2)
-    temporary = path.with_name(f"{_TEMPORARY_PREFIX}{path.stem}-{letters}{path.suffix}")
-    with name_path_in_errors(path, str(path.parent)):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    target = path
+    if replace:
+        if is_stream(path):
+            _write_to_stream(path, write)
+            return
+        target = _file_of_links(path)
+    temporary = _temporary_path(target)
+    with name_path_in_errors(path, str(target.parent)):
+        target.parent.mkdir(parents=True, exist_ok=True)
     with name_path_in_errors(path, str(temporary)), contextlib.ExitStack() as stack:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
         stack.callback(temporary.unlink, missing_ok=True)
-        final_mode = stat.S_IMODE((path if path.exists() else temporary).stat().st_mode)
+        final_mode = stat.S_IMODE((target if target.exists() else temporary).stat().st_mode)
         os.chmod(temporary, 0o600)
         write(temporary)
         os.chmod(temporary, final_mode)
         if durable:
             _sync_to_disk(temporary)
-        (os.replace if replace else os.link)(temporary, path)
+        (os.replace if replace else os.link)(temporary, target)
         if durable:
-            _sync_to_disk(path.parent)
+            _sync_to_disk(target.parent)
+
+
+def check_can_write(path: Path) -> None:
+    """Try all that `write_atomically` needs, and leave nothing behind.
+
+    A full disk, a folder that takes no file, a name that is too long and a pipe without a right to
+    write are found, before anything is paid for what will be written.
+
+    Raises:
+        OSError: naming `path`, with the reason.
+    """
+    if is_stream(path):
+        with name_path_in_errors(path, any_name=True), _temporary_folder():
+            if not _may_write_to_stream(path):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return
+    target = _file_of_links(path)
+    temporary, folder = _temporary_path(target), target.parent
+    with name_path_in_errors(path, any_name=True), contextlib.ExitStack() as stack:
+        status = _status_or_none(target)  # which refuses a name that is too long
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+        for parent in reversed(missing):
+            parent.mkdir()
+            stack.callback(_remove_empty_folder, parent)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        stack.callback(temporary.unlink, missing_ok=True)
+        with open(handle, "wb") as file:
+            file.write(bytes(_NUM_TRIAL_BYTES))
+        if status is not None and not _may_be_replaced(status, folder.stat()):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+
+
+def _may_be_replaced(status: os.stat_result, folder_status: os.stat_result) -> bool:
+    """Whether this user may replace a file by name; in a folder such as /tmp only owners may."""
+    if os.name != "posix" or not folder_status.st_mode & stat.S_ISVTX:
+        return True
+    return os.geteuid() in (0, status.st_uid, folder_status.st_uid)
+
+
+def _temporary_path(path: Path) -> Path:
+    """A new temporary name beside a file; a long name is repeated by its hash."""
+    parts = _temporary_name_parts(path)
+    letters = secrets.token_hex(_NUM_RANDOM_LETTERS // 2)
+    return path.with_name(f"{_TEMPORARY_PREFIX}{parts.stem}-{letters}{parts.suffix}")
+
+
+class _NameParts(NamedTuple):
+    """What a temporary name repeats of the name of a file."""
+
+    stem: str
+    suffix: str
+
+
+def _temporary_name_parts(path: Path) -> _NameParts:
+    """The parts of a file's name that its temporary names repeat."""
+    name = os.fsencode(path.name)
+    if len(name) <= _MAX_NAME_BYTES:
+        return _NameParts(path.stem, path.suffix)
+    return _NameParts(hashlib.sha256(name).hexdigest()[:16], short_suffix(path))
+
+
+def short_suffix(path: Path) -> str:
+    """The suffix of a file, by which writers know its format; empty for one that is long."""
+    return path.suffix if len(os.fsencode(path.suffix)) <= _MAX_SUFFIX_BYTES else ""
+
+
+def _remove_empty_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # somebody else uses it by now
+        folder.rmdir()
+
+
+# Links, pipes and devices.
+
+
+def _status_or_none(path: Path) -> os.stat_result | None:
+    """The status of what a path names by links; None if nothing is there.
+
+    Raises:
+        OSError: for a name that is too long, and for links in a circle.
+    """
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _file_of_links(path: Path) -> Path:
+    """The file that a path names by links, which may not be there yet.
+
+    Raises:
+        OSError: naming the path, for links in a circle.
+    """
+    if not path.is_symlink():
+        return path
+    with name_path_in_errors(path, any_name=True):
+        _status_or_none(path)
+    return Path(os.path.realpath(path))
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path names what is written as it is: a pipe, a device or an open file."""
+    if descriptor_of_path(path) is not None:
+        return True
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+_FOLDERS_OF_DESCRIPTORS = re.compile(r"/dev/fd|/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/fd")
+_MAX_LINKS = 40
+
+
+def descriptor_of_path(path: Path) -> int | None:
+    """The number of the open file of this process that a path names, as /dev/stdout does, or None.
+
+    To open such a path anew would begin at the start of a file that a shell redirected, and to
+    replace it would leave the shell with the former file.
+    """
+    for _ in range(_MAX_LINKS):
+        folder = os.path.realpath(path.parent)
+        if path.name.isdecimal() and _FOLDERS_OF_DESCRIPTORS.fullmatch(folder):
+            of_process = re.match(r"/proc/(\d+)", folder)
+            is_own = of_process is None or int(of_process[1]) == os.getpid()
+            return int(path.name) if is_own else None
+        if not path.is_symlink():
+            return None
+        path = Path(folder) / os.readlink(path)
+    return None
+
+
+def _may_write_to_stream(path: Path) -> bool:
+    """Whether this process may write to a pipe, a device or an open file; never to a socket."""
+    descriptor = descriptor_of_path(path)
+    if descriptor is None:
+        return not path.is_socket() and os.access(path, os.W_OK)
+    try:
+        import fcntl
+
+        access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+    except ImportError:
+        return True
+    return access != os.O_RDONLY
+
+
+def _write_to_stream(path: Path, write: Callable[[Path], object]) -> None:
+    """Write to a temporary file, and copy it to a pipe, a device or an open file.
+
+    Raises:
+        OSError: naming the path.
+    """
+    descriptor = descriptor_of_path(path)
+    with name_path_in_errors(path, any_name=True), _temporary_folder() as folder:
+        content = folder / f"content{short_suffix(path)}"
+        write(content)
+        for stream in (sys.stdout, sys.stderr):  # what was printed before comes first
+            if descriptor is not None and stream is not None:
+                stream.flush()
+        handle = os.open(path, os.O_WRONLY) if descriptor is None else os.dup(descriptor)
+        with open(handle, "wb") as stream, open(content, "rb") as file:
+            shutil.copyfileobj(file, stream)
+
+
+@contextlib.contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """A folder that only its owner can read, and that is gone after the block."""
+    with tempfile.TemporaryDirectory(prefix="dpbt-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def remove_leftovers(folder: Path, pattern: str) -> None:
@@ -94,17 +288,21 @@ def remove_leftover(path: Path) -> None:
 
     No other process may be writing the file now.
     """
-    pattern = f"{glob.escape(path.stem)}-{'?' * _NUM_RANDOM_LETTERS}{glob.escape(path.suffix)}"
-    remove_leftovers(path.parent, pattern)
+    target = _file_of_links(path)
+    stem, suffix = map(glob.escape, _temporary_name_parts(target))
+    remove_leftovers(target.parent, f"{stem}-{'?' * _NUM_RANDOM_LETTERS}{suffix}")
 
 
 @contextlib.contextmanager
-def name_path_in_errors(path: Path, temporary: str | None = None) -> Iterator[None]:
+def name_path_in_errors(
+    path: Path, temporary: str | None = None, *, any_name: bool = False
+) -> Iterator[None]:
     """Let errors of the disk name a path, instead of no file or a temporary one.
 
     Args:
         path: the file that the caller asked for.
         temporary: the name of the temporary file.
+        any_name: whether the path stands in place of every other name.
 
     Raises:
         OSError: with `path`, in place of an error without a name or with the temporary one.
@@ -112,7 +310,8 @@ def name_path_in_errors(path: Path, temporary: str | None = None) -> Iterator[No
     try:
         yield
     except OSError as error:
-        if error.errno is None or error.filename not in (None, temporary):
+        is_other_file = not any_name and error.filename not in (None, temporary)
+        if error.errno is None or is_other_file:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
 

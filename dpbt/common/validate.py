@@ -36,7 +36,7 @@ def _as_plain_numbers(value: Any) -> Any:
 
 
 def as_path(name: str, value: object) -> Path:
-    """`value` as a path.
+    """`value` as a path, in which a leading `~` or `~name` is the home of a user.
 
     Raises:
         ValueError: naming the argument and the type of what was given, if that is neither a path
@@ -44,7 +44,7 @@ def as_path(name: str, value: object) -> Path:
     """
     if not isinstance(value, str | os.PathLike):
         raise ValueError(f"{name} must be a path or its text, got {type(value).__name__}")
-    return Path(value)
+    return Path(os.path.expanduser(value))
 
 
 def check_floats(name: str, value: object) -> np.ndarray:

@@ -23,7 +23,8 @@ In a Boolean column a Boolean is itself. Any other cell is true or false if its 
 declared for that, and missing otherwise.
 
 Blanks around text are dropped. Bytes are decoded as UTF-8. The text of a float is the shortest text
-that reads as the same float, or "inf".
+that reads as the same float of its own type, or "inf". The type of a column counts, whatever holds
+it: a column of float32 in NumPy, pandas, polars, Arrow or JAX has the words of its float32 numbers.
 
 Text is a number if it is ASCII, has no underscore and Python's `float` reads it. So "1e3", "-.5"
 and "inf" are numbers, and "1_000", "1,5", "0x10" and "1+2j" are missing. Signs of zero are kept in
@@ -44,7 +45,17 @@ import functools
 import hashlib
 import math
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import (
+    Callable,
+    Container,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+    Sized,
+)
 from decimal import Decimal
 from typing import Any
 
@@ -223,8 +234,21 @@ def _text_of_builtin(builtin: Cell) -> str | None:
             return str(integer) if abs(integer) < 10**MAX_DIGITS else None
         case float() | np.floating() if builtin == builtin:
             is_whole = abs(float(builtin)) < 1e16 and builtin == int(builtin)
-            return str(int(builtin)) if is_whole else str(builtin)
+            return str(int(builtin)) if is_whole else _text_of_float(builtin)
     return None
+
+
+def _text_of_float(number: float | np.floating) -> str:
+    """The text of the Python float with the fewest digits that read as a float of its own type.
+
+    So the float32 nearest to .1 is "0.1" and not "0.10000000149011612", and its text is written as
+    Python writes it: "0.0001", which NumPy writes as "1e-04".
+    """
+    if isinstance(number, float):
+        return str(float(number))
+    shortest = float(np.format_float_scientific(number, unique=True))
+    beyond_float64 = math.isinf(shortest) and not np.isinf(number)
+    return str(number) if beyond_float64 else str(shortest)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -252,7 +276,8 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
 
     No cell is converted to suit another. A list stays a list, because NumPy would choose one type
     for all of its cells. Arrow arrays are read as their Python values, and a value that cannot be
-    made is None.
+    made is None. Columns of float16 and float32 become arrays of that type, since Python's float
+    does not tell which of their digits count; there a missing cell is NaN, which is read alike.
 
     Args:
         values: a sequence, a NumPy or JAX array, a pandas Series or extension array, or an Arrow
@@ -260,23 +285,36 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
         name: how an error message begins.
 
     Raises:
-        ValueError: if it is not a column: text, a mapping, a set, a value without a length, or an
-            array that does not have one dimension.
+        ValueError: if it is not a column: text, a mapping, a set, a value without a length, an
+            array that does not have one dimension or has records or numbers that NumPy does not
+            know (bfloat16), or a data frame, of which Python's list would be the names.
     """
+    if frame_column_names(values) is not None:
+        raise ValueError(
+            f"{name}a column must have one dimension, got a data frame ({type(values).__name__}); "
+            "two columns of one name make one"
+        )
     if hasattr(values, "to_pylist"):
         cells = result_or_none(_cells_of_arrow_array, values)
         if cells is not None:
             return cells
-        return _list_cells(
+        cells = _list_cells(
             len(values), read_all=values.to_pylist, read_one=lambda row: values[row].as_py()
         )
+        return _with_narrow_floats(cells, values.type)
     if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
         array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if array.ndim != 1:
             raise ValueError(f"{name}a column must have one dimension, got {array.ndim}")
         if isinstance(array, np.ma.MaskedArray) and array.dtype.kind == "M":
             return array.filled(np.datetime64("NaT"))  # a list would hold numbers
-        return array.tolist() if isinstance(array, np.ma.MaskedArray) else array
+        if array.dtype.kind == "V":
+            raise ValueError(
+                f"{name}a column must have cells of text, numbers or objects, got {array.dtype}"
+            )
+        if isinstance(array, np.ma.MaskedArray):
+            return _with_narrow_floats(array.tolist(), array.dtype)
+        return array
     if is_time_zone_type(getattr(values, "dtype", None)):  # of pandas: the same instants in UTC
         return np.asarray(values, np.dtype(f"datetime64[{values.dtype.unit}]"))
     if type(values) is list:  # which no reading changes
@@ -284,9 +322,61 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
     if not is_sequence(values):
         description = f"{type(values).__name__}{advice_for_lazy_data(values)}"
         raise ValueError(f"{name}a column must be a sequence of cells, got {description}")
-    return _list_cells(
+    cells = _list_cells(
         len(values), read_all=lambda: list(values), read_one=positional_view(values).__getitem__
     )
+    return _with_narrow_floats(cells, getattr(values, "dtype", None))
+
+
+def _with_narrow_floats(cells: list, column_type: Any) -> np.ndarray | list:
+    """The cells as an array of float16 or float32 if their column is of that type.
+
+    Containers give such numbers as Python floats, whose text has digits of float64. Each of them is
+    exactly a number of the narrow type.
+
+    Args:
+        cells: the cells of the column.
+        column_type: the type of the column in its container; public. None for a list.
+    """
+    float_type = result_or_none(_narrow_float_type, column_type)
+    if float_type is None:
+        return cells
+    numbers = [cell if isinstance(cell, float | np.floating) else math.nan for cell in cells]
+    return np.array(numbers, float_type)
+
+
+_NARROW_FLOATS = {
+    "halffloat": np.float16,
+    "float16": np.float16,
+    "float": np.float32,
+    "float32": np.float32,
+}
+"""The narrow floats by the names that NumPy, pandas, polars and Arrow ("float") give them."""
+
+
+def _narrow_float_type(column_type: Any) -> type[np.floating] | None:
+    """The float type of a column's numbers if it is narrower than float64; None for all others.
+
+    The numbers of a dictionary, of categories, of a sparse column and of runs are those inside.
+    """
+    for name in ("categories", "pyarrow_dtype", "value_type", "subtype"):
+        inner = getattr(column_type, name, None)
+        if inner is not None:
+            return _narrow_float_type(getattr(inner, "dtype", inner))
+    return _NARROW_FLOATS.get(str(column_type).lower())
+
+
+def declared_list(values: RawColumn, name: str) -> list:
+    """The entries of a declared list in any container, each as a cell of such a column.
+
+    Raises:
+        ValueError: as `column_cells`.
+    """
+    cells = column_cells(values, name)
+    if isinstance(cells, DictionaryCells):
+        distinct = list(cells.distinct)
+        return [distinct[place] for place in cells.index]
+    return list(cells)
 
 
 def _cells_of_arrow_array(values: RawColumn) -> ColumnCells | None:
@@ -310,7 +400,24 @@ def _cells_of_arrow_array(values: RawColumn) -> ColumnCells | None:
     numbers = values.to_numpy(zero_copy_only=False)
     if kind.endswith("int64") and values.null_count and np.any(np.abs(numbers) >= 2**53):
         return None
-    return numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
+    return numbers
+
+
+ColumnNames = tuple[Hashable, ...]
+"""The names of the columns of a data frame, in their order."""
+
+
+def frame_column_names(frame: Any) -> ColumnNames | None:
+    """The names of the columns of a data frame or an Arrow table; None for any other object.
+
+    A lazy frame, which has no length, has none.
+    """
+    if isinstance(frame, np.ndarray | Mapping):
+        return None
+    if not hasattr(frame, "__getitem__") or not hasattr(frame, "__len__"):
+        return None
+    names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    return None if names is None or callable(names) else tuple(names)
 
 
 def is_time_zone_type(dtype: Any) -> bool:

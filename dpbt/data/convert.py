@@ -61,15 +61,14 @@ def raw_rows_of_columns(label: Label, columns: Columns) -> RawRows:
     """Raw rows, with the labels, weights and ids from the columns that the label names.
 
     Raises:
-        ValueError: naming the columns of the label that are missing.
+        ValueError: naming the columns of the label that are missing, or there twice.
     """
-    if absent := [name for name in label.columns if name not in columns]:
-        raise ValueError(f"the data lacks columns {absent} of the label")
+    raw_columns = domains.select_columns(columns, label.columns, "the label")
     return RawRows(
         columns=columns,
-        labels=columns[label.column],
-        sample_weight=None if label.weight is None else columns[label.weight.column],
-        users=None if label.user is None else columns[label.user.column],
+        labels=raw_columns[label.column],
+        sample_weight=None if label.weight is None else raw_columns[label.weight.column],
+        users=None if label.user is None else raw_columns[label.user.column],
     )
 
 
@@ -147,8 +146,9 @@ def convert_columns(
         ValueError: as `convert_rows`, and for columns of different lengths.
         OSError: if a file cannot be read or written.
     """
+    domains.check_domain(domain)
     raw = RawRows(
-        columns={name: columns[name] for name in domain if name in columns},
+        columns=domains.select_columns(columns, domain, "the domain"),
         labels=labels,
         sample_weight=sample_weight,
         users=users,

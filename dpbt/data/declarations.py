@@ -18,14 +18,16 @@ import numpy as np
 from dpbt.common.validate import show_value
 from dpbt.data import domains, kinds
 from dpbt.data.cells import (
+    ColumnNames,
     RawColumn,
     Words,
     advice_for_lazy_data,
     declared_word,
+    frame_column_names,
     is_sequence,
     result_or_none,
 )
-from dpbt.data.domains import ColumnNames, Columns, Domain, Label, frame_column_names
+from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.kinds import Nominal, Numeric, Target
 
 
@@ -234,7 +236,7 @@ class DeclaredAnswers(NamedTuple):
             return {"target": self.target}
         words = [
             self.spellings.get(declared_word(word), word) if self.spellings else word
-            for word in self.classes.tolist()
+            for word in self.classes
         ]
         options: dict[str, Any] = dict(zip(("negative", "positive"), words, strict=True))
         return {**options, "ignore_label_case": True} if self.ignore_case else options
@@ -302,9 +304,7 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
     if len(sorted_classes) == 2:
         return DeclaredAnswers(sorted_classes, None, spellings, ignore_case)
     further_words: Any = {word: words[1:] for word, words in spellings.items()} or None
-    target = Nominal(
-        tuple(sorted_classes.tolist()), other, spellings=further_words, ignore_case=ignore_case
-    )
+    target = Nominal(tuple(sorted_classes), other, spellings=further_words, ignore_case=ignore_case)
     return DeclaredAnswers(sorted_classes, target)
 
 

@@ -17,6 +17,7 @@ import functools
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypedDict
@@ -39,6 +40,7 @@ from dpbt.data.cells import (
     advice_for_lazy_data,
     column_cells,
     declared_word,
+    frame_column_names,
     hash_ids,
     is_date_type,
     is_time_type,
@@ -202,9 +204,9 @@ def encode(domain: Domain, columns: Columns) -> UInt8[np.ndarray, "N F"]:
             not read.
 
     Raises:
-        ValueError: if a column is missing or is not a column, if lengths differ, and as
-            `check_domain`. Also for a column of a type of dates that is declared as no date. No
-            cell is an error.
+        ValueError: if a column is missing, is there twice or is not a column, if lengths differ,
+            and as `check_domain`. Also for a column of a type of dates that is declared as no date.
+            No cell is an error.
     """
     cells = cells_by_column(domain, columns)
     return np.stack([kind.read_bins(cells[name]).bins for name, kind in domain.items()], axis=1)
@@ -282,17 +284,10 @@ def cells_by_column(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
         ValueError: as `encode`. No message holds the number of rows.
     """
     check_domain(domain)
-    names: Any = columns if hasattr(columns, "keys") else frame_column_names(columns)
-    if names is None or not hasattr(columns, "__getitem__"):
-        description = f"{type(columns).__name__}{advice_for_lazy_data(columns)}"
-        raise ValueError(f"columns must map names to cells, got {description}")
-
-    absent = [name for name in domain if name not in names]
-    if absent:
-        raise ValueError(f"the data lacks columns {absent} of the domain")
+    raw_columns = select_columns(columns, domain, "the domain")
     for name, kind in domain.items():
-        check_type_of_column(f"column {name!r}", columns[name], kind)
-    cells = {name: column_cells(columns[name], f"column {name!r}: ") for name in domain}
+        check_type_of_column(f"column {name!r}", raw_columns[name], kind)
+    cells = {name: column_cells(raw_columns[name], f"column {name!r}: ") for name in domain}
     first = next(iter(domain))
     unlike = [name for name in domain if len(cells[name]) != len(cells[first])]
     if unlike:
@@ -343,21 +338,31 @@ def check_type_name(name: str, type_name: str, kind: Column | None) -> None:
     )
 
 
-ColumnNames = tuple[Hashable, ...]
-"""The names of the columns of a data frame, in their order."""
+def select_columns(columns: Columns, names: Iterable[Hashable], owner: str) -> dict[Any, RawColumn]:
+    """The raw columns of these names, in the order of the names. No other column is read.
 
+    Args:
+        columns: a mapping of names to cells, or a data frame (pandas, polars, Arrow).
+        names: the names.
+        owner: whose names they are, for errors.
 
-def frame_column_names(frame: Any) -> ColumnNames | None:
-    """The names of the columns of a data frame or an Arrow table; None for any other object.
-
-    A lazy frame, which has no length, has none.
+    Raises:
+        ValueError: for anything else, for a name that there is not, and for one that there is more
+            than once, since either of its columns could be meant.
     """
-    if isinstance(frame, np.ndarray | Mapping):
-        return None
-    if not hasattr(frame, "__getitem__") or not hasattr(frame, "__len__"):
-        return None
-    names = getattr(frame, "column_names", getattr(frame, "columns", None))
-    return None if names is None or callable(names) else tuple(names)
+    is_keyed = hasattr(columns, "keys")  # as mappings are, and pandas
+    names_of_data = tuple(columns.keys()) if is_keyed else frame_column_names(columns)
+    if names_of_data is None or not hasattr(columns, "__getitem__"):
+        description = f"{type(columns).__name__}{advice_for_lazy_data(columns)}"
+        raise ValueError(f"columns must map names to cells, got {description}")
+    names = list(names)
+    present: Any = columns if is_keyed else names_of_data
+    if absent := [name for name in names if name not in present]:
+        raise ValueError(f"the data lacks columns {absent} of {owner}")
+    counts = Counter(names_of_data)
+    if repeated := [name for name in names if counts[name] > 1]:
+        raise ValueError(f"the columns of the data must have distinct names, and {repeated} repeat")
+    return {name: columns[name] for name in names}  # type: ignore[index]  # names may be numbers
 
 
 # Labels, weights and ids of users.
@@ -886,6 +891,8 @@ def _columns_covered_by_patterns(
     columns, label, listed_names = declarations
     if listed_names is None and not any("*" in name for name in columns):
         return columns
+    if listed_names is not None and len(set(listed_names)) < len(listed_names):
+        raise ValueError(f'{path}: "names" must be distinct names of columns')
     candidates = listed_names or column_names
     names = [name for name in candidates or () if isinstance(name, str)]
     patterns = {

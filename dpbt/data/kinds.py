@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from jaxtyping import Float, UInt32
 
-from dpbt.common.arithmetic import array_namespace
+from dpbt.common.arithmetic import array_namespace, portable_exp
 from dpbt.common.validate import (
     check_boolean,
     check_choice,
@@ -37,6 +37,7 @@ from dpbt.data.cell_forms import (
 from dpbt.data.cells import (
     ColumnCells,
     Words,
+    declared_list,
     declared_word,
     fold_case,
     is_sequence,
@@ -640,7 +641,7 @@ def _as_list(name: str, values: Any) -> list:
     """The entries of a declared list; ValueError naming it for text, a set or a mapping."""
     if not is_sequence(values):
         raise ValueError(f"{name} must be a list, got {show_value(values)}")
-    return list(values)
+    return declared_list(values, f"{name}: ")
 
 
 class Objective(Numeric, frozen=True, kw_only=True):
@@ -776,5 +777,5 @@ def predicted_numbers(target: Numeric, scores: AnyArray) -> Float[AnyArray, "...
     low, high, xp = float(target.low), float(target.high), array_namespace(scores)
     position = scores.astype(np.float64) if xp is np else scores
     if target.response.objective == "poisson":
-        position = xp.exp(xp.minimum(position, 0.0))
+        position = portable_exp(xp.minimum(position, 0.0))
     return xp.clip(low + (high - low) * xp.clip(position, 0.0, 1.0), low, high)

@@ -245,9 +245,15 @@ def write_model(
         ValueError: as `dpbt.save`.
         OSError: if the file cannot be written.
     """
-    about = model.about
     if path.is_dir():
         raise ValueError(f"{path}: a folder, where the file of a model was expected")
+    text = encode_model(model, domain, classes)
+    write_atomically(path, lambda part: part.write_bytes(text))
+
+
+def encode_model(model: Any, domain: Domain | None, classes: Sequence[Any] | None) -> bytes:
+    """The text of the file of a model, in ASCII; arguments and errors as `write_model`."""
+    about = model.about
     kind = about.kind
     if not kind.arrays or kind.make is None or kind.check_arrays is None:  # `load` needs all three
         raise ValueError(
@@ -274,15 +280,15 @@ def write_model(
         kind=about.kind.name,
         arrays=_pack_arrays(arrays, {**_INTERCEPT_DTYPES, **_array_dtypes(kind)}),
     )
-    text = encode_record(content, format_name=FORMAT, format_version=VERSION)
-    write_atomically(path, lambda part: part.write_bytes(text))
+    return encode_record(content, format_name=FORMAT, format_version=VERSION)
 
 
 def _domain_to_save(model: Any, domain: Domain | None) -> Domain | None:
     """The domain that the file of a model holds: the argument of `save`, or else the model's own.
 
-    It is None if neither is there, and if the splits of the model are not those of its own domain,
-    as after an exchange of splits.
+    Names of columns become their texts, which `check_domain` found to differ. The domain is None if
+    neither is there, and if the splits of the model are not those of its own domain, as after an
+    exchange of splits.
 
     Raises:
         ValueError: for an argument that is another domain than the model's.
@@ -293,13 +299,10 @@ def _domain_to_save(model: Any, domain: Domain | None) -> Domain | None:
             return None
         return {str(name): kind for name, kind in saved.items()}
     domains.check_domain(domain)
-    for name in domain:
-        if not isinstance(name, str):
-            raise ValueError(f"names of columns must be text to be kept, got {show_value(name)}")
     domains.check_same_domain(domain, model.domain, "the given domain", "the model")
     if not _fits_model(domain, model):
         raise ValueError("the model was trained with other splits than the domain asks")
-    return domain
+    return {str(name): kind for name, kind in domain.items()}
 
 
 def _fits_model(domain: Domain, model: Any) -> bool:
@@ -377,7 +380,7 @@ def _checked_class_words(classes: Any, target: Target | None) -> Any:
     if isinstance(target, Numeric):
         raise ValueError("a model that predicts a number has no classes")
     class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
-    words = [word.item() if isinstance(word, np.generic) else word for word in class_list]
+    words = [_as_plain_word(word) for word in class_list]
     count = response_of_target(target).classes
     are_words = all(
         isinstance(word, str | int) or (isinstance(word, float) and math.isfinite(word))
@@ -394,6 +397,14 @@ def _checked_class_words(classes: Any, target: Target | None) -> Any:
         if declared != names and sorted(declared) == sorted(names):
             raise ValueError(f"classes must be in the order of the target, {show_value(names)}")
     return tuple(words)
+
+
+def _as_plain_word(word: Any) -> Any:
+    """A class without NumPy: the float32 nearest to .1 is .1, as cells are read."""
+    is_narrow = isinstance(word, np.floating) and not isinstance(word, float)
+    if is_narrow and np.isfinite(word):
+        return float(cells.declared_word(word, "a class"))
+    return word.item() if isinstance(word, np.generic) else word
 
 
 class SavedModel(NamedTuple):

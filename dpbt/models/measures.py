@@ -1,5 +1,6 @@
 """Measures of predictions on test rows. They are exact, so they are a release of these rows."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -23,7 +24,8 @@ def measure_two_classes(
 ) -> Measures:
     """Accuracy, AUROC, log loss and bias of scores f[M]; above 0 they predict the positive class.
 
-    The bias is the mean probability minus the share of the positive class.
+    The bias is the mean probability minus the share of the positive class. The AUROC is None if all
+    rows are of one class.
 
     Args:
         target: bool[M].
@@ -32,7 +34,7 @@ def measure_two_classes(
     """
     return {
         "accuracy": float(np.mean((score > 0) == target)),
-        "auroc": auroc(score.astype(np.float32), target),
+        "auroc": _defined(auroc(score.astype(np.float32), target)),
         "log_loss": None if probability is None else log_loss_of_two(target, probability),
         "bias": None if probability is None else float(np.mean(probability) - np.mean(target)),
     }
@@ -46,7 +48,7 @@ def measure_classes(
     """Accuracy, AUROC and log loss of predicted classes.
 
     The AUROC is the mean over classes of the AUROC of one class against the rest. A class that has
-    no test row, or all of them, does not count.
+    no test row, or all of them, does not count; it is None if no class counts.
 
     Args:
         target: i64[M], the numbers of the classes.
@@ -58,11 +60,17 @@ def measure_classes(
         return {"accuracy": accuracy, "auroc": None, "log_loss": None}
     classes = range(probability.shape[1])
     areas = [auroc(probability[:, number], target == number) for number in classes]
+    defined_areas = [area for area in areas if not math.isnan(area)]
     return {
         "accuracy": accuracy,
-        "auroc": float(np.nanmean(areas)),
+        "auroc": float(np.mean(defined_areas)) if defined_areas else None,
         "log_loss": log_loss(target, probability),
     }
+
+
+def _defined(value: float) -> float | None:
+    """The value; None for NaN."""
+    return None if math.isnan(value) else value
 
 
 def measure_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) -> Measures:
@@ -73,10 +81,11 @@ def measure_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) ->
     """
     errors = np.asarray(predicted, np.float64) - target
     squared, variance = float(np.mean(errors**2)), float(np.var(target))
+    is_constant = np.ptp(target) == 0  # the variance of equal numbers may be rounded to above 0
     return {
         "rmse": squared**0.5,
         "mae": float(np.mean(np.abs(errors))),
-        "r2": 1 - squared / variance if variance > 0 else None,
+        "r2": None if is_constant or variance == 0 else 1 - squared / variance,
         "bias": float(np.mean(errors)),
     }
 

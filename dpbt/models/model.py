@@ -17,7 +17,6 @@ import dataclasses
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -27,6 +26,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import array_namespace
+from dpbt.common.extras import package_version
 from dpbt.common.text import PreformattedText
 from dpbt.common.validate import as_path, check_positive_integer, is_traced
 from dpbt.data import domains
@@ -40,6 +40,7 @@ from dpbt.models import statement as statements
 from dpbt.models.contributions import Contributions, contributions_of_rows
 from dpbt.models.file import PublicFacts, probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.scoring import predictions_of_scores, predictions_of_votes
+from dpbt.privacy import repricing
 from dpbt.privacy.accounting import RELATION_WORDS
 from dpbt.public_types import AnyArray, DeclaredDomain, HoldsFunctions, Splits, have_same_splits
 
@@ -213,7 +214,8 @@ class Model(HoldsFunctions):
             rows: as `encode`.
 
         Raises:
-            ValueError: for rows that the model cannot read. No cell is an error, and none is shown.
+            ValueError: for rows that the model cannot read. No raw cell is an error, and none is
+                shown. An array is read as bins, and refused if the domain does not have them.
         """
         return decision_function(self, self.encode(rows))
 
@@ -321,16 +323,14 @@ class Model(HoldsFunctions):
                 "the model was made and saved without a domain, so it reads arrays of encoded rows "
                 "alone; learn from dpbt.table(domain, ...), or save the model with domain=..."
             )
-        names = rows if isinstance(rows, Mapping) else frame_column_names(rows)
-        if names is None:
+        if not isinstance(rows, Mapping) and frame_column_names(rows) is None:
             raise ValueError(
                 "rows must be columns by name, a data frame or an array of encoded rows, got "
                 f"{type(rows).__name__}{advice_for_lazy_data(rows)}"
             )
-        columns = {name: rows[name] for name in domain if name in names}
         if self.dtype == "uint8":
-            return domains.encode(domain, columns)
-        return domains.encode_positions(domain, columns)
+            return domains.encode(domain, rows)
+        return domains.encode_positions(domain, rows)
 
 
 def _unpickle_loaded_model(fields: dict[str, Any], kind: str) -> Model:
@@ -398,6 +398,7 @@ def decision_function(model: Model, rows: Any) -> AnyArray:
 
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
+            Also for an array of bins that the model's domain does not have, as raw columns may be.
     """
     scores = scoring.predict_in_blocks(as_model(model), rows, scoring.scores_of_rows)
     return array_namespace(scores).moveaxis(scores, -1, 0)
@@ -554,7 +555,7 @@ def without_training_parts(model: Model) -> Model:
         ledger=str(model_ledger),
         privacy=model_ledger,
         statement=statements.statement_of_ledger(model_ledger, about.name, dpbt.__version__),
-        versions={"dpbt": dpbt.__version__, "jax": metadata.version("jax")},
+        versions={"dpbt": dpbt.__version__, "jax": package_version("jax")},
     )
     return Model(
         hypotheses=model.host_hypotheses(),
@@ -584,18 +585,24 @@ def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
     Raises:
         ValueError: as `pricing.ledger`.
     """
-    from dpbt.privacy import keys, pricing
-
     if not isinstance(model, Model):
         if words := _advice_on_estimator(model):
             raise ValueError(
                 f"a ledger needs a recipe or a model, got {type(model).__name__}; {words}"
             )
+        from dpbt.privacy import pricing
+
         return pricing.ledger(model, key)
-    kind = model.key if key is None else keys.key_purpose(key)
+    kind = model.key
+    if key is not None:
+        from dpbt.privacy import keys
+
+        kind = keys.key_purpose(key)
     if model.loaded_facts is not None:
-        model_ledger = pricing.reprice_ledger(model.loaded_facts.privacy)
+        model_ledger = repricing.reprice_ledger(model.loaded_facts.privacy)  # without JAX
     else:
+        from dpbt.privacy import pricing
+
         assert model.recipe is not None
         model_ledger = pricing.ledger(model.recipe)
     if model.choice is not None:
@@ -660,10 +667,8 @@ def _statement_of_guarantee(model: "Model | Recipe | Ledger", max_rows_per_user:
         return loaded_facts.statement  # without JAX
     stated_ledger = _as_ledger(model)
     if max_rows_per_user is not None:
-        from dpbt.privacy import pricing
-
         max_rows_per_user = check_positive_integer("max_rows_per_user", max_rows_per_user)
-        stated_ledger = pricing.reprice_ledger(stated_ledger, max_rows_per_user)
+        stated_ledger = repricing.reprice_ledger(stated_ledger, max_rows_per_user)
     named: Any = model.about if isinstance(model, Model) else model
     name = None if isinstance(model, Ledger) else named.name
     version = loaded_facts.versions.get("dpbt", "") if loaded_facts else dpbt.__version__

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float32
 
+from dpbt.common import forks
 from dpbt.common.arithmetic import array_namespace, fold
 from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains
 from dpbt.data.blocks import BlockTable
 from dpbt.data.cells import advice_for_lazy_data
+from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Target, predicted_numbers
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.model_parts import EncodedRows, Hypotheses
@@ -60,6 +62,9 @@ def shares_of_rows(
 def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> AnyArray:
     """[..., N]: the values of a function of encoded rows, with the arrays of a `Model`.
 
+    In a process that was forked after JAX had run, a fitted model predicts with NumPy, too, as a
+    loaded one does.
+
     Raises:
         ValueError: as `dpbt.decision_function`.
     """
@@ -72,9 +77,14 @@ def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> AnyArray:
 
     bins = as_encoded_rows(model, rows)
     kind, hypotheses, intercept = model.about.kind, model.hypotheses, model.intercept
+    splits = model.splits
+    if forks.was_forked_from_jax():  # where JAX would wait forever
+        bins, intercept = np.asarray(bins), np.asarray(intercept)
+        hypotheses = model.host_hypotheses()
+        splits = None if splits is None else Splits(*map(np.asarray, splits[:5]))
     if array_namespace(hypotheses, intercept, bins) is np:
         starts = range(0, max(len(bins), 1), BLOCK_ROWS)
-        blocks = [EncodedRows(bins[start : start + BLOCK_ROWS], model.splits) for start in starts]
+        blocks = [EncodedRows(bins[start : start + BLOCK_ROWS], splits) for start in starts]
         values = [function(kind, hypotheses, intercept, block) for block in blocks]
         return np.concatenate(values, axis=-1)
 
@@ -128,10 +138,15 @@ def compiled_predictor(function: RowFunction) -> "BoundedJit[AnyArray]":
 def as_encoded_rows(model: Any, rows: Any) -> AnyArray:
     """The bins or numbers of encoded rows or of a table, as an array that the model reads.
 
+    Rows of an array may be raw columns of the same dtype, which would be read as bins without a
+    word. So an array of values that no encoder of the model's public domain makes is refused. These
+    are rows that the caller has at hand to predict, and no rows of a table are refused.
+
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or have another number of
-            features. No number of rows is shown.
+            features, or bins that the domain does not have. No number of rows is shown.
     """
+    is_table = hasattr(rows, "splits")
     encoder = "positions" if model.dtype == "float32" else "encode"
     advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
     if hasattr(rows, "bins") and hasattr(rows, "splits"):
@@ -144,8 +159,8 @@ def as_encoded_rows(model: Any, rows: Any) -> AnyArray:
         raise ValueError(f"rows must be an array or a table, got {description}; {advice}")
     if not hasattr(rows, "__array_namespace__"):
         rows = np.asarray(rows)
-    bits = None if model.domain is not None else splits_of_bits(model.features)
-    if rows.dtype == bool and bits is not None and not _have_different_splits(model.splits, bits):
+    bits = _splits_of_bits(model)
+    if rows.dtype == bool and bits is not None:
         rows = rows.astype(np.uint8)  # a Boolean split is a feature of bins 0 and 1
     if rows.dtype != model.dtype or rows.ndim != 2 or rows.shape[1] != model.features:
         kind = "text or objects" if rows.dtype.kind not in "biufcV" else rows.dtype
@@ -153,7 +168,48 @@ def as_encoded_rows(model: Any, rows: Any) -> AnyArray:
             f"the model reads rows of {model.dtype} and rank 2 with {model.features} features, "
             f"got {kind} of rank {rows.ndim}, or with another number of features; {advice}"
         )
+    if not is_table and not is_traced(rows):
+        _check_encoded_values(np.asarray(rows), model.about.domain, bits, advice)
     return rows
+
+
+def _check_encoded_values(
+    rows: np.ndarray, domain: Domain | None, bits: Splits | None, advice: str
+) -> None:
+    """Refuse an array that holds what no encoder of the domain makes, by the first such column.
+
+    Args:
+        rows: u8[N, F] or f32[N, A], of the width that the model reads.
+        domain: the model's; None if it has none.
+        bits: the splits of Boolean splits, if the model may read these.
+        advice: the end of the error.
+
+    Raises:
+        ValueError: for a bin that its column does not have, and for a position outside of [0, 1].
+    """
+    if rows.dtype == np.float32:
+        if domain is not None and not np.all((rows >= 0) & (rows <= 1)):
+            raise ValueError(f"rows hold numbers that are no positions in [0, 1]; {advice}")
+        return
+    if domain is None:
+        names_and_bins = [] if bits is None else [("of Boolean splits", 2)] * rows.shape[1]
+    else:
+        names_and_bins = [(repr(str(name)), kind.n_bins) for name, kind in domain.items()]
+    highest = rows.max(axis=0, initial=0).tolist()
+    for (name, num_bins), bin in zip(names_and_bins, highest, strict=False):
+        if bin >= num_bins:
+            raise ValueError(
+                f"rows are read as bins, and column {name} has {num_bins} of them, fewer than the "
+                f"rows hold: they may be raw columns, or of another domain; {advice}"
+            )
+
+
+def _splits_of_bits(model: Any) -> Splits | None:
+    """The splits of a model that was trained on Boolean splits; None for all other models."""
+    if model.domain is not None or model.splits is None:
+        return None
+    bits = splits_of_bits(model.features)
+    return None if _have_different_splits(model.splits, bits) else bits
 
 
 def _have_different_splits(splits: Splits | None, other_splits: Splits | None) -> bool:

@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
+from dpbt.common.storage import write_atomically
+from dpbt.common.validate import as_path
 from dpbt.data.kinds import Numeric
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger
@@ -119,7 +121,7 @@ class Statement(str):
         return _HTML.format(title=title, style=_STYLE, body=self._repr_html_())
 
     def pdf(self, path: str | Path) -> None:
-        """Write it as a PDF of one page of A4, in letters as large as fit.
+        """Write it as a PDF of one page of A4, in letters as large as fit, whole or not at all.
 
         Raises:
             ImportError: without matplotlib.
@@ -137,10 +139,19 @@ class Statement(str):
         for line in _place_on_one_page(list(self._lines())):
             style: Any = {"fontsize": line.size, "weight": "bold" if line.is_bold else "normal"}
             x, y = line.x / _A4_WIDTH, line.y / _A4_HEIGHT
-            figure.text(x, y, line.text, parse_math=False, **style)
+            figure.text(x, y, _without_surrogates(line.text), parse_math=False, **style)
         with rc_context({"pdf.fonttype": 42}):  # its words can be searched and copied
-            title = next(self._lines()).words
-            figure.savefig(path, format="pdf", metadata={"Title": title, "CreationDate": None})
+            title = _without_surrogates(next(self._lines()).words)
+            details = {"Title": title, "CreationDate": None}
+            write_atomically(
+                as_path("path", path),
+                lambda part: figure.savefig(part, format="pdf", metadata=details),
+            )
+
+
+def _without_surrogates(text: str) -> str:
+    """Text with escapes for bytes of a file's name that are no UTF-8, which no letter shows."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class _Line(NamedTuple):

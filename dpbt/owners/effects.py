@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64, UInt8
 
+from dpbt.common import forks
 from dpbt.common.validate import check_choice, check_positive_integer, show_value
 from dpbt.data.domains import Domain
 from dpbt.learners.additive.model import SHAPES
@@ -226,6 +227,7 @@ def redrawn_models(model: Model) -> list[Model]:
     from dpbt.training.table_entry import without_domain
     from dpbt.types import Table
 
+    forks.check_jax_can_run()
     absent_row = Table(
         bins=jnp.zeros((1, model.features), model.dtype),
         target=jnp.zeros(1, recipe.learner.response.dtype),

@@ -173,6 +173,7 @@ class PrivateEstimator(BaseEstimator):
         users = None if users is None else as_one_column("users", users)
         answers = self._declared_answers(label, labels)
         recipe = self._make_recipe(column_order.domain, answers)
+        key, public_key = noise_and_public_keys(self.random_state)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
         options = {**answers.options, **self._weight_and_user_options(label, sample_weight, users)}
@@ -184,7 +185,6 @@ class PrivateEstimator(BaseEstimator):
         capacity = None if recipe.relation is REPLACE_ONE else max_rows
         with show_progress("making the table", bool(self.verbose)):
             table, report = make_table_and_report(column_order, rows, labels, options, capacity)
-        key, public_key = noise_and_public_keys(self.random_state)
         key = keys.noise_key_of_table(key, [table])
         with show_progress("learning", bool(self.verbose)) as progress:
             model = fit(key, table, recipe, public_key, progress=progress)
@@ -451,12 +451,19 @@ _LABEL_OPTIONS = "negative", "positive", "target"
 def noise_and_public_keys(random_state: Any) -> tuple[Array, Array]:
     """The key of the noise and the key of public structure, from a random state of scikit-learn.
 
+    A number is the seed itself, with all of its bits. A RandomState or a Generator of NumPy draws
+    64 bits.
+
     Raises:
-        ValueError: for a random state that scikit-learn does not know.
+        ValueError: for a random state that scikit-learn does not know, and for a number outside of
+            0..2^64 - 1.
     """
-    if random_state is not None and not isinstance(random_state, numbers.Integral):
-        random_state = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-    return keys.noise_and_public_keys(None if random_state is None else int(random_state))
+    seed = random_state
+    if isinstance(random_state, np.random.Generator):
+        seed = int.from_bytes(random_state.bytes(8), "little")
+    elif random_state is not None and not isinstance(random_state, numbers.Integral):
+        seed = int.from_bytes(check_random_state(random_state).bytes(8), "little")
+    return keys.noise_and_public_keys(seed, "random_state")
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -546,9 +553,10 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             Or a function of epsilon, delta, rows, relation and, if it takes it, domain, such as
             `functools.partial(dpbt.recipes.bdpe, depth=2)`. It is also called with parameters such
             as `monotone` if they are stated, and must then take them.
-        random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
-            research key: anyone who knows it can subtract the noise. The noise follows from it and
-            from the rows, so that two tables never share theirs.
+        random_state: None draws a release key of 256 bits. A number in 0..2^64 - 1, or a
+            RandomState or Generator of NumPy, makes a research key: anyone who knows it can
+            subtract the noise. The noise follows from it and from the rows, so that two tables
+            never share theirs.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
 
     Attributes:
@@ -652,9 +660,10 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
         recipe: "auto", "additive" or "oblivious_boost", or a function as in
             `PrivateBoostingClassifier` that also takes `target`.
-        random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
-            research key: anyone who knows it can subtract the noise. The noise follows from it and
-            from the rows, so that two tables never share theirs.
+        random_state: None draws a release key of 256 bits. A number in 0..2^64 - 1, or a
+            RandomState or Generator of NumPy, makes a research key: anyone who knows it can
+            subtract the noise. The noise follows from it and from the rows, so that two tables
+            never share theirs.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
 
     Attributes:

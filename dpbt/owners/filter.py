@@ -40,7 +40,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 import msgspec
 
@@ -53,12 +53,14 @@ from dpbt.common.validate import (
     check_interval,
     check_positive_integer,
 )
-from dpbt.privacy import accounting, conversions, keys, pricing
+from dpbt.privacy import accounting, conversions, repricing
 from dpbt.privacy.accounting import MEASURES, Ledger, Line
 from dpbt.privacy.external_events import ledger_lines_of_event
-from dpbt.privacy.sensitivity import num_changed_rows
-from dpbt.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation
-from dpbt.types import as_relation as to_relation
+from dpbt.public_types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Relation, num_changed_rows
+from dpbt.public_types import as_relation as to_relation
+
+if TYPE_CHECKING:  # a filter is opened and shown without JAX
+    from dpbt.types import Array, Recipe
 
 PURE_TAIL = 1e-9
 """The most delta that finite bits may cost all releases of a pure budget. They cost below 1e-15."""
@@ -454,7 +456,7 @@ class Filter:
         own: where choices followed from releases, the filter's epsilon is the claim.
         """
         ledgers = [
-            pricing.reprice_ledger(accounting.from_json(release.ledger))
+            repricing.reprice_ledger(accounting.from_json(release.ledger))
             for release in self._releases()
         ]
         if ledgers:
@@ -475,7 +477,7 @@ class Filter:
         """What is left of the budget, in words."""
         return f"{self.terms.unit} = {self.remaining:.6g} of {self.budget:.6g} is left"
 
-    def has_paid_for(self, key: Array, run: str | None = None) -> bool:
+    def has_paid_for(self, key: "Array", run: str | None = None) -> bool:
         """Whether it paid for a release under a key; with a run, whether it paid for that run."""
         key_id, run_id = self._salted_hash(key), self._salted_hash(run)
         return any(
@@ -483,20 +485,29 @@ class Filter:
             for release in self._releases()
         )
 
-    def check(self, recipe: Recipe, key: Array | None = None) -> None:
+    def check(self, recipe: "Recipe", key: "Array | None" = None) -> None:
         """Refuse, as `take`, a recipe that the filter does not pay for now. It costs nothing.
+
+        It also tries whether the file can be written.
 
         Args:
             recipe: one setting.
             key: the key of a run that may go on from a checkpoint. If it was paid for, only the
                 terms of the recipe are compared, such as its rows.
         """
+        from dpbt.privacy import pricing
+
         charge = self.terms.charge(pricing.ledger(recipe))
         if key is None or not self.has_paid_for(key):
             with self._transaction(write=True) as database:
                 self._check_affordable(self._read_releases(database), charge)
+                # What a payment needs, such as the journal, is tried, and undone.
+                database.execute("UPDATE filter SET seal = seal")
+                database.execute("ROLLBACK")
 
-    def take(self, recipe: Recipe, key: Array | None = None, run: str | None = None) -> Recipe:
+    def take(
+        self, recipe: "Recipe", key: "Array | None" = None, run: str | None = None
+    ) -> "Recipe":
         """Pay for one fit of a recipe, and return it. A second fit needs a second payment.
 
         Give the key of the fit. A filter cannot see a key that is handed to another function alone,
@@ -513,6 +524,8 @@ class Filter:
                 Also as `dpbt.ledger`, and for a file that was changed or damaged.
             OSError: if the file cannot be written. Then nothing is handed out.
         """
+        from dpbt.privacy import keys, pricing
+
         if key is not None:
             keys.check_single_key(key)
         ledger = pricing.ledger(recipe, key)
@@ -561,7 +574,7 @@ class Filter:
         charge: Charge,
         ledger: Ledger,
         *,
-        key: Array | None = None,
+        key: "Array | None" = None,
         run: str | None = None,
         date: str = "",
     ) -> None:
@@ -588,19 +601,22 @@ class Filter:
                 database.execute("UPDATE filter SET seal = ?", [seal_of_texts(texts)])
             self._texts = texts
 
-    def _salted_hash(self, key_or_run: Array | str | None) -> str | None:
+    def _salted_hash(self, key_or_run: "Array | str | None") -> str | None:
         """The salted hash by which a key, or the name of a run, is known again.
 
         A search finds a research key, of at most 64 bits, as from what was released.
         """
         if key_or_run is None:
             return None
-        content = (
-            key_or_run.encode() if isinstance(key_or_run, str) else keys.key_as_bytes(key_or_run)
-        )
+        if isinstance(key_or_run, str):
+            content = key_or_run.encode()
+        else:
+            from dpbt.privacy import keys
+
+            content = keys.key_as_bytes(key_or_run)
         return hmac.new(self._texts[1].encode(), content, hashlib.sha256).hexdigest()
 
-    def payment_callback(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
+    def payment_callback(self, recipe: "Recipe", key: "Array") -> Callable[[str | None], None]:
         """What a fit in blocks calls before it draws: it pays, and once for a run that goes on.
 
         For all else a key that was paid for is refused, as its noise would be on other sums.
@@ -613,8 +629,8 @@ class Filter:
         return pay_for_run
 
     def recipe(
-        self, make: Callable[..., Recipe], *, fraction: float = 1.0, **options: Any
-    ) -> Recipe:
+        self, make: "Callable[..., Recipe]", *, fraction: float = 1.0, **options: Any
+    ) -> "Recipe":
         """A recipe that costs a share of what is left, to within a millionth and never above.
 
         It is not paid for yet: `dpbt.fit` or `take` does that. Alone, it is (some epsilon,
@@ -630,13 +646,15 @@ class Filter:
             TypeError: for an option that comes from the filter.
             ValueError: for a fraction that `make` cannot meet, and as `make` and `take`.
         """
+        from dpbt.privacy import pricing
+
         terms = self.terms
         fraction = float(check_interval("fraction", fraction, "(0, 1]"))
         max_cost = round_down_to_float(self._exact_remaining() * Fraction(fraction))
         if max_cost <= 0:
             raise ValueError(f"nothing is left in the filter: {self.describe_remaining()}")
 
-        def build(epsilon: float) -> Recipe:
+        def build(epsilon: float) -> "Recipe":
             return make(
                 epsilon=epsilon,
                 delta=terms.delta,

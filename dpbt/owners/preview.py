@@ -19,7 +19,7 @@ from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.models import measures
 from dpbt.models.scoring import predictions_of_scores
 from dpbt.privacy import pricing
-from dpbt.privacy.keys import research_key
+from dpbt.privacy.keys import check_seed, research_key
 from dpbt.training import table_entry
 from dpbt.training.boost import boost
 from dpbt.types import Array, Recipe, Response, Table
@@ -122,7 +122,7 @@ def preview(
             order of the target, in any unit. By default classes are about equally frequent. They
             must be public, and never counted in the private rows.
         repeats: the number of runs of each recipe, on different rows and with different noise.
-        seed: the seed of the rows and the noise.
+        seed: the seed of the rows and the noise, a whole number in 0..2^64 - 1.
 
     Raises:
         ValueError: for numbers out of range, for shares of a number or of other classes, for
@@ -133,6 +133,7 @@ def preview(
         float(check_interval("signal", each, "(0, 1)")) for each in np.ravel(signal).tolist()
     ]
     repeats = check_positive_integer("repeats", repeats, 1000)
+    seed = check_seed(seed)
     recipes = list(recipes)
     if not recipes or any(not isinstance(r, Recipe) or np.ndim(r.rows) for r in recipes):
         raise ValueError(f"preview takes recipes of one setting each, got {show_value(recipes)}")

@@ -36,6 +36,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.extend.random import define_prng_impl
 from jax.typing import ArrayLike
 from jaxtyping import UInt32
@@ -221,28 +222,63 @@ def pair(key: Array) -> NoiseAndPublicKeys:
     return NoiseAndPublicKeys(noise=noise, public=public)
 
 
-def research_key(seed: int | np.integer | Array) -> Array:
-    """The research key of a seed: the words 0 and `seed` modulo 2^32, for threefry2x32.
+MAX_SEED = 2**64 - 1
+"""The largest seed of a research key: threefry2x32 has keys of 64 bits."""
 
-    They are the words of `jax.random.key(seed)` at JAX's default flags. No flag of JAX changes
-    them, as `jax_random_seed_offset` and `jax_default_prng_impl` change those of `jax.random.key`.
-    So a seed gives the same draws in every process.
+
+def check_seed(seed: Any, name: str = "seed") -> int:
+    """A seed of a research key as a Python number.
 
     Args:
-        seed: a whole number in the range of int64, or an integer array of shape (), traced or not.
+        seed: a whole number in 0..MAX_SEED, of Python, NumPy or JAX.
+        name: the name of the argument in errors.
+
+    Raises:
+        ValueError: for anything else. The message does not show it, as a seed may be a secret.
     """
-    if isinstance(seed, int | np.integer):
-        low = jnp.asarray(np.int64(seed).astype(np.uint32))
+    is_array = isinstance(seed, AnyArray) and seed.shape == () and seed.dtype.kind in "iu"
+    is_number = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not (is_array or is_number) or not 0 <= int(seed) <= MAX_SEED:
+        raise ValueError(
+            f"{name} must be a whole number in 0..2^64 - 1; other seeds would be alike"
+        )
+    return int(seed)
+
+
+def research_key(seed: int | np.integer | AnyArray, name: str = "seed") -> Array:
+    """The research key of a seed: its high and its low 32 bits, as words for threefry2x32.
+
+    Different seeds have different keys. For seeds below 2^32 the words are those of
+    `jax.random.key(seed)` at JAX's default flags. No flag of JAX changes them, as
+    `jax_random_seed_offset` and `jax_default_prng_impl` change those of `jax.random.key`. So a seed
+    gives the same draws in every process.
+
+    Args:
+        seed: a whole number in 0..MAX_SEED, or an integer array of shape (), traced or not. What a
+            traced array holds is not checked, and one of 32 bits is read modulo 2^32.
+        name: the name of the argument in errors.
+
+    Raises:
+        ValueError: as `check_seed`.
+    """
+    if isinstance(seed, Tracer):
+        low = seed.astype(jnp.uint32)
+        has_high = seed.dtype.itemsize > 4
+        high = (seed >> 32).astype(jnp.uint32) if has_high else jnp.zeros_like(low)
     else:
-        low = jnp.asarray(seed).astype(jnp.uint32)
-    return jax.random.wrap_key_data(jnp.stack([jnp.zeros_like(low), low]), impl=_RESEARCH_IMPL)
+        high, low = (jnp.uint32(word) for word in divmod(check_seed(seed, name), 2**32))
+    return jax.random.wrap_key_data(jnp.stack([high, low]), impl=_RESEARCH_IMPL)
 
 
-def noise_and_public_keys(seed: int | None) -> NoiseAndPublicKeys:
-    """The keys of a run: two fresh release keys, or with a seed a pair of research keys."""
+def noise_and_public_keys(seed: int | None, name: str = "seed") -> NoiseAndPublicKeys:
+    """The keys of a run: two fresh release keys, or with a seed a pair of research keys.
+
+    Raises:
+        ValueError: as `check_seed`, with the `name` of the argument.
+    """
     if seed is None:
         return NoiseAndPublicKeys(noise=fresh_key(), public=fresh_key())
-    return pair(research_key(seed))
+    return pair(research_key(seed, name))
 
 
 class ResearchKeyWarning(UserWarning):

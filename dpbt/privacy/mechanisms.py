@@ -31,43 +31,21 @@ from jax.scipy.special import log_ndtr
 from jaxtyping import Bool, Float32, Int32, UInt32
 
 from dpbt.common.arithmetic import LN2
-from dpbt.privacy import variates
+from dpbt.privacy import prices, variates
 from dpbt.privacy.keys import random_words
-from dpbt.privacy.mechanism import (
-    BOUNDED_RANGE,
-    FREE,
-    GAUSSIAN,
-    LAPLACE,
-    PURE,
-    Mechanism,
-    Numbers,
-    Sampler,
-    StepLoss,
-)
+from dpbt.privacy.mechanism import Mechanism, Numbers, StepLoss
+from dpbt.privacy.prices import MAX_DISCRETE_SCALE as MAX_DISCRETE_SCALE
 from dpbt.privacy.variates import positive
 from dpbt.public_types import redacted_repr
 from dpbt.types import UNSPLIT, Array
 
 # Additive noise on integers.
 
-MAX_DISCRETE_SCALE = 2.0**32
-"""The largest scale for which the samplers of integer noise keep their bound."""
-
 SATURATION = 2**31 - 2**21
 """Integer noise returns integers in [-SATURATION, SATURATION]; sums beyond are clamped."""
 
 _LOG2_STEPS_IN_SCALE = 11
 """From scale 2^12 on, the step of a rounded Gaussian is in scale / 2^12..scale / 2^11."""
-
-
-def _laplace_tail(shift: float) -> float:
-    """The mass beyond 44 scales of one of two values that lie `shift` scales apart."""
-    return min(1.0, 2.0**-62 * math.exp(min(shift, 700.0)))
-
-
-def _gaussian_tail(shift: float) -> float:
-    """The mass of the pairs whose radius around one of the two values is beyond 9.3 scales."""
-    return math.exp(-(max(9.3 - shift, 0.0) ** 2) / 2)
 
 
 def _noise_free_log_prob(output: Array, value: Array) -> Array:
@@ -146,9 +124,7 @@ discrete_laplace = Mechanism(
     _sample_discrete_laplace,
     _discrete_laplace_log_prob,
     _laplace_loss,
-    LAPLACE._replace(
-        sampler=Sampler(gap=2.0**-28, tail=_laplace_tail, max_scale=MAX_DISCRETE_SCALE)
-    ),
+    prices.DISCRETE_LAPLACE,
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
 
@@ -215,9 +191,7 @@ rounded_gaussian = Mechanism(
     _sample_rounded_gaussian,
     _rounded_gaussian_log_prob,
     _gaussian_loss,
-    GAUSSIAN._replace(
-        sampler=Sampler(gap=2.0**-29, tail=_gaussian_tail, max_scale=MAX_DISCRETE_SCALE)
-    ),
+    prices.ROUNDED_GAUSSIAN,
 )
 """round(value + N(0, scale^2)) of an integer value, to multiples of `rounding_step(scale)`.
 
@@ -491,7 +465,7 @@ exponential = Mechanism(
     _sample_exponential,
     _log_prob_from_pmf(_exponential_log_pmf),
     _exponential_loss,
-    BOUNDED_RANGE._replace(sampler=Sampler(gap=2.0**-28)),
+    prices.EXPONENTIAL,
 )
 """Candidate k of [..., K] with probability proportional to exp(score / scale).
 
@@ -584,7 +558,7 @@ noisy_max = Mechanism(
     _sample_noisy_max,
     _log_prob_from_pmf(_noisy_max_log_pmf),
     _noisy_max_loss,
-    PURE._replace(sampler=Sampler(gap=2.0**-28)),
+    prices.NOISY_MAX,
 )
 """Index of the largest of [..., K] finite scores after independent Laplace(scale) noise on each.
 
@@ -670,7 +644,7 @@ uniform = Mechanism(
     _sample_uniform,
     _uniform_log_prob,
     _uniform_loss,
-    FREE._replace(sampler=Sampler(gap=0.0)),
+    prices.UNIFORM,
     public=True,
 )
 """Public randomness: reals in [0, scale), or integers 0..scale - 1 where the value holds integers.

@@ -46,11 +46,10 @@ import numpy as np
 from jaxtyping import Float32
 
 from dpbt.privacy.mechanism import Numbers, Sensitivity
+from dpbt.public_types import num_changed_rows as num_changed_rows
 from dpbt.types import (
-    ADD_REMOVE,
     BINARY,
     GRID,
-    REPLACE_ONE,
     Array,
     Prepared,
     ProperLoss,
@@ -167,19 +166,6 @@ def histograms_sensitivity(relation: Relation, num_histograms: int = 1) -> Sensi
     """
     num_changed_counts = num_histograms * num_changed_rows(relation)
     return Sensitivity(l1=num_changed_counts, l2=math.sqrt(num_changed_counts))
-
-
-def num_changed_rows(relation: Relation) -> int:
-    """How many rows of a table differ between neighbours, and so how many entries of a statistic.
-
-    Raises:
-        ValueError: for any other relation than add/remove and replace-one.
-    """
-    if relation is ADD_REMOVE:
-        return 1
-    if relation is REPLACE_ONE:
-        return 2
-    raise ValueError(f"no bound is known under {relation!r}")
 
 
 ERROR_WEIGHT = Sensitivity(l1=1, l2=1)

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dpbt.common import forks
 from dpbt.common.validate import show_value
 from dpbt.public_types import BOOSTED, FORESTS
 from dpbt.recipes.additive import additive as additive
@@ -43,7 +44,9 @@ def make_recipe(
     Raises:
         ValueError: for a name or an object that is no recipe, for an option that the recipe does
             not take, and as the recipe.
+        RuntimeError: in a process that was forked after JAX had run.
     """
+    forks.check_jax_can_run()
     function: Any = makers.get(maker) if isinstance(maker, str) else maker
     if not callable(function) or isinstance(function, Recipe):
         raise ValueError(

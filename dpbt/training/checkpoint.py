@@ -116,7 +116,8 @@ class Checkpoint:
     def __init__(self, path: Path):
         self.path, self.run, self.begun = path, None, False
         self._own_keys: NoiseAndPublicKeys | None = None
-        if not path.exists():
+        is_new = not path.exists()
+        if is_new:
             _create_tables(path)
         if not path.exists() and not path.is_symlink():
             raise in_use_error(path)
@@ -130,24 +131,31 @@ class Checkpoint:
         # undoes no release.
         uri = f"{path.absolute().as_uri()}?mode=rw"
         self._database = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)
-        for pragma in (
-            *("locking_mode = EXCLUSIVE", "journal_mode = TRUNCATE"),
-            *("secure_delete = ON", "synchronous = EXTRA"),
-        ):
-            self._execute(f"PRAGMA {pragma}")
-        with self._transaction():
-            if not (path.exists() and os.path.samestat(status, path.stat())):
-                raise in_use_error(path)  # another run gave up its file meanwhile
-            remove_leftover(path)
-            self.begun = bool(self._names())
+        try:
+            for pragma in (
+                *("locking_mode = EXCLUSIVE", "journal_mode = TRUNCATE"),
+                *("secure_delete = ON", "synchronous = EXTRA"),
+            ):
+                self._execute(f"PRAGMA {pragma}")
+            with self._transaction():
+                if not (path.exists() and os.path.samestat(status, path.stat())):
+                    raise in_use_error(path)  # another run gave up its file meanwhile
+                remove_leftover(path)
+                self.begun = bool(self._names())
+        except OSError:  # such as a name that is too long for a journal beside it
+            self._database.close()
+            if is_new:
+                path.unlink(missing_ok=True)
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        journal = Path(f"{self.path}-journal")
-        if journal.exists() and not journal.stat().st_size:
-            journal.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # such as a name that is too long
+            journal = Path(f"{self.path}-journal")
+            if journal.exists() and not journal.stat().st_size:
+                journal.unlink(missing_ok=True)
         if not self.begun:
             self.path.unlink(missing_ok=True)
         self._database.close()

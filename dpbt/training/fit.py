@@ -15,7 +15,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from dpbt.common import compilation
+from dpbt.common import compilation, forks
 from dpbt.common.progress import Progress, ReportProgress, ignore_progress
 from dpbt.common.validate import is_traced
 from dpbt.data import tables
@@ -90,8 +90,10 @@ def fit(
             what is private only the number of present rows is refused (`checks.check_rows`). No
             cell and no length of the table is shown.
         OSError: if a file cannot be read or written.
+        RuntimeError: in a process that was forked after JAX had run, before anything is paid.
     """
     options = FitOptions(checkpoint=checkpoint, memory=memory, threads=threads, progress=progress)
+    forks.check_jax_can_run()
     if filter is not None:
         pay = _checked_payment(filter, key=key, table=table, recipe=recipe, checkpoint=checkpoint)
         options = dataclasses.replace(options, pay=pay)
@@ -150,7 +152,9 @@ def fit_without_key_warning(
     Raises:
         ValueError: as `fit`.
         OSError: as `fit`.
+        RuntimeError: as `fit`.
     """
+    forks.check_jax_can_run()
     if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
         raise ValueError("dpbt.fit runs outside of jit and vmap; map dpbt.boost")
     if isinstance(table, BlockTable):

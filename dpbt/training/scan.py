@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from dpbt.common.arithmetic import round_separately
 from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
@@ -101,7 +102,9 @@ def run_in_memory(
     if recipe.learner.epilogue is not None:
         assert scores is not None  # as `Recipe.has_independent_rounds` says
         slope, intercept = learned.line
-        scores = [intercept[..., None] + slope * (score - start) for score in scores]
+        scores = [
+            intercept[..., None] + round_separately(slope * (score - start)) for score in scores
+        ]
     return RunResult(
         kept=PhaseValues(**executor.kept),
         hypotheses=learned.hypotheses,

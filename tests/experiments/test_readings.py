@@ -1,6 +1,8 @@
 """Readings of Nock & Henecka: their options and recipes, and tables that follow from fits."""
 
 import dataclasses
+from collections import Counter
+from fractions import Fraction
 
 import jax
 import numpy as np
@@ -8,10 +10,16 @@ import pytest
 
 import dpbt
 from dpbt import losses
-from dpbt.data.splits import satisfied_splits
+from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.training.replay import log_ratios_by_site
-from experiments.common import data, pages, results
-from experiments.papers.nock_henecka_2020 import options, reading_tables, readings, saved
+from experiments.common import aggregated, data, pages, results
+from experiments.papers.nock_henecka_2020 import (
+    leaf_losses,
+    options,
+    reading_tables,
+    readings,
+    saved,
+)
 from experiments.papers.nock_henecka_2020.options import Reading
 from tests.support import ROOT
 from tests.support.example_tables import random_table
@@ -179,9 +187,68 @@ def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
     assert found == {reading_tables.BY_FOLDS: pytest.approx(0.2), reading_tables.BY_ROWS: 0.0}
 
 
+def percentages(counts):
+    """The whole percentages k / n strictly between 0 and 100, of any n of `counts`."""
+    return {round(Fraction(100 * k, n)) for n in counts for k in range(1, n)}
+
+
+def test_a_cell_of_table_4_counts_twelve_runs():
+    """All interior percentages are k / n with n <= 12, and n = 12 is needed.
+
+    If a cell had 13 to 15 runs, others would have to occur. A half is rounded to the even number.
+    """
+    cells = aggregated.printed_numbers("nock_henecka_2020", "table-4")
+    printed = Counter(int(cell.number) for cell in cells if 0 < cell.number < 100)
+    assert printed.total() == 290
+    at_most = {n: percentages(range(2, n + 1)) for n in (11, 12, 15)}
+    assert set(printed) <= at_most[12]
+    assert len(at_most[12]) == 45
+    needing_twelve = at_most[12] - at_most[11]
+    assert needing_twelve == {8, 42, 58, 92}
+    assert sum(printed[number] for number in needing_twelve) == 47
+    assert len(at_most[15] - at_most[12]) == 16
+    assert {12, 38, 62, 88} <= set(printed)  # eighths
+
+    # A cell of fewer runs than twelve has lost some to the test, and few are lost.
+    fewest = Counter()
+    for number, times in printed.items():
+        fewest[min(n for n in range(2, 13) if number in percentages([n]))] += times
+    assert fewest[12] == 47
+    assert fewest[11] == 57
+    assert sum(fewest[n] for n in (7, 8, 9, 10)) == 18
+
+
 @pytest.mark.parametrize("study", ["noise", "steps"])
 def test_the_page_is_what_its_summary_says(study):
     page = readings.STUDIES[study].page
     lines, text = results.read_csv(PAGE.with_name(page.file), page.command), PAGE.read_text()
     assert pages.fill_tables(page, text, lines, str(PAGE)) == text
     assert len(lines) > 40
+
+
+def test_noise_of_2_m_over_m_costs_m_times_its_claim():
+    """A leaf of one row, whose label is flipped: its exact loss is m times the leaf's budget."""
+    rows, leaf_epsilon = 12, 0.5
+    for scale in ("2M/m", "1/m on q"):
+        reading = Reading(option="second", leaf_scale=scale)
+        assert leaf_losses.leaf_loss(reading, (1, 0), (0, 1), rows=rows) == pytest.approx(rows)
+        assert leaf_losses.leaf_loss(reading, (6, 6), (5, 7), rows=rows) < rows
+    honest = leaf_losses.leaf_loss(SECOND, (1, 0), (0, 1), rows=rows)
+    assert honest == pytest.approx(1)
+
+    # The library's program: one split that one row satisfies, and the best split.
+    satisfied = np.arange(rows)[:, None] == 0
+    label, present = np.arange(rows) < 6, np.ones(rows, bool)
+    table = table_of_splits(satisfied, label, present)
+    flipped = table_of_splits(satisfied, label & (np.arange(rows) > 0), present)
+    reading = Reading(option="second", noisy_splits=False, leaf_scale="2M/m", leaf_divisor="1")
+    setting = recipe(reading, epsilon=2 * leaf_epsilon, rows=rows)
+    (line,) = [line for line in dpbt.ledger(setting).lines if line.site == "leaf"]
+    assert line.epsilon == pytest.approx(rows * leaf_epsilon, rel=1e-3)
+    ratios = jax.jit(log_ratios_by_site)
+    found = []
+    for key in range(6):
+        release = jax.jit(dpbt.boost)(jax.random.key(key), table, setting).transcript
+        found.append(float(ratios(release, table, flipped, setting)["leaf"][1].pure[0]))
+    assert max(found) == pytest.approx(rows * leaf_epsilon, rel=0.15)
+    assert max(found) > 5 * leaf_epsilon

@@ -119,7 +119,7 @@ def test_no_other_flag_moves_a_release(name, recipe):
             np.testing.assert_array_equal(here, there)
 
 
-@pytest.mark.parametrize("seed", [0, 7, 2**31, 2**32 - 1, np.uint32(5), np.int64(2**31 + 9), -3])
+@pytest.mark.parametrize("seed", [0, 7, 2**31, 2**32 - 1, np.uint32(5), np.int64(2**31 + 9)])
 def test_a_research_key_is_that_of_jax_at_default_flags(seed):
     theirs = jax.random.key_data(jax.random.key(seed))
     np.testing.assert_array_equal(jax.random.key_data(keys.research_key(seed)), theirs)

@@ -5,6 +5,7 @@ import functools
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
@@ -24,13 +25,19 @@ from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.types import Array, Public
 
 
+def _largest_score(shapes: ShapeFunctions) -> Float32[Array, ""]:
+    """f32[]: the most that a row's curves add up to, over classes."""
+    largest_by_column = jnp.max(jnp.abs(shapes.score), axis=-1)
+    return jnp.max(sum_in_order(jnp.moveaxis(largest_by_column, -1, 0)))
+
+
 def _scale_shapes(shapes: ShapeFunctions, slope: Array) -> ShapeFunctions:
     return shapes._replace(score=shapes.score * slope, noise=shapes.noise * jnp.abs(slope))
 
 
 def _merge_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
     """One hypothesis in place of those of all rounds: the sum of their curves."""
-    noise = jnp.sqrt(jnp.sum(round_separately(sum_in_order(shapes.noise) ** 2)))
+    noise = jnp.sqrt(sum_in_order(round_separately(sum_in_order(shapes.noise) ** 2)))
     return ShapeFunctions(
         sum_in_order(shapes.score)[None], noise[None], shapes.pairs[:1], shapes.parts[:1]
     )
@@ -70,7 +77,7 @@ def vector_kind(bins: BinsConfig) -> HypothesisKind:
         check_table=functools.partial(check_binned_table, bins.attributes),
         prepare=functools.partial(prepare_binned_rows, bins.attributes),
         prediction_input=lambda rows: rows.bins,
-        bound=lambda shapes: jnp.max(jnp.sum(jnp.max(jnp.abs(shapes.score), axis=-1), axis=-1)),
+        bound=_largest_score,
         scale=_scale_shapes,
         merge=_merge_rounds,
     )

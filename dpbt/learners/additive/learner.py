@@ -32,6 +32,7 @@ from dpbt.learners.bins.residuals import (
     partition_sum_sensitivity,
     remove_noise_common_to_classes,
     row_residuals,
+    rows_of_grid_unit,
     step_share_of_class,
     sum_residuals_by_place,
 )
@@ -42,7 +43,7 @@ from dpbt.learners.oblivious.learner import oblivious_tree
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
-from dpbt.types import GRID, Array, Public, Release
+from dpbt.types import Array, Public, Release
 
 BINS_SITE = "bins"
 """The site of the sums of all groups of bins of a round."""
@@ -113,12 +114,13 @@ def shape_step_of_round(
     for several classes and for a number.
     """
     response, count = config.bins.response, len(config.resolutions)
-    unit = jnp.asarray(public.cap, jnp.float32) / GRID
+    unit = rows_of_grid_unit(public)
     none = ((0, 0),) * (len(response.axes) + 1)
     place_of_bin = places_of_groups(config, params, public).place_of_bin
     padded = jnp.pad(release[BINS_SITE].astype(jnp.float32), (*none[1:], (0, 1)))
     sums = round_separately(padded * unit)[..., place_of_bin]
-    signal = round_separately(jnp.sum(sums, axis=-3) / np.float32(math.sqrt(count)))
+    sums_of_bins = functools.reduce(jnp.add, [sums[..., place, :, :] for place in range(count)])
+    signal = round_separately(sums_of_bins * np.float32(1 / math.sqrt(count)))
     noise = round_separately(
         noise_deviation(
             config.bins, params, site=BINS_SITE, site_sensitivity=bin_sum_sensitivity(config)

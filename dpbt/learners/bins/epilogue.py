@@ -16,8 +16,17 @@ import numpy as np
 from jaxtyping import Float32, Int32, Shaped
 
 from dpbt import types
-from dpbt.common.arithmetic import LN2, round_separately, softmax, sum_in_order
+from dpbt.common.arithmetic import (
+    LN2,
+    portable_exp,
+    portable_log,
+    portable_sigmoid,
+    round_separately,
+    softmax,
+    sum_in_order,
+)
 from dpbt.learners.bins.config import BinsConfig
+from dpbt.learners.bins.grids import likelihood_shares, sum_grid
 from dpbt.learners.bins.histograms import (
     SCORES_SITE,
     deviation_of_one_histogram,
@@ -82,7 +91,7 @@ def _odds_of_largest_class(scores: Array, target: Array) -> _LargestClass:
     odds = round_separately(
         jnp.max(shares, axis=0) / sum_in_order(jnp.where(of_largest, 0, shares))
     )
-    return _LargestClass(jnp.log(odds), target == largest.astype(target.dtype))
+    return _LargestClass(portable_log(odds), target == largest.astype(target.dtype))
 
 
 def fit_score_line(
@@ -117,28 +126,28 @@ def fit_score_line(
     # by what it knows round otherwise.
     def add_misfit(misfit: Array, interval: tuple[Array, Array]) -> tuple[Array, None]:
         (zeros, ones), middle = interval
-        positive = jax.nn.sigmoid(begin + shift + round_separately(slope * (middle - begin)))
+        positive = portable_sigmoid(begin + shift + round_separately(slope * (middle - begin)))
         negative = 1 - positive
         squares = round_separately(positive**2) + round_separately(negative**2)
         rows = (round_separately(ones * positive) + round_separately(zeros * negative)) / squares
         label_variance = round_separately(jnp.maximum(rows, 0) * positive * negative)
         variance = round_separately(noise_variance * squares) + label_variance + 1
         excess = round_separately(ones * negative) - round_separately(zeros * positive)
-        return misfit + round_separately(excess**2 / variance), None
+        return misfit + round_separately(round_separately(excess**2) / variance), None
 
     no_misfit = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
     intervals = noisy.astype(jnp.float32), jnp.asarray(_MIDDLES)
     misfit, _ = jax.lax.scan(add_misfit, no_misfit, intervals, unroll=len(shifts) == 1)
 
     # The mean over all lines.
-    log_slope = jnp.log(slope)
+    log_slope = portable_log(slope)
     prior = round_separately(
         ((log_slope - math.log(_PRIOR_SLOPE)) / _PRIOR_LOG_SLOPE_DEVIATION) ** 2
     )
     prior = prior + round_separately((shift / _PRIOR_SHIFT_DEVIATION) ** 2)
-    likely = round_separately(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
-    slope = jnp.exp(jnp.sum(round_separately(likely * log_slope)))
-    mean_shift = round_separately(jnp.sum(round_separately(likely * shift)) / np.float32(LN2))
+    likely = likelihood_shares(misfit + prior)
+    slope = portable_exp(sum_grid(round_separately(likely * log_slope)))
+    mean_shift = round_separately(sum_grid(round_separately(likely * shift)) * np.float32(1 / LN2))
     return ScoreLine(slope, slope * start if start.ndim else start + mean_shift)
 
 

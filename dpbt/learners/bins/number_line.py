@@ -25,7 +25,13 @@ import numpy as np
 from jaxtyping import Float32, Int32
 
 from dpbt import types
-from dpbt.common.arithmetic import round_separately
+from dpbt.common.arithmetic import (
+    multiply_by_reciprocal,
+    portable_exp,
+    portable_log,
+    round_separately,
+    sum_in_order,
+)
 from dpbt.learners.bins.config import BinsConfig, noise_deviation
 from dpbt.learners.bins.histograms import (
     SCORES_SITE,
@@ -119,7 +125,7 @@ def residual_sums_sensitivity(config: BinsConfig) -> float:
 def _predictions_of_scores(response: types.Response, scores: Array) -> Array:
     """The positions that scores predict: the scores, or of a count their exponentials."""
     if response.objective == "poisson":
-        return round_separately(jnp.exp(jnp.minimum(scores, 0)))
+        return round_separately(portable_exp(jnp.minimum(scores, 0)))
     return scores
 
 
@@ -159,17 +165,18 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     noise_of_mean = round_separately(noise_of_sum / rows)
     threshold = _THRESHOLDS[config.noise.price.norm]
     clear = jnp.where(counts > threshold.deviations * deviation, counts, 0)
-    shares = (clear - threshold.mean * deviation) / rows
+    above_noise = clear - round_separately(threshold.mean * deviation)
+    shares = multiply_by_reciprocal(above_noise, rows)
     bins = shares.shape[0]
     middles = jnp.asarray((np.arange(bins) + 0.5) / bins, jnp.float32)
-    residual = (middles - center) / public.unit
+    residual = multiply_by_reciprocal(middles - center, public.unit)
     clips = jnp.asarray(RESIDUAL_CLIPS)[:, None]
     beyond = residual[None] - jnp.clip(residual[None], -clips, clips)
-    excess = jnp.sum(round_separately(shares[None] * beyond), axis=1)
+    excess = sum_in_order(round_separately(shares[None] * beyond).T)
     noise = round_separately(clips[:, 0] * noise_of_mean)
     unsure = round_separately(_UNSURE_SHARE * jnp.abs(excess)) + jnp.asarray(_LOGISTIC_EXCESS)
     of_histogram = threshold.variance * round_separately((deviation / rows) ** 2)
-    of_histogram = of_histogram * jnp.sum(round_separately(beyond**2), axis=1)
+    of_histogram = of_histogram * sum_in_order(round_separately(beyond**2).T)
     error = round_separately(unsure**2) + of_histogram + round_separately(noise**2)
     chosen = jnp.argmin(error)
     return ResidualClip(
@@ -199,7 +206,7 @@ def estimate_rows_of_histogram(
     fitted = jnp.maximum(public.estimated_rows, 10.0)
     ratio = deviation * math.sqrt(counts.shape[0]) / round_separately(_ROWS_MISFIT * fitted)
     weight = 1 / (1 + round_separately(ratio**2))
-    total = round_separately(weight * jnp.sum(counts))
+    total = round_separately(weight * sum_in_order(counts))
     return jnp.maximum(total + round_separately((1 - weight) * fitted), 10.0)
 
 
@@ -215,8 +222,13 @@ def residual_sums(
     prediction = _predictions_of_scores(config.response, scores)
     start = _predictions_of_scores(config.response, public.initial_score)
     target = jnp.clip(jnp.nan_to_num(rows.target), 0, 1)
-    residual = jnp.clip((target - prediction) / round_separately(clip * unit), -1, 1)
-    deviation = jnp.clip((prediction - start) / round_separately(DEVIATION_CLIP * unit), -1, 1)
+
+    def in_units(difference: Array, clip: Array | float) -> Array:
+        """f32[N], in [-1, 1]: a difference in clips."""
+        return jnp.clip(multiply_by_reciprocal(difference, round_separately(clip * unit)), -1, 1)
+
+    residual = in_units(target - prediction, clip)
+    deviation = in_units(prediction - start, DEVIATION_CLIP)
     values = residual[None]
     if has_slope(config):
         product = round_separately(residual * deviation)
@@ -349,8 +361,8 @@ def number_line_epilogue(config: BinsConfig) -> types.Epilogue:
         corrected = first + shift + round_separately(slope * (mean - first))
         corrected = jnp.clip(corrected, mean / 4, 4 * mean)
         slope = jnp.clip(slope * round_separately(mean / corrected), _MIN_SLOPE, _MAX_SLOPE)
-        moved = round_separately(slope * (jnp.log(mean) - start))
-        return ScoreLine(slope, jnp.log(corrected) - moved)
+        moved = round_separately(slope * (portable_log(mean) - start))
+        return ScoreLine(slope, portable_log(corrected) - moved)
 
     under = types.as_relation(config.relation).value
     return types.Epilogue(

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Float32
 
 from dpbt import types
-from dpbt.common.arithmetic import round_separately
+from dpbt.common.arithmetic import portable_log2, round_separately
 from dpbt.learners.bins.config import BinsConfig, noise_deviation
 from dpbt.learners.bins.histograms import (
     HISTOGRAM_SITE,
@@ -111,8 +111,8 @@ def _initial_score(config: BinsConfig, release: Release, params: types.Params) -
     )
     shrunk = totals + round_separately(3 * deviation_of_total)
     if config.response == BINARY:
-        return jnp.log2(shrunk[1] / shrunk[0])
-    logs = round_separately(jnp.log2(shrunk))
+        return portable_log2(shrunk[1] / shrunk[0])
+    logs = round_separately(portable_log2(shrunk))
     return logs - round_separately(jnp.mean(logs))
 
 

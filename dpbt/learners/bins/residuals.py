@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
@@ -16,7 +17,7 @@ from dpbt.privacy.mechanism import Sensitivity
 from dpbt.privacy.sensitivity import (
     num_changed_rows,
 )
-from dpbt.types import BINARY, GRID, Array
+from dpbt.types import BINARY, GRID, Array, Public
 
 
 def partition_sum_sensitivity(config: BinsConfig) -> Sensitivity:
@@ -85,6 +86,11 @@ def row_residuals(config: BinsConfig, rows: BinnedRows, weights: Array) -> Array
     else:
         size, max_size = residuals**2, GRID**2
     return jnp.where(jnp.sum(size, axis=0)[None] <= max_size, residuals, 0)
+
+
+def rows_of_grid_unit(public: Public) -> Float32[Array, ""]:
+    """f32[]: how many rows a grid unit of a sum of weights stands for."""
+    return round_separately(jnp.asarray(public.cap, jnp.float32) * np.float32(1 / GRID))
 
 
 class SignalAndNoise(NamedTuple):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Float32
 
 from dpbt import types
-from dpbt.common.arithmetic import round_separately
+from dpbt.common.arithmetic import multiply_by_reciprocal, round_separately, sum_in_order
 from dpbt.learners.bins.config import BinsConfig, noise_deviation
 from dpbt.learners.bins.histograms import HISTOGRAM_SITE, histogram_sensitivity
 from dpbt.learners.bins.prologue import estimate_class_rows, estimate_target_from_histogram
@@ -47,8 +47,9 @@ def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Publi
         )
         counts = jnp.sum(histogram, axis=2).astype(jnp.float32)
         above = jnp.where(jnp.asarray(known), jnp.maximum(counts - deviation, 0), 0)
-        total = jnp.sum(above, axis=1, keepdims=True)
-        measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
+        total = sum_in_order(above.T)[:, None]
+        measured = multiply_by_reciprocal(above, jnp.where(total > 0, total, 1))
+        measured = jnp.where(total > 0, measured, uniform)
         shares = round_separately(0.9 * measured) + round_separately(0.1 * uniform)
         if rows is None or is_number:
             rows = jnp.sum(estimate_class_rows(config, histogram))

@@ -7,13 +7,20 @@ spread that the histogram shows, so a generous range costs little noise.
 import math
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float32, Shaped
 
 from dpbt import types
-from dpbt.common.arithmetic import round_separately
+from dpbt.common.arithmetic import (
+    multiply_by_reciprocal,
+    portable_exp,
+    portable_log,
+    portable_sigmoid,
+    round_separately,
+    sum_in_order,
+)
+from dpbt.learners.bins.grids import likelihood_shares, sum_grid
 from dpbt.privacy.mechanism import Numbers
 from dpbt.types import Array, Public
 
@@ -73,9 +80,9 @@ def estimate_location_and_scale(
 
     # How many rows fit best, and how far the counts then are from these shares.
     counts = noisy.astype(jnp.float32)[None, None, :]
-    rows = jnp.sum(round_separately(counts * share), axis=2) / jnp.sum(
-        round_separately(share**2), axis=2
-    )
+    of_counts = sum_in_order(jnp.moveaxis(round_separately(counts * share), 2, 0))
+    of_shares = sum_in_order(jnp.moveaxis(round_separately(share**2), 2, 0))
+    rows = multiply_by_reciprocal(of_counts, of_shares)
     rows = jnp.maximum(rows, 10.0)
     expected = round_separately(rows[..., None] * share)
     squared = round_separately(jnp.asarray(deviation, jnp.float32) ** 2)
@@ -85,18 +92,21 @@ def estimate_location_and_scale(
         + round_separately((_RELATIVE_MISFIT * expected) ** 2)
         + 1
     )
-    misfit = jnp.sum(round_separately((counts - expected) ** 2 / variance), axis=2)
+    squares = round_separately((counts - expected) ** 2)
+    misfit = sum_in_order(jnp.moveaxis(round_separately(squares / variance), 2, 0))
 
     # The mean over all of them.
     off_spread = round_separately(
-        (jnp.log(spread / _PRIOR_SPREAD) / _PRIOR_LOG_SPREAD_DEVIATION) ** 2
+        (portable_log(spread / _PRIOR_SPREAD) / _PRIOR_LOG_SPREAD_DEVIATION) ** 2
     )
     prior = off_spread + round_separately(((center - _PRIOR_CENTER) / _PRIOR_CENTER_DEVIATION) ** 2)
-    likely = round_separately(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
-    logs = round_separately(likely * jnp.log(jnp.broadcast_to(spread, likely.shape)))
-    mean_center = jnp.sum(round_separately(likely * jnp.broadcast_to(center, likely.shape)))
-    mean_spread = round_separately(jnp.exp(jnp.sum(logs)))  # else a / exp(b) may become a * exp(-b)
-    num_rows = jnp.sum(round_separately(likely * rows))
+    likely = likelihood_shares(misfit + prior)
+    logs = round_separately(likely * portable_log(jnp.broadcast_to(spread, likely.shape)))
+    mean_center = sum_grid(round_separately(likely * jnp.broadcast_to(center, likely.shape)))
+    mean_spread = round_separately(
+        portable_exp(sum_grid(logs))
+    )  # else a / exp(b) may be a * exp(-b)
+    num_rows = sum_grid(round_separately(likely * rows))
     clear = _measure_clear_counts(noisy, deviation)
     is_spiky = (clear.num_rows > num_rows / 2) & (clear.spread > _SPIKY_RATIO * mean_spread)
     return TargetEstimate(
@@ -139,7 +149,7 @@ def _measure_clear_counts(noisy: Array, deviation: Numbers) -> _ClearCounts:
     num_rows = up_to[-1]
     bin = jnp.sum(up_to < round_separately(num_rows / 2), dtype=jnp.int32)
     median = middles[jnp.minimum(bin, num_bins - 1)]
-    distances = jnp.sum(round_separately(clear * jnp.abs(middles - median)))
+    distances = sum_in_order(round_separately(clear * jnp.abs(middles - median)))
     mean_distance = round_separately(distances / jnp.maximum(num_rows, 1))
     return _ClearCounts(
         median, round_separately(np.float32(_SPREAD_OF_MEAN_DISTANCE) * mean_distance), num_rows
@@ -150,7 +160,7 @@ def _logistic_bin_shares(center: Array, spread: Array, bins: int) -> Float32[Arr
     """f32[..., B]: the share of each bin; the ends of the range hold what lies beyond."""
     edges = jnp.arange(1, bins, dtype=jnp.float32).reshape(*[1] * center.ndim, -1) / bins
     scale = spread * np.float32(LOGISTIC_SCALE)
-    below = jax.nn.sigmoid((edges - center[..., None]) / scale[..., None])
+    below = portable_sigmoid(multiply_by_reciprocal(edges - center[..., None], scale[..., None]))
     ends = (*below.shape[:-1], 1)
     return jnp.diff(jnp.concatenate([jnp.zeros(ends), below, jnp.ones(ends)], axis=-1), axis=-1)
 
@@ -166,10 +176,11 @@ def estimate_target_shares(
     bins, counts = noisy.shape[0], noisy.astype(jnp.float32)
     counts_above_noise = jnp.where(counts > 2 * deviation, counts, 0)
     expected_counts = round_separately(
-        _logistic_bin_shares(center, spread, bins) * (round_separately(bins * deviation) / 5 + 1)
+        _logistic_bin_shares(center, spread, bins)
+        * (round_separately(bins * deviation * np.float32(0.2)) + 1)
     )
     total = counts_above_noise + expected_counts
-    return round_separately(total / jnp.sum(total))
+    return multiply_by_reciprocal(total, sum_in_order(total))
 
 
 def initial_score_of_number(response: types.Response, share: Array) -> Float32[Array, ""]:
@@ -180,10 +191,11 @@ def initial_score_of_number(response: types.Response, share: Array) -> Float32[A
         bin = jnp.minimum(jnp.sum(up_to < response.level, dtype=jnp.int32), bins - 1)
         inside = (response.level - (up_to[bin] - share[bin])) / jnp.maximum(share[bin], 1e-9)
         return round_separately(
-            (bin.astype(jnp.float32) + jnp.clip(round_separately(inside), 0, 1)) / bins
+            (bin.astype(jnp.float32) + jnp.clip(round_separately(inside), 0, 1))
+            * np.float32(1 / bins)
         )
     middles = jnp.asarray((np.arange(bins) + 0.5) / bins, jnp.float32)
-    return round_separately(jnp.log(jnp.sum(round_separately(share * middles))))
+    return round_separately(portable_log(sum_in_order(round_separately(share * middles))))
 
 
 def score_unit(response: types.Response, public: Public) -> Float32[Array, ""]:
@@ -192,5 +204,5 @@ def score_unit(response: types.Response, public: Public) -> Float32[Array, ""]:
     The prediction of a count is exp(score), so there it depends on where scores start.
     """
     if response.objective == "poisson":
-        return round_separately(public.unit / round_separately(jnp.exp(public.initial_score)))
+        return round_separately(public.unit / round_separately(portable_exp(public.initial_score)))
     return public.unit

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float32, Int32
 
 from dpbt import types
+from dpbt.common.arithmetic import multiply_by_reciprocal, round_separately, sum_in_order
 from dpbt.data import splits
 from dpbt.learners.halfspaces import model
 from dpbt.learners.halfspaces.model import Halfspace, project_to_unit_ball
@@ -120,6 +121,11 @@ def signed_row_sums(
         return jnp.floor(variates.to_float64(sums) / variates.to_float64(step)).astype(jnp.int32)
 
 
+def vector_length(vector: Float32[Array, "d"]) -> Float32[Array, ""]:
+    """f32[]: the Euclidean length, whose squares are added up in one order in every program."""
+    return jnp.sqrt(sum_in_order(round_separately(vector**2)))
+
+
 HALFSPACES = model.HALFSPACES.with_training(
     example_table=lambda: Table(
         jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)
@@ -127,7 +133,7 @@ HALFSPACES = model.HALFSPACES.with_training(
     check_table=check_halfspace_table,
     prepare=prepare_ball_rows,
     prediction_input=lambda rows: rows.columns,
-    bound=lambda halfspace: jnp.sqrt(jnp.sum(halfspace.normal**2)) * (1 + 2.0**-20),
+    bound=lambda halfspace: vector_length(halfspace.normal) * (1 + 2.0**-20),
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""
 
@@ -186,7 +192,7 @@ def center_length_of_step(
     mass = jnp.asarray(
         public.max_rows * public.weight_params.density
     )  # divides a sum to give a centre
-    return cap * params.step / (mass * np.float32(_UNIT))
+    return multiply_by_reciprocal(cap * params.step, mass * np.float32(_UNIT))
 
 
 def draw_center(
@@ -228,12 +234,11 @@ def halfspace_of_release(
     config: HalfspaceConfig, release: types.Release, params: HalfspaceParams, public: Public
 ) -> Halfspace:
     """The released centre, or its direction."""
-    center = release["center"].astype(jnp.float32) * center_length_of_step(
-        params, public, public.cap
-    )
+    step_length = center_length_of_step(params, public, public.cap)
+    center = round_separately(release["center"].astype(jnp.float32) * step_length)
     if config.normalized:
-        length = jnp.sqrt(jnp.sum(center**2))
-        center = center / jnp.where(length > 0, length, 1)
+        length = vector_length(center)
+        center = multiply_by_reciprocal(center, jnp.where(length > 0, length, 1))
     return Halfspace(center)
 
 

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float32
 
-from dpbt.common.arithmetic import array_namespace, fold, round_separately, sum_in_order
+from dpbt.common.arithmetic import (
+    array_namespace,
+    fold,
+    multiply_by_reciprocal,
+    round_separately,
+    sum_in_order,
+)
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.graph import Graph, GraphOutputs, Value
 from dpbt.learners.model_parts import DIGITS, Domain
@@ -41,9 +47,11 @@ def project_to_unit_ball(rows: Any) -> Float32[Any, "N d"]:
     xp = array_namespace(rows)
     rows = xp.clip(xp.where(xp.isfinite(rows), rows, np.float32(0)), -_LARGEST, _LARGEST)
     largest = xp.maximum(xp.max(xp.abs(rows), axis=1, keepdims=True), 1)
-    norm = largest * xp.sqrt(sum_in_order(round_separately((rows / largest) ** 2).T))[:, None]
+    scaled = multiply_by_reciprocal(rows, largest)
+    norm = round_separately(largest * xp.sqrt(sum_in_order(round_separately(scaled**2).T))[:, None])
     outside = xp.maximum(norm, _INSIDE)  # no row of zeros is divided by zero
-    return xp.where(norm > _INSIDE, rows / largest * (_INSIDE * largest / outside), rows)
+    factor = round_separately(round_separately(_INSIDE * largest) / outside)
+    return xp.where(norm > _INSIDE, scaled * factor, rows)
 
 
 def _predict_halfspace(halfspace: Halfspace, columns: Float32[Any, "d N"]) -> Float32[Any, "N"]:

@@ -10,11 +10,9 @@ rows have which score after the last (`epilogue`).
 """
 
 import functools
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float32, Int32
@@ -29,6 +27,7 @@ from dpbt.learners.bins.residuals import (
     partition_sum_sensitivity,
     remove_noise_common_to_classes,
     row_residuals,
+    rows_of_grid_unit,
     step_share_of_class,
     sum_residuals_by_place,
 )
@@ -42,7 +41,7 @@ from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.learners.oblivious.rows import assign_leaves
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
-from dpbt.types import GRID, Array, Public, Release
+from dpbt.types import Array, Public, Release
 
 SUMS_SITE = "sums"
 """The site of the leaf sums of a round."""
@@ -163,66 +162,33 @@ def tree_of_release(
         public: of the round.
     """
     response, (tree, leaf_rows) = config.response, tree_of_round(config, params, public)
-    unit = jnp.asarray(public.cap, jnp.float32) / GRID
+    unit = rows_of_grid_unit(public)
     sums = round_separately(release[SUMS_SITE].astype(jnp.float32) * unit)
     signal, noise = remove_noise_common_to_classes(
         response, smooth_over_neighbours(config, sums), _smoothed_noise(config, params, unit)
     )
 
     # What noise and curvature leave of the step.
-    expected = round_separately(smooth_over_neighbours(config, leaf_rows) * params.curvature / 3)
+    curvature_share = round_separately(params.curvature * np.float32(1 / 3))
+    expected = round_separately(smooth_over_neighbours(config, leaf_rows) * curvature_share)
     denominator = jnp.broadcast_to(
         jnp.maximum(noise + expected, MIN_DENOMINATOR_ROWS), signal.shape
     )
     step = _step_of_round(params, public)
-    change = jnp.clip(step * signal / denominator, -params.limit, params.limit)
-    if response.is_number:
-        scale = score_unit(response, public)
-    else:
-        change, scale = change / LN2, np.float32(step_share_of_class(response))
-    leaf = round_separately((change * scale).astype(jnp.float32))
-    noise_of_leaf = _noise_of_leaf(config, params, public, leaf, leaf_rows)
-    if any(config.monotone):
-        leaf = monotone_leaves(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
-    return tree._replace(leaf=leaf, noise=noise_of_leaf)
+    unclipped = round_separately(step * signal / denominator)
+    change = jnp.clip(unclipped, -params.limit, params.limit)
+    change_of_noise = jnp.where(jnp.abs(unclipped) < params.limit, step * noise / denominator, 0)
 
-
-def _noise_of_leaf(
-    config: ObliviousConfig,
-    params: ObliviousParams,
-    public: Public,
-    leaf: Float32[Array, "... L"],
-    leaf_rows: Float32[Array, "L"],
-) -> Float32[Array, "... L"]:
-    """f32[2^D] or f32[K, 2^D]: about the deviation of the noise of each leaf (`ObliviousTree`).
-
-    It works all of it out again behind a barrier, so that the compiler rounds leaves as it would
-    without.
-
-    Args:
-        config: the static parts.
-        params: the parameters.
-        public: of the round.
-        leaf: the leaves of `tree_of_release`.
-        leaf_rows: f32[2^D], the estimated rows of each leaf.
-    """
-    params, public, leaf, leaf_rows = jax.lax.optimization_barrier(
-        (params, public._replace(structure=None), leaf, leaf_rows)
-    )
-    response = config.response
-    unit = jnp.asarray(public.cap, jnp.float32) / GRID
-    noise = _smoothed_noise(config, params, unit)
-    if response.axes:
-        noise = round_separately(noise * np.float32(math.sqrt(step_share_of_class(response))))
-    expected = round_separately(smooth_over_neighbours(config, leaf_rows) * params.curvature / 3)
-    denominator = jnp.maximum(noise + expected, MIN_DENOMINATOR_ROWS)
+    # In bits, or in the unit of the number.
     if response.is_number:
         scale = score_unit(response, public)
     else:
         scale = np.float32(step_share_of_class(response) / LN2)
-    deviation = _step_of_round(params, public) * noise / denominator * scale
-    is_at_limit = jnp.abs(leaf) >= params.limit * scale * np.float32(1 - 1e-5)
-    return round_separately(jnp.where(is_at_limit, 0, deviation).astype(jnp.float32))
+    leaf = round_separately((change * scale).astype(jnp.float32))
+    noise_of_leaf = round_separately((change_of_noise * scale).astype(jnp.float32))
+    if any(config.monotone):
+        leaf = monotone_leaves(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
+    return tree._replace(leaf=leaf, noise=noise_of_leaf)
 
 
 def smooth_over_neighbours(
@@ -230,19 +196,16 @@ def smooth_over_neighbours(
 ) -> Float32[Array, "... L"]:
     """f32[..., 2^D]: the number of each leaf plus those of its neighbours, by their weights.
 
-    A leaf that differs in b bits has the weight of each of these bits, so the first half of the
-    bits and the second half are two small products.
+    A leaf that differs in b bits has the weight of each of these bits. So the weights are a product
+    over bits, and each bit adds to all leaves those on its other side. These are additions of one
+    number to one other, which round alike in every program and under vmap; a product of matrices
+    would not.
     """
-    halves = 2 ** (config.depth // 2), 2 ** (config.depth - config.depth // 2)
-    different_bits = [
-        np.bitwise_count(np.arange(size)[:, None] ^ np.arange(size)) for size in halves
-    ]
-    weights = [(float(config.smoothing) ** bits).astype(np.float32) for bits in different_bits]
-    first, second = map(jnp.asarray, weights)
-    # It names its precision, since a flag of JAX would choose another one.
-    product = functools.partial(jnp.matmul, precision=jax.lax.Precision.DEFAULT)
-    in_halves = leaves.reshape(*leaves.shape[:-1], *halves)
-    return product(first, product(in_halves, second)).reshape(leaves.shape)
+    weight = np.float32(config.smoothing)
+    for level in range(config.depth):
+        sides = leaves.reshape(*leaves.shape[:-1], 2**level, 2, -1)[..., ::-1, :]
+        leaves = leaves + round_separately(weight * sides.reshape(leaves.shape))
+    return leaves
 
 
 def _smoothed_noise(
@@ -258,9 +221,8 @@ def _smoothed_noise(
     sum_deviation = noise_deviation(
         config, params, site=SUMS_SITE, site_sensitivity=leaf_sum_sensitivity(config)
     )
-    return round_separately(sum_deviation * unit) * np.float32(
-        (1 + config.smoothing**2) ** (config.depth / 2)
-    )
+    growth = np.float32((1 + config.smoothing**2) ** (config.depth / 2))
+    return round_separately(round_separately(sum_deviation * unit) * growth)
 
 
 def _step_of_round(params: ObliviousParams, public: Public) -> types.Numbers:

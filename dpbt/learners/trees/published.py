@@ -15,6 +15,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.arithmetic import round_separately
 from dpbt.learners.trees.class_weights import majority_errors
 from dpbt.learners.trees.growth import (
     AlphaOfLevel,
@@ -116,7 +117,7 @@ def draw_splits_and_leveraged_leaf_values(
     )
 
     # The link of each leaf's share, times the leverage of the tree.
-    counts = totals.astype(jnp.float32) * (public.cap / GRID)
+    counts = totals.astype(jnp.float32) * round_separately(public.cap * np.float32(1 / GRID))
     share = leaf_shares_shrunk_to_parents(counts, jnp.float32(TINY_PRIOR))
     value = link_values(config.link, settings, share)
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)

@@ -8,6 +8,7 @@ and ranges that were declared beforehand. The schema of a Parquet file states ty
 import argparse
 import contextlib
 import functools
+import json
 import math
 import re
 import sys
@@ -27,7 +28,6 @@ from dpbt.owners.cli import inputs, outputs
 from dpbt.owners.cli.inputs import ROWS_HELP
 from dpbt.owners.cli.outputs import output_options
 from dpbt.owners.cli.parsing import (
-    INTERRUPTED,
     InputError,
     as_command,
     as_input_error,
@@ -76,10 +76,21 @@ def write_domain_template(options: argparse.Namespace) -> None:
             user=options.user,
         )
     if path is None:
-        sys.stdout.write(text)
+        print(_escape_unencodable(text, getattr(sys.stdout, "encoding", None)), end="")
         return
-    write_atomically(path, lambda part: part.write_bytes(text.encode()))
-    print(f"wrote {path}; fill in what is null, empty or open")
+    content = _escape_unencodable(text).encode()
+    with outputs.say_whether_written(path):
+        write_atomically(path, lambda part: part.write_bytes(content))
+    outputs.print_about_output(path, f"wrote {path}; fill in what is null, empty or open")
+
+
+def _escape_unencodable(json_text: str, encoding: str | None = "utf-8") -> str:
+    """JSON text that an encoding has: with escapes of JSON, if it lacks some characters."""
+    try:
+        json_text.encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        return re.sub(r"[^\0-\x7f]", lambda match: json.dumps(match[0])[1:-1], json_text)
+    return json_text
 
 
 Entry = dict[str, Any]
@@ -596,7 +607,7 @@ def _ask_for_entries(schema_entries: Mapping[str, Entry]) -> _LabelAndColumns:
 
 
 @as_command(*SOURCE_OPTIONS, *output_options("the file of the domain", required=True))
-def ask_for_domain(options: argparse.Namespace) -> int:
+def ask_for_domain(options: argparse.Namespace) -> None:
     """Write a domain by answers to questions, one column after the other.
 
     The names of columns are those of a header or of a schema. They are shown, so this needs a
@@ -607,6 +618,19 @@ def ask_for_domain(options: argparse.Namespace) -> int:
     if not inputs.is_terminal(sys.stdin, sys.stdout):
         raise InputError("new asks on a terminal alone; `dpbt domain template` needs none")
     path = outputs.checked_output_path(options)
+    with outputs.say_whether_written(path):
+        _ask_and_write_domain(options, path)
+    advice = f"`dpbt check ROWS --domain {path}` shows you how it reads the rows"
+    outputs.print_about_output(path, f"wrote {path}; {advice}")
+
+
+def _ask_and_write_domain(options: argparse.Namespace, path: Path) -> None:
+    """Ask for the domain of the options, and write it.
+
+    Raises:
+        InputError: if the owner stops, and as `entries_of_columns`.
+        OSError: if a file cannot be read or written.
+    """
     schema_entries = entries_of_columns(options, owner_confirms=True)
     try:
         print(_INTRODUCTION)
@@ -617,15 +641,11 @@ def ask_for_domain(options: argparse.Namespace) -> int:
         label, entries = _ask_for_entries(schema_entries)
     except _StepBack:
         raise InputError("stopped; nothing was written") from None
-    except KeyboardInterrupt:
-        print("\nstopped; nothing was written", file=sys.stderr)
-        return INTERRUPTED
     if not entries:
         raise InputError("stopped; a domain needs at least one column")
     text = domains.domain_file_text({"columns": entries, "label": label})
-    write_atomically(path, lambda part: part.write_bytes(text.encode()))
-    print(f"wrote {path}; `dpbt check ROWS --domain {path}` shows you how it reads the rows")
-    return 0
+    content = _escape_unencodable(text).encode()
+    write_atomically(path, lambda part: part.write_bytes(content))
 
 
 PROGRAMS = {"template": write_domain_template, "new": ask_for_domain}

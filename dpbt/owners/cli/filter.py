@@ -2,11 +2,20 @@
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dpbt
 from dpbt.owners.cli.inputs import BOUND_HELP, DELTA_ANYWAY_OPTION, NEIGHBOUR_OPTIONS
-from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option, positive_number
+from dpbt.owners.cli.outputs import say_whether_written
+from dpbt.owners.cli.parsing import (
+    InputError,
+    as_command,
+    as_input_error,
+    option,
+    positive_number,
+    say_on_interruption,
+)
 from dpbt.privacy.accounting import MEASURES
 
 _TWO_NUMBERS: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float, "action": "store"}
@@ -30,7 +39,7 @@ def create_filter(options: argparse.Namespace) -> None:
     it allows more.
     """
     names = ("epsilon", "delta", "rows", "relation", "max_rows_per_user", "measure", "delta_anyway")
-    with as_input_error():
+    with say_whether_written(Path(options.filter)), as_input_error():
         print(dpbt.Filter(**{name: getattr(options, name) for name in names}, path=options.filter))
     print(f"wrote {options.filter}")
 
@@ -90,7 +99,11 @@ def charge_filter(options: argparse.Namespace) -> None:
     if len(stated_costs) != 1:
         raise InputError("state one of --gaussian, --laplace, --pure, --zcdp and --epsilon-delta")
     [(name, value)] = stated_costs.items()
-    with as_input_error():
+
+    def describe_payment() -> str:
+        return f"`dpbt filter show {options.filter}` says whether it was paid for"
+
+    with say_on_interruption(describe_payment), as_input_error():
         opened = dpbt.Filter.open(options.filter)
         event = dp_event.SelfComposedDpEvent(event_makers[name](value), options.count)
         opened.charge(event, options.name, date=options.date)

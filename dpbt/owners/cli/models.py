@@ -35,7 +35,13 @@ from dpbt.owners.cli.inputs import (
     text_form_from_options,
     warn_owner_of_doubtful_rows,
 )
-from dpbt.owners.cli.outputs import FORCE_OPTION, checked_output_path, output_options
+from dpbt.owners.cli.outputs import (
+    FORCE_OPTION,
+    checked_output_path,
+    output_options,
+    print_about_output,
+    say_whether_written,
+)
 from dpbt.owners.cli.parsing import (
     InputError,
     as_command,
@@ -185,13 +191,14 @@ def print_statement(options: argparse.Namespace) -> None:
         )
 
     writers = {
-        "html": lambda part: part.write_text(page.page(), encoding="utf-8"),
+        "html": lambda part: part.write_bytes(page.page().encode("utf-8", "backslashreplace")),
         "pdf": page.pdf,
     }
-    for name, path in paths.items():
-        with as_input_error():
-            write_atomically(path, writers[name])
-        print(f"wrote {path}")
+    with say_whether_written(*paths.values()):
+        for name, path in paths.items():
+            with as_input_error():
+                write_atomically(path, writers[name])
+            print_about_output(path, f"wrote {path}")
     if not paths:
         print(page)
     if options.ledger:
@@ -228,9 +235,9 @@ def export_model(options: argparse.Namespace) -> None:
     The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
     """
     path, model = checked_output_path(options), _load_model(options.model)
-    with as_input_error():
+    with say_whether_written(path), as_input_error():
         getattr(dpbt, options.format).export(model, path)
-    print(f"wrote {path}")
+    print_about_output(path, f"wrote {path}")
 
 
 @as_command(
@@ -259,7 +266,7 @@ def plot_model(options: argparse.Namespace) -> None:
     if sum((is_of_row, options.shapes, column is not None)) > 1:
         raise InputError("give one of --shape, --shapes and --row")
     row = _encoded_row_of_options(model, options) if is_of_row else None
-    with as_input_error():
+    with say_whether_written(path), as_input_error():
         if row is not None:
             class_ = _class_to_explain(model, row, options)
             panel = dpbt.plot.contributions(model, row, class_=class_, data=data)
@@ -274,7 +281,7 @@ def plot_model(options: argparse.Namespace) -> None:
             remove_leftover(path)  # it is private
         mode = 0o600 if is_of_row else 0o666
         write_atomically(path, lambda part: figure.savefig(part, dpi=150), mode=mode)
-    print(f"wrote {path}")
+    print_about_output(path, f"wrote {path}")
 
 
 @as_command(
@@ -310,6 +317,8 @@ def predict_rows(options: argparse.Namespace) -> None:
     if options.id is not None and Path(options.file).is_dir():
         raise InputError("--id needs a file of rows; a folder of blocks keeps no other columns")
     if path is None:
+        if sys.stdout is None:
+            raise InputError("standard output is closed; give --out FILE")
         _write_predictions(sys.stdout, model, options)
         return
 
@@ -318,9 +327,12 @@ def predict_rows(options: argparse.Namespace) -> None:
             _write_predictions(file, model, options)
 
     remove_leftover(path)  # it holds predictions, which are private
-    with show_progress(f"predicting {options.file}", options.progress):
+    with (
+        say_whether_written(path),
+        show_progress(f"predicting {options.file}", options.progress),
+    ):
         write_atomically(path, write, mode=0o600)
-    print(f"wrote {path}")
+    print_about_output(path, f"wrote {path}")
 
 
 @as_command(

@@ -1,13 +1,24 @@
 """The files that commands write: their options, their paths, and what to do if a disk is full."""
 
 import argparse
+import contextlib
 import os
+import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dpbt.owners.cli.parsing import InputError, Option, option
+from dpbt.common import storage
+from dpbt.owners.cli.parsing import (
+    InputError,
+    Interruption,
+    Option,
+    option,
+    say_on_interruption,
+)
 
 FORCE_OPTION = option("--force", "replace the file if it exists")
 
@@ -20,24 +31,73 @@ def output_options(help_text: str, required: bool = False) -> tuple[Option, Opti
 def checked_output_path(options: argparse.Namespace, name: str = "out") -> Path:
     """The path of --out or another option, where a file can be written.
 
-    Commands call it before they start to work.
+    Commands call it before they start to work. A link names the file that is written. Nothing is
+    replaced of a pipe or a device, so these need no --force.
 
     Raises:
-        InputError: if it is a folder, or exists without --force, or its folder cannot be written.
+        InputError: if it is a folder, or exists without --force, or cannot be written.
     """
     path = Path(getattr(options, name))
-    if path.is_dir():
-        raise InputError(f"{path}: a folder, where --{name} needs the name of a file")
-    if path.exists() and not options.force:
-        raise InputError(f"{path}: the file exists; --force replaces it")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"{path}: no file can be written in {folder}")
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: a folder, where --{name} needs the name of a file")
+        if os.path.lexists(path) and not storage.is_stream(path) and not options.force:
+            if not path.exists():
+                raise InputError(
+                    f"{path}: a link to a file that is not there; --force writes that file"
+                )
+            raise InputError(f"{path}: the file exists; --force replaces it")
+        storage.check_can_write(path)
+    except OSError as error:
+        folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
+        words = error.strerror or str(error)
+        raise InputError(f"{path}: no file can be written in {folder}: {words}") from error
     return path
+
+
+def print_about_output(path: Path, words: str) -> None:
+    """Print words on a file that was written; on standard error, if it is standard output."""
+    print(words, file=sys.stderr if storage.descriptor_of_path(path) == 1 else sys.stdout)
+
+
+class OutputState:
+    """What was at the path of an output before a command wrote it."""
+
+    def __init__(self, path: Path):
+        self.path, self._before = path, _file_identity(path)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether another file is there by now. A file is written whole or not at all."""
+        return _file_identity(self.path) != self._before
+
+    def __str__(self) -> str:
+        if storage.is_stream(self.path):
+            return f"{self.path} may have got a part of the output"
+        return f"{self.path} was {'' if self.is_written else 'not '}written"
+
+
+def _file_identity(path: Path) -> tuple[int, ...] | None:
+    """Numbers that tell a file from the one that replaces it; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+@contextlib.contextmanager
+def say_whether_written(*paths: Path) -> Iterator[None]:
+    """If the block is interrupted, say which of the files were written."""
+    states = [OutputState(path) for path in paths]
+    with say_on_interruption(lambda: "; ".join(map(str, states))):
+        yield
 
 
 def save_or_use_temporary_folder(path: Path, save: Callable[[Path], object]) -> Path:
     """Save a release that was paid for, in a temporary folder if it cannot be written to the path.
+
+    After an interruption it is saved in such a folder, too, before the interruption goes on.
 
     Args:
         path: the file.
@@ -47,16 +107,59 @@ def save_or_use_temporary_folder(path: Path, save: Callable[[Path], object]) -> 
         The path of the file. If it is in a temporary folder, standard error says so.
 
     Raises:
-        OSError: naming the path, if the temporary folder cannot be written either.
+        OSError: naming the path, if no temporary folder can be written either.
+        Interruption: after an interruption, with the path of the file.
     """
+    state = OutputState(path)
     try:
         save(path)
         return path
-    except OSError as error:
-        elsewhere = Path(tempfile.mkdtemp(prefix="dpbt-")) / path.name
-        try:
-            save(elsewhere)
-        except OSError:
-            raise error from None
-        print(f"warning: {path}: {error.strerror}; move {elsewhere} there", file=sys.stderr)
+    except (OSError, ValueError, KeyboardInterrupt) as error:  # ValueError: a folder is there now
+        is_interrupted = isinstance(error, KeyboardInterrupt)
+        if is_interrupted and state.is_written:
+            raise
+        with _hold_interruptions():
+            elsewhere = _save_elsewhere(path, save)
+            if elsewhere is None:
+                raise
+            words = "interrupted" if is_interrupted else _reason(error, path)
+            print(f"warning: {path}: {words}; move {elsewhere} there", file=sys.stderr)
+        if is_interrupted:
+            raise Interruption(f"the model was written to {elsewhere}") from error
         return elsewhere
+
+
+def _reason(error: BaseException, path: Path) -> str:
+    """The reason of an error without the path."""
+    words = isinstance(error, OSError) and error.strerror
+    return words or str(error).removeprefix(f"{path}: ")
+
+
+def _save_elsewhere(path: Path, save: Callable[[Path], object]) -> Path | None:
+    """Save a release in a new folder that takes it; None if there is none."""
+    name = f"model{storage.short_suffix(path)}" if len(os.fsencode(path.name)) > 100 else path.name
+    for find_parent in (tempfile.gettempdir, Path.home, Path.cwd, lambda: "/dev/shm"):
+        folder = None
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="dpbt-", dir=find_parent()))
+            save(folder / name)
+            return folder / name
+        except (OSError, ValueError, RuntimeError):  # such as a user without a home
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+@contextlib.contextmanager
+def _hold_interruptions() -> Iterator[None]:
+    """Ignore signals within the block, which is short and must end; in the main thread alone."""
+    numbers = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in filter(None, numbers):
+            handlers[number] = signal.signal(number, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -6,10 +6,12 @@ summary. A module with `PROGRAMS` has sub-commands: the names of modules in a pa
 by name.
 
 A wrong option, file or domain ends in one line and exit status 2. Any other error is a bug and
-keeps its traceback.
+keeps its traceback. An interruption, by Ctrl-C or by a signal that asks the process to end, says
+what it left behind.
 """
 
 import argparse
+import codecs
 import contextlib
 import functools
 import importlib
@@ -17,7 +19,9 @@ import inspect
 import math
 import os
 import re
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +31,9 @@ from dpbt.public_types import BOOSTED, FORESTS
 
 BAD_INPUT, INTERRUPTED, NO_READER = 2, 130, 141
 """Exit statuses; the last two are those of shells for Ctrl-C and for a pipe that nobody reads."""
+
+_STATUS_OF_SIGNAL = 128
+"""The exit status after a signal, less its number."""
 
 
 class InputError(ValueError):
@@ -55,8 +62,109 @@ def as_input_error(path: str | Path | None = None) -> Iterator[None]:
         raise InputError(str(error)) from error
 
 
+class Interruption(KeyboardInterrupt):
+    """An interruption, with words that say what it leaves behind."""
+
+
+_received_signals: list[int] = []
+"""The numbers of the signals that asked the running command to end."""
+
+
+@contextlib.contextmanager
+def say_on_interruption(describe: Callable[[], str]) -> Iterator[None]:
+    """If the block is interrupted, say what is true of the files and the budget by then.
+
+    The words of the innermost block count.
+
+    Args:
+        describe: () -> the words, which are asked for after the interruption.
+
+    Raises:
+        Interruption: in place of a KeyboardInterrupt, and of an error that one became in a library.
+    """
+    try:
+        yield
+    except Interruption:
+        raise
+    except BaseException as error:
+        if not isinstance(error, KeyboardInterrupt) and not _received_signals:
+            raise
+        raise Interruption(describe()) from error
+
+
+@contextlib.contextmanager
+def _signals_as_interruptions() -> Iterator[None]:
+    """Let the signals that ask a process to end interrupt the block, in the main thread.
+
+    A signal that the process ignores, as under `nohup`, stays ignored.
+    """
+
+    def interrupt(number: int, _: object) -> None:
+        _received_signals.append(number)
+        raise KeyboardInterrupt
+
+    _received_signals.clear()
+    former_handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) in (
+                signal.SIG_DFL,
+                signal.default_int_handler,
+            ):
+                former_handlers[number] = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in former_handlers.items():
+            signal.signal(number, handler)
+
+
+class _EscapeCounter:
+    """Writes escapes for characters that a terminal lacks, and counts these."""
+
+    name = "dpbt-escape"
+
+    def __init__(self, former_errors: str) -> None:
+        self.num_escapes, self._former_handler = 0, codecs.lookup_error(former_errors)
+
+    def __call__(self, error: UnicodeError) -> tuple[str | bytes, int]:
+        try:
+            return self._former_handler(error)
+        except UnicodeError:
+            self.num_escapes += 1
+            return codecs.backslashreplace_errors(error)
+
+
+@contextlib.contextmanager
+def _escape_unknown_characters() -> Iterator[None]:
+    """Let standard output take every text: as escapes of Python where its encoding lacks it.
+
+    Standard error of Python does so by itself. A warning names the encoding.
+    """
+    stream, former_errors = sys.stdout, getattr(sys.stdout, "errors", None)
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is None or former_errors not in ("strict", "surrogateescape"):
+        yield
+        return
+    counter = _EscapeCounter(former_errors)
+    codecs.register_error(counter.name, counter)
+    reconfigure(errors=counter.name)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
+            reconfigure(errors=former_errors)
+        if counter.num_escapes:
+            print(
+                f"warning: standard output is in {stream.encoding}, which lacks some characters; "
+                "these are escapes such as \\u65e5, and PYTHONIOENCODING=utf-8 shows them",
+                file=sys.stderr,
+            )
+
+
 def run_command_line(parser: "Parser", words: list[str] | None = None) -> int:
-    """Run a command line. Errors of input and Ctrl-C become one line on standard error.
+    """Run a command line. Errors of input and interruptions become one line on standard error.
 
     Args:
         parser: parses the options, one of which is the `program` to run.
@@ -64,14 +172,20 @@ def run_command_line(parser: "Parser", words: list[str] | None = None) -> int:
             parser with sub-commands prints its help.
 
     Returns:
-        The program's own exit status, `BAD_INPUT`, `INTERRUPTED` or `NO_READER`.
+        The program's own exit status, `BAD_INPUT`, `INTERRUPTED` or `NO_READER`, or 128 and the
+        number of the signal that ended it.
     """
 
     def print_warning(message: Warning | str, *_: object, **__: object) -> None:
         print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
 
     try:
-        with warnings.catch_warnings():
+        with (
+            _signals_as_interruptions(),
+            _escape_unknown_characters(),
+            warnings.catch_warnings(),
+            say_on_interruption(lambda: "the output may be incomplete"),
+        ):
             warnings.simplefilter("default")
             warnings.showwarning = print_warning  # without the place in the code
             if words == [] and parser.has_commands:
@@ -79,10 +193,12 @@ def run_command_line(parser: "Parser", words: list[str] | None = None) -> int:
                 return 0
             options = parser.parse_args(words)
             status = options.program(options) or 0
-        sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         return status
     except BrokenPipeError:  # as of `... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NO_READER
     except (InputError, OSError) as error:
         reason = str(error)
@@ -91,9 +207,19 @@ def run_command_line(parser: "Parser", words: list[str] | None = None) -> int:
         reason = _with_names_of_options(reason)
         print(f"error: {' '.join(reason.split(chr(10)))}", file=sys.stderr)
         return BAD_INPUT
-    except KeyboardInterrupt:
-        print("\ninterrupted; the same command goes on from what it saved", file=sys.stderr)
-        return INTERRUPTED
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("jax", "jaxlib"):
+            raise
+        print("error: this command needs JAX: pip install jax", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt as interruption:
+        print(f"\ninterrupted{f'; {interruption}' * bool(str(interruption))}", file=sys.stderr)
+        return _STATUS_OF_SIGNAL + (_received_signals or [signal.SIGINT])[0]
+
+
+def was_interrupted(status: int) -> bool:
+    """Whether an exit status is one of an interruption."""
+    return status > _STATUS_OF_SIGNAL and status != NO_READER
 
 
 _OPTIONS_BY_PATTERN = {
@@ -160,8 +286,7 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """The help, with a line for each sub-command."""
         lines = [
-            f"  {name:{max(map(len, self._commands))}}  "
-            + inspect.cleandoc(_import_command(command).__doc__ or "").splitlines()[0]
+            f"  {name:{max(map(len, self._commands))}}  {_summary(command)}".rstrip()
             for name, command in self._commands.items()
         ]
         return super().format_help() + "\n".join(["\ncommands:", *lines, ""] if lines else [])
@@ -199,6 +324,11 @@ def _import_command(command: Any) -> Any:
     module_name, _, function_name = command.partition(":")
     module = importlib.import_module(module_name)
     return getattr(module, function_name) if function_name else module
+
+
+def _summary(command: Any) -> str:
+    """The first line of a command's help; empty under `python -OO`, which keeps no docstrings."""
+    return inspect.cleandoc(_import_command(command).__doc__ or "").partition("\n")[0]
 
 
 def _sub_commands(command: Any) -> Mapping[str, Any]:
@@ -261,7 +391,11 @@ def parse_column_and_direction(text: str) -> tuple[str, int]:
 RECIPE_NAMES = (*BOOSTED, *FORESTS)
 """The recipes that commands know by name."""
 
+_PATH: dict[str, Any] = {"type": os.path.expanduser}
+"""How a path is read: shells leave the `~` of --out=~/model.json."""
+
 _READING_BY_METAVAR: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("FILE", "ROWS", "MODEL", "FOLDER", "DOMAIN"), _PATH),
     "N": {"type": whole_number_type(1)},
     "K": {"type": whole_number_type(1)},
     "SEED": {"type": whole_number_type(0, 2**31 - 1)},

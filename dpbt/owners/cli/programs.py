@@ -6,10 +6,11 @@ to their public bound. It contains no cell, key or release, since all of these a
 
 import contextlib
 import hashlib
-import importlib.metadata
 import os
 import platform
 from pathlib import Path
+
+from dpbt.common.extras import package_version
 
 FOLDER_VARIABLE = "DPBT_CACHE"
 """The environment variable that names the folder of programs.
@@ -23,10 +24,10 @@ def machine_kind() -> str:
 
     It follows from the architecture, the processor's model and instructions, and jaxlib's version.
     """
-    features = [platform.processor(), importlib.metadata.version("jaxlib")]
+    features = [platform.processor(), package_version("jaxlib")]
     processors = Path("/proc/cpuinfo")
     if processors.exists():
-        lines = processors.read_text().splitlines()
+        lines = processors.read_text("utf-8", "replace").splitlines()
         features += sorted(
             {line for line in lines if line.startswith(("flags", "Features", "model"))}
         )

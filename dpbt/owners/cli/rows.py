@@ -3,27 +3,37 @@
 import argparse
 import contextlib
 import functools
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpbt
 from dpbt.common.progress import show_progress
+from dpbt.common.storage import is_stream
 from dpbt.data import files
 from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import check_same_domain
+from dpbt.models.file import encode_model
+from dpbt.models.model import without_training_parts
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli import inputs, outputs
 from dpbt.owners.cli.inputs import DOMAIN_HELP, PROGRESS_OPTION, ROWS_HELP
 from dpbt.owners.cli.outputs import output_options
-from dpbt.owners.cli.parsing import InputError, as_command, as_input_error, option
+from dpbt.owners.cli.parsing import (
+    InputError,
+    as_command,
+    as_input_error,
+    option,
+    say_on_interruption,
+)
 
 if TYPE_CHECKING:
     from dpbt.data.blocks import BlockTable
     from dpbt.models.model import Model
     from dpbt.owners.filter import Filter
     from dpbt.training.checkpoint import Checkpoint
-    from dpbt.types import Recipe, Table
+    from dpbt.types import Array, Recipe, Table
 
 
 @as_command(
@@ -98,7 +108,20 @@ def convert_rows_to_blocks(options: argparse.Namespace) -> None:
     """
     rows = inputs.declared_rows_from_options(options)
     inputs.confirm_doubtful_rows(rows, skip=options.yes, action="Convert")
-    with as_input_error(), show_progress(f"reading {options.file}", options.progress):
+    folder_existed = Path(options.folder).exists()
+
+    def describe_folder() -> str:
+        if folder_existed or not Path(options.folder).exists():
+            return f"{options.folder} was not written; the same command starts anew"
+        if (Path(options.folder) / dpbt.blocks.MANIFEST).exists():
+            return f"{options.folder} was written"
+        return f"{options.folder} is not complete; delete it, and the same command starts anew"
+
+    with (
+        say_on_interruption(describe_folder),
+        as_input_error(),
+        show_progress(f"reading {options.file}", options.progress),
+    ):
         dpbt.convert.convert_file(
             rows.path,
             rows.domain,
@@ -142,9 +165,23 @@ def fit_model(options: argparse.Namespace) -> None:
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
     path = outputs.checked_output_path(options)
+    _check_other_files(options, path)
+    run = _FitRun(options, path)
+    with say_on_interruption(run.describe):
+        _fit_and_write(options, run, in_blocks=in_blocks)
+
+
+def _fit_and_write(options: argparse.Namespace, run: "_FitRun", *, in_blocks: bool) -> None:
+    """Learn the model of the options, and write it.
+
+    Args:
+        options: the parsed options of `fit_model`.
+        run: notes how far the run is.
+        in_blocks: whether the rows are a folder of blocks.
+    """
     rows = inputs.declared_rows_from_options(options)
     with as_input_error():
-        budget = None if options.filter is None else dpbt.Filter.open(options.filter)
+        budget = run.budget = None if options.filter is None else dpbt.Filter.open(options.filter)
     with show_progress("setting the noise", options.progress):
         recipe = inputs.recipe_from_options(options, rows.domain, rows.label)
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
@@ -164,17 +201,111 @@ def fit_model(options: argparse.Namespace) -> None:
 
             with as_input_error():
                 checkpoint = stack.enter_context(Checkpoint(Path(options.checkpoint)))
+            run.checkpoint = checkpoint
         with as_input_error() if in_blocks else contextlib.nullcontext():  # a block may be damaged
-            model = _learn_and_pay(options, table, recipe, budget=budget, checkpoint=checkpoint)
+            model = _learn_and_pay(
+                options, table, recipe, budget=budget, checkpoint=checkpoint, run=run
+            )
         save = functools.partial(dpbt.save, model, domain=rows.domain, classes=rows.label.classes)
-        path = outputs.save_or_use_temporary_folder(path, save)
+        try:
+            path = run.model_path = outputs.save_or_use_temporary_folder(run.path, save)
+        except OSError as error:  # no disk takes it, and it was paid for
+            text = encode_model(
+                without_training_parts(model), domain=rows.domain, classes=rows.label.classes
+            )
+            print(text.decode("ascii"), flush=True)
+            raise InputError(
+                f"{run.path}: {error.strerror or error}; the last line of standard output is the "
+                "model, which was paid for: save that line as a file"
+            ) from error
         if checkpoint is not None:
             checkpoint.delete_keys()
+            run.holds_keys = False
     lines = str(dpbt.ledger(model)).splitlines()
-    print(next(line for line in lines if line.startswith("total:")))
+    say = functools.partial(outputs.print_about_output, path)
+    say(next(line for line in lines if line.startswith("total:")))
     if budget is not None:
-        print(f"{options.filter}: {budget.describe_remaining()}")
-    print(f"wrote {path}")
+        say(f"{options.filter}: {budget.describe_remaining()}")
+    say(f"wrote {path}")
+
+
+def _check_other_files(options: argparse.Namespace, path: Path) -> None:
+    """Refuse to replace the budget, or the releases of a checkpoint, by the model.
+
+    Raises:
+        InputError: naming the file.
+    """
+    for name in ("filter", "checkpoint"):
+        other = getattr(options, name)
+        if other is not None and os.path.realpath(other) == os.path.realpath(path):
+            raise InputError(f"{path}: --out and --{name} name one file")
+
+
+class _FitRun:
+    """How far a run of `fit` is, and what is true of it if it is interrupted.
+
+    Attributes:
+        path: where the model will be.
+        model_path: where the model is; None before it is written.
+        budget: the filter that pays; None without one, or before it was opened.
+        checkpoint: the checkpoint of the run; None without one, or before it was opened.
+        holds_keys: whether the checkpoint holds the keys.
+        key: the key that is paid for; None before it was drawn.
+    """
+
+    def __init__(self, options: argparse.Namespace, path: Path):
+        self.path = path
+        self.model_path: Path | None = None
+        self.budget: Filter | None = None
+        self.checkpoint: Checkpoint | None = None
+        self.holds_keys = options.seed is None
+        self.key: Array | None = None
+        self._filter_file = options.filter
+        self._output = outputs.OutputState(path)
+
+    def describe(self) -> str:
+        """What an interruption now leaves behind."""
+        is_at_path = self._output.is_written and not is_stream(self.path)
+        model_path = self.model_path or (self.path if is_at_path else None)
+        has_run = self.checkpoint is not None and self.checkpoint.begun
+        if model_path is not None:
+            words = f"{model_path} was written"
+            if has_run and self.holds_keys:
+                assert self.checkpoint is not None
+                words += f"; keep {self.checkpoint.path} secret: it may still hold the keys, and "
+                words += "the same command with --force deletes them"
+            return words
+        is_paid = self._is_paid()
+        if has_run:
+            assert self.checkpoint is not None
+            paying = {True: ", and does not pay again", False: ", and pays then", None: ""}
+            words = f"the same command goes on from {self.checkpoint.path}"
+            return f"no model was written; {words}{paying[is_paid]}"
+        if self._filter_file is None:
+            return "no model was written, and nothing was released; the same command starts anew"
+        if is_paid:
+            assert self.budget is not None
+            with contextlib.suppress(ValueError, OSError):
+                remaining = f": {self._filter_file}: {self.budget.describe_remaining()}"
+                return f"no model was written, and {_SPENT}{remaining}"
+            return f"no model was written, and {_SPENT}"
+        if is_paid is None:
+            show = f"`dpbt filter show {self._filter_file}` says whether it was paid for"
+            return f"no model was written; {show}"
+        return "no model was written, and nothing was paid; the same command starts anew"
+
+    def _is_paid(self) -> bool | None:
+        """Whether the filter paid for the key; None if that cannot be read, or without a filter."""
+        if self.key is None or self.budget is None:
+            return None if self._filter_file is None else False
+        try:
+            return self.budget.has_paid_for(self.key)
+        except (ValueError, OSError):
+            return None
+
+
+_SPENT = "its budget is spent: without --checkpoint nothing goes on, and another fit pays again"
+"""What is true of a fit in memory that was paid for and interrupted."""
 
 
 def _table_of_folder(rows: inputs.DeclaredRows, options: argparse.Namespace) -> "BlockTable":
@@ -231,6 +362,7 @@ def _learn_and_pay(
     *,
     budget: "Filter | None",
     checkpoint: "Checkpoint | None",
+    run: _FitRun,
 ) -> "Model":
     """The model of a table. A filter pays before anything is drawn.
 
@@ -240,6 +372,7 @@ def _learn_and_pay(
         recipe: the recipe.
         budget: the filter that pays; None without one.
         checkpoint: where a fit of a table in blocks goes on from; None without one.
+        run: notes the key.
 
     Raises:
         InputError: for a fit that is refused, and for one that the filter cannot pay.
@@ -253,6 +386,7 @@ def _learn_and_pay(
         key, public_key = checkpoint.own_keys()
     else:
         key, public_key = dpbt.keys.noise_and_public_keys(options.seed)
+    run.key = key
     parts, block_options = [table], {}
     if isinstance(table, BlockTable):
         parts = (block._replace(bins=block.bins.T) for block in table.iter_rows(BLOCK_ROWS))
@@ -264,9 +398,9 @@ def _learn_and_pay(
     with show_progress(words, options.progress) as report, contextlib.ExitStack() as refusals:
         refusals.enter_context(as_input_error())
 
-        def pay(run: str | None) -> None:
+        def pay(run_name: str | None) -> None:
             if budget is not None:
-                budget.payment_callback(recipe.with_user_limit_of(table), key)(run)
+                budget.payment_callback(recipe.with_user_limit_of(table), key)(run_name)
             refusals.pop_all()  # the fit is accepted, so any later error is a bug
 
         model = fit.fit_without_key_warning(

@@ -11,4 +11,5 @@ PROGRAMS = (
     "claims",
     "nulls",
     "times",
+    "scan",
 )

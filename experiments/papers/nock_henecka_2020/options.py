@@ -31,6 +31,10 @@ LeafScale = Literal["2M", "M", "2M/m", "1/m on q"]
 LeafDivisor = Literal["T 2^D", "T", "1"]
 Clamp = Literal["before and after", "after", "before, to the link"]
 Cuts = Literal["declared", "data", "quantiles"]
+SplitDivisor = Literal["T d 2^depth", "T d", "T", "1"]
+SplitBound = Literal["Theorem 3", "1"]
+CalibratedBy = Literal["level", "own leaf", "tree so far"]
+Weights = Literal["sum", "steps"]
 
 PAPER_CLIP = 10.0
 """The M of every reading with noise."""
@@ -67,6 +71,14 @@ class Reading:
         cuts: how numeric columns are cut: evenly in the declared range, evenly between the smallest
             and the largest number of the data, or at quantiles of the data. Only the first is
             public.
+        split_divisor: what beta_tree epsilon is divided by for one split (17).
+        split_bound: Delta* of equation (15).
+        calibrated_by: whose errors alpha of equation (16) follows from: those of the tree before
+            the level, those of the leaf alone, or those of the tree before the split.
+        weights: by equation (13), from the sum of all trees ("sum"), or in steps from the link of
+            the last weight. The link of the weight 1/2 is then 2 (1 - alpha).
+
+    The last four have other values than the usual ones in `simulation` alone.
 
     Raises:
         ValueError: for a value that is not one of a choice, and for choices that no program has.
@@ -82,6 +94,10 @@ class Reading:
     clip: float | None = PAPER_CLIP
     step_bound: StepBound = "public"
     cuts: Cuts = "declared"
+    split_divisor: SplitDivisor = "T d 2^depth"
+    split_bound: SplitBound = "Theorem 3"
+    calibrated_by: CalibratedBy = "level"
+    weights: Weights = "sum"
 
     def __post_init__(self) -> None:
         for field, choice in CHOICES.items():
@@ -107,6 +123,12 @@ class Reading:
         """Whether a leaf's share of class 1 has the noise, and not its link."""
         return self.leaf_scale == "1/m on q"
 
+    @property
+    def is_simulated_only(self) -> bool:
+        """Whether `simulation` alone has it."""
+        usual = ("T d 2^depth", "Theorem 3", "level", "sum")
+        return usual != (self.split_divisor, self.split_bound, self.calibrated_by, self.weights)
+
 
 CHOICES: dict[str, Any] = {
     "option": Option,
@@ -115,6 +137,10 @@ CHOICES: dict[str, Any] = {
     "clamp": Clamp,
     "step_bound": StepBound,
     "cuts": Cuts,
+    "split_divisor": SplitDivisor,
+    "split_bound": SplitBound,
+    "calibrated_by": CalibratedBy,
+    "weights": Weights,
 }
 """The fields of `Reading` that are one of a few words."""
 
@@ -195,6 +221,26 @@ LEAF_READINGS = reading_product(
 )
 """Readings of the noise of a leaf, and of the cuts."""
 
+_UNDIVIDED = Reading(option="second", leaf_scale="2M/m", leaf_divisor="1")
+FURTHER_READINGS = {
+    "2M, T 2^D; Delta* = 1": Reading(option="second", split_bound="1"),
+    "2M, T 2^D; splits undivided, Delta* = 1": Reading(
+        option="second", split_divisor="1", split_bound="1"
+    ),
+    "2M, 1; splits undivided, Delta* = 1": Reading(
+        option="second", leaf_divisor="1", split_divisor="1", split_bound="1"
+    ),
+    "2M/m, 1; splits by T d": dataclasses.replace(_UNDIVIDED, split_divisor="T d"),
+    "2M/m, 1; splits undivided": dataclasses.replace(_UNDIVIDED, split_divisor="1"),
+    "2M/m, 1; Delta* = 1": dataclasses.replace(_UNDIVIDED, split_bound="1"),
+    "2M/m, 1; alpha by the leaf": dataclasses.replace(_UNDIVIDED, calibrated_by="own leaf"),
+    "2M/m, 1; alpha split by split": dataclasses.replace(_UNDIVIDED, calibrated_by="tree so far"),
+    "2M/m, 1; weights in steps": dataclasses.replace(_UNDIVIDED, weights="steps"),
+    "2M/m, 1; M of the tree": dataclasses.replace(_UNDIVIDED, step_bound="tree"),
+    "2M/m, 1; clamped after": dataclasses.replace(_UNDIVIDED, clamp="after"),
+}
+"""One further choice each, beside a reading of the grid; `simulation` alone has most of them."""
+
 READINGS = {**NOISE_READINGS, **STEP_READINGS, **LEAF_READINGS}
 """Name -> reading, of all that can be fitted."""
 
@@ -231,7 +277,12 @@ def recipe_of(
         depth: D.
         alpha: "objective" for equation (16), or a number.
         beta_tree: the share of epsilon for splits.
+
+    Raises:
+        ValueError: for a reading that is simulated only.
     """
+    if reading.is_simulated_only:
+        raise ValueError("no recipe has this reading; `simulation` has it")
     setting: dict[str, Any] = {"epsilon": epsilon, "rows": rows, "rounds": rounds, "depth": depth}
     setting |= {"alpha": alpha, "beta_tree": beta_tree}
     if reading.option == "second" or reading.is_noise_on_shares:
@@ -269,8 +320,10 @@ def _library_recipe(
         return recipe
 
     # The published noise is that of the usual reading. Its grid follows from its scale.
-    factor = _leaf_scale(reading, rows, reading.clip) / _leaf_scale(usual, rows, reading.clip)
-    factor *= _leaf_divisor(reading, rounds, depth) / _leaf_divisor(usual, rounds, depth)
+    factor = leaf_noise_scale(reading, rows, reading.clip)
+    factor /= leaf_noise_scale(usual, rows, reading.clip)
+    factor *= leaf_budget_divisor(reading, rounds, depth)
+    factor /= leaf_budget_divisor(usual, rounds, depth)
     noise = dict(recipe.params.noise)
     noise["leaf"] = np.asarray(noise["leaf"], np.float64) * factor
     params = recipe.learner.make_params(noise, recipe.public())
@@ -282,14 +335,20 @@ def _library_recipe(
     return dataclasses.replace(recipe, params=rescaled)
 
 
-def _leaf_scale(reading: Reading, rows: ArrayLike, clip: ArrayLike) -> Any:
+def link_bound(alpha: float) -> float:
+    """The largest link of M-alpha, at 1 - zeta."""
+    zeta = default_tree_settings(losses.m_alpha, 1).zeta
+    return float(losses.m_alpha(alpha).link(1 - zeta))
+
+
+def leaf_noise_scale(reading: Reading, rows: ArrayLike, clip: ArrayLike) -> Any:
     """The scale of a leaf's noise times the leaf's budget."""
     clip, rows = np.asarray(clip, np.float64), np.asarray(rows, np.float64)
     scales = {"2M": 2 * clip, "M": clip, "2M/m": 2 * clip / rows, "1/m on q": 1 / rows}
     return scales[reading.leaf_scale]
 
 
-def _leaf_divisor(reading: Reading, rounds: ArrayLike, depth: int) -> Any:
+def leaf_budget_divisor(reading: Reading, rounds: ArrayLike, depth: int) -> Any:
     """What the budget of all leaves is divided by for one leaf."""
     rounds = np.asarray(rounds)
     divisors = {"T 2^D": rounds * 2.0**depth, "T": rounds, "1": np.ones(())}
@@ -334,8 +393,8 @@ def _unprotected_recipe(
         )
         for level in range(depth)
     }
-    leaf_epsilon = (1 - share) * epsilon / _leaf_divisor(reading, rounds, depth)
-    leaf_scale = _leaf_scale(reading, rows, clip) / leaf_epsilon
+    leaf_epsilon = (1 - share) * epsilon / leaf_budget_divisor(reading, rounds, depth)
+    leaf_scale = leaf_noise_scale(reading, rows, clip) / leaf_epsilon
     leaf_scale = np.where(reading.noisy_leaves, leaf_scale, 0.0)
 
     # Leaf values lie on a grid that is far finer than M and the noise; noise beyond int32 is

@@ -1,0 +1,140 @@
+"""A run under vmap is bit for bit the run alone, whatever the number of lanes."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import recipes
+from dpbt.common import arithmetic
+from dpbt.data.domains import Nominal, Numeric
+from tests.support.contract_rows import ROWS
+
+PUBLIC_KEY = jax.random.key(1)
+
+LANES = [3, 64]
+
+# The functions that lanes share with single runs.
+
+
+def wide_range(start, stop):
+    return np.linspace(start, stop, 100_001).astype(np.float32)
+
+
+PORTABLE_FUNCTIONS = {
+    "portable_exp2": (arithmetic.portable_exp2, np.exp2, wide_range(-120, 127)),
+    "portable_exp": (arithmetic.portable_exp, np.exp, wide_range(-80, 88)),
+    "portable_log2": (arithmetic.portable_log2, np.log2, np.exp2(wide_range(-125, 127))),
+    "portable_log": (arithmetic.portable_log, np.log, np.exp2(wide_range(-1, 1))),
+}
+
+
+@pytest.mark.parametrize("name", PORTABLE_FUNCTIONS)
+def test_portable_functions_are_within_four_units_in_the_last_place(name):
+    function, reference, points = PORTABLE_FUNCTIONS[name]
+    exact = reference(points.astype(np.float64))
+    assert np.all(np.abs(function(points) - exact) <= 4 * 2.0**-24 * np.abs(exact) + 1e-30)
+
+
+@pytest.mark.parametrize("length", [1, 5, 15])
+@pytest.mark.parametrize("name", PORTABLE_FUNCTIONS)
+def test_portable_functions_round_alike_in_numpy_and_in_programs_of_any_length(name, length):
+    function, _, points = PORTABLE_FUNCTIONS[name]
+    points = points[:: len(points) // 15][:length]
+    np.testing.assert_array_equal(np.asarray(jax.jit(function)(points)), function(points))
+
+
+def test_portable_powers_end_at_zero_and_infinity():
+    ends = np.array([-np.inf, -127, 128, np.inf, np.nan], np.float32)
+    for powers in (arithmetic.portable_exp2(ends), jax.jit(arithmetic.portable_exp2)(ends)):
+        np.testing.assert_array_equal(powers, np.array([0, 0, np.inf, np.inf, np.nan], np.float32))
+
+
+def test_portable_functions_have_gradients():
+    x = jnp.float32(1.7)
+    np.testing.assert_allclose(jax.grad(arithmetic.portable_exp)(x), np.exp(1.7), rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(arithmetic.portable_exp2)(x), np.log(2) * 2**1.7, rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(arithmetic.portable_log)(x), 1 / 1.7, rtol=1e-6)
+
+
+# Whole runs.
+
+
+def check_lanes_are_single_runs(recipe, table, lanes):
+    """The release, the hypotheses and the scores of eight lanes are those of eight single runs."""
+    keys = jax.random.split(jax.random.key(7), lanes)
+    run = functools.partial(dpbt.boost, table=table, recipe=recipe, public_key=PUBLIC_KEY)
+    side_by_side = jax.vmap(run)(keys)
+    for lane in np.unique(np.linspace(0, lanes - 1, 8).astype(int)):
+        alone = run(keys[lane])
+        of_lane = jax.tree.map(lambda array, lane=lane: array[lane], side_by_side)
+        for (path, expected), array in zip(
+            jax.tree.leaves_with_path(alone), jax.tree.leaves(of_lane), strict=True
+        ):
+            name = jax.tree_util.keystr(path)
+            np.testing.assert_array_equal(np.asarray(array), np.asarray(expected), name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_lane_of_each_learner_is_the_run_alone(row, lanes):
+    recipe = row.recipe("add_remove", epsilon=8.0, rows=700, rounds=8, depth=3)
+    table = row.table(seed=3, rows=700, splits=3, absent=5)
+    check_lanes_are_single_runs(recipe, table, lanes)
+
+
+NUM_ROWS = 830
+"""Not a multiple of what processors add at once."""
+
+DOMAIN = {
+    **{f"x{number}": Numeric(0, 1, bins=32) for number in range(5)},
+    "job": Nominal(("0", "1", "2", "3")),
+}
+
+RANGE = {"target": Numeric(0, 10, bins=64)}
+
+RESPONSES = {
+    "two classes": {},
+    "three classes": {"target": Nominal(("0", "1", "2"))},
+    "number": RANGE,
+    "count": {**RANGE, "objective": "poisson"},
+    "quantile": {**RANGE, "objective": "quantile", "quantile": 0.3},
+}
+
+
+def recipe_and_table(make, delta, response):
+    """A recipe of curves or trees with all of its one-time draws, and a table for it."""
+    rng = np.random.default_rng(0)
+    numbers = rng.random((NUM_ROWS, 5))
+    job = rng.integers(0, 4, NUM_ROWS).astype(str)
+    noise = 0.3 * rng.normal(size=NUM_ROWS)
+    labels = {
+        "two classes": numbers[:, 0] + numbers[:, 1] * numbers[:, 2] + noise > 0.8,
+        "three classes": np.digitize(numbers[:, 0] + noise, [0.3, 0.7]).astype(str),
+    }
+    label = labels.get(response, np.clip(3 * numbers[:, 0] + numbers[:, 1] + noise, 0, 10))
+    columns = {f"x{number}": numbers[:, number] for number in range(5)} | {"job": job}
+    options = RESPONSES[response]
+    target = {name: value for name, value in options.items() if name == "target"}
+    recipe = make(epsilon=8.0, rows=NUM_ROWS, domain=DOMAIN, delta=delta, **options)
+    return recipe, dpbt.table(DOMAIN, columns, label, **target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("response", RESPONSES)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("make", [recipes.auto, recipes.additive], ids=lambda make: make.__name__)
+def test_a_lane_of_a_whole_recipe_is_the_run_alone(make, delta, response, lanes):
+    recipe, table = recipe_and_table(make, delta, response)
+    check_lanes_are_single_runs(recipe, table, lanes)
+
+
+def test_three_lanes_of_oblivious_trees_are_the_runs_alone():
+    row = next(row for row in ROWS if row.name == "oblivious")
+    recipe = row.recipe("add_remove", epsilon=8.0, rows=100, rounds=3, depth=2)
+    check_lanes_are_single_runs(recipe, row.table(seed=3, rows=100, splits=3), 3)

@@ -33,7 +33,9 @@ from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import answers, boundary, conversions, keys, mechanisms, pricing
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
+from dpbt.privacy.dependencies import priced_draws_of_phases
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
+from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, check_zero_or_share, setting
 from dpbt.training import checks, table_entry
@@ -575,6 +577,7 @@ def _best_run(
                 plan.params,
                 public_key,
                 plan.programs[candidate],
+                priced_draws_of_phases(recipes[candidate]),
             ),
         )
         for run, candidate in enumerate(candidates)
@@ -647,12 +650,15 @@ def fit_and_score(
     params: Noise,
     public_key: Array | None,
     program: types.Program,
+    priced: tuple[PricedDraws, ...],
 ) -> FitAndScore:
     """One run: fit a model, and draw its score; traceable.
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
     two mechanisms, and each reads its share of the rows. The scores of the rows do not leave.
+    `priced` is in the key of the compiled program.
     """
+    del priced
     fit_key, score_key = jax.random.split(key)
     fit = run_with_fresh_draws(
         fit_key, table_entry.prepare_table(rows.learning, recipe), recipe, public_key
@@ -666,7 +672,9 @@ def fit_and_score(
     return FitAndScore(learned=learned, score_draw=score_draw)
 
 
-_fit_and_score = compilation.jit_with_bounded_cache(static_argnames=("program",))(fit_and_score)
+_fit_and_score = compilation.jit_with_bounded_cache(static_argnames=("program", "priced"))(
+    fit_and_score
+)
 
 
 # Held-out rows: a rule on each row alone, under a public seed, selects them.

@@ -18,6 +18,7 @@ from dpbt.common.arithmetic import (
 from dpbt.losses import as_loss_family, check_loss, family_name
 from dpbt.types import GRID, AnyArray, Array, Prepared, Weighted, WeightUpdate
 from dpbt.types import uniform as uniform
+from dpbt.types.weight_update import weight_update_of_library
 
 
 class MirrorNumbers(NamedTuple):
@@ -114,12 +115,14 @@ def _mirror_update(family: types.LossFamily, identity_format: str, bounded: bool
             weight = jnp.minimum(weight, cap)
         return on_grid(weight, cap)
 
-    return WeightUpdate(
-        identity=identity_format.format(family_name(family)),
-        coupled=False,
-        weigh=weigh,
-        params_type=MirrorNumbers,
-        loss=family,
+    return weight_update_of_library(
+        WeightUpdate(
+            identity=identity_format.format(family_name(family)),
+            coupled=False,
+            weigh=weigh,
+            params_type=MirrorNumbers,
+            loss=family,
+        )
     )
 
 
@@ -165,12 +168,14 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
         factor = jnp.minimum(1 / jnp.maximum(length, 1e-30), 1 / cap)
         return Weighted(jnp.trunc(round_separately(residual * factor[None]) * GRID), cap)
 
-    return WeightUpdate(
-        identity=f"residuals({response.words}, {norm})",
-        coupled=False,
-        weigh=weigh,
-        params_type=ResidualNumbers,
-        response=response,
+    return weight_update_of_library(
+        WeightUpdate(
+            identity=f"residuals({response.words}, {norm})",
+            coupled=False,
+            weigh=weigh,
+            params_type=ResidualNumbers,
+            response=response,
+        )
     )
 
 
@@ -273,6 +278,11 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
         return Weighted(quantized.astype(jnp.float32), cap)
 
     weight_cap = "bounded" if bounded else "at most 1"
-    return WeightUpdate(
-        identity=f"lazy_bregman({weight_cap})", coupled=True, weigh=weigh, params_type=LazyNumbers
+    return weight_update_of_library(
+        WeightUpdate(
+            identity=f"lazy_bregman({weight_cap})",
+            coupled=True,
+            weigh=weigh,
+            params_type=LazyNumbers,
+        )
     )

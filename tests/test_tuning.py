@@ -130,7 +130,9 @@ def test_runs_have_the_law_that_is_audited(errors):
     parts, number = tuning._split_rows(table, selection), 20_000
     run = jax.jit(
         jax.vmap(
-            lambda key: tuning.fit_and_score(key, parts, voter, plan.params, None, plan.programs[0])
+            lambda key: tuning.fit_and_score(
+                key, parts, voter, plan.params, None, plan.programs[0], priced=()
+            )
         )
     )
     fit, release = run(jax.random.split(jax.random.key(1), number))

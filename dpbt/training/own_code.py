@@ -23,6 +23,7 @@ from dpbt.privacy.keys import research_key
 from dpbt.training.phases import PhaseValues
 from dpbt.training.scan import Answer, run_in_memory
 from dpbt.types import Phase, Recipe
+from dpbt.types.weight_update import has_library_identity
 
 _LIBRARIES = {"builtins", "dpbt", "functools", "jax", "jaxlib", "numpy", "optax"}
 """Packages whose functions are known by their names."""
@@ -42,13 +43,17 @@ def recipe_identity_texts(recipe: Recipe) -> list[str]:
 
 
 def _is_made_by_library(recipe: Recipe) -> bool:
-    """Whether all functions are the library's, and the learner has a config of the library's.
+    """Whether all functions are the library's, and its names say which they are.
 
     An author may put a learner together of the library's functions under a name of one's own, and
-    then a config of the library's does not say which they are.
+    then no config of the library's says which they are. So may a weight update be put together
+    under the identity of another.
     """
-    return _is_of_dpbt(type(recipe.learner.config)) and all(
-        map(is_function_of_library, functions_within((recipe.learner, recipe.weight_update)))
+    functions = functions_within((recipe.learner, recipe.weight_update))
+    return (
+        _is_of_dpbt(type(recipe.learner.config))
+        and has_library_identity(recipe.weight_update)
+        and all(map(is_function_of_library, functions))
     )
 
 

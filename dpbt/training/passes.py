@@ -29,6 +29,7 @@ from dpbt.privacy.phase_views import (
     program_view,
     weigh_rows,
 )
+from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.stages import pass_stages
 from dpbt.privacy.totals import Totals
 from dpbt.public_types import Splits
@@ -276,6 +277,7 @@ def _sum_over_slice(
     *,
     phase: Phase,
     stage: tuple[str, ...],
+    priced: PricedDraws,
 ) -> _ResultOfSlice:
     """The scores and the sums of one stage over the rows of a slice; compiled once for a shape.
 
@@ -285,6 +287,7 @@ def _sum_over_slice(
         pass_input: what all slices read.
         phase: the phase of the learner that is summed.
         stage: the sites that are summed.
+        priced: the draws of the phase as the ledger prices them.
     """
     recipe, splits, rounds, noise_keys = pass_input
     prepared = prepare_rows_of_block(rows.block, splits, recipe)
@@ -302,7 +305,7 @@ def _sum_over_slice(
         public = context.public._replace(round=number, structure=structure)
         view = program_view(recipe_phase, prepared, weighed, recipe.params, public)
         given = StageInputs(earlier_release, noise_key, rows.first_row)
-        return answers.sums_of_stage(phase.program, stage, given, view, priced_draws(recipe, phase))
+        return answers.sums_of_stage(phase.program, stage, given, view, priced)
 
     entries = context.public.round, context.public.structure, rounds.earlier_release, noise_keys
     if len(noise_keys) > 1:
@@ -331,7 +334,7 @@ def _add_pending_rounds(
 
 # The new scores take the place of the old ones.
 _compiled_sum_over_slice = compilation.jit_with_bounded_cache(
-    donate_argnames=("scores",), static_argnames=("phase", "stage")
+    donate_argnames=("scores",), static_argnames=("phase", "stage", "priced")
 )(_sum_over_slice)
 
 
@@ -397,6 +400,7 @@ class Passes:
         columns = None if isinstance(phase, Prologue) else self._columns_read_by_rounds(rounds)
         rounds, recipe = jax.tree.map(jnp.asarray, (rounds, self._recipe))
         pass_input = _PassInput(recipe, self._splits, rounds, noise_keys)
+        priced = priced_draws(self._recipe, phase)
         reads_scores = not isinstance(phase, Prologue) and not self._recipe.has_independent_rounds
 
         @jax.enable_x64(False)  # threads do not have the caller's context
@@ -417,6 +421,7 @@ class Passes:
                     pass_input,
                     phase=phase,
                     stage=stage,
+                    priced=priced,
                 )
                 # JAX reads `block` in place, so it is free when all outputs are there.
                 result = jax.block_until_ready(result)

@@ -1,6 +1,7 @@
 """Losses, and weight updates: maps from the scores of rows to their next weights."""
 
 import dataclasses
+import weakref
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -87,9 +88,31 @@ class WeightUpdate(HoldsFunctions):
     _alternative = "the function that made it"
 
 
+_library_identities: weakref.WeakKeyDictionary[Callable[..., Weighted], str] = (
+    weakref.WeakKeyDictionary()
+)
+"""The `weigh` of each weight update of the library -> the identity under which it was made."""
+
+
+def weight_update_of_library(update: WeightUpdate) -> WeightUpdate:
+    """The same weight update, noted as one that the library made."""
+    _library_identities[update.weigh] = update.identity
+    return update
+
+
+def has_library_identity(update: WeightUpdate) -> bool:
+    """Whether the library made the function of a weight update under the identity that it has."""
+    try:
+        return _library_identities.get(update.weigh) == update.identity
+    except TypeError:  # an author's callable that has no hash or no weak reference
+        return False
+
+
 def _full_weights(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
     return Weighted(jnp.full(table.present.shape, float(GRID), jnp.float32), jnp.float32(1))
 
 
-uniform = WeightUpdate(identity="uniform", coupled=False, weigh=_full_weights, reads_scores=False)
+uniform = weight_update_of_library(
+    WeightUpdate(identity="uniform", coupled=False, weigh=_full_weights, reads_scores=False)
+)
 """Weight 1 for every row in every round."""

@@ -1,4 +1,7 @@
-"""What leaves a private file besides draws, by the demo; `tests/test_leaving.py` has all else."""
+"""What leaves a private file besides draws, by the demo.
+
+`tests/test_private_data_leaving.py` has all else.
+"""
 
 import argparse
 import itertools

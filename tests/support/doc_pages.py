@@ -33,7 +33,7 @@ NOT_RUN = {
     "experiments bun_2020": "it takes minutes, and writes into the checkout",
     "python docs/examples/income.py": "`tests/experiments/test_tutorial.py` runs it",
     "python docs/examples/sweep.py": "`test_examples_run` runs it",
-    "dpbt check": "it prints on a terminal alone; see `tests/test_owner.py`",
+    "dpbt check": "it prints on a terminal alone; see `tests/test_owner_output.py`",
     "dpbt convert domain.json rows.parquet": "it reads a hundred million rows",
     "dpbt fit rows.blocks": "it reads a hundred million rows",
     "dpbt predict model.json more.parquet": "it reads the model of a hundred million rows",

@@ -156,68 +156,110 @@ def draw_structure_and_leaves(
     config: RandomTreeConfig, draw: Draw, table: PositionRows, weights: Array, *_: Any
 ) -> None:
     """Draw a structure that never reads the rows, and what its leaves state about the rows."""
-    rows, attributes = table.position.shape
-    parts, leaves = config.parts, 2**config.depth
+    num_rows, num_attributes = table.position.shape
+    structure = _draw_structure(config, draw, num_attributes)
+    tree = _draw_tree_of_rows(config, draw, num_rows)
+    counts = _class_weights_by_tree(config, table, weights, structure=structure, tree=tree)
+    _draw_leaves(config, draw, counts)
+
+
+class _DrawnStructure(NamedTuple):
+    """The public splits of a group of trees.
+
+    Attributes:
+        attribute: i32[parts, 2^D - 1], the attribute of every inner node.
+        threshold: f32[parts, 2^D - 1], its threshold.
+    """
+
+    attribute: Array
+    threshold: Array
+
+
+def _draw_structure(config: RandomTreeConfig, draw: Draw, num_attributes: int) -> _DrawnStructure:
+    """Draw the public structure, and public shares for leaves without a usable weight."""
+    leaves, end = 2**config.depth, np.float32(1)
 
     def draw_uniform(site: str, num_places: int, end: Any, releases: str) -> Array:
         return draw(
             site,
             mechanisms.uniform,
-            jnp.zeros((parts, num_places), end.dtype),  # which is not read
+            jnp.zeros((config.parts, num_places), end.dtype),  # which is not read
             theorem="dpbt theorem F1",
             scale=end,
             releases=releases,
         )
 
-    # Public structure: the attribute and the threshold of every inner node. Then public shares for
-    # leaves without a usable weight.
-    end = np.float32(1)
     attribute = draw_uniform(
-        "attribute", leaves - 1, jnp.int32(attributes), "attributes of inner nodes"
+        "attribute", leaves - 1, jnp.int32(num_attributes), "attributes of inner nodes"
     )
     threshold = draw_uniform("threshold", leaves - 1, end, "thresholds of inner nodes")
     if not config.labels:
         draw_uniform("fallback", leaves, end, "shares stated by leaves without a usable weight")
+    return _DrawnStructure(attribute, threshold)
 
-    # The tree that each place of the table belongs to.
-    tree = jnp.zeros(rows, jnp.int32)
-    if parts > 1:
-        tree = draw(
-            "part",
-            mechanisms.assignment,
-            tree,
-            scale=np.int32(parts),
-            theorem="dpbt theorem F3",
-            releases="tree of each row, withheld unless asked for",
-        )
 
-    # Private leaves: noise on the class weights of each, or a label drawn from them. A row that
-    # comes or goes moves a label's scores one way. The published exponent, leaf by leaf, allows for
-    # both ways.
-    leaf = tree * leaves + assign_leaves_by_position(attribute, threshold, table.position, tree)
+def _draw_tree_of_rows(config: RandomTreeConfig, draw: Draw, num_rows: int) -> Int32[Array, "N"]:
+    """i32[N]: the tree that each place of the table belongs to; zeros for a single tree."""
+    first_tree = jnp.zeros(num_rows, jnp.int32)
+    if config.parts == 1:
+        return first_tree
+    return draw(
+        "part",
+        mechanisms.assignment,
+        first_tree,
+        scale=np.int32(config.parts),
+        theorem="dpbt theorem F3",
+        releases="tree of each row, withheld unless asked for",
+    )
+
+
+def _class_weights_by_tree(
+    config: RandomTreeConfig,
+    table: PositionRows,
+    weights: Array,
+    *,
+    structure: _DrawnStructure,
+    tree: Int32[Array, "N"],
+) -> Int32[Array, "parts leaves 2"]:
+    """i32[parts, 2^D, 2]: the exact weight of each leaf and class of each tree, in grid units."""
+    parts, leaves = config.parts, 2**config.depth
+    leaf = tree * leaves + assign_leaves_by_position(
+        structure.attribute, structure.threshold, table.position, tree
+    )
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
-    counts = class_weights_of_leaves(leaf, table.target, weights, parts * leaves).reshape(
+    return class_weights_of_leaves(leaf, table.target, weights, parts * leaves).reshape(
         parts, leaves, 2
     )
+
+
+def _draw_leaves(config: RandomTreeConfig, draw: Draw, counts: Array) -> None:
+    """Draw the private leaves: noise on the class weights of each, or a label drawn from them."""
     what = "labels" if config.labels else "class weights"
-    where = "all leaves" if parts == 1 else "all leaves of all trees"
+    where = "all leaves" if config.parts == 1 else "all leaves of all trees"
     proof = "dpbt theorem F2" if config.labels else "dpbt theorem F1"
-    if config.labels:
-        bound = GRID * (2 if config.per_leaf else sensitivity.num_one_signed_moves(config.relation))
-    else:
-        bound = config.noise.sensitivity_in_norm(
-            sensitivity.class_weights_sensitivity(config.relation).times(GRID)
-        )
     draw(
         "leaf",
         config.noise,
         boundary.Total(counts, mechanisms.behind_best) if config.labels else boundary.Total(counts),
-        sensitivity=bound,
+        sensitivity=_leaf_sensitivity(config),
         moved_outputs=sensitivity.num_changed_rows(config.relation),
         theorem="Nock & Henecka (2020), section 17.2" if config.per_leaf else proof,
-        num_payments=leaves if config.per_leaf else 1,
+        num_payments=2**config.depth if config.per_leaf else 1,
         releases=f"{what}, {'each leaf paid for' if config.per_leaf else where}",
         unit=accounting.ROW_STEP,
+    )
+
+
+def _leaf_sensitivity(config: RandomTreeConfig) -> Any:
+    """How far one row moves the class weights, or the scores of labels, of all leaves.
+
+    A row that comes or goes moves a label's scores one way. The published exponent, leaf by leaf,
+    allows for both ways.
+    """
+    if config.labels:
+        return GRID * (2 if config.per_leaf else sensitivity.num_one_signed_moves(config.relation))
+    return config.noise.sensitivity_in_norm(
+        sensitivity.class_weights_sensitivity(config.relation).times(GRID)
     )
 
 

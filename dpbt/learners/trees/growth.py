@@ -148,39 +148,15 @@ def draw_splits_and_weigh_leaves(
         i32[L, 2], the leaves' class weights in grid units; private.
     """
     table, weights, params, public = view
-    family, noise_of = config.criterion, params.noise
     by_class = materialize(public.round, functools.partial(weights_by_class, table, weights))
     node = jnp.zeros(table.target.shape[0], node_dtype(2**config.depth))
     totals, products = node_totals(by_class), None
     by_rows = isinstance(table.splits_of_rows, BinsAndSplits)
     for level in range(config.depth):
-        # The weights on the right side of every split, and the criterion of this level.
-        nodes = 2**level
-        products = node_products(table, by_class, node, nodes, products)
-        alpha = (
-            params.settings.alpha[level]
-            if alpha_of_level is None
-            else alpha_of_level(level, totals)
-        )
-        alpha = jnp.asarray(alpha, jnp.float32)
-        largest = params.settings.alpha[level] if alpha_of_level is None else jnp.float32(1)
-
-        # One split for each node, by its score; every row moves to its child.
-        site = f"split_{level}"
-        noise = noise_of[boundary.budget_group_of_site(site, noise_of)]
-        read_by_scorer = alpha, jnp.asarray(noise, jnp.float32), table.allowed
-        split = draw(
-            site,
-            mechanisms.exponential,
-            boundary.Total((products, totals), SplitScorer(family), public=read_by_scorer),
-            sensitivity=pricing.sensitivity(family, alpha, public.max_rows),
-            max_sensitivity=pricing.sensitivity(family, largest, public.max_rows),
-            moved_outputs=nodes if pricing.each_node else pricing.moves,
-            theorem=pricing.theorem,
-            num_payments=nodes if pricing.each_node else 1,
-            releases=f"splits at depth {level}, "
-            f"{'each node paid for' if pricing.each_node else 'all nodes together'}",
-            unit=accounting.ROW,
+        products = node_products(table, by_class, node, 2**level, products)
+        alpha = _alpha_of_level_and_bound(params.settings, alpha_of_level, level, totals)
+        split = _draw_splits_of_level(
+            config, draw, view, pricing, level=level, alpha=alpha, products=products, totals=totals
         )
         # A sum over rows, where it is cheap, lets a pass on a table in parts leave out the products
         # of the levels above.
@@ -189,10 +165,78 @@ def draw_splits_and_weigh_leaves(
                 public.round, functools.partial(move_to_children, table.splits_of_rows, node, split)
             )
         if by_rows:
-            totals = class_weights_of_nodes(by_class, node, 2 * nodes)
+            totals = class_weights_of_nodes(by_class, node, 2 ** (level + 1))
         else:
             totals = child_totals(products, totals, split)
     return totals
+
+
+class _AlphaAndBound(NamedTuple):
+    """The criterion's alpha at a level, and the largest that it may be.
+
+    Attributes:
+        alpha: f32[].
+        max_alpha: of every table; `alpha` itself where it does not follow from releases.
+    """
+
+    alpha: Array
+    max_alpha: Numbers
+
+
+def _alpha_of_level_and_bound(
+    settings: TreeSettings,
+    alpha_of_level: AlphaOfLevel | None,
+    level: int,
+    totals: Int32[Array, "nodes 2"],
+) -> _AlphaAndBound:
+    """The alpha of a level, from the settings or from the class weights of its nodes."""
+    if alpha_of_level is None:
+        alpha = settings.alpha[level]
+        return _AlphaAndBound(jnp.asarray(alpha, jnp.float32), alpha)
+    alpha = alpha_of_level(level, totals)
+    return _AlphaAndBound(jnp.asarray(alpha, jnp.float32), jnp.float32(1))
+
+
+def _draw_splits_of_level(
+    config: GreedyTreeConfig,
+    draw: Draw,
+    view: View,
+    pricing: SplitPricing,
+    *,
+    level: int,
+    alpha: _AlphaAndBound,
+    products: Int32[Array, "nodes 2 S"],
+    totals: Int32[Array, "nodes 2"],
+) -> Int32[Array, "nodes"]:
+    """i32[nodes]: one split for each node of a level, by its score.
+
+    Args:
+        config: the static parts of the tree.
+        draw: the program's access to random draws.
+        view: as `draw_splits_and_weigh_leaves`.
+        pricing: how the draws of splits are priced.
+        level: the depth of the nodes.
+        alpha: of the level.
+        products: the class weights on the right side of every split of every node; private.
+        totals: the class weights of every node; private.
+    """
+    site, nodes, family, noise_of = f"split_{level}", 2**level, config.criterion, view.params.noise
+    noise = noise_of[boundary.budget_group_of_site(site, noise_of)]
+    read_by_scorer = alpha.alpha, jnp.asarray(noise, jnp.float32), view.rows.allowed
+    max_rows = view.public.max_rows
+    return draw(
+        site,
+        mechanisms.exponential,
+        boundary.Total((products, totals), SplitScorer(family), public=read_by_scorer),
+        sensitivity=pricing.sensitivity(family, alpha.alpha, max_rows),
+        max_sensitivity=pricing.sensitivity(family, alpha.max_alpha, max_rows),
+        moved_outputs=nodes if pricing.each_node else pricing.moves,
+        theorem=pricing.theorem,
+        num_payments=nodes if pricing.each_node else 1,
+        releases=f"splits at depth {level}, "
+        f"{'each node paid for' if pricing.each_node else 'all nodes together'}",
+        unit=accounting.ROW,
+    )
 
 
 def splits_in_heap_order(release: Release, depth: int) -> Int32[Array, "_"]:

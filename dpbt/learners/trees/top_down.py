@@ -160,31 +160,11 @@ def _draw_leaf_split_pairs_and_labels(
     public: Public,
 ) -> None:
     """Draw all pairs of leaf and split, and the labels of the leaves."""
-    nodes, leaves, tight = 2**config.depth - 1, 2**config.depth, config.calibration == "tight"
-    theorem = "dpbt theorem 9" if tight else "Asadi et al. (2022), Thm 4.4"
+    nodes = 2**config.depth - 1
     by_class = weights_by_class(table, weights)
-
-    # A tree whose only leaf is the root.
-    root, heap = split_weights_of_mask(table, by_class, table.present), nodes + leaves
-    growth = _GrowingTree(
-        node=jnp.zeros(table.target.shape[0], jnp.int32),
-        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(node_totals(by_class)[0]),
-        products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
-        is_leaf=jnp.zeros(heap, bool).at[0].set(True),
-    )
+    growth = _single_leaf(config, table, by_class)
     for k in range(config.splits):
-        # One selection among all pairs of an open leaf and a split.
-        choice = draw(
-            f"split_{k}",
-            mechanisms.exponential,
-            _leaf_and_split_scores(config.criterion, growth, table.allowed),
-            sensitivity=_improvement_range(config, public, public.cap),
-            max_sensitivity=_improvement_range(config, public),
-            moved_outputs=1,
-            theorem=theorem,
-            releases=f"choice {k + 1} of a leaf and its split",
-            unit=accounting.ROW,
-        )
+        choice = _draw_leaf_and_split(config, draw, table, public, growth=growth, number=k)
         growth = _split_leaf(
             table,
             by_class,
@@ -193,20 +173,70 @@ def _draw_leaf_split_pairs_and_labels(
             split=choice // nodes,
             is_last=k + 1 == config.splits,
         )
+    _draw_labels(config, draw, _class_weights_at_depth_cap(config, growth))
 
-    # Leaves above the depth cap stand for their leftmost descendants, which rows reach from them.
+
+def _theorem(config: TopDownConfig) -> str:
+    """Where the sensitivities of a calibration are proved."""
+    return "dpbt theorem 9" if config.calibration == "tight" else "Asadi et al. (2022), Thm 4.4"
+
+
+def _single_leaf(config: TopDownConfig, table: TreeRows, by_class: Array) -> _GrowingTree:
+    """A tree whose only leaf is the root."""
+    nodes, leaves = 2**config.depth - 1, 2**config.depth
+    root, heap = split_weights_of_mask(table, by_class, table.present), nodes + leaves
+    return _GrowingTree(
+        node=jnp.zeros(table.target.shape[0], jnp.int32),
+        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(node_totals(by_class)[0]),
+        products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
+        is_leaf=jnp.zeros(heap, bool).at[0].set(True),
+    )
+
+
+def _draw_leaf_and_split(
+    config: TopDownConfig,
+    draw: Draw,
+    table: TreeRows,
+    public: Public,
+    *,
+    growth: _GrowingTree,
+    number: int,
+) -> Int32[Array, ""]:
+    """i32[]: one selection among all pairs of an open leaf and a split, as split * nodes + leaf."""
+    return draw(
+        f"split_{number}",
+        mechanisms.exponential,
+        _leaf_and_split_scores(config.criterion, growth, table.allowed),
+        sensitivity=_improvement_range(config, public, public.cap),
+        max_sensitivity=_improvement_range(config, public),
+        moved_outputs=1,
+        theorem=_theorem(config),
+        releases=f"choice {number + 1} of a leaf and its split",
+        unit=accounting.ROW,
+    )
+
+
+def _class_weights_at_depth_cap(
+    config: TopDownConfig, growth: _GrowingTree
+) -> Int32[Array, "leaves 2"]:
+    """i32[2^D, 2]: the class weights of the leaves, at the places that the depth cap has.
+
+    Leaves above it stand for their leftmost descendants, which rows reach from them.
+    """
     ends = [np.arange(2**level) << (config.depth - level) for level in range(config.depth + 1)]
     counts = jnp.where(growth.is_leaf[:, None], growth.totals, 0)
-    counts = jnp.zeros((leaves, 2), jnp.int32).at[np.concatenate(ends)].add(counts)
+    return jnp.zeros((2**config.depth, 2), jnp.int32).at[np.concatenate(ends)].add(counts)
 
-    # The labels, by the class weights up to a constant for each leaf.
+
+def _draw_labels(config: TopDownConfig, draw: Draw, counts: Int32[Array, "leaves 2"]) -> None:
+    """Draw the labels of all leaves, by their class weights up to a constant for each leaf."""
     draw(
         "leaf",
-        mechanisms.exponential if tight else mechanisms.noisy_max,
+        mechanisms.exponential if config.calibration == "tight" else mechanisms.noisy_max,
         mechanisms.behind_best(counts),
         sensitivity=GRID * sensitivity.LABELS_RANGE,
-        moved_outputs=leaves,
-        theorem=theorem,
+        moved_outputs=2**config.depth,
+        theorem=_theorem(config),
         releases="labels, all leaves",
         unit=accounting.ROW_STEP,
     )

@@ -221,6 +221,19 @@ def test_a_hypothesis_or_a_bound_of_another_kind_makes_another_key():
     )  # the last is the first
 
 
+def test_a_weight_update_of_the_library_under_the_identity_of_another_makes_another_key():
+    """All functions are the library's, and so is the config of the learner."""
+    recipe = dpbt.recipes.oblivious_boost(
+        epsilon=1.0, rows=40, domain={"x": Numeric(0, 1, bins=4)}, rounds=2, depth=1
+    )
+    renamed = dataclasses.replace(
+        weighting.mirror("matsushita"), identity=recipe.weight_update.identity
+    )
+    other = dataclasses.replace(recipe, weight_update=renamed)
+    assert words_of_recipe_key(recipe) != words_of_recipe_key(other)
+    assert words_of_recipe_key(other) == words_of_recipe_key(other)
+
+
 # Rows have no values for the classes that an author lays them out in.
 
 

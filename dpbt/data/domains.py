@@ -865,6 +865,8 @@ def column_of_entry(entry: Any) -> Column:
             got = f"it is {show_value(entry)}"
         elif "type" not in entry:
             got = "it has no type"
+        elif entry == UNDECLARED_COLUMN:
+            got = "its type is to be filled in"
         examples = "; ".join(json.dumps(example) for example in _EXAMPLES_OF_KINDS)
         raise msgspec.ValidationError(f"a column is one of these kinds, and {got}: {examples}")
     return msgspec.convert(entry, Column)  # type: ignore[arg-type]

@@ -460,7 +460,8 @@ def _measure_model(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evalu
 def _write_predictions(file: TextIO, model: Model, options: argparse.Namespace) -> None:
     """Write the predictions as CSV, a block at a time."""
     writer = csv.writer(file, lineterminator="\n")
-    for number, block in enumerate(_iter_encoded_blocks(model, options)):
+    blocks = _iter_encoded_blocks(model, options, id_column=options.id, shows_doubtful=True)
+    for number, block in enumerate(blocks):
         columns = _prediction_columns(model, block.rows, per_class=options.proba)
         if options.id is not None:
             name = options.id if options.id not in columns else f"{options.id} of the row"
@@ -485,8 +486,22 @@ class _EncodedBlock(NamedTuple):
     ids: Sequence[Any] = ()
 
 
-def _iter_encoded_blocks(model: Model, options: argparse.Namespace) -> Iterator[_EncodedBlock]:
+def _iter_encoded_blocks(
+    model: Model,
+    options: argparse.Namespace,
+    *,
+    id_column: str | None = None,
+    shows_doubtful: bool = False,
+) -> Iterator[_EncodedBlock]:
     """The encoded rows of a file or of a folder of blocks. The last block has no rows.
+
+    Blank lines of a file are no rows.
+
+    Args:
+        model: the model.
+        options: the parsed options, on the file and its layout.
+        id_column: a column of the file whose cells the blocks have, too.
+        shows_doubtful: whether to show the owner on a terminal, after all rows, what is doubtful.
 
     Raises:
         InputError: for a path that is neither, for one that is damaged, for a folder of another
@@ -509,14 +524,15 @@ def _iter_encoded_blocks(model: Model, options: argparse.Namespace) -> Iterator[
             check_types_of_columns(options.file, domain)
             faults: Counter[str] = Counter()
             names = tuple(domain)
-            if options.id is not None:
-                names = tuple(dict.fromkeys((*domain, options.id)))
-            builder = OwnerReportBuilder(domain, None) if is_terminal(sys.stderr) else None
+            if id_column is not None:
+                names = tuple(dict.fromkeys((*domain, id_column)))
+            is_shown = shows_doubtful and is_terminal(sys.stderr)
+            builder = OwnerReportBuilder(domain, None) if is_shown else None
             for columns in files.iter_column_blocks(
                 options.file, names, BLOCK_ROWS, form, faults, skip_blank_lines=True
             ):
                 rows = model.encode(columns)
-                ids = [] if options.id is None else _as_list(columns[options.id])
+                ids = [] if id_column is None else _as_list(columns[id_column])
                 if builder is not None:
                     builder.add(columns)
                 yield _EncodedBlock(rows, np.ones(len(rows), bool), ids)

@@ -233,6 +233,8 @@ _OPTIONS_BY_PATTERN = {
     r"\bresolutions=\(2, 4, 8, 16\) makes rounds of all, at more noise": (
         "leave --pair out, or give a larger --epsilon or --rows"
     ),
+    r"\bset rows to (?=their number, or choose relation=)": "set --rows to ",
+    r"\b(objective|quantile|relation|rows)='?(\w+)'?": r"--\1 \2",
     r"\bdelta_anyway=True": "--delta-anyway",
     r"^class_ ": "--class ",
     r"^attribute must": "--shape must",

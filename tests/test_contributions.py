@@ -272,6 +272,26 @@ def test_explanations_are_words_of_the_row_and_hide_it_in_their_repr(saved):
     assert "&lt;= 25.5" in found.of_row()._repr_html_()
 
 
+def test_the_lowest_bin_of_a_row_may_hold_a_missing_cell(tmp_path):
+    """A column that is not declared to have missing cells has them there."""
+    domain = {
+        "age": Numeric(0, 100, bins=4),
+        "dose": Numeric(0, 1, bins=2, missing=True),
+        "member": Boolean("yes", "no"),
+        "job": Nominal(("a", "b")),
+    }
+    dpbt.save(oblivious(domain=domain), tmp_path / "m.json", domain=domain)
+    model = dpbt.load(tmp_path / "m.json")
+    columns = {"age": [None, 90], "dose": [None, 0], "member": [None, "yes"], "job": [None, "a"]}
+    found = model.contributions(columns)
+    cells = [found.of_row(row).cells for row in (0, 1)]
+    words = [dict(zip(found.of_row(row).names, cells[row], strict=True)) for row in (0, 1)]
+    assert words[0]["age"] == "<= 25 or missing"
+    assert words[0]["member"] == "no or missing"
+    assert words[0]["dose"] == "missing"
+    assert words[1] == {"age": "> 75", "dose": "<= 0.5", "member": "yes", "job": "a"}
+
+
 def test_the_command_explains_a_row_without_jax(saved, tmp_path):
     saved["oblivious"]
     rows = tmp_path / "rows.csv"

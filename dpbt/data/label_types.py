@@ -1,11 +1,21 @@
 """Which classes labels can hold by their public type, such as a dtype. No cell is read."""
 
+import array
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dpbt.common.validate import show_value
-from dpbt.data.cells import read_number
+from dpbt.data.cells import read_number, read_word
+
+
+_WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,39}", re.ASCII)
+"""The word of a whole number, as a cell that is a number has it: "01" is none."""
+
+_FLOATS = (np.float64, np.float32, np.float16)
+"""The types whose shortest texts are the words of floats, of which "0.50" is none."""
 
 
 class LabelType(NamedTuple):
@@ -29,10 +39,11 @@ class LabelType(NamedTuple):
             case "boolean":
                 return word.lower() in ("false", "true")
             case "whole":
-                is_whole_number = re.fullmatch("-?[0-9]{1,40}", word, re.ASCII) is not None
+                is_whole_number = _WHOLE_NUMBER.fullmatch(word) is not None
                 return is_whole_number and self.low <= int(word) <= self.high
             case "number":
-                return read_number(word) == read_number(word)
+                number = read_number(word)
+                return any(read_word(type_(number)) == word for type_ in _FLOATS)
         return self.family == "text"
 
 
@@ -57,7 +68,7 @@ def label_type(labels: Any) -> LabelType | None:
     Dates are refused elsewhere (`domains.check_type_of_column`). The type is public, as the form of
     a table is. `cells` describes what a cell of each type is.
     """
-    stated = getattr(labels, "dtype", None)
+    stated = _type_of_values(labels)
     kind = getattr(stated, "kind", None)
     if isinstance(kind, str):
         family = _FAMILY_OF_KIND.get(kind)
@@ -65,7 +76,6 @@ def label_type(labels: Any) -> LabelType | None:
             return None
         bits = 8 * int(getattr(stated, "itemsize", 8))
         return _type_of_family(str(stated), family, is_signed=kind == "i", bits=bits)
-    stated = getattr(labels, "type", None) if stated is None else stated
     name = "" if stated is None else str(stated).lower()
     for family, pattern in _FAMILY_OF_NAME:
         if re.fullmatch(pattern, name):
@@ -73,6 +83,22 @@ def label_type(labels: Any) -> LabelType | None:
             bits = int(digits[0]) if digits and family == "whole" else 64
             return _type_of_family(name, family, is_signed=name[0] == "i", bits=bits)
     return None
+
+
+def _type_of_values(labels: Any) -> Any:
+    """The type that a column states; of a dictionary or of categories, that of their values."""
+    if isinstance(labels, array.array):
+        return np.dtype("U1" if labels.typecode in "uw" else labels.typecode)
+    if isinstance(labels, memoryview):
+        return np.dtype(labels.format) if labels.format in _MEMORY_FORMATS else None
+    stated = getattr(labels, "dtype", None)
+    stated = getattr(labels, "type", None) if stated is None else stated
+    stated = getattr(getattr(stated, "categories", None), "dtype", stated)
+    return getattr(stated, "value_type", stated)
+
+
+_MEMORY_FORMATS = frozenset("?bBhHiIlLqQfd")
+"""The formats of memory that NumPy has types for."""
 
 
 def _type_of_family(name: str, family: str, *, is_signed: bool, bits: int) -> LabelType:

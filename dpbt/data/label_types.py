@@ -10,7 +10,6 @@ import numpy as np
 from dpbt.common.validate import show_value
 from dpbt.data.cells import read_number, read_word
 
-
 _WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,39}", re.ASCII)
 """The word of a whole number, as a cell that is a number has it: "01" is none."""
 

@@ -260,7 +260,8 @@ def export_model(options: argparse.Namespace) -> None:
 def plot_model(options: argparse.Namespace) -> None:
     """Draw how much a saved model depends on each column, or with --shape on the bins of one.
 
-    With --shapes it draws those of all columns in one picture. A picture follows from what was
+    With --shapes it draws those of all columns in one picture. The suffix of --out is the format
+    of the picture; without one that is PNG. A picture follows from what was
     released and what is public, so it costs no privacy. It needs the extra `figures`.
 
     With --row it draws what each column of that row adds to its score, as `explain` says
@@ -290,7 +291,11 @@ def plot_model(options: argparse.Namespace) -> None:
         if is_of_row:
             remove_leftover(path)  # it is private
         mode = 0o600 if is_of_row else 0o666
-        write_atomically(path, lambda part: figure.savefig(part, dpi=150), mode=mode)
+        # By its name matplotlib would choose another file, if the name has no suffix.
+        picture_format = path.suffix[1:].lower() or "png"
+        write_atomically(
+            path, lambda part: figure.savefig(part, dpi=150, format=picture_format), mode=mode
+        )
     print_about_output(path, f"wrote {path}")
 
 

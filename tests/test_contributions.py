@@ -247,6 +247,9 @@ def test_what_is_not_exact_is_refused(saved):
     )
     with pytest.raises(ValueError, match="exact numbers"):
         exact.contributions(FEW_ROWS.astype(np.float32), domain=DOMAIN)
+    without_domain = random_model(recipes.bdpe(epsilon=1.0, rows=60), 2, DOMAIN)
+    with pytest.raises(ValueError, match="no domain of its own; give that of its rows as domain="):
+        without_domain.contributions(FEW_ROWS)
     for background, words in (
         ({"height": [1]}, "no column 'height'"),
         ({"job": [1, 1]}, "must be 4 shares"),

@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -204,6 +205,34 @@ def test_a_report_asks_whether_signs_that_it_leaves_out_are_of_one_unit():
         report = file_report.owner_report_of_rows({"x": Numeric(0, 9999)}, label, [rows])
         assert report.causes["x"].num_read == 2
         assert ("are these of one unit?" in str(report)) == is_asked
+
+
+LONG = 130_000
+LONG_TEXTS = (
+    "1" + ",22" * LONG,
+    "1" + " 222" * LONG + "x",
+    "1" + "a" * LONG + ".",
+    "1" + "." * LONG + "x",
+    "\u2212" * LONG,
+    "(" * LONG,
+    "1" + " " * LONG + "x",
+)
+
+
+def test_no_long_cell_takes_long():
+    """Of 130,000 characters and more, as many as a CSV cell may have: the time is linear."""
+    kinds = [
+        Numeric(0, 9),
+        Numeric(0, 9, strip=[" ", ","]),
+        Numeric(0, 9, decimal=",", strip=["."]),
+        Numeric(0, 9, date="iso", unit="days"),
+    ]
+    start = time.process_time()
+    for kind in kinds:
+        rows = {"x": list(LONG_TEXTS), "y": ["1"] * len(LONG_TEXTS)}
+        report = file_report.owner_report_of_rows({"x": kind}, Label("y", "1", "0"), [rows])
+        assert report.unread["x"] == len(LONG_TEXTS)
+    assert time.process_time() - start < 3
 
 
 def test_labels_and_other_values_are_explained_too():

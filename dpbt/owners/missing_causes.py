@@ -36,6 +36,9 @@ OTHER_CAPITALS, OTHER_TEXT, OTHER_CELLS = "other capitals", "other text", "other
 MAX_DISTINCT_TEXTS = 2000
 """How many texts of a column are looked at; cells with others are counted together."""
 
+_MAX_CHARACTERS = 100
+"""Longer text is no number, so that nobody waits for patterns that search it."""
+
 MORE_TEXTS = "\0"
 """What stands for all texts beyond those that are looked at."""
 
@@ -235,6 +238,8 @@ _GROUPED_BY_COMMAS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0
 
 def _cause_in_numbers(text: str, kind: Numeric) -> Cause:
     """The cause where text is no number: the fewest signs and marks with which it is one."""
+    if len(text) > _MAX_CHARACTERS:
+        return Cause(OTHER_TEXT)
     if formats := _date_formats_of(text):
         unit = kind.unit or (
             "year" if 1000 <= float(kind.low) < float(kind.high) < 3000 else "days"

@@ -321,6 +321,8 @@ def test_the_command_refuses_rows_that_are_not_there(saved, tmp_path, capsys):
     saved["oblivious"]
     rows, model = tmp_path / "rows.csv", str(saved.path("oblivious"))
     rows.write_text("age,job,rank,member\n22,cook,low,yes\n")
+    assert main(["explain", model, "--class", "yes"]) == 2
+    assert "--class is for one row, which --row names" in capsys.readouterr().err
     for words, reason in (
         (["--row", "2", str(rows)], "there is no row 2"),
         (["--row", "0", str(rows)], "must be a number from 1"),

@@ -100,6 +100,8 @@ def explain_model(options: argparse.Namespace) -> None:
     """
     model = _load_model(options.model)
     if options.row is None:
+        if options.class_ is not None:
+            raise InputError("--class is for one row, which --row names")
         with as_input_error():
             print(dpbt.explain(model, trees=options.trees))
         return
@@ -395,7 +397,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
         warn_owner_of_doubtful_rows(builder.report(faults))
     num_rows, rows, target = len(rows), rows[present], target[present]
     if not len(rows):
-        raise InputError(f"{options.file}: no row has a label")
+        raise InputError(f"{options.file}: no row has a declared label")
 
     evaluation = _measure_model(model, rows, target)
     labelled = f"{len(rows)} rows"

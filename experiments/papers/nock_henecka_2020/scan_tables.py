@@ -10,6 +10,7 @@ epsilons, so one is left out.
 
 import hashlib
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,7 +130,8 @@ def write_lines(folder: Path, library: Path, banknote: data.Dataset) -> None:
     lines = list(scan_lines(folder))
     if lines:
         lines += [*agreement_lines(folder, library), *leaf_loss_lines(banknote)]
-        results.write_csv(folder / "lines.csv", lines, {"seed": SEED})
+        empty = dict.fromkeys(name for name in COLUMNS if name not in ("seed", "commit"))
+        results.write_csv(folder / "lines.csv", [empty | line for line in lines], {"seed": SEED})
 
 
 def scan_lines(folder: Path) -> Iterator[Line]:
@@ -395,7 +397,8 @@ def _share_significant(errors: Sequence[DomainErrors], test: str) -> float:
         boosted = one.boosted[None]  # 1, alpha, epsilon, T, fold
         rival = one.forests[:, 0][:, None, :, None]
         boosted, rival = np.broadcast_arrays(boosted, rival)
-        with np.errstate(all="ignore"):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # of errors that are the same in all folds
             if test == TESTS[2]:
                 a, b = boosted.mean(-1), rival.mean(-1)
                 deviation = np.sqrt((a * (1 - a) + b * (1 - b)) / one.test_rows)
@@ -425,8 +428,14 @@ def nearest_distance(line: Line) -> float:
     return min(line[f"table_4 {budget}"] for budget in BUDGETS)
 
 
+def _divisor(line: Line) -> str:
+    """What a leaf's budget is divided by; a file has the number 1."""
+    return str(line["leaf_divisor"])
+
+
 def _words(line: Line) -> str:
-    words = f"{line['option']}; {line['leaf_scale']} over {line['leaf_divisor']}; {line['cuts']}"
+    divided = "undivided" if _divisor(line) == "1" else f"over {_divisor(line)}"
+    words = f"{line['option']}; {line['leaf_scale']}, {divided}; {line['cuts']}"
     return words + (f"; {line['further']}" if line["further"] else "")
 
 
@@ -482,7 +491,7 @@ def _accurate_table(lines: Sequence[Line]) -> str:
             cells = []
             for divisor in ("T 2^D", "T", "1"):
                 choices = {"option": option, "cuts": cuts, "leaf_scale": scale}
-                found = where(of_grid, **choices, leaf_divisor=divisor)
+                found = [line for line in where(of_grid, **choices) if _divisor(line) == divisor]
                 cells.append(
                     f"{100 * found[0]['accurate']:.0f} %; {nearest_distance(found[0]):.0f}"
                     if found
@@ -498,7 +507,7 @@ def _further_table(lines: Sequence[Line]) -> str:
         line
         for line in _grid_lines(lines)
         if (line["option"], line["cuts"]) == ("second", "declared")
-        and (line["leaf_scale"], line["leaf_divisor"]) in (("2M/m", "1"), ("2M", "T 2^D"))
+        and (line["leaf_scale"], _divisor(line)) in (("2M/m", "1"), ("2M", "T 2^D"))
     ]
     return _table(lines, usual + [line for line in where(lines, kind="reading") if line["further"]])
 
@@ -523,7 +532,7 @@ def _loss_table(lines: Sequence[Line]) -> str:
     """The largest exact losses of the leaves of a tree on banknote, in units of their budgets."""
     rows = []
     for line in where(lines, kind="loss"):
-        found = (f"{line[column]:.3g}" for column in LOSS_COLUMNS)
+        found = (f"{line[column]:.4g}" for column in LOSS_COLUMNS)
         rows.append((str(line["depth"]), str(line["fewest_rows"]), *found))
     return markdown_table(("depth", "rows of the smallest leaf", *LOSS_COLUMNS), rows)
 

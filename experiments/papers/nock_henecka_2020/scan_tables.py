@@ -561,9 +561,12 @@ def _loss_table(lines: Sequence[Line]) -> str:
 
 def _agreement_table(lines: Sequence[Line]) -> str:
     """Simulation and library."""
-    names = ("domains", "readings", "settings", "mean", "sd", "largest")
-    rows = [tuple(f"{line[name]:.3g}" for name in names) for line in where(lines, kind="agreement")]
-    return markdown_table(names, rows)
+    counts, numbers = ("domains", "readings", "settings"), ("mean", "sd", "largest")
+    rows = [
+        (*(f"{line[name]:.0f}" for name in counts), *(f"{line[name]:.2f}" for name in numbers))
+        for line in where(lines, kind="agreement")
+    ]
+    return markdown_table((*counts, *numbers), rows)
 
 
 def _test_table(lines: Sequence[Line]) -> str:

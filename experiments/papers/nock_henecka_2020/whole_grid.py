@@ -218,5 +218,6 @@ def whole_table(lines: Sequence[Line], words: Mapping[str, str]) -> tuple[list[s
             error = "" if line["error"] is None else f" ± {line['error']:.1f}"
             digits = 0 if float(line["value"]).is_integer() else 2 if line["value"] < 1 else 1
             cells.append(f"{line['value']:.{digits}f}{error}")
-        rows.append((measure, str(of_measure[0]["paper"]), str(of_measure[0]["chance"]), *cells))
+        beside = (of_measure[0][name] for name in ("paper", "chance"))
+        rows.append((measure, *("" if one is None else str(one) for one in beside), *cells))
     return ["measure", "the paper's", "chance", *(words[reading] for reading in readings)], rows

@@ -42,6 +42,7 @@ from experiments.papers.nock_henecka_2020.settings import (
     SEED,
 )
 from experiments.papers.nock_henecka_2020.whole_grid import (
+    Beside,
     read_whole_errors,
     whole_lines,
     whole_table,
@@ -134,77 +135,107 @@ def write_lines(folder: Path, library: Path, banknote: data.Dataset) -> None:
         results.write_csv(folder / "lines.csv", [empty | line for line in lines], {"seed": SEED})
 
 
+class Printed(NamedTuple):
+    """What a line stands beside.
+
+    Attributes:
+        table_1: i64[epsilon, alpha].
+        table_4: f64[domain, forest, alpha, T].
+        nearest: f64[domain], the distances to Table 4 of the nearest reading.
+    """
+
+    table_1: np.ndarray
+    table_4: np.ndarray
+    nearest: np.ndarray
+
+
 def scan_lines(folder: Path) -> Iterator[Line]:
-    """The line of chance, and one for each reading that has been fitted on all domains."""
-    by_reading = {}
+    """The line of chance, and one for each reading that has been fitted on all domains.
+
+    After them come those of readings with the whole grid, and of the epsilon that is left out.
+    """
+    by_reading: dict[str, list[DomainErrors]] = {}
     for reading in SCANNED_READINGS:
         errors = [read_domain_errors(folder / name, reading) for name in NOCK_HENECKA]
-        if all(one is not None for one in errors):
-            by_reading[reading] = errors
+        complete = [one for one in errors if one is not None]
+        if len(complete) == len(errors):
+            by_reading[reading] = complete
     if not by_reading:
         return
     rng = np.random.default_rng(0)
-    printed_1, printed_4 = printed_table_1(), printed_table_4()
+    table_1, table_4 = printed_table_1(), printed_table_4()
     cells = {
         reading: [cells_of_table_4(errors, budget) for budget in range(len(BUDGETS))]
         for reading, errors in by_reading.items()
     }
-    chance = _chance_line(cells, printed_1, printed_4, rng)
+    chance = _chance_line(cells, table_1, table_4, rng)
     yield chance
-    nearest = {
-        reading: min(float(np.mean(distances(one, printed_4))) for one in of_reading)
-        for reading, of_reading in cells.items()
-    }
-    best = min(nearest, key=lambda reading: nearest[reading])
-    best_distances = min(
-        (distances(one, printed_4) for one in cells[best]), key=lambda one: float(np.mean(one))
+    nearest = min(
+        (
+            distances(of_budget, table_4)
+            for of_reading in cells.values()
+            for of_budget in of_reading
+        ),
+        key=lambda away: float(np.mean(away)),
     )
+    printed = Printed(table_1, table_4, nearest)
     for reading, errors in by_reading.items():
-        line = _head(reading)
-        line |= _banknote_columns(errors[NOCK_HENECKA.index(BANKNOTE)])
-        best_errors = np.stack([one.boosted.mean(-1).min(2) for one in errors])
-        counts = count_best_alphas(np.round(np.swapaxes(best_errors, 1, 2), 9))
-        line["table_1"] = int(np.abs(counts - printed_1).sum())
-        for budget, of_budget in zip(BUDGETS, cells[reading], strict=True):
-            away = distances(of_budget, printed_4)
-            line[f"table_4 {budget}"], line[f"table_4_error {budget}"] = mean_with_error(away)
-            line[f"near {budget}"] = _share_near(of_budget, printed_4)
-            by_sign = cells_of_table_4(errors, list(BUDGETS).index(budget), limit=0.0)
-            line[f"by_sign {budget}"] = float(np.mean(distances(by_sign, printed_4)))
-        of_nearest = min(cells[reading], key=lambda one: float(np.mean(distances(one, printed_4))))
-        away = distances(of_nearest, printed_4)
-        line["beyond_constant"], line["beyond_constant_error"] = mean_with_error(
-            away - constant_distances(printed_4)
-        )
-        line["beyond_best"], line["beyond_best_error"] = mean_with_error(away - best_distances)
-        shuffled = [
-            float(np.mean(distances(of_nearest, printed_4[rng.permutation(len(printed_4))])))
-            for _ in range(DRAWS)
-        ]
-        line["shuffled"], line["shuffled_sd"] = float(np.mean(shuffled)), float(np.std(shuffled))
-        for k, alpha in enumerate(ALPHA_NAMES):
-            gain = gains_of_trees(np.where(np.isnan(printed_4), np.nan, of_nearest))[k]
-            line[f"gain {alpha}"], line[f"gain_error {alpha}"] = gain
-            line[f"best {alpha}"] = float(best_errors[:, k].mean())
-        for test in TESTS:
-            line[f"significant {test}"] = _share_significant(errors, test)
-        yield line
-    whole = {
-        reading: [
-            read_whole_errors(path_of_reading(folder / name / "whole", reading))
-            for name in NOCK_HENECKA
-        ]
-        for reading in by_reading
-    }
-    complete = {
-        reading: [one for one in errors if one is not None]
-        for reading, errors in whole.items()
-        if None not in errors
-    }
+        yield _head(reading) | _columns_of_reading(errors, cells[reading], printed, rng)
+
+    whole = {}
+    for reading in by_reading:
+        paths = (path_of_reading(folder / name / "whole", reading) for name in NOCK_HENECKA)
+        errors_of_grid = [read_whole_errors(path) for path in paths]
+        complete_grid = [one for one in errors_of_grid if one is not None]
+        if len(complete_grid) == len(errors_of_grid):
+            whole[reading] = complete_grid
     coin = f"{chance['table_1']:.0f} ± {chance['table_1_sd']:.0f}"
-    yield from whole_lines(complete, list(BUDGETS), LEFT_OUT, printed_1, coin)
+    yield from whole_lines(whole, Beside(list(BUDGETS), LEFT_OUT, table_1, coin))
     for left_out in (None, *EPSILONS):
-        yield _left_out_line(by_reading, printed_4, left_out)
+        yield _left_out_line(by_reading, table_4, left_out)
+
+
+def _columns_of_reading(
+    errors: Sequence[DomainErrors],
+    cells: Sequence[np.ndarray],
+    printed: Printed,
+    rng: np.random.Generator,
+) -> Line:
+    """What a reading has of the paper's tables, and what the same has by chance.
+
+    Args:
+        errors: of each domain.
+        cells: those of Table 4, for each budget of the forests.
+        printed: the paper's.
+        rng: shuffles the domains.
+    """
+    line = _banknote_columns(errors[NOCK_HENECKA.index(BANKNOTE)])
+    best_errors = np.stack([one.boosted.mean(-1).min(2) for one in errors])
+    counts = count_best_alphas(np.round(np.swapaxes(best_errors, 1, 2), 9))
+    line["table_1"] = int(np.abs(counts - printed.table_1).sum())
+    for k, (budget, of_budget) in enumerate(zip(BUDGETS, cells, strict=True)):
+        away = distances(of_budget, printed.table_4)
+        line[f"table_4 {budget}"], line[f"table_4_error {budget}"] = mean_with_error(away)
+        line[f"near {budget}"] = _share_near(of_budget, printed.table_4)
+        by_sign = cells_of_table_4(errors, k, limit=0.0)
+        line[f"by_sign {budget}"] = float(np.mean(distances(by_sign, printed.table_4)))
+
+    # The rest is of the forests' budget that is nearest to Table 4.
+    own = min(cells, key=lambda one: float(np.mean(distances(one, printed.table_4))))
+    away = distances(own, printed.table_4)
+    constant = constant_distances(printed.table_4)
+    line["beyond_constant"], line["beyond_constant_error"] = mean_with_error(away - constant)
+    line["beyond_best"], line["beyond_best_error"] = mean_with_error(away - printed.nearest)
+    orders = (rng.permutation(len(own)) for _ in range(DRAWS))
+    shuffled = [float(np.mean(distances(own, printed.table_4[order]))) for order in orders]
+    line["shuffled"], line["shuffled_sd"] = float(np.mean(shuffled)), float(np.std(shuffled))
+    gains = gains_of_trees(np.where(np.isnan(printed.table_4), np.nan, own))
+    for k, alpha in enumerate(ALPHA_NAMES):
+        line[f"gain {alpha}"], line[f"gain_error {alpha}"] = gains[k]
+        line[f"best {alpha}"] = float(best_errors[:, k].mean())
+    for test in TESTS:
+        line[f"significant {test}"] = _share_significant(errors, test)
+    return line
 
 
 def _left_out_line(

@@ -56,6 +56,12 @@ def test_the_quickstart_prints_what_the_readme_shows(quiet_folder, capsys):
 BEFORE = {
     "handing_over.md": (("tutorial.md", "names="),),
     "composition.md": (("tutorial.md", "names="), ("handing_over.md", "cp ")),
+    "pictures.md": (
+        ("tutorial.md", "names="),
+        ("handing_over.md", "cp "),
+        ("handing_over.md", "dpbt fit"),
+        ("handing_over.md", "cat "),
+    ),
 }
 """The blocks of commands of other pages that make the files of a page, by how they begin."""
 

@@ -50,7 +50,8 @@ def run_divided_by_compiler(
         for name, axis_type in zip(mesh.axis_names, mesh.axis_types, strict=True)
         if axis_type == AxisType.Explicit
     )
-    return jax.sharding.auto_axes(function, axes=axes, out_sharding=shardings)(*arguments)
+    divided: Any = jax.sharding.auto_axes(function, axes=axes, out_sharding=shardings)
+    return divided(*arguments)
 
 
 def _explicit_mesh(arguments: Any) -> AbstractMesh | None:

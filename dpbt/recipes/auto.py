@@ -557,7 +557,9 @@ def choose_numbers_of_settings(
     ]
 
     # What is static is one for all settings; the rest has their axes.
-    static_parts = {"bins of the target": [n.one_time_draws.target_bins for n in chosen]}
+    static_parts: dict[str, list[Any]] = {
+        "bins of the target": [n.one_time_draws.target_bins for n in chosen]
+    }
     if reads_depth:
         static_parts["splits of a tree"] = [n.structure.depth for n in chosen]
     if reads_histograms:

@@ -133,6 +133,8 @@ def main(num_devices: int, names: list[str]) -> None:
                 jax.tree.leaves_with_path(on_one), jax.tree.leaves(on_several), strict=True
             ):
                 compared += 1
+                if not array.size:  # JAX cannot read an empty array that is divided
+                    continue
                 if not np.array_equal(np.asarray(array), np.asarray(expected), equal_nan=True):
                     print(f"{name}, {words}: {jax.tree_util.keystr(path)} differs")
     print("compared", compared)

@@ -1,6 +1,5 @@
 """Groups of settings that share a program, and the memory that one fit of them takes."""
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +10,8 @@ from dpbt.data import domains
 from dpbt.sweeps.grid import Sweep, Task
 from dpbt.training import absent_row, checks, table_entry
 from dpbt.training.scan import num_cached_structures
-from dpbt.types import Recipe, Table, compilation_signature
+from dpbt.types import Recipe, Table
+from dpbt.types.recipe import program_structure, stack_recipes
 
 
 class TableShape(NamedTuple):
@@ -86,7 +86,7 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
             task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe"
         )
         recipe = table_entry.without_domain(recipe)
-        structure = compilation_signature(dataclasses.replace(recipe, max_rounds=2**31 - 1))
+        structure = program_structure(recipe)
         if structure not in members:
             checks.check_run(task.table, recipe)
         members.setdefault(structure, []).append(_Member(recipe=recipe, setting=index))
@@ -96,11 +96,9 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
 def _stack_members(structure: Any, members: list[_Member]) -> Group:
     """The group of some settings, with room for the largest of their numbers of rounds."""
     by_rounds = sorted(members, key=lambda member: int(member.recipe.rounds))
-    max_rounds = max(member.recipe.max_rounds for member in members)
-    recipes = [dataclasses.replace(member.recipe, max_rounds=max_rounds) for member in by_rounds]
     return Group(
         structure=structure,
-        recipe=jax.tree.map(lambda *leaves: np.stack(leaves), *recipes),
+        recipe=stack_recipes([member.recipe for member in by_rounds]),
         indices=np.asarray([member.setting for member in by_rounds]),
     )
 

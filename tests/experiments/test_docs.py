@@ -66,7 +66,14 @@ BEFORE = {
 """The blocks of commands of other pages that make the files of a page, by how they begin."""
 
 
-SLOW_PAGES = ("composition.md", "estimators.md", "scaling.md", "sweeps.md", "tuning.md")
+SLOW_PAGES = (
+    "composition.md",
+    "devices.md",
+    "estimators.md",
+    "scaling.md",
+    "sweeps.md",
+    "tuning.md",
+)
 
 
 def make_files(page: str, folder: Path) -> None:

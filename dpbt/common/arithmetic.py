@@ -88,6 +88,11 @@ def sum_in_order(items: AnyArray) -> AnyArray:
     return _reduce_first_axis(array_namespace(items).add, items)
 
 
+def mean_in_order(items: AnyArray) -> AnyArray:
+    """[...]: the mean over the first axis, of items that are added one after the other."""
+    return round_separately(sum_in_order(items) * np.float32(1 / len(items)))
+
+
 def softmax(scores: AnyArray) -> Float32[AnyArray, "K ..."]:
     """f32[K, ...]: the share of each class in 2^score, for scores in bits; the classes come first.
 

@@ -236,7 +236,7 @@ def check_seed(seed: Any, name: str = "seed") -> int:
     Raises:
         ValueError: for anything else. The message does not show it, as a seed may be a secret.
     """
-    is_array = isinstance(seed, AnyArray) and seed.shape == () and seed.dtype.kind in "iu"
+    is_array = isinstance(seed, jax.Array | np.ndarray) and seed.shape == () and seed.dtype.kind in "iu"
     is_number = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if not (is_array or is_number) or not 0 <= int(seed) <= MAX_SEED:
         raise ValueError(

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Float32
 
 from dpbt import types
-from dpbt.common.arithmetic import portable_log2, round_separately
+from dpbt.common.arithmetic import mean_in_order, portable_log2, round_separately
 from dpbt.learners.bins.config import BinsConfig, noise_deviation
 from dpbt.learners.bins.histograms import (
     HISTOGRAM_SITE,
@@ -113,7 +113,7 @@ def _initial_score(config: BinsConfig, release: Release, params: types.Params) -
     if config.response == BINARY:
         return portable_log2(shrunk[1] / shrunk[0])
     logs = round_separately(portable_log2(shrunk))
-    return logs - round_separately(jnp.mean(logs))
+    return logs - mean_in_order(logs)
 
 
 def histogram_prologue(config: BinsConfig) -> types.Prologue:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from dpbt import types
-from dpbt.common.arithmetic import round_separately
+from dpbt.common.arithmetic import mean_in_order, round_separately
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.learners.bins.rows import BinnedRows
 from dpbt.privacy.mechanism import Sensitivity
@@ -120,7 +120,7 @@ def remove_noise_common_to_classes(
     """
     if not response.axes:
         return SignalAndNoise(signal, noise)
-    centered = signal - round_separately(jnp.mean(signal, axis=0, keepdims=True))
+    centered = signal - mean_in_order(signal)[None]
     root = np.float32(math.sqrt(step_share_of_class(response)))
     return SignalAndNoise(centered, round_separately(noise * root))
 

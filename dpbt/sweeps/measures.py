@@ -102,7 +102,8 @@ def measure_predictions(fit: FinishedFit) -> dict[str, float]:
       and `test_coverage`.
     """
     target_kind, test = fit.recipe.target, np.asarray(fit.test)
-    scores, target = fit.boosted.scores[..., test], np.asarray(fit.table.target)[test]
+    scores = np.asarray(fit.boosted.scores)[..., test].T  # [M], or [M, K] with several classes
+    target = np.asarray(fit.table.target)[test]
     if not len(target):
         raise ValueError("an evaluation has no test rows to measure predictions on")
     if isinstance(target_kind, Numeric):

@@ -156,15 +156,14 @@ def test_lanes_of_several_settings_are_the_settings_alone(make):
     for epsilon in (1.0, 3.0, 8.0):
         maker = functools.partial(make, rounds=3) if make is recipes.oblivious_boost else make
         recipe, table = recipe_and_table(maker, 1e-6, "three classes", epsilon=epsilon)
-        lanes.append(recipe)
-    if len({jax.tree.structure(recipe) for recipe in lanes}) > 1:  # auto has rounds by epsilon
-        lanes = [lanes[-1]] * 3
+        lanes.append(table_entry.without_domain(recipe))
+    if len({jax.tree.structure(recipe) for recipe in lanes}) > 1:  # rounds follow from epsilon
+        lanes = [lanes[0]] * 3
     key = jax.random.key(7)
 
     def run(recipe):
         return dpbt.boost(key, table._replace(domain=None), recipe, PUBLIC_KEY)
 
-    lanes = [table_entry.without_domain(recipe) for recipe in lanes]
     side_by_side = jax.vmap(run)(jax.tree.map(lambda *leaves: np.stack(leaves), *lanes))
     for lane, recipe in enumerate(lanes):
         of_lane = jax.tree.map(lambda array, lane=lane: array[lane], side_by_side)

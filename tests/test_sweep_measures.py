@@ -77,7 +77,7 @@ def fit_as_columns(fit):
 
 def expected_measures(target, fit):
     """The measures of a fit, from the predictions of its model."""
-    model = fit.boosted.model(fit.table, fit.recipe)
+    model = fit.model()
     answers = np.asarray(dpbt.predict(model, fit.table))[fit.test]
     truth = np.asarray(fit.table.target)[fit.test]
     if "classes" in target:

@@ -134,11 +134,7 @@ def test_sizes_of_batches_change_nothing(tmp_path):
     sweep = dataclasses.replace(worker_process.SWEEP, repeats=1)
     for memory_mb in (1e-4, 0.02, 1.0):
         folder = tmp_path / str(memory_mb)
-        options = {
-            "memory_mb": memory_mb,
-            "measure": (runner.default_measure(task.table), scores_of_fit),
-        }
-        sweeps.run(sweep, task, folder, about={}, **options)
+        sweeps.run(sweep, task, folder, about={}, memory_mb=memory_mb, measure=measure)
         columns_by_memory.append(sweeps.load_columns(folder / "t0.jsonl").columns)
     num_lines = [
         len((tmp_path / name / "t0.jsonl").read_bytes().splitlines()) for name in ("0.0001", "1.0")

@@ -366,8 +366,8 @@ def repeat_fit(
 ) -> FinishedFit:
     """One fit of a sweep again, alone: the same transcript, hypotheses and scores, bit for bit.
 
-    The result is what a measure of whole fits is called with, and its `boosted.model(table,
-    recipe)` predicts other rows. It is of private rows and is not itself private.
+    The result is what a measure of whole fits is called with, and its `model()` predicts other
+    rows. It is of private rows and is not itself private.
 
     Args:
         sweep: the settings.

@@ -18,7 +18,7 @@ from dpbt.common.validate import show_value
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.models import measures
 from dpbt.models.file import probabilities_of_scores, public_facts_of_recipe
-from dpbt.models.model import predict_proba
+from dpbt.models.model import Model, predict_proba
 from dpbt.models.scoring import predictions_of_scores
 from dpbt.public_types import redacted_repr
 from dpbt.sweeps.grid import Setting, qualified_name
@@ -55,6 +55,11 @@ class FinishedFit(NamedTuple):
     repeat: int
 
     __repr__ = redacted_repr
+
+    def model(self) -> Model:
+        """The model of the fit, which predicts other rows; as private as its scores."""
+        boosted, table, recipe = jax.tree.map(jnp.asarray, (self.boosted, self.table, self.recipe))
+        return boosted.model(table, recipe)
 
 
 ScoreMeasure = Callable[[Array, Array, Array, Array], Columns]
@@ -132,8 +137,7 @@ def _test_probabilities(fit: FinishedFit, scores: np.ndarray) -> np.ndarray | No
     if facts.probability is None:
         return None
     if facts.probability == "shares":
-        model = fit.boosted.model(fit.table, fit.recipe)
-        return np.asarray(predict_proba(model, fit.table))[fit.test]
+        return np.asarray(predict_proba(fit.model(), fit.table))[fit.test]
     probabilities = np.asarray(probabilities_of_scores(facts, scores))
     if probabilities.ndim == 2:
         return probabilities

@@ -127,6 +127,9 @@ def fit_score_line(
     def add_misfit(misfit: Array, interval: tuple[Array, Array]) -> tuple[Array, None]:
         (zeros, ones), middle = interval
         positive = portable_sigmoid(begin + shift + round_separately(slope * (middle - begin)))
+        # A choice by the counts, which have the shape of all lanes and are no constants. XLA divides
+        # by constants, and by what it broadcasts over lanes, in another way.
+        positive = jnp.where(jnp.isnan(ones), ones, positive)
         negative = 1 - positive
         squares = round_separately(positive**2) + round_separately(negative**2)
         rows = (round_separately(ones * positive) + round_separately(zeros * negative)) / squares

@@ -238,7 +238,7 @@ def _line_of_replays(case: _Case, near: Neighbours) -> CheckLine:
     def hypotheses_on(present: Array) -> Any:
         return replay(transcript, table._replace(present=present), recipe).hypotheses
 
-    hypotheses = jax.lax.map(hypotheses_on, jnp.asarray(masks), batch_size=64)
+    hypotheses = jax.vmap(hypotheses_on)(jnp.asarray(masks))
     num_different = sum(
         int(np.sum(np.any((array != array[:1]).reshape(len(masks), -1), axis=1)))
         for array in map(np.asarray, jax.tree.leaves(hypotheses))

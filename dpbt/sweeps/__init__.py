@@ -12,6 +12,8 @@ order of axes and batches.
 - `measures` has what is measured of a fit, for each target.
 - `results` has the files of results, and `runner` runs a sweep from its plan to its files.
 
+Batches change no bit: a fit alone (`repeat_fit`) has the scores that it has in any batch.
+
 The folder of results holds exact figures of the rows: errors, and lengths of tables. Where the rows
 are private, protect the folder as you protect them. Nothing in it distinguishes a table from
 another one of the same lengths, so keep one folder for one table.

@@ -35,7 +35,8 @@ def main(words: list[str] | None = None) -> int:
     parser = Parser(prog="python -m experiments", description=__doc__)
     parser.add_commands(COMMANDS)
     use_compilation_cache()
-    return run_command_line(parser, words)
+    kept = "what was saved stays; the same command goes on with a sweep, and begins all else anew"
+    return run_command_line(parser, words, words_on_interruption=kept)
 
 
 if __name__ == "__main__":

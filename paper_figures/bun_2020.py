@@ -149,7 +149,7 @@ def theorems() -> Figure:
     setting = lines[0]
     figure.suptitle(
         f"HS-StL at alpha = {setting['alpha']:g}, beta = {setting['beta']:g}, epsilon = 1, "
-        f"delta = {setting['delta']:g}; run on {setting['rows']} rows, worst of three samples"
+        f"delta = {setting['delta']:g}; slowest of {setting['samples']} samples"
     )
     return figure
 

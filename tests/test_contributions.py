@@ -345,3 +345,8 @@ def test_shap_finds_the_same_values(saved):
     ours = model.contributions(FEW_ROWS)
     np.testing.assert_allclose(found.values, ours.values, atol=1e-5)
     np.testing.assert_allclose(found.base_values, ours.base, atol=1e-5)
+    names = [" and ".join(columns) for columns in ours.columns]
+    explanation = shap.Explanation(
+        ours.values, np.full(len(ours.values), ours.base), ours.bins, feature_names=names
+    )
+    shap.plots.waterfall(explanation[0], show=False)

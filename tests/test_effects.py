@@ -1,14 +1,28 @@
 """Effects and shapes of models: what an average over every row of the domain gives."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
 import dpbt
 from dpbt.data.domains import Boolean, Numeric
-from dpbt.owners import effects
+from dpbt.owners import column_scores, effects
 from dpbt.owners.effects import attribute_effects, partial_dependence
-from tests.support.random_models import DOMAIN, EVERY_ROW, MODELS, N_BINS, VOTES, SavedModels
+from tests.support.random_models import (
+    DOMAIN,
+    EVERY_ROW,
+    MODELS,
+    N_BINS,
+    VOTES,
+    SavedModels,
+    random_model,
+)
+
+SHAPES_MODEL = random_model(
+    dpbt.recipes.additive(epsilon=5.0, rows=60, domain=DOMAIN), depth=0, domain=DOMAIN
+)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +92,22 @@ def test_effects_are_variances_over_every_row(saved, name):
     assert variances == sorted(variances, reverse=True)
 
 
+@pytest.mark.parametrize("name", ["bdpe", "oblivious", "forest", "rules", "halfspace", "shapes"])
+def test_only_hypotheses_that_read_a_column_change_its_scores(name):
+    """What they leave out is the same for all bins of the column."""
+    model = SHAPES_MODEL if name == "shapes" else MODELS[name]
+    rows = EVERY_ROW[::7]
+    scores = column_scores.ColumnScores(model, DOMAIN, rows)
+    used = np.arange(len(rows)) % 2 == 0
+    for column, num_bins in enumerate(N_BINS):
+        changed = np.repeat(rows[None], num_bins, axis=0)
+        changed[..., column] = np.arange(num_bins)[:, None]
+        whole = np.asarray(dpbt.decision_function(model, changed.reshape(-1, len(N_BINS))))
+        left_out = whole.reshape(num_bins, -1) - scores.by_bin(column)
+        np.testing.assert_allclose(left_out, left_out[:1].repeat(num_bins, axis=0), atol=2e-6)
+        np.testing.assert_array_equal(scores.by_bin(column, used), scores.by_bin(column)[:, used])
+
+
 @pytest.mark.parametrize("name", ["oblivious", pytest.param("halfspace", marks=pytest.mark.slow)])
 def test_drawn_rows_estimate_averages_and_tell_their_error(name, monkeypatch):
     model = MODELS[name]
@@ -97,6 +127,40 @@ def test_drawn_rows_estimate_averages_and_tell_their_error(name, monkeypatch):
 
 
 # Noise alone.
+
+
+@pytest.mark.parametrize("model_name", ["oblivious", "shapes"])
+def test_a_loaded_model_knows_the_noise_of_its_leaves_or_curves(tmp_path, model_name):
+    """Marks and bands are those of the model before it was saved, up to what a file rounds."""
+    model = SHAPES_MODEL if model_name == "shapes" else MODELS[model_name]
+    dpbt.save(model, tmp_path / "model.json", domain=DOMAIN)
+    loaded = dpbt.load(tmp_path / "model.json")
+    of_loaded = attribute_effects(loaded, noise=True)
+    assert min(effect.noise for effect in of_loaded) > 0
+    shape = partial_dependence(loaded, "age", noise=True)
+    assert shape.noise.min() > 0
+    if model_name == "shapes":
+        deviation = float(model.hypotheses.noise[0])
+        assert shape.noise.mean() == pytest.approx(deviation, rel=0.3)
+        return
+    for one, other in zip(of_loaded, attribute_effects(model, DOMAIN, noise=True), strict=True):
+        assert one.noise == pytest.approx(other.noise, rel=2e-3)
+    quiet = model.hypotheses._replace(noise=0 * model.hypotheses.noise)
+    quiet = dataclasses.replace(loaded, hypotheses=quiet)
+    assert effects.redrawn_models(quiet) == []
+
+
+def test_leaves_that_are_drawn_again_have_the_noise_and_its_correlation(monkeypatch):
+    monkeypatch.setattr(effects, "NUM_REDRAWS", 2000)
+    model = MODELS["oblivious"]
+    trees = model.hypotheses
+    again = np.stack([each.hypotheses.leaf for each in effects.redrawn_models(model)])
+    noise = (again - np.asarray(trees.leaf)) / np.asarray(trees.noise)
+    np.testing.assert_allclose(noise.std(axis=0), 1, atol=0.08)
+    share = float(trees.smoothing[0])
+    for one, other, num_bits in ((0, 1, 1), (0, 3, 2), (5, 4, 1), (0, 7, 3)):
+        found = np.mean(noise[:, :, one] * noise[:, :, other])
+        assert found == pytest.approx((2 * share / (1 + share**2)) ** num_bits, abs=0.06)
 
 
 ONE = {"a": Numeric(0, 1, bins=4), "b": Boolean()}

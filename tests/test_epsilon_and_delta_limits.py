@@ -1,5 +1,6 @@
 """What recipes say of an epsilon that they refuse, and of a delta that protects nobody."""
 
+import json
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes
+from dpbt.__main__ import main
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.sklearn import PrivateBoostingClassifier
 
@@ -72,3 +74,55 @@ def test_the_statement_says_what_delta_means():
     assert "unfit" not in said(0.99e-3)
     assert "on average expose 20 rows. Such a delta is unfit" in said(0.02)
     assert "What delta means" not in said(0.0)
+
+
+WIDE = {f"x{number}": Numeric(0, 1) for number in range(1000)}
+
+
+def refuse_to_read(*_, **__):
+    raise AssertionError("a row was read")
+
+
+def test_a_bound_whose_table_does_not_fit_is_refused_before_a_row_is_read(monkeypatch):
+    """The table has room for the bound, so that its size tells nothing of the rows."""
+    columns = {name: [0.5] * 50 for name in WIDE}
+    with monkeypatch.context() as patch:
+        patch.setattr("dpbt.data.tables.encode", refuse_to_read)
+        patch.setattr("dpbt.data.tables.encode_positions", refuse_to_read)
+        words = r"room for 10000000 rows of 1000 columns takes about 37\.3 GiB with its fit"
+        with pytest.raises(ValueError, match=words):
+            dpbt.table(WIDE, columns, [True] * 50, capacity=10_000_000)
+        with pytest.raises(ValueError, match=r"takes about 0\.000149 GiB"):
+            dpbt.table(
+                WIDE, columns, [True] * 50, capacity=10, exact=True, memory=4 * 4 * 10 * 1000 - 1
+            )
+        with pytest.raises(ValueError, match="memory must be in"):
+            dpbt.table(WIDE, columns, [True] * 50, capacity=10, memory=0)
+    table = dpbt.table(WIDE, columns, [True] * 50, capacity=60, memory=4 * 60 * 1000)
+    assert table.bins.shape == (60, 1000)
+    assert dpbt.table(WIDE, columns, [True] * 50, memory=1).bins.shape == (50, 1000)  # N is public
+
+
+def test_other_ways_to_a_table_refuse_such_a_bound_too(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("dpbt.owners.estimators.make_table_and_report", refuse_to_read)
+    estimator = PrivateBoostingClassifier(epsilon=1, rows=10_000_000, domain=WIDE, classes=(0, 1))
+    with pytest.raises(ValueError, match=r"37\.3 GiB with its fit, more than the memory of 4 GiB"):
+        estimator.fit(np.zeros((50, 1000)), np.zeros(50))
+    recipe = recipes.auto(epsilon=1, rows=10_000_000, domain=WIDE)
+    with pytest.raises(ValueError, match=r"37\.3 GiB with its fit"):
+        dpbt.preview.preview([recipe], WIDE)
+
+    label = {"column": "y", "positive": "1", "negative": "0"}
+    declared = {"columns": {"x*": {"type": "numeric", "low": 0, "high": 1}}, "label": label}
+    (tmp_path / "domain.json").write_text(json.dumps({**declared, "names": list(WIDE)}))
+    (tmp_path / "rows.csv").write_text(",".join([*WIDE, "y"]) + "\n")
+    budget = dpbt.Filter(epsilon=1, rows=10_000_000, path=tmp_path / "filter.db")
+    monkeypatch.setattr("dpbt.data.files.read_columns", refuse_to_read)
+    words = ["fit", "rows.csv", "--domain", "domain.json", "--out", "model.json", "--epsilon", "1"]
+    words += ["--filter", "filter.db", "--rows", "10000000"]
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert "37.3 GiB with its fit" in error
+    assert error.count("\n") == 1
+    assert budget.spent == 0

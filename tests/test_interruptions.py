@@ -1,5 +1,6 @@
 """Ctrl-C and signals that ask a process to end: what a command says is true of what it leaves."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -60,9 +61,10 @@ def after_payment(name="SIGINT", error=None):
     """Let a fit be interrupted once it was paid for; the interruption may become an error."""
     real_fit = fit.fit_without_key_warning
 
-    def paid_and_interrupted(*arguments, pay, **options):
+    def paid_and_interrupted(*, options, **arguments):
+        options = dataclasses.replace(options, pay=after(options.pay, name))
         try:
-            return real_fit(*arguments, pay=after(pay, name), **options)
+            return real_fit(options=options, **arguments)
         except KeyboardInterrupt:
             if error is None:
                 raise
@@ -183,6 +185,28 @@ def test_an_interruption_while_a_paid_model_is_written_loses_none(
     assert err.endswith(f"\ninterrupted; the model was written to {kept}\n")
     dpbt.load(kept)
     assert not Path("m.json").exists()
+
+
+def test_a_pipe_that_got_a_part_of_a_paid_model_is_not_counted_on(
+    budget, capsys, monkeypatch, tmp_path_factory
+):
+    elsewhere, real_save = tmp_path_factory.mktemp("elsewhere"), dpbt.save
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    def save(model, path, **options):
+        if path == Path("pipe"):
+            path.write_text("a part")
+            send()
+        real_save(model, path, **options)
+
+    monkeypatch.setattr(dpbt, "save", save)
+    said = interrupted(capsys, *FIT[:-1], "pipe", *FILTER)
+    os.close(reader)
+    (kept,) = elsewhere.glob("*/pipe")
+    assert said == f"interrupted; the model was written to {kept}"
+    dpbt.load(kept)
 
 
 def test_after_the_model_is_written_it_says_so(budget, capsys, monkeypatch):

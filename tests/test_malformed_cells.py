@@ -258,10 +258,14 @@ DECLARED = {
 
 
 def lines_of(plain):
-    """Lines of a file, of which the last are malformed ones, or blank as these are read."""
+    """Lines of a file, of which the last are malformed ones, or without cells as these are read.
+
+    A blank line is blank in both files, since it has no prediction.
+    """
     columns = [*rows([])[0].values(), LABELS, WEIGHTS]
     lines = [",".join(map(str, cells)).encode() for cells in zip(*columns, strict=True)]
-    lines[-12:] = [b""] * 12 if plain else file_neighbours.ODD_LINES[:12]
+    odd = file_neighbours.ODD_LINES[:12]
+    lines[-12:] = [b",,,,," if line.strip() else b"" for line in odd] if plain else odd
     return b"\n".join([b"n,c,o,b,y,w", *lines, b""])
 
 

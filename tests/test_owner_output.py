@@ -238,7 +238,7 @@ def test_an_interrupted_dialogue_says_that_nothing_was_written(folder, monkeypat
 
     monkeypatch.setattr(sys.stdin, "readline", interrupt)
     assert main(["domain", "new", "good.csv", "--out", "new.json"]) == 130
-    assert capsys.readouterr().err == "\nstopped; nothing was written\n"
+    assert capsys.readouterr().err == "\ninterrupted; new.json was not written\n"
     assert not Path("new.json").exists()
 
 

@@ -11,7 +11,7 @@ import pytest
 import dpbt
 from dpbt import effects, plot
 from dpbt.__main__ import main
-from dpbt.data.domains import Nominal, Numeric
+from dpbt.data.domains import Boolean, Nominal, Numeric
 from tests.support.random_models import DOMAIN, MODELS, ROWS, columns_with_odd_cells, random_model
 
 matplotlib.use("Agg")
@@ -168,6 +168,29 @@ def test_all_shapes_are_drawn_from_the_one_of_the_largest_range():
         assert panels[0].get_shared_y_axes().joined(panels[0], panels[-1])
     (first,) = plot.shapes(model, DOMAIN, max_attributes=1)
     assert "(3 columns that move it less are left out)" in first.figure.get_suptitle()
+
+
+def test_names_and_bins_are_no_mathematics():
+    """A dollar sign is drawn as it is, and a bad formula ends no picture."""
+    domain = {
+        "$\\frac$": Numeric(0, 1, bins=4),
+        "$x_i$": Nominal(("$\\q$", "$a_b$", "c")),
+        "p": Boolean("$no$", "$\\yes$"),
+    }
+    recipe = dpbt.recipes.oblivious_boost(epsilon=1.0, rows=ROWS, rounds=3, depth=3, domain=domain)
+    additive = dpbt.recipes.additive(epsilon=1.0, rows=ROWS, domain=domain)
+    model, curves = (random_model(each, 3, domain) for each in (recipe, additive))
+    row = np.ones((1, 3), np.uint8)
+    for ax in (
+        plot.attributes(model, domain, data="$\\of$"),
+        plot.shape(model, domain, "$x_i$", data="$\\of$"),
+        plot.shapes(model, domain, data="$\\of$")[0],
+        plot.shapes(curves, domain)[0],
+        plot.contributions(model, row, domain=domain, data="$\\of$"),
+    ):
+        ax.figure.canvas.draw()
+    words = words_of(plot.shape(model, domain, "p").get_xticklabels())
+    assert sorted(words) == ["$\\yes$", "$no$"]
 
 
 # What is refused, and what is not needed.

@@ -39,9 +39,44 @@ def test_a_preview_refuses_a_request_that_it_cannot_simulate():
     ):
         with pytest.raises(ValueError, match=words):
             preview.preview(*wrong)
-    for more in ({"signal": 1.0}, {"repeats": 0}):
+    for more in ({"signal": 1.0}, {"signal": (0.1, 0.0)}, {"repeats": 0}, {"shares": (0.5, 0)}):
         with pytest.raises(ValueError, match="must be"):
             preview.preview([small()], DOMAIN, **more)
+    with pytest.raises(ValueError, match="the recipe predicts a number"):
+        preview.preview([small(NUMBER)], DOMAIN, shares=(0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("target", "shares"), [(None, (0.9, 0.1)), (Nominal(("x", "y", "z")), (0.2, 0.7, 0.1))]
+)
+def test_made_up_classes_have_the_shares_that_were_asked_for(target, shares):
+    rng = np.random.default_rng(0)
+    table, best = preview._simulated_rows(
+        DOMAIN,
+        target,
+        num_rows=20_000,
+        signal=0.8,
+        public=None,
+        rng=rng,
+        class_shares=np.array(shares),
+    )
+    labels = np.asarray(table.target).astype(int)
+    np.testing.assert_allclose(np.bincount(labels) / len(labels), shares, atol=0.01)
+    found, constant = preview._measure_predictions(target, np.asarray(table.target), best)
+    assert constant == pytest.approx(max(shares), abs=0.01)
+    assert found > constant
+
+
+def test_a_preview_says_what_to_trust_then_shares_and_each_signal():
+    settings = {"repeats": 1, "shares": (3, 1)}
+    found = preview.preview([small(rounds=2)], DOMAIN, signal=(0.2, 0.5), **settings)
+    first, *others = str(found).splitlines()
+    assert first.endswith("give public rows of the same kind (--public)")
+    assert any(line.startswith("shares of the classes in these rows: neg") for line in others)
+    np.testing.assert_allclose(found.shares, (0.75, 0.25), atol=0.01)
+    assert [line.signal for line in found.lines] == [0.2, 0.5]
+    assert [line.split()[0] for line in others[-2:]] == ["0.2", "0.5"]
+    assert found._repr_html_().startswith("<pre>")
 
 
 @pytest.mark.slow

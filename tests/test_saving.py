@@ -22,10 +22,10 @@ from dpbt.learners import kinds
 from dpbt.learners.halfspaces.model import HALFSPACES, Halfspace
 from dpbt.learners.model_parts import EncodedRows
 from dpbt.learners.trees import TREES
-from dpbt.models import scoring
+from dpbt.models import file, scoring
 from dpbt.models.model import without_training_parts
 from dpbt.models.scoring import VOTINGS
-from tests.support import ROOT
+from tests.support import ROOT, random_models
 from tests.support.fitted_models import (
     DOMAIN,
     MODEL_NAMES,
@@ -488,3 +488,65 @@ def test_only_the_rounds_of_a_recipe_are_kept(tmp_path):
     np.testing.assert_array_equal(
         dpbt.decision_function(found, rows), dpbt.decision_function(model, rows)
     )
+
+
+def test_a_file_has_the_shares_that_its_model_released(tmp_path):
+    """They are those of the histograms, and contributions can be beside them."""
+    rng = np.random.default_rng(0)
+    domain = {"a": Numeric(0, 1, bins=4), "b": Numeric(0, 1, bins=2)}
+    columns = {"a": rng.uniform(0, 0.3, 400), "b": rng.random(400)}
+    table = dpbt.table(domain, columns, columns["b"] > 0.5)
+    common = {"epsilon": 50.0, "rows": 400, "rounds": 2, "depth": 2, "domain": domain}
+    for fraction in (0.3, 0.0):
+        recipe = recipes.oblivious_boost(**common, marginals_fraction=fraction)
+        model = dpbt.fit(jax.random.key(0), table, recipe, jax.random.key(1))
+        dpbt.save(model, tmp_path / "m.json")
+        loaded = dpbt.load(tmp_path / "m.json")
+        if not fraction:
+            for each in (model, loaded):
+                with pytest.raises(ValueError, match="released no histograms"):
+                    each.contributions(columns, background="released")
+            continue
+        shares = np.array(loaded.about.bin_shares)[0, :4]
+        counts = np.histogram(columns["a"], np.arange(5) / 4)[0]
+        np.testing.assert_allclose(shares, 0.9 * counts / 400 + 0.1 / 4, atol=0.03)
+        background = {"a": shares, "b": np.array(loaded.about.bin_shares)[1, :2]}
+        expected = loaded.contributions(columns, background=background)
+        for each in (model, loaded):
+            found = each.contributions(columns, background="released")
+            np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+            uniform = each.contributions(columns, background="uniform").values
+            assert not np.allclose(uniform, found.values, atol=1e-3)
+
+
+def test_a_file_without_the_noise_of_leaves_is_read(tmp_path):
+    """As an earlier version wrote it."""
+    model = random_models.MODELS["oblivious"]
+    dpbt.save(model, tmp_path / "model.json", domain=random_models.DOMAIN)
+    record = json.loads((tmp_path / "model.json").read_text())
+    assert {"noise", "smoothing"} < record["arrays"].keys()
+    content = file.read_record(
+        file._File,
+        tmp_path / "model.json",
+        format_name=file.FORMAT,
+        format_version=file.VERSION,
+        description="a saved model",
+        remedy="",
+    )
+    del content.arrays["noise"], content.arrays["smoothing"]
+    text = file.encode_record(content, format_name=file.FORMAT, format_version=file.VERSION)
+    (tmp_path / "earlier.json").write_bytes(text)
+    loaded, earlier = (dpbt.load(tmp_path / f"{name}.json") for name in ("model", "earlier"))
+    np.testing.assert_allclose(loaded.hypotheses.noise, model.hypotheses.noise, rtol=1e-3)
+    assert not earlier.hypotheses.noise.any()
+    rows = random_models.EVERY_ROW[:20]
+    np.testing.assert_array_equal(earlier.decision_function(rows), loaded.decision_function(rows))
+
+
+def test_no_deviation_of_noise_keeps_a_model_from_being_saved(tmp_path):
+    """A deviation that 16 bits cannot hold is the largest that they can."""
+    model = random_models.MODELS["oblivious"]
+    loud = model.hypotheses._replace(noise=np.full(model.hypotheses.leaf.shape, 1e9, np.float32))
+    loud = dataclasses.replace(model, hypotheses=loud)
+    dpbt.save(loud, tmp_path / "m.json", domain=random_models.DOMAIN)
+    assert dpbt.load(tmp_path / "m.json").hypotheses.noise.min() > 60_000

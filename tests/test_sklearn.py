@@ -202,6 +202,29 @@ def test_importances_are_shares_of_effects_in_the_order_of_columns(labelled_rows
     np.testing.assert_allclose(fitted.feature_importances_, expected)
 
 
+def test_importances_are_computed_once_for_a_model(labelled_rows, monkeypatch):
+    fitted = boosting_classifier().fit(*labelled_rows)
+    first = fitted.feature_importances_
+    first_again = first.copy()
+    first[:] = 0  # a caller's copy
+    monkeypatch.setattr(dpbt.effects, "attribute_effects", None)
+    np.testing.assert_array_equal(fitted.feature_importances_, first_again)
+    monkeypatch.undo()
+    fitted.fit(labelled_rows[0][::-1], labelled_rows[1])
+    assert not np.array_equal(fitted.feature_importances_, first_again)
+
+
+def test_estimators_explain_rows(labelled_rows):
+    X, y = labelled_rows
+    fitted = boosting_classifier(classes=("no", "yes"))
+    fitted.fit(X, np.where(y == 1, "yes", "no"))
+    found = fitted.contributions(X[:5])
+    np.testing.assert_allclose(found.scores, fitted.decision_function(X[:5]), atol=1e-5)
+    assert str(found.of_row(2)).startswith("score of yes ")
+    pytest.importorskip("matplotlib")
+    assert "score of yes" in dpbt.plot.contributions(fitted, X[:5], 2).get_xlabel()
+
+
 def test_classes_are_declared_and_never_read_off_the_labels(labelled_rows):
     X, y = labelled_rows
     words = np.where(y == 1, "yes", "no")

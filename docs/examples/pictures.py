@@ -64,6 +64,19 @@ for name, ax in zip(("age", "income", "hours", "job"), panels, strict=True):
     dpbt.plot.shape(model, domain, name, ax=ax)
 save("picture_shapes.png")
 
+# One person, of whom the model says why it scores them so.
+person = {
+    "age": [66],
+    "income": [9000],
+    "hours": [38],
+    "job": ["nurse"],
+    "owner": ["yes"],
+    "shoe size": [41],
+}
+dpbt.plot.contributions(model, person, data="made-up rows")
+save("picture_row.png")
+print(model.contributions(person).of_row())
+
 # An additive model is its curves.
 recipe = dpbt.recipes.additive(epsilon=1.0, delta=1e-6, rows=ROWS, domain=domain)
 curves = dpbt.fit(key, table, recipe)

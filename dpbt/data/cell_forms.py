@@ -408,14 +408,22 @@ class ReadingOptions(NamedTuple):
     unit: str | None
 
 
-@functools.lru_cache(maxsize=256)
 def number_form(options: ReadingOptions) -> NumberForm | DateForm:
     """The form that options declare.
 
     Raises:
         ValueError: as `NumberForm` and `DateForm`, for a date without a unit or a unit without a
-            date, and for a decimal mark or signs beside a date.
+            date, and for a decimal mark or signs beside a date. Also for options that are no text.
     """
+    for name in ("decimal", "date", "unit"):
+        value = getattr(options, name)
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"Numeric: {name} must be text, got {show_value(value)}")
+    return _cached_form(options)
+
+
+@functools.lru_cache(maxsize=256)
+def _cached_form(options: ReadingOptions) -> NumberForm | DateForm:
     decimal, strip, date, unit = options
     if date is None and unit is None:
         return NumberForm(decimal="." if decimal is None else decimal, strip=strip)
@@ -433,6 +441,6 @@ def as_signs(strip: object) -> tuple[str, ...]:
     """The stripped signs, of which a single one may be declared as text; ValueError for others."""
     if isinstance(strip, str):
         return (strip,)
-    if not is_sequence(strip):
+    if not is_sequence(strip) or not all(isinstance(sign, str) for sign in strip):  # type: ignore[attr-defined]
         raise ValueError(f"Numeric: strip must be a list of texts, got {show_value(strip)}")
     return tuple(strip)  # type: ignore[arg-type]

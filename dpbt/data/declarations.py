@@ -29,6 +29,7 @@ from dpbt.data.cells import (
 )
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.kinds import Nominal, Numeric, Target
+from dpbt.data.label_types import check_classes_can_occur
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -255,7 +256,8 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
 
     Raises:
         ValueError: if the classes are not stated, or are not of one kind, or are words where y
-            holds numbers. Also for a file that declares a number.
+            holds numbers. Also for a class that is infinite or that y's dtype cannot hold, and for
+            a file that declares a number.
     """
     if file_label is not None and isinstance(file_label.target, Numeric) and classes is None:
         raise ValueError(
@@ -283,7 +285,11 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
     are_of_one_kind = any(
         all(isinstance(one, kind) for one in class_list) for kind in _KINDS_OF_CLASSES
     )
-    if len(class_list) < 2 or not are_of_one_kind or len(set(class_list)) < len(class_list):
+    are_finite = all(
+        not isinstance(one, float | np.floating) or np.isfinite(one) for one in class_list
+    )
+    are_valid = are_of_one_kind and are_finite and len(set(class_list)) == len(class_list)
+    if len(class_list) < 2 or not are_valid:
         refusal = f"; they are two or more of one kind, got {show_value(classes)}"
         raise ValueError(
             "classes must state all labels, such as classes=('no', 'yes'); they are not read off "
@@ -301,6 +307,13 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
             f"classes={show_value(sorted_classes)}. "
             "An ensemble that encodes labels needs classes=(0, 1)"
         )
+    words_of_classes = [declared_word(one, "a class") for one in class_list]
+    check_classes_can_occur(
+        y,
+        [spellings.get(word, (word,)) for word in words_of_classes],
+        other=other,
+        are_two=len(class_list) == 2,
+    )
     if len(sorted_classes) == 2:
         return DeclaredAnswers(sorted_classes, None, spellings, ignore_case)
     further_words: Any = {word: words[1:] for word, words in spellings.items()} or None

@@ -66,6 +66,7 @@ from dpbt.data.kinds import (
     response_of_target,
 )
 from dpbt.data.kinds import Objective as Objective
+from dpbt.data.label_types import check_classes_can_occur
 from dpbt.public_types import DeclaredDomain as DeclaredDomain
 from dpbt.public_types import Splits, redacted_repr
 
@@ -617,13 +618,18 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
             class_weight: the public weight of each class by its word, or None.
 
         Raises:
-            ValueError: for an argument that is not a column or has another length, for weights
+            ValueError: for an argument that is not a column or has another length, for labels whose
+                stated type, such as a dtype, cannot hold a declared class or a number, for weights
                 without a public bound, and for weights of classes that are not as described. No
                 cell is shown.
         """
         weight_of_class = None
         if class_weight is not None:
             weight_of_class = _relative_class_weights(self.classes, class_weight)
+        other = self.target.other if isinstance(self.target, Nominal) else None
+        check_classes_can_occur(
+            labels, self.spellings_of_classes, other=other, are_two=self.target is None
+        )
         cells = _cells_of_length("labels", labels, num_rows)
         match self.target:
             case Numeric():
@@ -859,6 +865,8 @@ def column_of_entry(entry: Any) -> Column:
             got = f"it is {show_value(entry)}"
         elif "type" not in entry:
             got = "it has no type"
+        elif entry == UNDECLARED_COLUMN:
+            got = "its type is to be filled in"
         examples = "; ".join(json.dumps(example) for example in _EXAMPLES_OF_KINDS)
         raise msgspec.ValidationError(f"a column is one of these kinds, and {got}: {examples}")
     return msgspec.convert(entry, Column)  # type: ignore[arg-type]

@@ -187,7 +187,7 @@ def iter_column_blocks(
                 f"{path}, line {form.skip_lines + 1}", header, names, HEADER_ADVICE
             )
         else:
-            check_header_has_names("the names that were given", header, names)
+            check_header_has_names(f"{path}: the names that were given", header, names)
         header = [""] * form.row_names + header
         places = [header.index(name) for name in names]
         while lines := list(itertools.islice(file, max_rows)):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Int
 
-from dpbt.common.validate import check_boolean, check_positive_integer
+from dpbt.common.validate import check_boolean, check_interval, check_positive_integer
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import (
     Columns,
@@ -26,6 +26,38 @@ from dpbt.data.domains import (
 )
 from dpbt.data.kinds import Target, target_fingerprint
 from dpbt.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_rank
+
+DEFAULT_MEMORY_BYTES = 4 * 2**30
+"""How many bytes a table in memory may take with its fit by default."""
+
+_BYTES_OF_FIT = 4
+"""How many bytes a fit of `auto` or `additive` takes at most for each byte of the table's rows."""
+
+
+def check_memory(domain: Domain, capacity: int, memory: float, *, exact: bool = False) -> None:
+    """Refuse a public bound on the rows whose table would not fit into memory.
+
+    A table has room for as many rows as its bound, so that its size tells nothing of their number.
+    So it may be far larger than the rows that are there. The check reads the bound and no row.
+
+    Args:
+        domain: the public domain.
+        capacity: the public bound on the number of rows.
+        memory: how many bytes the table may take with its fit.
+        exact: whether the table holds exact positions.
+
+    Raises:
+        ValueError: saying how many bytes are needed.
+    """
+    memory = float(check_interval("memory", memory, "(0, inf]"))
+    bytes_of_row = 4 * len(splits(domain).attribute) if exact else len(domain)
+    needed = _BYTES_OF_FIT * capacity * bytes_of_row
+    if needed > memory:
+        raise ValueError(
+            f"a table with room for {capacity} rows of {len(domain)} columns takes about "
+            f"{needed / 2**30:.3g} GiB with its fit, more than the memory of {memory / 2**30:.3g} "
+            "GiB: state a smaller bound on the rows or more memory, or convert the rows to blocks"
+        )
 
 
 def table(
@@ -45,13 +77,15 @@ def table(
     ignore_label_case: bool = False,
     capacity: int | None = None,
     exact: bool = False,
+    memory: float = DEFAULT_MEMORY_BYTES,
 ) -> Table:
     """The table of raw rows: each row of it is a function of one raw row alone.
 
     The two classes are declared, never read off the labels. A row is present if its label is one of
     them, and absent otherwise. So labels that are words or numbers need `negative` and `positive`:
-    by default all their rows are absent, and a fit learns from noise alone. No cell and no label is
-    an error.
+    by default all their rows are absent, and a fit learns from noise alone. Labels that state a
+    type which cannot hold a declared class, as a dtype of whole numbers holds no False, are refused
+    by that type. No cell and no label is an error.
 
     Neighbouring rows give neighbouring tables, whatever their cells hold. Where one row is added,
     removed or replaced, one row of the table is. With `users`, which rows of a user count follows
@@ -87,6 +121,8 @@ def table(
         exact: whether the table holds exact positions (`domains.encode_positions`) instead of
             bins. Learners that draw thresholds then read numbers exactly instead of on the declared
             grid. Learners that read splits refuse such a table.
+        memory: how many bytes a table of this `capacity` may take with its fit; a larger one is
+            refused before a row is read (`check_memory`).
 
     Weights are in units of the largest that a row may have, which is `max_weight` times the
     largest class weight. The noise of a fit is set for such a row. So weights cost what they take
@@ -101,8 +137,10 @@ def table(
         take a table compare with their own.
 
     Raises:
-        ValueError: if the two classes are read alike, or only one of them is a Boolean; if
-            `capacity` is not an integer in 1..MAX_ROWS, or there are more rows. Also for a target
+        ValueError: if the two classes are read alike, or only one of them is a Boolean, or the type
+            that the labels state, such as their dtype, cannot hold a declared class; if
+            `capacity` is not an integer in 1..MAX_ROWS, or there are more rows, or its table takes
+            more than `memory`. Also for a target
             or weights of classes that are not as described. Also if `labels` has another length
             than the columns, and as `domains.encode`. No message holds a cell or the number of
             rows.
@@ -121,6 +159,8 @@ def table(
     if capacity is not None:
         capacity = check_positive_integer("capacity of a table in memory", capacity, MAX_ROWS)
     check_boolean("exact", exact)
+    if capacity is not None:
+        check_memory(declared_domain, capacity, memory, exact=exact)
 
     # Read what is private, each row on its own, and then the rows of each user by themselves.
     rows = encode_positions(domain, columns) if exact else encode(domain, columns)

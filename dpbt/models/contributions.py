@@ -466,10 +466,3 @@ def _variances(
     for axis in range(2, 2 + depth):
         spread = spread + correlation * np.flip(spread, axis)
     return np.sum(weights * spread.reshape(weights.shape), axis=-1)
-
-
-def names_of_classes(contributions: Contributions) -> Sequence[Any]:
-    """The classes among which `Contributions.of_row` chooses; none unless there are several."""
-    if contributions.values.ndim < 3:
-        return ()
-    return contributions.classes or range(contributions.values.shape[2])

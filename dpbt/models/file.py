@@ -56,7 +56,7 @@ class OwnLoss(msgspec.Struct, frozen=True):
 class PublicFacts(NamedTuple):
     """The public facts of a model besides its arrays.
 
-    The last five, but for `own_loss`, are those of a saved model.
+    The last seven, but for `own_loss`, are those of a saved model.
 
     Attributes:
         name: the name of the algorithm.
@@ -73,6 +73,8 @@ class PublicFacts(NamedTuple):
         privacy: the ledger itself.
         statement: the text of `dpbt.statement`.
         versions: the version of each package that saved it.
+        bin_shares: for each column the share of the rows in each of its bins, as released
+            histograms tell; None if none were released.
         own_loss: the loss whose probabilities no file holds; None for a loss of dpbt, or none.
     """
 
@@ -87,6 +89,7 @@ class PublicFacts(NamedTuple):
     privacy: Any = None
     statement: str = ""
     versions: Mapping[str, str] = {}
+    bin_shares: tuple[tuple[float, ...], ...] | None = None
     own_loss: OwnLoss | None = None
 
     __hash__ = object.__hash__
@@ -287,6 +290,9 @@ _FIELDS_OF_FACTS = (
 )
 """The fields of `PublicFacts` that a file holds unchanged."""
 
+_BIN_SHARES_DTYPES = {"bin_shares": "float32"}
+"""The dtype of `PublicFacts.bin_shares`, of a model that has them."""
+
 _INTERCEPT_DTYPES = {"intercept": "float32"}
 """The dtype of the intercept, beside those of `Kind.arrays`."""
 
@@ -332,6 +338,10 @@ def encode_model(model: Any, domain: Domain | None, classes: Sequence[Any] | Non
             ),
         )
     arrays = {"intercept": model.intercept, **model.hypotheses._asdict()}
+    dtypes = {**_INTERCEPT_DTYPES, **_array_dtypes(kind)}
+    if about.bin_shares is not None:
+        arrays |= {"bin_shares": about.bin_shares}
+        dtypes |= _BIN_SHARES_DTYPES
     domain = _domain_to_save(model, domain)
     # The splits follow from a domain.
     splits = model.splits if domain is None else None
@@ -344,7 +354,7 @@ def encode_model(model: Any, domain: Domain | None, classes: Sequence[Any] | Non
         domain=None if domain is None else dict(domain),
         splits=None if splits is None else _pack_arrays(splits._asdict(), _SPLIT_DTYPES),
         kind=about.kind.name,
-        arrays=_pack_arrays(arrays, {**_INTERCEPT_DTYPES, **_array_dtypes(kind)}),
+        arrays=_pack_arrays(arrays, dtypes),
     )
     return encode_record(content, format_name=FORMAT, format_version=VERSION)
 
@@ -550,6 +560,11 @@ def _parse_saved_model(file: _File) -> SavedModel:
         domain=file.domain,
         privacy=accounting.from_json(file.privacy),
     )
+    if _BIN_SHARES_DTYPES.keys() <= file.arrays.keys():
+        bin_shares = _unpack_arrays(file.arrays, _BIN_SHARES_DTYPES)["bin_shares"]
+        if bin_shares.ndim != 2 or len(bin_shares) != file.features or np.any(bin_shares < 0):
+            raise ValueError("bin_shares must have a share for each bin of each feature")
+        facts = facts._replace(bin_shares=tuple(map(tuple, bin_shares.tolist())))
     return SavedModel(
         hypotheses=hypotheses,
         intercept=intercept,

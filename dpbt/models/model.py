@@ -28,7 +28,7 @@ import dpbt
 from dpbt.common.arithmetic import array_namespace
 from dpbt.common.extras import package_version
 from dpbt.common.text import PreformattedText
-from dpbt.common.validate import as_path, check_positive_integer, is_traced
+from dpbt.common.validate import as_path, check_choice, check_positive_integer, is_traced
 from dpbt.data import domains
 from dpbt.data.cells import advice_for_lazy_data
 from dpbt.data.domains import Domain, frame_column_names
@@ -263,7 +263,7 @@ class Model(HoldsFunctions):
         rows: Any,
         *,
         domain: Domain | None = None,
-        background: Mapping[str, Any] | None = None,
+        background: Mapping[str, Any] | str | None = None,
     ) -> Contributions:
         """What each column of each row adds to its score, exactly. It needs no JAX.
 
@@ -280,18 +280,22 @@ class Model(HoldsFunctions):
         Args:
             rows: as `encode`; a `dpbt.Table` is read as it is, absent rows included.
             domain: the domain that encoded the table of the fit. A saved model may have its own.
-            background: for names of columns the shares of their bins, as `domains.encode` numbers
-                these. They must be public, such as those of a census or of what was released. A
-                column without shares has the same share for each of its bins.
+            background: by default each column has the same share for each of its bins. "released"
+                takes the shares that the model itself released, as a tenth of the budget of `auto`
+                buys where rows are many. Or for names of columns the shares of their bins, as
+                `domains.encode` numbers these, which must be public, such as those of a census.
 
         Raises:
             ValueError: for rows that the model cannot read, for a model of exact numbers or of
                 hypotheses that are neither trees nor curves, such as halfspaces, for a background
-                of other columns or bins, and for a domain as `explain`.
+                of other columns or bins, or "released" where no shares were released, and for a
+                domain as `explain`.
         """
         model_domain = resolve_domain_of_model(self, domain)
         if self.about.domain is None and not (hasattr(rows, "dtype") or hasattr(rows, "splits")):
             rows = domains.encode(model_domain, rows)
+        if isinstance(background, str):
+            background = _background_of_name(self, model_domain, background)
         return contributions_of_rows(self, self.encode(rows), model_domain, background)
 
     def _named_answers(self, scores: AnyArray) -> np.ndarray:
@@ -328,9 +332,23 @@ class Model(HoldsFunctions):
                 "rows must be columns by name, a data frame or an array of encoded rows, got "
                 f"{type(rows).__name__}{advice_for_lazy_data(rows)}"
             )
+        rows = _columns_with_names_of_domain(rows, domain)
         if self.dtype == "uint8":
             return domains.encode(domain, rows)
         return domains.encode_positions(domain, rows)
+
+
+def _columns_with_names_of_domain(rows: Any, domain: Domain) -> Any:
+    """Raw columns under the names of a domain, if their own names are not text.
+
+    A saved domain has the texts of names, such as that of 0 in a frame without names.
+    """
+    names = tuple(rows.keys() if hasattr(rows, "keys") else frame_column_names(rows) or ())
+    label_of_text = {str(label): label for label in names}
+    are_known = all(name in label_of_text for name in domain)
+    if not are_known or set(domain) <= set(names) or len(label_of_text) < len(names):
+        return rows
+    return {name: rows[label_of_text[str(name)]] for name in domain}
 
 
 def _unpickle_loaded_model(fields: dict[str, Any], kind: str) -> Model:
@@ -560,6 +578,7 @@ def without_training_parts(model: Model) -> Model:
         return model
     model_ledger, about = ledger(model), model.about
     facts = about._replace(
+        bin_shares=_released_bin_shares(model),
         ledger=str(model_ledger),
         privacy=model_ledger,
         statement=statements.statement_of_ledger(model_ledger, about.name, dpbt.__version__),
@@ -576,6 +595,48 @@ def without_training_parts(model: Model) -> Model:
         loaded_facts=facts,
         domain=model.domain,
     )
+
+
+def _background_of_name(model: Model, domain: Domain, name: str) -> dict[str, np.ndarray] | None:
+    """The shares of bins that "uniform" or "released" means; None for uniform.
+
+    Raises:
+        ValueError: for another name, and for a model that released no shares.
+    """
+    check_choice("background", name, ("uniform", "released"))
+    if name == "uniform":
+        return None
+    bin_shares = _released_bin_shares(model)
+    if bin_shares is None:
+        raise ValueError(
+            f"this model of {model.about.name} released no histograms of its rows, so it has no "
+            "shares of bins; leave background out"
+        )
+    return {
+        column: np.asarray(shares[: kind.n_bins])
+        for (column, kind), shares in zip(domain.items(), bin_shares, strict=True)
+    }
+
+
+def _released_bin_shares(model: Model) -> tuple[tuple[float, ...], ...] | None:
+    """The share of the rows in each bin, as the released histograms of a model tell; else None."""
+    if model.loaded_facts is not None:
+        return model.loaded_facts.bin_shares
+    if model.recipe is None or model.transcript is None:
+        return None
+    from dpbt.learners.bins.config import BinsConfig
+    from dpbt.learners.bins.histograms import HISTOGRAM_SITE
+    from dpbt.learners.bins.shares import bin_shares_of_histogram
+
+    config, params = model.recipe.learner.config, model.recipe.params
+    if not isinstance(config, BinsConfig) or not config.draws_histograms:
+        return None
+    if HISTOGRAM_SITE not in model.transcript.prologue:
+        return None
+    histogram = np.asarray(model.transcript.prologue[HISTOGRAM_SITE])
+    noise = {site: np.asarray(multiplier) for site, multiplier in params.noise.items()}
+    shares = bin_shares_of_histogram(config, params._replace(noise=noise), histogram)
+    return tuple(map(tuple, shares.tolist()))
 
 
 def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":

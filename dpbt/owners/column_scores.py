@@ -18,7 +18,7 @@ from dpbt.learners.oblivious.model import OBLIVIOUS, ObliviousTree
 from dpbt.learners.trees.model import TREES
 from dpbt.models import model as models
 from dpbt.models.model import Model
-from dpbt.public_types import UNSPLIT
+from dpbt.public_types import UNSPLIT, Splits
 
 
 class ColumnScores:
@@ -129,18 +129,13 @@ class _ScoresOfHypotheses:
             self._model,
             hypotheses=hypotheses,
             intercept=np.zeros_like(np.asarray(self._model.intercept)),
-            splits=None if splits is None else type(splits)(*map(_as_host_array, splits)),
+            splits=None if splits is None else Splits(*map(np.asarray, splits[:5])),
             recipe=None,
             transcript=None,
             loaded_facts=self._model.about,
         )
         scores = models.decision_function(part, rows.reshape(-1, rows.shape[2]))
         return np.asarray(scores, np.float64).reshape(*rows.shape[:2], *scores.shape[1:])
-
-
-def _as_host_array(array: Any) -> np.ndarray | None:
-    """The array as one of NumPy; None for None."""
-    return None if array is None else np.asarray(array)
 
 
 def _features_of_hypotheses(model: Model, hypotheses: Any) -> Bool[np.ndarray, "T F"] | None:

@@ -107,6 +107,7 @@ class PrivateEstimator(BaseEstimator):
     recipe: Any = "auto"
     random_state: Any = None
     verbose: int = 0
+    memory: float = tables.DEFAULT_MEMORY_BYTES
 
     def _declared_answers(self, label: Label | None, labels: Any) -> DeclaredAnswers:
         """The declared classes or range. This reads only the dtype of the labels.
@@ -174,20 +175,23 @@ class PrivateEstimator(BaseEstimator):
         answers = self._declared_answers(label, labels)
         recipe = self._make_recipe(column_order.domain, answers)
         key, public_key = noise_and_public_keys(self.random_state)
+        max_rows = int(recipe.rows)
+        capacity = None if recipe.relation is REPLACE_ONE else max_rows
+        if capacity is not None:
+            tables.check_memory(column_order.domain, capacity, self.memory)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
         options = {**answers.options, **self._weight_and_user_options(label, sample_weight, users)}
-        max_rows = int(recipe.rows)
+        options["memory"] = self.memory
         if users is None and rows.num_rows > max_rows:
             raise ValueError(
                 f"X has more rows than rows={max_rows}, the stated bound on their number"
             )
-        capacity = None if recipe.relation is REPLACE_ONE else max_rows
         with show_progress("making the table", bool(self.verbose)):
             table, report = make_table_and_report(column_order, rows, labels, options, capacity)
         key = keys.noise_key_of_table(key, [table])
         with show_progress("learning", bool(self.verbose)) as progress:
-            model = fit(key, table, recipe, public_key, progress=progress)
+            model = fit(key, table, recipe, public_key, memory=self.memory, progress=progress)
         self._warn_of_repeated_release()
 
         # The release.
@@ -279,7 +283,9 @@ class PrivateEstimator(BaseEstimator):
         check_is_fitted(self, "model_")
         return explain(self.model_, self.domain_, trees=trees)
 
-    def contributions(self, X: Any, background: Mapping[str, Any] | None = None) -> Contributions:
+    def contributions(
+        self, X: Any, background: Mapping[str, Any] | str | None = None
+    ) -> Contributions:
         """What each column of each row adds to its score, exactly (`dpbt.Model.contributions`).
 
         It is post-processing of the model, and as private as the rows.
@@ -558,6 +564,8 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             subtract the noise. The noise follows from it and from the rows, so that two tables
             never share theirs.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
+        memory: how many bytes the table of `rows` rows may take with its fit. A larger one is
+            refused before a row is read; dpbt.fit also learns from blocks on the disk.
 
     Attributes:
         classes_: the classes in order; of two, the negative one first.
@@ -604,6 +612,8 @@ class PrivateForestClassifier(_PrivateClassifier):
             function as in `PrivateBoostingClassifier` that makes a recipe of random trees.
         random_state: None draws a release key.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
+        memory: how many bytes the table of `rows` rows may take with its fit. A larger one is
+            refused before a row is read; dpbt.fit also learns from blocks on the disk.
     """
 
     _recipes = _FORESTS
@@ -665,6 +675,8 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
             subtract the noise. The noise follows from it and from the rows, so that two tables
             never share theirs.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
+        memory: how many bytes the table of `rows` rows may take with its fit. A larger one is
+            refused before a row is read; dpbt.fit also learns from blocks on the disk.
 
     Attributes:
         n_features_in_: F, the number of columns of X.

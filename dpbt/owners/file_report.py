@@ -129,7 +129,8 @@ class OwnerReport:
             causes = self.causes[name]
             lines += [f"    {cause.num_cells}: {cause.words}" for cause in causes.causes]
             if causes.remedy:
-                lines.append(f"    {causes.remedy} reads {causes.num_read} of them")
+                looked_at = "them" if causes.num_skipped == 0 else "those that were looked at"
+                lines.append(f"    {causes.remedy} reads {causes.num_read} of {looked_at}")
         return lines
 
     def __repr__(self) -> str:

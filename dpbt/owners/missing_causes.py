@@ -33,8 +33,11 @@ EMPTY = "empty"
 
 OTHER_CAPITALS, OTHER_TEXT, OTHER_CELLS = "other capitals", "other text", "other cells"
 
-MAX_DISTINCT_TEXTS = 20_000
-"""Of a column with more distinct texts that are not read, the rest are counted as `OTHER_CELLS`."""
+MAX_DISTINCT_TEXTS = 2000
+"""How many texts of a column are looked at; cells with others are counted together."""
+
+MORE_TEXTS = "\0"
+"""What stands for all texts beyond those that are looked at."""
 
 
 class Cause(NamedTuple):
@@ -69,11 +72,13 @@ class MissingCauses(NamedTuple):
         remedy: options of the column that read some of the cells, as a domain's file states them;
             empty if no option does.
         num_read: how many of the cells are read with the remedy.
+        num_skipped: how many cells were not looked at, as there are too many different texts.
     """
 
     causes: list[CountedCause]
     remedy: str = ""
     num_read: int = 0
+    num_skipped: int = 0
 
     @property
     def num_empty(self) -> int:
@@ -102,12 +107,18 @@ def explain_missing_cells(texts: Mapping[str | None, int], kind: Column | None) 
 
     # One declaration for all cells; which of them it reads is tried.
     options: dict[str, Any] = {
-        name: max(values, key=lambda value: values[value]) for name, values in votes.items()
+        name: max(values, key=lambda value: values[value]) for name, values in sorted(votes.items())
     }
+    if "strip" in votes and "decimal" in options:
+        mark = options["decimal"]
+        if votes["strip"][mark] > votes["decimal"][mark]:  # rather a sign of thousands
+            del options["decimal"]
     if "strip" in votes:
         decimal = options.get("decimal", getattr(kind, "decimal", None) or ".")
         signs = dict.fromkeys((*getattr(kind, "strip", ()), *votes["strip"]))
         options["strip"] = tuple(sign for sign in signs if sign != decimal)
+        if options["strip"] == getattr(kind, "strip", ()):
+            del options["strip"]
     mended = _kind_with_options(kind, options)
     if mended is None:
         return MissingCauses(causes)
@@ -116,7 +127,8 @@ def explain_missing_cells(texts: Mapping[str | None, int], kind: Column | None) 
     num_read = sum(
         texts[text] for text, missing in zip(listed, is_missing, strict=True) if not missing
     )
-    return MissingCauses(causes, _words_of_options(options) if num_read else "", num_read)
+    remedy = _words_of_options(options) if num_read else ""
+    return MissingCauses(causes, remedy, num_read, texts.get(MORE_TEXTS, 0))
 
 
 def _kind_with_options(kind: Column, options: Mapping[str, Any]) -> Column | None:
@@ -150,6 +162,8 @@ def _cause_of_text(text: str | None, kind: Column | None) -> Cause:
         return Cause(EMPTY)
     if text is None:
         return Cause(OTHER_CELLS)
+    if text == MORE_TEXTS:
+        return Cause(f"not looked at, beyond {MAX_DISTINCT_TEXTS} different texts")
     match kind:
         case Numeric():
             return _cause_in_numbers(text, kind)
@@ -196,6 +210,9 @@ _UNIT = re.compile(r"[0-9]\s*([^\W\d_]+[^\s\d.,]*)$")
 """The unit behind a number, such as kg."""
 
 
+_GROUPED_BY_COMMAS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9.,])")
+
+
 def _cause_in_numbers(text: str, kind: Numeric) -> Cause:
     """The cause where text is no number: the fewest signs and marks with which it is one."""
     if formats := _date_formats_of(text):
@@ -216,27 +233,29 @@ def _cause_in_numbers(text: str, kind: Numeric) -> Cause:
     if not signs and (unit_match := _UNIT.search(normal)):
         signs[unit_match[1]] = "unit"
     thousands = [sign for sign in _THOUSANDS if sign in normal]
-    for marks in _subsets(thousands):
-        for decimal in DECIMAL_MARKS:
-            strip = tuple(dict.fromkeys((*kind.strip, *signs, *marks)))
-            if decimal in strip:
-                continue
-            form = NumberForm(decimal=decimal, strip=strip)
-            if np.isnan(form.read_number(text)):
-                continue
-            names = dict.fromkeys(signs.values())
-            if decimal == "," and "," in normal and kind.decimal != ",":
-                names["decimal comma"] = None
-            if decimal == "." and "." in normal and kind.decimal == ",":
-                names["decimal point"] = None
-            if marks:
-                names["sign of thousands"] = None
-            options: list[tuple[str, Any]] = []
-            if decimal != (kind.decimal or ".") and decimal in normal:
-                options.append(("decimal", decimal))
-            if new_signs := tuple(sign for sign in strip if sign not in kind.strip):
-                options.append(("strip", new_signs))
-            return Cause(" and ".join(names) or OTHER_TEXT, tuple(options))
+    candidates = list(itertools.product(_subsets(thousands), DECIMAL_MARKS))
+    if _GROUPED_BY_COMMAS.search(normal):  # 1,234 is rather a thousand than a decimal number
+        candidates.sort(key=lambda both: "," not in both[0] or both[1] != ".")
+    for marks, decimal in candidates:
+        strip = tuple(dict.fromkeys((*kind.strip, *signs, *marks)))
+        if decimal in strip:
+            continue
+        form = NumberForm(decimal=decimal, strip=strip)
+        if np.isnan(form.read_number(text)):
+            continue
+        names = dict.fromkeys(signs.values())
+        if decimal == "," and "," in normal and kind.decimal != ",":
+            names["decimal comma"] = None
+        if decimal == "." and "." in normal and kind.decimal == ",":
+            names["decimal point"] = None
+        if marks:
+            names["sign of thousands"] = None
+        options: list[tuple[str, Any]] = []
+        if decimal != (kind.decimal or ".") and decimal in normal:
+            options.append(("decimal", decimal))
+        if new_signs := tuple(sign for sign in strip if sign not in kind.strip):
+            options.append(("strip", new_signs))
+        return Cause(" and ".join(names) or OTHER_TEXT, tuple(options))
     return Cause(_name_of_other_text(normal))
 
 
@@ -319,7 +338,7 @@ def count_texts_of_missing_cells(
     for cell, count in pairs:
         text = _text_of_missing_cell(cell)
         if text not in counts and len(counts) >= MAX_DISTINCT_TEXTS:
-            text = None
+            text = MORE_TEXTS
         counts[text] += count
     if not counts[""]:
         del counts[""]

@@ -235,7 +235,7 @@ def contributions(
     row: int = 0,
     *,
     domain: Domain | None = None,
-    background: Mapping[str, Any] | None = None,
+    background: Mapping[str, Any] | str | None = None,
     class_: Any = None,
     max_columns: int = 15,
     data: str = "",

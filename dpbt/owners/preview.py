@@ -13,7 +13,7 @@ import numpy as np
 from dpbt.common import compilation
 from dpbt.common.text import PreformattedText
 from dpbt.common.validate import check_interval, check_positive_integer, show_value
-from dpbt.data import domains, kinds
+from dpbt.data import domains, kinds, tables
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.models import measures
@@ -142,6 +142,7 @@ def preview(
         domains.check_same_domain(public.domain, domain, "the public table", "the preview")
     for recipe in recipes:
         domains.check_same_domain(recipe.domain, domain, "the recipe", "the preview")
+        tables.check_memory(domain, int(recipe.rows), tables.DEFAULT_MEMORY_BYTES)
     target, lines = recipes[0].target, []
     response = kinds.response_of_target(target)
     counts = np.zeros(response.classes)  # 0 for a number

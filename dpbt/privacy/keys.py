@@ -36,11 +36,11 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.extend.random import define_prng_impl
 from jax.typing import ArrayLike
 from jaxtyping import UInt32
 
+from dpbt.common.validate import is_traced
 from dpbt.types import AnyArray, Array
 
 RELEASE: Literal["release"] = "release"
@@ -236,7 +236,9 @@ def check_seed(seed: Any, name: str = "seed") -> int:
     Raises:
         ValueError: for anything else. The message does not show it, as a seed may be a secret.
     """
-    is_array = isinstance(seed, jax.Array | np.ndarray) and seed.shape == () and seed.dtype.kind in "iu"
+    is_array = (
+        isinstance(seed, jax.Array | np.ndarray) and seed.shape == () and seed.dtype.kind in "iu"
+    )
     is_number = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if not (is_array or is_number) or not 0 <= int(seed) <= MAX_SEED:
         raise ValueError(
@@ -261,10 +263,12 @@ def research_key(seed: int | np.integer | AnyArray, name: str = "seed") -> Array
     Raises:
         ValueError: as `check_seed`.
     """
-    if isinstance(seed, Tracer):
-        low = seed.astype(jnp.uint32)
-        has_high = seed.dtype.itemsize > 4
-        high = (seed >> 32).astype(jnp.uint32) if has_high else jnp.zeros_like(low)
+    if is_traced(seed):
+        traced_seed = jnp.asarray(seed)
+        low = traced_seed.astype(jnp.uint32)
+        high = jnp.zeros_like(low)
+        if traced_seed.dtype.itemsize > 4:
+            high = (traced_seed >> 32).astype(jnp.uint32)
     else:
         high, low = (jnp.uint32(word) for word in divmod(check_seed(seed, name), 2**32))
     return jax.random.wrap_key_data(jnp.stack([high, low]), impl=_RESEARCH_IMPL)

@@ -204,16 +204,15 @@ def _fit_in_memory(
     if options.pay is not None:
         options.pay(None)
 
-    recipe_with_room = dataclasses.replace(
-        without_domain(recipe), max_rounds=tables.round_up_to_bucket(recipe.max_rounds)
-    )
+    max_rounds = _max_rounds_of_program(recipe)
+    recipe_with_room = dataclasses.replace(without_domain(recipe), max_rounds=max_rounds)
     num_side_by_side = _num_rounds_side_by_side(
         recipe, num_rows=table.target.shape[0], memory=options.memory
     )
     report_round = None
-    if not (num_side_by_side or _is_short(recipe_with_room)):
+    if not (num_side_by_side or _is_short(recipe)):
         report_round = _round_reporter(options.progress, num_rounds=int(recipe.rounds))
-    compiled_run = _choose_compiled_run(recipe_with_room)
+    compiled_run = _choose_compiled_run(without_domain(recipe))
     with report_rounds(report_round) as run_number:
         rows = without_domain(tables.pad_to_bucket(table))
         learned = compiled_run(
@@ -243,6 +242,29 @@ def _round_reporter(
     return report_round
 
 
+MIN_ROUNDS_OF_PROGRAM = 128
+"""The rounds that a program has room for, at least. Recipes that set their own have at most 128."""
+
+_MAX_BYTES_OF_ROOM = 2**26
+"""A program has room for as many rounds only if what they release has at most so many bytes."""
+
+
+def _max_rounds_of_program(recipe: Recipe) -> int:
+    """The number of rounds for which the run of a recipe is compiled.
+
+    Rounds beyond those of the recipe are skipped, which takes no time that can be measured, and
+    change no bit of the others. So recipes of few rounds share one program: the rounds that `auto`
+    sets follow from epsilon, and each number of them would have a program of its own.
+    """
+    max_rounds = tables.round_up_to_bucket(recipe.max_rounds)
+    if recipe.has_independent_rounds:  # all rounds of the program run, side by side
+        return max_rounds
+    specs = draw_specs_of_phase(recipe, recipe.learner.round)
+    bytes_of_round = 4 * sum(spec.output.size for spec in specs)
+    has_room = MIN_ROUNDS_OF_PROGRAM * bytes_of_round <= _MAX_BYTES_OF_ROOM
+    return max(max_rounds, MIN_ROUNDS_OF_PROGRAM) if has_room else max_rounds
+
+
 def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) -> int:
     """How many rounds of a table in memory run side by side; 0 to run one after the other.
 
@@ -269,11 +291,12 @@ as long to run. That is at most 50 ms more for each fit, and seconds less for th
 
 def _is_short(recipe: Recipe) -> bool:
     """Whether a run of a recipe takes less time than compiling its program with all care."""
-    return int(recipe.rows) * recipe.max_rounds <= SHORT_RUN
+    max_rounds = tables.round_up_to_bucket(recipe.max_rounds)
+    return int(recipe.rows) * max_rounds <= SHORT_RUN
 
 
 def _choose_compiled_run(recipe: Recipe) -> compilation.BoundedJit[FittedParts]:
-    """The compiled run of the emitter that is faster in all, for a recipe as it is compiled."""
+    """The compiled run of the emitter that is faster in all, for a recipe."""
     if _is_short(recipe) and _has_same_bits_by_older_emitter(recipe):
         return _compiled_run_by_older_emitter
     return _compiled_run

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from dpbt.common.progress import ReportProgress, ignore_progress
 from dpbt.common.validate import check_interval, check_positive_integer
+from dpbt.data.tables import DEFAULT_MEMORY_BYTES
 
 if TYPE_CHECKING:
     from dpbt.training.checkpoint import Checkpoint
 
-DEFAULT_MEMORY_BYTES = 4 * 2**30
-"""How many bytes a fit may take by default."""
 
 Pay = Callable[[str | None], None]
 """Called before anything is drawn, with the name of the run in a checkpoint, if there is one."""

@@ -133,10 +133,14 @@ def _chance_of_constant(
 def _chance_of_shuffle(
     row: Mapping[str, Any], cells: Sequence[Cell], name: str, axis: str
 ) -> Chance:
-    """All permutations of the values of an axis, by the mean and variance of a random one."""
+    """All permutations of the values of an axis, by the mean and variance of a random one.
+
+    Values of which no cell has a result are left out.
+    """
     groups = [
         {_other_axes(cell, axis): cell for cell in group}
         for _, group in _groups_by_axis(cells, axis)
+        if any(cell.agrees[name] is not None for cell in group)
     ]
     score = np.asarray(
         [

@@ -1,13 +1,19 @@
 """The share of rows in each bin, as released histograms say; post-processing."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float32
 
 from dpbt import types
-from dpbt.common.arithmetic import multiply_by_reciprocal, round_separately, sum_in_order
+from dpbt.common.arithmetic import (
+    array_namespace,
+    multiply_by_reciprocal,
+    round_separately,
+    sum_in_order,
+)
 from dpbt.learners.bins.config import BinsConfig, noise_deviation
 from dpbt.learners.bins.histograms import HISTOGRAM_SITE, histogram_sensitivity
 from dpbt.learners.bins.prologue import estimate_class_rows, estimate_target_from_histogram
@@ -36,24 +42,14 @@ def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Publi
     uniform.
     """
     known, is_number, rows = config.bin_mask, config.response.is_number, public.estimated_rows
-    uniform = shares = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
-    if config.draws_histograms:
+    if not config.draws_histograms:
+        shares = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
+    else:
         histogram = public.prologue[HISTOGRAM_SITE]
-        deviation = noise_deviation(
-            config,
-            params,
-            site=HISTOGRAM_SITE,
-            site_sensitivity=histogram_sensitivity(config) * math.sqrt(histogram.shape[2]),
-        )
-        counts = jnp.sum(histogram, axis=2).astype(jnp.float32)
-        above = jnp.where(jnp.asarray(known), jnp.maximum(counts - deviation, 0), 0)
-        total = sum_in_order(above.T)[:, None]
-        measured = multiply_by_reciprocal(above, jnp.where(total > 0, total, 1))
-        measured = jnp.where(total > 0, measured, uniform)
-        shares = round_separately(0.9 * measured) + round_separately(0.1 * uniform)
+        shares = bin_shares_of_histogram(config, params, histogram)
         if rows is None or is_number:
             rows = jnp.sum(estimate_class_rows(config, histogram))
-    elif rows is None:
+    if rows is None:
         number_of_rows = (
             estimate_target_from_histogram(config, public.prologue, params).num_rows
             if is_number
@@ -61,6 +57,29 @@ def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Publi
         )
         rows = jnp.asarray(number_of_rows, jnp.float32)
     return RowsByBin(shares, rows)
+
+
+def bin_shares_of_histogram(
+    config: BinsConfig, params: types.Params, histogram: Any
+) -> Float32[Any, "F C"]:
+    """f32[F, C]: the share of the rows in each bin, from the released i32[F, C, K] rows by class.
+
+    It works on arrays of NumPy or of JAX alike.
+    """
+    xp, known = array_namespace(histogram), config.bin_mask
+    uniform = xp.asarray(known / known.sum(axis=1, keepdims=True), np.float32)
+    deviation = noise_deviation(
+        config,
+        params,
+        site=HISTOGRAM_SITE,
+        site_sensitivity=histogram_sensitivity(config) * math.sqrt(histogram.shape[2]),
+    )
+    counts = xp.sum(histogram, axis=2).astype(np.float32)
+    above = xp.where(xp.asarray(known), xp.maximum(counts - deviation, 0), 0)
+    total = sum_in_order(above.T)[:, None]
+    measured = multiply_by_reciprocal(above, xp.where(total > 0, total, 1))
+    measured = xp.where(total > 0, measured, uniform)
+    return round_separately(0.9 * measured) + round_separately(0.1 * uniform)
 
 
 def cut_point_shares(config: BinsConfig, bin_shares: Array) -> Float32[Array, "F C"]:

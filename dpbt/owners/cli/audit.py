@@ -234,6 +234,7 @@ def preview_recipe(options: argparse.Namespace) -> None:
     public_table = None
     if options.public is not None:
         form = inputs.text_form_from_options(options, (*domain, *label.columns))
+        inputs.check_types_of_columns(options.public, {label.column: None, **domain})
         with as_input_error(options.public):
             columns = files.read_columns(options.public, (*domain, label.column), form)
         without_users = msgspec.structs.replace(label, user=None)  # all rows of a user count

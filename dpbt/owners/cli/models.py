@@ -72,6 +72,13 @@ _ROW_OPTIONS = (
         nargs=2,
         metavar=("N", "ROWS"),
     ),
+    option(
+        "--background SHARES",
+        "where the other cells of the row are drawn from: %(choices)s (%(default)s); the second "
+        "is what the model released of its rows",
+        choices=("uniform", "released"),
+        default="uniform",
+    ),
     *FORM_OPTIONS,
 )
 """The options that name one row of a file, and the layout of that file."""
@@ -101,7 +108,8 @@ def explain_model(options: argparse.Namespace) -> None:
     row = _encoded_row_of_options(model, options)
     with as_input_error():
         class_ = _class_to_explain(model, row, options)
-        explanation = model.contributions(row).of_row(class_=class_)
+        found = model.contributions(row, background=options.background)
+        explanation = found.of_row(class_=class_)
     prediction = _prediction_columns(model, row, per_class=False)
     words = ", ".join(f"{name} {of_row[0]}" for name, of_row in prediction.items())
     number, path = options.row
@@ -269,7 +277,9 @@ def plot_model(options: argparse.Namespace) -> None:
     with say_whether_written(path), as_input_error():
         if row is not None:
             class_ = _class_to_explain(model, row, options)
-            panel = dpbt.plot.contributions(model, row, class_=class_, data=data)
+            panel = dpbt.plot.contributions(
+                model, row, class_=class_, data=data, background=options.background
+            )
         elif options.shapes:
             panel = dpbt.plot.shapes(model, class_=options.class_, data=data)[0]
         elif column is None:
@@ -450,7 +460,8 @@ def _measure_model(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evalu
 def _write_predictions(file: TextIO, model: Model, options: argparse.Namespace) -> None:
     """Write the predictions as CSV, a block at a time."""
     writer = csv.writer(file, lineterminator="\n")
-    for number, block in enumerate(_iter_encoded_blocks(model, options)):
+    blocks = _iter_encoded_blocks(model, options, id_column=options.id, shows_doubtful=True)
+    for number, block in enumerate(blocks):
         columns = _prediction_columns(model, block.rows, per_class=options.proba)
         if options.id is not None:
             name = options.id if options.id not in columns else f"{options.id} of the row"
@@ -475,8 +486,22 @@ class _EncodedBlock(NamedTuple):
     ids: Sequence[Any] = ()
 
 
-def _iter_encoded_blocks(model: Model, options: argparse.Namespace) -> Iterator[_EncodedBlock]:
+def _iter_encoded_blocks(
+    model: Model,
+    options: argparse.Namespace,
+    *,
+    id_column: str | None = None,
+    shows_doubtful: bool = False,
+) -> Iterator[_EncodedBlock]:
     """The encoded rows of a file or of a folder of blocks. The last block has no rows.
+
+    Blank lines of a file are no rows.
+
+    Args:
+        model: the model.
+        options: the parsed options, on the file and its layout.
+        id_column: a column of the file whose cells the blocks have, too.
+        shows_doubtful: whether to show the owner on a terminal, after all rows, what is doubtful.
 
     Raises:
         InputError: for a path that is neither, for one that is damaged, for a folder of another
@@ -499,14 +524,15 @@ def _iter_encoded_blocks(model: Model, options: argparse.Namespace) -> Iterator[
             check_types_of_columns(options.file, domain)
             faults: Counter[str] = Counter()
             names = tuple(domain)
-            if options.id is not None:
-                names = tuple(dict.fromkeys((*domain, options.id)))
-            builder = OwnerReportBuilder(domain, None) if is_terminal(sys.stderr) else None
+            if id_column is not None:
+                names = tuple(dict.fromkeys((*domain, id_column)))
+            is_shown = shows_doubtful and is_terminal(sys.stderr)
+            builder = OwnerReportBuilder(domain, None) if is_shown else None
             for columns in files.iter_column_blocks(
                 options.file, names, BLOCK_ROWS, form, faults, skip_blank_lines=True
             ):
                 rows = model.encode(columns)
-                ids = [] if options.id is None else _as_list(columns[options.id])
+                ids = [] if id_column is None else _as_list(columns[id_column])
                 if builder is not None:
                     builder.add(columns)
                 yield _EncodedBlock(rows, np.ones(len(rows), bool), ids)

@@ -68,8 +68,8 @@ class OutputState:
 
     @property
     def is_written(self) -> bool:
-        """Whether another file is there by now. A file is written whole or not at all."""
-        return _file_identity(self.path) != self._before
+        """Whether another file is there by now, which is whole; never for a pipe or a device."""
+        return not storage.is_stream(self.path) and _file_identity(self.path) != self._before
 
     def __str__(self) -> str:
         if storage.is_stream(self.path):
@@ -157,7 +157,8 @@ def _hold_interruptions() -> Iterator[None]:
     handlers = {}
     if threading.current_thread() is threading.main_thread():
         for number in filter(None, numbers):
-            handlers[number] = signal.signal(number, signal.SIG_IGN)
+            if signal.getsignal(number) is not None:  # None: of a program that embeds Python
+                handlers[number] = signal.signal(number, signal.SIG_IGN)
     try:
         yield
     finally:

@@ -163,13 +163,19 @@ def _escape_unknown_characters() -> Iterator[None]:
             )
 
 
-def run_command_line(parser: "Parser", words: list[str] | None = None) -> int:
+def run_command_line(
+    parser: "Parser",
+    words: list[str] | None = None,
+    *,
+    words_on_interruption: str = "the output may be incomplete",
+) -> int:
     """Run a command line. Errors of input and interruptions become one line on standard error.
 
     Args:
         parser: parses the options, one of which is the `program` to run.
         words: the words of the command line; None for those of this process. If there are none, a
             parser with sub-commands prints its help.
+        words_on_interruption: what is true of all commands that say nothing else.
 
     Returns:
         The program's own exit status, `BAD_INPUT`, `INTERRUPTED` or `NO_READER`, or 128 and the
@@ -184,7 +190,7 @@ def run_command_line(parser: "Parser", words: list[str] | None = None) -> int:
             _signals_as_interruptions(),
             _escape_unknown_characters(),
             warnings.catch_warnings(),
-            say_on_interruption(lambda: "the output may be incomplete"),
+            say_on_interruption(lambda: words_on_interruption),
         ):
             warnings.simplefilter("default")
             warnings.showwarning = print_warning  # without the place in the code
@@ -227,6 +233,8 @@ _OPTIONS_BY_PATTERN = {
     r"\bresolutions=\(2, 4, 8, 16\) makes rounds of all, at more noise": (
         "leave --pair out, or give a larger --epsilon or --rows"
     ),
+    r"\bset rows to (?=their number, or choose relation=)": "set --rows to ",
+    r"\b(objective|quantile|relation|rows)='?(\w+)'?": r"--\1 \2",
     r"\bdelta_anyway=True": "--delta-anyway",
     r"^class_ ": "--class ",
     r"^attribute must": "--shape must",
@@ -248,6 +256,10 @@ def _with_names_of_options(reason: str) -> str:
 
 
 # Commands and their options.
+
+
+_METAVARS_OF_PATHS = ("FILE", "FOLDER", "ROWS", "MODEL", "DOMAIN", "PAGE")
+"""The names of values that are paths, in the help."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -280,6 +292,15 @@ class Parser(argparse.ArgumentParser):
                     command.add_arguments(self)
                 self.set_defaults(program=command.run_command)
         return super().parse_known_args(*arguments)
+
+    def add_argument(self, *names, **options):  # type: ignore[override]
+        """As `argparse.ArgumentParser` does; a leading `~` of a path is the home of a user.
+
+        Shells leave the `~` of --out=~/model.json.
+        """
+        if options.get("metavar") in _METAVARS_OF_PATHS:
+            options.setdefault("type", os.path.expanduser)
+        return super().add_argument(*names, **options)
 
     def format_help(self) -> str:
         """The help, with a line for each sub-command."""
@@ -389,11 +410,7 @@ def parse_column_and_direction(text: str) -> tuple[str, int]:
 RECIPE_NAMES = (*BOOSTED, *FORESTS)
 """The recipes that commands know by name."""
 
-_PATH: dict[str, Any] = {"type": os.path.expanduser}
-"""How a path is read: shells leave the `~` of --out=~/model.json."""
-
 _READING_BY_METAVAR: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("FILE", "ROWS", "MODEL", "FOLDER", "DOMAIN"), _PATH),
     "N": {"type": whole_number_type(1)},
     "K": {"type": whole_number_type(1)},
     "SEED": {"type": whole_number_type(0, 2**31 - 1)},

@@ -2,13 +2,20 @@
 
 A program depends only on public facts: the recipe, and the shape of a table, whose rows are padded
 to their public bound. It contains no cell, key or release, since all of these are its arguments.
+Nor does it contain the numbers of a recipe, such as the noise: another epsilon has the same one.
+
+The folder has a largest size, beyond which the programs that were used longest ago are deleted. A
+program that cannot be read is deleted, and written anew.
 """
 
 import contextlib
 import hashlib
 import os
 import platform
+import re
+import warnings
 from pathlib import Path
+from typing import Any
 
 from dpbt.common.extras import package_version
 
@@ -17,6 +24,10 @@ FOLDER_VARIABLE = "DPBT_CACHE"
 
 If it is empty, no programs are cached. By default the folder is in the user's cache folder.
 """
+
+
+MAX_FOLDER_BYTES = 2**28
+"""The largest size of the folder of programs; one program has about 2^18 bytes."""
 
 
 def machine_kind() -> str:
@@ -69,4 +80,60 @@ def cache_compiled_programs_for_user() -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         stat = folder.stat()
         if os.name != "posix" or (stat.st_uid == os.getuid() and not stat.st_mode & 0o022):
+            delete_oldest_programs(folder)
             cache_compiled_programs(folder)
+            delete_damaged_programs(folder)
+
+
+def delete_oldest_programs(folder: Path, max_bytes: int = MAX_FOLDER_BYTES) -> None:
+    """Delete the programs that were used longest ago, of all machines, beyond a size of the folder.
+
+    Another process may read a program or delete it at the same time. It then compiles it again.
+
+    Args:
+        folder: has a folder for each kind of machine.
+        max_bytes: the largest size of all programs together.
+    """
+    stats = {}
+    for path in folder.glob("*/*-cache"):
+        with contextlib.suppress(OSError):
+            stats[path] = path.stat()
+    latest_first = sorted(stats, key=lambda path: -max(stats[path].st_atime, stats[path].st_mtime))
+    size = 0
+    for path in latest_first:
+        size += stats[path].st_size
+        if size > max_bytes:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _delete_programs(folder: Path, name: str) -> bool:
+    """Delete the programs of a name; whether all could be deleted."""
+    try:
+        for path in folder.glob(f"{name}-*"):
+            path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+_DAMAGED = re.compile(r"Error reading persistent compilation cache entry for '(\w+)'")
+"""JAX's warning of a program that it cannot read, with the name that its file begins with."""
+
+
+def delete_damaged_programs(folder: Path) -> None:
+    """From now on delete a program that JAX cannot read, where JAX would warn of it in every run.
+
+    JAX never replaces a file. It compiles the program after the warning, and then writes it anew.
+
+    Args:
+        folder: has a folder for each kind of machine.
+    """
+    show_warning = warnings.showwarning
+
+    def delete_or_show(message: Warning | str, *details: Any, **more: Any) -> None:
+        damaged = _DAMAGED.match(str(message))
+        if damaged is None or not _delete_programs(folder / machine_kind(), damaged[1]):
+            show_warning(message, *details, **more)
+
+    warnings.showwarning = delete_or_show

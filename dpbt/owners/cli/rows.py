@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import dpbt
 from dpbt.common.progress import show_progress
-from dpbt.common.storage import is_stream
 from dpbt.data import files
 from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import check_same_domain
@@ -143,7 +142,7 @@ def convert_rows_to_blocks(options: argparse.Namespace) -> None:
     PROGRESS_OPTION,
     *inputs.FORM_OPTIONS,
     option("--checkpoint FILE", "of a folder of blocks: goes on from it after a stop"),
-    option("--memory-mb N", "of a folder of blocks: what the process may take (4096)"),
+    option("--memory-mb N", "what the process may take (4096)"),
     *output_options("the file of the model", required=True),
 )
 def fit_model(options: argparse.Namespace) -> None:
@@ -160,10 +159,8 @@ def fit_model(options: argparse.Namespace) -> None:
     and the keys until the model is written; the same command resumes from it.
     """
     in_blocks = Path(options.file).is_dir()
-    if not in_blocks and (options.checkpoint is not None or options.memory_mb is not None):
-        raise InputError(
-            "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
-        )
+    if not in_blocks and options.checkpoint is not None:
+        raise InputError("--checkpoint needs a folder of blocks, which `convert` writes")
     path = outputs.checked_output_path(options)
     _check_other_files(options, path)
     run = _FitRun(options, path)
@@ -184,6 +181,11 @@ def _fit_and_write(options: argparse.Namespace, run: "_FitRun", *, in_blocks: bo
         budget = run.budget = None if options.filter is None else dpbt.Filter.open(options.filter)
     with show_progress("setting the noise", options.progress):
         recipe = inputs.recipe_from_options(options, rows.domain, rows.label)
+    if not in_blocks and options.relation == "add_remove":
+        from dpbt.data import tables  # the recipe has brought JAX
+
+        with as_input_error():
+            tables.check_memory(rows.domain, options.rows, _memory_bytes(options))
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
     if budget is not None and not goes_on:
         with as_input_error():  # before a row is read, so that a refusal tells nothing of the rows
@@ -265,8 +267,7 @@ class _FitRun:
 
     def describe(self) -> str:
         """What an interruption now leaves behind."""
-        is_at_path = self._output.is_written and not is_stream(self.path)
-        model_path = self.model_path or (self.path if is_at_path else None)
+        model_path = self.model_path or (self.path if self._output.is_written else None)
         has_run = self.checkpoint is not None and self.checkpoint.begun
         if model_path is not None:
             words = f"{model_path} was written"
@@ -352,7 +353,13 @@ def _table_of_file(rows: inputs.DeclaredRows, options: argparse.Namespace) -> "T
             **raw_rows._asdict(),
             **rows.label.options,
             capacity=options.rows if options.relation == "add_remove" else None,
+            memory=_memory_bytes(options),
         )
+
+
+def _memory_bytes(options: argparse.Namespace) -> int:
+    """How many bytes the process may take."""
+    return (options.memory_mb or 4096) * 2**20
 
 
 def _learn_and_pay(
@@ -387,11 +394,9 @@ def _learn_and_pay(
     else:
         key, public_key = dpbt.keys.noise_and_public_keys(options.seed)
     run.key = key
-    parts, block_options = [table], {}
+    parts = [table]
     if isinstance(table, BlockTable):
         parts = (block._replace(bins=block.bins.T) for block in table.iter_rows(BLOCK_ROWS))
-        memory = (options.memory_mb or 4096) * 2**20
-        block_options = {"memory": memory, "checkpoint": checkpoint}
     noise_key = dpbt.keys.noise_key_of_table(key, parts)
 
     words = "learning; this may compile first"
@@ -408,7 +413,9 @@ def _learn_and_pay(
             table=table,
             recipe=recipe,
             public_key=public_key,
-            options=fit.FitOptions(pay=pay, progress=report, **block_options),
+            options=fit.FitOptions(
+                pay=pay, checkpoint=checkpoint, memory=_memory_bytes(options), progress=report
+            ),
         )
         dpbt.keys.warn_of_research_key(noise_key)
         jax.block_until_ready(model)

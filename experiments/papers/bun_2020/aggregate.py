@@ -169,19 +169,27 @@ GROWTHS = {
 """Name of a claim -> the growth that it is of."""
 
 
+MIN_KNOWN_SHARE = 0.75
+"""The least share of samples with known rows for a growth to be stated."""
+
+
 def _row_ratios(lines: Sequence[Line], growth: Growth) -> list[float]:
     """On each sample that both points have, the rows at one point over those at the other.
 
-    It is empty if one of them is not known.
+    A sample is left out if more rows than were run are needed at one of them. The result is empty
+    if a fourth of the samples would be.
     """
     low_rows, high_rows = (
         {line["sample"]: line["rows"] for line in where(lines, **point)}
         for point in (growth.low, growth.high)
     )
     samples = [sample for sample in low_rows if sample in high_rows]
-    if any(rows[sample] is None for sample in samples for rows in (low_rows, high_rows)):
-        return []
-    return [high_rows[sample] / low_rows[sample] for sample in samples]
+    ratios = [
+        high_rows[sample] / low_rows[sample]
+        for sample in samples
+        if low_rows[sample] is not None and high_rows[sample] is not None
+    ]
+    return ratios if len(ratios) > MIN_KNOWN_SHARE * len(samples) else []
 
 
 def _dimension_exponents(lines: Sequence[Line]) -> list[float]:

@@ -17,12 +17,12 @@ from experiments.common.results import Line
 from experiments.papers.bun_2020.errors import draw_sample
 from experiments.papers.bun_2020.settings import (
     ALPHA,
-    BASE,
     BETA,
     DELTA,
     EPSILON,
     RATES_RUN,
     RELATION,
+    ROUNDS_ROWS,
     ROUNDS_RUN,
     ROUNDS_SAMPLES,
     SMOKE_ROUNDS,
@@ -99,7 +99,7 @@ def measure_rounds(options: argparse.Namespace) -> list[Line]:
 def _round_line(tau: float, count: int, rate: str, options: argparse.Namespace) -> Line:
     settings = halfspace_settings(ALPHA, BETA, tau)
     recipe = recipes.halfspace_boost(
-        rows=BASE["rows"],
+        rows=ROUNDS_ROWS[tau],
         noise_scale=settings.noise,
         rounds=count,
         density=settings.density,
@@ -110,7 +110,7 @@ def _round_line(tau: float, count: int, rate: str, options: argparse.Namespace) 
     )
     curves = []
     for s in range(2 if options.smoke else ROUNDS_SAMPLES):
-        sample = draw_sample((options.seed, s), rows=BASE["rows"], tau=tau, noise=0.0, tests=0)
+        sample = draw_sample((options.seed, s), rows=ROUNDS_ROWS[tau], tau=tau, noise=0.0, tests=0)
         key = jax.random.key(options.seed + s)
         curves.append(jax.tree.map(np.asarray, measure_curves(key, sample.table, recipe, tau / 8)))
 
@@ -132,6 +132,7 @@ def _round_line(tau: float, count: int, rate: str, options: argparse.Namespace) 
     return {
         "tau": tau,
         "rate": rate,
+        "rows": ROUNDS_ROWS[tau],
         "theorem_rounds": settings.rounds,
         "rounds_by_advantage": by_advantage,
         "claimed_advantage": tau / 8,

@@ -36,6 +36,7 @@ def run_command(options: argparse.Namespace) -> None:
     }
     results.write_csv(out / "errors.csv", error_lines, config)
     target = {"alpha": settings.ALPHA, "beta": settings.BETA, "delta": settings.DELTA}
-    results.write_csv(out / "rounds.csv", round_lines, {"rows": settings.BASE["rows"], **target})
+    target |= {"samples": 2 if options.smoke else settings.ROUNDS_SAMPLES}
+    results.write_csv(out / "rounds.csv", round_lines, target)
 
     tables.print_tables(out, as_json=options.json)

@@ -12,7 +12,7 @@ ERRORS = (
     *("test_error_mean", "test_error_sd", "train_error_mean", "fits", "theorem_rows"),
 )
 ROUNDS = (
-    *("tau", "rate", "theorem_rounds", "rounds_by_advantage"),
+    *("tau", "rate", "rows", "theorem_rounds", "rounds_by_advantage"),
     *("claimed_advantage", "smallest_advantage", "largest_bound", "rounds_run"),
     *("rounds_to_error", "rounds_to_margin"),
     *("theorem_rows", "rows_for_published", "rows_for_tight"),
@@ -52,7 +52,7 @@ def print_tables(folder: Path, *, as_json: bool) -> None:
     constants = {name: errors[0][name] for name in CONSTANT}
     print(f"base: {BASE}, epsilon {EPSILON:g}; {constants}\n")
     print(tables.align_lines(errors, ERRORS))
-    print(f"\nHS-StL, {rounds[0]['rows']} rows, alpha {rounds[0]['alpha']}")
+    print(f"\nHS-StL, alpha {rounds[0]['alpha']}")
     print(tables.align_lines(rounds, ROUNDS))
 
 

@@ -1,0 +1,120 @@
+"""Which classes labels can hold by their public type, such as a dtype. No cell is read."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from dpbt.common.validate import show_value
+from dpbt.data.cells import read_number
+
+
+class LabelType(NamedTuple):
+    """What the cells of a column can be, by the type that the column states.
+
+    Attributes:
+        name: the type in words.
+        family: "boolean", "whole", "number" or "text".
+        low: the least whole number of the type.
+        high: the largest whole number of the type.
+    """
+
+    name: str
+    family: str
+    low: int = 0
+    high: int = 0
+
+    def can_be(self, word: str) -> bool:
+        """Whether a cell of the type may have a word, as `cells.read_word` reads it."""
+        match self.family:
+            case "boolean":
+                return word.lower() in ("false", "true")
+            case "whole":
+                is_whole_number = re.fullmatch("-?[0-9]{1,40}", word, re.ASCII) is not None
+                return is_whole_number and self.low <= int(word) <= self.high
+            case "number":
+                return read_number(word) == read_number(word)
+        return self.family == "text"
+
+
+_FAMILY_OF_KIND = {
+    **{"b": "boolean", "i": "whole", "u": "whole", "f": "number"},
+    **dict.fromkeys("UST", "text"),
+}
+"""The family of a kind of dtypes of NumPy and pandas; objects may be anything."""
+
+_FAMILY_OF_NAME = (
+    ("boolean", r"bool(ean)?"),
+    ("whole", r"u?int(8|16|32|64)"),
+    ("number", r"half_?float|float(16|32|64)?|double"),
+    ("text", r"(large_)?string(_view)?|utf8"),
+)
+"""The families of the types of Arrow and polars, by their names in small letters."""
+
+
+def label_type(labels: Any) -> LabelType | None:
+    """The type of the cells of a column; None if it states none of these, as an array of objects.
+
+    Dates are refused elsewhere (`domains.check_type_of_column`). The type is public, as the form of
+    a table is. `cells` describes what a cell of each type is.
+    """
+    stated = getattr(labels, "dtype", None)
+    kind = getattr(stated, "kind", None)
+    if isinstance(kind, str):
+        family = _FAMILY_OF_KIND.get(kind)
+        if family is None:
+            return None
+        bits = 8 * int(getattr(stated, "itemsize", 8))
+        return _type_of_family(str(stated), family, is_signed=kind == "i", bits=bits)
+    stated = getattr(labels, "type", None) if stated is None else stated
+    name = "" if stated is None else str(stated).lower()
+    for family, pattern in _FAMILY_OF_NAME:
+        if re.fullmatch(pattern, name):
+            digits = re.search(r"\d+", name)
+            bits = int(digits[0]) if digits and family == "whole" else 64
+            return _type_of_family(name, family, is_signed=name[0] == "i", bits=bits)
+    return None
+
+
+def _type_of_family(name: str, family: str, *, is_signed: bool, bits: int) -> LabelType:
+    """The type of a family, with its whole numbers."""
+    if family != "whole":
+        return LabelType(name, family)
+    largest = 2 ** (bits - is_signed) - 1
+    return LabelType(name, family, low=-largest - 1 if is_signed else 0, high=largest)
+
+
+def check_classes_can_occur(
+    labels: Any,
+    spellings_of_classes: Iterable[str | Sequence[str]],
+    *,
+    other: str | None = None,
+    are_two: bool,
+) -> None:
+    """Refuse classes that labels of their type cannot hold: their rows would all be absent.
+
+    Only the type that the labels state is read, and no label. What states no type is not refused.
+
+    Args:
+        labels: the column of labels.
+        spellings_of_classes: the words that are read as each class; none for a number.
+        other: the class of all labels that are not listed; None if there is none.
+        are_two: whether there are two classes without a `Nominal`, of which a Boolean label is one.
+
+    Raises:
+        ValueError: naming the type and a class that it cannot hold.
+    """
+    type_ = label_type(labels)
+    if type_ is None or (type_.family == "boolean" and are_two):
+        return
+    classes = [(words,) if isinstance(words, str) else words for words in spellings_of_classes]
+    listed = [words for words in classes if words[0] != other]
+    impossible = [words[0] for words in listed if not any(map(type_.can_be, words))]
+    if not impossible or (other is not None and len(impossible) < len(listed)):
+        return
+    advice = "declare the classes as the labels have them"
+    if type_.family in ("whole", "number") and {words[0] for words in listed} == {"False", "True"}:
+        advice = "declare the numbers of the classes, such as 0 and 1, or give Booleans"
+    raise ValueError(
+        f"labels of type {type_.name} are never {show_value(impossible[0])}, so the rows of a "
+        f"declared class would all be absent; {advice}"
+    )

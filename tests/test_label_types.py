@@ -1,0 +1,215 @@
+"""Classes that labels of their type cannot hold, and what a file could not keep, are refused."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt.data.domains import Nominal, Numeric
+from dpbt.data.label_types import label_type
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0, 1, (60, 2))
+LABELS = (X[:, 0] > 0.5).astype(int)
+DOMAIN = {"a": Numeric(0, 1, bins=4), "b": Numeric(0, 1, bins=4)}
+COLUMNS = {"a": X[:, 0], "b": X[:, 1]}
+
+
+class BegunError(Exception):
+    """Stands in for a fit that was begun."""
+
+
+class Typed:
+    """Stands in for a column of Arrow or polars, which states a type and has cells."""
+
+    def __init__(self, name, attribute="type"):
+        setattr(self, attribute, name)
+        self._cells = LABELS.tolist()
+
+    def __len__(self):
+        return len(self._cells)
+
+    def __iter__(self):
+        return iter(self._cells)
+
+    def __getitem__(self, row):
+        return self._cells[row]
+
+
+TYPES = {
+    np.dtype(bool): ("boolean", 0, 0),
+    np.dtype("int8"): ("whole", -128, 127),
+    np.dtype("uint16"): ("whole", 0, 2**16 - 1),
+    np.dtype(">i8"): ("whole", -(2**63), 2**63 - 1),
+    np.dtype("float32"): ("number", 0, 0),
+    np.dtype("U5"): ("text", 0, 0),
+    np.dtype("S5"): ("text", 0, 0),
+    "int64": ("whole", -(2**63), 2**63 - 1),
+    "UInt8": ("whole", 0, 255),
+    "bool": ("boolean", 0, 0),
+    "Boolean": ("boolean", 0, 0),
+    "double": ("number", 0, 0),
+    "halffloat": ("number", 0, 0),
+    "Float32": ("number", 0, 0),
+    "large_string": ("text", 0, 0),
+    "String": ("text", 0, 0),
+}
+
+
+@pytest.mark.parametrize("stated", TYPES, ids=str)
+def test_the_type_that_a_column_states_is_read_and_no_cell(stated):
+    if isinstance(stated, np.dtype):
+        found = label_type(np.empty(0, stated))
+    else:
+        found = label_type(Typed(stated))
+        assert label_type(Typed(stated, "dtype")) == found
+    assert found is not None
+    assert (found.family, found.low, found.high) == TYPES[stated]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [LABELS.tolist(), LABELS.astype(object), Typed("dictionary<values=string>"), Typed("null"), ()],
+)
+def test_what_states_no_type_may_be_anything(column):
+    assert label_type(column) is None
+
+
+IMPOSSIBLE = {
+    "Booleans, whole numbers": ((False, True), LABELS),
+    "Booleans, small numbers": ((False, True), LABELS.astype(np.uint8)),
+    "Booleans, floats": ((False, True), LABELS.astype(np.float32)),
+    "Booleans, Arrow": ((False, True), Typed("int64")),
+    "Booleans, polars": ((False, True), Typed("Float64", "dtype")),
+    "words, Arrow": (("no", "yes"), Typed("int64")),
+    "negative, unsigned": ((-1, 1), LABELS.astype(np.uint8)),
+    "too large": ((0, 300), LABELS.astype(np.int8)),
+    "fractions": ((0.5, 1.5), LABELS),
+    "dates": ((0, 1), LABELS.astype("datetime64[s]")),
+    "several, Booleans": ((0, 1, 2), LABELS > 0),
+    "several, unsigned": ((-1, 0, 1), LABELS.astype(np.uint64)),
+}
+POSSIBLE = {
+    "Booleans": ((False, True), LABELS > 0),
+    "Booleans as text": ((False, True), (LABELS > 0).astype(str)),
+    "numbers, Booleans": ((0, 1), LABELS > 0),
+    "words, Booleans": (("no", "yes"), LABELS > 0),
+    "numbers": ((0, 1), LABELS.astype(np.int8)),
+    "floats": ((0.0, 1.0), LABELS),
+    "numbers, floats": ((0, 1), LABELS.astype(np.float16)),
+    "numbers as text": (("0", "1"), LABELS),
+    "a list": ((False, True), LABELS.tolist()),
+    "objects": ((False, True), LABELS.astype(object)),
+    "several": ((0, 1, 2), LABELS),
+}
+
+
+@pytest.fixture
+def paid(monkeypatch):
+    """Whether a fit was begun."""
+    from dpbt.owners import estimators
+
+    begun = []
+
+    def fit(*_, **__):
+        begun.append(True)
+        raise BegunError
+
+    monkeypatch.setattr(estimators, "fit", fit)
+    return begun
+
+
+@pytest.mark.parametrize("name", [*IMPOSSIBLE, *POSSIBLE])
+def test_classes_that_the_type_of_y_cannot_hold_are_refused_before_a_fit(name, paid):
+    sklearn = pytest.importorskip("dpbt.sklearn")
+    classes, labels = {**IMPOSSIBLE, **POSSIBLE}[name]
+    estimator = sklearn.PrivateBoostingClassifier(
+        epsilon=1.0, rows=100, domain=DOMAIN, classes=classes
+    )
+    if name in IMPOSSIBLE:
+        with pytest.raises(
+            ValueError, match=r"labels (of|is of the) type|words and y holds numbers"
+        ):
+            estimator.fit(X, labels)
+        assert not paid
+    else:
+        with pytest.raises(BegunError):
+            estimator.fit(X, labels)
+        assert paid
+
+
+@pytest.mark.parametrize("name", [*IMPOSSIBLE, *POSSIBLE])
+def test_a_table_of_such_labels_is_refused(name):
+    classes, labels = {**IMPOSSIBLE, **POSSIBLE}[name]
+    options = {"negative": classes[0], "positive": classes[1]}
+    if len(classes) > 2:
+        options = {"target": Nominal(classes)}
+    if name in IMPOSSIBLE:
+        with pytest.raises(ValueError, match=r"labels (of type|is of the type)"):
+            dpbt.table(DOMAIN, COLUMNS, labels, **options)
+    else:
+        dpbt.table(DOMAIN, COLUMNS, labels, **options)
+
+
+def test_a_class_of_all_others_needs_one_class_that_can_occur():
+    rest = Nominal((0, 1, "rest"), other="rest")
+    table = dpbt.table(DOMAIN, COLUMNS, LABELS, target=rest)
+    assert table.present.all()
+    with pytest.raises(ValueError, match=r"labels (of type|is of the type)"):
+        dpbt.table(DOMAIN, COLUMNS, LABELS, target=Nominal(("a", "b", "rest"), other="rest"))
+
+
+def test_a_class_that_one_of_its_spellings_can_be_is_not_refused():
+    options = {"negative": ["no", 0], "positive": ["yes", 1]}
+    assert dpbt.table(DOMAIN, COLUMNS, LABELS, **options).present.all()
+    with pytest.raises(ValueError, match=r"labels of type int64 are never 'yes'"):
+        dpbt.table(DOMAIN, COLUMNS, LABELS, negative=["no", 0], positive=["yes", "y"])
+
+
+def test_a_refusal_shows_no_length_of_private_text():
+    """A dtype of text has the length of the longest label."""
+    for labels in (np.array(["a" * 37] * 60), np.array([b"a" * 37] * 60)):
+        table = dpbt.table(DOMAIN, COLUMNS, labels, negative=0, positive=1)
+        assert not table.present.any()
+
+
+NAMES = {
+    "numbers": (0, 1),
+    "bytes": (b"a", b"b"),
+    "NumPy": (np.int64(3), np.float32(2)),
+    "tuples": (("a", 1), ("b", 2)),
+    "None": (None, 1.5),
+    "odd text": ("", "a\udcff"),
+}
+
+
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+def test_a_domain_of_any_names_that_fits_is_saved_and_reads_them(names, tmp_path):
+    sklearn = pytest.importorskip("dpbt.sklearn")
+    domain = {name: Numeric(0, 1, bins=4) for name in names}
+    recipe = functools.partial(dpbt.recipes.oblivious_boost, rounds=2, depth=1)
+    estimator = sklearn.PrivateBoostingClassifier(
+        epsilon=5.0, rows=100, domain=domain, recipe=recipe, random_state=0, classes=(0, 1)
+    )
+    estimator.fit(X, LABELS).save(tmp_path / "model.json")
+    loaded = dpbt.load(tmp_path / "model.json")
+    assert [*loaded.about.domain] == [str(name) for name in names]
+    expected = estimator.predict(X)
+    for columns in (
+        dict(zip(names, X.T, strict=True)),
+        {str(name): column for name, column in zip(names, X.T, strict=True)},
+    ):
+        np.testing.assert_array_equal(loaded.predict(columns), expected)
+    dpbt.save(estimator.model_, tmp_path / "other.json", domain=domain)
+
+
+@pytest.mark.parametrize("classes", [(0, float("inf")), (float("nan"), 1.0), (-np.inf, 0, 1)])
+def test_classes_that_no_file_keeps_are_refused_before_a_fit(classes, paid):
+    sklearn = pytest.importorskip("dpbt.sklearn")
+    estimator = sklearn.PrivateBoostingClassifier(
+        epsilon=1.0, rows=100, domain=DOMAIN, classes=classes
+    )
+    with pytest.raises(ValueError, match="classes must state all labels"):
+        estimator.fit(X, LABELS.astype(float))
+    assert not paid

@@ -110,7 +110,8 @@ def model_of_own_loss():
     model = model_of_kind("bdpe")
     family = losses.constant_family(OWN_LOSS)
     update = dataclasses.replace(model.recipe.weight_update, loss=family)
-    return dataclasses.replace(model, recipe=dataclasses.replace(model.recipe, weight_update=update))
+    recipe = dataclasses.replace(model.recipe, weight_update=update)
+    return dataclasses.replace(model, recipe=recipe)
 
 
 MODELS = {

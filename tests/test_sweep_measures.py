@@ -160,6 +160,14 @@ def test_a_fit_holds_its_own_rounds_whatever_the_other_settings(tmp_path):
         chex.assert_trees_all_equal({name: columns[name][place] for name in expected}, expected)
 
 
+def test_measures_without_test_rows_are_no_numbers():
+    task = task_of("two classes")._replace(arguments={"rows": NUM_ROWS})
+    fit = sweeps.repeat_fit(ROUNDS, task, {"rounds": 1}, evaluation=0)
+    without = sweeps.measure_predictions(fit._replace(test=np.zeros_like(fit.test)))
+    assert without.keys() == sweeps.measure_predictions(fit).keys()
+    assert np.isnan([*without.values()]).all()
+
+
 def test_keys_are_those_of_the_sweep_alone():
     task = task_of("two classes")
     settings = SWEEP.settings

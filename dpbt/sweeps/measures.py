@@ -96,7 +96,8 @@ def error_rates(score: Array, target: Array, trained: Array, test: Array) -> dic
 def measure_predictions(fit: FinishedFit) -> dict[str, float]:
     """The measures of `dpbt evaluate` on the test rows, by the target of the recipe.
 
-    Each row counts once, whatever it weighs. A measure that is not defined is NaN.
+    Each row counts once, whatever it weighs. A measure that is not defined is NaN, and so are all
+    of them without test rows.
 
     - Two classes: `test_accuracy`, `test_auroc`, `test_log_loss`, and `test_bias`, the mean
       probability minus the share of the positive class.
@@ -109,8 +110,9 @@ def measure_predictions(fit: FinishedFit) -> dict[str, float]:
     target_kind, test = fit.recipe.target, np.asarray(fit.test)
     scores = np.asarray(fit.boosted.scores)[..., test].T  # [M], or [M, K] with several classes
     target = np.asarray(fit.table.target)[test]
-    if not len(target):
-        raise ValueError("an evaluation has no test rows to measure predictions on")
+    if not len(target):  # how many rows there are is private, so it is no error
+        on_all_rows = measure_predictions(fit._replace(test=np.ones_like(test)))
+        return dict.fromkeys(on_all_rows, math.nan)
     if isinstance(target_kind, Numeric):
         low, high = float(target_kind.low), float(target_kind.high)
         numbers = low + (high - low) * target.astype(np.float64)

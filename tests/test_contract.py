@@ -171,7 +171,8 @@ def test_sensitivities_are_attained(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("row", EACH_ROW)
 def test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected(row):
-    table = row.table(4, rows=30, splits=4)
+    splits = 3 if row.of_file else 4  # a recipe with a domain reads its columns alone
+    table = row.table(4, rows=30, splits=splits)
     # Enough for the narrower noise to show, not so much that q / p lives on splits that are never
     # drawn.
     epsilon = row.sampler_epsilon or (8.0 if row.tight else 40.0)

@@ -133,6 +133,8 @@ def _boost_in_program(
     key: Array, table: Table, recipe: Recipe, public_key: Array | None
 ) -> Boosted:
     """`_boost`, in a program that a compiler may divide among devices."""
+    inputs = key, table, recipe, public_key
+    key, table, recipe, public_key = devices.vary_like(inputs, inputs)
     rows = prepare_table(table, recipe)
     checks.checked_public_key(key, recipe, public_key)
     ran = run_with_fresh_draws(key, rows, recipe, public_key)

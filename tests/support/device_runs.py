@@ -93,6 +93,19 @@ def run_keys(keys: jax.Array, table: Table, recipe: Recipe) -> Any:
     return jax.vmap(functools.partial(run, table=table, recipe=recipe))(keys)
 
 
+def run_settings(key: jax.Array, table: Table, recipe: Recipe) -> Any:
+    """The runs of some settings under one key, side by side."""
+    return jax.vmap(functools.partial(run, key, table))(recipe)
+
+
+def divide_settings(recipe: Recipe, mesh: jax.sharding.Mesh) -> Recipe:
+    """`NUM_KEYS` settings that are all this recipe, divided over the axis "keys"."""
+    of_settings = NamedSharding(mesh, PartitionSpec("keys"))
+    return jax.tree.map(
+        lambda leaf: jax.device_put(np.stack([leaf] * NUM_KEYS), of_settings), recipe
+    )
+
+
 def run_on_devices(case: Case, keys: jax.Array) -> dict[str, Any]:
     """In words how arrays were divided -> what the runs of all keys then returned."""
     over_keys, over_rows = (jax.make_mesh((jax.device_count(),), (n,)) for n in ("keys", "rows"))
@@ -106,12 +119,24 @@ def run_on_devices(case: Case, keys: jax.Array) -> dict[str, Any]:
             out_specs=spec,
         )
     )
+    settings_in_shard_map = jax.jit(
+        jax.shard_map(
+            run_settings,
+            mesh=over_keys,
+            in_specs=(PartitionSpec(), PartitionSpec(), spec),
+            out_specs=spec,
+        )
+    )
     table, recipe = case.table, case.recipe
     return {
         "rows": run_keys(keys, divide_rows(table, over_rows), recipe),
         "keys": run_keys(divide_keys(keys, over_keys), table, recipe),
         "rows and keys": run_keys(
             divide_keys(keys, over_both), divide_rows(table, over_both), recipe
+        ),
+        "settings": run_settings(keys[0], table, divide_settings(recipe, over_keys)),
+        "settings in shard_map": settings_in_shard_map(
+            keys[0], table, divide_settings(recipe, over_keys)
         ),
         "keys in shard_map": in_shard_map(divide_keys(keys, over_keys), table, recipe),
     }
@@ -135,6 +160,8 @@ def main(num_devices: int, names: list[str]) -> None:
                 compared += 1
                 if not array.size:  # JAX cannot read an empty array that is divided
                     continue
+                if words.startswith("settings"):  # each of them is the run of the first key
+                    expected = np.broadcast_to(np.asarray(expected)[:1], expected.shape)
                 if not np.array_equal(np.asarray(array), np.asarray(expected), equal_nan=True):
                     print(f"{name}, {words}: {jax.tree_util.keystr(path)} differs")
     print("compared", compared)

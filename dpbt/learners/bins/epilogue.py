@@ -127,9 +127,6 @@ def fit_score_line(
     def add_misfit(misfit: Array, interval: tuple[Array, Array]) -> tuple[Array, None]:
         (zeros, ones), middle = interval
         positive = portable_sigmoid(begin + shift + round_separately(slope * (middle - begin)))
-        # A choice by the counts makes it no constant, and gives it the shape of all lanes. XLA
-        # divides by constants, and by what it broadcasts, in another way.
-        positive = jnp.where(jnp.isnan(ones), ones, positive)
         negative = 1 - positive
         squares = round_separately(positive**2) + round_separately(negative**2)
         of_classes = round_separately(ones * positive) + round_separately(zeros * negative)

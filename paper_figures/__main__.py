@@ -33,6 +33,7 @@ PAPERS = {
     "bojarski_2014": ("table1", "fig1", "fig2", "series"),
     "comparisons": ("curves", "ranks", "worth", "exchange", "classes", "regression"),
     "audits": ("levels", "reconstruction"),
+    "devices": ("division",),
 }
 """Module -> its figures, each of which is a function that draws one figure, or figures by name."""
 

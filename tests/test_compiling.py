@@ -1,6 +1,8 @@
 """Few shapes are compiled for, and nothing that is learned depends on them."""
 
 import collections
+import contextlib
+import dataclasses
 import subprocess
 import sys
 
@@ -112,6 +114,62 @@ def test_boost_on_its_own_compiles_once_and_says_what_it_says_under_jit():
     assert training_boost.num_compiled_programs() == before
     assert not np.array_equal(again.scores, alone.scores)
     chex.assert_trees_all_equal(jax.jit(dpbt.boost)(key, table, recipe), alone)
+
+
+@contextlib.contextmanager
+def compiled_programs():
+    """A list that grows by an entry for each program that XLA compiles or reads from its cache."""
+    programs = []
+
+    def note(event, _, **__):
+        if event == "/jax/core/compile/backend_compile_duration":
+            programs.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        yield programs
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+
+
+def test_a_second_run_and_a_second_replay_compile_nothing():
+    """Eager calls, too: with other keys, rows and numbers they find their programs."""
+    table, recipe, keys = bits_of(60), greedy(60, 3), jax.random.split(jax.random.key(3), 8)
+    boosted = dpbt.boost(keys[0], table, recipe)
+    dpbt.replay(boosted.transcript, table, recipe)
+    other_table = bits_of(60, seed=1)
+    other_recipe = recipes.bdpe(epsilon=9.0, rows=60, rounds=3, depth=1)
+    key = jax.block_until_ready(keys[1])  # taking it compiles a program
+    with compiled_programs() as programs:
+        again = dpbt.boost(key, other_table, other_recipe)
+        dpbt.replay(again.transcript, other_table, other_recipe)
+    assert not programs
+    with compiled_programs() as programs:
+        dpbt.boost(key, bits_of(59), greedy(59, 3))
+    assert programs  # the event has this name
+
+
+def test_lanes_and_derivatives_compile_once():
+    table, recipe = bits_of(60), greedy(60, 3)
+    several = [jax.random.split(jax.random.key(seed), 4) for seed in (3, 4)]
+
+    def run(key):
+        return dpbt.boost(key, table, recipe)
+
+    def replay(transcript):
+        return dpbt.replay(transcript, table, recipe).log_prob
+
+    def total(params, transcript):
+        log_prob = dpbt.replay(transcript, table, dataclasses.replace(recipe, params=params))
+        return sum(map(jnp.sum, log_prob.log_prob.values()))
+
+    transcript = run(several[0][0]).transcript
+    jax.vmap(replay)(jax.vmap(run)(several[0]).transcript)
+    jax.grad(total)(recipe.params, transcript)
+    with compiled_programs() as programs:
+        jax.vmap(replay)(jax.vmap(run)(several[1]).transcript)
+        jax.grad(total)(recipe.params, transcript)
+    assert not programs
 
 
 def test_a_fit_waits_until_its_work_is_done(monkeypatch):

@@ -5,6 +5,7 @@ Whoever edits a file can compute its checksum, so a checksum does not vouch for 
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import json
 import sqlite3
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import tuning
+from dpbt import losses, tuning
 from dpbt.common.storage import checksum
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
@@ -102,12 +103,24 @@ def tuned_model():
     return dpbt.tune(tuning_examples.KEY, tuning_examples.table_of_people(), made, selection).model
 
 
+OWN_LOSS = losses.log._replace(name="my_loss", inverse_link=lambda z: losses.log.inverse_link(z))
+
+
+def model_of_own_loss():
+    model = model_of_kind("bdpe")
+    family = losses.constant_family(OWN_LOSS)
+    update = dataclasses.replace(model.recipe.weight_update, loss=family)
+    recipe = dataclasses.replace(model.recipe, weight_update=update)
+    return dataclasses.replace(model, recipe=recipe)
+
+
 MODELS = {
     **{
         name: functools.partial(lambda name: model_of_kind(name), name)
         for name in ("bdpe", "oblivious", "forest-exact", "halfspace", "several", "number")
     },
     "tuned": tuned_model,
+    "own loss": model_of_own_loss,
 }
 
 
@@ -215,6 +228,28 @@ def test_entries_of_wrong_types_are_refused_when_a_model_is_read(tmp_path):
     assert tracemalloc.get_traced_memory()[1] < 2**26
     tracemalloc.stop()
     assert time.monotonic() - start < 20
+
+
+OF_OWN_LOSS = [
+    (("own_loss", "alpha"), 2.0),
+    (("own_loss", "alpha"), "os:system"),
+    (("own_loss", "name"), 5),
+    (("own_loss",), "os:system"),
+    (("probability",), "log"),
+]
+
+
+def test_no_file_chooses_the_code_of_a_loss(tmp_path):
+    path = tmp_path / "model.json"
+    content = written("own loss", path)
+    for where, value in OF_OWN_LOSS:
+        path.write_text(signed(changed(content, where, value)))
+        with pytest.raises(ValueError, match=r"not a whole saved model|a malformed entry"):
+            dpbt.load(path)
+    path.write_text(signed(changed(content, ("own_loss", "name"), "os:system")))
+    assert not callable(dpbt.load(path).about.probability)  # the words are words
+    with pytest.raises(ValueError, match="must be the one of the name 'os:system'"):
+        dpbt.load(path, loss=OWN_LOSS)
 
 
 # Releases of a checkpoint.

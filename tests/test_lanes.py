@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,9 @@ import dpbt
 from dpbt import recipes
 from dpbt.common import arithmetic
 from dpbt.data.domains import Nominal, Numeric
+from dpbt.training import table_entry
 from tests.support.contract_rows import ROWS
+from tests.support.slow_cases import mark_slow_cases_except
 
 PUBLIC_KEY = jax.random.key(1)
 
@@ -106,7 +109,7 @@ RESPONSES = {
 }
 
 
-def recipe_and_table(make, delta, response):
+def recipe_and_table(make, delta, response, epsilon=8.0):
     """A recipe of curves or trees with all of its one-time draws, and a table for it."""
     rng = np.random.default_rng(0)
     numbers = rng.random((NUM_ROWS, 5))
@@ -120,7 +123,7 @@ def recipe_and_table(make, delta, response):
     columns = {f"x{number}": numbers[:, number] for number in range(5)} | {"job": job}
     options = RESPONSES[response]
     target = {name: value for name, value in options.items() if name == "target"}
-    recipe = make(epsilon=8.0, rows=NUM_ROWS, domain=DOMAIN, delta=delta, **options)
+    recipe = make(epsilon=epsilon, rows=NUM_ROWS, domain=DOMAIN, delta=delta, **options)
     return recipe, dpbt.table(DOMAIN, columns, label, **target)
 
 
@@ -138,3 +141,30 @@ def test_three_lanes_of_oblivious_trees_are_the_runs_alone():
     row = next(row for row in ROWS if row.name == "oblivious")
     recipe = row.recipe("add_remove", epsilon=8.0, rows=100, rounds=3, depth=2)
     check_lanes_are_single_runs(recipe, row.table(seed=3, rows=100, splits=3), 3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    mark_slow_cases_except(
+        [recipes.oblivious_boost, recipes.auto, recipes.additive], fast=[recipes.oblivious_boost]
+    ),
+    ids=lambda make: make.__name__,
+)
+def test_lanes_of_several_settings_are_the_settings_alone(make):
+    """Where numbers of the recipe have an axis of lanes, others are broadcast than alone."""
+    lanes = []
+    for epsilon in (1.0, 3.0, 8.0):
+        maker = functools.partial(make, rounds=3) if make is recipes.oblivious_boost else make
+        recipe, table = recipe_and_table(maker, 1e-6, "three classes", epsilon=epsilon)
+        lanes.append(table_entry.without_domain(recipe))
+    if len({jax.tree.structure(recipe) for recipe in lanes}) > 1:  # rounds follow from epsilon
+        lanes = [lanes[0]] * 3
+    key = jax.random.key(7)
+
+    def run(recipe):
+        return dpbt.boost(key, table._replace(domain=None), recipe, PUBLIC_KEY)
+
+    side_by_side = jax.vmap(run)(jax.tree.map(lambda *leaves: np.stack(leaves), *lanes))
+    for lane, recipe in enumerate(lanes):
+        of_lane = jax.tree.map(lambda array, lane=lane: array[lane], side_by_side)
+        chex.assert_trees_all_equal(run(recipe), of_lane)

@@ -380,6 +380,40 @@ def test_another_domain_and_a_folder_are_refused(model, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+OWN_LOSS = losses.log._replace(name="my_loss", inverse_link=lambda z: losses.log.inverse_link(z))
+
+
+def test_a_model_of_an_own_loss_is_saved_and_its_loss_comes_from_the_caller(model, tmp_path):
+    """A file holds the words of the loss; it never says which code is imported or called."""
+    update = dataclasses.replace(model.recipe.weight_update, loss=losses.constant_family(OWN_LOSS))
+    recipe = dataclasses.replace(model.recipe, weight_update=update)
+    own, path = dataclasses.replace(model, recipe=recipe), tmp_path / "m.json"
+    rows = rows_of("bdpe", random_raw_columns(1, 20))
+    expected = np.asarray(dpbt.predict_proba(own, rows))
+    dpbt.save(own, path)
+    for name in ("m.json", "again.json"):  # a loaded model can be saved, with its loss or without
+        bare = dpbt.load(tmp_path / name)
+        np.testing.assert_array_equal(
+            np.asarray(dpbt.decision_function(bare, rows)),
+            np.asarray(dpbt.decision_function(own, rows)),
+        )
+        with pytest.raises(ValueError, match=r"my_loss of bdpe is your own.*load\(path, loss="):
+            bare.predict_proba(rows)
+        loaded = dpbt.load(tmp_path / name, loss=OWN_LOSS)
+        np.testing.assert_allclose(dpbt.predict_proba(loaded, rows), expected, rtol=1e-6)
+        dpbt.save(loaded, tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+    with pytest.raises(ValueError, match=r"the one of the name 'my_loss'.* got 'other'"):
+        dpbt.load(path, loss=OWN_LOSS._replace(name="other"))
+    with pytest.raises(ValueError, match="loss must be"):
+        dpbt.load(path, loss="os:system")
+    dpbt.save(model, tmp_path / "usual.json")
+    assert b"own_loss" not in (tmp_path / "usual.json").read_bytes()
+    with pytest.raises(ValueError, match="a loss of dpbt, or none, so it takes no loss"):
+        dpbt.load(tmp_path / "usual.json", loss=OWN_LOSS)
+
+
 def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(
     model, tmp_path, monkeypatch
 ):
@@ -389,11 +423,6 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(
     def losing(loss):
         return replaced(weight_update=dataclasses.replace(model.recipe.weight_update, loss=loss))
 
-    own = losses.constant_family(
-        losses.log._replace(name="my_loss", inverse_link=lambda z: 1 / (1 + 2**-z))
-    )
-    with pytest.raises(ValueError, match="the loss of bdpe is your own"):
-        dpbt.save(losing(own), tmp_path / "m.json")
     dpbt.save(losing(None), tmp_path / "m.json")
     with pytest.raises(ValueError, match="vote without a link"):
         dpbt.load(tmp_path / "m.json").predict_proba(np.zeros((1, len(DOMAIN)), np.uint8))

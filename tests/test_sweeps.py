@@ -123,11 +123,38 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     assert (again.fits, again.reused, again.programs) == (0, fits, 0)
 
 
+def scores_of_fit(fit):
+    return {"scores": fit.boosted.scores}
+
+
+def test_sizes_of_batches_change_nothing(tmp_path):
+    """Fits alone in their batches have the numbers that they have among others."""
+    task, columns_by_memory = worker_process.sweep_tasks()[0], []
+    measure = (runner.default_measure(task.table), scores_of_fit)
+    sweep = dataclasses.replace(worker_process.SWEEP, repeats=1)
+    for memory_mb in (1e-4, 0.02, 1.0):
+        folder = tmp_path / str(memory_mb)
+        sweeps.run(sweep, task, folder, about={}, memory_mb=memory_mb, measure=measure)
+        columns_by_memory.append(sweeps.load_columns(folder / "t0.jsonl").columns)
+    num_lines = [
+        len((tmp_path / name / "t0.jsonl").read_bytes().splitlines()) for name in ("0.0001", "1.0")
+    ]
+    assert num_lines[0] == 1 + 9 * 3  # every fit is a batch
+    assert num_lines[1] < num_lines[0]
+    assert np.any(columns_by_memory[0]["scores"] != 0)
+    for columns in columns_by_memory[1:]:
+        chex.assert_trees_all_equal(columns, columns_by_memory[0])
+
+
 def by_size(rows, depth):
     """A maker with a structure of its own for small tables, where depths are all one."""
     return recipes.bdpe(
         epsilon=1.0, rows=rows, rounds=1, depth=min(depth, 1 if rows < 50 else 2), alpha=1.0
     )
+
+
+def num_rounds(fit):
+    return {"rounds": fit.recipe.rounds}
 
 
 def test_folders_are_not_mixed_up(tmp_path, sweeps_without_training):
@@ -146,7 +173,7 @@ def test_folders_are_not_mixed_up(tmp_path, sweeps_without_training):
     refuse(other=worker_process.sweep_tasks()[1]._replace(name="t0", arguments=task.arguments))
     refuse(other=task._replace(train=task.train[:2], test=task.test[:2]))
     refuse(other=task._replace(arguments={"rows": 61}))
-    refuse(measure=by_size)
+    refuse(measure=num_rounds)
     (tmp_path / "t0.jsonl").write_text("no head\n")
     refuse()
 
@@ -216,7 +243,9 @@ def test_bad_runs_are_refused_before_the_folder_is_begun(tmp_path):
     refuse("make must return the recipe .* got int", sweeps.Sweep("own", no_recipe, {"depth": 1}))
     refuse("sweep must be a sweeps.Sweep.*, got dict", {"depth": 1})
     refuse("memory_mb must be", memory_mb=-1)
-    refuse("measure must be", measure="x")
+    refuse("measure must be a function, or several", measure="x")
+    refuse("measure must be a function, or several", measure=[])
+    refuse("measure must take one argument, the finished fit, or four", measure=by_size)
     refuse("folder must be a path or its text", folder=None)
     (tmp_path / "file").write_text("text")
     refuse("folder must be a folder for the results", folder=tmp_path / "file")

@@ -10,7 +10,8 @@ import numpy as np
 
 import dpbt
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.types import ProperLoss
+from dpbt.learners import lazybb
+from dpbt.types import ADD_REMOVE, ProperLoss
 
 # The Bayes risk is L(u) = SCALE (1 - sqrt(u^2 + (1 - u)^2)), so that L(1/2) = 1.
 SCALE = 1 / (1 - math.sqrt(0.5))
@@ -66,3 +67,21 @@ recipe = dpbt.recipes.bdpe(epsilon=1.0, rows=2500, rounds=3, depth=2, criterion=
 print(dpbt.ledger(recipe))
 model = dpbt.fit(dpbt.fresh_key(), table, recipe)
 print("error on the rows:", np.mean(dpbt.predict(model, table) != member))
+
+# A file holds the name of the loss and no function, so the loss comes from the caller again.
+dpbt.save(model, "own_loss.json")
+loaded = dpbt.load("own_loss.json", loss=spherical)
+print(dpbt.predict_proba(loaded, table)[0])
+
+# A family of losses. Its alpha is a number of the weight update, which is traced.
+family = dpbt.losses.m_alpha
+recipe = dpbt.recipes.custom(
+    lazybb.one_rule(ADD_REMOVE),
+    epsilon=1.0,
+    rows=2500,
+    rounds=5,
+    weight_update=dpbt.weighting.mirror(family),
+    weighting=dpbt.weighting.MirrorNumbers(link_alpha=np.float32(0.5)),
+    loss=family,
+)
+print(dpbt.predict_proba(dpbt.fit(dpbt.fresh_key(), table, recipe), table)[0])

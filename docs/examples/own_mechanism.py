@@ -69,6 +69,11 @@ stump = boundary.weak_learner(
 )
 
 if __name__ == "__main__":
+    # Bits that differ in one place, at two scales: sampler, density, divergence and price.
+    bits = jnp.zeros(2, jnp.int32)
+    pairs = [(bits, bits.at[1].set(1))]
+    print(dpbt.audit.check_mechanism(randomised_response, pairs, scales=[0.5, 2.0]))
+
     domain = {"age": Numeric(0, 100, bins=10), "job": Nominal(("clerk", "smith"))}
     rng = np.random.default_rng(0)
     rows = {"age": rng.uniform(20, 80, 500), "job": rng.choice(["clerk", "smith"], 500)}

@@ -74,8 +74,8 @@ person = {
     "shoe size": [41],
 }
 dpbt.plot.contributions(model, person, data="made-up rows")
-save("picture_row.png")
 print(model.contributions(person).of_row())
+save("picture_row.png")
 
 # An additive model is its curves.
 recipe = dpbt.recipes.additive(epsilon=1.0, delta=1e-6, rows=ROWS, domain=domain)

@@ -1,6 +1,5 @@
 """An array that is stored, where a compiler would work it out anew for each of its readers."""
 
-import functools
 from collections.abc import Callable
 
 import jax
@@ -8,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Int32
 
 from dpbt import types
+from dpbt.common.devices import vary_like
 from dpbt.types import Array
 
 
@@ -24,5 +24,8 @@ def materialize(number: Int32[types.AnyArray, ""], compute: Callable[[], Array])
         compute: gives one array.
     """
     shape = jax.eval_shape(compute)
-    never = functools.partial(jnp.zeros, shape.shape, shape.dtype)
+
+    def never() -> Array:
+        return vary_like(jnp.zeros(shape.shape, shape.dtype), shape)
+
     return jax.lax.cond(jnp.asarray(number) >= 0, compute, never)

@@ -20,7 +20,7 @@ from msgspec import Meta
 from dpbt.common import arithmetic
 from dpbt.common.arithmetic import array_namespace
 from dpbt.common.storage import encode_record, read_record, write_atomically
-from dpbt.common.validate import show_value
+from dpbt.common.validate import is_traced, show_value
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target, response_of_target
@@ -41,8 +41,22 @@ PROBABILITIES: dict[str, Callable[[AnyArray], AnyArray]] = {
 """By the name of a loss in files, the function from scores f32[N] to probabilities f32[N]."""
 
 
+class OwnLoss(msgspec.Struct, frozen=True):
+    """A loss that is none of dpbt's, which a model was boosted with. A file holds these words.
+
+    Attributes:
+        name: `ProperLoss.name`.
+        alpha: the alpha at which a family gives it.
+    """
+
+    name: str
+    alpha: float
+
+
 class PublicFacts(NamedTuple):
-    """The public facts of a model besides its arrays. The last six are those of a saved model.
+    """The public facts of a model besides its arrays.
+
+    The last seven, but for `own_loss`, are those of a saved model.
 
     Attributes:
         name: the name of the algorithm.
@@ -61,6 +75,7 @@ class PublicFacts(NamedTuple):
         versions: the version of each package that saved it.
         bin_shares: for each column the share of the rows in each of its bins, as released
             histograms tell; None if none were released.
+        own_loss: the loss whose probabilities no file holds; None for a loss of dpbt, or none.
     """
 
     name: str
@@ -75,6 +90,7 @@ class PublicFacts(NamedTuple):
     statement: str = ""
     versions: Mapping[str, str] = {}
     bin_shares: tuple[tuple[float, ...], ...] | None = None
+    own_loss: OwnLoss | None = None
 
     __hash__ = object.__hash__
 
@@ -90,6 +106,7 @@ def public_facts_of_recipe(recipe: "Recipe") -> PublicFacts:
         classes=target.values if isinstance(target, Nominal) else None,
         probability=source.probability,
         reason=source.reason,
+        own_loss=source.own_loss,
     )
 
 
@@ -119,10 +136,12 @@ class _ProbabilitySource(NamedTuple):
     Attributes:
         probability: as `PublicFacts.probability`.
         reason: as `PublicFacts.reason`.
+        own_loss: as `PublicFacts.own_loss`.
     """
 
     probability: Callable[[AnyArray], AnyArray] | str | None
     reason: str | None
+    own_loss: OwnLoss | None = None
 
 
 def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilitySource:
@@ -149,8 +168,40 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
         reason = f"the surrogate of {loss.name} has kinks, so a score defines no probability"
         return _ProbabilitySource(None, reason)
     function = loss.probability or loss.inverse_link
-    names = (name for name, link in PROBABILITIES.items() if link == function)
-    return _ProbabilitySource(next(names, function), None)
+    for name, link in PROBABILITIES.items():
+        if link == function:
+            return _ProbabilitySource(name, None)
+    own_loss = None if is_traced(alpha) else OwnLoss(str(loss.name), float(np.asarray(alpha)))
+    return _ProbabilitySource(function, None, own_loss)
+
+
+def with_own_loss(about: PublicFacts, loss: Any) -> PublicFacts:
+    """The facts of a loaded model, with the probabilities of the loss that it was boosted with.
+
+    Args:
+        about: the facts in the file.
+        loss: a `ProperLoss`, or a family of them, as the recipe had it.
+
+    Raises:
+        ValueError: for a model of no loss of one's own, for a loss of another name, and as
+            `losses.as_loss_family` and `losses.check_loss`.
+    """
+    from dpbt import losses  # this brings JAX
+
+    own_loss = about.own_loss
+    if own_loss is None:
+        raise ValueError("the model was boosted with a loss of dpbt, or none, so it takes no loss")
+    family = losses.as_loss_family(loss, "loss")
+    losses.check_loss(family)
+    proper_loss = family(np.float32(own_loss.alpha))
+    if str(proper_loss.name) != own_loss.name:
+        raise ValueError(
+            f"loss must be the one of the name {show_value(own_loss.name)}, which the model was "
+            f"boosted with, got {show_value(str(proper_loss.name))}"
+        )
+    return about._replace(
+        probability=proper_loss.probability or proper_loss.inverse_link, reason=None
+    )
 
 
 def probabilities_of_scores(about: Any, scores: AnyArray) -> Float32[AnyArray, "..."]:
@@ -202,7 +253,7 @@ class _Array(msgspec.Struct):
 _Arrays = dict[str, _Array]
 
 
-class _File(msgspec.Struct):
+class _File(msgspec.Struct, omit_defaults=True):
     """The content of a file: the public facts of a model, the rows that it reads, and its arrays.
 
     The model reads the columns of a domain, or bins with the splits that the file holds, or
@@ -224,9 +275,19 @@ class _File(msgspec.Struct):
     splits: _Arrays | None
     kind: str
     arrays: _Arrays
+    own_loss: OwnLoss | None = None
 
 
-_FIELDS_OF_FACTS = ("name", "versions", "statement", "ledger", "target", "probability", "reason")
+_FIELDS_OF_FACTS = (
+    "name",
+    "versions",
+    "statement",
+    "ledger",
+    "target",
+    "probability",
+    "reason",
+    "own_loss",
+)
 """The fields of `PublicFacts` that a file holds unchanged."""
 
 _BIN_SHARES_DTYPES = {"bin_shares": "float32"}
@@ -267,9 +328,14 @@ def encode_model(model: Any, domain: Domain | None, classes: Sequence[Any] | Non
             "that predict with them"
         )
     if callable(about.probability):
-        raise ValueError(
-            f"the loss of {about.name} is your own, and a file holds no functions, so the saved "
-            "model could give no probabilities; give its recipe a loss by name, such as 'gini'"
+        assert about.own_loss is not None  # a model that is saved is not traced
+        about = about._replace(
+            probability=None,
+            reason=(
+                f"the loss {about.own_loss.name} of {about.name} is your own, and a file holds no "
+                "functions, so its scores define no probability; dpbt.load(path, loss=...) takes "
+                "that loss"
+            ),
         )
     arrays = {"intercept": model.intercept, **model.hypotheses._asdict()}
     dtypes = {**_INTERCEPT_DTYPES, **_array_dtypes(kind)}
@@ -480,6 +546,12 @@ def _parse_saved_model(file: _File) -> SavedModel:
         sources = ("softmax",) if isinstance(file.target, Nominal) else (None,)
     if file.probability not in sources or (file.probability is None and file.reason is None):
         raise ValueError("probability must be by a loss of dpbt, or say why there is none")
+    if file.own_loss is not None and (
+        file.probability is not None or file.target is not None or kind.shares is not None
+    ):
+        raise ValueError("a loss of one's own must be of scores of two classes, without a source")
+    if file.own_loss is not None and not 0 <= file.own_loss.alpha <= 1:
+        raise ValueError("alpha of a loss must be in [0, 1]")
 
     facts = PublicFacts(
         **{name: getattr(file, name) for name in _FIELDS_OF_FACTS},

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from dpbt.privacy.accounting import Ledger
     from dpbt.privacy.bounds import Bound
     from dpbt.privacy.payment import PrivacyFilter
-    from dpbt.types import Recipe, Release, Table, Transcript
+    from dpbt.types import LossFamily, ProperLoss, Recipe, Release, Table, Transcript
 
 
 class FittedParts(NamedTuple):
@@ -523,7 +523,8 @@ def save(
     """Write a model to one JSON file, whole or not at all. `dpbt.load` reads it without JAX.
 
     All of it is post-processing of the release, and public declarations. A checksum finds accidents
-    with the file. It is no signature.
+    with the file. It is no signature. Of a loss of your own a file holds the name. The saved model
+    then has scores and classes, and `dpbt.load(path, loss=...)` gives it probabilities again.
 
     Args:
         model: from `fit`, or `dpbt.load`.
@@ -537,8 +538,8 @@ def save(
 
     Raises:
         ValueError: for anything that is no model, and for another domain than the model's, naming
-            the first difference. Also for hypotheses or a loss of your own, which are functions
-            that no file holds, for hypotheses that are not finite, and a path that is a folder.
+            the first difference. Also for hypotheses of your own, which are functions that no file
+            holds, for hypotheses that are not finite, and a path that is a folder.
         OSError: if the file cannot be written.
     """
     file.write_model(
@@ -546,21 +547,28 @@ def save(
     )
 
 
-def load(path: str | Path) -> Model:
+def load(path: str | Path, *, loss: "ProperLoss | LossFamily | None" = None) -> Model:
     """A model from the file that `save` wrote, without JAX. Nothing in the file is run.
 
-    The checksum finds a file that was changed by accident. It is no signature, so load files of
-    those whom you trust to state the model's privacy.
+    No file decides which code is imported or called: a loss of your own comes from you, as an
+    argument. The checksum finds a file that was changed by accident. It is no signature, so load
+    files of those whom you trust to state the model's privacy.
 
     Args:
         path: the file.
+        loss: for a model that was boosted with a loss of your own, that loss, so that
+            `predict_proba` is as before. It is checked as a recipe checks it, with JAX. None for a
+            loss of dpbt, or for scores without probabilities.
 
     Raises:
         ValueError: naming the path and the reason, if the file is no saved model, was cut off or
-            changed, or has another format.
+            changed, or has another format. Also for a loss of another name than the model's, or for
+            a model that takes none.
         OSError: if the file cannot be read.
     """
     saved = file.read_model(as_path("path", path))
+    if loss is not None:
+        saved = saved._replace(loaded_facts=file.with_own_loss(saved.loaded_facts, loss))
     return Model(transcript=None, recipe=None, **saved._asdict())
 
 

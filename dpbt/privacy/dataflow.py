@@ -17,6 +17,9 @@ from dpbt.common.validate import is_traced
 _CALLS = ("jit", "pjit", "closed_call")
 """Operations that only call another traced program."""
 
+_MARKS = ("pvary",)
+"""Operations that return what they read, marked as varying between the devices of a `shard_map`."""
+
 CALLBACKS = {"pure_callback", "io_callback"}
 """Operations whose results Python computes when a program runs."""
 
@@ -157,6 +160,8 @@ def _digest_of_variable(variable: Any, makers: dict[int, _Maker], digests: dict[
 def _digest_of_result(maker: _Maker, digests_of_read: list[str]) -> str:
     """The digest of a variable, from its operation and the digests of the variables it reads."""
     step, place = maker
+    if step.primitive.name in _MARKS:
+        return digests_of_read[place]
     inner = _called_program(step)
     if inner is not None and place < len(inner.jaxpr.outvars):
         return formula_digests(inner, digests_of_read, [place], {})[0]

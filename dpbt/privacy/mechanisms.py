@@ -294,9 +294,11 @@ def _logits_of_scores(scores_or_pair: Array | Scores, scale: Numbers) -> _Logits
     scale = variates.to_float64(scale_f32)
     best = jnp.max(scores, axis=-1, keepdims=True)
     best = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
-    ratio = jnp.where(jnp.isinf(scale), jnp.zeros_like(scores), (scores - best) / positive(scale))
+    is_forbidden = jnp.isneginf(scores)
+    difference = jnp.where(is_forbidden, np.float64(0), scores - best)  # finite for derivatives
+    ratio = jnp.where(jnp.isinf(scale), jnp.zeros_like(scores), difference / positive(scale))
     floored = jnp.maximum(ratio, np.float64(-MAX_SCALES_BEHIND))
-    values = jnp.where(jnp.isneginf(scores), np.float64(-np.inf), floored)
+    values = jnp.where(is_forbidden, np.float64(-np.inf), floored)
     return _Logits(values=values, is_noise_free=scale_f32 == 0)
 
 

@@ -22,6 +22,7 @@ from dpbt.recipes.auto import (
     GAUSSIAN_RULE,
     ColumnCounts,
     StepTotals,
+    check_one_program_serves,
     choose_numbers_of_settings,
     largest_move_of_leaf,
     signal_strength,
@@ -175,17 +176,32 @@ def additive(
 
     # What is drawn once follows from public quantities, as for `auto` of fine columns.
     columns = ColumnCounts(num_columns=len(domain), num_fine=len(domain))
-    numbers = choose_numbers_of_settings(request, columns, task.response)
+    numbers = choose_numbers_of_settings(
+        request,
+        columns,
+        task.response,
+        recipe_name="additive",
+        reads_depth=False,  # curves are of fixed resolutions, or trees of fixed depth
+        reads_histograms=marginals_fraction is None,
+    )
     one_time_draws = numbers.one_time_draws
     if marginals_fraction is not None:
         one_time_draws = dataclasses.replace(one_time_draws, marginals_fraction=marginals_fraction)
     if scores_fraction is not None:
         one_time_draws = dataclasses.replace(one_time_draws, scores_fraction=scores_fraction)
 
-    has_histograms = bool(np.any(numbers.one_time_draws.marginals_fraction > 0))
-    if resolutions is not None or _is_signal_enough_for_vectors(
-        request, task.response, has_histograms=has_histograms
-    ):
+    draws_vectors = resolutions is not None
+    if not draws_vectors:
+        has_histograms = numbers.one_time_draws.marginals_fraction > 0
+        draws_vectors_by_setting = _are_signals_enough_for_vectors(
+            request, task.response, has_histograms=has_histograms
+        )
+        columns_of_rounds = ["all" if vectors else "one" for vectors in draws_vectors_by_setting]
+        check_one_program_serves(
+            request, {"columns of a round": columns_of_rounds}, recipe_name="additive"
+        )
+        draws_vectors = all(draws_vectors_by_setting)
+    if draws_vectors:
         return _recipe_of_all_columns(
             request,
             task,
@@ -215,10 +231,10 @@ def additive(
     )
 
 
-def _is_signal_enough_for_vectors(
-    request: PrivacyRequest, response: types.Response, *, has_histograms: bool
-) -> bool:
-    """Whether rounds release a vector of all columns unless the caller's resolutions say so.
+def _are_signals_enough_for_vectors(
+    request: PrivacyRequest, response: types.Response, *, has_histograms: np.ndarray
+) -> list[bool]:
+    """Whether rounds of each setting release a vector of all columns, without given resolutions.
 
     They do for two classes with a delta and many rows for its noise, where histograms say where
     rows are. From this strength of the signal on, one vector is better than its columns one by one.
@@ -226,12 +242,15 @@ def _is_signal_enough_for_vectors(
     Args:
         request: the checked arguments.
         response: what is predicted.
-        has_histograms: whether class histograms are drawn before the first round, by default.
+        has_histograms: bool[...], whether class histograms are drawn before the first round of a
+            setting, by default.
     """
-    if not (request.is_approximate and response == types.BINARY and has_histograms):
-        return False
-    return all(
-        signal_strength(
+    if not (request.is_approximate and response == types.BINARY):
+        return [False] * has_histograms.size
+    settings = np.broadcast(request.epsilon, request.delta, request.rows, has_histograms)
+    return [
+        bool(histograms)
+        and signal_strength(
             epsilon=float(epsilon),
             delta=float(delta),
             rows=float(rows),
@@ -239,8 +258,8 @@ def _is_signal_enough_for_vectors(
             max_rows_per_user=request.max_rows_per_user,
         )
         >= GAUSSIAN_RULE.min_signal_of_deep_trees
-        for epsilon, delta, rows in np.broadcast(request.epsilon, request.delta, request.rows)
-    )
+        for epsilon, delta, rows, histograms in settings
+    ]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

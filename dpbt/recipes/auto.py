@@ -9,14 +9,13 @@ from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import types
-from dpbt.common.validate import show_value
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
@@ -488,10 +487,57 @@ def _num_target_bins(signal: float, target_fraction: float, *, is_gaussian: bool
     return int(np.clip(num_bins, MIN_TARGET_BINS, MAX_TARGET_BINS))
 
 
+def check_one_program_serves(
+    request: PrivacyRequest, static_parts: Mapping[str, Sequence[Any]], *, recipe_name: str
+) -> None:
+    """Refuse settings of a request whose static parts differ.
+
+    Args:
+        request: the checked arguments.
+        static_parts: in words what the rule chooses -> its choice for every setting.
+        recipe_name: the recipe that the error names.
+
+    Raises:
+        ValueError: naming the arguments that vary, what they change, and what to do.
+    """
+    differing = {
+        part: list(dict.fromkeys(choices))
+        for part, choices in static_parts.items()
+        if len(set(choices)) > 1
+    }
+    if not differing:
+        return
+    numbers = {"epsilon": request.epsilon, "delta": request.delta, "rows": request.rows}
+    varying = [name for name, values in numbers.items() if len(np.unique(values)) > 1]
+    arrays = ", ".join(f"{name!r}: ..." for name in varying)
+    changes = "; ".join(
+        f"{part}: {', '.join(map(str, choices))}" for part, choices in differing.items()
+    )
+    raise ValueError(
+        f"no program serves all settings of {' and '.join(varying)} ({changes}); "
+        f"recipes.settings_by_program({recipe_name}, {{{arrays}}}, ...) makes a recipe for each "
+        "group that shares one"
+    )
+
+
 def choose_numbers_of_settings(
-    request: PrivacyRequest, columns: ColumnCounts, response: types.Response
+    request: PrivacyRequest,
+    columns: ColumnCounts,
+    response: types.Response,
+    *,
+    recipe_name: str,
+    reads_depth: bool = True,
+    reads_histograms: bool = True,
 ) -> AutoNumbers:
     """What `choose_numbers` says of every setting, as arrays with their axes.
+
+    Args:
+        request: the checked arguments.
+        columns: how many there are, and how many of them are fine.
+        response: what is predicted.
+        recipe_name: the recipe that errors name.
+        reads_depth: whether the recipe has trees of the depth that is chosen.
+        reads_histograms: whether it has class histograms where they are chosen.
 
     Raises:
         ValueError: for settings whose programs would differ.
@@ -511,19 +557,15 @@ def choose_numbers_of_settings(
     ]
 
     # What is static is one for all settings; the rest has their axes.
-    static = {
-        (
-            numbers.one_time_draws.marginals_fraction > 0,
-            numbers.structure.depth,
-            numbers.one_time_draws.target_bins,
-        )
-        for numbers in chosen
+    static_parts: dict[str, list[Any]] = {
+        "bins of the target": [n.one_time_draws.target_bins for n in chosen]
     }
-    if len(static) > 1:
-        raise ValueError(
-            "no program serves all of these: make a recipe for each of "
-            f"{show_value(request.epsilon)}"
-        )
+    if reads_depth:
+        static_parts["splits of a tree"] = [n.structure.depth for n in chosen]
+    if reads_histograms:
+        has_histograms = [n.one_time_draws.marginals_fraction > 0 for n in chosen]
+        static_parts["class histograms"] = ["some" if some else "none" for some in has_histograms]
+    check_one_program_serves(request, static_parts, recipe_name=recipe_name)
 
     def of_settings(read_number: Callable[[AutoNumbers], Any]) -> np.ndarray:
         return np.reshape([read_number(numbers) for numbers in chosen], settings.shape)
@@ -570,7 +612,8 @@ def auto(
 
     Arguments of type ArrayLike may be arrays. They broadcast to settings with room for the most
     rounds of any of them, if one program serves them all: the rule has histograms for all of them
-    or for none, and gives all the same depth and the same number of bins of the target.
+    or for none, and gives all the same depth and the same number of bins of the target. For other
+    settings `settings_by_program` makes a recipe for each group that shares a program.
 
     Args:
         epsilon: the total budget, above 0.
@@ -609,7 +652,9 @@ def auto(
         options={"seed": seed},
     )
     task = BinsTask(domain=domain, target=target, monotone=monotone)
-    numbers = choose_numbers_of_settings(request, count_columns(domain), task.response)
+    numbers = choose_numbers_of_settings(
+        request, count_columns(domain), task.response, recipe_name="auto"
+    )
     return oblivious_recipe(
         request.with_rounds(numbers.rounds),
         task,

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -12,11 +12,14 @@ import numpy as np
 from jax.stages import Compiled, Wrapped
 
 from dpbt.common.compilation import OLDER_EMITTER, may_choose_compiler_options
+from dpbt.common.validate import check_interval, show_value
 from dpbt.privacy.keys import pair, research_key
-from dpbt.sweeps.grid import Sweep, Task, setting_id
-from dpbt.sweeps.groups import Group, estimate_lane_bytes
+from dpbt.sweeps.grid import Setting, Sweep, Task, setting_id
+from dpbt.sweeps.groups import Group, estimate_lane_bytes, make_recipe
+from dpbt.sweeps.measures import FinishedFit, SplitMeasures, as_numpy_fit, merge_columns
 from dpbt.sweeps.results import FIT
-from dpbt.training.boost import boost
+from dpbt.training.boost import Boosted, boost
+from dpbt.training.table_entry import without_domain
 from dpbt.types import Array, Recipe, Table
 
 MIN_LANES = 64
@@ -29,9 +32,6 @@ That takes half the processor time, and the program takes 1.2 to 2 times as long
 24 GB what it saves in compiling. The choice follows from the plan alone, so a run that is resumed
 compiles as it did before.
 """
-
-Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
-"""(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar: the columns."""
 
 
 class FitNumbers(NamedTuple):
@@ -128,6 +128,18 @@ class ProgramInputs(NamedTuple):
     key_words: np.ndarray
 
 
+class LaneResult(NamedTuple):
+    """What the program of a batch returns of each lane.
+
+    Attributes:
+        columns: what measures of scores say.
+        boosted: the fit for measures of whole fits; None without any.
+    """
+
+    columns: dict[str, Any]
+    boosted: Boosted | None
+
+
 class GroupProgram:
     """The settings of one structure on tables of one shape, which share a program.
 
@@ -135,12 +147,11 @@ class GroupProgram:
         num_compiled: how many signatures of it were compiled.
     """
 
-    def __init__(self, sweep: Sweep, measure: Measure):
+    def __init__(self, sweep: Sweep, measures: SplitMeasures):
         self.num_compiled = 0
-        self._sweep, self._run_lanes = sweep, _program_of_lanes(measure)
-        ids = [setting_id(setting) for setting in sweep.settings]
-        # An id has 48 bits, which are two words of a key.
-        self._id_words = np.asarray([(int(digits[:6], 16), int(digits[6:], 16)) for digits in ids])
+        self._sweep, self._measures = sweep, measures
+        self._run_lanes = _program_of_lanes(measures)
+        self._id_words = np.asarray([_words_of_id(setting_id(each)) for each in sweep.settings])
         self._groups_on_tasks: list[_GroupOnTask] = []
         self._compiled: dict[Any, Compiled] = {}
         self._lock = threading.Lock()
@@ -199,14 +210,34 @@ class GroupProgram:
             if signature not in self._compiled:
                 self._compiled[signature] = self._compile(inputs)
             program = self._compiled[signature]
-        measured = jax.tree.map(np.asarray, program(*inputs))
-        return BatchResult(
-            task=batch.task.name,
-            columns={
-                **dict(zip(FIT, batch.numbers, strict=True)),
-                **{name: column[: len(batch.fits)] for name, column in measured.items()},
-            },
-        )
+        result = jax.tree.map(lambda array: np.asarray(array)[: len(batch.fits)], program(*inputs))
+        host_columns = self._measure_fits(batch, inputs, result.boosted)
+        measured = merge_columns([result.columns, host_columns])
+        if taken := measured.keys() & {*FIT, *self._sweep.settings[0]}:
+            raise ValueError(f"a measure has the columns {sorted(taken)}, which number the fits")
+        return BatchResult(task=batch.task.name, columns={**batch.numbers._asdict(), **measured})
+
+    def _measure_fits(
+        self, batch: Batch, inputs: ProgramInputs, boosted: Boosted | None
+    ) -> dict[str, np.ndarray]:
+        """The columns [B, ...] that measures of whole fits have of a batch, fit by fit."""
+        if boosted is None:
+            return {}
+        fits = []
+        for lane, (place, evaluation, repeat) in enumerate(batch.fits):
+            recipe = jax.tree.map(lambda leaf, place=place: leaf[place], batch.group.recipe)
+            fit = FinishedFit(
+                boosted=jax.tree.map(lambda array, lane=lane: array[lane], boosted),
+                table=_training_table(batch.task, evaluation),
+                test=batch.task.test[evaluation],
+                recipe=recipe,
+                setting=self._sweep.settings[batch.group.indices[place]],
+                evaluation=int(evaluation),
+                repeat=int(repeat),
+            )
+            numpy_fit = as_numpy_fit(fit, int(batch.group.max_rounds[place]))
+            fits.append(merge_columns(measure(numpy_fit) for measure in self._measures.of_fits))
+        return {name: np.stack([columns[name] for columns in fits]) for name in fits[0]}
 
     def _program_inputs(self, batch: Batch) -> ProgramInputs:
         """The inputs of the program that runs a batch."""
@@ -214,10 +245,9 @@ class GroupProgram:
         lanes = np.arange(num_lanes)
         place, *numbers = fits[np.where(lanes < len(fits), lanes, 0)].T
         key_words = np.column_stack([self._id_words[group.indices[place]], *numbers])
-        task_word = zlib.crc32(task.name.encode()) & 0x7FFFFFFF
-        task_key = jax.random.fold_in(research_key(self._sweep.seed), task_word)
+        task_key = _task_key(self._sweep, task.name)
         shared_inputs = SharedInputs(
-            table=task.table,
+            table=without_domain(task.table),
             train=task.train,
             test=task.test,
             key_words=jax.random.key_data(task_key),
@@ -238,19 +268,128 @@ class GroupProgram:
         return self._run_lanes.lower(*inputs).compile(options)
 
 
-def _program_of_lanes(measure: Measure) -> Wrapped:
+def _words_of_id(setting_digits: str) -> tuple[int, int]:
+    """The two words of a key that the 48 bits of a setting's id are."""
+    return int(setting_digits[:6], 16), int(setting_digits[6:], 16)
+
+
+def _task_key(sweep: Sweep, task_name: str) -> Array:
+    """The key of a task, which the keys of its fits are derived from."""
+    task_word = zlib.crc32(task_name.encode()) & 0x7FFFFFFF
+    return jax.random.fold_in(research_key(sweep.seed), task_word)
+
+
+def _training_table(task: Task, evaluation: int) -> Table:
+    """The table of a task whose training rows of an evaluation are present."""
+    present = np.asarray(task.table.present) & np.asarray(task.train[evaluation])
+    return task.table._replace(present=present)
+
+
+def _program_of_lanes(measures: SplitMeasures) -> Wrapped:
     """The program of one batch: its fits side by side, each of them measured."""
 
-    def fit_and_measure(shared: SharedInputs, recipe: Recipe, words: Array) -> dict[str, Array]:
-        fit_key = jax.random.wrap_key_data(shared.key_words, impl="threefry2x32")
-        for word in words:
-            fit_key = jax.random.fold_in(fit_key, word)
-        noise_key, public_key = pair(fit_key)
+    def fit_and_measure(shared: SharedInputs, recipe: Recipe, words: Array) -> LaneResult:
+        task_key = jax.random.wrap_key_data(shared.key_words, impl="threefry2x32")
+        noise_key, public_key = pair(_fold_in_all(task_key, words))
 
         evaluation, table = words[2], shared.table
         present = table.present & shared.train[evaluation]
         recipe = dataclasses.replace(recipe, rounds=shared.rounds)
-        score = boost(noise_key, table._replace(present=present), recipe, public_key).scores
-        return measure(score, table.target, present, shared.test[evaluation])
+        boosted = boost(noise_key, table._replace(present=present), recipe, public_key)
+        test = shared.test[evaluation]
+        columns = merge_columns(
+            measure(boosted.scores, table.target, present, test) for measure in measures.of_scores
+        )
+        return LaneResult(columns, boosted if measures.of_fits else None)
 
     return jax.jit(jax.vmap(fit_and_measure, in_axes=(None, 0, 0)))
+
+
+def _fold_in_all(key: Array, words: Any) -> Array:
+    """The key with words folded in, one after the other."""
+    for word in words:
+        key = jax.random.fold_in(key, word)
+    return key
+
+
+# One fit again.
+
+
+def key(
+    sweep: Sweep, task: Task | str, setting: Setting | str, *, evaluation: int, repeat: int = 0
+) -> Array:
+    """The research key of one fit of a sweep.
+
+    Its noise is drawn from `dpbt.keys.pair(key).noise`, and its public structure from
+    `dpbt.keys.pair(key).public`. The key depends on the seed of the sweep and on these arguments
+    alone, so everybody who knows them can compute it, and no release may use it.
+
+    Args:
+        sweep: the settings.
+        task: the task, or its name.
+        setting: the value of each axis, or the id of the setting, as the column `setting` has it.
+        evaluation: the number of the evaluation, from 0.
+        repeat: the number of the repeat, from 0.
+
+    Raises:
+        ValueError: naming the argument, for a setting or a repeat that the sweep does not have, and
+            for an evaluation that the task does not have.
+    """
+    numbers = {"evaluation": evaluation, "repeat": repeat}
+    ends = {"repeat": sweep.repeats - 1}
+    if isinstance(task, Task):
+        ends["evaluation"] = len(task.train) - 1
+    for name, number in numbers.items():
+        limits = f"[0, {ends.get(name, 2**31 - 1)}]"
+        numbers[name] = int(check_interval(name, number, limits, whole_numbers=True))
+    digits = setting_id(find_setting(sweep, setting))
+    task_key = _task_key(sweep, task.name if isinstance(task, Task) else task)
+    words = *_words_of_id(digits), numbers["evaluation"], numbers["repeat"]
+    return _fold_in_all(task_key, words)
+
+
+def find_setting(sweep: Sweep, setting: Setting | str) -> Setting:
+    """The setting of a sweep that has these values, or this id.
+
+    Raises:
+        ValueError: if the sweep has no such setting.
+    """
+    digits = setting if isinstance(setting, str) else setting_id(setting)
+    for each in sweep.settings:
+        if setting_id(each) == digits:
+            return each
+    raise ValueError(f"setting must be one of the sweep {sweep.name!r}, got {show_value(setting)}")
+
+
+def repeat_fit(
+    sweep: Sweep, task: Task, setting: Setting | str, *, evaluation: int, repeat: int = 0
+) -> FinishedFit:
+    """One fit of a sweep again, alone: the same transcript, hypotheses and scores, bit for bit.
+
+    The result is what a measure of whole fits is called with, and its `model()` predicts other
+    rows. It is of private rows and is not itself private.
+
+    Args:
+        sweep: the settings.
+        task: the task.
+        setting: as `key`.
+        evaluation: as `key`.
+        repeat: as `key`.
+
+    Raises:
+        ValueError: as `key`, and as `dpbt.boost`.
+        TypeError: if the maker does not take the axes and the arguments by their names.
+    """
+    noise_key, public_key = pair(key(sweep, task, setting, evaluation=evaluation, repeat=repeat))
+    setting = find_setting(sweep, setting)
+    recipe, table = make_recipe(sweep, task, setting), _training_table(task, evaluation)
+    fit = FinishedFit(
+        boosted=boost(noise_key, without_domain(table), recipe, public_key),
+        table=table,
+        test=task.test[evaluation],
+        recipe=recipe,
+        setting=setting,
+        evaluation=evaluation,
+        repeat=repeat,
+    )
+    return as_numpy_fit(fit, recipe.max_rounds)

@@ -12,7 +12,7 @@ import numpy as np
 from dpbt.common.validate import check_interval, check_positive_integer, show_value
 from dpbt.public_types import redacted_repr
 from dpbt.training import checks
-from dpbt.types import BINARY, Recipe, Table
+from dpbt.types import Recipe, Table
 
 Value = str | int | float | bool
 Setting = Mapping[str, Value]
@@ -27,7 +27,8 @@ class Task(NamedTuple):
 
     Attributes:
         name: the name of its files, and of its keys. It is a file name: no slashes, no leading dot.
-        table: N rows, host or device arrays.
+        table: N rows, host or device arrays. It may have any target that the recipes learn, and
+            weights.
         train: bool[F, N], the rows to train on in each of F evaluations, such as folds.
         test: bool[F, N], the rows to test on.
         arguments: public facts of the table for the maker of recipes, such as `rows`.
@@ -61,13 +62,11 @@ def list_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
 
 
 def _check_task(task: Any) -> None:
-    """Refuse anything but a task of two classes, without weights and with masks of its rows."""
+    """Refuse anything but a task with masks of its rows."""
     if not isinstance(task, Task) or not isinstance(task.arguments, Mapping):
         raise ValueError("tasks must hold sweeps.Task(...), each with a dict of arguments")
     _check_file_name("a task", task.name)
     checks.check_table(task.table)
-    if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
-        raise ValueError(f"task {task.name!r}: sweeps take two classes, and no weights")
     rows = np.shape(task.table.target)
     masks = [np.asarray(task.train), np.asarray(task.test)]
     num_evaluations = len(masks[0]) if masks[0].ndim else 0

@@ -1,6 +1,6 @@
 """Groups of settings that share a program, and the memory that one fit of them takes."""
 
-import dataclasses
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.data import domains
-from dpbt.sweeps.grid import Sweep, Task
+from dpbt.sweeps.grid import Setting, Sweep, Task
 from dpbt.training import absent_row, checks, table_entry
 from dpbt.training.scan import num_cached_structures
-from dpbt.types import Recipe, Table, compilation_signature
+from dpbt.types import Recipe, Table
+from dpbt.types.recipe import program_structure, stack_recipes
 
 
 class TableShape(NamedTuple):
@@ -51,11 +52,13 @@ class Group(NamedTuple):
             serves both, on tables of one shape.
         recipe: their recipes, every leaf with a leading axis [K].
         indices: i64[K], their places in `Sweep.settings`.
+        max_rounds: i64[K], the room for rounds that each recipe had before it joined the group.
     """
 
     structure: Any
     recipe: Recipe
     indices: np.ndarray
+    max_rounds: np.ndarray
 
 
 class _Member(NamedTuple):
@@ -75,33 +78,39 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
     """
     members: dict[Any, list[_Member]] = {}
     for index, setting in enumerate(sweep.settings):
-        recipe = sweep.make(**setting, **task.arguments)
-        if not isinstance(recipe, Recipe) or np.ndim(recipe.rounds):
-            raise ValueError(
-                f"make must return the recipe of one setting, got {type(recipe).__name__}"
-            )
         # A program depends on the shapes of numbers, and on all static parts but two: the domain,
-        # which is compared here, and the room for rounds.
-        domains.check_same_domain(
-            task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe"
-        )
-        recipe = table_entry.without_domain(recipe)
-        structure = compilation_signature(dataclasses.replace(recipe, max_rounds=2**31 - 1))
+        # and the room for rounds.
+        recipe = make_recipe(sweep, task, setting)
+        structure = program_structure(recipe)
         if structure not in members:
             checks.check_run(task.table, recipe)
         members.setdefault(structure, []).append(_Member(recipe=recipe, setting=index))
     return [_stack_members(structure, group) for structure, group in members.items()]
 
 
+def make_recipe(sweep: Sweep, task: Task, setting: Setting) -> Recipe:
+    """The recipe of a setting on a task, without its domain, which is that of the table.
+
+    Raises:
+        ValueError: if the maker does not return the recipe of one setting, or one of another
+            domain than the table's, and as the maker.
+        TypeError: if the maker does not take the axes and the arguments by their names.
+    """
+    recipe = sweep.make(**setting, **task.arguments)
+    if not isinstance(recipe, Recipe) or np.ndim(recipe.rounds):
+        raise ValueError(f"make must return the recipe of one setting, got {type(recipe).__name__}")
+    domains.check_same_domain(task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe")
+    return table_entry.without_domain(recipe)
+
+
 def _stack_members(structure: Any, members: list[_Member]) -> Group:
     """The group of some settings, with room for the largest of their numbers of rounds."""
     by_rounds = sorted(members, key=lambda member: int(member.recipe.rounds))
-    max_rounds = max(member.recipe.max_rounds for member in members)
-    recipes = [dataclasses.replace(member.recipe, max_rounds=max_rounds) for member in by_rounds]
     return Group(
         structure=structure,
-        recipe=jax.tree.map(lambda *leaves: np.stack(leaves), *recipes),
+        recipe=stack_recipes([member.recipe for member in by_rounds]),
         indices=np.asarray([member.setting for member in by_rounds]),
+        max_rounds=np.asarray([member.recipe.max_rounds for member in by_rounds]),
     )
 
 
@@ -114,7 +123,8 @@ def estimate_lane_bytes(table: Table, recipe: Recipe) -> int:
     hypothesis = jax.eval_shape(absent_row.first_hypothesis_shapes, setting)
     width = max(leaf.shape[-1] for leaf in jax.tree.leaves(hypothesis) if leaf.shape)
     rows, *other_lengths = shape_of_table(table)
+    scores_of_row = math.prod(recipe.learner.response.axes)
     return (
-        rows * (width + 32 + 2 * num_cached_structures(recipe, rows))
+        rows * (width + 32 * scores_of_row + 2 * num_cached_structures(recipe, rows))
         + 24 * max(other_lengths) * width
     )

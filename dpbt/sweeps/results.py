@@ -12,7 +12,8 @@ import platform
 import subprocess
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,6 +84,16 @@ def _domain_as_json(table: Table) -> dict[str, Any] | None:
     return {str(name): column_as_json(kind) for name, kind in table.domain.items()}
 
 
+def _target_as_json(table: Table) -> dict[str, Any]:
+    """The declared target of a table by its fingerprint, and whether rows have weights."""
+    content: dict[str, Any] = {}
+    if table.declared is not None:
+        content["target"] = np.asarray(table.declared).tolist()
+    if table.weight is not None:
+        content["weights"] = True
+    return content
+
+
 def _check_domain(first_line: bytes, table: Table, path: Path) -> None:
     """Refuse a table of another domain than the one that an intact first line states.
 
@@ -142,6 +153,55 @@ def load_columns(path: str | Path) -> SavedResults:
     return SavedResults(columns=columns, about=about)
 
 
+def load_frame(path: str | Path) -> Any:
+    """The results of a task, or of all tasks of a folder, as a data frame with a row for each fit.
+
+    It is a `pandas.DataFrame` where pandas is installed, and else a dict of the same columns as
+    arrays of NumPy. The columns are `task`, then those of `load_columns`. What is measured for some
+    tasks alone is NaN for the others.
+
+    Args:
+        path: a file of results, finished or not, or the folder of a run.
+
+    Raises:
+        ValueError: as `load_columns`, and for a folder without results.
+        OSError: if a file cannot be read.
+    """
+    path = as_path("path", path)
+    files = [path]
+    if path.is_dir():
+        files = sorted([*path.glob("*.jsonl"), *path.glob("*.part")])
+        if not files:
+            raise ValueError(f"{path}: a folder without results of dpbt.sweeps.run")
+    columns = _join_columns([_columns_with_task(file) for file in files])
+    try:
+        pandas = import_module("pandas")
+    except ModuleNotFoundError:
+        return columns
+    return pandas.DataFrame(
+        {name: list(array) if array.ndim > 1 else array for name, array in columns.items()}
+    )
+
+
+def _columns_with_task(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a file, after one with the name of its task."""
+    columns, about = load_columns(path)
+    return {"task": np.full(len(columns["setting"]), about["task"]), **columns}
+
+
+def _join_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The columns of several files, one file after the other, with NaN for what a file lacks."""
+    names = dict.fromkeys(name for part in parts for name in part)
+
+    def column_of_part(part: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+        if name in part:
+            return part[name]
+        shape = next(other[name].shape[1:] for other in parts if name in other)
+        return np.full((len(part["task"]), *shape), np.nan)
+
+    return {name: np.concatenate([column_of_part(part, name) for part in parts]) for name in names}
+
+
 def _setting_columns(
     settings: list[dict[str, Any]], setting_of_fit: np.ndarray
 ) -> dict[str, np.ndarray]:
@@ -182,6 +242,7 @@ class ResultFile:
                 "shape": shape_of_table(task.table),
                 "masks": np.shape(task.train),
                 "domain": _domain_as_json(task.table),
+                **_target_as_json(task.table),
             }
         )
         self.done = np.zeros((len(sweep.settings), len(task.train), sweep.repeats), bool)

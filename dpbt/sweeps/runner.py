@@ -7,34 +7,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from dpbt.common.storage import lock_folder
-from dpbt.common.validate import as_path, check_interval, show_value
+from dpbt.common.validate import as_path, check_interval
 from dpbt.privacy.flags import check_flags
 from dpbt.sweeps.batches import MIN_LANES as MIN_LANES
-from dpbt.sweeps.batches import Batch, BatchResult, GroupProgram, Measure
-from dpbt.sweeps.grid import Sweep, Task, list_tasks, qualified_name
+from dpbt.sweeps.batches import Batch, BatchResult, GroupProgram
+from dpbt.sweeps.grid import Sweep, Task, list_tasks
 from dpbt.sweeps.groups import Group, group_settings, shape_of_table
+from dpbt.sweeps.measures import Measure, SplitMeasures, default_measure, split_measures
 from dpbt.sweeps.results import ResultFile, provenance
 from dpbt.training import table_entry
-from dpbt.types import Array
 
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
 
 THREADS = 2
 """How many structures are compiled and run side by side, or batches of the only one."""
-
-
-def error_rates(score: Array, target: Array, trained: Array, test: Array) -> dict[str, Array]:
-    """Error rates of the score's sign on the test and training rows; 0 counts as negative."""
-    is_wrong = (score > 0) != target
-
-    def error_rate(mask: Array) -> Array:
-        return jnp.sum(is_wrong & mask) / jnp.maximum(jnp.sum(mask), 1)
-
-    return {"test_error": error_rate(test), "train_error": error_rate(trained)}
 
 
 class Report(NamedTuple):
@@ -56,7 +45,7 @@ def run(
     tasks: Task | Sequence[Task],
     folder: str | Path,
     *,
-    measure: Measure = error_rates,
+    measure: Measure | Sequence[Measure] | None = None,
     memory_mb: float = MEMORY_MB,
     progress: Callable[[int], object] = lambda fits: None,
     about: Mapping[str, Any] | None = None,
@@ -77,8 +66,13 @@ def run(
         tasks: tables with their evaluations, one or several, with distinct names. Their numbers of
             evaluations may differ.
         folder: the folder of the results; a path or its text.
-        measure: makes the columns of the result from scores.
-        memory_mb: working memory of the lanes of one program; two programs run side by side.
+        measure: makes the columns of the result, or several functions that make some each. One of
+            four arguments is a `ScoreMeasure`, which is traced into the program, and one of one
+            argument is a `FitMeasure`, which is called with each `FinishedFit` in a thread of the
+            host. By default `error_rates` for two classes, and `measure_predictions` for several
+            classes and numbers.
+        memory_mb: working memory of the lanes of one program; two programs run side by side. It
+            decides the sizes of batches, and changes no number.
         progress: called with the number of fits that a batch finished, by one thread at a time. It
             may not be the caller's.
         about: provenance of the results; versions, commit and device by default. It must not change
@@ -98,15 +92,24 @@ def run(
     tasks, folder = list_tasks(tasks), as_path("folder", folder)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"folder must be a folder for the results, and {folder} is a file")
-    if not hasattr(measure, "__qualname__"):
-        raise ValueError(f"measure must be a function, got {show_value(measure)}")
+    measures_by_task = {
+        task.name: split_measures(default_measure(task.table) if measure is None else measure)
+        for task in tasks
+    }
     check_interval("memory_mb", memory_mb, "(0, inf]")
     about = provenance() if about is None else about
     groups = [group_settings(sweep, task) for task in tasks]
 
     with lock_folder(folder):
-        content = {"measure": qualified_name(measure), "about": dict(about)}
-        files = {task.name: ResultFile(folder, sweep, task, content) for task in tasks}
+        files = {
+            task.name: ResultFile(
+                folder,
+                sweep,
+                task,
+                {"measure": _names_as_json(measures_by_task[task.name]), "about": dict(about)},
+            )
+            for task in tasks
+        }
         reused = sum(int(file.done.sum()) for file in files.values())
         progress(reused)
 
@@ -114,7 +117,7 @@ def run(
             files[result.task].add(result.columns)
             progress(len(result.columns["setting"]))
 
-        programs = _plan_programs(sweep, measure, tasks, groups, files)
+        programs = _plan_programs(sweep, measures_by_task, tasks, groups, files)
         _run_in_threads(programs, memory_mb, save)
         for file in files.values():
             file.finish()
@@ -125,9 +128,14 @@ def run(
     )
 
 
+def _names_as_json(measures: SplitMeasures) -> str | list[str]:
+    """The name of the only measure, or a list of names."""
+    return measures.names[0] if len(measures.names) == 1 else list(measures.names)
+
+
 def _plan_programs(
     sweep: Sweep,
-    measure: Measure,
+    measures_by_task: Mapping[str, SplitMeasures],
     tasks: Sequence[Task],
     groups_by_task: Sequence[Sequence[Group]],
     files: Mapping[str, ResultFile],
@@ -135,13 +143,14 @@ def _plan_programs(
     """One program for each structure and shape; domains do not count, so tables share programs."""
     programs: dict[Any, GroupProgram] = {}
     for task, groups in zip(tasks, groups_by_task, strict=True):
-        bare_task = task._replace(table=table_entry.without_domain(task.table))
-        table_structure = shape_of_table(bare_task.table), jax.tree.structure(bare_task.table)
+        bare_table = table_entry.without_domain(task.table)
+        table_structure = shape_of_table(bare_table), jax.tree.structure(bare_table)
         for group in groups:
             structure = *table_structure, group.structure
             if structure not in programs:
-                programs[structure] = GroupProgram(sweep, measure)
-            programs[structure].add_group(bare_task, group, files[task.name].done)
+                # Tasks of one structure have one kind of target, and so the same measures.
+                programs[structure] = GroupProgram(sweep, measures_by_task[task.name])
+            programs[structure].add_group(task, group, files[task.name].done)
     return list(programs.values())
 
 

@@ -6,9 +6,11 @@
 from __future__ import annotations  # so that help() shows the types by their names
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dpbt.common import compilation
+from jax.sharding import PartitionSpec
+
+from dpbt.common import compilation, devices
 from dpbt.models.model import Model
 from dpbt.privacy import answers
 from dpbt.privacy.dependencies import priced_draws, priced_draws_of_phases
@@ -111,6 +113,28 @@ def _boost(
 ) -> Boosted:
     """`boost` of a table whose form the caller records; `priced` is the key of its program."""
     del priced
+    class_axes = (None,) * len(recipe.learner.response.axes)
+    divisions: tuple[Any, ...] = (  # of the fields of `Boosted`
+        devices.REPLICATED,
+        devices.REPLICATED,
+        PartitionSpec(*class_axes, *devices.division_of(table.present)),
+    )
+    return devices.run_divided_by_compiler(
+        _boost_in_program,
+        key,
+        table,
+        recipe,
+        public_key,
+        divisions=Boosted(*divisions),
+    )
+
+
+def _boost_in_program(
+    key: Array, table: Table, recipe: Recipe, public_key: Array | None
+) -> Boosted:
+    """`_boost`, in a program that a compiler may divide among devices."""
+    inputs = key, table, recipe, public_key
+    key, table, recipe, public_key = devices.vary_like(inputs, inputs)
     rows = prepare_table(table, recipe)
     checks.checked_public_key(key, recipe, public_key)
     ran = run_with_fresh_draws(key, rows, recipe, public_key)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from dpbt.common import compilation
+from dpbt.common import compilation, derivatives, devices
 from dpbt.privacy import answers, boundary
 from dpbt.privacy.answers import DrawComparison
 from dpbt.training import checks
@@ -45,6 +45,9 @@ class Replayed(NamedTuple):
 def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     """Score a recorded transcript on a table, and rebuild the model from it.
 
+    It can be differentiated in the numbers of the recipe, such as its noise multipliers. What was
+    released is constant then, and so are sums over rows, since they are whole numbers.
+
     Args:
         transcript: as `boost` returns it.
         table: any table with the same splits: the recorded one, or a neighbour.
@@ -75,13 +78,26 @@ def _check_tables_of_replay(
 
 # Always compiled: op by op, the classes of an author would be handed the values of rows.
 @compilation.jit_with_bounded_cache()
+@derivatives.with_derivative_in_64_bits
 def _compiled_replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
+    return devices.run_divided_by_compiler(_replay_in_program, transcript, table, recipe)
+
+
+def _replay_in_program(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     ran = _run_with_recorded_draws(transcript, [table], recipe, answers.log_prob)
     return Replayed(_values_by_site(ran.kept), ran.hypotheses)
 
 
 @compilation.jit_with_bounded_cache()
 def _compiled_log_ratios(
+    transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
+) -> dict[Site, DrawComparison]:
+    return devices.run_divided_by_compiler(
+        _compare_in_program, transcript, table, neighbour, recipe
+    )
+
+
+def _compare_in_program(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[Site, DrawComparison]:
     return _values_by_site(

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.common.arithmetic import round_separately
+from dpbt.common.devices import vary_like
 from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
@@ -90,6 +91,8 @@ def run_in_memory(
         num_side_by_side: how many rounds run side by side, if the recipe
             `has_independent_rounds`; 0 to run one after the other.
     """
+    run_inputs = recipe, tables, entries
+    recipe, tables, entries = vary_like(run_inputs, run_inputs)
     executor = _ScanExecutor(
         recipe=recipe,
         tables=tables,
@@ -163,7 +166,7 @@ class _ScanExecutor:
         rounds = _RoundsOfRun(
             executor=self, public=public, cached=self._cached_structures(public, state)
         )
-        before_rounds = _ScoresAndState(self.scores, state)
+        before_rounds = vary_like(_ScoresAndState(self.scores, state), self.tables)
         numbers = jnp.arange(self.recipe.max_rounds, dtype=jnp.int32)
         entries = _NumberedEntry(numbers, self.entries.rounds)
         if self.num_side_by_side:
@@ -353,11 +356,12 @@ class _RoundsOfRun:
         self.result_shapes = jax.tree.map(
             lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), outcome[1]
         )
-        return jax.tree.map(
+        outcome = jax.tree.map(
             lambda ran, skipped: jnp.where(is_active, ran, skipped),
             outcome,
             self._skip(before, entry),
         )
+        return vary_like(outcome, before)
 
     def _skip(
         self, before: _ScoresAndState, entry: _NumberedEntry
@@ -366,7 +370,8 @@ class _RoundsOfRun:
         shapes = self.result_shapes
         if shapes is None:
             _, shapes = jax.eval_shape(self._run_round, before, entry)
-        return before, jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), shapes)
+        zeros = jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), shapes)
+        return before, vary_like(zeros, before)
 
     def _is_active(self, entry: _NumberedEntry) -> Array:
         """bool[], whether a round is one of the first T."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ import numpy as np
 
 from dpbt.common.validate import is_traced
 from dpbt.public_types import BINARY, DeclaredDomain, HoldsFunctions, Relation, as_relation
-from dpbt.types.arrays import AnyArray, Release
+from dpbt.types.arrays import AnyArray, Release, compilation_signature
 from dpbt.types.learner import WeakLearner
 from dpbt.types.phases import LearnerParams, Public, WeightParams
 from dpbt.types.weight_update import WeightUpdate
@@ -200,6 +201,24 @@ class Recipe(HoldsFunctions):
             weight_params=self.weight_params,
             prologue=prologue or {},
         )
+
+
+def program_structure(recipe: Recipe) -> tuple[Any, ...]:
+    """Hashable: what a program depends on in a recipe of one setting, but for its room for rounds.
+
+    Recipes of equal structures can be stacked (`stack_recipes`), and one program then runs them.
+    """
+    return compilation_signature(dataclasses.replace(recipe, max_rounds=2**31 - 1))
+
+
+def stack_recipes(recipes: Sequence[Recipe]) -> Recipe:
+    """Recipes of one setting and of one structure as one recipe, with a leading axis of settings.
+
+    It has room for the most rounds of any of them. A run releases the same in any room.
+    """
+    max_rounds = max(recipe.max_rounds for recipe in recipes)
+    with_room = [dataclasses.replace(recipe, max_rounds=max_rounds) for recipe in recipes]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *with_room)
 
 
 def _comparable_leaf(leaf: Any) -> Any:

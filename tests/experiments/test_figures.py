@@ -23,6 +23,7 @@ SMALL = (
     "bun_2020/sizes",
     "bun_2020/theorems",
     "bojarski_2014/table1",
+    "devices/division",
 )
 """Figures that are drawn in less than a second."""
 

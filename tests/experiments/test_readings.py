@@ -19,6 +19,7 @@ from experiments.papers.nock_henecka_2020 import (
     reading_tables,
     readings,
     saved,
+    scan_tables,
 )
 from experiments.papers.nock_henecka_2020.options import Reading
 from tests.support import ROOT
@@ -218,12 +219,45 @@ def test_a_cell_of_table_4_counts_twelve_runs():
     assert sum(fewest[n] for n in (7, 8, 9, 10)) == 18
 
 
-@pytest.mark.parametrize("study", ["noise", "steps"])
-def test_the_page_is_what_its_summary_says(study):
-    page = readings.STUDIES[study].page
+PAGES = {study: readings.STUDIES[study].page for study in ("noise", "steps")}
+
+
+@pytest.mark.parametrize("page", [*PAGES.values(), scan_tables.PAGE], ids=[*PAGES, "scan"])
+def test_the_page_is_what_its_summary_says(page):
     lines, text = results.read_csv(PAGE.with_name(page.file), page.command), PAGE.read_text()
     assert pages.fill_tables(page, text, lines, str(PAGE)) == text
     assert len(lines) > 40
+
+
+def scanned(boosted, forests):
+    """A domain of 100,000 test rows with these errors in all runs, but boosting wins at 0.01."""
+    errors = np.full((3, 5, 2, 10), boosted, np.float32)
+    errors[:, 0] = forests - 0.1
+    forest = np.full((2, len(scan_tables.BUDGETS), 5, 10), forests, np.float32)
+    return scan_tables.DomainErrors(errors, forest, 100_000, None)
+
+
+def test_cells_of_the_scan_count_wins_of_four_epsilons():
+    losing, tied = scanned(boosted=0.4, forests=0.3), scanned(boosted=0.3001, forests=0.3)
+    cells = scan_tables.cells_of_table_4([losing, tied], 0)
+    assert cells.shape == (2, 2, 3, 2)
+    assert np.all(cells[0] == 25)
+    assert np.all(cells[1] == 100)  # a ten-thousandth is no loss
+    assert np.all(scan_tables.cells_of_table_4([losing, tied], 0, limit=0.0) == 25)
+    with_all = scan_tables.cells_of_table_4([losing], 0, left_out=None)
+    assert np.all(with_all == 20)
+
+
+def test_distances_to_table_4_are_those_of_printed_cells():
+    printed = scan_tables.printed_table_4()
+    assert printed.shape == (19, 2, 3, 2)
+    assert np.isnan(printed[0, :, :, 1]).all()  # transfusion has none at T = 20
+    np.testing.assert_array_equal(scan_tables.distances(printed + 3, printed), np.full(19, 3.0))
+    constant = scan_tables.constant_distances(printed)
+    for value in (0.0, 50.0, 100.0):
+        other = scan_tables.distances(np.full(printed.shape, value), printed)
+        cells = np.sum(~np.isnan(printed), axis=(1, 2, 3))
+        assert np.average(constant, weights=cells) <= np.average(other, weights=cells)
 
 
 def test_noise_of_2_m_over_m_costs_m_times_its_claim():

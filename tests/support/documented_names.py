@@ -11,7 +11,8 @@ functools jax numpy np pandas df cat pyarrow scipy sklearn BaggingClassifier Vot
 FunctionTransformer JAX_LOG_COMPILES column_types factorize income keep_default_na read_json reindex
 Approximate BudgetAccountant BudgetError ChangeOneDistance DMatrix GridSearchCV MaxDivergence
 PrivacyLeakWarning SymmetricDistance XGBClassifier XGBRFClassifier ZeroConcentratedDivergence
-atom_domain bin_budget_frac enable_categorical explain_global interaction_constraints
+atom_domain bin_budget_frac enable_categorical explain_global explain_local
+interaction_constraints
 interaction_cst load_model make_laplace make_privacy_filter max_bin max_bins max_iter
 monotone_constraints monotonic_cst num_boost_round output_margin save_model unit_of xgboost
 """

@@ -18,6 +18,7 @@ from jaxtyping import Float32, Int32, Shaped
 from dpbt import types
 from dpbt.common.arithmetic import (
     LN2,
+    multiply_by_reciprocal,
     portable_exp,
     portable_log,
     portable_sigmoid,
@@ -25,6 +26,7 @@ from dpbt.common.arithmetic import (
     softmax,
     sum_in_order,
 )
+from dpbt.common.devices import vary_like
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.learners.bins.grids import likelihood_shares, sum_grid
 from dpbt.learners.bins.histograms import (
@@ -121,23 +123,24 @@ def fit_score_line(
     noise_variance = round_separately(jnp.asarray(deviation, jnp.float32) ** 2)
 
     # How far the counts of each interval are from what a line says. In a loop over intervals the
-    # counts are read from memory. Unrolled, every interval would draw its noise anew. Without
-    # shifts it is unrolled all the same: a compiler then knows what lines say, and its divisions
-    # by what it knows round otherwise.
+    # counts are read from memory. Unrolled, every interval would draw its noise anew.
     def add_misfit(misfit: Array, interval: tuple[Array, Array]) -> tuple[Array, None]:
         (zeros, ones), middle = interval
         positive = portable_sigmoid(begin + shift + round_separately(slope * (middle - begin)))
         negative = 1 - positive
         squares = round_separately(positive**2) + round_separately(negative**2)
-        rows = (round_separately(ones * positive) + round_separately(zeros * negative)) / squares
-        label_variance = round_separately(jnp.maximum(rows, 0) * positive * negative)
+        of_classes = round_separately(ones * positive) + round_separately(zeros * negative)
+        rows = multiply_by_reciprocal(of_classes, squares)
+        variance_of_label = round_separately(positive * negative)
+        label_variance = round_separately(jnp.maximum(rows, 0) * variance_of_label)
         variance = round_separately(noise_variance * squares) + label_variance + 1
         excess = round_separately(ones * negative) - round_separately(zeros * positive)
         return misfit + round_separately(round_separately(excess**2) / variance), None
 
     no_misfit = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
     intervals = noisy.astype(jnp.float32), jnp.asarray(_MIDDLES)
-    misfit, _ = jax.lax.scan(add_misfit, no_misfit, intervals, unroll=len(shifts) == 1)
+    no_misfit = vary_like(no_misfit, intervals)
+    misfit, _ = jax.lax.scan(add_misfit, no_misfit, intervals)
 
     # The mean over all lines.
     log_slope = portable_log(slope)

@@ -171,8 +171,10 @@ def tree_of_release(
     # What noise and curvature leave of the step.
     curvature_share = round_separately(params.curvature * np.float32(1 / 3))
     expected = round_separately(smooth_over_neighbours(config, leaf_rows) * curvature_share)
-    denominator = jnp.broadcast_to(
-        jnp.maximum(noise + expected, MIN_DENOMINATOR_ROWS), signal.shape
+    # XLA turns a division by a broadcast array into a product, and which arrays are broadcast
+    # depends on the lanes. A choice by the signal, which has the shape of all lanes, is none.
+    denominator = jnp.where(
+        jnp.isnan(signal), signal, jnp.maximum(noise + expected, MIN_DENOMINATOR_ROWS)
     )
     step = _step_of_round(params, public)
     unclipped = round_separately(step * signal / denominator)

@@ -10,6 +10,7 @@ epsilons, so one is left out.
 
 import hashlib
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from scipy import stats
 from dpbt import sweeps
 from experiments.common import aggregated, data, pages, results
 from experiments.common.data import NOCK_HENECKA
-from experiments.common.estimates import mean_with_error
+from experiments.common.estimates import Estimate, mean_with_error
 from experiments.common.results import Line, where
 from experiments.common.tables import markdown_table
 from experiments.papers.nock_henecka_2020.leaf_losses import CHANGES, SCALES, leaf_loss_lines
@@ -41,6 +42,7 @@ from experiments.papers.nock_henecka_2020.settings import (
     SEED,
 )
 from experiments.papers.nock_henecka_2020.whole_grid import (
+    Beside,
     read_whole_errors,
     whole_lines,
     whole_table,
@@ -129,80 +131,111 @@ def write_lines(folder: Path, library: Path, banknote: data.Dataset) -> None:
     lines = list(scan_lines(folder))
     if lines:
         lines += [*agreement_lines(folder, library), *leaf_loss_lines(banknote)]
-        results.write_csv(folder / "lines.csv", lines, {"seed": SEED})
+        empty = dict.fromkeys(name for name in COLUMNS if name not in ("seed", "commit"))
+        results.write_csv(folder / "lines.csv", [empty | line for line in lines], {"seed": SEED})
+
+
+class Printed(NamedTuple):
+    """What a line stands beside.
+
+    Attributes:
+        table_1: i64[epsilon, alpha].
+        table_4: f64[domain, forest, alpha, T].
+        nearest: f64[domain], the distances to Table 4 of the nearest reading.
+    """
+
+    table_1: np.ndarray
+    table_4: np.ndarray
+    nearest: np.ndarray
 
 
 def scan_lines(folder: Path) -> Iterator[Line]:
-    """The line of chance, and one for each reading that has been fitted on all domains."""
-    by_reading = {}
+    """The line of chance, and one for each reading that has been fitted on all domains.
+
+    After them come those of readings with the whole grid, and of the epsilon that is left out.
+    """
+    by_reading: dict[str, list[DomainErrors]] = {}
     for reading in SCANNED_READINGS:
         errors = [read_domain_errors(folder / name, reading) for name in NOCK_HENECKA]
-        if all(one is not None for one in errors):
-            by_reading[reading] = errors
+        complete = [one for one in errors if one is not None]
+        if len(complete) == len(errors):
+            by_reading[reading] = complete
     if not by_reading:
         return
     rng = np.random.default_rng(0)
-    printed_1, printed_4 = printed_table_1(), printed_table_4()
+    table_1, table_4 = printed_table_1(), printed_table_4()
     cells = {
         reading: [cells_of_table_4(errors, budget) for budget in range(len(BUDGETS))]
         for reading, errors in by_reading.items()
     }
-    chance = _chance_line(cells, printed_1, printed_4, rng)
+    chance = _chance_line(cells, table_1, table_4, rng)
     yield chance
-    nearest = {
-        reading: min(float(np.mean(distances(one, printed_4))) for one in of_reading)
-        for reading, of_reading in cells.items()
-    }
-    best = min(nearest, key=lambda reading: nearest[reading])
-    best_distances = min(
-        (distances(one, printed_4) for one in cells[best]), key=lambda one: float(np.mean(one))
+    nearest = min(
+        (
+            distances(of_budget, table_4)
+            for of_reading in cells.values()
+            for of_budget in of_reading
+        ),
+        key=lambda away: float(np.mean(away)),
     )
+    printed = Printed(table_1, table_4, nearest)
     for reading, errors in by_reading.items():
-        line = _head(reading)
-        line |= _banknote_columns(errors[NOCK_HENECKA.index(BANKNOTE)])
-        best_errors = np.stack([one.boosted.mean(-1).min(2) for one in errors])
-        counts = count_best_alphas(np.round(np.swapaxes(best_errors, 1, 2), 9))
-        line["table_1"] = int(np.abs(counts - printed_1).sum())
-        for budget, of_budget in zip(BUDGETS, cells[reading], strict=True):
-            away = distances(of_budget, printed_4)
-            line[f"table_4 {budget}"], line[f"table_4_error {budget}"] = mean_with_error(away)
-            line[f"near {budget}"] = _share_near(of_budget, printed_4)
-            by_sign = cells_of_table_4(errors, list(BUDGETS).index(budget), limit=0.0)
-            line[f"by_sign {budget}"] = float(np.mean(distances(by_sign, printed_4)))
-        of_nearest = min(cells[reading], key=lambda one: float(np.mean(distances(one, printed_4))))
-        away = distances(of_nearest, printed_4)
-        line["beyond_constant"], line["beyond_constant_error"] = mean_with_error(
-            away - constant_distances(printed_4)
-        )
-        line["beyond_best"], line["beyond_best_error"] = mean_with_error(away - best_distances)
-        shuffled = [
-            float(np.mean(distances(of_nearest, printed_4[rng.permutation(len(printed_4))])))
-            for _ in range(DRAWS)
-        ]
-        line["shuffled"], line["shuffled_sd"] = float(np.mean(shuffled)), float(np.std(shuffled))
-        for k, alpha in enumerate(ALPHA_NAMES):
-            gain = of_nearest[:, :, k, 1] - of_nearest[:, :, k, 0]
-            line[f"gain {alpha}"] = float(gain[~np.isnan(printed_4[:, :, k, 1])].mean())
-            line[f"best {alpha}"] = float(best_errors[:, k].mean())
-        for test in TESTS:
-            line[f"significant {test}"] = _share_significant(errors, test)
-        yield line
-    whole = {
-        reading: [
-            read_whole_errors(path_of_reading(folder / name / "whole", reading))
-            for name in NOCK_HENECKA
-        ]
-        for reading in by_reading
-    }
-    complete = {
-        reading: [one for one in errors if one is not None]
-        for reading, errors in whole.items()
-        if None not in errors
-    }
+        yield _head(reading) | _columns_of_reading(errors, cells[reading], printed, rng)
+
+    whole = {}
+    for reading in by_reading:
+        paths = (path_of_reading(folder / name / "whole", reading) for name in NOCK_HENECKA)
+        errors_of_grid = [read_whole_errors(path) for path in paths]
+        complete_grid = [one for one in errors_of_grid if one is not None]
+        if len(complete_grid) == len(errors_of_grid):
+            whole[reading] = complete_grid
     coin = f"{chance['table_1']:.0f} ± {chance['table_1_sd']:.0f}"
-    yield from whole_lines(complete, list(BUDGETS), LEFT_OUT, printed_1, coin)
+    yield from whole_lines(whole, Beside(list(BUDGETS), LEFT_OUT, table_1, coin))
     for left_out in (None, *EPSILONS):
-        yield _left_out_line(by_reading, printed_4, left_out)
+        yield _left_out_line(by_reading, table_4, left_out)
+
+
+def _columns_of_reading(
+    errors: Sequence[DomainErrors],
+    cells: Sequence[np.ndarray],
+    printed: Printed,
+    rng: np.random.Generator,
+) -> Line:
+    """What a reading has of the paper's tables, and what the same has by chance.
+
+    Args:
+        errors: of each domain.
+        cells: those of Table 4, for each budget of the forests.
+        printed: the paper's.
+        rng: shuffles the domains.
+    """
+    line = _banknote_columns(errors[NOCK_HENECKA.index(BANKNOTE)])
+    best_errors = np.stack([one.boosted.mean(-1).min(2) for one in errors])
+    counts = count_best_alphas(np.round(np.swapaxes(best_errors, 1, 2), 9))
+    line["table_1"] = int(np.abs(counts - printed.table_1).sum())
+    for k, (budget, of_budget) in enumerate(zip(BUDGETS, cells, strict=True)):
+        away = distances(of_budget, printed.table_4)
+        line[f"table_4 {budget}"], line[f"table_4_error {budget}"] = mean_with_error(away)
+        line[f"near {budget}"] = _share_near(of_budget, printed.table_4)
+        by_sign = cells_of_table_4(errors, k, limit=0.0)
+        line[f"by_sign {budget}"] = float(np.mean(distances(by_sign, printed.table_4)))
+
+    # The rest is of the forests' budget that is nearest to Table 4.
+    own = min(cells, key=lambda one: float(np.mean(distances(one, printed.table_4))))
+    away = distances(own, printed.table_4)
+    constant = constant_distances(printed.table_4)
+    line["beyond_constant"], line["beyond_constant_error"] = mean_with_error(away - constant)
+    line["beyond_best"], line["beyond_best_error"] = mean_with_error(away - printed.nearest)
+    orders = (rng.permutation(len(own)) for _ in range(DRAWS))
+    shuffled = [float(np.mean(distances(own, printed.table_4[order]))) for order in orders]
+    line["shuffled"], line["shuffled_sd"] = float(np.mean(shuffled)), float(np.std(shuffled))
+    gains = gains_of_trees(np.where(np.isnan(printed.table_4), np.nan, own))
+    for k, alpha in enumerate(ALPHA_NAMES):
+        line[f"gain {alpha}"], line[f"gain_error {alpha}"] = gains[k]
+        line[f"best {alpha}"] = float(best_errors[:, k].mean())
+    for test in TESTS:
+        line[f"significant {test}"] = _share_significant(errors, test)
+    return line
 
 
 def _left_out_line(
@@ -343,6 +376,16 @@ def constant_distances(printed: np.ndarray) -> np.ndarray:
     return distances(np.full(printed.shape, np.nanmedian(printed)), printed)
 
 
+def gains_of_trees(cells: np.ndarray) -> list[Estimate]:
+    """For each alpha what T = 20 gains over T = 2 in Table 4, in points, over domains.
+
+    Args:
+        cells: f64[domain, forest, alpha, T]; NaN where no number is printed.
+    """
+    of_domain = np.mean(cells[..., 1] - cells[..., 0], axis=1)
+    return [mean_with_error(of_alpha[~np.isnan(of_alpha)]) for of_alpha in of_domain.T]
+
+
 def _share_near(cells: np.ndarray, printed: np.ndarray) -> float:
     away = np.abs(cells - printed)
     return float(np.mean(away[~np.isnan(away)] <= NEAR))
@@ -395,7 +438,8 @@ def _share_significant(errors: Sequence[DomainErrors], test: str) -> float:
         boosted = one.boosted[None]  # 1, alpha, epsilon, T, fold
         rival = one.forests[:, 0][:, None, :, None]
         boosted, rival = np.broadcast_arrays(boosted, rival)
-        with np.errstate(all="ignore"):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # of errors that are the same in all folds
             if test == TESTS[2]:
                 a, b = boosted.mean(-1), rival.mean(-1)
                 deviation = np.sqrt((a * (1 - a) + b * (1 - b)) / one.test_rows)
@@ -425,8 +469,14 @@ def nearest_distance(line: Line) -> float:
     return min(line[f"table_4 {budget}"] for budget in BUDGETS)
 
 
+def _divisor(line: Line) -> str:
+    """What a leaf's budget is divided by; a file has the number 1."""
+    return str(line["leaf_divisor"])
+
+
 def _words(line: Line) -> str:
-    words = f"{line['option']}; {line['leaf_scale']} over {line['leaf_divisor']}; {line['cuts']}"
+    divided = "undivided" if _divisor(line) == "1" else f"over {_divisor(line)}"
+    words = f"{line['option']}; {line['leaf_scale']}, {divided}; {line['cuts']}"
     return words + (f"; {line['further']}" if line["further"] else "")
 
 
@@ -435,6 +485,7 @@ def _row(line: Line) -> tuple[str, ...]:
         f"{line[f'table_4 {budget}']:.1f} ± {line[f'table_4_error {budget}']:.1f}"
         for budget in BUDGETS
     ]
+    gains = ((line[f"gain {alpha}"], line[f"gain_error {alpha}"]) for alpha in ALPHA_NAMES)
     return (
         _words(line),
         f"{100 * line['accurate']:.0f}",
@@ -442,6 +493,7 @@ def _row(line: Line) -> tuple[str, ...]:
         *away,
         f"{line['shuffled']:.1f} ± {line['shuffled_sd']:.1f}",
         f"{line['beyond_best']:.1f} ± {line['beyond_best_error']:.1f}",
+        "; ".join(f"{value:.0f} ± {error:.0f}" for value, error in gains),
     )
 
 
@@ -451,16 +503,26 @@ _HEAD = ("reading", "banknote, %", "Table 1: away", *(f"Table 4: {name}" for nam
 def _table(lines: Sequence[Line], chosen: Sequence[Line]) -> str:
     (chance,) = where(lines, kind="chance")
     lowest = f"{chance['shuffled_lowest']:.1f}"
-    paper = ("*the paper's*", "67 and more", "0", "0", "0", "0", "", "")
+    printed_gains = gains_of_trees(printed_table_4())
+    gains = "; ".join(f"{value:.0f} ± {error:.0f}" for value, error in printed_gains)
+    paper = ("*the paper's*", "67 and more", "0", "0", "0", "0", "", "", gains)
     constant = f"{chance['constant']:.1f} ± {chance['constant_error']:.1f}"
     coin = f"{chance['table_1']:.0f} ± {chance['table_1_sd']:.0f}"
     coin += f"; best of {chance['readings']}: {chance['table_1_lowest']:.0f}"
     rows = [
         paper,
-        ("*coin; constant*", "", coin, *[constant] * len(BUDGETS), f"best: {lowest}", ""),
+        (
+            "*coin; constant*",
+            "",
+            coin,
+            *[constant] * len(BUDGETS),
+            f"best: {lowest}",
+            "",
+            "0; 0; 0",
+        ),
     ]
     rows += map(_row, chosen)
-    return markdown_table((*_HEAD, "domains shuffled", "less the nearest's"), rows)
+    return markdown_table((*_HEAD, "domains shuffled", "less the nearest's", "gain of T"), rows)
 
 
 def _grid_lines(lines: Sequence[Line]) -> list[Line]:
@@ -482,7 +544,7 @@ def _accurate_table(lines: Sequence[Line]) -> str:
             cells = []
             for divisor in ("T 2^D", "T", "1"):
                 choices = {"option": option, "cuts": cuts, "leaf_scale": scale}
-                found = where(of_grid, **choices, leaf_divisor=divisor)
+                found = [line for line in where(of_grid, **choices) if _divisor(line) == divisor]
                 cells.append(
                     f"{100 * found[0]['accurate']:.0f} %; {nearest_distance(found[0]):.0f}"
                     if found
@@ -498,7 +560,7 @@ def _further_table(lines: Sequence[Line]) -> str:
         line
         for line in _grid_lines(lines)
         if (line["option"], line["cuts"]) == ("second", "declared")
-        and (line["leaf_scale"], line["leaf_divisor"]) in (("2M/m", "1"), ("2M", "T 2^D"))
+        and (line["leaf_scale"], _divisor(line)) in (("2M/m", "1"), ("2M", "T 2^D"))
     ]
     return _table(lines, usual + [line for line in where(lines, kind="reading") if line["further"]])
 
@@ -523,16 +585,19 @@ def _loss_table(lines: Sequence[Line]) -> str:
     """The largest exact losses of the leaves of a tree on banknote, in units of their budgets."""
     rows = []
     for line in where(lines, kind="loss"):
-        found = (f"{line[column]:.3g}" for column in LOSS_COLUMNS)
+        found = (f"{line[column]:.4g}" for column in LOSS_COLUMNS)
         rows.append((str(line["depth"]), str(line["fewest_rows"]), *found))
     return markdown_table(("depth", "rows of the smallest leaf", *LOSS_COLUMNS), rows)
 
 
 def _agreement_table(lines: Sequence[Line]) -> str:
     """Simulation and library."""
-    names = ("domains", "readings", "settings", "mean", "sd", "largest")
-    rows = [tuple(f"{line[name]:.3g}" for name in names) for line in where(lines, kind="agreement")]
-    return markdown_table(names, rows)
+    counts, numbers = ("domains", "readings", "settings"), ("mean", "sd", "largest")
+    rows = [
+        (*(f"{line[name]:.0f}" for name in counts), *(f"{line[name]:.2f}" for name in numbers))
+        for line in where(lines, kind="agreement")
+    ]
+    return markdown_table((*counts, *numbers), rows)
 
 
 def _test_table(lines: Sequence[Line]) -> str:
@@ -556,7 +621,7 @@ COLUMNS = (
     *(f"{word} {budget}" for budget in BUDGETS for word in _PER_BUDGET),
     *("constant", "constant_error", "beyond_constant", "beyond_constant_error"),
     *("beyond_best", "beyond_best_error", "shuffled", "shuffled_sd", "shuffled_lowest"),
-    *(f"{word} {alpha}" for word in ("gain", "best") for alpha in ALPHA_NAMES),
+    *(f"{word} {alpha}" for word in ("gain", "gain_error", "best") for alpha in ALPHA_NAMES),
     *(f"significant {test}" for test in TESTS),
     *("measure", "value", "error", "paper", "chance"),
     *("left_out", "budget", "away", "depth", "fewest_rows", *LOSS_COLUMNS),

@@ -98,85 +98,113 @@ def win_counts(one: WholeErrors, budget: int, left_out: float | None) -> tuple[n
     return tuple(np.sum(sign * difference > limit, axis=(4, 5)) for sign in (-1, 1))
 
 
-def whole_lines(
-    by_reading: Mapping[str, Sequence[WholeErrors]],
-    budgets: Sequence[str],
-    left_out: float,
-    printed_table_1: np.ndarray,
-    coin: str,
-) -> Iterator[Line]:
-    """One line for each reading and measure, with the paper's number and that of chance.
+class Measure(NamedTuple):
+    """A number that the paper has, too.
+
+    Attributes:
+        measure: its name.
+        value: under a reading.
+        error: its standard error over domains, or None.
+        paper: the paper's, in words.
+        chance: what chance gets, in words.
+    """
+
+    measure: str
+    value: float
+    error: float | None = None
+    paper: str | None = None
+    chance: str | None = None
+
+
+class Beside(NamedTuple):
+    """What a reading stands beside.
+
+    Attributes:
+        budgets: the names of the forests' budgets.
+        left_out: the epsilon that cells of Table 4 lack.
+        table_1: i64[epsilon, alpha], as printed.
+        coin: what a coin gets of Table 1.
+    """
+
+    budgets: Sequence[str]
+    left_out: float
+    table_1: np.ndarray
+    coin: str
+
+
+def whole_lines(by_reading: Mapping[str, Sequence[WholeErrors]], beside: Beside) -> Iterator[Line]:
+    """One line for each reading and measure.
 
     Args:
         by_reading: reading -> the errors of all domains.
-        budgets: the names of the forests' budgets.
-        left_out: the epsilon that cells of Table 4 lack.
-        printed_table_1: as in the paper.
-        coin: what a coin gets of Table 1.
+        beside: the paper and chance.
     """
-    printed, rng = printed_cells(), np.random.default_rng(0)
-    constant = np.nanmean(np.abs(printed - np.nanmedian(printed)), axis=(1, 2, 3, 4))
     for reading, errors in by_reading.items():
-
-        def line(name: str, value: float, error: float | None, paper: str, chance: str) -> Line:
-            head: Line = {"kind": "whole", "reading": reading, "measure": name}  # noqa: B023
-            return head | {"value": value, "error": error, "paper": paper, "chance": chance}
-
         boosted = np.stack([one.boosted for one in errors])
-        best = boosted.min((3, 4, 5))  # domain, alpha, epsilon
-        counts = count_best_alphas(np.round(np.swapaxes(best, 1, 2), 9))
-        away = float(np.abs(counts - printed_table_1).sum())
-        yield line("Table 1: counts away", away, None, "0", coin)
-        for name, share, by_chance in _table_3_shares(boosted, rng):
-            yield line(f"Table 3: {name}, of 14", share, None, "14", by_chance)
-        for k, budget in enumerate(budgets):
-            wins = [win_counts(one, k, left_out) for one in errors]
-            won, lost = (np.stack([one[side] for one in wins]) for side in (0, 1))
-            share = np.where(won + lost, 100 * won / np.maximum(won + lost, 1), 50.0)
-            distance = np.nanmean(np.abs(share - printed), axis=(1, 2, 3, 4))
-            yield line(
-                f"Table 4: points away, forests at {budget}",
-                *mean_with_error(distance),
-                "0",
-                f"constant: {constant.mean():.1f}",
-            )
-            overall = 100 * won.sum((0, 2)) / np.maximum((won + lost).sum((0, 2)), 1)
-            few, many = overall[..., 0], overall[:, [0, 2], 1]
-            yield line(
-                f"wins at T = 2, least percent, forests at {budget}",
-                float(few.min()), None, "53", "50",
-            )  # fmt: skip
-            yield line(
-                f"wins at T = 20 of O.C. and 1, least percent, forests at {budget}",
-                float(many.min()), None, "82", "50",
-            )  # fmt: skip
-        objective, tenth, one = np.moveaxis(boosted, 1, 0)
-        smallest = [of.reshape(len(of), -1).min(1) for of in (objective, tenth, one)]
-        behind = 100 * (smallest[0] - np.minimum(smallest[1], smallest[2]))
-        yield line(
-            "best O.C. behind the better constant, points", *mean_with_error(behind), "0", ""
+        measures = (
+            *_measures_of_tables_1_and_3(boosted, beside),
+            *_measures_of_table_4(errors, beside),
+            *_measures_of_words(boosted),
+            *_measures_of_banknote(boosted[NOCK_HENECKA.index("banknote")]),
         )
-        shares = win_shares(one.reshape(len(one), -1), tenth.reshape(len(tenth), -1))
-        yield line("alpha 1 beats 0.1, percent of settings", *mean_with_error(shares), "> 50", "50")
-        flat = {
-            name: np.ptp(np.moveaxis(boosted, places, range(1, 1 + len(places))).reshape(
-                len(boosted), int(np.prod([boosted.shape[p] for p in places])), -1
-            ).min(2), axis=1)
-            for name, places in {"beta_tree": (3,), "size": (4, 5)}.items()
-        }  # fmt: skip
-        ratio = float(flat["beta_tree"].mean() / flat["size"].mean())
-        yield line("spread over beta_tree by that over size", ratio, None, "small", "")
-        banknote = boosted[NOCK_HENECKA.index("banknote")]
-        for k, alpha in enumerate(ALPHA_NAMES):
-            within = 100 * float(np.mean(banknote[k] <= CLAIMED_ERROR))
-            paper = "> 66.7" if k == 0 else ""
-            yield line(f"banknote: {alpha} of at most 20 %, percent", within, None, paper, "")
-            mean = 100 * float(banknote[k].mean())
-            yield line(f"banknote: mean error of {alpha}, percent", mean, None, "", "")
-        best_tenth = np.argsort(banknote, axis=None, kind="stable")[: banknote.size // 10]
-        is_deep = np.broadcast_to(np.array(GRID["depth"]) > SHALLOW, banknote.shape)
-        deep = 100 * float(is_deep.ravel()[best_tenth].mean())
-        yield line("banknote: deep trees in the best tenth, percent", deep, None, "most", "50")
+        for measure in measures:
+            yield {"kind": "whole", "reading": reading, **measure._asdict()}
+
+
+def _measures_of_tables_1_and_3(boosted: np.ndarray, beside: Beside) -> Iterator[Measure]:
+    """Counts of Table 1, and sizes of Table 3; errors are [domain, alpha, ..., T, D]."""
+    best = np.round(np.swapaxes(boosted.min((3, 4, 5)), 1, 2), 9)
+    away = float(np.abs(count_best_alphas(best) - beside.table_1).sum())
+    yield Measure("Table 1: counts away", away, paper="0", chance=beside.coin)
+    for name, share, chance in _table_3_shares(boosted, np.random.default_rng(0)):
+        yield Measure(f"Table 3: {name}, of 14", share, paper="14", chance=chance)
+
+
+def _measures_of_table_4(errors: Sequence[WholeErrors], beside: Beside) -> Iterator[Measure]:
+    """Distances to Table 4, and its last line."""
+    printed = printed_cells()
+    constant = np.nanmean(np.abs(printed - np.nanmedian(printed)), axis=(1, 2, 3, 4))
+    for k, budget in enumerate(beside.budgets):
+        counts = [win_counts(one, k, beside.left_out) for one in errors]
+        won, lost = (np.stack([one[side] for one in counts]) for side in (0, 1))
+        share = np.where(won + lost, 100 * won / np.maximum(won + lost, 1), 50.0)
+        away = mean_with_error(np.nanmean(np.abs(share - printed), axis=(1, 2, 3, 4)))
+        chance, words = f"constant: {constant.mean():.1f}", f"forests at {budget}"
+        yield Measure(f"Table 4: points away, {words}", *away, paper="0", chance=chance)
+        overall = 100 * won.sum((0, 2)) / np.maximum((won + lost).sum((0, 2)), 1)
+        few, many = float(overall[..., 0].min()), float(overall[:, [0, 2], 1].min())
+        yield Measure(f"wins at T = 2, least percent, {words}", few, None, "53", "50")
+        name = f"wins at T = 20 of O.C. and 1, least percent, {words}"
+        yield Measure(name, many, None, "82", "50")
+
+
+def _measures_of_words(boosted: np.ndarray) -> Iterator[Measure]:
+    """Claims of all domains; errors are [domain, alpha, epsilon, beta_tree, T, D]."""
+    objective, tenth, one = (of.reshape(len(of), -1) for of in np.moveaxis(boosted, 1, 0))
+    behind = 100 * (objective.min(1) - np.minimum(tenth.min(1), one.min(1)))
+    name = "best O.C. behind the better constant, points"
+    yield Measure(name, *mean_with_error(behind), paper="0")
+    shares = mean_with_error(win_shares(one, tenth))
+    yield Measure("alpha 1 beats 0.1, percent of settings", *shares, paper="> 50", chance="50")
+    by_beta_tree = boosted.min((1, 2, 4, 5))
+    by_size = boosted.min((1, 2, 3)).reshape(len(boosted), -1)
+    ratio = float(np.ptp(by_beta_tree, axis=1).mean() / np.ptp(by_size, axis=1).mean())
+    yield Measure("spread over beta_tree by that over size", ratio, paper="small")
+
+
+def _measures_of_banknote(errors: np.ndarray) -> Iterator[Measure]:
+    """Claims of banknote, f64[alpha, epsilon, beta_tree, T, D]."""
+    for alpha, of_alpha in zip(ALPHA_NAMES, errors, strict=True):
+        within = 100 * float(np.mean(of_alpha <= CLAIMED_ERROR))
+        paper = "> 66.7" if alpha == ALPHA_NAMES[0] else None
+        yield Measure(f"banknote: {alpha}, at most 20 %, percent", within, paper=paper)
+        mean = 100 * float(of_alpha.mean())
+        yield Measure(f"banknote: {alpha}, mean error, percent", mean)
+    best_tenth = np.argsort(errors, axis=None, kind="stable")[: errors.size // 10]
+    is_deep = np.broadcast_to(np.array(GRID["depth"]) > SHALLOW, errors.shape)
+    deep = 100 * float(is_deep.ravel()[best_tenth].mean())
+    name = "banknote: deep trees in the best tenth, percent"
+    yield Measure(name, deep, paper="most", chance="50")
 
 
 def _table_3_shares(
@@ -218,5 +246,6 @@ def whole_table(lines: Sequence[Line], words: Mapping[str, str]) -> tuple[list[s
             error = "" if line["error"] is None else f" ± {line['error']:.1f}"
             digits = 0 if float(line["value"]).is_integer() else 2 if line["value"] < 1 else 1
             cells.append(f"{line['value']:.{digits}f}{error}")
-        rows.append((measure, str(of_measure[0]["paper"]), str(of_measure[0]["chance"]), *cells))
+        beside = (of_measure[0][name] for name in ("paper", "chance"))
+        rows.append((measure, *("" if one is None else str(one) for one in beside), *cells))
     return ["measure", "the paper's", "chance", *(words[reading] for reading in readings)], rows

@@ -1,0 +1,435 @@
+"""A check of a learner or a recipe: its losses on all neighbours, its replays, its noise.
+
+A check on small tables finds mistakes, such as a sensitivity that is too small. It proves nothing
+about other tables.
+"""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Int32
+
+from dpbt import types
+from dpbt.audit import exact_loss
+from dpbt.audit.check_report import CheckLine, CheckReport, report_or_fail
+from dpbt.audit.exact_loss import DomainRows, Neighbours
+from dpbt.common import compilation
+from dpbt.common.validate import check_positive_integer
+from dpbt.privacy import keys
+from dpbt.privacy.pricing import ledger
+from dpbt.recipes import custom
+from dpbt.training.boost import boost
+from dpbt.training.replay import log_ratios_by_site, replay
+from dpbt.training.table_entry import without_domain
+from dpbt.types import Array, Recipe, Table, WeakLearner
+
+SLACK = 2e-3
+"""Room for float32 in a log density of a whole transcript."""
+
+MAX_SIGMAS = 5.5
+"""A correct sampler fails one comparison of `noise` with probability under 4e-8, by the normal
+approximation of the mean.
+"""
+
+ASPECTS = ("losses", "replays", "search", "noise")
+"""What `check_learner` checks."""
+
+_WIDER, _NARROWER = 1.2, 2 / 3
+"""The factors of the noise of the density that samples are weighed by, and of the wrong noise."""
+
+_MAX_DOMAIN_ROWS = 200
+"""The largest public domain whose rows are all candidates by default."""
+
+
+def check_learner(
+    learner: Recipe | WeakLearner,
+    tables: Table | Neighbours | Sequence[Table | Neighbours],
+    *,
+    candidates: tuple[np.ndarray, np.ndarray] | None = None,
+    aspects: Collection[str] = ASPECTS,
+    sites: Sequence[str] | None = None,
+    epsilon: float = 3.0,
+    transcripts: int = 12,
+    draws: int = 20_000,
+    restarts: int = 8,
+    proposals: int = 20,
+    key: Array | None = None,
+) -> CheckReport:
+    """Check what a learner owes, on small tables and all their neighbours.
+
+    - "losses": no recorded transcript tells a table from a neighbour by more than the epsilon of
+      the ledger, and no step by more than its line, in the worst case over its outputs.
+    - "replays": a replay of a transcript on a neighbour gives the identical hypotheses.
+    - "search": random tables of the candidates' rows are changed step by step, so that a step comes
+      as close as it can to its line, and none exceeds it.
+    - "noise": the samples of each site follow its density, by the mean of a ratio of densities that
+      is 1. And a wrong noise, two thirds of the right one, is rejected, or the check would be
+      blind. If it is not, choose another epsilon or another table.
+
+    Args:
+        learner: one setting of a recipe, whose `rows` cover the tables and one more row. Or a weak
+            learner, for which `recipes.custom` makes a recipe of two rounds.
+        tables: one small table or several, or `Neighbours` of your own.
+        candidates: bins [C, F] and target [C] of the rows that may come. By default the whole
+            domain of the table, if it is small, and else the rows of the table with each label.
+        aspects: which of the four are checked.
+        sites: the beginnings of the names of sites whose noise is checked, for a learner that
+            derives the noise of others. By default all that have a noise multiplier.
+        epsilon: of the recipe of a weak learner.
+        transcripts: how many are recorded on each table.
+        draws: how many samples "noise" takes.
+        restarts: how many tables "search" improves side by side.
+        proposals: how many changes of each of them it tries.
+        key: a typed key; by default the research key of seed 0.
+
+    Returns:
+        The report, whose text is a table. It is a function of the rows, so use tables that are
+        public or made up.
+
+    Raises:
+        CheckError: with the report, if one of these does not hold.
+        ValueError: naming the argument, and as `audit.neighbours` and `audit.audit`.
+    """
+    if unknown := set(aspects) - set(ASPECTS):
+        raise ValueError(f"aspects must be of {ASPECTS}, got {sorted(unknown)}")
+    for name, number in {"draws": draws, "restarts": restarts, "proposals": proposals}.items():
+        check_positive_integer(name, number)
+    is_one = isinstance(tables, Table | Neighbours)
+    subjects: list[Any] = [tables] if is_one else list(tables)
+    if not subjects:
+        raise ValueError("tables must hold at least one table")
+    key = keys.research_key(0) if key is None else key
+    keys.check_single_key(key)
+
+    lines: list[CheckLine] = []
+    recipe = learner if isinstance(learner, Recipe) else None
+    for number, subject in enumerate(subjects):
+        table = subject.table if isinstance(subject, Neighbours) else subject
+        recipe = _recipe_for(learner, table, epsilon)
+        case = _Case(
+            where=f"table {number}",
+            recipe=recipe,
+            table=table,
+            candidates=_candidates_of(table, candidates),
+            key=jax.random.fold_in(key, number),
+            transcripts=transcripts,
+        )
+        if {"losses", "replays"} & set(aspects):
+            near = subject
+            if not isinstance(near, Neighbours):
+                near = exact_loss.neighbours(table, recipe.relation, case.candidates)
+            if "losses" in aspects:
+                lines += _lines_of_losses(case, near)
+            if "replays" in aspects:
+                lines.append(_line_of_replays(case, near))
+        if "search" in aspects:
+            lines.append(_line_of_search(case, restarts=restarts, proposals=proposals))
+        if "noise" in aspects:
+            lines += _lines_of_noise(case, sites=sites, draws=draws)
+    assert recipe is not None
+    return report_or_fail(f"learner {recipe.learner.name}, recipe {recipe.name}", lines)
+
+
+class _Case(NamedTuple):
+    """A table that a recipe is checked on.
+
+    Attributes:
+        where: the words for the table in reports.
+        recipe: one setting.
+        table: N rows.
+        candidates: the rows that may come.
+        key: of all that is drawn.
+        transcripts: how many are recorded.
+    """
+
+    where: str
+    recipe: Recipe
+    table: Table
+    candidates: DomainRows
+    key: Array
+    transcripts: int
+
+
+def _recipe_for(learner: Recipe | WeakLearner, table: Table, epsilon: float) -> Recipe:
+    """The recipe itself, or one of two rounds of a weak learner.
+
+    Raises:
+        ValueError: for anything else, and as `recipes.custom`.
+    """
+    if isinstance(learner, Recipe):
+        return learner
+    if not isinstance(learner, WeakLearner):
+        raise ValueError(
+            f"learner must be a recipe or a weak learner, got {type(learner).__name__}"
+        )
+    is_replaced = learner.assumptions.relation is types.REPLACE_ONE
+    rows = len(table.target) + (0 if is_replaced else 1)
+    return custom(learner, epsilon=epsilon, rows=rows, rounds=2)
+
+
+def _candidates_of(table: Table, candidates: Any) -> DomainRows:
+    """The rows that may come, of the types of the table."""
+    if candidates is not None:
+        return DomainRows(*candidates)
+    if table.domain is not None and table.splits is not None and table.declared is None:
+        num_labels = 2
+        num_rows = num_labels * int(np.prod([kind.n_bins for kind in table.domain.values()]))
+        if num_rows <= _MAX_DOMAIN_ROWS:
+            return exact_loss.whole_domain(table.domain)
+    bins = np.unique(np.asarray(table.bins), axis=0)
+    labels = np.unique(np.asarray(table.target))
+    if labels.dtype == bool:
+        labels = np.array([False, True])
+    return DomainRows(np.tile(bins, (len(labels), 1)), np.repeat(labels, len(bins)))
+
+
+# Losses and replays.
+
+
+def _lines_of_losses(case: _Case, near: Neighbours) -> list[CheckLine]:
+    """The losses of recorded transcripts, and of steps in the worst case."""
+    found = exact_loss.audit(case.key, near, case.recipe, case.transcripts, steps=True)
+    where = f"{case.where}, {found.neighbours} neighbours"
+    total = abs(sum(found.by_site.values()))
+    lines = [
+        CheckLine(
+            name="losses of sites add up",
+            passed=abs(total - found.largest_loss) <= 1e-6 * (1 + total),
+            figure=total,
+            limit=f"{found.largest_loss:.4g}",
+            where=where,
+        )
+    ]
+    if float(np.asarray(case.recipe.delta)) == 0:
+        lines.append(
+            CheckLine(
+                name="largest loss of a transcript",
+                passed=found.largest_loss <= found.claimed_epsilon + SLACK,
+                figure=found.largest_loss,
+                limit=f"at most {found.claimed_epsilon:.4g}",
+                where=where,
+            )
+        )
+    sites_of_ledger = {line.site for line in ledger(case.recipe).lines}
+    lines += [
+        CheckLine(
+            name=f"loss of a step of {site!r} / its claim",
+            passed=0 <= ratio <= 1 + SLACK and set(found.step_ratio) == sites_of_ledger,
+            figure=ratio,
+            limit="at most 1",
+            where=where,
+        )
+        for site, ratio in found.step_ratio.items()
+    ]
+    return lines
+
+
+def _line_of_replays(case: _Case, near: Neighbours) -> CheckLine:
+    """How many hypotheses of replays on neighbours differ from those on the table."""
+    table, recipe = without_domain(near.table), without_domain(case.recipe)
+    noise_key, public_key = keys.pair(case.key)
+    transcript = boost(noise_key, table, recipe, public_key).transcript
+    masks = np.concatenate([[np.asarray(table.present)], near.present])
+
+    def hypotheses_on(present: Array) -> Any:
+        return replay(transcript, table._replace(present=present), recipe).hypotheses
+
+    hypotheses = jax.vmap(hypotheses_on)(jnp.asarray(masks))
+    num_different = sum(
+        int(np.sum(np.any((array != array[:1]).reshape(len(masks), -1), axis=1)))
+        for array in map(np.asarray, jax.tree.leaves(hypotheses))
+    )
+    return CheckLine(
+        name="replays with other hypotheses",
+        passed=num_different == 0,
+        figure=num_different,
+        limit="0",
+        where=f"{case.where}, {len(near.present)} neighbours",
+    )
+
+
+# The search for worse pairs.
+
+
+class _SmallTables(NamedTuple):
+    """R tables of rows of the candidates.
+
+    Attributes:
+        places: i32[R, N], the candidate that each row is.
+        present: bool[R, N].
+    """
+
+    places: Any
+    present: Any
+
+
+@compilation.jit_with_bounded_cache()
+def _max_ratios_of_tables(
+    key: Array,
+    tables: _SmallTables,
+    flips: Bool[Any, "B N"],
+    candidates: DomainRows,
+    table: Table,
+    claims: dict[str, np.float32],
+    recipe: Recipe,
+) -> Array:
+    """f32[R]: the largest ratio, over neighbours, rounds and sites, of a step's loss to its claim.
+
+    Args:
+        key: the key of a run on each table.
+        tables: R of them.
+        flips: bool[B, N], the entries of `present` in which each neighbour differs.
+        candidates: the rows.
+        table: a table with the splits of all of them; its rows do not count.
+        claims: site -> the claim of a step.
+        recipe: of the run, without an axis of settings.
+    """
+    bins, target = map(jnp.asarray, candidates)
+
+    def max_ratio_of_table(places: Int32[Array, "N"], present: Bool[Array, "N"]) -> Array:
+        ours = table._replace(bins=bins[places], target=target[places], present=present)
+        if table.weight is not None:
+            ours = ours._replace(weight=jnp.ones(present.shape, jnp.float32))
+        noise_key, public_key = keys.pair(key)
+        transcript = boost(noise_key, ours, recipe, public_key).transcript
+
+        def max_ratio_of_neighbour(flip: Array) -> Array:
+            neighbour = ours._replace(present=present ^ flip)
+            by_site = log_ratios_by_site(transcript, ours, neighbour, recipe)
+            ratios = exact_loss._ratios_to_claims(by_site, recipe, claims)
+            return jnp.max(jnp.stack(list(ratios.values())))
+
+        return jnp.max(jax.lax.map(max_ratio_of_neighbour, flips, batch_size=64))
+
+    return jax.vmap(max_ratio_of_table)(tables.places, tables.present)
+
+
+def _line_of_search(case: _Case, *, restarts: int, proposals: int) -> CheckLine:
+    """The largest ratio that a search for worse pairs of tables found."""
+    recipe = without_domain(case.recipe)
+    num_rows, num_candidates = len(case.table.target), len(case.candidates.target)
+    flips, is_even = np.eye(num_rows, dtype=bool), np.arange(num_rows) % 2 == 0
+    is_replaced = recipe.relation is not types.ADD_REMOVE
+    if is_replaced:  # odd rows come for even ones
+        flips = (flips[is_even][:, None] ^ flips[~is_even]).reshape(-1, num_rows)
+    if not len(flips):
+        raise ValueError("a search under replace-one needs a table of at least two rows")
+    rng = np.random.default_rng(int(jax.random.bits(case.key, dtype=jnp.uint32)))
+    claims = exact_loss._claims_by_site(recipe)
+
+    def scores_of(tables: _SmallTables) -> np.ndarray:
+        ratios = _max_ratios_of_tables(
+            case.key, tables, flips, case.candidates, without_domain(case.table), claims, recipe
+        )
+        return np.asarray(ratios, np.float64)
+
+    shape = restarts, num_rows
+    kinds = rng.integers(1, min(num_candidates, 8) + 1, (restarts, 1))
+    chosen = rng.integers(0, num_candidates, (restarts, 8))  # few kinds of rows in a table
+    places = np.take_along_axis(chosen, rng.integers(0, 2**16, shape) % kinds, axis=1)
+    present = np.tile(is_even, (restarts, 1)) if is_replaced else rng.random(shape) < 0.8
+    best = _SmallTables(places.astype(np.int32), present)
+    best_scores = scores_of(best)
+    for _ in range(proposals):
+        is_changed = rng.random(shape) < 1.5 / num_rows
+        others = rng.integers(0, num_candidates, shape).astype(np.int32)
+        flipped = np.zeros(shape, bool) if is_replaced else rng.random(shape) < 1.0 / num_rows
+        proposal = _SmallTables(np.where(is_changed, others, best.places), best.present ^ flipped)
+        scores = scores_of(proposal)
+        is_better = scores > best_scores
+        best = _SmallTables(
+            places=np.where(is_better[:, None], proposal.places, best.places),
+            present=np.where(is_better[:, None], proposal.present, best.present),
+        )
+        best_scores = np.where(is_better | np.isnan(scores), scores, best_scores)
+    worst = float(np.max(best_scores))  # a NaN stays, and fails
+    return CheckLine(
+        name="worst step of a searched pair / its claim",
+        passed=worst <= 1 + SLACK,
+        figure=worst,
+        limit="at most 1",
+        where=f"{case.where}, {restarts * (proposals + 1)} tables of {num_rows} rows",
+    )
+
+
+# Noise.
+
+
+def _lines_of_noise(case: _Case, *, sites: Sequence[str] | None, draws: int) -> list[CheckLine]:
+    """Whether samples follow their densities, and whether a wrong noise would be noticed."""
+    table, recipe = without_domain(case.table), without_domain(case.recipe)
+    groups = tuple(sites) if sites is not None else tuple(recipe.params.noise)
+    run_keys = jax.random.split(case.key, draws)
+
+    def standard_errors(sampled: Recipe) -> dict[str, float]:
+        wider = _with_noise_scaled(recipe, groups, _WIDER)
+        ratios = _density_ratios(run_keys, table, sampled, recipe, wider)
+        return {site: _z_of_mean(np.asarray(each, np.float64)) for site, each in ratios.items()}
+
+    right = standard_errors(recipe)
+    wrong = standard_errors(_with_noise_scaled(recipe, groups, _NARROWER))
+    worst_site = max(right, key=lambda site: abs(right[site]))
+    lines = [
+        CheckLine(
+            name="samples against their density (sigmas)",
+            passed=abs(right[worst_site]) < MAX_SIGMAS,
+            figure=abs(right[worst_site]),
+            limit=f"below {MAX_SIGMAS}",
+            where=f"{case.where}, site {worst_site!r}",
+        )
+    ]
+    for group in groups:
+        of_group = [abs(z) for site, z in wrong.items() if site.startswith(group)]
+        rejected_by = max(of_group, default=0.0)
+        lines.append(
+            CheckLine(
+                name=f"two thirds of the noise of {group!r} (sigmas)",
+                passed=rejected_by > MAX_SIGMAS,
+                figure=rejected_by,
+                limit=f"above {MAX_SIGMAS}, so it is rejected",
+                where=case.where,
+            )
+        )
+    return lines
+
+
+def _with_noise_scaled(recipe: Recipe, groups: Iterable[str], factor: float) -> Recipe:
+    """The recipe with the multipliers of some sites times a factor."""
+    prefixes = tuple(groups)
+    noise = {
+        site: multiplier * np.float32(factor) if site.startswith(prefixes) else multiplier
+        for site, multiplier in recipe.params.noise.items()
+    }
+    return dataclasses.replace(recipe, params=recipe.params._replace(noise=noise))
+
+
+@compilation.jit_with_bounded_cache()
+def _density_ratios(
+    run_keys: Array, table: Table, sampled: Recipe, scored: Recipe, wider: Recipe
+) -> dict[str, Array]:
+    """Site -> f32[R], q / p of each release of the recipe `sampled`.
+
+    p is the density that the ledger speaks of, of the recipe `scored`, and q that of the recipe
+    `wider`, which has more noise. If releases have density p, the mean of q / p is exactly 1, site
+    by site, as p and q condition on the same earlier outputs.
+    """
+
+    def density_ratio(key: Array) -> dict[str, Array]:
+        noise_key, public_key = keys.pair(key)
+        transcript = boost(noise_key, table, sampled, public_key).transcript
+        p, q = (replay(transcript, table, recipe).log_prob for recipe in (scored, wider))
+        return {site: jnp.exp(jnp.sum(q[site] - p[site])) for site in p}
+
+    return jax.lax.map(density_ratio, run_keys, batch_size=1000)
+
+
+def _z_of_mean(ratios: np.ndarray) -> float:
+    """By how many standard errors the mean of ratios differs from 1; infinite without a mass."""
+    if not np.any(ratios > 0):
+        return float("inf")
+    standard_error = ratios.std() / np.sqrt(len(ratios))
+    return float((ratios.mean() - 1) / standard_error) if standard_error > 1e-12 else 0.0

@@ -1,0 +1,108 @@
+"""`recipes.settings_by_program`: groups of settings that share a program."""
+
+import chex
+import jax
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import recipes
+from dpbt.data.domains import Numeric
+
+DOMAIN = {f"x{number}": Numeric(0, 1, bins=64) for number in range(3)}
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+@pytest.mark.parametrize("make", [recipes.auto, recipes.additive], ids=lambda make: make.__name__)
+def test_every_setting_is_in_one_group_and_is_the_recipe_alone(make, delta):
+    epsilons, rows = np.array([[0.1], [10.0]]), np.array([100, 2000, 10**6])
+    groups = recipes.settings_by_program(
+        make, {"epsilon": epsilons, "rows": rows}, domain=DOMAIN, delta=delta
+    )
+    times_seen = np.zeros((2, 3), int)
+    for group in groups:
+        times_seen[group.places] += 1
+        for k, (i, j) in enumerate(zip(*group.places, strict=True)):
+            alone = make(epsilon=epsilons[i, 0], rows=int(rows[j]), domain=DOMAIN, delta=delta)
+            of_group = recipes.setting(group.recipe, k)
+            chex.assert_trees_all_equal(jax.tree.leaves(of_group), jax.tree.leaves(alone))
+            assert of_group.learner == alone.learner
+    np.testing.assert_array_equal(times_seen, 1)
+    structures = {group.recipe.learner for group in groups}
+    assert len(structures) == len(groups) > 1
+
+
+def test_settings_of_one_program_are_one_group():
+    (group,) = recipes.settings_by_program(recipes.bdpe, {"epsilon": [0.1, 1.0]}, rows=50)
+    np.testing.assert_array_equal(group.places, [[0, 1]])
+    together = recipes.bdpe(epsilon=[0.1, 1.0], rows=50)
+    for k in (0, 1):
+        chex.assert_trees_all_equal(
+            jax.tree.leaves(recipes.setting(group.recipe, k)),
+            jax.tree.leaves(recipes.setting(together, k)),
+        )
+
+
+def test_other_settings_are_refused():
+    with pytest.raises(ValueError, match="settings must have arrays of values"):
+        recipes.settings_by_program(recipes.bdpe, {}, epsilon=1.0, rows=50)
+    with pytest.raises(ValueError, match="settings must have arrays of values"):
+        recipes.settings_by_program(recipes.bdpe, {"epsilon": []}, rows=50)
+    with pytest.raises(ValueError, match="rows and epsilon must have axes of settings that go"):
+        recipes.settings_by_program(recipes.bdpe, {"epsilon": [1.0, 2.0], "rows": [5, 6, 7]})
+    with pytest.raises(ValueError, match="make must return the recipe of one setting"):
+        recipes.settings_by_program(lambda rows: rows, {"rows": [5]})
+
+
+@pytest.mark.parametrize("make", [recipes.auto, recipes.additive], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    ("varying", "words"),
+    [
+        ({"epsilon": [0.1, 10.0], "rows": 2000}, "all settings of epsilon ("),
+        ({"epsilon": [1.0, 1.0], "rows": [100, 10**6]}, "all settings of rows ("),
+        ({"epsilon": [[0.1], [10.0]], "rows": [100, 10**6]}, "of epsilon and rows ("),
+    ],
+)
+def test_settings_that_no_program_serves_are_refused_by_the_arguments_that_vary(
+    make, varying, words
+):
+    with pytest.raises(ValueError, match="no program serves all settings") as error:
+        make(**varying, domain=DOMAIN)
+    assert words in str(error.value)
+    assert f"recipes.settings_by_program({make.__name__}, " in str(error.value)
+
+
+def test_curves_of_fixed_resolutions_are_one_recipe_whatever_the_depth_of_trees():
+    options = {"rows": 2000, "domain": DOMAIN}
+    assert recipes.additive(epsilon=[1.0, 10.0], **options).rounds.shape == (2,)
+    with pytest.raises(ValueError, match="splits of a tree: 6, 10"):
+        recipes.auto(epsilon=[1.0, 10.0], **options)
+
+
+def test_rounds_of_one_column_and_of_all_are_no_recipe_together():
+    """Each setting alone has what it has in its group: once, all had rounds of one column."""
+    options = {"rows": 2000, "domain": DOMAIN, "delta": 1e-9, "marginals_fraction": 0.1}
+    alone = [recipes.additive(epsilon=epsilon, **options) for epsilon in (1.0, 10.0)]
+    assert alone[0].learner.identity != alone[1].learner.identity
+    with pytest.raises(ValueError, match="columns of a round: one, all"):
+        recipes.additive(epsilon=[1.0, 10.0], **options)
+
+
+@pytest.mark.slow
+def test_a_setting_of_a_group_releases_what_it_releases_alone():
+    x = np.random.default_rng(0).random((3, 200))
+    table = dpbt.table(DOMAIN, dict(zip(DOMAIN, x, strict=True)), x[0] + x[1] > 1)
+    options = {"rows": 200, "domain": DOMAIN}
+    epsilons, key = [0.1, 0.3, 20.0, 30.0], jax.random.key(0)
+    groups = recipes.settings_by_program(recipes.auto, {"epsilon": epsilons}, **options)
+    assert 1 < len(groups) < len(epsilons)
+    for group in groups:
+        run = jax.vmap(dpbt.boost, in_axes=(None, None, 0))
+        together = run(key, table, group.recipe)
+        for k, place in enumerate(group.places[0]):
+            alone = dpbt.boost(key, table, recipes.auto(epsilon=epsilons[place], **options))
+            np.testing.assert_array_equal(together.scores[k], alone.scores)
+            for site, released in alone.transcript.rounds.items():
+                here = together.transcript.rounds[site][k]
+                np.testing.assert_array_equal(here[: len(released)], released)
+                assert not np.any(here[len(released) :])

@@ -143,11 +143,11 @@ def options_of_all_programs() -> frozenset[str]:
     return frozenset(known)
 
 
-_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_OPTION = re.compile(r"(?<![\w=-])--[a-z][a-z-]*")
 
 
 def stated_options(text: str) -> Iterator[str]:
-    """The options in a text."""
+    """The options in a text, but for those of other programs in a variable, as in X=--option."""
     yield from _OPTION.findall(text)
 
 

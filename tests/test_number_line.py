@@ -18,7 +18,7 @@ from dpbt.learners.bins.histograms import TARGET_SITE, target_histogram
 from dpbt.learners.bins.target import estimate_location_and_scale
 from dpbt.privacy import mechanisms
 from dpbt.public_types import GRID
-from dpbt.recipes.bins import attributes_of
+from dpbt.recipes.bins import split_attributes_of_domain
 from dpbt.types import Public, as_relation
 
 ROWS = 20_000
@@ -29,7 +29,7 @@ INCOME = Numeric(0, 40)
 def config_of(*, relation="add_remove", noise=mechanisms.rounded_gaussian, objective="squared"):
     target = kinds.target_with_objective(Numeric(0, 1), objective, None)
     return BinsConfig(
-        attributes=attributes_of(DOMAIN),
+        attributes=split_attributes_of_domain(DOMAIN),
         draws_histograms=False,
         draws_scores=True,
         relation=as_relation(relation),

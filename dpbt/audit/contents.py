@@ -60,7 +60,7 @@ def snapshot_contents(value: Any, opaque: tuple[type, ...] = ()) -> Contents:
     return Contents(parts=reader.parts, orders=reader.orders, unknown=reader.unknown)
 
 
-def different_parts(one: Contents, other: Contents) -> frozenset[str]:
+def places_of_differences(one: Contents, other: Contents) -> frozenset[str]:
     """The places where two objects hold different parts; places that are unknown do not count."""
     if any("" in contents.unknown and not contents.parts for contents in (one, other)):
         return frozenset()  # one of them is too large to be read
@@ -79,12 +79,12 @@ def _is_place_within(place: str, outer_place: str) -> bool:
     return place.startswith(outer_place) and place[len(outer_place) :][:1] in (".", "[")
 
 
-def uncompared_parts(one: Contents, other: Contents) -> list[str]:
+def describe_uncompared_parts(one: Contents, other: Contents) -> list[str]:
     """Words for the parts that could not be compared, or that differ in their order alone."""
     unknown = {**one.unknown, **other.unknown}
     words = [f"{kind}{f' at {place}' if place else ''}" for place, kind in unknown.items()]
     orders = one.orders.keys() & other.orders.keys()
-    if not different_parts(one, other):
+    if not places_of_differences(one, other):
         words += [
             f"the order of keys{f' at {place}' if place else ''}"
             for place in sorted(orders)

@@ -420,7 +420,7 @@ def _transcript_losses_on_host(
     """
     table, other = map(without_domain, (table, other))
     recipe = without_domain(recipe)
-    return _as_numpy_without_nan(
+    return _as_numpy_refusing_nan(
         _compiled_transcript_losses(transcripts, table, other, masks, recipe, claims or {})
     )
 
@@ -513,7 +513,7 @@ def _ratios_to_claims(
     return {site: ratio_to_claim(by_site[site].worst_loss, claim) for site, claim in claims.items()}
 
 
-def _as_numpy_without_nan(tree: Any) -> Any:
+def _as_numpy_refusing_nan(tree: Any) -> Any:
     """The pytree with arrays of NumPy.
 
     Raises:
@@ -591,7 +591,7 @@ def search(
     rng = np.random.default_rng(int(jax.random.bits(key, dtype=jnp.uint32)))
 
     def score(tables: _BitTables) -> np.ndarray:
-        return _as_numpy_without_nan(_max_ratios_to_claims(key, tables, flips, claims, recipe))
+        return _as_numpy_refusing_nan(_max_ratios_to_claims(key, tables, flips, claims, recipe))
 
     best = _BitTables(
         splits=rng.random((restarts, rows, splits)) < 0.5,

@@ -31,8 +31,8 @@ from dpbt.data.cell_forms import (
     DateForm,
     NumberForm,
     ReadingOptions,
-    as_signs,
-    number_form,
+    declared_signs,
+    form_of_reading_options,
 )
 from dpbt.data.cells import (
     ColumnCells,
@@ -199,7 +199,9 @@ class _NumberReading(_ColumnKind, frozen=True, kw_only=True):
     @property
     def form(self) -> NumberForm | DateForm:
         """How a cell is read as a number."""
-        return number_form(ReadingOptions(self.decimal, as_signs(self.strip), self.date, self.unit))
+        return form_of_reading_options(
+            ReadingOptions(self.decimal, declared_signs(self.strip), self.date, self.unit)
+        )
 
     def _read_numbers(self, cells: ColumnCells) -> np.ndarray:
         """float64[N]: the number in each cell."""
@@ -254,7 +256,7 @@ class Numeric(_NumberReading, frozen=True):
 
     def __post_init__(self):
         form = self.form
-        self._set_fields(strip=as_signs(self.strip))
+        self._set_fields(strip=declared_signs(self.strip))
 
         def as_number(name: str, bound: Any) -> float:
             if isinstance(form, DateForm):
@@ -419,7 +421,7 @@ class Nominal(_WordReading, frozen=True):
         )
         if self.spellings is not None:
             self._set_fields(spellings=self._checked_spellings(self.spellings))
-        _check_distinct(
+        _check_words_distinct(
             "Nominal: values",
             [word for words in self.words_by_bin for word in words],
             ignore_case=self.ignore_case,
@@ -533,7 +535,7 @@ class Boolean(_BooleanReading, frozen=True):
             false = "0"
         else:
             false = declared_spellings(self.false, "Boolean: false")
-        _check_distinct(
+        _check_words_distinct(
             "Boolean: true and false",
             [*_as_tuple(true), *_as_tuple(false)],
             ignore_case=self.ignore_case,
@@ -596,7 +598,7 @@ def _as_tuple(words: Words) -> tuple[str, ...]:
     return (words,) if isinstance(words, str) else words
 
 
-def _check_distinct(name: str, words: list[str], *, ignore_case: bool) -> None:
+def _check_words_distinct(name: str, words: list[str], *, ignore_case: bool) -> None:
     """Refuse words of which two are read alike; ValueError naming what they are."""
     folded = [fold_case(word) if ignore_case else word for word in words]
     repeated = [word for place, word in enumerate(folded) if word in folded[:place]]

@@ -167,7 +167,7 @@ class RowContributions(NamedTuple):
 
     def __str__(self) -> str:
         """A line for the score, and one for each entry that adds anything."""
-        digits = _shown_digits(self)
+        digits = _num_decimals_shown(self)
         is_shown = np.round(self.values, digits) != 0
         shown = [entry for entry in range(len(self.names)) if is_shown[entry]]
         cells = [self.cells[entry] for entry in shown]
@@ -193,7 +193,7 @@ class RowContributions(NamedTuple):
         return "\n".join(lines)
 
 
-def _shown_digits(row: RowContributions) -> int:
+def _num_decimals_shown(row: RowContributions) -> int:
     """The decimals that are shown: three digits of the largest number, and at least two."""
     largest = max(float(np.abs(row.values).max(initial=0)), abs(row.base), 1e-9)
     return min(max(2 - math.floor(math.log10(largest)), 2), 9)
@@ -367,7 +367,7 @@ def _contributions_of_trees(
         share = np.einsum("ldb,ldb->ld", tree.holds, shares[tree.feature])
         base += leaf_values @ share.prod(axis=1)
         # Rows that agree in what the tree asks share one result.
-        representatives, row_to_result = _distinct_rows(tree, bins)
+        representatives, row_to_result = _rows_distinct_to_tree(tree, bins)
         chunk_size = max(_MAX_ENTRIES // tree.feature.size, 1)
         features = np.unique(tree.feature)
         of_distinct = np.zeros((len(representatives), len(features), num_classes))
@@ -381,7 +381,7 @@ def _contributions_of_trees(
                 by_leaf = np.where(tree.feature == feature, weights, 0).sum(axis=2)
                 of_distinct[chunk, place] = by_leaf @ leaf_values.T
                 if noise is not None and noise.any():
-                    variance_of_distinct[chunk, place] = _variances(
+                    variance_of_distinct[chunk, place] = _variances_of_contributions(
                         by_leaf[:, None] * noise, tree.correlation
                     )
         values[:, features] += of_distinct[row_to_result]
@@ -407,7 +407,7 @@ class _DistinctRows(NamedTuple):
     row_to_result: np.ndarray
 
 
-def _distinct_rows(tree: LeafBoxes, bins: np.ndarray) -> _DistinctRows:
+def _rows_distinct_to_tree(tree: LeafBoxes, bins: np.ndarray) -> _DistinctRows:
     """The rows that a tree can tell apart, as far as it says how."""
     if tree.leaf_part is None:
         return _DistinctRows(np.arange(len(bins)), np.arange(len(bins)))
@@ -454,7 +454,7 @@ def _quadrature(depth: int) -> tuple[np.ndarray, np.ndarray]:
     return (nodes + 1) / 2, weights / 2
 
 
-def _variances(
+def _variances_of_contributions(
     weights: Float64[np.ndarray, "n K L"], correlation: float
 ) -> Float64[np.ndarray, "n K"]:
     """f64[n, K]: w^T R w, where leaves that differ in b bits are correlated by correlation^b."""

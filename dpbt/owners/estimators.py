@@ -178,7 +178,7 @@ class PrivateEstimator(BaseEstimator):
         max_rows = int(recipe.rows)
         capacity = None if recipe.relation is REPLACE_ONE else max_rows
         if capacity is not None:
-            tables.check_memory(column_order.domain, capacity, self.memory)
+            tables.check_table_fits_memory(column_order.domain, capacity, self.memory)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
         options = {**answers.options, **self._weight_and_user_options(label, sample_weight, users)}

@@ -137,7 +137,7 @@ class OwnerReport:
         return f"OwnerReport(label={self.label!r}, counts not shown)"
 
 
-def _tenth_of_range(values: np.ndarray) -> UInt8[np.ndarray, "N"]:
+def _class_or_tenth_of_range(values: np.ndarray) -> UInt8[np.ndarray, "N"]:
     """u8[N]: classes as they are, and the tenth of [0, 1] that a number lies in."""
     number = values.dtype.kind == "f"
     return np.minimum(values * 10, 9).astype(np.uint8) if number else values.astype(np.uint8)
@@ -215,13 +215,13 @@ class OwnerReportBuilder:
             target, present, weight = label.read_labels(
                 block[label.column], num_rows=num_rows, sample_weight=weights
             )
-            columns[label.column] = ColumnBins(_tenth_of_range(target), ~present)
+            columns[label.column] = ColumnBins(_class_or_tenth_of_range(target), ~present)
         elif weights is not None:
             weight = label.read_labels(
                 [None] * num_rows, num_rows=num_rows, sample_weight=weights
             ).weight
         if label.weight is not None and weight is not None:
-            columns[label.weight.column] = ColumnBins(_tenth_of_range(weight), weight == 0)
+            columns[label.weight.column] = ColumnBins(_class_or_tenth_of_range(weight), weight == 0)
         if label.user is not None and has(label.user):
             ids = label.read_user_ids(block[label.user.column], num_rows)
             assert ids is not None

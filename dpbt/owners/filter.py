@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 import msgspec
 
 from dpbt.common import storage
-from dpbt.common.storage import Digits, decode
+from dpbt.common.storage import Digits, convert_json_content
 from dpbt.common.validate import (
     as_path,
     check_choice,
@@ -241,7 +241,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 @functools.lru_cache(maxsize=4096)
 def _parse_release(text: str) -> Release:
     """The release that a record of a file is of; ValueError for anything else."""
-    release = decode(Release, text.encode(), "a release")
+    release = convert_json_content(Release, text.encode(), "a release")
     accounting.from_json(release.ledger)
     return release
 
@@ -420,7 +420,7 @@ class Filter:
                 raise ValueError("it lacks its own seal")
             if self._texts != texts[: len(self._texts)]:
                 raise ValueError("another filter, or less was spent than was: is it an old copy?")
-            self.terms = decode(Terms, texts[0].encode(), "the filter")
+            self.terms = convert_json_content(Terms, texts[0].encode(), "the filter")
             _ = self.terms.limits
             releases = [_parse_release(text) for text in texts[2:]]
         except (ValueError, ArithmeticError) as error:

@@ -142,11 +142,11 @@ def preview(
         domains.check_same_domain(public.domain, domain, "the public table", "the preview")
     for recipe in recipes:
         domains.check_same_domain(recipe.domain, domain, "the recipe", "the preview")
-        tables.check_memory(domain, int(recipe.rows), tables.DEFAULT_MEMORY_BYTES)
+        tables.check_table_fits_memory(domain, int(recipe.rows), tables.DEFAULT_MEMORY_BYTES)
     target, lines = recipes[0].target, []
     response = kinds.response_of_target(target)
     counts = np.zeros(response.classes)  # 0 for a number
-    class_shares = None if shares is None else _checked_shares(shares, response)
+    class_shares = None if shares is None else _checked_class_shares(shares, response)
     settings = [
         (each, recipe)
         for each in (signals if public is None else [np.nan])
@@ -217,7 +217,7 @@ def _describe_simulation(
     return "\n".join(lines)
 
 
-def _checked_shares(shares: Sequence[float], response: Response) -> np.ndarray:
+def _checked_class_shares(shares: Sequence[float], response: Response) -> np.ndarray:
     """f64[K]: the shares of the classes, which add up to 1.
 
     Raises:

@@ -28,7 +28,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replace_entries
+from dpbt.common.storage import (
+    Count,
+    Fraction,
+    Rows,
+    RowsOfPerson,
+    convert_json_content,
+    replace_entries,
+)
 from dpbt.common.validate import check_choice, check_interval
 from dpbt.privacy import conversions
 from dpbt.privacy.conversions import Choice, Cost, NonNegative, SamplerCost
@@ -561,7 +568,7 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
     Raises:
         ValueError: for content that is no ledger, with the place and without the value.
     """
-    return decode(Ledger, replace_entries(content, "inf", math.inf), "the ledger")
+    return convert_json_content(Ledger, replace_entries(content, "inf", math.inf), "the ledger")
 
 
 # Print.

@@ -16,7 +16,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners.additive import learner
 from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
-from dpbt.learners.additive.descent import noise_growth
+from dpbt.learners.additive.descent import noise_growth_by_momentum
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.recipes.auto import (
     GAUSSIAN_RULE,
@@ -24,7 +24,7 @@ from dpbt.recipes.auto import (
     StepTotals,
     choose_numbers_of_settings,
     largest_move_of_leaf,
-    signal_strength,
+    signal_to_noise_strength,
 )
 from dpbt.recipes.bins import BinsLearner, BinsTask, OneTimeDraws, recipe_over_bins
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
@@ -231,7 +231,7 @@ def _is_signal_enough_for_vectors(
     if not (request.is_approximate and response == types.BINARY and has_histograms):
         return False
     return all(
-        signal_strength(
+        signal_to_noise_strength(
             epsilon=float(epsilon),
             delta=float(delta),
             rows=float(rows),
@@ -285,7 +285,7 @@ def _recipe_of_all_columns(
     num_rounds = vectors.num_rounds
     num_curves = len(task.domain) + len(vectors.pairs)
     step_of_round = vectors.total_step / (
-        noise_growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
+        noise_growth_by_momentum(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
     )
     params = AdditiveParams(
         noise={},

@@ -137,7 +137,7 @@ class GroupProgram:
 
     def __init__(self, sweep: Sweep, measure: Measure):
         self.num_compiled = 0
-        self._sweep, self._run_lanes = sweep, _program_of_lanes(measure)
+        self._sweep, self._run_lanes = sweep, _program_of_side_by_side_fits(measure)
         ids = [setting_id(setting) for setting in sweep.settings]
         # An id has 48 bits, which are two words of a key.
         self._id_words = np.asarray([(int(digits[:6], 16), int(digits[6:], 16)) for digits in ids])
@@ -238,7 +238,7 @@ class GroupProgram:
         return self._run_lanes.lower(*inputs).compile(options)
 
 
-def _program_of_lanes(measure: Measure) -> Wrapped:
+def _program_of_side_by_side_fits(measure: Measure) -> Wrapped:
     """The program of one batch: its fits side by side, each of them measured."""
 
     def fit_and_measure(shared: SharedInputs, recipe: Recipe, words: Array) -> dict[str, Array]:

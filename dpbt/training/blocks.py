@@ -28,7 +28,7 @@ from dpbt.privacy import boundary, totals
 from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
 from dpbt.privacy.phase_views import PhaseContext
 from dpbt.privacy.price_check import PricedDraws
-from dpbt.privacy.stages import check_in_parts, pass_stages
+from dpbt.privacy.stages import check_can_run_in_blocks, pass_stages
 from dpbt.public_types import redacted_repr
 from dpbt.training import absent_row, checks, processes, run_keys, steps
 from dpbt.training.checkpoint import (
@@ -149,19 +149,20 @@ def check_fit_in_blocks(
 
     Raises:
         ValueError: for what `checks.check_run`, `checks.checked_public_key` and
-            `checks.check_independent` refuse, for a recipe that reads all rows at once, and for
-            processes that do not run one recipe under one key on tables of their own.
+            `checks.check_declared_independence_of_scores` refuse, for a recipe that reads all rows
+            at once, and for processes that do not run one recipe under one key on tables of their
+            own.
     """
     checks.check_run(absent_row.absent_row_like(table), recipe)
     try:
-        check_in_parts(recipe)
+        check_can_run_in_blocks(recipe)
     except ValueError as error:
         raise ValueError(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
             f"learns from no blocks, as recipes.auto does: {error}"
         ) from None
     public_key = checks.checked_public_key(key, recipe, public_key)
-    checks.check_independent(recipe)
+    checks.check_declared_independence_of_scores(recipe)
     if jax.process_count() > 1:
         _check_same_run_on_processes(key, table, recipe, public_key)
         _check_different_tables_on_processes(table)

@@ -31,7 +31,7 @@ import numpy as np
 import dpbt
 from dpbt.common.storage import (
     in_use_error,
-    remove_leftover,
+    remove_temporary_files_beside,
     translate_database_errors,
     write_atomically,
 )
@@ -140,7 +140,7 @@ class Checkpoint:
             with self._transaction():
                 if not (path.exists() and os.path.samestat(status, path.stat())):
                     raise in_use_error(path)  # another run gave up its file meanwhile
-                remove_leftover(path)
+                remove_temporary_files_beside(path)
                 self.begun = bool(self._names())
         except OSError:  # such as a name that is too long for a journal beside it
             self._database.close()
@@ -202,7 +202,7 @@ class Checkpoint:
         salt = names.get("salt") or secrets.token_hex(16)
         # Only holders of the key can compute a hash of the table.
         rows = json.dumps(["dpbt run", salt, *tables, f"process {process}"]).encode()
-        # The flag jax_enable_x64 is off in every run (`flags.check_flags`).
+        # The flag jax_enable_x64 is off in every run (`flags.check_jax_flags`).
         expected = {
             "salt": salt,
             "key": salted_key_digest(key, salt),

@@ -17,7 +17,7 @@ from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.flags import check_flags
+from dpbt.privacy.flags import check_jax_flags
 from dpbt.types import Array, Phase, Recipe, Site, Table, TableForm, Transcript
 
 _ARRAYS = ("bins", "target", "present", "weight", "declared")
@@ -76,12 +76,12 @@ def check_run(table: object, recipe: object) -> None:
     arrays hold, such as splits, is checked where they are not traced.
 
     Raises:
-        ValueError: saying what was expected, or as `check_flags`, `check_table` and the check
+        ValueError: saying what was expected, or as `check_jax_flags`, `check_table` and the check
             of the hypotheses. Also for a table of another domain or target than the recipe's, for a
             site that two parts of the run draw, and for a recipe of fewer rows of a user than the
             table has.
     """
-    check_flags()
+    check_jax_flags()
     check_table(table)
     assert isinstance(table, Table)
     if not isinstance(recipe, Recipe):
@@ -154,7 +154,7 @@ def sites_of_phase(recipe: Recipe, phase: Phase) -> list[Site]:
     return [draw.site for draw in draw_specs_of_phase(recipe, phase)]
 
 
-def check_independent(recipe: Recipe) -> None:
+def check_declared_independence_of_scores(recipe: Recipe) -> None:
     """Refuse a weight update that declares `reads_scores=False` and reads scores or their bound.
 
     Its rounds would be made side by side, from other scores than those of one after the other.
@@ -300,7 +300,7 @@ def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
         )
 
 
-def check_bound(bound: Array) -> Array:
+def check_training_bound(bound: Array) -> Array:
     """What an author's `Training.bound` returned, if it is one number; traceable.
 
     Raises:

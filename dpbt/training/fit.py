@@ -198,7 +198,7 @@ def _fit_in_memory(
     checks.check_run(table, recipe)
     table = table_on_device(table)
     checks.checked_public_key(key, recipe, public_key)
-    checks.check_independent(recipe)
+    checks.check_declared_independence_of_scores(recipe)
     num_present = int(np.sum(np.asarray(table.present)))
     checks.check_rows(recipe, num_present=num_present, capacity=table.bins.shape[0])
     if options.pay is not None:
@@ -214,7 +214,7 @@ def _fit_in_memory(
         report_round = _round_reporter(options.progress, num_rounds=int(recipe.rounds))
     compiled_run = _choose_compiled_run(without_domain(recipe))
     with report_rounds(report_round) as run_number:
-        rows = without_domain(tables.pad_to_bucket(table))
+        rows = without_domain(tables.pad_rows_to_bucket(table))
         learned = compiled_run(
             key,
             rows,

@@ -270,7 +270,7 @@ class _ResultOfSlice(NamedTuple):
     capped_sums: CappedSums
 
 
-def _sum_over_slice(
+def _update_scores_and_sum_slice(
     rows: _RowsOfSlice,
     scores: Array | None,
     pass_input: _PassInput,
@@ -335,7 +335,7 @@ def _add_pending_rounds(
 # The new scores take the place of the old ones.
 _compiled_sum_over_slice = compilation.jit_with_bounded_cache(
     donate_argnames=("scores",), static_argnames=("phase", "stage", "priced")
-)(_sum_over_slice)
+)(_update_scores_and_sum_slice)
 
 
 class Passes:

@@ -55,12 +55,12 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
             of another domain or form (`checks.check_transcript`), and as
             `table_entry.prepare_table`.
     """
-    _check_tables_of_replay(transcript, [table], recipe)
+    _check_tables_fit_transcript(transcript, [table], recipe)
     transcript = transcript._replace(recorded_on=None)
     return _compiled_replay(transcript, without_domain(table), without_domain(recipe))
 
 
-def _check_tables_of_replay(
+def _check_tables_fit_transcript(
     transcript: Transcript, tables: Sequence[Table], recipe: Recipe
 ) -> None:
     """Refuse tables that a transcript is not of, as far as that is static.
@@ -180,7 +180,7 @@ def log_ratios_by_site(
     Raises:
         ValueError: as `replay`.
     """
-    _check_tables_of_replay(transcript, [table, neighbour], recipe)
+    _check_tables_fit_transcript(transcript, [table, neighbour], recipe)
     transcript, recipe = transcript._replace(recorded_on=None), without_domain(recipe)
     return _compiled_log_ratios(
         transcript, without_domain(table), without_domain(neighbour), recipe

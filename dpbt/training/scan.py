@@ -422,7 +422,5 @@ def _any_lane(flag: Array) -> Array:
 
 
 @_any_lane.def_vmap
-def _any_lane_of_batch(
-    axis_size: int, in_batched: Sequence[bool], flag: Array
-) -> tuple[Array, bool]:
+def _batch_any_lane(axis_size: int, in_batched: Sequence[bool], flag: Array) -> tuple[Array, bool]:
     return (_any_lane(jnp.any(flag, axis=0)) if in_batched[0] else flag), False

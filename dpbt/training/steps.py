@@ -16,7 +16,7 @@ from dpbt.privacy import phase_views
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.isolation import evaluate_public
 from dpbt.privacy.phase_views import PhaseContext
-from dpbt.training.checks import check_bound
+from dpbt.training.checks import check_training_bound
 from dpbt.types import Array, Phase, Public, Recipe, Release, ScoreLine
 
 
@@ -149,7 +149,9 @@ def finish_round(
             "the optimizer", update_optimizer, recipe.params, hypothesis, *optimizer
         )
     added = evaluate_public("the bound of hypotheses", learner.training.bound, hypothesis)
-    return LearnedRound(hypothesis, RoundState(state.bound + check_bound(added), optimizer))
+    return LearnedRound(
+        hypothesis, RoundState(state.bound + check_training_bound(added), optimizer)
+    )
 
 
 def model_hypotheses(

@@ -15,7 +15,7 @@ from dpbt.learners.bins.config import BinsConfig
 from dpbt.types import Array
 
 
-def noise_growth(num_rounds: int, momentum: float) -> float:
+def noise_growth_by_momentum(num_rounds: int, momentum: float) -> float:
     """By what the noise of one round is multiplied in the sum of all of them.
 
     The root of the sum of squares, over rounds, of what is added in the end for each unit of the

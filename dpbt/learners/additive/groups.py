@@ -40,7 +40,7 @@ def _groups_of_bins(
     return jnp.where(is_joined, jnp.clip(quantile, 0, count - 1), bin)
 
 
-def pair_cell_parts(
+def cell_number_terms_of_pairs(
     config: AdditiveConfig, params: AdditiveParams, public: Public
 ) -> UInt8[Array, "P 2 MAX_BINS"]:
     """u8[P, 2, MAX_BINS]: what the bins of both columns of a pair add to the number of a cell.
@@ -67,7 +67,9 @@ class GroupPlaces(NamedTuple):
     num_sums: int
 
 
-def places_of_groups(config: AdditiveConfig, params: AdditiveParams, public: Public) -> GroupPlaces:
+def sum_places_of_groups(
+    config: AdditiveConfig, params: AdditiveParams, public: Public
+) -> GroupPlaces:
     """The place of each bin's group among all sums of a round.
 
     The cells of a pair are joined evenly at coarser resolutions.

@@ -25,7 +25,7 @@ from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.types import Array, Public
 
 
-def _largest_score(shapes: ShapeFunctions) -> Float32[Array, ""]:
+def _max_score_of_row(shapes: ShapeFunctions) -> Float32[Array, ""]:
     """f32[]: the most that a row's curves add up to, over classes."""
     largest_by_column = jnp.max(jnp.abs(shapes.score), axis=-1)
     return jnp.max(sum_in_order(jnp.moveaxis(largest_by_column, -1, 0)))
@@ -70,14 +70,14 @@ def _shapes_of_trees(
     return ShapeFunctions(curves[None, ..., : config.bin_mask.shape[1] + 1], noise[None])
 
 
-def vector_kind(bins: BinsConfig) -> HypothesisKind:
+def all_columns_kind(bins: BinsConfig) -> HypothesisKind:
     """Curves that every round moves at all bins of all columns, as learners train with them."""
     return SHAPES.with_training(
         example_table=functools.partial(example_binned_table, bins),
         check_table=functools.partial(check_binned_table, bins.attributes),
         prepare=functools.partial(prepare_binned_rows, bins.attributes),
         prediction_input=lambda rows: rows.bins,
-        bound=_largest_score,
+        bound=_max_score_of_row,
         scale=_scale_shapes,
         merge=_merge_rounds,
     )

@@ -16,7 +16,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.progress import is_terminal, show_progress
-from dpbt.common.storage import name_path_in_errors, remove_leftover, write_atomically
+from dpbt.common.storage import name_path_in_errors, remove_temporary_files_beside, write_atomically
 from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.domains import check_same_domain
@@ -288,7 +288,7 @@ def plot_model(options: argparse.Namespace) -> None:
             panel = dpbt.plot.shape(model, attribute=column, class_=options.class_, data=data)
         figure: Any = panel.get_figure()
         if is_of_row:
-            remove_leftover(path)  # it is private
+            remove_temporary_files_beside(path)  # it is private
         mode = 0o600 if is_of_row else 0o666
         write_atomically(path, lambda part: figure.savefig(part, dpi=150), mode=mode)
     print_about_output(path, f"wrote {path}")
@@ -336,7 +336,7 @@ def predict_rows(options: argparse.Namespace) -> None:
         with open(part, "w", encoding="utf-8", newline="") as file:
             _write_predictions(file, model, options)
 
-    remove_leftover(path)  # it holds predictions, which are private
+    remove_temporary_files_beside(path)  # it holds predictions, which are private
     with (
         say_whether_written(path),
         show_progress(f"predicting {options.file}", options.progress),

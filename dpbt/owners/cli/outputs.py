@@ -122,14 +122,14 @@ def save_or_use_temporary_folder(path: Path, save: Callable[[Path], object]) -> 
             elsewhere = _save_elsewhere(path, save)
             if elsewhere is None:
                 raise
-            words = "interrupted" if is_interrupted else _reason(error, path)
+            words = "interrupted" if is_interrupted else _reason_without_path(error, path)
             print(f"warning: {path}: {words}; move {elsewhere} there", file=sys.stderr)
         if is_interrupted:
             raise Interruption(f"the model was written to {elsewhere}") from error
         return elsewhere
 
 
-def _reason(error: BaseException, path: Path) -> str:
+def _reason_without_path(error: BaseException, path: Path) -> str:
     """The reason of an error without the path."""
     words = isinstance(error, OSError) and error.strerror
     return words or str(error).removeprefix(f"{path}: ")

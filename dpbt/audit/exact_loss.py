@@ -286,7 +286,9 @@ def exact(
     )
 
     book = ledger(recipe)
-    lower = lower_bounds(*scores.halves(), delta=book.delta, confidence=confidence, exact=True)
+    lower = lower_bounds(
+        *scores.split_in_halves(), delta=book.delta, confidence=confidence, exact=True
+    )
     epsilon, is_certain = lower.epsilon, book.delta == 0
     if is_certain:
         largest = max(float(np.max(np.abs(scores))), float(choosing_loss.max()))

@@ -534,13 +534,25 @@ def _replay_controls(learn: Learn, table: Any, other: Any, seed: int) -> _Contro
     return _Controls(has_repeated=has_repeated, loss=loss, leaks=_find_leaks(on_table, on_other))
 
 
+class _ReplaysOfTables(NamedTuple):
+    """Replays of one run.
+
+    Attributes:
+        on_table: those on the table of the run.
+        on_other: those on the other table.
+    """
+
+    on_table: list[_ControlledReplay]
+    on_other: list[_ControlledReplay]
+
+
 def _replay_in_mixed_order(
     learn: Learn, *, table: Any, other: Any, seed: int, run: Hooks
-) -> tuple[list[_ControlledReplay], list[_ControlledReplay]]:
+) -> _ReplaysOfTables:
     """`CONTROLS` replays of a run on its own table, and as many on the other."""
     order = np.random.default_rng([seed, 3]).permutation(np.arange(2 * CONTROLS) % 2)
     tables, copies = (table, other), []  # copies are kept, so that no two have one address
-    replays: tuple[list[_ControlledReplay], list[_ControlledReplay]] = [], []
+    replays = _ReplaysOfTables([], [])
     for side in order.tolist():
         hooks = Hooks(seed, run.calls)
         try:
@@ -680,7 +692,9 @@ def grey(
 
     losses = np.array([result.loss for result in results])
     scores = RunScores(on_table=losses[:runs_on_each], on_neighbour=-losses[runs_on_each:])
-    lower = lower_bounds(*scores.halves(), delta=claim[1], confidence=confidence, exact=True)
+    lower = lower_bounds(
+        *scores.split_in_halves(), delta=claim[1], confidence=confidence, exact=True
+    )
     epsilon, mu, is_certain = lower.epsilon, lower.mu, claim[1] == 0
     if claim[1] == 0:
         epsilon = np.inf if worst_result.loss >= LARGE / 2 else max(worst_result.loss, 0.0)

@@ -499,9 +499,8 @@ def read_record(
     """
     try:
         content = parse_json(path.read_bytes(), description)
-        is_intact = isinstance(content, dict) and content.get("checksum") == checksum_of_json(
-            content
-        )
+        is_object = isinstance(content, dict)
+        is_intact = is_object and content.get("checksum") == checksum_of_json(content)
     except ValueError:  # `checksum_of_json` raises it, too, for content that it takes no sum of
         raise ValueError(f"{path}: not {description}, or cut off; {remedy}") from None
     expected = {"format": format_name, "format_version": format_version}

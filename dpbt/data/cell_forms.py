@@ -246,7 +246,7 @@ class DateForm:
         microseconds = _microseconds_of_date(cell)
         if microseconds is None:
             microseconds = self._microseconds_of_text(cell)
-        return None if microseconds is None else self._number(microseconds)
+        return None if microseconds is None else self._number_of_time(microseconds)
 
     def _microseconds_of_text(self, cell: Cell) -> int | None:
         """The time of a cell of the format, since 1970; None, or an error, for any other cell."""
@@ -265,11 +265,11 @@ class DateForm:
             None if match is None else _microseconds_of_date(_date_of_directives(match.groupdict()))
         )
 
-    def _number(self, microseconds: int) -> float | None:
+    def _number_of_time(self, microseconds: int) -> float | None:
         """The number of a time since 1970 in the unit; None beyond the calendar."""
         if self.counts_time:
-            whole, rest = divmod(microseconds, _MICROSECONDS_IN[self.unit])
-            return whole + rest / _MICROSECONDS_IN[self.unit]
+            whole_units, rest = divmod(microseconds, _MICROSECONDS_IN[self.unit])
+            return whole_units + rest / _MICROSECONDS_IN[self.unit]
         days, rest = divmod(microseconds, _MICROSECONDS_IN["days"])
         if self.unit == "hour":
             return rest / _MICROSECONDS_IN["hours"]
@@ -296,7 +296,7 @@ class DateForm:
             )
         return number
 
-    def words_of(self, number: float) -> str:
+    def text_of_number(self, number: float) -> str:
         """The words for a number: the date, where numbers count the time since 1970."""
         if not self.counts_time:
             return f"{number:.6g}"

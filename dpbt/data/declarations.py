@@ -231,7 +231,7 @@ class DeclaredAnswers(NamedTuple):
     ignore_case: bool = False
 
     @property
-    def options(self) -> dict[str, Any]:
+    def table_options(self) -> dict[str, Any]:
         """The arguments of `dpbt.table` that declare these answers."""
         if self.classes is None or self.target is not None:
             return {"target": self.target}

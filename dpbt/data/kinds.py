@@ -350,7 +350,7 @@ class Numeric(_NumberReading, frozen=True):
     def words_of_date(self, number: float) -> str:
         """The words for the number of a date; the number itself where there are no dates."""
         form = self.form
-        return form.words_of(number) if isinstance(form, DateForm) else f"{number:.6g}"
+        return form.text_of_number(number) if isinstance(form, DateForm) else f"{number:.6g}"
 
     @property
     def _bin_of_missing(self) -> int:

@@ -434,7 +434,7 @@ def _leaf_weights(
     leaves, levels = np.arange(num_leaves)[:, None], np.arange(depth)
     inside: Bool[np.ndarray, "n L D"] = tree.holds[leaves, levels, bins[:, tree.feature]]
     total = np.zeros(inside.shape)
-    for node, node_weight in zip(*_quadrature(depth), strict=True):
+    for node, node_weight in zip(*_gauss_quadrature(depth), strict=True):
         factors = node * inside + (1 - node) * share
         others = np.ones_like(factors)  # the product over all other conditions
         for level in range(1, depth):
@@ -447,11 +447,23 @@ def _leaf_weights(
     return total * (inside - share)
 
 
+class _Quadrature(NamedTuple):
+    """A rule that integrates polynomials over [0, 1].
+
+    Attributes:
+        nodes: f64[n], where the polynomial is evaluated.
+        weights: f64[n], the weight of its value at each node.
+    """
+
+    nodes: np.ndarray
+    weights: np.ndarray
+
+
 @functools.cache
-def _quadrature(depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on [0, 1], exact for the polynomials of at most `depth` factors."""
+def _gauss_quadrature(depth: int) -> _Quadrature:
+    """The rule that is exact for products of at most `depth` linear factors."""
     nodes, weights = np.polynomial.legendre.leggauss(max((depth + 1) // 2, 1))
-    return (nodes + 1) / 2, weights / 2
+    return _Quadrature(nodes=(nodes + 1) / 2, weights=weights / 2)
 
 
 def _variances_of_contributions(

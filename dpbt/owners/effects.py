@@ -282,12 +282,14 @@ def _models_with_redrawn_curve_noise(model: Model) -> list[Model]:
 
 
 def _score_changes_by_noise(
-    model: Model, others: Sequence[Model], domain: Domain, columns: list[int], of: str
+    model: Model, noisy_models: Sequence[Model], domain: Domain, columns: list[int], quantity: str
 ) -> Float64[np.ndarray, "models combinations rows ..."]:
     """f64[models, combinations, rows, ...]: the scores of redrawn models, less the model's own."""
     scores, *redrawn_scores = (
-        _scores_or_probabilities_by_bins(one, domain, columns, of, _MAX_ROWS_OF_NOISE).scores
-        for one in (model, *others)
+        _scores_or_probabilities_by_bins(
+            evaluated_model, domain, columns, quantity, _MAX_ROWS_OF_NOISE
+        ).scores
+        for evaluated_model in (model, *noisy_models)
     )
     return np.array(redrawn_scores) - scores
 
@@ -317,7 +319,7 @@ class _ScoresByBins(NamedTuple):
 
 
 def _scores_or_probabilities_by_bins(
-    model: Model, domain: Domain, columns: list[int], of: str, draws: int
+    model: Model, domain: Domain, columns: list[int], quantity: str, max_draws: int
 ) -> _ScoresByBins:
     """The scores or probabilities of a model for all combinations of the bins of some columns.
 
@@ -325,10 +327,10 @@ def _scores_or_probabilities_by_bins(
         model: the model.
         domain: its domain.
         columns: the numbers of the columns.
-        of: as `partial_dependence`.
-        draws: as `partial_dependence`.
+        quantity: as `partial_dependence`.
+        max_draws: as `partial_dependence`.
     """
-    check_positive_integer("draws", draws)
+    check_positive_integer("draws", max_draws)
     num_bins = [column.n_bins for column in domain.values()]
     other_columns = [column for column in range(len(num_bins)) if column not in columns]
     num_bins_of_others = [num_bins[column] for column in other_columns]
@@ -337,14 +339,14 @@ def _scores_or_probabilities_by_bins(
     if is_exact:
         other_bins = _all_combinations(num_bins_of_others)
     else:
-        count = max(min(draws, MAX_EVALUATIONS // len(combinations)), 16)
+        count = max(min(max_draws, MAX_EVALUATIONS // len(combinations)), 16)
         other_bins = _latin_hypercube(num_bins_of_others, count)
 
     rows = np.empty((len(combinations), len(other_bins), len(num_bins)), np.uint8)
     rows[..., columns] = combinations[:, None]
     rows[..., other_columns] = other_bins
     encoded = rows.reshape(-1, len(num_bins))
-    if of == "score":
+    if quantity == "score":
         scores = np.asarray(models.decision_function(model, encoded), np.float64)
     else:
         scores = np.asarray(models.predict_proba(model, encoded), np.float64)

@@ -172,9 +172,9 @@ class OwnerReportBuilder:
             for name, kind in domain.items()
             if isinstance(kind, Nominal) and kind.other is not None
         }
-        self.add({name: [] for name in self._names})
+        self.count_rows({name: [] for name in self._names})
 
-    def add(self, block: Columns) -> None:
+    def count_rows(self, block: Columns) -> None:
         """Count some rows.
 
         Args:
@@ -186,7 +186,7 @@ class OwnerReportBuilder:
         cells = domains.cells_by_column(self._domain, block)
         bins_by_column = {name: kind.read_bins(cells[name]) for name, kind in self._domain.items()}
         num_rows = len(next(iter(bins_by_column.values())).bins)
-        bins_by_column |= self._bins_beside(block, num_rows)
+        bins_by_column |= self._bins_of_label_weights_and_ids(block, num_rows)
         for name in self._names[len(cells) :]:
             cells[name] = column_cells(block[name], f"{name}: ")
 
@@ -200,7 +200,9 @@ class OwnerReportBuilder:
             kind = msgspec.structs.replace(self._domain[name], other=None)
             count_texts_of_missing_cells(texts, cells[name], kind.read_bins(cells[name]).missing)
 
-    def _bins_beside(self, block: Columns, num_rows: int) -> dict[str, ColumnBins]:
+    def _bins_of_label_weights_and_ids(
+        self, block: Columns, num_rows: int
+    ) -> dict[str, ColumnBins]:
         """The bins of the labels, weights and ids of users of some rows that have them."""
         label, columns = self._label, {}
         if label is None:
@@ -302,7 +304,7 @@ def owner_report_of_rows(
     for block in blocks:
         if names is None:
             raw_rows_of_columns(label, block)  # raises if a column of the label is lacking
-        builder.add(block)
+        builder.count_rows(block)
     return builder.report(faults)
 
 

@@ -120,7 +120,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         """What keeps all releases together (epsilon, delta)-DP; raises as `filter_limits`."""
         return filter_limits(self.measure, epsilon=self.epsilon, delta=self.delta)
 
-    def charge(self, ledger: Ledger) -> Charge:
+    def charge_of_ledger(self, ledger: Ledger) -> Charge:
         """What a release with this ledger costs.
 
         Raises:
@@ -497,7 +497,7 @@ class Filter:
         """
         from dpbt.privacy import pricing
 
-        charge = self.terms.charge(pricing.ledger(recipe))
+        charge = self.terms.charge_of_ledger(pricing.ledger(recipe))
         if key is None or not self.has_paid_for(key):
             with self._transaction(write=True) as database:
                 self._check_affordable(self._read_releases(database), charge)
@@ -529,7 +529,9 @@ class Filter:
         if key is not None:
             keys.check_single_key(key)
         ledger = pricing.ledger(recipe, key)
-        self._record_payment(recipe.name, self.terms.charge(ledger), ledger, key=key, run=run)
+        self._record_payment(
+            recipe.name, self.terms.charge_of_ledger(ledger), ledger, key=key, run=run
+        )
         return recipe
 
     def charge(self, event: Any, name: str, *, date: str | None = None) -> None:
@@ -566,7 +568,9 @@ class Filter:
         )
         if terms.delta == 0 and ledger.sampler_cost().tail:
             raise ValueError("a filter without a delta pays for no event with one")
-        self._record_payment(name.strip(), terms.charge(ledger), ledger, date=day.isoformat())
+        self._record_payment(
+            name.strip(), terms.charge_of_ledger(ledger), ledger, date=day.isoformat()
+        )
 
     def _record_payment(
         self,
@@ -668,7 +672,7 @@ class Filter:
         cost_power = 1 if terms.measure == "epsilon" else 2
         search = conversions.build_within_cost(
             build,
-            lambda recipe: terms.charge(pricing.ledger(recipe)).cost,
+            lambda recipe: terms.charge_of_ledger(pricing.ledger(recipe)).cost,
             max_cost=max_cost,
             first_epsilon=terms.epsilon * (max_cost / self.budget) ** (1 / cost_power),
             cost_power=cost_power,

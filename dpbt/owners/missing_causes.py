@@ -362,7 +362,7 @@ def _text_of_missing_cell(cell: Cell) -> str | None:
     days = _iso_days().read_number(cell)
     if kind is np.datetime64 and np.isnan(days):
         return ""
-    return None if np.isnan(days) else _iso_days().words_of(days)
+    return None if np.isnan(days) else _iso_days().text_of_number(days)
 
 
 @functools.cache

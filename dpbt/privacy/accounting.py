@@ -289,7 +289,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         tail = self.sampler_cost().tail
         if self.choice is None or (tail == 0 and self.choice.gamma == 1):
             return tail
-        law_epsilon = self._epsilon_without_bits_at(_LAW_SHARE * delta, accountant)
+        law_epsilon = self._epsilon_of_exact_laws_at(_LAW_SHARE * delta, accountant)
         sampler_epsilon = self.sampler_epsilon
         if math.isinf(sampler_epsilon) or law_epsilon + sampler_epsilon > 600:
             return 1.0
@@ -325,7 +325,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return math.inf
         return math.fsum(part.epsilon for part in self.parts)
 
-    def _epsilon_without_bits_at(self, delta: float, accountant: str) -> float:
+    def _epsilon_of_exact_laws_at(self, delta: float, accountant: str) -> float:
         """The epsilon at a delta by one accountant, for the mechanisms' laws without bits."""
         cost = self.run_cost()
         if accountant == "pure":
@@ -368,7 +368,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         law_delta *= math.exp(-sampler_epsilon / 2)
         if math.isinf(sampler_epsilon) or law_delta <= min_share * delta:
             return math.inf
-        return self._epsilon_without_bits_at(law_delta, accountant) + sampler_epsilon
+        return self._epsilon_of_exact_laws_at(law_delta, accountant) + sampler_epsilon
 
     def dp_event(self) -> ComposedDpEvent:
         """All draws as one event of dp_accounting, for its accountants to check the total.

@@ -200,7 +200,7 @@ class RunScores(NamedTuple):
     on_table: np.ndarray
     on_neighbour: np.ndarray
 
-    def halves(self) -> tuple["RunScores", "RunScores"]:
+    def split_in_halves(self) -> tuple["RunScores", "RunScores"]:
         """The first half of the runs, and the rest."""
         on_table, on_neighbour = (np.split(scores, [len(scores) // 2]) for scores in self)
         first, rest = zip(on_table, on_neighbour, strict=True)

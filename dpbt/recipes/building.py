@@ -408,7 +408,7 @@ def _checked_budget_by_site(
 
 
 def _check_axes_broadcast_with_request(
-    request: PrivacyRequest | Recipe, numbers: Any, what: str
+    request: PrivacyRequest | Recipe, numbers: Any, numbers_noun: str
 ) -> None:
     """Check the axes of a pytree of numbers beside those that all recipes share.
 
@@ -416,12 +416,14 @@ def _check_axes_broadcast_with_request(
         ValueError: as `check_setting_axes_broadcast`.
     """
     leaves = jax.tree_util.tree_leaves_with_path(numbers)
-    named = {
-        f"{what} {jax.tree_util.keystr(path, simple=True, separator=' ')}": leaf
+    leaf_by_name = {
+        f"{numbers_noun} {jax.tree_util.keystr(path, simple=True, separator=' ')}": leaf
         for path, leaf in leaves
     }
-    shared = {name: getattr(request, name, None) for name in ("epsilon", "delta", "rows", "rounds")}
-    check_setting_axes_broadcast(**shared, **named)
+    shared_numbers = {
+        name: getattr(request, name, None) for name in ("epsilon", "delta", "rows", "rounds")
+    }
+    check_setting_axes_broadcast(**shared_numbers, **leaf_by_name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

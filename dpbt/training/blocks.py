@@ -325,10 +325,10 @@ class _BlockExecutor:
         self.phase_releases[phase.name] = capped.release
         return capped.release
 
-    def start_scores(self, initial_score: Array) -> None:
+    def set_initial_scores(self, initial_score: Array) -> None:
         """Let the score of every row be the initial one, if scores are read."""
         if not self.recipe.has_independent_rounds:
-            self.passes.start_scores(initial_score)
+            self.passes.set_initial_scores(initial_score)
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
         """Run all rounds, some of them in one pass where they do not wait for each other."""
@@ -400,7 +400,7 @@ class _BlockExecutor:
         Each stage of the phase has a pass over the rows. The checkpoint has the releases before the
         run goes on.
         """
-        rounds_of_pass = [self._round_of_pass(phase, context) for context in contexts]
+        rounds_of_pass = [self._keys_and_public_draws(phase, context) for context in contexts]
         releases = [dict(round_of_pass.public_draws) for round_of_pass in rounds_of_pass]
         context_of_pass = _stack_contexts(contexts)
         noise_keys = jnp.stack([round_of_pass.noise_key for round_of_pass in rounds_of_pass])
@@ -419,7 +419,7 @@ class _BlockExecutor:
         self._add_to_checkpoint(phase, contexts, capped_releases)
         return capped_releases
 
-    def _round_of_pass(self, phase: Phase, context: PhaseContext) -> _RoundOfPass:
+    def _keys_and_public_draws(self, phase: Phase, context: PhaseContext) -> _RoundOfPass:
         """The keys of a round, and its public draws."""
         noise_key = _key_of_phase(self.noise_keys, phase, context)
         public_key = _key_of_phase(self.structure_keys, phase, context)

@@ -6,7 +6,7 @@ salted hashes: another key would be a second release, and another public key the
 sums. The tables of all processes are named by a hash under the key, so whoever guesses rows cannot
 compare. Another table under one key would be the same noise on two sums.
 
-A caller may let the file hold the keys themselves until the model is written (`own_keys` and
+A caller may let the file hold the keys themselves until the model is written (`held_keys` and
 `delete_keys`). Until then it is as secret as they are.
 """
 
@@ -115,7 +115,7 @@ class Checkpoint:
 
     def __init__(self, path: Path):
         self.path, self.run, self.begun = path, None, False
-        self._own_keys: NoiseAndPublicKeys | None = None
+        self._held_keys: NoiseAndPublicKeys | None = None
         is_new = not path.exists()
         if is_new:
             _create_tables(path)
@@ -160,7 +160,7 @@ class Checkpoint:
             self.path.unlink(missing_ok=True)
         self._database.close()
 
-    def own_keys(self) -> NoiseAndPublicKeys:
+    def held_keys(self) -> NoiseAndPublicKeys:
         """The keys of the noise and of public structure that the file holds until `delete_keys`.
 
         They are fresh ones for a new run, and the file holds them from `begin` on.
@@ -171,12 +171,12 @@ class Checkpoint:
         if entries := self._execute("SELECT words FROM keys"):
             words = np.frombuffer(entries[0][0], "<u4").astype(np.uint32).reshape(2, 8)
             key_pair = jax.random.wrap_key_data(jnp.asarray(words), impl=keys.CHACHA20)
-            self._own_keys = NoiseAndPublicKeys(*key_pair)
+            self._held_keys = NoiseAndPublicKeys(*key_pair)
         elif self.begun:
             raise ValueError(f"{self.path}: of a run that is finished, or whose keys are gone")
         else:
-            self._own_keys = NoiseAndPublicKeys(keys.fresh_key(), keys.fresh_key())
-        return self._own_keys
+            self._held_keys = NoiseAndPublicKeys(keys.fresh_key(), keys.fresh_key())
+        return self._held_keys
 
     def begin(
         self,
@@ -218,8 +218,8 @@ class Checkpoint:
         if self._new:
             with self._transaction():
                 self._database.executemany("INSERT INTO run VALUES (?, ?)", expected.items())
-                if self._own_keys is not None:
-                    words = b"".join(map(keys.key_as_bytes, self._own_keys))
+                if self._held_keys is not None:
+                    words = b"".join(map(keys.key_as_bytes, self._held_keys))
                     self._database.execute("INSERT INTO keys VALUES (?)", [words])
         self.begun, self.run = True, json.dumps(expected, sort_keys=True)
 

@@ -381,7 +381,7 @@ class Passes:
         ):
             yield number + 1
 
-    def start_scores(self, initial_score: Array) -> None:
+    def set_initial_scores(self, initial_score: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
         shape = *initial_score.shape, self._plan.max_rows_of_slice
         self._scores = [jnp.broadcast_to(initial_score[..., None], shape) for _ in self._slices]

@@ -87,7 +87,7 @@ class Executor(Protocol):
         """The release of a prologue or of an epilogue, on the scores so far."""
         ...
 
-    def start_scores(self, initial_score: Array) -> None:
+    def set_initial_scores(self, initial_score: Array) -> None:
         """Let the score of every row be the initial one."""
         ...
 
@@ -122,7 +122,7 @@ def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
         context = PhaseContext(recipe.public(), jnp.float32(0))
         prologue = executor.release_once(learner.prologue, context)
     public, state = public_steps.after_prologue(recipe, prologue)
-    executor.start_scores(public.initial_score)
+    executor.set_initial_scores(public.initial_score)
 
     # The rounds.
     state, hypotheses = executor.run_rounds(public, state)

@@ -149,7 +149,7 @@ class _ScanExecutor:
         self.kept[phase.name] = answer.kept
         return answer.release
 
-    def start_scores(self, initial_score: Array) -> None:
+    def set_initial_scores(self, initial_score: Array) -> None:
         """Let the score of every row of every table be the initial one."""
         self.initial_score, everyone = initial_score, initial_score[..., None]
         self.scores = [
@@ -238,7 +238,7 @@ class _CachedStructures(NamedTuple):
     structures: Any
     leaves: list[Array]
 
-    def of_round(self, number: Array) -> "_StructureAndLeaves":
+    def structure_and_leaves_of_round(self, number: Array) -> "_StructureAndLeaves":
         """The structure of a round, and the leaves of each table in it."""
         place = number % self.num_structures
         return jax.tree.map(
@@ -343,7 +343,7 @@ class _RoundsOfRun:
         """Run a round where any lane of a vmap needs it."""
         is_active = self._is_active(entry)
         run = functools.partial(self._run_where_active, is_active)
-        return jax.lax.cond(_any_lane(is_active), run, self._skip, before, entry)
+        return jax.lax.cond(_any_lane(is_active), run, self._skip_round, before, entry)
 
     def _run_where_active(
         self, is_active: Array, before: _ScoresAndState, entry: _NumberedEntry
@@ -356,10 +356,10 @@ class _RoundsOfRun:
         return jax.tree.map(
             lambda ran, skipped: jnp.where(is_active, ran, skipped),
             outcome,
-            self._skip(before, entry),
+            self._skip_round(before, entry),
         )
 
-    def _skip(
+    def _skip_round(
         self, before: _ScoresAndState, entry: _NumberedEntry
     ) -> tuple[_ScoresAndState, _RoundResult]:
         """What is before the round, and zeros for its result."""
@@ -401,7 +401,7 @@ class _RoundsOfRun:
         tables = self.executor.tables
         if self.cached is None:
             return None, _ScoredTables(tables, scores)
-        structure, leaves = self.cached.of_round(number)
+        structure, leaves = self.cached.structure_and_leaves_of_round(number)
         tables = [rows._replace(leaf=leaf) for rows, leaf in zip(tables, leaves, strict=True)]
         return structure, _ScoredTables(tables, scores)
 

@@ -311,22 +311,44 @@ class _Equation(NamedTuple):
     precision: Array
 
 
-def _solve_least_squares(equations: Sequence[_Equation]) -> tuple[Array, Array]:
+class _ShiftAndSlopeChange(NamedTuple):
+    """The solution of the equations.
+
+    Attributes:
+        shift: f32[], what is added to all predictions.
+        slope_change: f32[], what is added to the slope.
+    """
+
+    shift: Array
+    slope_change: Array
+
+
+def _solve_least_squares(equations: Sequence[_Equation]) -> _ShiftAndSlopeChange:
     """The shift and the change of the slope with the least sum of squared errors over variances."""
 
     def weighted_sum(product_of: Callable[[_Equation], Array]) -> Array:
-        terms = [round_separately(each.precision * product_of(each)) for each in equations]
+        terms = [
+            round_separately(equation.precision * product_of(equation)) for equation in equations
+        ]
         return functools.reduce(jnp.add, terms)
 
-    shifts = weighted_sum(lambda each: round_separately(each.of_shift**2))
-    slopes = weighted_sum(lambda each: round_separately(each.of_slope**2))
-    mixed = weighted_sum(lambda each: round_separately(each.of_shift * each.of_slope))
-    right_of_shift = weighted_sum(lambda each: round_separately(each.of_shift * each.right))
-    right_of_slope = weighted_sum(lambda each: round_separately(each.of_slope * each.right))
-    determinant = round_separately(shifts * slopes) - round_separately(mixed**2)
-    shift = round_separately(slopes * right_of_shift) - round_separately(mixed * right_of_slope)
-    slope = round_separately(shifts * right_of_slope) - round_separately(mixed * right_of_shift)
-    return shift / determinant, slope / determinant
+    squared_shifts = weighted_sum(lambda equation: round_separately(equation.of_shift**2))
+    squared_slopes = weighted_sum(lambda equation: round_separately(equation.of_slope**2))
+    mixed = weighted_sum(lambda equation: round_separately(equation.of_shift * equation.of_slope))
+    right_of_shift = weighted_sum(
+        lambda equation: round_separately(equation.of_shift * equation.right)
+    )
+    right_of_slope = weighted_sum(
+        lambda equation: round_separately(equation.of_slope * equation.right)
+    )
+    determinant = round_separately(squared_shifts * squared_slopes) - round_separately(mixed**2)
+    shift = round_separately(squared_slopes * right_of_shift) - round_separately(
+        mixed * right_of_slope
+    )
+    slope = round_separately(squared_shifts * right_of_slope) - round_separately(
+        mixed * right_of_shift
+    )
+    return _ShiftAndSlopeChange(shift=shift / determinant, slope_change=slope / determinant)
 
 
 def number_line_epilogue(config: BinsConfig) -> types.Epilogue:

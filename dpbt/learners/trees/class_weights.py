@@ -68,10 +68,10 @@ def exact_float_matrix_product(left: Array, columns: Array) -> Int32[Array, "...
 
 
 def split_weights_by_product(
-    columns: Array, by_class: Array, node: Array, wanted: Array
+    columns: Array, by_class: Array, node: Array, node_numbers: Array
 ) -> Int32[Array, "W 2 S"]:
-    """i32[W, 2, S]: `node_products` of W wanted nodes, by a product of small integers."""
-    is_in_node = node[None, None, :] == wanted.astype(node.dtype)[:, None, None]
+    """i32[W, 2, S]: `node_products` of W nodes, by a product of small integers."""
+    is_in_node = node[None, None, :] == node_numbers.astype(node.dtype)[:, None, None]
     return integer_matrix_product(jnp.where(is_in_node, by_class[None], jnp.int8(0)), columns)
 
 

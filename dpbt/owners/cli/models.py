@@ -386,7 +386,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
     if is_terminal(sys.stderr):
         without_others = structs.replace(label, weight=None, user=None)
         builder = OwnerReportBuilder(model_domain, without_others)
-        builder.add(columns)
+        builder.count_rows(columns)
         warn_owner_of_doubtful_rows(builder.report(faults))
     num_rows, rows, target = len(rows), rows[present], target[present]
     if not len(rows):
@@ -534,7 +534,7 @@ def _iter_encoded_blocks(
                 rows = model.encode(columns)
                 ids = [] if id_column is None else _as_list(columns[id_column])
                 if builder is not None:
-                    builder.add(columns)
+                    builder.count_rows(columns)
                 yield _EncodedBlock(rows, np.ones(len(rows), bool), ids)
             if builder is not None:
                 warn_owner_of_doubtful_rows(builder.report(faults))

@@ -502,8 +502,8 @@ def tune(
     with show_progress(f"choosing among {len(singles)} candidates", verbose, clock=False):
         rows = _split_rows(table_entry.without_domain(table), selection)
         best = _best_run(choice_key, rows, program_recipes, plan, public_key)
-    learned = jax.tree.map(jnp.asarray, best.learned)
-    model = Model.of_run(learned, singles[best.candidate], table, keys.key_purpose(key))
+    fitted_parts = jax.tree.map(jnp.asarray, best.learned)
+    model = Model.of_run(fitted_parts, singles[best.candidate], table, keys.key_purpose(key))
     keys.warn_of_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
@@ -605,8 +605,10 @@ class _StartedRun(NamedTuple):
 
 def _copy_run_to_host(started: _StartedRun, score: Score) -> ScoredRun:
     """The run with its results on the host."""
-    learned, score_draw = jax.device_get(started.results)
-    return ScoredRun(score=score.value(score_draw), candidate=started.candidate, learned=learned)
+    fitted_parts, score_draw = jax.device_get(started.results)
+    return ScoredRun(
+        score=score.value(score_draw), candidate=started.candidate, learned=fitted_parts
+    )
 
 
 def _candidate_of_run(key: Array, run: int, num_candidates: int) -> int:

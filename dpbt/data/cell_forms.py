@@ -428,11 +428,11 @@ def form_of_reading_options(options: ReadingOptions) -> NumberForm | DateForm:
         value = getattr(options, name)
         if value is not None and not isinstance(value, str):
             raise ValueError(f"Numeric: {name} must be text, got {show_value(value)}")
-    return _cached_form(options)
+    return _cached_form_of_options(options)
 
 
 @functools.lru_cache(maxsize=256)
-def _cached_form(options: ReadingOptions) -> NumberForm | DateForm:
+def _cached_form_of_options(options: ReadingOptions) -> NumberForm | DateForm:
     decimal, strip, date, unit = options
     if date is None and unit is None:
         return NumberForm(decimal="." if decimal is None else decimal, strip=strip)

@@ -62,7 +62,7 @@ else:
 """A declared word or its spellings, and a declared number, which may be a date as text."""
 
 
-def always_stored(default: Any) -> Any:
+def field_always_written(default: Any) -> Any:
     """A field that files state also where it has its default, as they did before there were others.
 
     The other fields with a default are options on how cells are read. Files leave them out where
@@ -250,9 +250,9 @@ class Numeric(_NumberReading, frozen=True):
     low: Bound
     high: Bound
     bins: int = None  # type: ignore[assignment]
-    missing: bool = always_stored(False)
-    cuts: tuple[Bound, ...] | None = always_stored(None)
-    scale: Literal["linear", "log"] = always_stored("linear")
+    missing: bool = field_always_written(False)
+    cuts: tuple[Bound, ...] | None = field_always_written(None)
+    scale: Literal["linear", "log"] = field_always_written("linear")
 
     def __post_init__(self):
         form = self.form
@@ -408,8 +408,8 @@ class Nominal(_WordReading, frozen=True):
     """
 
     values: tuple[Word, ...] = ()
-    other: Word | None = always_stored(None)
-    ordered: bool = always_stored(False)
+    other: Word | None = field_always_written(None)
+    ordered: bool = field_always_written(False)
 
     def __post_init__(self):
         check_boolean("Nominal: ordered", self.ordered)
@@ -523,9 +523,9 @@ class Boolean(_BooleanReading, frozen=True):
             ignore_case is no Boolean.
     """
 
-    true: Spellings = always_stored("1")
+    true: Spellings = field_always_written("1")
     false: Spellings = None  # type: ignore[assignment]
-    missing: bool = always_stored(False)
+    missing: bool = field_always_written(False)
 
     def __post_init__(self):
         check_boolean("Boolean: missing", self.missing)
@@ -612,7 +612,7 @@ def _check_words_distinct(name: str, words: list[str], *, ignore_case: bool) -> 
 Column = Numeric | Nominal | Boolean
 
 
-def bin_positions_by_attribute(kind: Column) -> list[np.ndarray]:
+def bin_positions_of_attributes(kind: Column) -> list[np.ndarray]:
     """f32[MAX_BINS] for each attribute of a column: the position of each of its bins.
 
     The thresholds of a column make one attribute, whose bins lie at equal distances from 0 to 1.

@@ -53,12 +53,13 @@ def check_table_fits_memory(
     """
     memory = float(check_interval("memory", memory, "(0, inf]"))
     bytes_of_row = 4 * len(splits(domain).attribute) if exact else len(domain)
-    needed = _BYTES_OF_FIT * capacity * bytes_of_row
-    if needed > memory:
+    needed_bytes = _BYTES_OF_FIT * capacity * bytes_of_row
+    if needed_bytes > memory:
         raise ValueError(
             f"a table with room for {capacity} rows of {len(domain)} columns takes about "
-            f"{needed / 2**30:.3g} GiB with its fit, more than the memory of {memory / 2**30:.3g} "
-            "GiB: state a smaller bound on the rows or more memory, or convert the rows to blocks"
+            f"{needed_bytes / 2**30:.3g} GiB with its fit, more than the memory of "
+            f"{memory / 2**30:.3g} GiB: state a smaller bound on the rows or more memory, or "
+            "convert the rows to blocks"
         )
 
 

@@ -27,9 +27,9 @@ class Graph:
 
     def add(self, operator: str, *inputs: Any, name: str | None = None, **attributes: Any) -> Value:
         """The value of an operator; inputs are values, or constants as NumPy has them."""
-        read = [each if isinstance(each, Value) else self.constant(each) for each in inputs]
+        values = [value if isinstance(value, Value) else self.constant(value) for value in inputs]
         name = name or f"v{len(self.nodes)}"
-        names = [each.name for each in read]
+        names = [value.name for value in values]
         self.nodes.append(self.onnx.helper.make_node(operator, names, [name], **attributes))
         return Value(self, name)
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, UInt8
 
-from dpbt.common.text import PreformattedText
+from dpbt.common.preformatted_text import PreformattedText
 from dpbt.common.validate import show_value
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric

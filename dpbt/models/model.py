@@ -27,7 +27,7 @@ from msgspec import structs
 import dpbt
 from dpbt.common.arithmetic import array_namespace
 from dpbt.common.extras import package_version
-from dpbt.common.text import PreformattedText
+from dpbt.common.preformatted_text import PreformattedText
 from dpbt.common.validate import as_path, check_choice, check_positive_integer, is_traced
 from dpbt.data import domains
 from dpbt.data.cells import advice_for_lazy_data
@@ -129,9 +129,9 @@ class Model(HoldsFunctions):
 
     def __repr__(self) -> str:
         """Its algorithm and its size, without the numbers that it learned."""
-        named = self.recipe if self.loaded_facts is None else self.loaded_facts
+        named_source = self.recipe if self.loaded_facts is None else self.loaded_facts
         kind, count = type(self.hypotheses).__name__, np.shape(self.hypotheses[0])[:1]
-        words = f"{named.name}, " if named is not None else ""
+        words = f"{named_source.name}, " if named_source is not None else ""
         words += f"{''.join(map(str, count))} of {kind}, {self.features} columns of {self.dtype}"
         return f"Model({words}; see dpbt.explain, dpbt.ledger and dpbt.statement)"
 
@@ -144,7 +144,7 @@ class Model(HoldsFunctions):
             facts["neighbours"] = RELATION_WORDS[model_ledger.relation]
         facts |= statements.facts_of_model(self.about)
         facts["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
-        return statements.list_of_facts(facts)._repr_html_()
+        return statements.statement_of_facts(facts)._repr_html_()
 
     def __reduce__(self) -> Any:
         """A loaded model can be pickled: its kind of hypotheses is stored by name."""
@@ -374,21 +374,22 @@ def checked_model(value: object) -> Model:
     return value
 
 
-def resolve_model(value: object) -> Model:
+def resolve_model(model_or_estimator: object) -> Model:
     """A model itself, or the model of a fitted estimator of scikit-learn.
 
     Raises:
         ValueError: for anything else; for an estimator that is not fitted it is scikit-learn's
             NotFittedError.
     """
-    model = getattr(value, "model_", None)
+    model = getattr(model_or_estimator, "model_", None)
     if isinstance(model, Model):
         return model
-    if isinstance(value, Model) or not _advice_on_estimator(value):
-        return checked_model(value)
-    from sklearn.exceptions import NotFittedError  # `value` is an estimator of it
+    advice = _advice_on_estimator(model_or_estimator)
+    if isinstance(model_or_estimator, Model) or not advice:
+        return checked_model(model_or_estimator)
+    from sklearn.exceptions import NotFittedError  # only an estimator of it brings one here
 
-    raise NotFittedError(f"{type(value).__name__} is not fitted; {_advice_on_estimator(value)}")
+    raise NotFittedError(f"{type(model_or_estimator).__name__} is not fitted; {advice}")
 
 
 def _advice_on_estimator(value: object) -> str:
@@ -732,8 +733,8 @@ def _statement_of_guarantee(model: "Model | Recipe | Ledger", max_rows_per_user:
     if max_rows_per_user is not None:
         max_rows_per_user = check_positive_integer("max_rows_per_user", max_rows_per_user)
         stated_ledger = repricing.reprice_ledger(stated_ledger, max_rows_per_user)
-    named: Any = model.about if isinstance(model, Model) else model
-    name = None if isinstance(model, Ledger) else named.name
+    named_source: Any = model.about if isinstance(model, Model) else model
+    name = None if isinstance(model, Ledger) else named_source.name
     version = loaded_facts.versions.get("dpbt", "") if loaded_facts else dpbt.__version__
     return statements.statement_of_ledger(stated_ledger, name, version)
 

@@ -116,9 +116,9 @@ def attribute_effects(
     if is_exact:
         rows = rows_of_noise = _all_combinations(num_bins)
     else:
-        most = max(MAX_EVALUATIONS // max(num_bins), 16)
-        rows = _latin_hypercube(num_bins, min(draws, most))
-        rows_of_noise = _latin_hypercube(num_bins, min(_MAX_ROWS_OF_NOISE, most))
+        max_rows = max(MAX_EVALUATIONS // max(num_bins), 16)
+        rows = _latin_hypercube(num_bins, min(draws, max_rows))
+        rows_of_noise = _latin_hypercube(num_bins, min(_MAX_ROWS_OF_NOISE, max_rows))
     column_scores = ColumnScores(model, model_domain, rows)
     scores_by_noise = [
         ColumnScores(each, model_domain, rows_of_noise)

@@ -167,11 +167,11 @@ class PrivateEstimator(BaseEstimator):
                 f"{type(self).__name__}."
             )
         column_order = ColumnOrder.of_fit(domain, rows)
-        labels = as_one_column("y", y)
+        labels = flatten_to_one_column("y", y)
         sample_weight = (
-            None if sample_weight is None else as_one_column("sample_weight", sample_weight)
+            None if sample_weight is None else flatten_to_one_column("sample_weight", sample_weight)
         )
-        users = None if users is None else as_one_column("users", users)
+        users = None if users is None else flatten_to_one_column("users", users)
         answers = self._declared_answers(label, labels)
         recipe = self._make_recipe(column_order.domain, answers)
         key, public_key = keys_of_random_state(self.random_state)
@@ -377,7 +377,7 @@ def frame_without_rows(X: Any, rows: RowsByColumn) -> Any:
     return X if rows.names is not None else np.empty((0, rows.num_columns))
 
 
-def as_one_column(name: str, data: Any) -> Any:
+def flatten_to_one_column(name: str, data: Any) -> Any:
     """Labels, weights or ids as a column.
 
     Raises:

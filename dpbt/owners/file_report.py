@@ -23,7 +23,7 @@ from dpbt.owners.missing_causes import (
     MissingCauses,
     count_texts_of_missing_cells,
     explain_missing_cells,
-    label_as_kind,
+    label_as_column,
 )
 from dpbt.public_types import MAX_BINS
 
@@ -90,7 +90,7 @@ class OwnerReport:
         lines = [OWNER, f"{self.rows} rows"]
         lines += [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
         for name in self.unread:
-            lines += self._lines_of_column(name)
+            lines += self._describe_missing_cells(name)
         lines += [f"  {name}: all that are read lie in one bin" for name in self.constant]
         lines += [
             f"  {name}: {count} are read as the other value, and differ from a listed one in "
@@ -114,11 +114,11 @@ class OwnerReport:
             return ""
         lines = [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
         for name in self.doubtful:
-            lines += self._lines_of_column(name) if self.unread.get(name) else []
+            lines += self._describe_missing_cells(name) if self.unread.get(name) else []
         lines += [f"  {name}: all that are read lie in one bin" for name in self.constant]
         return "\n".join(lines)
 
-    def _lines_of_column(self, name: str) -> list[str]:
+    def _describe_missing_cells(self, name: str) -> list[str]:
         """How many cells of a column have no value, and why."""
         words = {
             self.label: "have no declared label, and are absent",
@@ -228,7 +228,7 @@ class OwnerReportBuilder:
             ids = label.read_user_ids(block[label.user.column], num_rows)
             assert ids is not None
             first_bytes = np.array([(user_id or b"\0")[0] for user_id in ids], np.uint8)
-            missing = np.array([one is None for one in ids], bool)
+            missing = np.array([user_id is None for user_id in ids], bool)
             columns[label.user.column] = ColumnBins(first_bytes, missing)
         return columns
 
@@ -242,7 +242,7 @@ class OwnerReportBuilder:
         label, not_in_file = self._label, self._not_in_file
         kinds: dict[str, Column] = {**self._domain}
         if label is not None:
-            kinds[label.column] = label_as_kind(label)
+            kinds[label.column] = label_as_column(label)
         constant = tuple(
             name
             for name, bins in zip(self._names, self._is_occupied, strict=True)

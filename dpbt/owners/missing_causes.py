@@ -370,7 +370,7 @@ def _iso_days() -> DateForm:
     return DateForm(format="iso", unit="days")
 
 
-def label_as_kind(label: Label) -> Column:
+def label_as_column(label: Label) -> Column:
     """The label's declaration as that of a column, of which a missing cell is no declared label."""
     if label.target is not None:
         return label.target

@@ -270,12 +270,12 @@ def contributions(
     if max_columns < 2:
         raise ValueError("max_columns must be at least 2, got 1")
     if isinstance(model, Model):
-        found = model.contributions(rows, domain=domain, background=background)
+        contributions_of_rows = model.contributions(rows, domain=domain, background=background)
     else:
         resolve_model(model)  # it is a fitted estimator
-        found = model.contributions(rows, background=background)
+        contributions_of_rows = model.contributions(rows, background=background)
         model = resolve_model(model)
-    of_row = found.of_row(row, class_)
+    of_row = contributions_of_rows.of_row(row, class_)
     labels = [f"{name}: {cell}" for name, cell in zip(of_row.names, of_row.cells, strict=True)]
     values = of_row.values
     noise = np.zeros_like(values) if of_row.noise is None else of_row.noise

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import compilation
-from dpbt.common.text import PreformattedText
+from dpbt.common.preformatted_text import PreformattedText
 from dpbt.common.validate import check_interval, check_positive_integer, show_value
 from dpbt.data import domains, kinds, tables
 from dpbt.data.domains import Domain
@@ -336,8 +336,8 @@ def _offsets_of_classes(hidden: np.ndarray, class_shares: np.ndarray) -> Any:
     offsets = np.zeros((len(hidden), 1))
     for _ in range(_NUM_OFFSET_STEPS):
         counts = np.bincount((hidden + offsets).argmax(axis=0), minlength=len(hidden))
-        found = (counts + 1) / (counts.sum() + len(hidden))
-        offsets += 0.5 * np.log(class_shares / found)[:, None]
+        simulated_shares = (counts + 1) / (counts.sum() + len(hidden))
+        offsets += 0.5 * np.log(class_shares / simulated_shares)[:, None]
     return offsets
 
 

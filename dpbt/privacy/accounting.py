@@ -436,7 +436,9 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.choice is not None:
             words += _selection_rule_words(self.choice, self._run_cost_words())
         words.append(f"{self._total_words()} under {self.relation.value}")
-        words += [_release_words(number, part) for number, part in enumerate(self.parts, 1)]
+        words += [
+            _describe_release_in_sum(number, part) for number, part in enumerate(self.parts, 1)
+        ]
         if self.parts:
             words.append(SUM_WORDS)
         words.append(f"neighbours: {neighbours}")
@@ -637,11 +639,11 @@ def _selection_rule_words(choice: Choice, run_cost_words: str) -> list[str]:
     ]
 
 
-def _release_words(number: int, part: Ledger) -> str:
+def _describe_release_in_sum(number: int, release_ledger: Ledger) -> str:
     """The line of text on one release of a sum."""
-    words = f"release {number}: epsilon = {part.epsilon:.6g}"
-    if part.delta:
-        words += f", delta = {part.delta:g}"
-    if part.rows is not None:
-        words += f", rows = {part.rows}"
-    return words if part.key is None else f"{words}, {part.key} key"
+    words = f"release {number}: epsilon = {release_ledger.epsilon:.6g}"
+    if release_ledger.delta:
+        words += f", delta = {release_ledger.delta:g}"
+    if release_ledger.rows is not None:
+        words += f", rows = {release_ledger.rows}"
+    return words if release_ledger.key is None else f"{words}, {release_ledger.key} key"

@@ -242,7 +242,9 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         return rho * np.exp(2 * x) + np.log1p(np.exp(x)) <= log_inverse_delta
 
     best_x = _search_order(is_order_too_low)
-    return max(float((1 + np.exp(best_x)) * rho + _order_offset(best_x, log_inverse_delta)), 0.0)
+    return max(
+        float((1 + np.exp(best_x)) * rho + _epsilon_offset_of_order(best_x, log_inverse_delta)), 0.0
+    )
 
 
 def _search_order(is_order_too_low: Callable[[Any], Any]) -> Any:
@@ -250,7 +252,7 @@ def _search_order(is_order_too_low: Callable[[Any], Any]) -> Any:
     return bisect(is_order_too_low, -25.0, 25.0, 80).low
 
 
-def _order_offset(x: Any, log_inverse_delta: Any) -> Any:
+def _epsilon_offset_of_order(x: Any, log_inverse_delta: Any) -> Any:
     """c(alpha), where alpha rho + c(alpha) is the epsilon of rho by the order alpha = 1 + e^x.
 
     Its slope over alpha is (log alpha - log(1 / delta)) / (alpha - 1)^2. So the order is best for
@@ -413,10 +415,12 @@ def max_rho_and_order(epsilon: ArrayLike, delta: ArrayLike) -> RhoAndOrder:
     def is_order_too_low(x: np.ndarray) -> np.ndarray:
         """Whether the rho that an order is best for costs more than epsilon."""
         rho = (log_inverse_delta - np.log1p(np.exp(x))) * np.exp(-2 * x)
-        return (1 + np.exp(x)) * rho + _order_offset(x, log_inverse_delta) > finite_epsilon
+        return (1 + np.exp(x)) * rho + _epsilon_offset_of_order(
+            x, log_inverse_delta
+        ) > finite_epsilon
 
     best_x = _search_order(is_order_too_low)
-    alpha, offset = 1 + np.exp(best_x), _order_offset(best_x, log_inverse_delta)
+    alpha, offset = 1 + np.exp(best_x), _epsilon_offset_of_order(best_x, log_inverse_delta)
     rho = np.maximum((finite_epsilon - offset) / alpha, 0.0) * (1 - 1e-11)
     return RhoAndOrder(rho=np.where(np.isfinite(epsilon), rho, epsilon), order=alpha)
 

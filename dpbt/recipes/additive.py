@@ -191,7 +191,7 @@ def additive(
             task,
             one_time_draws=one_time_draws,
             vectors=_VectorOptions(
-                pairs=_columns_of_pairs(pairs, domain, monotone),
+                pairs=_column_numbers_of_pairs(pairs, domain, monotone),
                 total_step=total_step,
                 learning_rate=learning_rate,
                 resolutions=_RESOLUTIONS if resolutions is None else resolutions,
@@ -325,7 +325,7 @@ def _recipe_of_all_columns(
     )
 
 
-def _columns_of_pairs(
+def _column_numbers_of_pairs(
     pairs: Sequence[tuple[str, str]], domain: Domain, monotone: Mapping[str, int] | None
 ) -> tuple[tuple[int, int], ...]:
     """The numbers of the columns of each pair.

@@ -134,13 +134,13 @@ def check_setting_axes_broadcast(**arguments: Any) -> None:
     Raises:
         ValueError: naming two of them and their shapes.
     """
-    known: dict[str, tuple[int, ...]] = {}
+    checked_shapes: dict[str, tuple[int, ...]] = {}
     for name, value in arguments.items():
         try:
             shape = () if value is None else np.shape(value)
         except ValueError:  # ragged, which is refused where it is read
             continue
-        for other, shape_of_other in known.items():
+        for other, shape_of_other in checked_shapes.items():
             try:
                 np.broadcast_shapes(shape, shape_of_other)
             except ValueError:
@@ -148,7 +148,7 @@ def check_setting_axes_broadcast(**arguments: Any) -> None:
                     f"{name} and {other} must have axes of settings that go together, got the "
                     f"shapes {shape} and {shape_of_other}"
                 ) from None
-        known[name] = shape
+        checked_shapes[name] = shape
 
 
 def checked_privacy_request(
@@ -198,8 +198,8 @@ def checked_privacy_request(
     checked_epsilon = check_interval("epsilon", epsilon, "(0, inf]")
     checked_delta = check_delta_or_fraction("delta", delta)
     if np.any(np.isfinite(checked_epsilon) & (checked_epsilon > MAX_EPSILON)):
-        most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
-        raise ValueError(f"epsilon must be {most}, got {show_value(epsilon)}")
+        upper_bound_words = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
+        raise ValueError(f"epsilon must be {upper_bound_words}, got {show_value(epsilon)}")
     request = PrivacyRequest(
         epsilon=checked_epsilon,
         delta=checked_delta,
@@ -365,7 +365,7 @@ def build_recipe(
     noise = noise_multipliers_after_finite_bits(
         request, total_allowance=total_allowance, fractions=fractions, paid_draws=paid_draws
     )
-    return _recipe_with_params(draft, make_params(noise, public), request.is_private)
+    return _set_params_on_all_axes(draft, make_params(noise, public), request.is_private)
 
 
 def build_recipe_of_fixed_noise(
@@ -385,7 +385,7 @@ def build_recipe_of_fixed_noise(
     _check_axes_broadcast_with_request(request, parts.weight_params, "weighting")
     draft = _draft_recipe(request, parts)
     params = make_params(draft.public()._replace(max_rows=request.rows))
-    return _recipe_with_params(draft, params, request.is_private)
+    return _set_params_on_all_axes(draft, params, request.is_private)
 
 
 def _checked_budget_by_site(
@@ -588,7 +588,7 @@ def request_after_finite_bits(
     )
 
 
-def _recipe_with_params(
+def _set_params_on_all_axes(
     draft: Recipe, params: Params, is_private: Bool[np.ndarray, "..."]
 ) -> Recipe:
     """The recipe with the numbers of its learner; every array has all axes of settings.

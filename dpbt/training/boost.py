@@ -64,8 +64,8 @@ class Boosted(NamedTuple):
         checks.check_transcript(self.transcript, table, recipe)
         releases = self.transcript.releases
         intercept = steps.score_line(recipe, releases["prologue"], releases["epilogue"]).intercept
-        learned = fitted_parts(releases.values(), self.hypotheses, intercept, recipe)
-        return Model.of_run(learned, recipe, table)
+        run_parts = fitted_parts(releases.values(), self.hypotheses, intercept, recipe)
+        return Model.of_run(run_parts, recipe, table)
 
 
 def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:

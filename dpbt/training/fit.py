@@ -179,11 +179,13 @@ def _fit_in_blocks(
     """`fit` of a table in blocks."""
     from dpbt.training import blocks
 
-    learned = blocks.fit_in_blocks(
+    fitted_parts = blocks.fit_in_blocks(
         key=key, table=table, recipe=recipe, public_key=public_key, options=options
     )
-    learned = jax.block_until_ready(learned)
-    return Model.of_run(learned, recipe, absent_row.absent_row_like(table), keys.key_purpose(key))
+    fitted_parts = jax.block_until_ready(fitted_parts)
+    return Model.of_run(
+        fitted_parts, recipe, absent_row.absent_row_like(table), keys.key_purpose(key)
+    )
 
 
 def _fit_in_memory(
@@ -215,7 +217,7 @@ def _fit_in_memory(
     compiled_run = _choose_compiled_run(without_domain(recipe))
     with report_rounds(report_round) as run_number:
         rows = without_domain(tables.pad_rows_to_bucket(table))
-        learned = compiled_run(
+        fitted_parts = compiled_run(
             key,
             rows,
             recipe_with_room,
@@ -225,8 +227,8 @@ def _fit_in_memory(
             priced=priced_draws_of_phases(recipe_with_room),
         )
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
-        learned = jax.block_until_ready(learned)
-    return Model.of_run(learned, recipe, table, keys.key_purpose(key))
+        fitted_parts = jax.block_until_ready(fitted_parts)
+    return Model.of_run(fitted_parts, recipe, table, keys.key_purpose(key))
 
 
 def _round_reporter(

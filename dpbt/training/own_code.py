@@ -39,7 +39,8 @@ def recipe_identity_texts(recipe: Recipe) -> list[str]:
     Args:
         recipe: one setting; its numbers may be traced.
     """
-    return [*recipe.identities, *([] if _is_made_by_library(recipe) else _digests_of_run(recipe))]
+    digests = [] if _is_made_by_library(recipe) else _digests_of_traced_runs(recipe)
+    return [*recipe.identities, *digests]
 
 
 def _is_made_by_library(recipe: Recipe) -> bool:
@@ -61,7 +62,7 @@ def _is_of_dpbt(kind: type) -> bool:
     return kind.__module__.split(".")[0] == "dpbt"
 
 
-def _digests_of_run(recipe: Recipe) -> list[str]:
+def _digests_of_traced_runs(recipe: Recipe) -> list[str]:
     """Digests of what a run of one round does on each of `_ROWS_TRACED` absent rows."""
     one_round = dataclasses.replace(recipe, domain=None, max_rounds=1, rounds=np.int32(1))
     leaves, structure = jax.tree.flatten(one_round)

@@ -304,8 +304,8 @@ def _update_scores_and_sum_slice(
         number, structure, earlier_release, noise_key = entry
         public = context.public._replace(round=number, structure=structure)
         view = program_view(recipe_phase, prepared, weighed, recipe.params, public)
-        given = StageInputs(earlier_release, noise_key, rows.first_row)
-        return answers.sums_of_stage(phase.program, stage, given, view, priced)
+        stage_inputs = StageInputs(earlier_release, noise_key, rows.first_row)
+        return answers.sums_of_stage(phase.program, stage, stage_inputs, view, priced)
 
     entries = context.public.round, context.public.structure, rounds.earlier_release, noise_keys
     if len(noise_keys) > 1:

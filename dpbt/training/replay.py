@@ -155,9 +155,13 @@ def redraw_hypotheses(
     return jax.vmap(redraw)(keys)
 
 
-def _values_by_site(kept: PhaseValues) -> dict[Site, Any]:
+def _values_by_site(values_of_phases: PhaseValues) -> dict[Site, Any]:
     """What was kept of the sites of all phases."""
-    return {site: value for of_phase in kept for site, value in of_phase.items()}
+    return {
+        site: value
+        for values_of_phase in values_of_phases
+        for site, value in values_of_phase.items()
+    }
 
 
 def log_ratios_by_site(

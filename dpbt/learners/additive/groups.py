@@ -83,9 +83,9 @@ def sum_places_of_groups(
     sizes, cell = config.num_groups(config.resolutions), np.arange(width)
     coarse = config.num_groups([min(n, MAX_PAIR_GROUPS) for n in config.resolutions])
     coarse = coarse[:, config.columns_of_pairs]
-    both = np.stack([cell // grid[:, 1:], cell % grid[:, 1:]], axis=1)
-    both = both * coarse[..., None] // grid[..., None]
-    groups_of_pairs = both[:, :, 0] * coarse[..., 1:] + both[:, :, 1]
+    group_of_columns = np.stack([cell // grid[:, 1:], cell % grid[:, 1:]], axis=1)
+    group_of_columns = group_of_columns * coarse[..., None] // grid[..., None]
+    groups_of_pairs = group_of_columns[:, :, 0] * coarse[..., 1:] + group_of_columns[:, :, 1]
 
     sizes = np.concatenate([sizes, coarse.prod(axis=2)], axis=1)
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(*sizes.shape, 1)

@@ -35,7 +35,7 @@ def _scale_shapes(shapes: ShapeFunctions, slope: Array) -> ShapeFunctions:
     return shapes._replace(score=shapes.score * slope, noise=shapes.noise * jnp.abs(slope))
 
 
-def _merge_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
+def _sum_curves_of_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
     """One hypothesis in place of those of all rounds: the sum of their curves."""
     noise = jnp.sqrt(sum_in_order(round_separately(sum_in_order(shapes.noise) ** 2)))
     return ShapeFunctions(
@@ -79,7 +79,7 @@ def all_columns_kind(bins: BinsConfig) -> HypothesisKind:
         prediction_input=lambda rows: rows.bins,
         bound=_max_score_of_row,
         scale=_scale_shapes,
-        merge=_merge_rounds,
+        merge=_sum_curves_of_rounds,
     )
 
 

@@ -69,9 +69,11 @@ def bin_sum_sensitivity(config: AdditiveConfig) -> float:
     `oblivious.learner.leaf_sum_sensitivity` says, so the same bounds hold. It also bounds what the
     row of a quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
-    one, count = partition_sum_sensitivity(config.bins), config.num_partitions
+    sensitivity_of_partition, count = partition_sum_sensitivity(config.bins), config.num_partitions
     return config.bins.noise.sensitivity_in_norm(
-        Sensitivity(one.l1 * count, one.l2 * math.sqrt(count))
+        Sensitivity(
+            sensitivity_of_partition.l1 * count, sensitivity_of_partition.l2 * math.sqrt(count)
+        )
     )
 
 
@@ -107,7 +109,7 @@ def draw_bin_sums(
     )
 
 
-def shape_step_of_round(
+def shape_changes_of_release(
     config: AdditiveConfig, release: Release, params: AdditiveParams, public: Public
 ) -> ShapeFunctions:
     """What a round's sums say of each bin, before momentum.
@@ -188,7 +190,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         name="additive",
         config=config,
         program=functools.partial(draw_bin_sums, config),
-        hypothesis=functools.partial(shape_step_of_round, config),
+        hypothesis=functools.partial(shape_changes_of_release, config),
         kind=all_columns_kind(bins),
         response=bins.response,
         relation=bins.relation,

@@ -351,7 +351,7 @@ def _solve_least_squares(equations: Sequence[_Equation]) -> _ShiftAndSlopeChange
     return _ShiftAndSlopeChange(shift=shift / determinant, slope_change=slope / determinant)
 
 
-def number_line_epilogue(config: BinsConfig) -> types.Epilogue:
+def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
     """The epilogue of a number: one draw, "scores", of sums of residuals, and the line it says.
 
     A prediction p becomes start + shift + slope (p - start). Of a count this is the line of the

@@ -7,7 +7,7 @@ from dpbt import types
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.learners.bins.epilogue import score_line_epilogue
 from dpbt.learners.bins.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
-from dpbt.learners.bins.number_line import number_line_epilogue
+from dpbt.learners.bins.number_line import number_correction_epilogue
 from dpbt.learners.bins.prologue import histogram_prologue
 
 
@@ -48,5 +48,5 @@ def one_time_phases(config: BinsConfig, *, round_site: str) -> OneTimePhases:
 def _epilogue(config: BinsConfig) -> types.Epilogue:
     """The epilogue that makes probabilities true, or that takes the bias off a number."""
     if config.response.is_number:
-        return number_line_epilogue(config)
+        return number_correction_epilogue(config)
     return score_line_epilogue(config)

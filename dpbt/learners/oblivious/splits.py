@@ -343,10 +343,10 @@ def _order_bins_of_levels(
         return _SortedOrder(unmoved, unmoved)
     folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, feature)
     words = jax.vmap(lambda key: jax.random.bits(key, (max_unordered_bins,), jnp.uint32))(folded)
-    known = unmoved[:, :max_unordered_bins] < num_bins[:, None]
-    words_of_known = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
+    is_bin = unmoved[:, :max_unordered_bins] < num_bins[:, None]
+    words_of_bins = jnp.where(is_bin, words >> jnp.uint32(1), jnp.uint32(2**31))
     first, rest = unmoved[:, :max_unordered_bins], unmoved[:, max_unordered_bins:]
-    shuffled = jax.vmap(_order_of_words)(words_of_known)
+    shuffled = jax.vmap(_order_of_words)(words_of_bins)
 
     def of_all_bins(places: Array) -> Array:
         return jnp.concatenate([jnp.where(is_ordered[:, None], first, places), rest], axis=1)

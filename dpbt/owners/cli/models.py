@@ -108,8 +108,8 @@ def explain_model(options: argparse.Namespace) -> None:
     row = _encoded_row_of_options(model, options)
     with as_input_error():
         class_ = _class_to_explain(model, row, options)
-        found = model.contributions(row, background=options.background)
-        explanation = found.of_row(class_=class_)
+        contributions = model.contributions(row, background=options.background)
+        explanation = contributions.of_row(class_=class_)
     prediction = _prediction_columns(model, row, per_class=False)
     words = ", ".join(f"{name} {of_row[0]}" for name, of_row in prediction.items())
     number, path = options.row

@@ -101,7 +101,7 @@ class Value:
 
 
 class GraphOutputs(NamedTuple):
-    """What a model says of the rows of an ONNX graph.
+    """The outputs of a model for the rows of an ONNX graph.
 
     Attributes:
         score: f32[N], or f32[N, K] with several classes.

@@ -175,7 +175,7 @@ class OwnerReportBuilder:
         self.count_rows({name: [] for name in self._names})
 
     def count_rows(self, block: Columns) -> None:
-        """Count some rows.
+        """Add the counts of a block of rows to the report.
 
         Args:
             block: their columns, of the domain and of the label.

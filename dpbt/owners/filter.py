@@ -77,7 +77,7 @@ _ROUNDING_UP = 1 + 2.0**-49
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What all releases together may cost; exact numbers.
+    """The largest total cost of all releases, in exact numbers.
 
     Attributes:
         cost: in the measure.
@@ -112,16 +112,16 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unit(self) -> str:
-        """The name of what is added up."""
+        """The name of the measure in which costs are added up."""
         return "mu^2" if self.measure == "mu" else self.measure
 
     @property
     def limits(self) -> Limits:
-        """What keeps all releases together (epsilon, delta)-DP; raises as `filter_limits`."""
+        """The limits that keep all releases together (epsilon, delta)-DP; see `filter_limits`."""
         return filter_limits(self.measure, epsilon=self.epsilon, delta=self.delta)
 
     def charge_of_ledger(self, ledger: Ledger) -> Charge:
-        """What a release with this ledger costs.
+        """The charge for a release with this ledger.
 
         Raises:
             ValueError: for another relation, or another number of rows or of rows a person. In
@@ -364,7 +364,7 @@ class Filter:
         return opened
 
     def _set_path(self, path: str | Path) -> None:
-        """Set the path of the file, of which nothing was read so far."""
+        """Set the path of the file, before anything is read from it."""
         self._path, self._lock = as_path("path", path).absolute(), threading.RLock()
         self._texts: list[str] = []  # the terms, the salt and the releases, as last read
 
@@ -390,7 +390,7 @@ class Filter:
 
     @contextlib.contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """The database, to which nobody else writes meanwhile. An error undoes what was written."""
+        """Open the database under a lock against other writers; an error undoes all changes."""
         self._path.stat()  # its error says that there is no such file
         uri = f"{self._path.as_uri()}?mode=rw"
         # Without an isolation level the module begins no transaction of its own.
@@ -406,12 +406,12 @@ class Filter:
                 yield database
 
     def _releases(self) -> list[Release]:
-        """What was paid for so far, by other processes too; raises as `_read_releases`."""
+        """All releases that were paid for, by any process; raises as `_read_releases`."""
         with self._transaction() as database:
             return self._read_releases(database)
 
     def _read_releases(self, database: sqlite3.Connection) -> list[Release]:
-        """What was paid for so far; ValueError unless this filter wrote it, and nothing is lost."""
+        """All releases in the file; ValueError if another filter wrote it, or it is incomplete."""
         try:
             [(terms, salt, seal)] = database.execute("SELECT terms, salt, seal FROM filter")
             records = database.execute("SELECT record FROM release ORDER BY number")
@@ -582,7 +582,7 @@ class Filter:
         run: str | None = None,
         date: str = "",
     ) -> None:
-        """Add a release to what was spent; nobody else pays meanwhile. Raises as `take`."""
+        """Record the payment for a release, under a lock on the file. Raises as `take`."""
         release = Release(
             name=name,
             charge=charge,
@@ -621,7 +621,7 @@ class Filter:
         return hmac.new(self._texts[1].encode(), content, hashlib.sha256).hexdigest()
 
     def payment_callback(self, recipe: "Recipe", key: "Array") -> Callable[[str | None], None]:
-        """What a fit in blocks calls before it draws: it pays, and once for a run that goes on.
+        """The callback by which a fit in blocks pays before it draws; a resumed run pays once.
 
         For all else a key that was paid for is refused, as its noise would be on other sums.
         """

@@ -87,7 +87,7 @@ class MissingCauses(NamedTuple):
 
 
 def explain_missing_cells(texts: Mapping[str | None, int], kind: Column | None) -> MissingCauses:
-    """The causes of the missing cells of a column, and what reads them.
+    """The causes of the missing cells of a column, and the options that read those cells.
 
     Args:
         texts: the number of missing cells by their text (`cells.read_text`).
@@ -267,7 +267,7 @@ def _subsets_by_size(marks: list[str]) -> Iterable[tuple[str, ...]]:
 
 
 def _describe_unreadable_text(text: str) -> str:
-    """What text is that no option reads as a number."""
+    """The kind of a text that no option reads as a number, in words."""
     if fold_case(text) in _TRUE_AND_FALSE_WORDS:
         return "a word for true or false"
     if not any(character.isdigit() for character in text):

@@ -194,7 +194,7 @@ def preview(
 def _describe_simulation(
     is_public: bool, target: Target | None, class_shares: tuple[float, ...]
 ) -> str:
-    """What was simulated, beginning with how far to trust it."""
+    """Describe the simulation, beginning with how far to trust it."""
     if is_public:
         lines = ["a simulation on public rows: trust it as far as these are like yours"]
     else:
@@ -326,7 +326,7 @@ _NUM_OFFSET_STEPS = 60
 
 
 def _offsets_of_classes(hidden: np.ndarray, class_shares: np.ndarray) -> Any:
-    """What to add to hidden numbers f64[N] or f64[K, N] so that classes have these shares.
+    """The offsets for hidden numbers f64[N] or f64[K, N] that give classes these shares.
 
     As the noise of a hidden number is symmetric, and that of K of them alike, the best prediction
     is still that of the explained part with the same offsets.

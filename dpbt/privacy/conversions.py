@@ -29,7 +29,7 @@ NonNegative = Annotated[float, Meta(ge=0)]
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What draws cost, in three measures; infinite where there is no such guarantee.
+    """The cost of draws in three measures; infinite in a measure that gives no guarantee.
 
     Attributes:
         epsilon: of pure differential privacy; a number or f64[...], as the others.
@@ -44,7 +44,7 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerCost:
-    """What the finite bits of samplers cost.
+    """The cost of the finite bits of samplers.
 
     Attributes:
         gap: half of what they add to epsilon.
@@ -71,7 +71,7 @@ class Bracket(NamedTuple):
 
 
 def bisect(holds: Callable[[Any], Any], low: Any, high: Any, num_halvings: int) -> Bracket:
-    """The bracket from low to high after so many halvings.
+    """Halve the bracket from low to high a number of times.
 
     Args:
         holds: the condition: true up to some number, and false beyond it.
@@ -112,7 +112,7 @@ _COST_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class BuildResult(Generic[T]):
-    """What `build_within_cost` returns.
+    """The object that was built within a largest cost, and how close its cost is to it.
 
     Attributes:
         built: what was built at the largest epsilon whose cost is at most the largest cost; None if
@@ -389,7 +389,7 @@ def published_zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> Float64[np.ndarr
 
 @dataclass(frozen=True, kw_only=True)
 class RhoAndOrder:
-    """What `max_rho_and_order` returns.
+    """The largest rho for a guarantee, and the Renyi order that proves it.
 
     Attributes:
         rho: f64[...].
@@ -594,7 +594,7 @@ def bound_on_log_event_ratio(mu: float, *, mixing: float) -> float:
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """What is public about the best of several runs (`dpbt.tune`).
+    """The public facts about a choice of the best of several runs (`dpbt.tune`).
 
     A run learns a model and draws its score. All candidates are priced as the dearest one.
 

@@ -112,7 +112,7 @@ def evaluate_closed(closed: Any, shapes: Any, arguments: Any) -> Any:
 
 @jax.tree_util.register_pytree_with_keys_class
 class ReadOnly(Mapping[str, Any]):
-    """A mapping that nobody can change, such as the noise multipliers that a program reads.
+    """An immutable mapping, such as the noise multipliers that a program reads.
 
     It is a pytree, as a dict is. Changing an entry raises TypeError.
     """

@@ -17,7 +17,7 @@ With s = sensitivity / scale, one draw costs:
 Densities are exact formulas. Samplers draw from finitely many bits in double precision. Each
 mechanism states how far its sampler can be from its law (`mechanism.Sampler`), and the ledger has a
 line for it. A mechanism of your own that states no such bound marks its ledgers FLOAT. Real noise
-in float32 is such a one: its reachable values depend on the private value (Mironov, 2012).
+in float32 is an example: its reachable values depend on the private value (Mironov, 2012).
 """
 
 import math
@@ -384,7 +384,7 @@ def _sample_exponential(key: Array, scores: Array | Scores, scale: Numbers) -> A
 
 
 class _SelectionLaw(NamedTuple):
-    """What the densities of a selection follow from, in float32.
+    """The quantities that determine the densities of a selection, in float32.
 
     Attributes:
         logits: f32[..., K], those of `_Logits`.
@@ -398,7 +398,7 @@ class _SelectionLaw(NamedTuple):
 
 
 def _selection_law(scores: Array | Scores, scale: Numbers) -> _SelectionLaw:
-    """What the densities of a selection by these scores follow from."""
+    """The quantities that determine the densities of a selection by these scores."""
     with variates.double_precision():
         logits, is_noise_free = _logits_of_scores(scores, scale)
         is_winner = jax.nn.one_hot(_first_argmax(logits), logits.shape[-1], dtype=bool)

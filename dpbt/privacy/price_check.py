@@ -68,7 +68,7 @@ class PricedDraws(tuple[PricedDraw, ...]):
 
 
 def _values_to_compare(draw: PricedDraw) -> tuple[Any, ...]:
-    """What is compared of a draw: its static fields, its static numbers and its formulas."""
+    """The compared parts of a draw: its static fields, its static numbers and its formulas."""
     numbers = draw.spec.max_sensitivity, draw.spec.scale
     return (
         draw.spec.site,

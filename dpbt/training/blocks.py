@@ -74,7 +74,7 @@ def fit_in_blocks(
     public_key: Array | None,
     options: FitOptions,
 ) -> FittedParts:
-    """What a run on a table in blocks learns.
+    """Run a recipe on a table in blocks, and return the fitted parts of its model.
 
     A payment that is refused leaves no checkpoint behind that was not there before.
 
@@ -360,7 +360,7 @@ class _BlockExecutor:
         return state, jax.tree.map(lambda array: jnp.asarray(self._pad_rounds(array)), stacked)
 
     def fitted_parts(self, learned: LearnedModel) -> FittedParts:
-        """What is in the model, with zeros for the other rounds that the recipe has room for."""
+        """The parts of the model, padded with zeros up to the `max_rounds` of the recipe."""
         rounds = jax.tree.map(self._pad_rounds, _stack_on_host(self.round_releases))
         prologue, epilogue = (self.phase_releases.get(n, {}) for n in ("prologue", "epilogue"))
         # Releases of 64 bits stay with NumPy.
@@ -483,7 +483,7 @@ class _BlockExecutor:
     # The checkpoint.
 
     def _release_in_checkpoint(self, name: str, phase: Phase) -> CappedRelease | None:
-        """What the checkpoint has of a phase of the run, by its name there; None if it is new.
+        """The release that the checkpoint holds under a name; None if it holds none.
 
         Raises:
             ValueError: if it is not what the phase draws.
@@ -513,7 +513,7 @@ class _BlockExecutor:
 
 
 def _key_of_phase(keys_of_run: PhaseValues, phase: Phase, context: PhaseContext) -> Any:
-    """The key of a phase of a run; of a round it is that of its number."""
+    """The key of a phase of a run; each round has a key of its own, by its number."""
     key = keys_of_run.of_phase(phase)
     return key[int(context.public.round)] if phase.repeats and key is not None else key
 

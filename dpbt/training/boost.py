@@ -122,7 +122,7 @@ _compiled_boost = compilation.jit_with_bounded_cache(static_argnames=("priced",)
 
 
 def num_compiled_programs() -> int:
-    """How many programs `boost` has compiled so far in this process, outside of others."""
+    """How many programs `boost` has compiled in this process, without those inside others."""
     return _compiled_boost.num_compiled
 
 

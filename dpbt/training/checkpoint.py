@@ -271,7 +271,7 @@ class Checkpoint:
         self._execute("INSERT INTO release VALUES (?, ?)", name, packed)
 
     def _names(self) -> dict[str, str]:
-        """What names the run; empty for a new one."""
+        """The entries that name the run; empty for a new file."""
         return dict(self._execute("SELECT name, words FROM run"))
 
     def _execute(self, command: str, *values: Any) -> list[Any]:
@@ -280,7 +280,7 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All that is written within is on the disk after it, or none of it."""
+        """Write everything in the block to the disk, or nothing of it."""
         with (
             translate_database_errors(self.path, _damaged_file_error),
             self._database,
@@ -302,7 +302,7 @@ def _pack_release(release: Mapping[Site, np.ndarray], cap: Any) -> bytes:
 
 
 def _create_tables(path: Path) -> None:
-    """A new file with its tables. A kill leaves none of that name, or the whole of it."""
+    """Create the file and its tables. A killed process leaves no such file, or a complete one."""
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
         for table in TABLES:
             database.execute(table)

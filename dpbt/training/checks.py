@@ -1,4 +1,4 @@
-"""What a run refuses before anything is drawn.
+"""Checks of the inputs of a run, all made before anything is drawn.
 
 Public arguments are refused by name. Of private ones only the number of rows is refused, and it is
 not shown.
@@ -70,7 +70,7 @@ def check_table(table: object) -> None:
 
 
 def check_run(table: object, recipe: object) -> None:
-    """Check all that is static of what a run reads, and that the recipe holds one setting.
+    """Check the static parts of a table and a recipe, and that the recipe holds one setting.
 
     Every entry calls it, under tracing too: shapes, dtypes and domains are known there. What public
     arrays hold, such as splits, is checked where they are not traced.
@@ -301,7 +301,7 @@ def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
 
 
 def check_training_bound(bound: Array) -> Array:
-    """What an author's `Training.bound` returned, if it is one number; traceable.
+    """Check that an author's `Training.bound` returned one number, and return it; traceable.
 
     Raises:
         ValueError: naming the function, the shape that it should have returned, and that it did.

@@ -112,7 +112,7 @@ def _checked_payment(
     recipe: Recipe,
     checkpoint: str | Path | None,
 ) -> Pay:
-    """What pays for a fit from a filter, after a check that the filter can.
+    """The callback that pays for a fit from a filter, after a check that the filter can pay.
 
     Raises:
         ValueError: as `fit`.
@@ -234,7 +234,7 @@ def _fit_in_memory(
 def _round_reporter(
     progress: ReportProgress | None, *, num_rounds: int
 ) -> Callable[[int], None] | None:
-    """A function that reports how many of the rounds are done; None where nobody listens."""
+    """A function that reports how many rounds are done; None without a progress callback."""
     if progress is None or progress is ignore_progress:
         return None
 
@@ -330,7 +330,7 @@ def _run_in_one_program(
     num_side_by_side: int,
     priced: tuple[PricedDraws, ...],
 ) -> FittedParts:
-    """What a run on a table in memory leaves for the model; traceable.
+    """Run a recipe on a table in memory, and return the fitted parts of its model; traceable.
 
     `priced` is in the key of the compiled program, and compared with the draws in its trace.
     """

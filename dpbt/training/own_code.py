@@ -63,7 +63,7 @@ def _is_of_dpbt(kind: type) -> bool:
 
 
 def _digests_of_traced_runs(recipe: Recipe) -> list[str]:
-    """Digests of what a run of one round does on each of `_ROWS_TRACED` absent rows."""
+    """Digests of the traces of one-round runs, on each number of absent rows of `_ROWS_TRACED`."""
     one_round = dataclasses.replace(recipe, domain=None, max_rounds=1, rounds=np.int32(1))
     leaves, structure = jax.tree.flatten(one_round)
     shapes = [jax.ShapeDtypeStruct(np.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
@@ -80,7 +80,7 @@ _ROWS_TRACED = (1, 3)
 
 
 def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
-    """What a run of one round on some absent rows keeps, learns and scores."""
+    """Run one round on some absent rows, and return what it keeps, learns and scores."""
     recipe: Recipe = jax.tree.unflatten(structure, numbers)
     key, public_key = research_key(0), research_key(1)
 

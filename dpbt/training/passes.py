@@ -194,7 +194,7 @@ class PendingRound(NamedTuple):
 
 
 class RoundsOfPass(NamedTuple):
-    """What is public in the B rounds of a pass; a prologue and an epilogue have a pass of one.
+    """The public inputs of the B rounds of a pass; a prologue or an epilogue is alone in its pass.
 
     Attributes:
         context: of all rounds; their numbers and structures have a leading axis.
@@ -229,7 +229,7 @@ class CappedSums(NamedTuple):
 
 
 class _PassInput(NamedTuple):
-    """What the work on every slice of a pass reads.
+    """The inputs that all slices of a pass share.
 
     Attributes:
         recipe: of the run, without an axis of settings.
@@ -258,7 +258,7 @@ class _RowsOfSlice(NamedTuple):
 
 
 class _ResultOfSlice(NamedTuple):
-    """What work on a slice of rows gives.
+    """The updated scores of the rows of a slice, and their sums.
 
     Attributes:
         scores: the scores of the rows of the slice, with the pending rounds; None where none are

@@ -156,7 +156,7 @@ def redraw_hypotheses(
 
 
 def _values_by_site(values_of_phases: PhaseValues) -> dict[Site, Any]:
-    """What was kept of the sites of all phases."""
+    """The kept values of all phases, merged into one mapping by site."""
     return {
         site: value
         for values_of_phase in values_of_phases

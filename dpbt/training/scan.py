@@ -261,7 +261,7 @@ class _ScoredTables(NamedTuple):
 
 
 class _ScoresAndState(NamedTuple):
-    """What one round hands to the next: the scores of the rows of each table, and the state."""
+    """The carry of the loop over rounds: the scores of the rows of each table, and the state."""
 
     scores: list[Array]
     state: RoundState
@@ -275,7 +275,7 @@ class _NumberedEntry(NamedTuple):
 
 
 class _RoundResult(NamedTuple):
-    """What a round leaves; of all rounds, both with a leading axis.
+    """The hypothesis and the kept values of a round; for all rounds both have a leading axis.
 
     Attributes:
         kept: its `Answer.kept`.
@@ -313,7 +313,7 @@ class _RoundsOfRun:
     result_shapes: _RoundResult | None = None
 
     def run_side_by_side(self, before: _ScoresAndState, entries: _NumberedEntry) -> _RoundResult:
-        """The results of all rounds, a batch side by side; each starts from what is before all."""
+        """Run all rounds in batches side by side; each starts from the carry before all rounds."""
         batch_size = min(self.executor.num_side_by_side, self.executor.recipe.max_rounds)
         return jax.lax.map(
             functools.partial(self._result_or_zeros, before), entries, batch_size=batch_size
@@ -322,7 +322,7 @@ class _RoundsOfRun:
     def run_in_turn(
         self, before: _ScoresAndState, entries: _NumberedEntry
     ) -> tuple[_ScoresAndState, _RoundResult]:
-        """What follows the last round, and the results of all rounds, one after the other.
+        """Run all rounds one after the other; return the last carry and the results of all rounds.
 
         The rounds after T cost nothing where no lane of a vmap needs them. (A cond on a batched
         flag would run both branches and copy the table for every lane.)
@@ -362,7 +362,7 @@ class _RoundsOfRun:
     def _skip_round(
         self, before: _ScoresAndState, entry: _NumberedEntry
     ) -> tuple[_ScoresAndState, _RoundResult]:
-        """What is before the round, and zeros for its result."""
+        """Return the carry unchanged, with zeros as the result of the round."""
         shapes = self.result_shapes
         if shapes is None:
             _, shapes = jax.eval_shape(self._run_round, before, entry)

@@ -25,7 +25,7 @@ from dpbt.types import Array, Public
 def _groups_of_bins(
     config: AdditiveConfig, params: AdditiveParams, public: Public, max_groups: Sequence[int]
 ) -> Int32[Array, "Q F C"]:
-    """i32[Q, F, C]: the group of each bin, where bins in order are joined to at most so many.
+    """i32[Q, F, C]: the group of each bin, for each of Q upper limits on the groups of a column.
 
     They are joined at the quantiles of the shares that thresholds follow, so a group is a run of
     bins.
@@ -43,7 +43,7 @@ def _groups_of_bins(
 def cell_number_terms_of_pairs(
     config: AdditiveConfig, params: AdditiveParams, public: Public
 ) -> UInt8[Array, "P 2 MAX_BINS"]:
-    """u8[P, 2, MAX_BINS]: what the bins of both columns of a pair add to the number of a cell.
+    """u8[P, 2, MAX_BINS]: the term of each bin of both columns in the number of a pair's cell.
 
     A bin that a column does not have counts as its last one.
     """

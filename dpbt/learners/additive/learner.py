@@ -112,7 +112,7 @@ def draw_bin_sums(
 def shape_changes_of_release(
     config: AdditiveConfig, release: Release, params: AdditiveParams, public: Public
 ) -> ShapeFunctions:
-    """What a round's sums say of each bin, before momentum.
+    """The change of each bin's score that a round's noisy sums suggest, before momentum.
 
     Let S be the sum over resolutions of the released sums of a bin's groups, in rows, divided by
     the root of Q, so that its noise has the deviation sigma of one sum. A bin moves by

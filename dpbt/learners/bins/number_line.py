@@ -130,7 +130,7 @@ def _predictions_of_scores(response: types.Response, scores: Array) -> Array:
 
 
 class ResidualClip(NamedTuple):
-    """How residuals are clipped, and what the histogram of the number says of them.
+    """The clip of residuals, and the estimates from the histogram that it was chosen by.
 
     Attributes:
         clip: f32[], the clip in spreads, one of `RESIDUAL_CLIPS`.
@@ -239,7 +239,7 @@ def residual_sums(
 
 
 class _Correction(NamedTuple):
-    """What is taken off the predictions.
+    """The correction that is subtracted from the predictions.
 
     Attributes:
         shift: f32[], what is added to all, in spreads.
@@ -255,7 +255,7 @@ class _Correction(NamedTuple):
 def estimate_correction(
     config: BinsConfig, sums: Float32[Array, "S"], params: types.Params, public: Public
 ) -> _Correction:
-    """The shift and the slope that the noisy sums say; post-processing.
+    """Estimate the shift and the slope of predictions from the noisy sums; post-processing.
 
     The residual of a row is shift + (slope - 1) deviation on average, so the mean of residuals and
     that of their products with deviations are two linear equations. Both are as likely off as
@@ -352,7 +352,7 @@ def _solve_least_squares(equations: Sequence[_Equation]) -> _ShiftAndSlopeChange
 
 
 def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
-    """The epilogue of a number: one draw, "scores", of sums of residuals, and the line it says.
+    """The epilogue that corrects a predicted number, by one draw "scores" of sums of residuals.
 
     A prediction p becomes start + shift + slope (p - start). Of a count this is the line of the
     logarithm that has the same value and the same slope at the mean prediction.

@@ -24,7 +24,7 @@ _EVEN_SHARE = 0.4
 
 
 class RowsByBin(NamedTuple):
-    """What the histograms say of where the rows are.
+    """The estimated shares of rows in bins, and the estimated number of rows.
 
     Attributes:
         shares: f32[F, C], the share of the rows in each bin of each feature.

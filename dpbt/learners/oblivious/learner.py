@@ -70,7 +70,7 @@ def leaf_sum_sensitivity(config: ObliviousConfig) -> float:
 
 
 class RoundTree(NamedTuple):
-    """What is public of a round's tree before the round draws.
+    """The public part of a round's tree, known before the round draws.
 
     Attributes:
         tree: its splits, with leaves of 0.

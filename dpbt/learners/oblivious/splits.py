@@ -106,7 +106,7 @@ def _draw_decks(
 
 
 class _CardsOfLevels(NamedTuple):
-    """Which card each level of a tree asks.
+    """The card that each level of a tree takes.
 
     Attributes:
         card: i32[D], the place of the card of each level.

@@ -254,7 +254,7 @@ T = TypeVar("T")
 
 
 class _StepBack(Exception):  # noqa: N818  # it is an answer, and no error
-    """The answer `<`: the question before is asked again."""
+    """The answer `<`, which goes back to the previous question."""
 
 
 def _ask_until_valid(question: str, parse: Callable[[str], T]) -> T:

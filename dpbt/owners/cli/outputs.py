@@ -61,7 +61,7 @@ def print_about_output(path: Path, words: str) -> None:
 
 
 class OutputState:
-    """What was at the path of an output before a command wrote it."""
+    """The state of the path of an output before a command writes to it."""
 
     def __init__(self, path: Path):
         self.path, self._before = path, _file_identity(path)
@@ -78,7 +78,7 @@ class OutputState:
 
 
 def _file_identity(path: Path) -> tuple[int, ...] | None:
-    """Numbers that tell a file from the one that replaces it; None if there is none."""
+    """Numbers that distinguish a file from one that replaces it; None without a file."""
     try:
         status = path.stat()
     except OSError:

@@ -266,7 +266,7 @@ class _FitRun:
         self._output = outputs.OutputState(path)
 
     def describe(self) -> str:
-        """What an interruption now leaves behind."""
+        """The sentence on what an interruption at this moment leaves behind."""
         model_path = self.model_path or (self.path if self._output.is_written else None)
         has_run = self.checkpoint is not None and self.checkpoint.begun
         if model_path is not None:

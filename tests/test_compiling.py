@@ -79,8 +79,8 @@ def test_programs_have_room_for_rounds_where_that_costs_nothing(monkeypatch):
 
 def test_padding_leaves_a_full_table_as_it_is():
     table = bits_of(96)
-    assert tables.pad_to_bucket(table) is table
-    more = tables.pad_to_bucket(bits_of(95))
+    assert tables.pad_rows_to_bucket(table) is table
+    more = tables.pad_rows_to_bucket(bits_of(95))
     assert more.bins.shape[0] == 96
     assert int(jnp.sum(more.present)) == 95
 
@@ -178,7 +178,9 @@ def test_a_fit_waits_until_its_work_is_done(monkeypatch):
     monkeypatch.setattr(jax, "block_until_ready", lambda tree: waited.append(tree) or wait(tree))
     model = dpbt.fit(jax.random.key(0), bits_of(60), greedy(60, 3))
     (learned,) = waited
-    chex.assert_trees_all_equal(tables.first_entries(learned.hypotheses, 3), model.hypotheses)
+    chex.assert_trees_all_equal(
+        tables.first_entries_of_arrays(learned.hypotheses, 3), model.hypotheses
+    )
 
 
 def test_all_functions_together_keep_a_bounded_number_of_programs(monkeypatch):

@@ -54,19 +54,19 @@ _FAMILY_OF_NAME = (
 def label_type(labels: Any) -> LabelType | None:
     """The type of the cells of a column; None if it states none of these, as an array of objects.
 
-    Dates are refused elsewhere (`domains.check_type_of_column`). The type is public, as the form of
-    a table is. `cells` describes what a cell of each type is.
+    Dates are refused elsewhere (`domains.refuse_undeclared_dates`). The type is public, as the form
+    of a table is. `cells` describes what a cell of each type is.
     """
-    stated = getattr(labels, "dtype", None)
-    kind = getattr(stated, "kind", None)
+    stated_type = getattr(labels, "dtype", None)
+    kind = getattr(stated_type, "kind", None)
     if isinstance(kind, str):
         family = _FAMILY_OF_KIND.get(kind)
         if family is None:
             return None
-        bits = 8 * int(getattr(stated, "itemsize", 8))
-        return _type_of_family(str(stated), family, is_signed=kind == "i", bits=bits)
-    stated = getattr(labels, "type", None) if stated is None else stated
-    name = "" if stated is None else str(stated).lower()
+        bits = 8 * int(getattr(stated_type, "itemsize", 8))
+        return _type_of_family(str(stated_type), family, is_signed=kind == "i", bits=bits)
+    stated_type = getattr(labels, "type", None) if stated_type is None else stated_type
+    name = "" if stated_type is None else str(stated_type).lower()
     for family, pattern in _FAMILY_OF_NAME:
         if re.fullmatch(pattern, name):
             digits = re.search(r"\d+", name)

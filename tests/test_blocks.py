@@ -40,6 +40,24 @@ def test_blocks_have_the_rows_of_the_table(tmp_path, kind, each, monkeypatch):
     assert {path.stat().st_mode & 0o777 for path in found.folder.iterdir()} == {0o600}
 
 
+def test_a_capacity_that_the_disk_has_no_room_for_is_refused_before_a_row_is_read(
+    tmp_path, monkeypatch
+):
+    usage = shutil.disk_usage(tmp_path)._replace(free=10**5)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+
+    def no_parts():
+        raise AssertionError("a row was read")
+        yield
+
+    words = r"room for 100000 rows take .* GiB left: state a smaller capacity"
+    with pytest.raises(ValueError, match=words):
+        convert.convert_rows(
+            no_parts(), DOMAIN, tmp_path / "t", **TARGET_OPTIONS["two"], capacity=10**5
+        )
+    assert not (tmp_path / "t").exists()
+
+
 LABEL = Label("label", "yes", "no", weight=WeightColumn("weight", 3.0))
 
 

@@ -247,6 +247,9 @@ def test_what_is_not_exact_is_refused(saved):
     )
     with pytest.raises(ValueError, match="exact numbers"):
         exact.contributions(FEW_ROWS.astype(np.float32), domain=DOMAIN)
+    without_domain = random_model(recipes.bdpe(epsilon=1.0, rows=60), 2, DOMAIN)
+    with pytest.raises(ValueError, match="no domain of its own; give that of its rows as domain="):
+        without_domain.contributions(FEW_ROWS)
     for background, words in (
         ({"height": [1]}, "no column 'height'"),
         ({"job": [1, 1]}, "must be 4 shares"),
@@ -270,6 +273,26 @@ def test_explanations_are_words_of_the_row_and_hide_it_in_their_repr(saved):
         assert words in text
     assert found.of_row()._repr_html_().startswith("<pre>")
     assert "&lt;= 25.5" in found.of_row()._repr_html_()
+
+
+def test_the_lowest_bin_of_a_row_may_hold_a_missing_cell(tmp_path):
+    """A column that is not declared to have missing cells has them there."""
+    domain = {
+        "age": Numeric(0, 100, bins=4),
+        "dose": Numeric(0, 1, bins=2, missing=True),
+        "member": Boolean("yes", "no"),
+        "job": Nominal(("a", "b")),
+    }
+    dpbt.save(oblivious(domain=domain), tmp_path / "m.json", domain=domain)
+    model = dpbt.load(tmp_path / "m.json")
+    columns = {"age": [None, 90], "dose": [None, 0], "member": [None, "yes"], "job": [None, "a"]}
+    found = model.contributions(columns)
+    cells = [found.of_row(row).cells for row in (0, 1)]
+    words = [dict(zip(found.of_row(row).names, cells[row], strict=True)) for row in (0, 1)]
+    assert words[0]["age"] == "<= 25 or missing"
+    assert words[0]["member"] == "no or missing"
+    assert words[0]["dose"] == "missing"
+    assert words[1] == {"age": "> 75", "dose": "<= 0.5", "member": "yes", "job": "a"}
 
 
 def test_the_command_explains_a_row_without_jax(saved, tmp_path):
@@ -298,6 +321,8 @@ def test_the_command_refuses_rows_that_are_not_there(saved, tmp_path, capsys):
     saved["oblivious"]
     rows, model = tmp_path / "rows.csv", str(saved.path("oblivious"))
     rows.write_text("age,job,rank,member\n22,cook,low,yes\n")
+    assert main(["explain", model, "--class", "yes"]) == 2
+    assert "--class is for one row, which --row names" in capsys.readouterr().err
     for words, reason in (
         (["--row", "2", str(rows)], "there is no row 2"),
         (["--row", "0", str(rows)], "must be a number from 1"),

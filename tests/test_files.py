@@ -116,7 +116,10 @@ def test_a_line_changes_no_other(tmp_path_factory, lines, odd, data):
     [
         (b"", "rows.csv: the file is empty"),
         (b"age,ill\nsecret,1\n", "rows.csv, line 1: no column 'member'; is there a header"),
-        (b"age,age,member,ill\n", "rows.csv, line 1: more than one column 'age'$"),
+        (
+            b"age,age,member,ill\n",
+            "rows.csv, line 1: more than one column 'age'; rename them, or leave them out$",
+        ),
         (b'age,member,"ill\n', "rows.csv, line 1: the header is no UTF-8 text"),
     ],
 )

@@ -1,6 +1,8 @@
 """Classes that labels of their type cannot hold, and what a file could not keep, are refused."""
 
+import array
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -35,6 +37,21 @@ class Typed:
 
     def __getitem__(self, row):
         return self._cells[row]
+
+
+class Categories(Typed):
+    """Stands in for a categorical column of pandas."""
+
+    def __init__(self, dtype):
+        type_ = types.SimpleNamespace(kind="O", categories=types.SimpleNamespace(dtype=dtype))
+        super().__init__(type_, "dtype")
+
+
+class Dictionary(Typed):
+    """Stands in for a dictionary of Arrow."""
+
+    def __init__(self, name):
+        super().__init__(types.SimpleNamespace(value_type=name))
 
 
 TYPES = {
@@ -87,6 +104,15 @@ IMPOSSIBLE = {
     "too large": ((0, 300), LABELS.astype(np.int8)),
     "fractions": ((0.5, 1.5), LABELS),
     "dates": ((0, 1), LABELS.astype("datetime64[s]")),
+    "leading zeros, whole numbers": (("01", "02"), LABELS),
+    "leading zeros, floats": (("01", "02"), LABELS.astype(float)),
+    "zeros at the end, floats": (("0.50", "1.50"), LABELS.astype(float)),
+    "Booleans, memory": ((False, True), memoryview(LABELS.astype(np.uint8))),
+    "too large, array": ((0, 300), array.array("b", LABELS.tolist())),
+    "Booleans, categories": ((False, True), Categories(np.dtype("int64"))),
+    "too large, dictionary": ((0, 300), Dictionary("int8")),
+    "dates in categories": ((0, 1), Categories(np.dtype("datetime64[s]"))),
+    "intervals": ((0, 1), Categories("interval[int64, right]")),
     "several, Booleans": ((0, 1, 2), LABELS > 0),
     "several, unsigned": ((-1, 0, 1), LABELS.astype(np.uint64)),
 }
@@ -99,6 +125,12 @@ POSSIBLE = {
     "floats": ((0.0, 1.0), LABELS),
     "numbers, floats": ((0, 1), LABELS.astype(np.float16)),
     "numbers as text": (("0", "1"), LABELS),
+    "zeros after the point": (("0.0", "1.0"), LABELS),
+    "float32": ((0.1, 0.7), LABELS.astype(np.float32)),
+    "memory": ((0, 1), memoryview(LABELS.astype(np.uint8))),
+    "array": ((0, 1), array.array("b", LABELS.tolist())),
+    "categories": ((0, 1), Categories(np.dtype("int64"))),
+    "categories of objects": ((False, True), Categories(np.dtype(object))),
     "a list": ((False, True), LABELS.tolist()),
     "objects": ((False, True), LABELS.astype(object)),
     "several": ((0, 1, 2), LABELS),

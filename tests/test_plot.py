@@ -205,7 +205,7 @@ def test_plots_refuse_invalid_arguments(tmp_path):
     for of, domain, words in (
         (model, other, "other splits"),
         (exact, DOMAIN, "exact numbers"),
-        (bare, None, "a domain must map column names"),
+        (bare, None, "the model has no domain of its own; give that of its rows as domain="),
         (table, DOMAIN, "expected a model"),
     ):
         with pytest.raises(ValueError, match=words):

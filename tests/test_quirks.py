@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,33 @@ CAUSES = [
     (Numeric(0, 99, decimal=","), ["1.5"], ["decimal point"], '"decimal": "."', 1),
     (Numeric(0, 99), ["yes"], ["a word for true or false"], "", 0),
     (Numeric(0, 99), ["<5"], ["a bound such as <5"], "", 0),
+    (
+        Numeric(0, 24),
+        ["7:05", "23:59"],
+        ["a time of the day"],
+        '"date": "%H:%M", "unit": "hour"',
+        2,
+    ),
+    (
+        Numeric(0, 24),
+        ["7:05:30", "x"],
+        ["a time of the day"],
+        '"date": "%H:%M:%S", "unit": "hour"',
+        1,
+    ),
+    (Numeric(0, 24, date="%H:%M", unit="hour"), ["1:02:03"], ["a time of another format"], "", 1),
+    (Numeric(0, 99), ["12:30", "5 kg", "6 kg"], ["unit"], '"strip": ["kg"]', 2),
+    (
+        Numeric(0, 99),
+        ["12:30", "12:45", "5 kg"],
+        ["a time of the day"],
+        '"date": "%H:%M", "unit": "hour"',
+        2,
+    ),
+    (Numeric(0, 99), ["\u22125.25"], ["a minus that is another sign"], "", 0),
+    (Numeric(0, 99), ["(2,810)", "$(3)"], ["a number in parentheses, which"], "", 0),
+    (Numeric(0, 99), ["5,25-", "7 \u2212"], ["a minus behind the number"], "", 0),
+    (Numeric(0, 99), ["(a)", "\u2212", "2019Q3", "5-10"], ["a word", "other text"], "", 0),
     (Boolean("yes", "no"), ["YES", "ja"], ["other capitals"], '"ignore_case": true', 1),
     (Nominal(("a", "b")), ["A", "z"], ["other capitals"], '"ignore_case": true', 1),
 ]
@@ -123,7 +151,9 @@ def test_a_report_says_why_cells_are_missing(kind, texts, causes, remedy, num_re
     rows = {"x": texts, "y": ["1"] * len(texts)}
     report = file_report.owner_report_of_rows({"x": kind}, label, [rows])
     found = report.causes["x"]
-    assert [cause.words for cause in found.causes][: len(causes)] == causes
+    for cause, words in zip(found.causes, causes, strict=False):
+        assert cause.words.startswith(words)
+    assert len(found.causes) >= len(causes)
     assert sum(cause.num_cells for cause in found.causes) == report.unread["x"]
     if remedy:
         assert (found.remedy, found.num_read) == (remedy, num_read)
@@ -141,6 +171,68 @@ def test_a_remedy_reads_what_it_says(tmp_path):
     entry = {"type": "numeric", "low": 0, "high": 9999, **options}
     kind = domains.column_of_entry(entry)
     assert np.count_nonzero(~kind.read_bins(texts).missing) == report.causes["x"].num_read == 2
+
+
+def test_a_column_is_doubtful_where_a_twentieth_of_its_cells_is_text_that_is_no_value():
+    label = Label("y", "1", "0")
+    numbers = [str(number) for number in range(1, 91)]
+    for texts, doubtful in (
+        (["(5)"] * 10, True),
+        (["(5)"] * 4 + ["7"] * 6, False),
+        ([""] * 10, False),
+    ):
+        rows = {"x": numbers + texts, "y": ["1", "0"] * 50}
+        for missing in (False, True):
+            kind = Numeric(0, 99, missing=missing)
+            report = file_report.owner_report_of_rows({"x": kind}, label, [rows])
+            assert report.doubtful == ("x",) * doubtful
+    # Values that are not listed are usual, and other capitals of listed ones are not.
+    for values, doubtful in ((["z"] * 40, False), (["A"] * 6 + ["z"] * 34, True)):
+        rows = {"x": ["a", "b"] * 30 + values, "y": ["1", "0"] * 50}
+        report = file_report.owner_report_of_rows({"x": Nominal(("a", "b"))}, label, [rows])
+        assert report.doubtful == ("x",) * doubtful
+
+
+def test_a_report_asks_whether_signs_that_it_leaves_out_are_of_one_unit():
+    label = Label("y", "1", "0")
+    for texts, is_asked in (
+        (["5 kg", "5000 g"], True),
+        (["5 %", "5 \u2030"], True),
+        (["$5", "5 \u20ac"], True),
+        (["5 kg", "1,000 kg"], False),
+    ):
+        rows = {"x": texts, "y": ["1", "0"]}
+        report = file_report.owner_report_of_rows({"x": Numeric(0, 9999)}, label, [rows])
+        assert report.causes["x"].num_read == 2
+        assert ("are these of one unit?" in str(report)) == is_asked
+
+
+LONG = 130_000
+LONG_TEXTS = (
+    "1" + ",22" * LONG,
+    "1" + " 222" * LONG + "x",
+    "1" + "a" * LONG + ".",
+    "1" + "." * LONG + "x",
+    "\u2212" * LONG,
+    "(" * LONG,
+    "1" + " " * LONG + "x",
+)
+
+
+def test_no_long_cell_takes_long():
+    """Of 130,000 characters and more, as many as a CSV cell may have: the time is linear."""
+    kinds = [
+        Numeric(0, 9),
+        Numeric(0, 9, strip=[" ", ","]),
+        Numeric(0, 9, decimal=",", strip=["."]),
+        Numeric(0, 9, date="iso", unit="days"),
+    ]
+    start = time.process_time()
+    for kind in kinds:
+        rows = {"x": list(LONG_TEXTS), "y": ["1"] * len(LONG_TEXTS)}
+        report = file_report.owner_report_of_rows({"x": kind}, Label("y", "1", "0"), [rows])
+        assert report.unread["x"] == len(LONG_TEXTS)
+    assert time.process_time() - start < 3
 
 
 def test_labels_and_other_values_are_explained_too():
@@ -413,6 +505,17 @@ def test_a_missing_extra_is_one_line(form, here, capsys, monkeypatch):
     err = capsys.readouterr().err
     assert f"pip install 'dpbt[{form}]'" in err
     assert err.count("\n") == 1
+
+
+def test_a_template_leaves_out_a_name_of_several_columns(capsys, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("temp,age,temp,class\n1,41,2,yes\n")
+    assert main(["domain", "template", str(path), "--label", "class"]) == 0
+    out, err = capsys.readouterr()
+    assert list(json.loads(out)["columns"]) == ["age"]
+    assert "left out: temp, the name of several columns; rename them" in err
+    assert main(["domain", "template", str(path), "--label", "temp"]) == 2
+    assert "more than one column 'temp'; rename them" in capsys.readouterr().err
 
 
 def test_a_template_leaves_out_a_column_without_a_name(here, capsys, tmp_path):

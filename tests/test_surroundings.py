@@ -303,6 +303,6 @@ def test_files_without_rows_are_refused_or_empty(here, capsys):
     for name in LABELS:
         capsys.readouterr()
         words = ("evaluate", f"{name}-ü.model", "empty.csv", "--domain", f"{name}.json")
-        assert "no row has a label" in refusal_line(capsys, *words)
+        assert "no row has a declared label" in refusal_line(capsys, *words)
         assert run_command("predict", f"{name}-ü.model", "empty.csv") == 0
         assert capsys.readouterr().out.count("\n") == 1

@@ -266,6 +266,43 @@ def test_commands_need_force_for_files_and_links_alone(rows_folder, forest_model
     assert run_command("statement", forest_model_file, "--html", "/dev/null") == 0
 
 
+def test_an_output_is_no_other_file_of_its_command(rows_folder, forest_model_file, capsys):
+    model = Path(forest_model_file)
+    before = {path: path.read_bytes() for path in (Path("rows.csv"), model)}
+    Path("link.csv").symlink_to("rows.csv")
+    for words, other in (
+        (("predict", model, "rows.csv", "--out", "rows.csv"), "ROWS"),
+        (("predict", model, "rows.csv", "--out", "link.csv"), "ROWS"),
+        (("predict", model, "rows.csv", "--out", model), "MODEL"),
+        (("plot", model, "--row", "1", "rows.csv", "--out", "./rows.csv"), "--row"),
+        (("statement", model, "--html", "s.page", "--pdf", "s.page"), "--pdf"),
+        (("domain", "template", "rows.csv", "--out", "rows.csv"), "ROWS"),
+    ):
+        assert run_command(*words, "--force") == 2
+        err = capsys.readouterr().err
+        assert "name one file" in err
+        assert other in err
+    assert {path: path.read_bytes() for path in before} == before
+    assert not Path("s.page").exists()
+    assert run_command("predict", model, "rows.csv", "--out", "new/") == 2
+    assert "new: a folder, where --out needs the name of a file" in capsys.readouterr().err
+    assert not Path("new").exists()
+
+
+def test_a_picture_of_any_name_is_the_file_that_is_named(rows_folder, forest_model_file, tmp_path):
+    pytest.importorskip("matplotlib")
+    for name, magic in (
+        ("picture", b"\x89PNG"),
+        ("p.svg", b"<?xml"),
+        (".hidden", b"\x89PNG"),
+        ("p" * 245, b"\x89PNG"),
+    ):
+        out = tmp_path / "pictures" / name
+        assert run_command("plot", forest_model_file, "--out", out) == 0
+        assert out.read_bytes().startswith(magic)
+    assert len(list((tmp_path / "pictures").iterdir())) == 4  # and no temporary file stays
+
+
 def test_standard_output_by_name_is_no_file_to_replace(rows_folder, forest_model_file, capfd):
     command = f"{sys.executable} -m dpbt predict {forest_model_file} rows.csv"
     os.system(f"PYTHONPATH={Path(dpbt.__file__).parents[1]} {command} --out plain.csv")

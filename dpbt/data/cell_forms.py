@@ -38,9 +38,12 @@ THOUSANDS_SIGNS = frozenset(".,'\u2019_" + BLANKS)
 """The signs that may stand between the digits of a whole number."""
 
 _GROUPED_DIGITS = re.compile(
-    r"(?<![0-9.,])[0-9]{1,3}(?:\x00[0-9]{2,3})*\x00[0-9]{3}(?![0-9])", re.ASCII
+    r"(?<![0-9.,\x00])[0-9]{1,3}(?:\x00[0-9]{2,3})++(?<=\x00[0-9]{3})(?![0-9])", re.ASCII
 )
-"""Digits with signs of thousands, each written as NUL: the last group has three digits."""
+"""Digits with signs of thousands, each written as NUL: the last group has three digits.
+
+It never goes back, so that the time for a cell grows as its length.
+"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -210,16 +213,6 @@ class DateForm:
                 f'"%d.%m.%Y", of the directives {" ".join("%" + d for d in _PATTERN_OF_DIRECTIVE)}'
                 f", each once; got {show_value(self.format)}"
             )
-
-    def _is_readable_format(self) -> bool:
-        """Whether the format is a word or has known directives, each once, one of them a year."""
-        if self.format in ("iso", *_NUMBER_FORMATS):
-            return True
-        directives = re.findall("%(.?)", self.format)
-        names = [name for name in directives if name != "%"]
-        has_year = bool({"Y", "y"} & set(names)) or self.unit == "hour"
-        are_known = set(directives) <= set(_PATTERN_OF_DIRECTIVE)
-        return bool(names) and has_year and are_known and len(set(names)) == len(names)
 
     @functools.cached_property
     def _pattern(self) -> re.Pattern[str]:

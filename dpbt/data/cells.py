@@ -425,24 +425,25 @@ def is_time_zone_type(dtype: Any) -> bool:
     return getattr(dtype, "kind", "") == "M" and hasattr(dtype, "tz") and hasattr(dtype, "unit")
 
 
-_TIME_TYPE_PREFIXES = ("date", "timestamp", "time", "duration", "period")
-"""The beginnings of the names of types of dates, times and durations."""
+_TIME_TYPE_PREFIXES = ("date", "timestamp", "time", "duration", "period", "interval")
+"""The beginnings of the names of types of dates, times, durations and intervals."""
 
 
 def time_type_of_column(values: RawColumn) -> str | None:
-    """The name of the type of a column of dates, times or durations; None for any other column.
+    """The type's name of a column of dates, times, durations or intervals; None for others.
 
     It reads the type that the container states, which is public, and no cell.
     """
     arrow_type = getattr(values, "type", None) if hasattr(values, "to_pylist") else None
     stated_type = getattr(values, "dtype", None) if arrow_type is None else arrow_type
     stated_type = getattr(stated_type, "value_type", stated_type)  # that of a dictionary's values
+    stated_type = getattr(getattr(stated_type, "categories", None), "dtype", stated_type)
     name = str(stated_type)
     return name if is_time_type(name) else None
 
 
 def is_time_type(type_name: str) -> bool:
-    """Whether a type of this name is one of dates, times or durations."""
+    """Whether a type of this name is one of dates, times, durations or intervals."""
     return type_name.lower().startswith(_TIME_TYPE_PREFIXES)
 
 

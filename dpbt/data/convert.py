@@ -9,6 +9,7 @@ import contextlib
 import functools
 import hashlib
 import itertools
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -206,7 +207,7 @@ def convert_rows(
 
     Raises:
         ValueError: for a folder that exists, for more rows than the capacity, and as `dpbt.table`.
-            No cell is an error.
+            No cell is an error. Also for a capacity that the disk has no room for.
         OSError: if a file cannot be read or written.
     """
     # Check what is public.
@@ -218,6 +219,9 @@ def convert_rows(
     encode = functools.partial(_encode_rows, domain, label, class_weight)
     no_users = None if label.user is None else []
     no_rows = encode(RawRows({name: [] for name in domain}, [], users=no_users)).rows
+
+    if capacity is not None:
+        _check_room_on_disk(folder, no_rows, capacity)
 
     # Read what is private, each row on its own, and then the rows of each user by themselves.
     with _new_private_folder(folder):
@@ -247,6 +251,28 @@ def convert_rows(
         path = folder / blocks.MANIFEST
         write_atomically(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
     return blocks.open_folder(folder)
+
+
+def _check_room_on_disk(folder: Path, no_rows: BlockRows, capacity: int) -> None:
+    """Refuse a capacity whose blocks the disk cannot hold, before a row is read.
+
+    Args:
+        folder: where the blocks will be.
+        no_rows: the columns of no row.
+        capacity: the number of rows of all blocks.
+
+    Raises:
+        ValueError: with both sizes.
+    """
+    columns = [array for array in no_rows if array is not None]
+    bytes_of_row = sum(array.itemsize * math.prod(array.shape[:-1]) for array in columns)
+    parent = next(path for path in folder.absolute().parents if path.exists())
+    needed, free = bytes_of_row * capacity, shutil.disk_usage(parent).free
+    if needed > free:
+        raise ValueError(
+            f"{folder}: blocks with room for {capacity} rows take {needed / 2**30:.3g} GiB, and "
+            f"the disk has {free / 2**30:.3g} GiB left: state a smaller capacity"
+        )
 
 
 @contextlib.contextmanager

@@ -408,8 +408,11 @@ def check_header_has_names(
     """
     for name in names:
         if header.count(name) != 1:
-            count = "more than one" if name in header else "no"
-            raise ValueError(f"{place}: {count} column {name!r}{advice * (name not in header)}")
+            if name in header:
+                raise ValueError(
+                    f"{place}: more than one column {name!r}; rename them, or leave them out"
+                )
+            raise ValueError(f"{place}: no column {name!r}{advice}")
 
 
 def _describe_fault(line: bytes, cells: list[str] | None, width: int) -> str:

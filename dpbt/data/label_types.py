@@ -1,11 +1,20 @@
 """Which classes labels can hold by their public type, such as a dtype. No cell is read."""
 
+import array
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dpbt.common.validate import show_value
-from dpbt.data.cells import read_number
+from dpbt.data.cells import read_number, read_word
+
+_WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,39}", re.ASCII)
+"""The word of a whole number, as a cell that is a number has it: "01" is none."""
+
+_FLOATS = (np.float64, np.float32, np.float16)
+"""The types whose shortest texts are the words of floats, of which "0.50" is none."""
 
 
 class LabelType(NamedTuple):
@@ -29,10 +38,11 @@ class LabelType(NamedTuple):
             case "boolean":
                 return word.lower() in ("false", "true")
             case "whole":
-                is_whole_number = re.fullmatch("-?[0-9]{1,40}", word, re.ASCII) is not None
+                is_whole_number = _WHOLE_NUMBER.fullmatch(word) is not None
                 return is_whole_number and self.low <= int(word) <= self.high
             case "number":
-                return read_number(word) == read_number(word)
+                number = read_number(word)
+                return any(read_word(type_(number)) == word for type_ in _FLOATS)
         return self.family == "text"
 
 
@@ -57,7 +67,7 @@ def label_type(labels: Any) -> LabelType | None:
     Dates are refused elsewhere (`domains.refuse_undeclared_dates`). The type is public, as the form
     of a table is. `cells` describes what a cell of each type is.
     """
-    stated_type = getattr(labels, "dtype", None)
+    stated_type = _type_of_values(labels)
     kind = getattr(stated_type, "kind", None)
     if isinstance(kind, str):
         family = _FAMILY_OF_KIND.get(kind)
@@ -65,7 +75,6 @@ def label_type(labels: Any) -> LabelType | None:
             return None
         bits = 8 * int(getattr(stated_type, "itemsize", 8))
         return _type_of_family(str(stated_type), family, is_signed=kind == "i", bits=bits)
-    stated_type = getattr(labels, "type", None) if stated_type is None else stated_type
     name = "" if stated_type is None else str(stated_type).lower()
     for family, pattern in _FAMILY_OF_NAME:
         if re.fullmatch(pattern, name):
@@ -73,6 +82,22 @@ def label_type(labels: Any) -> LabelType | None:
             bits = int(digits[0]) if digits and family == "whole" else 64
             return _type_of_family(name, family, is_signed=name[0] == "i", bits=bits)
     return None
+
+
+def _type_of_values(labels: Any) -> Any:
+    """The type that a column states; of a dictionary or of categories, that of their values."""
+    if isinstance(labels, array.array):
+        return np.dtype("U1" if labels.typecode in "uw" else labels.typecode)
+    if isinstance(labels, memoryview):
+        return np.dtype(labels.format) if labels.format in _MEMORY_FORMATS else None
+    stated_type = getattr(labels, "dtype", None)
+    stated_type = getattr(labels, "type", None) if stated_type is None else stated_type
+    stated_type = getattr(getattr(stated_type, "categories", None), "dtype", stated_type)
+    return getattr(stated_type, "value_type", stated_type)
+
+
+_MEMORY_FORMATS = frozenset("?bBhHiIlLqQfd")
+"""The formats of memory that NumPy has types for."""
 
 
 def _type_of_family(name: str, family: str, *, is_signed: bool, bits: int) -> LabelType:

@@ -204,6 +204,8 @@ def _describe_bin(column: Any, bin: int) -> str:
     if bin >= column.n_bins:
         return f"bin {bin}"
     words = column.describe_bins([bin])
+    if bin == 0 and not isinstance(column, Nominal) and not column.missing:
+        return f"{words} or missing"  # such a cell satisfies no split, and has no bin of its own
     if isinstance(column, Numeric) and 0 < bin < column.bins - 1:
         below = column.describe_bins([bin - 1]).replace("<=", ">")
         return f"{below}, {words}"

@@ -846,6 +846,8 @@ def resolve_domain_of_model(model: Model, domain: Domain | None = None) -> Domai
     if model_splits is None:
         raise ValueError("the model reads exact numbers, which a domain's bins do not describe")
     described: Any = model.about.domain if domain is None else domain
+    if described is None:
+        raise ValueError("the model has no domain of its own; give that of its rows as domain=")
     if domain is not None:
         domains.check_domain(domain)
         domains.check_same_domain(domain, model.domain, "the given domain", "the model")

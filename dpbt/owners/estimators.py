@@ -318,6 +318,7 @@ class PrivateEstimator(BaseEstimator):
         Importances by permutation read rows, and are a release of these that no ledger covers. They
         are computed once for a model, when they are first asked for.
         """
+        check_is_fitted(self, "model_")
         deviation_of = _DEVIATIONS_BY_MODEL.get(self.model_)
         if deviation_of is None:
             effects = dpbt.effects.attribute_effects(self.model_, self.domain_, draws=256)

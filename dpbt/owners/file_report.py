@@ -32,6 +32,9 @@ OWNER = "private, not covered by the ledger: how the declaration reads the rows"
 _MAX_UNREAD, _MAX_UNLABELLED = 0.5, 0.05
 """A column, or the labels, of which a larger share of rows has no value is doubtful."""
 
+_MAX_MISREAD = 0.05
+"""A column is doubtful, too, if a larger share of its cells holds text that is no value."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class OwnerReport:
@@ -51,6 +54,7 @@ class OwnerReport:
         causes: why cells of a column have no value, and which options read them.
         may_be_missing: the columns that are declared to have missing cells. Empty cells of these
             are not doubtful.
+        nominal: the columns of which a cell may have a value that is not listed.
         not_in_file: the columns of the label, the weight and the user that the rows lack.
         other_capitals: for a column with `other` how many cells are read as that and differ from a
             listed value in capitals alone.
@@ -64,6 +68,7 @@ class OwnerReport:
     user: str | None = None
     causes: Mapping[str, MissingCauses] = dataclasses.field(default_factory=dict)
     may_be_missing: frozenset[str] = frozenset()
+    nominal: frozenset[str] = frozenset()
     not_in_file: tuple[str, ...] = ()
     other_capitals: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
@@ -73,17 +78,28 @@ class OwnerReport:
 
         Such a column is constant, or lacks values in more than half of the rows, the label and the
         user in more than a twentieth. Empty cells do not count in a column that is declared to have
-        missing ones, unless it has no other. Without any row the label is doubtful.
+        missing ones, unless it has no other. A column is doubtful, too, of which more than a
+        twentieth of the cells hold text that is no value; values that a nominal column does not
+        list count only where an option would read them. Without any row the label is doubtful.
         """
         doubtful = [*self.constant]
         for name, count in self.unread.items():
             max_share = _MAX_UNLABELLED if name in (self.label, self.user) else _MAX_UNREAD
             if name in self.may_be_missing and count < self.rows and name in self.causes:
                 count -= self.causes[name].num_empty
-            if count > max_share * self.rows:
+            if count > max_share * self.rows or self._num_misread(name) > _MAX_MISREAD * self.rows:
                 doubtful.append(name)
         no_rows = () if self.label is None else (self.label,)
         return tuple(dict.fromkeys(doubtful)) if self.rows else no_rows
+
+    def _num_misread(self, name: str) -> int:
+        """How many cells of a column hold text that it seems to be declared wrongly for."""
+        if name not in self.causes:
+            return 0
+        causes = self.causes[name]
+        if name in self.nominal:
+            return causes.num_read
+        return self.unread[name] - causes.num_empty
 
     def __str__(self) -> str:
         """The counts, a line for each column, and the verdict."""
@@ -131,6 +147,8 @@ class OwnerReport:
             if causes.remedy:
                 looked_at = "them" if causes.num_skipped == 0 else "those that were looked at"
                 lines.append(f"    {causes.remedy} reads {causes.num_read} of {looked_at}")
+            if causes.mixes_units:
+                lines.append("    numbers are not converted: are these of one unit?")
         return lines
 
     def __repr__(self) -> str:
@@ -269,6 +287,9 @@ class OwnerReportBuilder:
                 name
                 for name, kind in self._domain.items()
                 if not isinstance(kind, Nominal) and kind.missing
+            ),
+            nominal=frozenset(
+                name for name, kind in self._domain.items() if isinstance(kind, Nominal)
             ),
             not_in_file=not_in_file,
             other_capitals={name: count for name, count in other_capitals.items() if count},

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from dpbt.data.cell_forms import DECIMAL_MARKS, DateForm, NumberForm
+from dpbt.data.cell_forms import DECIMAL_MARKS, THOUSANDS_SIGNS, DateForm, NumberForm
 from dpbt.data.cells import (
     MISSING_WORDS,
     Cell,
@@ -35,6 +35,9 @@ OTHER_CAPITALS, OTHER_TEXT, OTHER_CELLS = "other capitals", "other text", "other
 
 MAX_DISTINCT_TEXTS = 2000
 """How many texts of a column are looked at; cells with others are counted together."""
+
+_MAX_CHARACTERS = 100
+"""Longer text is no number, so that nobody waits for patterns that search it."""
 
 MORE_TEXTS = "\0"
 """What stands for all texts beyond those that are looked at."""
@@ -73,12 +76,15 @@ class MissingCauses(NamedTuple):
             empty if no option does.
         num_read: how many of the cells are read with the remedy.
         num_skipped: how many cells were not looked at, as there are too many different texts.
+        mixes_units: whether the remedy leaves out several signs of currencies, percentages or
+            units, which may mean that the numbers have several units.
     """
 
     causes: list[CountedCause]
     remedy: str = ""
     num_read: int = 0
     num_skipped: int = 0
+    mixes_units: bool = False
 
     @property
     def num_empty(self) -> int:
@@ -109,6 +115,16 @@ def explain_missing_cells(texts: Mapping[str | None, int], kind: Column | None) 
     options: dict[str, Any] = {
         name: max(values, key=lambda value: values[value]) for name, values in sorted(votes.items())
     }
+    if "date" in votes:  # a column has dates or other numbers: what more cells have
+        num_dates = max(votes["date"].values())
+        others = [votes[name] for name in ("decimal", "strip") if name in votes]
+        if others and max(max(values.values()) for values in others) > num_dates:
+            dropped = ("date", "unit")
+        else:
+            dropped = ("decimal", "strip")
+        for name in dropped:
+            votes.pop(name, None)
+            options.pop(name, None)
     if "strip" in votes and "decimal" in options:
         mark = options["decimal"]
         if votes["strip"][mark] > votes["decimal"][mark]:  # rather a sign of thousands
@@ -128,7 +144,14 @@ def explain_missing_cells(texts: Mapping[str | None, int], kind: Column | None) 
         texts[text] for text, missing in zip(listed, is_missing, strict=True) if not missing
     )
     remedy = _options_in_words(options) if num_read else ""
-    return MissingCauses(causes, remedy, num_read, texts.get(MORE_TEXTS, 0))
+    units = [sign for sign in options.get("strip", ()) if sign not in THOUSANDS_SIGNS]
+    return MissingCauses(
+        causes,
+        remedy,
+        num_read,
+        num_skipped=texts.get(MORE_TEXTS, 0),
+        mixes_units=bool(remedy) and len(units) > 1,
+    )
 
 
 def _kind_with_options(kind: Column, options: Mapping[str, Any]) -> Column | None:
@@ -215,12 +238,17 @@ _GROUPED_BY_COMMAS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0
 
 def _cause_in_numeric_column(text: str, kind: Numeric) -> Cause:
     """The cause where text is no number: the fewest signs and marks with which it is one."""
+    if len(text) > _MAX_CHARACTERS:
+        return Cause(OTHER_TEXT)
     if formats := _date_formats_matching(text):
         unit = kind.unit or (
             "year" if 1000 <= float(kind.low) < float(kind.high) < 3000 else "days"
         )
         words = "a date" if kind.date is None else "a date of another format"
         return Cause(words, (("date", formats), ("unit", unit)))
+    if kind.unit in (None, "hour") and (formats := _time_formats_of(text)):
+        words = "a time of the day" if kind.date is None else "a time of another format"
+        return Cause(words, (("date", formats), ("unit", "hour")))
     if kind.date is not None:
         return Cause(OTHER_TEXT)
     normal = "".join(" " if character.isspace() else character for character in text)
@@ -266,8 +294,25 @@ def _subsets_by_size(marks: list[str]) -> Iterable[tuple[str, ...]]:
     )
 
 
+_MINUS_SIGNS = "\u2212\u2012\u2013\u2014\ufe63\uff0d"
+"""The minus of Unicode, and dashes that stand for it; no option reads them as a minus."""
+
+_NEGATIVE_NUMBERS = {
+    "a minus that is another sign than -, which no option reads": rf"[{_MINUS_SIGNS}](.*)",
+    "a number in parentheses, which no option reads; if it is negative, write it with -": (
+        r"[^\w\s]?\s*\((.*)\)\s*[^\w\s]?"
+    ),
+    "a minus behind the number, which no option reads": rf"(.*?)\s*[-{_MINUS_SIGNS}]",
+}
+"""How negative numbers are written that no option reads: the cause, and a regular expression."""
+
+
 def _describe_unreadable_text(text: str) -> str:
-    """The kind of a text that no option reads as a number, in words."""
+    """What text is that no option reads as a number."""
+    for words, pattern in _NEGATIVE_NUMBERS.items():
+        number = re.fullmatch(pattern, text)
+        if number is not None and re.fullmatch(r"[^\w-]*[0-9][0-9.,'\s]*[^\w-]*", number[1]):
+            return words
     if fold_case(text) in _TRUE_AND_FALSE_WORDS:
         return "a word for true or false"
     if not any(character.isdigit() for character in text):
@@ -296,6 +341,22 @@ _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p"
 
 _DATE_FORMATS = ("iso", *("".join(both) for both in itertools.product(_DAYS, _TIMES)))
 """The formats that are tried on text that is no number."""
+
+
+_TIME_FORMATS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p")
+"""The formats that are tried on text that may be a time of the day."""
+
+
+@functools.cache
+def _forms_of_times() -> tuple[DateForm, ...]:
+    return tuple(DateForm(format=name, unit="hour") for name in _TIME_FORMATS)
+
+
+def _time_formats_of(text: str) -> tuple[str, ...]:
+    """The formats of which text is a time of the day."""
+    if ":" not in text:
+        return ()
+    return tuple(form.format for form in _forms_of_times() if not np.isnan(form.read_number(text)))
 
 
 @functools.cache

@@ -135,7 +135,13 @@ def entries_of_columns(
             "header line? Else give the names by --no-header NAMES, or show by --label NAME that "
             "this is one"
         )
-    return dict.fromkeys(names, domains.UNDECLARED_COLUMN)
+    repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if label in repeated:
+        raise InputError(f"{path}: more than one column {label!r}; rename them")
+    for name in repeated:
+        print(f"left out: {name}, the name of several columns; rename them", file=sys.stderr)
+    distinct = [name for name in names if name not in repeated]
+    return dict.fromkeys(distinct, domains.UNDECLARED_COLUMN)
 
 
 # Entries from a schema.

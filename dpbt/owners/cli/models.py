@@ -100,6 +100,8 @@ def explain_model(options: argparse.Namespace) -> None:
     """
     model = _load_model(options.model)
     if options.row is None:
+        if options.class_ is not None:
+            raise InputError("--class is for one row, which --row names")
         with as_input_error():
             print(dpbt.explain(model, trees=options.trees))
         return
@@ -260,7 +262,8 @@ def export_model(options: argparse.Namespace) -> None:
 def plot_model(options: argparse.Namespace) -> None:
     """Draw how much a saved model depends on each column, or with --shape on the bins of one.
 
-    With --shapes it draws those of all columns in one picture. A picture follows from what was
+    With --shapes it draws those of all columns in one picture. The suffix of --out is the format
+    of the picture; without one that is PNG. A picture follows from what was
     released and what is public, so it costs no privacy. It needs the extra `figures`.
 
     With --row it draws what each column of that row adds to its score, as `explain` says
@@ -290,7 +293,11 @@ def plot_model(options: argparse.Namespace) -> None:
         if is_of_row:
             remove_temporary_files_beside(path)  # it is private
         mode = 0o600 if is_of_row else 0o666
-        write_atomically(path, lambda part: figure.savefig(part, dpi=150), mode=mode)
+        # By its name matplotlib would choose another file, if the name has no suffix.
+        picture_format = path.suffix[1:].lower() or "png"
+        write_atomically(
+            path, lambda part: figure.savefig(part, dpi=150, format=picture_format), mode=mode
+        )
     print_about_output(path, f"wrote {path}")
 
 
@@ -390,7 +397,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
         warn_owner_of_doubtful_rows(builder.report(faults))
     num_rows, rows, target = len(rows), rows[present], target[present]
     if not len(rows):
-        raise InputError(f"{options.file}: no row has a label")
+        raise InputError(f"{options.file}: no row has a declared label")
 
     evaluation = _measure_model(model, rows, target)
     labelled = f"{len(rows)} rows"

@@ -35,11 +35,13 @@ def checked_output_path(options: argparse.Namespace, name: str = "out") -> Path:
     replaced of a pipe or a device, so these need no --force.
 
     Raises:
-        InputError: if it is a folder, or exists without --force, or cannot be written.
+        InputError: if it is a folder, or exists without --force, or cannot be written. Also if it
+            is another file of the command, such as its rows, which --force would replace.
     """
     path = Path(getattr(options, name))
     try:
-        if path.is_dir():
+        _check_is_no_other_file(options, path, name)
+        if path.is_dir() or getattr(options, name).endswith(os.sep):
             raise InputError(f"{path}: a folder, where --{name} needs the name of a file")
         if os.path.lexists(path) and not storage.is_stream(path) and not options.force:
             if not path.exists():
@@ -53,6 +55,31 @@ def checked_output_path(options: argparse.Namespace, name: str = "out") -> Path:
         words = error.strerror or str(error)
         raise InputError(f"{path}: no file can be written in {folder}: {words}") from error
     return path
+
+
+_OTHER_FILES = {
+    "file": "ROWS",
+    "model": "MODEL",
+    **{name: f"--{name}" for name in ("domain", "filter", "checkpoint", "public", "html", "pdf")},
+    "from_schema": "--from-schema",
+    "row": "--row",
+}
+"""Which options name the other files of a command, and how errors call them."""
+
+
+def _check_is_no_other_file(options: argparse.Namespace, path: Path, name: str) -> None:
+    """Refuse an output that is another file of the same command.
+
+    Raises:
+        InputError: naming both.
+    """
+    for other, words in _OTHER_FILES.items():
+        value = getattr(options, other, None)
+        other_path = value[-1] if isinstance(value, list) and value else value
+        if other == name or not isinstance(other_path, str) or storage.is_stream(path):
+            continue
+        if os.path.realpath(other_path) == os.path.realpath(path):
+            raise InputError(f"{path}: --{name} and {words} name one file")
 
 
 def print_about_output(path: Path, words: str) -> None:

@@ -236,6 +236,10 @@ _OPTIONS_BY_PATTERN = {
     r"\bset rows to (?=their number, or choose relation=)": "set --rows to ",
     r"\b(objective|quantile|relation|rows)='?(\w+)'?": r"--\1 \2",
     r"\bdelta_anyway=True": "--delta-anyway",
+    r"\bstate a smaller bound on the rows or more memory": (
+        "give a smaller --rows or a larger --memory-mb"
+    ),
+    r"\bstate a smaller capacity": "give a smaller --capacity",
     r"^class_ ": "--class ",
     r"^attribute must": "--shape must",
     r"^the domain has no column (?=.*, it has )": "--shape: the domain has no column ",

@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import functools
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,7 +161,6 @@ def fit_model(options: argparse.Namespace) -> None:
     if not in_blocks and options.checkpoint is not None:
         raise InputError("--checkpoint needs a folder of blocks, which `convert` writes")
     path = outputs.checked_output_path(options)
-    _check_model_replaces_no_input(options, path)
     run = _FitRun(options, path)
     with say_on_interruption(run.describe):
         _fit_and_write(options, run, in_blocks=in_blocks)
@@ -229,18 +227,6 @@ def _fit_and_write(options: argparse.Namespace, run: "_FitRun", *, in_blocks: bo
     if budget is not None:
         say(f"{options.filter}: {budget.describe_remaining()}")
     say(f"wrote {path}")
-
-
-def _check_model_replaces_no_input(options: argparse.Namespace, path: Path) -> None:
-    """Refuse to replace the budget, or the releases of a checkpoint, by the model.
-
-    Raises:
-        InputError: naming the file.
-    """
-    for name in ("filter", "checkpoint"):
-        other = getattr(options, name)
-        if other is not None and os.path.realpath(other) == os.path.realpath(path):
-            raise InputError(f"{path}: --out and --{name} name one file")
 
 
 class _FitRun:

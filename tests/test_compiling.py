@@ -16,6 +16,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.common import compilation
 from dpbt.data import tables
+from dpbt.data.kinds import Numeric
 from dpbt.data.splits import table_of_splits
 from dpbt.models import scoring as prediction
 from dpbt.privacy.dependencies import draw_specs_of_phase
@@ -252,3 +253,21 @@ def test_a_recipe_that_was_read_is_not_traced_again():
     finally:
         jax.monitoring.unregister_event_duration_listener(note)
     assert not traced
+
+
+def test_pricing_a_recipe_compiles_nothing():
+    """Each program that it compiled would cost the first fit of a process tens of milliseconds."""
+    compilations = []
+
+    def note(event, seconds, **_):
+        if "backend_compile" in event:
+            compilations.append(seconds)
+
+    jax.clear_caches()  # as in a new process
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        domain = {f"x{place}": Numeric(0, 1, bins=7) for place in range(3)}
+        recipes.auto(epsilon=1.0, rows=500, domain=domain)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert not compilations

@@ -20,6 +20,7 @@ line for it. A mechanism of your own that states no such bound marks its ledgers
 in float32 is an example: its reachable values depend on the private value (Mironov, 2012).
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -504,7 +505,19 @@ def _sample_noisy_max(key: Array, scores: Array | Scores, scale: Numbers) -> Arr
         return _first_argmax(logits + jnp.where(is_noise_free, np.float64(0), noise))
 
 
-_QUADRATURE_NODES, _QUADRATURE_WEIGHTS = np.polynomial.legendre.leggauss(8)
+class _Quadrature(NamedTuple):
+    """The nodes and the weights of a quadrature on [-1, 1]."""
+
+    nodes: np.ndarray
+    weights: np.ndarray
+
+
+@functools.cache
+def _gauss_legendre_quadrature() -> _Quadrature:
+    """Gauss and Legendre's of 8 nodes; NumPy imports its polynomials when they are first used."""
+    return _Quadrature(*np.polynomial.legendre.leggauss(8))
+
+
 _PANEL_EDGES = np.linspace(-40.0, 40.0, 161)
 
 
@@ -534,7 +547,8 @@ def _log_noisy_max_probabilities(scores_in_scales: Float32[Array, "K"]) -> Float
     )
     half_width = (edges[1:] - edges[:-1])[:, None] / 2
     middle = (edges[1:] + edges[:-1])[:, None] / 2
-    x = middle + half_width * jnp.asarray(_QUADRATURE_NODES, jnp.float32)[None, :]
+    quadrature = _gauss_legendre_quadrature()
+    x = middle + half_width * jnp.asarray(quadrature.nodes, jnp.float32)[None, :]
 
     # The log of the integrand at every node.
     deviation = x[..., None] - scores_in_scales[None, None, :]
@@ -545,7 +559,7 @@ def _log_noisy_max_probabilities(scores_in_scales: Float32[Array, "K"]) -> Float
     log_integrand = jnp.sum(log_cdf, axis=-1, keepdims=True) - log_cdf + log_pdf
 
     # The weighted sum over nodes, in logs.
-    weight = half_width * jnp.asarray(_QUADRATURE_WEIGHTS, jnp.float32)[None, :]
+    weight = half_width * jnp.asarray(quadrature.weights, jnp.float32)[None, :]
     log_weight = jnp.where(weight > 0, jnp.log(jnp.where(weight > 0, weight, 1)), -jnp.inf)
     return jax.nn.logsumexp(log_integrand + log_weight[..., None], axis=(0, 1))
 

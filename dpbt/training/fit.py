@@ -283,11 +283,12 @@ def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) ->
     return int(np.clip(memory / 16 / bytes_of_round, 1, 64))
 
 
-SHORT_RUN = 2**23
+SHORT_RUN = 2**26
 """A fit of at most so many rows times rounds is compiled sooner, if it may be.
 
 A fit of oblivious trees then compiles in about two thirds of the time, and takes 1.3 to 1.8 times
-as long to run. That is at most 50 ms more for each fit, and seconds less for the first one.
+as long to run. For 50,000 rows and 1,024 rounds that is 0.13 s more for each fit, and 2.7 s less
+for the first one, of the processor's time.
 """
 
 

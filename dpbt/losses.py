@@ -140,9 +140,13 @@ def as_loss_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> L
         ValueError: for anything that is neither a loss nor a family, and for a loss whose name is
             no text or whose smoothness is an array.
     """
-    named: Any = NAMED.get(loss, loss) if isinstance(loss, str) else loss
+    loss_or_family: Any = NAMED.get(loss, loss) if isinstance(loss, str) else loss
     with contextlib.suppress(TypeError):  # families are cached, so a loss must be hashable
-        family = constant_family(named) if isinstance(named, ProperLoss) else named
+        family = (
+            constant_family(loss_or_family)
+            if isinstance(loss_or_family, ProperLoss)
+            else loss_or_family
+        )
         if isinstance(family(np.float32(1)), ProperLoss):
             return family
     expected = f"one of {sorted(NAMED)}, a loss of plain fields or a family of losses by alpha"

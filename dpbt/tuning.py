@@ -37,7 +37,7 @@ from dpbt.privacy.dependencies import priced_draws_of_phases
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.pricing import ledger
-from dpbt.recipes.building import allowance_of_one_row, check_zero_or_share, setting
+from dpbt.recipes.building import allowance_of_one_row, check_delta_or_fraction, setting
 from dpbt.training import checks, table_entry
 from dpbt.training.boost import run_with_fresh_draws
 from dpbt.training.own_code import recipe_identity_texts
@@ -335,12 +335,12 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
     programs = tuple(
         score_program(score, noise, score.required_loss(candidate)) for candidate in candidates
     )
-    spec = answers.describe(programs[0], _view_of_no_row(params, first))[SITE]
+    spec = answers.describe(programs[0], _view_of_absent_row(params, first))[SITE]
     line = pricing.ledger_line_of_spec(spec, params.noise, first.max_rows_per_user)
     return ChoicePlan(choice=choice, score=score, params=params, line=line, programs=programs)
 
 
-def _view_of_no_row(params: Noise, recipe: Recipe) -> View:
+def _view_of_absent_row(params: Noise, recipe: Recipe) -> View:
     """The view of one absent row, on which the draw of a score is described."""
     absent = jnp.zeros(1, bool)
     rows = Table(jnp.zeros((1, 1), jnp.uint8), absent, absent)
@@ -395,7 +395,7 @@ def candidates(
         ValueError: for a value outside these ranges, and as `build` and `plan_choice`.
     """
     epsilon = float(check_interval("epsilon", epsilon, "(0, inf]"))
-    delta = float(check_zero_or_share("delta", delta))
+    delta = float(check_delta_or_fraction("delta", delta))
     relation = types.as_relation(relation)
     if not grid or not all(len(values) for values in grid.values()):
         raise ValueError("grid must have an argument, and values for each of its arguments")
@@ -494,7 +494,7 @@ def tune(
     distinct = {types.compilation_signature(recipe): recipe for recipe in program_recipes}
     for recipe in distinct.values():
         checks.checked_public_key(key, recipe, public_key)
-        checks.check_independent(recipe)
+        checks.check_declared_independence_of_scores(recipe)
 
     choice_key = keys.fold_in_words(
         key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
@@ -502,8 +502,8 @@ def tune(
     with show_progress(f"choosing among {len(singles)} candidates", verbose, clock=False):
         rows = _split_rows(table_entry.without_domain(table), selection)
         best = _best_run(choice_key, rows, program_recipes, plan, public_key)
-    learned = jax.tree.map(jnp.asarray, best.learned)
-    model = Model.of_run(learned, singles[best.candidate], table, keys.key_purpose(key))
+    fitted_parts = jax.tree.map(jnp.asarray, best.learned)
+    model = Model.of_run(fitted_parts, singles[best.candidate], table, keys.key_purpose(key))
     keys.warn_of_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
@@ -585,7 +585,7 @@ def _best_run(
     best: ScoredRun | None = None
     while group := list(itertools.islice(started_runs, RUNS_IN_FLIGHT)):
         for started in group:
-            run = _read_run(started, plan.score)
+            run = _copy_run_to_host(started, plan.score)
             best = run if best is None or run.score > best.score else best
     assert best is not None  # K is at least 1
     return best
@@ -603,10 +603,12 @@ class _StartedRun(NamedTuple):
     results: FitAndScore
 
 
-def _read_run(started: _StartedRun, score: Score) -> ScoredRun:
+def _copy_run_to_host(started: _StartedRun, score: Score) -> ScoredRun:
     """The run with its results on the host."""
-    learned, score_draw = jax.device_get(started.results)
-    return ScoredRun(score=score.value(score_draw), candidate=started.candidate, learned=learned)
+    fitted_parts, score_draw = jax.device_get(started.results)
+    return ScoredRun(
+        score=score.value(score_draw), candidate=started.candidate, learned=fitted_parts
+    )
 
 
 def _candidate_of_run(key: Array, run: int, num_candidates: int) -> int:
@@ -687,8 +689,8 @@ def _split_rows(table: Table, selection: Selection) -> SplitRows:
         held_out = jnp.asarray(is_held_out(table, selection.held_out, selection.seed))
         learning, scoring = table.present & ~held_out, table.present & held_out
     return SplitRows(
-        learning=tables.pad_to_bucket(table._replace(present=learning)),
-        scoring=tables.pad_to_bucket(table._replace(present=scoring)),
+        learning=tables.pad_rows_to_bucket(table._replace(present=learning)),
+        scoring=tables.pad_rows_to_bucket(table._replace(present=scoring)),
     )
 
 

@@ -23,6 +23,7 @@ from dpbt.data.splits import table_of_splits
 from dpbt.privacy import mechanisms
 from dpbt.types import Recipe, Table
 from experiments.common import (
+    cold_start,
     commands,
     data,
     oblivious_speed,
@@ -343,6 +344,7 @@ def run_command(options: argparse.Namespace) -> None:
         "cores": os.cpu_count(),
         "sweeps": sweep_lines,
         "oblivious": oblivious_speed.measure_all(quick=options.quick, repeats=repeats),
+        "cold": cold_start.measure_all(quick=options.quick),
         "draws": measure_draws(repeats),
         "peers": _measure_peers(quick=options.quick, repeats=repeats, memory_mb=memory_mb),
         "quick": options.quick,
@@ -389,6 +391,8 @@ def _format_report(report: dict[str, Any]) -> str:
         tables.format_table(report["sweeps"], SWEEP_COLUMNS),
         "GFLOP/s counts 4 N S (2^D - 1) T operations per model, not those that are executed.\n",
         oblivious_speed.format_report(report["oblivious"]),
+        cold_start.format_report(report["cold"]),
+        "",
         tables.format_table(report["draws"], DRAW_COLUMNS),
         "",
     ]

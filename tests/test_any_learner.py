@@ -48,7 +48,7 @@ def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
         ratio = [mu * each - mu**2 / 2 for each in (here, there)]
         scores = bounds.RunScores(*(ratio if exact else (here, there)))
         options = {"delta": delta, "confidence": 0.9, "exact": exact}
-        lower = bounds.lower_bounds(*scores.halves(), **options)
+        lower = bounds.lower_bounds(*scores.split_in_halves(), **options)
         failures += (lower.mu > mu) + (lower.epsilon > truth)
         found.append((lower.mu / mu, lower.epsilon / truth))
     assert failures <= stats.binom(80, 0.1).ppf(0.999)

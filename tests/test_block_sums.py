@@ -104,7 +104,7 @@ def test_a_prologue_has_one_pass():
     recipe = recipes.bdpe(epsilon=3, rows=700, rounds=3, depth=1)
     learner = dataclasses.replace(recipe.learner, prologue=prologue)
     with pytest.raises(ValueError, match="the prologue has sums that follow from its own draws"):
-        stages.check_in_parts(dataclasses.replace(recipe, learner=learner))
+        stages.check_can_run_in_blocks(dataclasses.replace(recipe, learner=learner))
 
 
 def test_public_randomness_for_each_row_is_refused():

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 import dpbt
-from dpbt.common.storage import checksum
+from dpbt.common.storage import checksum_of_json
 from dpbt.data import blocks, convert
 from dpbt.data.domains import Label, WeightColumn
 from tests.support import worker_process
@@ -167,7 +167,7 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
 def test_another_manifest_that_is_signed_is_refused(tmp_path, change, words):
     _, found = table_and_blocks(tmp_path / "t", "classes", 300, rows_per_block=100)
     content = json.loads((found.folder / blocks.MANIFEST).read_text()) | change
-    content["checksum"] = checksum(content)
+    content["checksum"] = checksum_of_json(content)
     (found.folder / blocks.MANIFEST).write_text(json.dumps(content))
     with pytest.raises(ValueError, match=rf"manifest\.json: .*{words}") as told:
         blocks.open_folder(found.folder)

@@ -41,7 +41,7 @@ RECIPE = worker_process.oblivious_recipe(worker_process.random_rows(5, 1)[0])
 def begun(path, key=KEY, own=False):
     """A checkpoint of a run."""
     kept = Checkpoint(path)
-    keys = kept.own_keys() if own else (key, None)
+    keys = kept.held_keys() if own else (key, None)
     kept.begin(keys[0], RECIPE, TABLES, 0, keys[1])
     return kept
 
@@ -82,16 +82,16 @@ def test_a_checkpoint_is_one_private_file_that_one_run_holds(tmp_path):
 
 def test_the_keys_are_in_the_file_until_the_run_is_finished(tmp_path):
     with begun(tmp_path / "run", own=True) as kept:
-        keys = kept.own_keys()
+        keys = kept.held_keys()
         assert all(words_of(key) in kept.path.read_bytes() for key in keys)
         kept.add_release("0", ROUND, 1.0)
     with Checkpoint(tmp_path / "run") as kept:
-        assert [words_of(key) for key in kept.own_keys()] == [words_of(key) for key in keys]
+        assert [words_of(key) for key in kept.held_keys()] == [words_of(key) for key in keys]
         kept.delete_keys()
         for path in tmp_path.iterdir():
             assert not any(words_of(key) in path.read_bytes() for key in keys)
         with pytest.raises(ValueError, match="of a run that is finished, or whose keys"):
-            kept.own_keys()
+            kept.held_keys()
 
 
 def test_a_checkpoint_is_of_the_tables_of_all_processes(tmp_path):

@@ -21,7 +21,7 @@ import dpbt
 from dpbt import __main__ as command_line
 from dpbt import audit as audits
 from dpbt.common.progress import Progress, show_progress
-from dpbt.common.storage import checksum
+from dpbt.common.storage import checksum_of_json
 from dpbt.data import domains, files
 from dpbt.data.domains import template
 from dpbt.owners.cli import programs as cached
@@ -176,7 +176,7 @@ def test_an_evaluation_counts_the_rows_with_a_label(here, capsys, name, model):
 def test_models_that_vote_state_scores(here, capsys):
     content = json.loads(Path("model.json").read_text())
     content |= {"probability": None, "reason": "a vote"}
-    Path("vote.json").write_text(json.dumps({**content, "checksum": checksum(content)}))
+    Path("vote.json").write_text(json.dumps({**content, "checksum": checksum_of_json(content)}))
     head, words, scores = printed(capsys, "predict", "vote.json", "odd.csv")
     assert head == ["class", "score"]
     assert [word == "ill, or worse" for word in words] == (scores[:, 0] > 0).tolist()

@@ -16,6 +16,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.common import compilation
 from dpbt.data import tables
+from dpbt.data.kinds import Numeric
 from dpbt.data.splits import table_of_splits
 from dpbt.models import scoring as prediction
 from dpbt.privacy.dependencies import draw_specs_of_phase
@@ -79,8 +80,8 @@ def test_programs_have_room_for_rounds_where_that_costs_nothing(monkeypatch):
 
 def test_padding_leaves_a_full_table_as_it_is():
     table = bits_of(96)
-    assert tables.pad_to_bucket(table) is table
-    more = tables.pad_to_bucket(bits_of(95))
+    assert tables.pad_rows_to_bucket(table) is table
+    more = tables.pad_rows_to_bucket(bits_of(95))
     assert more.bins.shape[0] == 96
     assert int(jnp.sum(more.present)) == 95
 
@@ -178,7 +179,9 @@ def test_a_fit_waits_until_its_work_is_done(monkeypatch):
     monkeypatch.setattr(jax, "block_until_ready", lambda tree: waited.append(tree) or wait(tree))
     model = dpbt.fit(jax.random.key(0), bits_of(60), greedy(60, 3))
     (learned,) = waited
-    chex.assert_trees_all_equal(tables.first_entries(learned.hypotheses, 3), model.hypotheses)
+    chex.assert_trees_all_equal(
+        tables.first_entries_of_arrays(learned.hypotheses, 3), model.hypotheses
+    )
 
 
 def test_all_functions_together_keep_a_bounded_number_of_programs(monkeypatch):
@@ -250,3 +253,21 @@ def test_a_recipe_that_was_read_is_not_traced_again():
     finally:
         jax.monitoring.unregister_event_duration_listener(note)
     assert not traced
+
+
+def test_pricing_a_recipe_compiles_nothing():
+    """Each program that it compiled would cost the first fit of a process tens of milliseconds."""
+    compilations = []
+
+    def note(event, seconds, **_):
+        if "backend_compile" in event:
+            compilations.append(seconds)
+
+    jax.clear_caches()  # as in a new process
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        domain = {f"x{place}": Numeric(0, 1, bins=7) for place in range(3)}
+        recipes.auto(epsilon=1.0, rows=500, domain=domain)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert not compilations

@@ -158,7 +158,7 @@ def test_a_choice_adds_up_with_nothing_and_is_refused_in_words():
     with pytest.raises(ValueError, match="candidates were made for"):
         dpbt.statement(chosen, max_rows_per_user=2)
     with pytest.raises(ValueError, match="best of several runs"):
-        dpbt.Filter(5.0, 1e-6, rows=300).terms.charge(chosen)
+        dpbt.Filter(5.0, 1e-6, rows=300).terms.charge_of_ledger(chosen)
     with pytest.raises(ValueError, match="accountant must be one of"):
         chosen.epsilon_at(1e-6, "advanced")
 

@@ -358,7 +358,7 @@ def test_classes_that_are_narrow_floats_are_the_words_of_such_labels(numbers):
     """Their Python floats have digits that no label has, so that every row would be absent."""
     labels = np.array(numbers, np.float32)
     answers = declared_classes(labels, None, labels)
-    options = answers.options
+    options = answers.table_options
     label = Label.from_options(**options)
     for column in (labels, list(labels), list(numbers), list(map(str, numbers))):
         assert label.read_labels(column, num_rows=len(numbers)).present.all()

@@ -11,7 +11,7 @@ import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
 from dpbt.learners.model_parts import describe_bins
-from dpbt.recipes.bins import attributes_of
+from dpbt.recipes.bins import split_attributes_of_domain
 from tests.support.example_tables import library_splits
 
 DOMAIN = {
@@ -103,7 +103,7 @@ def test_a_bin_is_described_in_words():
     values = ("low", "middle", "high")
     plain, ordered = Nominal(values), Nominal(values, ordered=True)
     domain = {"n": Numeric(0, 1, cuts=(0.5,)), "p": plain, "o": ordered}
-    assert attributes_of(domain) == ((2, True), (4, False), (4, True))
+    assert split_attributes_of_domain(domain) == ((2, True), (4, False), (4, True))
     for kind, first, words in (
         (cut, 3, "> 1234567"),
         (Numeric(0, 2, cuts=(1,), missing=True), 1, "> 1 or x is missing"),

@@ -80,7 +80,7 @@ def test_recipes_that_no_sum_covers_are_refused_and_cost_nothing(name):
         budget.take(make())
     floats = structs.replace(ledger_line(0.1, mechanism="rounded gaussian"), exact=False)
     with pytest.raises(ValueError, match=r"\['x'\] have no proved"):
-        budget.terms.charge(ledger_of(floats, rows=ROWS))
+        budget.terms.charge_of_ledger(ledger_of(floats, rows=ROWS))
     assert budget.spent == budget.ledger.epsilon == 0
     assert budget.remaining == budget.budget
 
@@ -169,7 +169,9 @@ def test_the_boundary_is_exact():
 
 def test_costs_are_rounded_up():
     third = 1 / 3
-    charge = new_filter("epsilon").terms.charge(ledger_of(ledger_line(third, 7), rows=ROWS))
+    charge = new_filter("epsilon").terms.charge_of_ledger(
+        ledger_of(ledger_line(third, 7), rows=ROWS)
+    )
     assert Fraction(charge.cost) > 7 * Fraction(ledger_line(third).epsilon)
     assert charge.cost == pytest.approx(7 * third, rel=1e-14)
     # The float 0.1 is above a tenth, and the float 0.3 below three of them.
@@ -198,7 +200,7 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
     for each in total.lines:
         drawn = mechanisms.BY_NAME[each.mechanism].cost(1.0, least[each.site])
         cost += each.count * Fraction(float(getattr(drawn, measure)))
-    assert terms.charge(total).cost >= cost
+    assert terms.charge_of_ledger(total).cost >= cost
 
 
 def test_the_finite_bits_of_samplers_are_paid_for():
@@ -206,7 +208,7 @@ def test_the_finite_bits_of_samplers_are_paid_for():
     bits = ledger_of(ledger_line(0.1, gap=1e-6, tail=1e-12), rows=ROWS)
     for measure, least in (("epsilon", 1.99e-6), ("rho", 1e-9)):
         terms = new_filter(measure, 1.0).terms
-        assert terms.charge(bits).cost - terms.charge(quiet).cost > least
+        assert terms.charge_of_ledger(bits).cost - terms.charge_of_ledger(quiet).cost > least
     for measure, gap, tail in (
         *(("mu", 0.01, 0.0), ("mu", 0.0, 1e-9), ("rho", 0.0, 1e-9), ("epsilon", 0.0, 1e-8)),
     ):

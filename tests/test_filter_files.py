@@ -284,7 +284,7 @@ def test_draws_by_a_mechanism_of_ones_own_still_count(path):
     line = msgspec.structs.replace(ledger_line(0.5), mechanism="my own")
     mine = ledger_of(line, rows=ROWS)
     budget = opened(path)
-    budget._record_payment("x", budget.terms.charge(mine), mine)
+    budget._record_payment("x", budget.terms.charge_of_ledger(mine), mine)
     loaded = dpbt.Filter.open(path)
     assert loaded.spent == pytest.approx(0.5)
     assert loaded.ledger.epsilon == pytest.approx(0.5)

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from dpbt import audit
 from dpbt.__main__ import main
-from dpbt.audit.contents import different_parts, snapshot_contents, uncompared_parts
+from dpbt.audit.contents import describe_uncompared_parts, places_of_differences, snapshot_contents
 
 MANY, FEW = np.ones(5), np.ones(4)
 NOWHERE = "nowhere"
@@ -269,13 +269,13 @@ def test_a_leak_into_an_object_that_lives_on_is_found():
 def test_the_order_of_keys_and_members_is_no_evidence_and_the_former_is_reported():
     ordered = [dict.fromkeys(names) for names in ("ab", "ba")]
     one, other = map(snapshot_contents, ordered)
-    assert not different_parts(one, other)
-    assert uncompared_parts(one, other) == ["the order of keys"]
+    assert not places_of_differences(one, other)
+    assert describe_uncompared_parts(one, other) == ["the order of keys"]
     one, other = snapshot_contents({"a", "b"}), snapshot_contents({"b", "a"})
-    assert not different_parts(one, other)
-    assert not uncompared_parts(one, other)
+    assert not places_of_differences(one, other)
+    assert not describe_uncompared_parts(one, other)
     one, other = (snapshot_contents(collections.OrderedDict(each)) for each in ordered)
-    assert different_parts(one, other)
+    assert places_of_differences(one, other)
 
 
 # The draws.

@@ -18,7 +18,7 @@ import pytest
 
 import dpbt
 from dpbt import losses, tuning
-from dpbt.common.storage import checksum
+from dpbt.common.storage import checksum_of_json
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.training import checkpoint
@@ -86,7 +86,7 @@ def mutations(content):
 def signed(content):
     """JSON text of content with a checksum of its own, where it has one."""
     with contextlib.suppress(ValueError):
-        content = {**content, "checksum": checksum(content)}
+        content = {**content, "checksum": checksum_of_json(content)}
     return json.dumps(content)
 
 

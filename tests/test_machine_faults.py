@@ -126,7 +126,7 @@ def test_leftovers_of_a_kill_are_removed_and_a_persons_file_stays(tmp_path):
     own = ".dpbt-mine.csv", ".dpbt-other-abcd_123.csv", ".new-archived.csv"
     for name in (".dpbt-new-abcd_123.csv", *own):
         (tmp_path / name).write_text("predictions")
-    storage.remove_leftover(tmp_path / "new.csv")
+    storage.remove_temporary_files_beside(tmp_path / "new.csv")
     storage.write_atomically(tmp_path / "new.csv", lambda part: part.write_text("new"))
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [*own, "new.csv"]

@@ -18,7 +18,7 @@ from dpbt.learners.bins.histograms import TARGET_SITE, target_histogram
 from dpbt.learners.bins.target import estimate_location_and_scale
 from dpbt.privacy import mechanisms
 from dpbt.public_types import GRID
-from dpbt.recipes.bins import attributes_of
+from dpbt.recipes.bins import split_attributes_of_domain
 from dpbt.types import Public, as_relation
 
 ROWS = 20_000
@@ -29,7 +29,7 @@ INCOME = Numeric(0, 40)
 def config_of(*, relation="add_remove", noise=mechanisms.rounded_gaussian, objective="squared"):
     target = kinds.target_with_objective(Numeric(0, 1), objective, None)
     return BinsConfig(
-        attributes=attributes_of(DOMAIN),
+        attributes=split_attributes_of_domain(DOMAIN),
         draws_histograms=False,
         draws_scores=True,
         relation=as_relation(relation),
@@ -116,7 +116,9 @@ def test_exact_sums_take_off_a_shift_and_a_wrong_slope(objective):
         sums = number_line.residual_sums(
             config, table_of(numbers), scores, clip=clip, public=public
         )
-        return number_line.number_line_epilogue(config).score_line({"scores": sums}, params, public)
+        return number_line.number_correction_epilogue(config).score_line(
+            {"scores": sums}, params, public
+        )
 
     slope, intercept = jax.jit(line_of)(numbers, scores)
     corrected = intercept + slope * (scores - public.initial_score)
@@ -131,7 +133,7 @@ def test_noise_that_hides_the_sums_leaves_predictions_as_they_are():
     public = public_of(np.random.default_rng(0).random(ROWS).astype(np.float32), config)
     params = Noise({"scores": jnp.float32(1e6), TARGET_SITE: jnp.float32(1.0)})
     sums = {"scores": jnp.asarray([10**6, -(10**6), 10**6, 10**6], jnp.int32)}
-    line = number_line.number_line_epilogue(config).score_line
+    line = number_line.number_correction_epilogue(config).score_line
     slope, intercept = jax.jit(line)(sums, params, public)
     assert float(slope) == pytest.approx(1, abs=0.01)
     assert float(intercept) == pytest.approx(float(public.initial_score), abs=0.01)

@@ -23,7 +23,7 @@ from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.learners.oblivious.rows import assign_leaves
 from dpbt.privacy import mechanisms, sensitivity
-from dpbt.recipes.bins import attributes_of
+from dpbt.recipes.bins import split_attributes_of_domain
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
@@ -240,7 +240,7 @@ def test_a_step_may_be_a_schedule_of_the_round():
 
 
 CONFIG = ObliviousConfig(
-    attributes=attributes_of(DOMAIN),
+    attributes=split_attributes_of_domain(DOMAIN),
     depth=4,
     attributes_per_tree=(1, 2, 3),
     draws_histograms=True,

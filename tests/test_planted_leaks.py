@@ -26,7 +26,7 @@ from dpbt.learners.trees.published import alpha_from_exact_errors
 from dpbt.learners.trees.rows import prepare_tree_rows
 from dpbt.privacy import answers, mechanisms, sensitivity
 from dpbt.privacy.sensitivity import round_grid_to_rows
-from dpbt.recipes.bins import attributes_of
+from dpbt.recipes.bins import split_attributes_of_domain
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
 from dpbt.weighting import MirrorNumbers, mirror
@@ -222,7 +222,7 @@ def with_prologue(recipe, program, intercept):
 
 
 def oblivious_config(**changes):
-    attributes = attributes_of(COLUMN)
+    attributes = split_attributes_of_domain(COLUMN)
     noise = mechanisms.discrete_laplace
     config = ObliviousConfig(
         attributes=attributes,

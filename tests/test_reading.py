@@ -321,7 +321,7 @@ def test_labels_of_files_with_spellings_reach_estimators(label, tmp_path):
     domain, file_label = declarations.read_declaration(tmp_path / "domain.json")
     y = ["JA", "J", "NEIN", "Nein", "x"]
     answers = declarations.declared_classes(None, file_label, y)
-    table = dpbt.table(domain, {"x": ["1,5", "2", "3", "4", "5"]}, y, **answers.options)
+    table = dpbt.table(domain, {"x": ["1,5", "2", "3", "4", "5"]}, y, **answers.table_options)
     assert table.present.tolist() == [True] * 4 + [False]
     assert answers.classes[table.target[:4].astype(int)].tolist() == ["Ja", "Ja", "Nein", "Nein"]
 

@@ -26,7 +26,7 @@ from dpbt.learners.oblivious import learner as oblivious
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.models import measures
 from dpbt.privacy import mechanisms, sensitivity
-from dpbt.recipes.bins import attributes_of
+from dpbt.recipes.bins import split_attributes_of_domain
 from dpbt.training import run_keys
 from dpbt.types import GRID, NUMBER
 from tests.support.recipe_noise import draw_specs_by_site
@@ -269,7 +269,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
 def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, relation):
     """Out of all residual vectors of a small grid of directions, at the norm and beyond it."""
     response = kinds.response_of_target(EVERY[name])
-    attributes = attributes_of(DOMAIN)
+    attributes = split_attributes_of_domain(DOMAIN)
     under = dpbt.types.as_relation(relation)
     kind = ObliviousConfig(
         attributes=attributes,

@@ -305,7 +305,7 @@ def resealed(path, change):
     content = json.loads(path.read_text())
     change(content)
     content.pop("checksum", None)
-    content["checksum"] = storage.checksum(content)
+    content["checksum"] = storage.checksum_of_json(content)
     path.write_text(json.dumps(content))
 
 

@@ -108,5 +108,5 @@ def test_random_states_of_every_kind_draw_64_bits(labelled_rows):
     assert structures[0] == structures[1]
     assert len(set(structures)) == 4
     random_state = np.random.RandomState(3)
-    words = [words_of(estimators.noise_and_public_keys(random_state)[0]) for _ in range(50)]
+    words = [words_of(estimators.keys_of_random_state(random_state)[0]) for _ in range(50)]
     assert len(set(words)) == 50

@@ -10,7 +10,7 @@ import pytest
 
 import dpbt
 from dpbt.common import storage
-from dpbt.common.storage import decode
+from dpbt.common.storage import convert_json_content
 from tests.support.block_commands import (
     FIT_OPTIONS,
     FOREST_OPTIONS,
@@ -127,13 +127,13 @@ WRONG = {
 def test_errors_name_the_place_and_never_the_value():
     for content, words in WRONG.values():
         with pytest.raises(ValueError, match=r"^the file has a malformed entry: ") as caught:
-            decode(Outer, content, "the file")
+            convert_json_content(Outer, content, "the file")
         text = str(caught.value)
         assert words in text
         assert "SECRET" not in text
         assert "41" not in text
     content = b'{"inner": [{"cost": 1, "more": 3}, {"cost": 2}], "other": []}'
-    assert decode(Outer, content, "the file") == Outer([Inner(1.0), Inner(2.0)])
+    assert convert_json_content(Outer, content, "the file") == Outer([Inner(1.0), Inner(2.0)])
 
 
 DEEP: dict = {"inner": []}
@@ -153,5 +153,5 @@ def test_text_that_is_not_of_the_type_is_refused():
         (DEEP, "malformed entry"),
     ):
         with pytest.raises(ValueError, match=words) as caught:
-            decode(Outer, text, "the file")
+            convert_json_content(Outer, text, "the file")
         assert "\n" not in str(caught.value)

@@ -13,8 +13,8 @@ from dpbt.data.splits import satisfied_rows_by_split, satisfied_splits
 from dpbt.learners.trees import rows as rows_of_trees
 from dpbt.learners.trees.class_weights import (
     class_weights_of_nodes,
-    float_product,
-    integer_product,
+    exact_float_matrix_product,
+    integer_matrix_product,
     node_products,
     node_totals,
     split_weights_by_bins,
@@ -121,14 +121,14 @@ def test_products_by_floats_are_exact(rows):
     rng = np.random.default_rng(rows)
     left = rng.integers(100, 128, (3, 2, rows)).astype(np.int8)
     columns = rng.random((4, rows)) < 0.95
-    found = float_product(left, columns.astype(np.int8))
+    found = exact_float_matrix_product(left, columns.astype(np.int8))
     np.testing.assert_array_equal(found, left.astype(np.int64) @ columns.T)
 
 
 @pytest.mark.slow
 def test_products_stay_exact_up_to_the_most_rows():
     columns, left = jnp.ones((2, MAX_ROWS), jnp.int8), jnp.full((2, MAX_ROWS), GRID, jnp.int8)
-    np.testing.assert_array_equal(jax.jit(integer_product)(left, columns), GRID * MAX_ROWS)
+    np.testing.assert_array_equal(jax.jit(integer_matrix_product)(left, columns), GRID * MAX_ROWS)
     np.testing.assert_array_equal(jax.jit(node_totals)(left), GRID * MAX_ROWS)
 
 

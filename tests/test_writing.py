@@ -62,7 +62,7 @@ def test_a_name_as_long_as_the_system_takes_is_written(tmp_path, written, name):
     written(tmp_path / name)
     assert os.listdir(tmp_path) == [name]
     (tmp_path / storage._temporary_path(tmp_path / name)).touch()  # as a kill leaves it
-    storage.remove_leftover(tmp_path / name)
+    storage.remove_temporary_files_beside(tmp_path / name)
     assert os.listdir(tmp_path) == [name]
 
 

@@ -60,16 +60,16 @@ def snapshot_contents(value: Any, opaque: tuple[type, ...] = ()) -> Contents:
     return Contents(parts=reader.parts, orders=reader.orders, unknown=reader.unknown)
 
 
-def different_parts(one: Contents, other: Contents) -> frozenset[str]:
+def places_of_differences(first: Contents, second: Contents) -> frozenset[str]:
     """The places where two objects hold different parts; places that are unknown do not count."""
-    if any("" in contents.unknown and not contents.parts for contents in (one, other)):
+    if any("" in contents.unknown and not contents.parts for contents in (first, second)):
         return frozenset()  # one of them is too large to be read
-    unknown = (*one.unknown, *other.unknown)
-    places = one.parts.keys() | other.parts.keys()
+    unknown = (*first.unknown, *second.unknown)
+    places = first.parts.keys() | second.parts.keys()
     return frozenset(
         place
         for place in places
-        if one.parts.get(place) != other.parts.get(place)
+        if first.parts.get(place) != second.parts.get(place)
         and not any(_is_place_within(place, unknown_place) for unknown_place in unknown)
     )
 
@@ -79,16 +79,16 @@ def _is_place_within(place: str, outer_place: str) -> bool:
     return place.startswith(outer_place) and place[len(outer_place) :][:1] in (".", "[")
 
 
-def uncompared_parts(one: Contents, other: Contents) -> list[str]:
+def describe_uncompared_parts(first: Contents, second: Contents) -> list[str]:
     """Words for the parts that could not be compared, or that differ in their order alone."""
-    unknown = {**one.unknown, **other.unknown}
+    unknown = {**first.unknown, **second.unknown}
     words = [f"{kind}{f' at {place}' if place else ''}" for place, kind in unknown.items()]
-    orders = one.orders.keys() & other.orders.keys()
-    if not different_parts(one, other):
+    orders = first.orders.keys() & second.orders.keys()
+    if not places_of_differences(first, second):
         words += [
             f"the order of keys{f' at {place}' if place else ''}"
             for place in sorted(orders)
-            if one.orders[place] != other.orders[place]
+            if first.orders[place] != second.orders[place]
         ]
     return words
 

@@ -286,7 +286,9 @@ def exact(
     )
 
     book = ledger(recipe)
-    lower = lower_bounds(*scores.halves(), delta=book.delta, confidence=confidence, exact=True)
+    lower = lower_bounds(
+        *scores.split_in_halves(), delta=book.delta, confidence=confidence, exact=True
+    )
     epsilon, is_certain = lower.epsilon, book.delta == 0
     if is_certain:
         largest = max(float(np.max(np.abs(scores))), float(choosing_loss.max()))
@@ -420,7 +422,7 @@ def _transcript_losses_on_host(
     """
     table, other = map(without_domain, (table, other))
     recipe = without_domain(recipe)
-    return _as_numpy_without_nan(
+    return _as_numpy_refusing_nan(
         _compiled_transcript_losses(transcripts, table, other, masks, recipe, claims or {})
     )
 
@@ -513,7 +515,7 @@ def _ratios_to_claims(
     return {site: ratio_to_claim(by_site[site].worst_loss, claim) for site, claim in claims.items()}
 
 
-def _as_numpy_without_nan(tree: Any) -> Any:
+def _as_numpy_refusing_nan(tree: Any) -> Any:
     """The pytree with arrays of NumPy.
 
     Raises:
@@ -591,7 +593,7 @@ def search(
     rng = np.random.default_rng(int(jax.random.bits(key, dtype=jnp.uint32)))
 
     def score(tables: _BitTables) -> np.ndarray:
-        return _as_numpy_without_nan(_max_ratios_to_claims(key, tables, flips, claims, recipe))
+        return _as_numpy_refusing_nan(_max_ratios_to_claims(key, tables, flips, claims, recipe))
 
     best = _BitTables(
         splits=rng.random((restarts, rows, splits)) < 0.5,

@@ -16,7 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpbt.audit.contents import Contents, different_parts, snapshot_contents, uncompared_parts
+from dpbt.audit.contents import (
+    Contents,
+    describe_uncompared_parts,
+    places_of_differences,
+    snapshot_contents,
+)
 from dpbt.privacy.bounds import CONFIDENCE, LARGE, Bound, RunScores, lower_bounds
 from dpbt.privacy.conversions import gdp_epsilon
 
@@ -283,8 +288,8 @@ class Hooks:
         def log_density(_: np.ndarray) -> float:
             recorded = contents if self._recorded is None else self._recorded[number].contents
             assert recorded is not None  # since the recorded draw has the name of this one
-            self.uncompared += uncompared_parts(recorded, contents)
-            return -LARGE if different_parts(recorded, contents) else 0.0
+            self.uncompared += describe_uncompared_parts(recorded, contents)
+            return -LARGE if places_of_differences(recorded, contents) else 0.0
 
         output = self._record_call(
             name=f"exactly {name}".strip(),
@@ -417,7 +422,7 @@ def _replay_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Conten
     name = run.calls[worst].name if losses else "nothing"
     rounding = sum((difference.rounding for difference in differences), 0.0)
     loss_of_draws = float(np.sum(losses)) - rounding
-    differing_returns = different_parts(released, replayed)
+    differing_returns = places_of_differences(released, replayed)
     return ReplayResult(
         loss=LARGE if differing_returns else loss_of_draws,
         where=f"draw {worst} ({name})",
@@ -425,7 +430,7 @@ def _replay_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Conten
         changes_in_deviations=tuple(difference.in_deviations for difference in differences),
         loss_of_draws=loss_of_draws,
         differing_returns=differing_returns,
-        uncompared=(*replay.uncompared, *uncompared_parts(released, replayed)),
+        uncompared=(*replay.uncompared, *describe_uncompared_parts(released, replayed)),
         has_same_public=run.public_state == replay.public_state,
     )
 
@@ -529,13 +534,25 @@ def _replay_controls(learn: Learn, table: Any, other: Any, seed: int) -> _Contro
     return _Controls(has_repeated=has_repeated, loss=loss, leaks=_find_leaks(on_table, on_other))
 
 
+class _ReplaysOfTables(NamedTuple):
+    """Replays of one run.
+
+    Attributes:
+        on_table: those on the table of the run.
+        on_other: those on the other table.
+    """
+
+    on_table: list[_ControlledReplay]
+    on_other: list[_ControlledReplay]
+
+
 def _replay_in_mixed_order(
     learn: Learn, *, table: Any, other: Any, seed: int, run: Hooks
-) -> tuple[list[_ControlledReplay], list[_ControlledReplay]]:
+) -> _ReplaysOfTables:
     """`CONTROLS` replays of a run on its own table, and as many on the other."""
     order = np.random.default_rng([seed, 3]).permutation(np.arange(2 * CONTROLS) % 2)
     tables, copies = (table, other), []  # copies are kept, so that no two have one address
-    replays: tuple[list[_ControlledReplay], list[_ControlledReplay]] = [], []
+    replays = _ReplaysOfTables([], [])
     for side in order.tolist():
         hooks = Hooks(seed, run.calls)
         try:
@@ -559,10 +576,10 @@ def _find_leaks(
     )
     if len(contents) < len(on_table) or len(other_contents) < len(on_other):
         return frozenset()
-    leaks = different_parts(contents[0], other_contents[0])
+    leaks = places_of_differences(contents[0], other_contents[0])
     for repeated in (contents, other_contents):
         for later in repeated:
-            leaks -= different_parts(repeated[0], later)
+            leaks -= places_of_differences(repeated[0], later)
     return leaks
 
 
@@ -587,7 +604,7 @@ def _have_close_densities(
     return bool(np.all(np.abs(np.subtract(log_densities, expected)) <= 2 * rounding))
 
 
-def _words_for_place(places: frozenset[str]) -> str:
+def _describe_first_place(places: frozenset[str]) -> str:
     """Words for the first of some places of the returned object."""
     first = min(places)
     return f"what is returned at {first}" if first else "what is returned"
@@ -657,7 +674,7 @@ def grey(
         leaks = leaks or _replay_controls(learn, *pairs[number]).leaks
     uncompared = list(dict.fromkeys(words for result in results for words in result.uncompared))
     if suspects and not leaks:
-        place = _words_for_place(results[suspects[0]].differing_returns)
+        place = _describe_first_place(results[suspects[0]].differing_returns)
         uncompared.insert(0, f"{place}, which one table does not repeat")
     results = [_drop_differences_without_leak(result, leaks) for result in results]
 
@@ -675,7 +692,9 @@ def grey(
 
     losses = np.array([result.loss for result in results])
     scores = RunScores(on_table=losses[:runs_on_each], on_neighbour=-losses[runs_on_each:])
-    lower = lower_bounds(*scores.halves(), delta=claim[1], confidence=confidence, exact=True)
+    lower = lower_bounds(
+        *scores.split_in_halves(), delta=claim[1], confidence=confidence, exact=True
+    )
     epsilon, mu, is_certain = lower.epsilon, lower.mu, claim[1] == 0
     if claim[1] == 0:
         epsilon = np.inf if worst_result.loss >= LARGE / 2 else max(worst_result.loss, 0.0)
@@ -686,7 +705,7 @@ def grey(
     return void_bound._replace(
         epsilon=epsilon,
         mu=mu,
-        where=_words_for_result(worst_result),
+        where=_describe_loss_of_result(worst_result),
         curve=lower.curve,
         certain=is_certain,
         uncompared="; ".join(uncompared[:3]) + ("; and more" if uncompared[3:] else ""),
@@ -699,7 +718,7 @@ def _drop_differences_without_leak(result: ReplayResult, leaks: frozenset[str]) 
         return result
     if not result.differing_returns & leaks:
         return result._replace(loss=result.loss_of_draws)
-    place = _words_for_place(result.differing_returns & leaks)
+    place = _describe_first_place(result.differing_returns & leaks)
     return result._replace(
         where=f"{place}: it follows private rows beside all draws",
         sensitivity_ratio=1.0,
@@ -707,7 +726,7 @@ def _drop_differences_without_leak(result: ReplayResult, leaks: frozenset[str]) 
     )
 
 
-def _words_for_result(result: ReplayResult) -> str:
+def _describe_loss_of_result(result: ReplayResult) -> str:
     """Words for where the loss of a result comes from."""
     if result.sensitivity_ratio <= 1 + 1e-9:
         return result.where

@@ -165,7 +165,7 @@ def portable_exp2(x: AnyArray) -> AnyArray:
     xp = array_namespace(x)
     bounded = xp.clip(x, _MIN_EXPONENT, _MAX_EXPONENT)
     whole = xp.floor(bounded + np.float32(0.5))
-    power = _times_power_of_two(_polynomial(_EXP2_COEFFICIENTS, bounded - whole), whole)
+    power = _times_power_of_two(_evaluate_polynomial(_EXP2_COEFFICIENTS, bounded - whole), whole)
     return xp.where(x < _MIN_EXPONENT, np.float32(0), power)
 
 
@@ -179,7 +179,7 @@ def portable_exp(x: AnyArray) -> AnyArray:
     whole = xp.floor(round_separately(bounded * np.float32(1 / LN2)) + np.float32(0.5))
     rest = bounded - whole * _LN2_HIGH  # exact, whether or not it is one operation
     rest = rest - round_separately(whole * _LN2_LOW)
-    power = _times_power_of_two(_polynomial(_EXP_COEFFICIENTS, rest), whole)
+    power = _times_power_of_two(_evaluate_polynomial(_EXP_COEFFICIENTS, rest), whole)
     return xp.where(x < lowest, np.float32(0), power)
 
 
@@ -196,7 +196,7 @@ def portable_log2(x: AnyArray) -> AnyArray:
     # log(m) = 2 artanh(s) with s = (m - 1) / (m + 1), by its series.
     ratio = round_separately((mantissa - 1) / (mantissa + 1))
     series = tuple(2 / LN2 / (2 * k + 1) for k in range(5))
-    of_mantissa = ratio * _polynomial(series, round_separately(ratio * ratio))
+    of_mantissa = ratio * _evaluate_polynomial(series, round_separately(ratio * ratio))
     return exponent.astype(xp.float32) + round_separately(of_mantissa)
 
 
@@ -217,7 +217,7 @@ def _is_wide(x: AnyArray) -> bool:
     return getattr(x, "dtype", np.dtype(float)) == np.float64
 
 
-def _polynomial(coefficients: tuple[float, ...], x: AnyArray) -> AnyArray:
+def _evaluate_polynomial(coefficients: tuple[float, ...], x: AnyArray) -> AnyArray:
     """The polynomial with these coefficients, that of the lowest power first, by Horner's rule."""
     total = np.float32(coefficients[-1])
     for coefficient in coefficients[-2::-1]:

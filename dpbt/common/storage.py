@@ -57,7 +57,7 @@ def write_atomically(
     """Call `write` on a temporary name beside `path`, then rename it: no file is half-written.
 
     A file that exists keeps its permissions. While it is written, its owner alone may read it. If
-    the process is killed, the temporary file stays, and `remove_leftover` removes it.
+    the process is killed, the temporary file stays, and `remove_temporary_files_beside` removes it.
 
     A link stays, and the file that it names is written. A pipe, a device and an open file of this
     process, such as /dev/stdout, are no files to replace: they get the content of a temporary file.
@@ -80,7 +80,7 @@ def write_atomically(
         if is_stream(path):
             _write_to_stream(path, write)
             return
-        target = _file_of_links(path)
+        target = _resolve_links(path)
     temporary = _temporary_path(target)
     with name_path_in_errors(path, str(target.parent)):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def check_can_write(path: Path) -> None:
             if not _may_write_to_stream(path):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return
-    target = _file_of_links(path)
+    target = _resolve_links(path)
     temporary, folder = _temporary_path(target), target.parent
     with name_path_in_errors(path, any_name=True), contextlib.ExitStack() as stack:
         status = _status_or_none(target)  # which refuses a name that is too long
@@ -184,7 +184,7 @@ def _status_or_none(path: Path) -> os.stat_result | None:
         return None
 
 
-def _file_of_links(path: Path) -> Path:
+def _resolve_links(path: Path) -> Path:
     """The file that a path names by links, which may not be there yet.
 
     Raises:
@@ -269,7 +269,7 @@ def _temporary_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def remove_leftovers(folder: Path, pattern: str) -> None:
+def remove_temporary_files(folder: Path, pattern: str) -> None:
     """Remove the temporary files that killed calls of `write_atomically` left in a folder.
 
     No other process may be writing such files now.
@@ -283,14 +283,14 @@ def remove_leftovers(folder: Path, pattern: str) -> None:
         leftover.unlink(missing_ok=True)
 
 
-def remove_leftover(path: Path) -> None:
+def remove_temporary_files_beside(path: Path) -> None:
     """Remove the temporary file that a killed call of `write_atomically` left beside a file.
 
     No other process may be writing the file now.
     """
-    target = _file_of_links(path)
+    target = _resolve_links(path)
     stem, suffix = map(glob.escape, _temporary_name_parts(target))
-    remove_leftovers(target.parent, f"{stem}-{'?' * _NUM_RANDOM_LETTERS}{suffix}")
+    remove_temporary_files(target.parent, f"{stem}-{'?' * _NUM_RANDOM_LETTERS}{suffix}")
 
 
 @contextlib.contextmanager
@@ -411,7 +411,7 @@ RowsOfPerson = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 """The most rows that one person has."""
 
 
-def decode(kind: type[T], content: object, description: str) -> T:
+def convert_json_content(kind: type[T], content: object, description: str) -> T:
     """Convert JSON content to a type of msgspec, such as a `msgspec.Struct`.
 
     Args:
@@ -486,7 +486,7 @@ def read_record(
     """Read a file that `encode_record` wrote, after a check of its format and its checksum.
 
     Args:
-        kind: the type of the content, as `decode` takes it.
+        kind: the type of the content, as `convert_json_content` takes it.
         path: the path of the file.
         format_name: the name that the file must state.
         format_version: the only version that is read.
@@ -499,8 +499,9 @@ def read_record(
     """
     try:
         content = parse_json(path.read_bytes(), description)
-        is_intact = isinstance(content, dict) and content.get("checksum") == checksum(content)
-    except ValueError:  # `checksum` raises it, too, for content that it takes no sum of
+        is_object = isinstance(content, dict)
+        is_intact = is_object and content.get("checksum") == checksum_of_json(content)
+    except ValueError:  # `checksum_of_json` raises it, too, for content that it takes no sum of
         raise ValueError(f"{path}: not {description}, or cut off; {remedy}") from None
     expected = {"format": format_name, "format_version": format_version}
     if not isinstance(content, dict) or any(
@@ -511,24 +512,24 @@ def read_record(
         )
     if not is_intact:
         raise ValueError(f"{path}: the file was changed or damaged: another checksum; {remedy}")
-    return decode(kind, content, f"{path}: {description}")
+    return convert_json_content(kind, content, f"{path}: {description}")
 
 
 def encode_record(content: msgspec.Struct, *, format_name: str, format_version: int) -> bytes:
     """The text of a file that `read_record` reads: content with a format, a version and a checksum.
 
     Raises:
-        ValueError: as `checksum`.
+        ValueError: as `checksum_of_json`.
     """
     plain = {
         "format": format_name,
         "format_version": format_version,
         **msgspec.to_builtins(content),
     }
-    return json.dumps({**plain, "checksum": checksum(plain)}).encode("ascii")
+    return json.dumps({**plain, "checksum": checksum_of_json(plain)}).encode("ascii")
 
 
-def checksum(content: Mapping[str, Any]) -> str:
+def checksum_of_json(content: Mapping[str, Any]) -> str:
     """The SHA-256 of JSON content as text without blanks; the entry "checksum" is left out.
 
     The order of names counts, because the order of a domain's columns does.

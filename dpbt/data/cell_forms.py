@@ -16,7 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from dpbt.common.validate import check_choice, show_value
-from dpbt.data.cells import Cell, is_sequence, is_text, read_number, read_text, result_or_none
+from dpbt.data.cells import (
+    Cell,
+    is_sequence,
+    is_text,
+    read_number,
+    read_text,
+    result_or_none_on_error,
+)
 
 DECIMAL_MARKS = (".", ",")
 """The marks that a decimal fraction may begin with."""
@@ -96,7 +103,7 @@ class NumberForm:
         if "\0" in text:
             return math.nan
         if self._signs is not None:
-            text = self._signs.sub(_mark_thousands, text).strip()
+            text = self._signs.sub(_replacement_of_signs, text).strip()
             if "\0" in text:
                 text = _GROUPED_DIGITS.sub(lambda digits: digits[0].replace("\0", ""), text)
                 if "\0" in text:
@@ -108,7 +115,7 @@ class NumberForm:
         return read_number(text)
 
 
-def _mark_thousands(signs: re.Match[str]) -> str:
+def _replacement_of_signs(signs: re.Match[str]) -> str:
     """What replaces a run of signs: nothing, NUL for a sign of thousands, or text of no number."""
     text, (start, end) = signs.string, signs.span()
     is_between_digits = text[start - 1 : start].isdigit() and text[end : end + 1].isdigit()
@@ -225,14 +232,14 @@ class DateForm:
 
     def read_number(self, cell: Cell) -> float:
         """The number of the date in a cell; NaN if it is missing."""
-        number = result_or_none(self._number_of_cell, cell)
+        number = result_or_none_on_error(self._number_of_cell, cell)
         return math.nan if number is None else number
 
     def _number_of_cell(self, cell: Cell) -> float | None:
         microseconds = _microseconds_of_date(cell)
         if microseconds is None:
             microseconds = self._microseconds_of_text(cell)
-        return None if microseconds is None else self._number(microseconds)
+        return None if microseconds is None else self._number_of_time(microseconds)
 
     def _microseconds_of_text(self, cell: Cell) -> int | None:
         """The time of a cell of the format, since 1970; None, or an error, for any other cell."""
@@ -247,13 +254,15 @@ class DateForm:
         if self.format == "iso":
             return _microseconds_of_date(datetime.datetime.fromisoformat(text))
         match = self._pattern.fullmatch(text)
-        return None if match is None else _microseconds_of_date(_date_of_fields(match.groupdict()))
+        return (
+            None if match is None else _microseconds_of_date(_date_of_directives(match.groupdict()))
+        )
 
-    def _number(self, microseconds: int) -> float | None:
+    def _number_of_time(self, microseconds: int) -> float | None:
         """The number of a time since 1970 in the unit; None beyond the calendar."""
         if self.counts_time:
-            whole, rest = divmod(microseconds, _MICROSECONDS_IN[self.unit])
-            return whole + rest / _MICROSECONDS_IN[self.unit]
+            whole_units, rest = divmod(microseconds, _MICROSECONDS_IN[self.unit])
+            return whole_units + rest / _MICROSECONDS_IN[self.unit]
         days, rest = divmod(microseconds, _MICROSECONDS_IN["days"])
         if self.unit == "hour":
             return rest / _MICROSECONDS_IN["hours"]
@@ -280,7 +289,7 @@ class DateForm:
             )
         return number
 
-    def words_of(self, number: float) -> str:
+    def text_of_number(self, number: float) -> str:
         """The words for a number: the date, where numbers count the time since 1970."""
         if not self.counts_time:
             return f"{number:.6g}"
@@ -352,7 +361,7 @@ def _microseconds_of_datetime64(cell: np.datetime64) -> int | None:
     return value * 10**exponent if exponent >= 0 else value // 10**-exponent
 
 
-def _date_of_fields(fields: dict[str, str | None]) -> datetime.datetime:
+def _date_of_directives(fields: dict[str, str | None]) -> datetime.datetime:
     """The date of matched directives; an error for one that is none."""
     number = {name: int(text) for name, text in fields.items() if text and text.isdigit()}
     year = number.get("Y", 1970)
@@ -401,7 +410,7 @@ class ReadingOptions(NamedTuple):
     unit: str | None
 
 
-def number_form(options: ReadingOptions) -> NumberForm | DateForm:
+def form_of_reading_options(options: ReadingOptions) -> NumberForm | DateForm:
     """The form that options declare.
 
     Raises:
@@ -412,11 +421,11 @@ def number_form(options: ReadingOptions) -> NumberForm | DateForm:
         value = getattr(options, name)
         if value is not None and not isinstance(value, str):
             raise ValueError(f"Numeric: {name} must be text, got {show_value(value)}")
-    return _cached_form(options)
+    return _cached_form_of_options(options)
 
 
 @functools.lru_cache(maxsize=256)
-def _cached_form(options: ReadingOptions) -> NumberForm | DateForm:
+def _cached_form_of_options(options: ReadingOptions) -> NumberForm | DateForm:
     decimal, strip, date, unit = options
     if date is None and unit is None:
         return NumberForm(decimal="." if decimal is None else decimal, strip=strip)
@@ -430,7 +439,7 @@ def _cached_form(options: ReadingOptions) -> NumberForm | DateForm:
     return DateForm(format=date, unit=unit)
 
 
-def as_signs(strip: object) -> tuple[str, ...]:
+def declared_signs(strip: object) -> tuple[str, ...]:
     """The stripped signs, of which a single one may be declared as text; ValueError for others."""
     if isinstance(strip, str):
         return (strip,)

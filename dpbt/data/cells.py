@@ -121,7 +121,7 @@ def read_word(
 
 def fold_case(text: str) -> str:
     """The text in which capitals do not count. Invalid text, which has no case, stays as it is."""
-    folded = result_or_none(str.casefold, text)
+    folded = result_or_none_on_error(str.casefold, text)
     return text if folded is None else folded
 
 
@@ -210,7 +210,7 @@ _BUILTIN_KIND_IDS = {id(kind) for kind in (str, bool, int, float, *_NUMPY_KINDS)
 
 _CONVERTERS: dict[type, Callable[[Any], Cell]] = {
     str: str.__str__,
-    bytes: lambda cell: result_or_none(bytes.decode, cell, "utf-8"),
+    bytes: lambda cell: result_or_none_on_error(bytes.decode, cell, "utf-8"),
     Decimal: lambda cell: None if Decimal.is_nan(cell) else Decimal.__str__(cell),
     int: int.__int__,
     float: float.__float__,
@@ -295,7 +295,7 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
             "two columns of one name make one"
         )
     if hasattr(values, "to_pylist"):
-        cells = result_or_none(_cells_of_arrow_array, values)
+        cells = result_or_none_on_error(_cells_of_arrow_array, values)
         if cells is not None:
             return cells
         cells = _list_cells(
@@ -338,7 +338,7 @@ def _with_narrow_floats(cells: list, column_type: Any) -> np.ndarray | list:
         cells: the cells of the column.
         column_type: the type of the column in its container; public. None for a list.
     """
-    float_type = result_or_none(_narrow_float_type, column_type)
+    float_type = result_or_none_on_error(_narrow_float_type, column_type)
     if float_type is None:
         return cells
     numbers = [cell if isinstance(cell, float | np.floating) else math.nan for cell in cells]
@@ -477,7 +477,7 @@ def positional_view(values: RawColumn) -> Any:
     return getattr(values, "iloc", values)
 
 
-def result_or_none(function: Callable[..., Any], *arguments: Any) -> Any:
+def result_or_none_on_error(function: Callable[..., Any], *arguments: Any) -> Any:
     """What `function` returns; None if it raises, since one private value may cause the error."""
     try:
         return function(*arguments)
@@ -495,8 +495,10 @@ def _list_cells(
     If reading all of them raises, as for a date in the year 10000, each cell is read on its own,
     and one that cannot be read is None.
     """
-    cells = result_or_none(read_all)
-    return [result_or_none(read_one, row) for row in range(count)] if cells is None else cells
+    cells = result_or_none_on_error(read_all)
+    return (
+        [result_or_none_on_error(read_one, row) for row in range(count)] if cells is None else cells
+    )
 
 
 def read_numbers(
@@ -557,7 +559,7 @@ def hash_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
 
     def read_id(cell: Cell) -> bytes | None:
         text = read_word(cell)
-        return None if text is None else result_or_none(hash_word, text)
+        return None if text is None else result_or_none_on_error(hash_word, text)
 
     return _read_each_cell(cells, read_id, object)
 

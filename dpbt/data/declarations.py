@@ -25,7 +25,7 @@ from dpbt.data.cells import (
     declared_word,
     frame_column_names,
     is_sequence,
-    result_or_none,
+    result_or_none_on_error,
 )
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.kinds import Nominal, Numeric, Target
@@ -89,7 +89,7 @@ def _rows_of_list(data: Any, num_columns: int | None) -> RowsByColumn:
         if advice := advice_for_lazy_data(data):
             raise ValueError(f"X must be a data frame or rows, got {type(data).__name__}{advice}")
         raise ValueError(_not_rows_message(type(data).__name__))
-    rows = [result_or_none(_cells_of_row, row) for row in list(data)]
+    rows = [result_or_none_on_error(_cells_of_row, row) for row in list(data)]
     length: Any = num_columns
     if length is None:
         lengths = {None if row is None else len(row) for row in rows}
@@ -231,7 +231,7 @@ class DeclaredAnswers(NamedTuple):
     ignore_case: bool = False
 
     @property
-    def options(self) -> dict[str, Any]:
+    def table_options(self) -> dict[str, Any]:
         """The arguments of `dpbt.table` that declare these answers."""
         if self.classes is None or self.target is not None:
             return {"target": self.target}

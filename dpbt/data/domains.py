@@ -58,10 +58,10 @@ from dpbt.data.kinds import (
     Spellings,
     Split,
     Target,
-    always_stored,
-    bin_positions_by_attribute,
+    bin_positions_of_attributes,
     check_number,
     declared_spellings,
+    field_always_written,
     name_of_spellings,
     response_of_target,
 )
@@ -232,7 +232,7 @@ def splits(domain: Domain) -> Splits:
     attributes = [
         (feature, position)
         for feature, kind in enumerate(domain.values())
-        for position in bin_positions_by_attribute(kind)
+        for position in bin_positions_of_attributes(kind)
     ]
     return Splits(
         feature=np.array([feature for feature, _ in column_splits], np.int32),
@@ -266,7 +266,7 @@ def encode_positions(domain: Domain, columns: Columns) -> Float32[np.ndarray, "N
     cells = cells_by_column(domain, columns)
     blocks = []
     for name, kind in domain.items():
-        position_of_bin = np.stack(bin_positions_by_attribute(kind), axis=1)
+        position_of_bin = np.stack(bin_positions_of_attributes(kind), axis=1)
         block = position_of_bin[kind.read_bins(cells[name]).bins]
         if isinstance(kind, Numeric):
             block[:, 0] = kind.read_positions(cells[name]).position
@@ -287,7 +287,7 @@ def cells_by_column(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     check_domain(domain)
     raw_columns = select_columns(columns, domain, "the domain")
     for name, kind in domain.items():
-        check_type_of_column(f"column {name!r}", raw_columns[name], kind)
+        refuse_undeclared_dates(f"column {name!r}", raw_columns[name], kind)
     cells = {name: column_cells(raw_columns[name], f"column {name!r}: ") for name in domain}
     first = next(iter(domain))
     unlike = [name for name in domain if len(cells[name]) != len(cells[first])]
@@ -296,7 +296,7 @@ def cells_by_column(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     return cells
 
 
-def check_type_of_column(name: str, values: RawColumn, kind: Column | None) -> None:
+def refuse_undeclared_dates(name: str, values: RawColumn, kind: Column | None) -> None:
     """Refuse a column whose container says that it holds dates, where no cell would be read.
 
     It reads the type that the container states, which is public, and no cell.
@@ -307,13 +307,13 @@ def check_type_of_column(name: str, values: RawColumn, kind: Column | None) -> N
         kind: the declared kind of the column; None for labels, weights and ids of users.
 
     Raises:
-        ValueError: as `check_type_name`.
+        ValueError: as `refuse_undeclared_date_type`.
     """
     if (type_name := time_type_of_column(values)) is not None:
-        check_type_name(name, type_name, kind)
+        refuse_undeclared_date_type(name, type_name, kind)
 
 
-def check_type_name(name: str, type_name: str, kind: Column | None) -> None:
+def refuse_undeclared_date_type(name: str, type_name: str, kind: Column | None) -> None:
     """Refuse a type of dates where no cell would be read.
 
     Args:
@@ -479,11 +479,11 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     column: str
     # Files state these fields also where they are None.
-    positive: Spellings | None = always_stored(None)
-    negative: Spellings | None = always_stored(None)
-    target: Nominal | Numeric | None = always_stored(None)
-    weight: WeightColumn | None = always_stored(None)
-    user: UserColumn | None = always_stored(None)
+    positive: Spellings | None = field_always_written(None)
+    negative: Spellings | None = field_always_written(None)
+    target: Nominal | Numeric | None = field_always_written(None)
+    weight: WeightColumn | None = field_always_written(None)
+    user: UserColumn | None = field_always_written(None)
     ignore_case: bool = False
 
     def __post_init__(self):
@@ -739,7 +739,7 @@ def _relative_class_weights(
 
 def _cells_of_length(name: str, values: RawColumn, num_rows: int) -> ColumnCells:
     """The cells of labels, weights or ids; ValueError unless it is a column of `num_rows` cells."""
-    check_type_of_column(name, values, None)
+    refuse_undeclared_dates(name, values, None)
     cells = column_cells(values, f"{name}: ")
     if len(cells) != num_rows:
         raise ValueError(f"{name} must have the same length as the columns")

@@ -31,8 +31,8 @@ from dpbt.data.cell_forms import (
     DateForm,
     NumberForm,
     ReadingOptions,
-    as_signs,
-    number_form,
+    declared_signs,
+    form_of_reading_options,
 )
 from dpbt.data.cells import (
     ColumnCells,
@@ -62,7 +62,7 @@ else:
 """A declared word or its spellings, and a declared number, which may be a date as text."""
 
 
-def always_stored(default: Any) -> Any:
+def field_always_written(default: Any) -> Any:
     """A field that files state also where it has its default, as they did before there were others.
 
     The other fields with a default are options on how cells are read. Files leave them out where
@@ -199,7 +199,9 @@ class _NumberReading(_ColumnKind, frozen=True, kw_only=True):
     @property
     def form(self) -> NumberForm | DateForm:
         """How a cell is read as a number."""
-        return number_form(ReadingOptions(self.decimal, as_signs(self.strip), self.date, self.unit))
+        return form_of_reading_options(
+            ReadingOptions(self.decimal, declared_signs(self.strip), self.date, self.unit)
+        )
 
     def _read_numbers(self, cells: ColumnCells) -> np.ndarray:
         """float64[N]: the number in each cell."""
@@ -248,13 +250,13 @@ class Numeric(_NumberReading, frozen=True):
     low: Bound
     high: Bound
     bins: int = None  # type: ignore[assignment]
-    missing: bool = always_stored(False)
-    cuts: tuple[Bound, ...] | None = always_stored(None)
-    scale: Literal["linear", "log"] = always_stored("linear")
+    missing: bool = field_always_written(False)
+    cuts: tuple[Bound, ...] | None = field_always_written(None)
+    scale: Literal["linear", "log"] = field_always_written("linear")
 
     def __post_init__(self):
         form = self.form
-        self._set_fields(strip=as_signs(self.strip))
+        self._set_fields(strip=declared_signs(self.strip))
 
         def as_number(name: str, bound: Any) -> float:
             if isinstance(form, DateForm):
@@ -348,7 +350,7 @@ class Numeric(_NumberReading, frozen=True):
     def words_of_date(self, number: float) -> str:
         """The words for the number of a date; the number itself where there are no dates."""
         form = self.form
-        return form.words_of(number) if isinstance(form, DateForm) else f"{number:.6g}"
+        return form.text_of_number(number) if isinstance(form, DateForm) else f"{number:.6g}"
 
     @property
     def _bin_of_missing(self) -> int:
@@ -406,8 +408,8 @@ class Nominal(_WordReading, frozen=True):
     """
 
     values: tuple[Word, ...] = ()
-    other: Word | None = always_stored(None)
-    ordered: bool = always_stored(False)
+    other: Word | None = field_always_written(None)
+    ordered: bool = field_always_written(False)
 
     def __post_init__(self):
         check_boolean("Nominal: ordered", self.ordered)
@@ -419,7 +421,7 @@ class Nominal(_WordReading, frozen=True):
         )
         if self.spellings is not None:
             self._set_fields(spellings=self._checked_spellings(self.spellings))
-        _check_distinct(
+        _check_words_distinct(
             "Nominal: values",
             [word for words in self.words_by_bin for word in words],
             ignore_case=self.ignore_case,
@@ -521,9 +523,9 @@ class Boolean(_BooleanReading, frozen=True):
             ignore_case is no Boolean.
     """
 
-    true: Spellings = always_stored("1")
+    true: Spellings = field_always_written("1")
     false: Spellings = None  # type: ignore[assignment]
-    missing: bool = always_stored(False)
+    missing: bool = field_always_written(False)
 
     def __post_init__(self):
         check_boolean("Boolean: missing", self.missing)
@@ -533,7 +535,7 @@ class Boolean(_BooleanReading, frozen=True):
             false = "0"
         else:
             false = declared_spellings(self.false, "Boolean: false")
-        _check_distinct(
+        _check_words_distinct(
             "Boolean: true and false",
             [*_as_tuple(true), *_as_tuple(false)],
             ignore_case=self.ignore_case,
@@ -596,7 +598,7 @@ def _as_tuple(words: Words) -> tuple[str, ...]:
     return (words,) if isinstance(words, str) else words
 
 
-def _check_distinct(name: str, words: list[str], *, ignore_case: bool) -> None:
+def _check_words_distinct(name: str, words: list[str], *, ignore_case: bool) -> None:
     """Refuse words of which two are read alike; ValueError naming what they are."""
     folded = [fold_case(word) if ignore_case else word for word in words]
     repeated = [word for place, word in enumerate(folded) if word in folded[:place]]
@@ -610,7 +612,7 @@ def _check_distinct(name: str, words: list[str], *, ignore_case: bool) -> None:
 Column = Numeric | Nominal | Boolean
 
 
-def bin_positions_by_attribute(kind: Column) -> list[np.ndarray]:
+def bin_positions_of_attributes(kind: Column) -> list[np.ndarray]:
     """f32[MAX_BINS] for each attribute of a column: the position of each of its bins.
 
     The thresholds of a column make one attribute, whose bins lie at equal distances from 0 to 1.

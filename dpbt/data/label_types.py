@@ -64,18 +64,18 @@ _FAMILY_OF_NAME = (
 def label_type(labels: Any) -> LabelType | None:
     """The type of the cells of a column; None if it states none of these, as an array of objects.
 
-    Dates are refused elsewhere (`domains.check_type_of_column`). The type is public, as the form of
-    a table is. `cells` describes what a cell of each type is.
+    Dates are refused elsewhere (`domains.refuse_undeclared_dates`). The type is public, as the form
+    of a table is. `cells` describes what a cell of each type is.
     """
-    stated = _type_of_values(labels)
-    kind = getattr(stated, "kind", None)
+    stated_type = _type_of_values(labels)
+    kind = getattr(stated_type, "kind", None)
     if isinstance(kind, str):
         family = _FAMILY_OF_KIND.get(kind)
         if family is None:
             return None
-        bits = 8 * int(getattr(stated, "itemsize", 8))
-        return _type_of_family(str(stated), family, is_signed=kind == "i", bits=bits)
-    name = "" if stated is None else str(stated).lower()
+        bits = 8 * int(getattr(stated_type, "itemsize", 8))
+        return _type_of_family(str(stated_type), family, is_signed=kind == "i", bits=bits)
+    name = "" if stated_type is None else str(stated_type).lower()
     for family, pattern in _FAMILY_OF_NAME:
         if re.fullmatch(pattern, name):
             digits = re.search(r"\d+", name)
@@ -90,10 +90,10 @@ def _type_of_values(labels: Any) -> Any:
         return np.dtype("U1" if labels.typecode in "uw" else labels.typecode)
     if isinstance(labels, memoryview):
         return np.dtype(labels.format) if labels.format in _MEMORY_FORMATS else None
-    stated = getattr(labels, "dtype", None)
-    stated = getattr(labels, "type", None) if stated is None else stated
-    stated = getattr(getattr(stated, "categories", None), "dtype", stated)
-    return getattr(stated, "value_type", stated)
+    stated_type = getattr(labels, "dtype", None)
+    stated_type = getattr(labels, "type", None) if stated_type is None else stated_type
+    stated_type = getattr(getattr(stated_type, "categories", None), "dtype", stated_type)
+    return getattr(stated_type, "value_type", stated_type)
 
 
 _MEMORY_FORMATS = frozenset("?bBhHiIlLqQfd")

@@ -1,8 +1,8 @@
 """Encodes raw rows as the table that learners read.
 
 `table` encodes rows, reads their labels, and adds absent rows up to a public capacity.
-`pad_to_bucket` adds more absent rows, so that most fits can reuse a compiled program. Absent rows
-affect neither learning nor predictions.
+`pad_rows_to_bucket` adds more absent rows, so that most fits can reuse a compiled program. Absent
+rows affect neither learning nor predictions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,9 @@ _BYTES_OF_FIT = 4
 """How many bytes a fit of `auto` or `additive` takes at most for each byte of the table's rows."""
 
 
-def check_memory(domain: Domain, capacity: int, memory: float, *, exact: bool = False) -> None:
+def check_table_fits_memory(
+    domain: Domain, capacity: int, memory: float, *, exact: bool = False
+) -> None:
     """Refuse a public bound on the rows whose table would not fit into memory.
 
     A table has room for as many rows as its bound, so that its size tells nothing of their number.
@@ -51,12 +53,13 @@ def check_memory(domain: Domain, capacity: int, memory: float, *, exact: bool = 
     """
     memory = float(check_interval("memory", memory, "(0, inf]"))
     bytes_of_row = 4 * len(splits(domain).attribute) if exact else len(domain)
-    needed = _BYTES_OF_FIT * capacity * bytes_of_row
-    if needed > memory:
+    needed_bytes = _BYTES_OF_FIT * capacity * bytes_of_row
+    if needed_bytes > memory:
         raise ValueError(
             f"a table with room for {capacity} rows of {len(domain)} columns takes about "
-            f"{needed / 2**30:.3g} GiB with its fit, more than the memory of {memory / 2**30:.3g} "
-            "GiB: state a smaller bound on the rows or more memory, or convert the rows to blocks"
+            f"{needed_bytes / 2**30:.3g} GiB with its fit, more than the memory of "
+            f"{memory / 2**30:.3g} GiB: state a smaller bound on the rows or more memory, or "
+            "convert the rows to blocks"
         )
 
 
@@ -122,7 +125,7 @@ def table(
             bins. Learners that draw thresholds then read numbers exactly instead of on the declared
             grid. Learners that read splits refuse such a table.
         memory: how many bytes a table of this `capacity` may take with its fit; a larger one is
-            refused before a row is read (`check_memory`).
+            refused before a row is read (`check_table_fits_memory`).
 
     Weights are in units of the largest that a row may have, which is `max_weight` times the
     largest class weight. The noise of a fit is set for such a row. So weights cost what they take
@@ -160,7 +163,7 @@ def table(
         capacity = check_positive_integer("capacity of a table in memory", capacity, MAX_ROWS)
     check_boolean("exact", exact)
     if capacity is not None:
-        check_memory(declared_domain, capacity, memory, exact=exact)
+        check_table_fits_memory(declared_domain, capacity, memory, exact=exact)
 
     # Read what is private, each row on its own, and then the rows of each user by themselves.
     rows = encode_positions(domain, columns) if exact else encode(domain, columns)
@@ -247,14 +250,14 @@ def padded_num_rows(rows: int) -> int:
     return rows if rows > MAX_PADDED_ROWS else max(round_up_to_bucket(rows), MIN_ROWS)
 
 
-def pad_to_bucket(table: Table) -> Table:
+def pad_rows_to_bucket(table: Table) -> Table:
     """The table with absent rows added, up to the size that programs are compiled for."""
     rows = table.bins.shape[0]
     padding = padded_num_rows(rows) - rows
     return _add_absent_rows(table, padding) if padding > 0 else table
 
 
-def first_entries(tree: ArrayTree, count: int) -> ArrayTree:
+def first_entries_of_arrays(tree: ArrayTree, count: int) -> ArrayTree:
     """The first `count` entries on the leading axis of every array. It compiles no program."""
     return jax.tree.map(
         lambda a: a if a.shape[0] <= count else jax.device_put(np.asarray(a)[:count]), tree

@@ -27,9 +27,9 @@ class Graph:
 
     def add(self, operator: str, *inputs: Any, name: str | None = None, **attributes: Any) -> Value:
         """The value of an operator; inputs are values, or constants as NumPy has them."""
-        read = [each if isinstance(each, Value) else self.constant(each) for each in inputs]
+        values = [value if isinstance(value, Value) else self.constant(value) for value in inputs]
         name = name or f"v{len(self.nodes)}"
-        names = [each.name for each in read]
+        names = [value.name for value in values]
         self.nodes.append(self.onnx.helper.make_node(operator, names, [name], **attributes))
         return Value(self, name)
 
@@ -101,7 +101,7 @@ class Value:
 
 
 class GraphOutputs(NamedTuple):
-    """What a model says of the rows of an ONNX graph.
+    """The outputs of a model for the rows of an ONNX graph.
 
     Attributes:
         score: f32[N], or f32[N, K] with several classes.

@@ -12,7 +12,7 @@ from dpbt.types import Array
 
 
 def materialize(number: Int32[types.AnyArray, ""], compute: Callable[[], Array]) -> Array:
-    """What `compute` returns, stored in memory.
+    """The result of `compute`, stored in memory.
 
     It is a branch on a number that compilers cannot know, so they cannot work the array out anew
     wherever it is read. Without it every level of a tree would weigh all rows again for each of its

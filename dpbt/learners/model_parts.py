@@ -108,20 +108,26 @@ class ModelHeading(NamedTuple):
     score_scale: float
 
 
-def model_heading(target: Any, has_several_classes: bool, parts: str) -> ModelHeading:
-    """The first line of a model whose parts, such as trees, are called so."""
+def begin_model_description(
+    target: Any, has_several_classes: bool, parts_noun: str
+) -> ModelHeading:
+    """The first line of a model in words, and the unit of its numbers.
+
+    Args:
+        target: the declared number that it predicts; None for classes.
+        has_several_classes: whether it has a score for each class.
+        parts_noun: the word for its parts, such as "trees".
+    """
     if has_several_classes:
-        words = (
-            f"scores of a row: for each class the sum of what the {parts} add; the class of the "
-        )
-        return ModelHeading(f"{words}largest is predicted", 1.0)
+        heading = f"scores of a row: for each class the sum of what the {parts_noun} add; "
+        return ModelHeading(f"{heading}the class of the largest is predicted", 1.0)
     if target is not None:
-        scale, _, what = target.score_units
-        what = {"prediction": "number"}.get(what, what)
-        words = f"{what} of a row: the sum of what the {parts} add, clipped to "
-        return ModelHeading(f"{words}{target.low:g}..{target.high:g}", scale)
-    words = f"score of a row: the sum of what the {parts} add; positive above 0"
-    return ModelHeading(words, 1.0)
+        scale, _, scale_noun = target.score_units
+        scale_noun = {"prediction": "number"}.get(scale_noun, scale_noun)
+        heading = f"{scale_noun} of a row: the sum of what the {parts_noun} add, clipped to "
+        return ModelHeading(f"{heading}{target.low:g}..{target.high:g}", scale)
+    heading = f"score of a row: the sum of what the {parts_noun} add; positive above 0"
+    return ModelHeading(heading, 1.0)
 
 
 def indent_lines(lines: list[str]) -> list[str]:

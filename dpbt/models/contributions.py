@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, UInt8
 
-from dpbt.common.text import PreformattedText
+from dpbt.common.preformatted_text import PreformattedText
 from dpbt.common.validate import show_value
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
@@ -167,7 +167,7 @@ class RowContributions(NamedTuple):
 
     def __str__(self) -> str:
         """A line for the score, and one for each entry that adds anything."""
-        digits = _shown_digits(self)
+        digits = _num_decimals_shown(self)
         is_shown = np.round(self.values, digits) != 0
         shown = [entry for entry in range(len(self.names)) if is_shown[entry]]
         cells = [self.cells[entry] for entry in shown]
@@ -193,7 +193,7 @@ class RowContributions(NamedTuple):
         return "\n".join(lines)
 
 
-def _shown_digits(row: RowContributions) -> int:
+def _num_decimals_shown(row: RowContributions) -> int:
     """The decimals that are shown: three digits of the largest number, and at least two."""
     largest = max(float(np.abs(row.values).max(initial=0)), abs(row.base), 1e-9)
     return min(max(2 - math.floor(math.log10(largest)), 2), 9)
@@ -369,7 +369,7 @@ def _contributions_of_trees(
         share = np.einsum("ldb,ldb->ld", tree.holds, shares[tree.feature])
         base += leaf_values @ share.prod(axis=1)
         # Rows that agree in what the tree asks share one result.
-        representatives, row_to_result = _distinct_rows(tree, bins)
+        representatives, row_to_result = _rows_distinct_to_tree(tree, bins)
         chunk_size = max(_MAX_ENTRIES // tree.feature.size, 1)
         features = np.unique(tree.feature)
         of_distinct = np.zeros((len(representatives), len(features), num_classes))
@@ -383,7 +383,7 @@ def _contributions_of_trees(
                 by_leaf = np.where(tree.feature == feature, weights, 0).sum(axis=2)
                 of_distinct[chunk, place] = by_leaf @ leaf_values.T
                 if noise is not None and noise.any():
-                    variance_of_distinct[chunk, place] = _variances(
+                    variance_of_distinct[chunk, place] = _variances_of_contributions(
                         by_leaf[:, None] * noise, tree.correlation
                     )
         values[:, features] += of_distinct[row_to_result]
@@ -409,7 +409,7 @@ class _DistinctRows(NamedTuple):
     row_to_result: np.ndarray
 
 
-def _distinct_rows(tree: LeafBoxes, bins: np.ndarray) -> _DistinctRows:
+def _rows_distinct_to_tree(tree: LeafBoxes, bins: np.ndarray) -> _DistinctRows:
     """The rows that a tree can tell apart, as far as it says how."""
     if tree.leaf_part is None:
         return _DistinctRows(np.arange(len(bins)), np.arange(len(bins)))
@@ -436,7 +436,7 @@ def _leaf_weights(
     leaves, levels = np.arange(num_leaves)[:, None], np.arange(depth)
     inside: Bool[np.ndarray, "n L D"] = tree.holds[leaves, levels, bins[:, tree.feature]]
     total = np.zeros(inside.shape)
-    for node, node_weight in zip(*_quadrature(depth), strict=True):
+    for node, node_weight in zip(*_gauss_quadrature(depth), strict=True):
         factors = node * inside + (1 - node) * share
         others = np.ones_like(factors)  # the product over all other conditions
         for level in range(1, depth):
@@ -449,14 +449,26 @@ def _leaf_weights(
     return total * (inside - share)
 
 
+class _Quadrature(NamedTuple):
+    """A rule that integrates polynomials over [0, 1].
+
+    Attributes:
+        nodes: f64[n], where the polynomial is evaluated.
+        weights: f64[n], the weight of its value at each node.
+    """
+
+    nodes: np.ndarray
+    weights: np.ndarray
+
+
 @functools.cache
-def _quadrature(depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on [0, 1], exact for the polynomials of at most `depth` factors."""
+def _gauss_quadrature(depth: int) -> _Quadrature:
+    """The rule that is exact for products of at most `depth` linear factors."""
     nodes, weights = np.polynomial.legendre.leggauss(max((depth + 1) // 2, 1))
-    return (nodes + 1) / 2, weights / 2
+    return _Quadrature(nodes=(nodes + 1) / 2, weights=weights / 2)
 
 
-def _variances(
+def _variances_of_contributions(
     weights: Float64[np.ndarray, "n K L"], correlation: float
 ) -> Float64[np.ndarray, "n K"]:
     """f64[n, K]: w^T R w, where leaves that differ in b bits are correlated by correlation^b."""

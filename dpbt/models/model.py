@@ -27,7 +27,7 @@ from msgspec import structs
 import dpbt
 from dpbt.common.arithmetic import array_namespace
 from dpbt.common.extras import package_version
-from dpbt.common.text import PreformattedText
+from dpbt.common.preformatted_text import PreformattedText
 from dpbt.common.validate import as_path, check_choice, check_positive_integer, is_traced
 from dpbt.data import domains
 from dpbt.data.cells import advice_for_lazy_data
@@ -129,9 +129,9 @@ class Model(HoldsFunctions):
 
     def __repr__(self) -> str:
         """Its algorithm and its size, without the numbers that it learned."""
-        named = self.recipe if self.loaded_facts is None else self.loaded_facts
+        named_source = self.recipe if self.loaded_facts is None else self.loaded_facts
         kind, count = type(self.hypotheses).__name__, np.shape(self.hypotheses[0])[:1]
-        words = f"{named.name}, " if named is not None else ""
+        words = f"{named_source.name}, " if named_source is not None else ""
         words += f"{''.join(map(str, count))} of {kind}, {self.features} columns of {self.dtype}"
         return f"Model({words}; see dpbt.explain, dpbt.ledger and dpbt.statement)"
 
@@ -144,7 +144,7 @@ class Model(HoldsFunctions):
             facts["neighbours"] = RELATION_WORDS[model_ledger.relation]
         facts |= statements.facts_of_model(self.about)
         facts["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
-        return statements.list_of_facts(facts)._repr_html_()
+        return statements.statement_of_facts(facts)._repr_html_()
 
     def __reduce__(self) -> Any:
         """A loaded model can be pickled: its kind of hypotheses is stored by name."""
@@ -168,15 +168,15 @@ class Model(HoldsFunctions):
             table: the table of the run, or one absent row of the same form.
             key: the kind of the key of the run, "release" or "research".
         """
-        from dpbt.data.tables import first_entries  # these bring JAX
+        from dpbt.data.tables import first_entries_of_arrays  # these bring JAX
         from dpbt.types import TableForm
 
         transcript = fitted.transcript._replace(
             recorded_on=TableForm.of(table),
-            rounds=first_entries(fitted.transcript.rounds, recipe.max_rounds),
+            rounds=first_entries_of_arrays(fitted.transcript.rounds, recipe.max_rounds),
         )
         return cls(
-            hypotheses=first_entries(fitted.hypotheses, recipe.max_rounds),
+            hypotheses=first_entries_of_arrays(fitted.hypotheses, recipe.max_rounds),
             intercept=fitted.intercept,
             transcript=transcript,
             recipe=recipe.with_user_limit_of(table),
@@ -360,7 +360,7 @@ def _unpickle_loaded_model(fields: dict[str, Any], kind: str) -> Model:
 # Predictions.
 
 
-def as_model(value: object) -> Model:
+def checked_model(value: object) -> Model:
     """`value` itself, which must be a model.
 
     Raises:
@@ -374,21 +374,22 @@ def as_model(value: object) -> Model:
     return value
 
 
-def model_of(value: object) -> Model:
+def resolve_model(model_or_estimator: object) -> Model:
     """A model itself, or the model of a fitted estimator of scikit-learn.
 
     Raises:
         ValueError: for anything else; for an estimator that is not fitted it is scikit-learn's
             NotFittedError.
     """
-    model = getattr(value, "model_", None)
+    model = getattr(model_or_estimator, "model_", None)
     if isinstance(model, Model):
         return model
-    if isinstance(value, Model) or not _advice_on_estimator(value):
-        return as_model(value)
-    from sklearn.exceptions import NotFittedError  # `value` is an estimator of it
+    advice = _advice_on_estimator(model_or_estimator)
+    if isinstance(model_or_estimator, Model) or not advice:
+        return checked_model(model_or_estimator)
+    from sklearn.exceptions import NotFittedError  # only an estimator of it brings one here
 
-    raise NotFittedError(f"{type(value).__name__} is not fitted; {_advice_on_estimator(value)}")
+    raise NotFittedError(f"{type(model_or_estimator).__name__} is not fitted; {advice}")
 
 
 def _advice_on_estimator(value: object) -> str:
@@ -418,7 +419,7 @@ def decision_function(model: Model, rows: Any) -> AnyArray:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
             Also for an array of bins that the model's domain does not have, as raw columns may be.
     """
-    scores = scoring.predict_in_blocks(as_model(model), rows, scoring.scores_of_rows)
+    scores = scoring.predict_in_blocks(checked_model(model), rows, scoring.scores_of_rows)
     return array_namespace(scores).moveaxis(scores, -1, 0)
 
 
@@ -435,7 +436,7 @@ def shares(model: Model, rows: Any) -> Float32[AnyArray, "k N"]:
     Raises:
         ValueError: for a model of other hypotheses, and as `decision_function`.
     """
-    about = as_model(model).about
+    about = checked_model(model).about
     if about.kind.shares is None:
         raise ValueError(f"the hypotheses of {about.name} state scores, and no shares to vote with")
     return scoring.predict_in_blocks(model, rows, scoring.shares_of_rows)
@@ -459,7 +460,9 @@ def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None)
         ValueError: as `decision_function` and `predictions_of_votes`.
     """
     if voting is None:
-        return predictions_of_scores(as_model(model).about.target, decision_function(model, rows))
+        return predictions_of_scores(
+            checked_model(model).about.target, decision_function(model, rows)
+        )
     return predictions_of_votes(shares(model, rows), voting, key)
 
 
@@ -503,7 +506,7 @@ def predict_proba(model: Model, rows: Any) -> Float32[AnyArray, "N K"]:
             has kinks (the 0/1 loss), where the inverse link is not a function. Also for a model
             that predicts a number.
     """
-    about = as_model(model).about
+    about = checked_model(model).about
     if about.probability == "shares":
         tree_shares = shares(model, rows)
         return _with_column_per_class(array_namespace(tree_shares).nanmean(tree_shares, axis=0))
@@ -543,7 +546,7 @@ def save(
         OSError: if the file cannot be written.
     """
     file.write_model(
-        as_path("path", path), without_training_parts(as_model(model)), domain, classes
+        as_path("path", path), without_training_parts(checked_model(model)), domain, classes
     )
 
 
@@ -738,8 +741,8 @@ def _statement_of_guarantee(model: "Model | Recipe | Ledger", max_rows_per_user:
     if max_rows_per_user is not None:
         max_rows_per_user = check_positive_integer("max_rows_per_user", max_rows_per_user)
         stated_ledger = repricing.reprice_ledger(stated_ledger, max_rows_per_user)
-    named: Any = model.about if isinstance(model, Model) else model
-    name = None if isinstance(model, Ledger) else named.name
+    named_source: Any = model.about if isinstance(model, Model) else model
+    name = None if isinstance(model, Ledger) else named_source.name
     version = loaded_facts.versions.get("dpbt", "") if loaded_facts else dpbt.__version__
     return statements.statement_of_ledger(stated_ledger, name, version)
 
@@ -784,7 +787,7 @@ def explain(
             Also for trees below 1, or of a model that is made of none.
         sklearn.exceptions.NotFittedError: for an estimator before `fit`; it is a ValueError.
     """
-    model = model_of(model)
+    model = resolve_model(model)
     about, model_domain = model.about, resolve_domain_of_model(model, domain)
     if about.kind.describe is None:
         raise ValueError(_reason_for_no_description(model))
@@ -839,7 +842,7 @@ def resolve_domain_of_model(model: Model, domain: Domain | None = None) -> Domai
         ValueError: for anything that is no model, and for a model that reads exact numbers. Also if
             there is no domain, or it is another one than the model's, naming the first difference.
     """
-    model_splits = as_model(model).splits
+    model_splits = checked_model(model).splits
     if model_splits is None:
         raise ValueError("the model reads exact numbers, which a domain's bins do not describe")
     described: Any = model.about.domain if domain is None else domain

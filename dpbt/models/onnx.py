@@ -16,7 +16,7 @@ from dpbt.common.storage import write_atomically
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
-from dpbt.models.model import Model, as_model, without_training_parts
+from dpbt.models.model import Model, checked_model, without_training_parts
 
 OPSET, IR_VERSION = 17, 8
 
@@ -45,7 +45,7 @@ def export(model: Model, path: str | Path) -> None:
         OSError: if the file cannot be written.
     """
     path = as_path("path", path)
-    model = without_training_parts(as_model(model))
+    model = without_training_parts(checked_model(model))
     about = model.about
     if about.kind.add_to_graph is None:
         raise ValueError(f"the hypotheses of {about.name} are of your own, and no graph has them")

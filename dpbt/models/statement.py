@@ -334,7 +334,7 @@ def _released_values(ledger: Ledger) -> list[str]:
     ]
 
 
-def list_of_facts(facts: Mapping[str, Any]) -> Statement:
+def statement_of_facts(facts: Mapping[str, Any]) -> Statement:
     """A list of facts, with a line `name: fact` for each."""
     lines = (f"- {name}: {' '.join(str(fact).split())}" for name, fact in facts.items())
     return Statement("\n".join(lines))
@@ -342,7 +342,7 @@ def list_of_facts(facts: Mapping[str, Any]) -> Statement:
 
 def add_facts(text: str, facts: Mapping[str, Any]) -> str:
     """The text of a statement with a list of facts after its title."""
-    return text.replace("\n\n", f"\n\n{list_of_facts(facts)}\n\n", 1) if facts else text
+    return text.replace("\n\n", f"\n\n{statement_of_facts(facts)}\n\n", 1) if facts else text
 
 
 def facts_of_model(about: Any) -> dict[str, str]:

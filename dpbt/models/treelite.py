@@ -20,7 +20,7 @@ from dpbt.learners.complete_trees import tree_depth
 from dpbt.learners.forests.model import TREE_GROUPS
 from dpbt.learners.oblivious.model import OBLIVIOUS
 from dpbt.learners.trees.model import TREES
-from dpbt.models.model import Model, as_model, without_training_parts
+from dpbt.models.model import Model, checked_model, without_training_parts
 from dpbt.public_types import MAX_BINS, UNSPLIT
 
 _BINS = np.arange(MAX_BINS)
@@ -47,7 +47,7 @@ def export(model: Model, path: str | Path) -> None:
         OSError: if the file cannot be written.
     """
     path = as_path("path", path)
-    model = without_training_parts(as_model(model))
+    model = without_training_parts(checked_model(model))
     about, target = model.about, model.about.target
     if about.kind not in (TREES, OBLIVIOUS, TREE_GROUPS):
         raise ValueError(

@@ -71,10 +71,10 @@ class _ScoresOfObliviousTrees:
         self._leaves = np.zeros((len(trees.feature), len(rows)), np.int32)
         for number, (feature, right) in enumerate(zip(*trees[:2], strict=True)):
             part_of_level = right * (1 << np.arange(depth, dtype=np.int32)[::-1, None])
-            for each in set(feature.tolist()):
-                part = part_of_level[feature == each].sum(axis=0, dtype=np.int32)
-                self._parts.setdefault(each, []).append((number, part))
-                self._leaves[number] += part[rows[:, each]]
+            for distinct_feature in set(feature.tolist()):
+                part = part_of_level[feature == distinct_feature].sum(axis=0, dtype=np.int32)
+                self._parts.setdefault(distinct_feature, []).append((number, part))
+                self._leaves[number] += part[rows[:, distinct_feature]]
 
     def by_bin(self, column: int, num_bins: int, used: np.ndarray) -> Any:
         bins, total = self._rows[used, column], 0.0

@@ -29,7 +29,7 @@ from dpbt.data.domains import Domain
 from dpbt.learners.additive.model import SHAPES
 from dpbt.learners.oblivious.model import OBLIVIOUS
 from dpbt.models import model as models
-from dpbt.models.model import Model, model_of, resolve_domain_of_model
+from dpbt.models.model import Model, resolve_domain_of_model, resolve_model
 from dpbt.owners.column_scores import ColumnScores
 
 MAX_EXACT_COMBINATIONS = 2**14
@@ -109,16 +109,16 @@ def attribute_effects(
             not an integer of at least 1.
     """
     check_positive_integer("draws", draws)
-    model = model_of(model)
+    model = resolve_model(model)
     model_domain, effects = resolve_domain_of_model(model, domain), []
     num_bins = [column.n_bins for column in model_domain.values()]
     is_exact = math.prod(num_bins) <= MAX_EXACT_COMBINATIONS
     if is_exact:
         rows = rows_of_noise = _all_combinations(num_bins)
     else:
-        most = max(MAX_EVALUATIONS // max(num_bins), 16)
-        rows = _latin_hypercube(num_bins, min(draws, most))
-        rows_of_noise = _latin_hypercube(num_bins, min(_MAX_ROWS_OF_NOISE, most))
+        max_rows = max(MAX_EVALUATIONS // max(num_bins), 16)
+        rows = _latin_hypercube(num_bins, min(draws, max_rows))
+        rows_of_noise = _latin_hypercube(num_bins, min(_MAX_ROWS_OF_NOISE, max_rows))
     column_scores = ColumnScores(model, model_domain, rows)
     scores_by_noise = [
         ColumnScores(each, model_domain, rows_of_noise)
@@ -179,7 +179,7 @@ def partial_dependence(
             are not one or two distinct columns of the domain. Also for another `of`, for draws that
             are not an integer of at least 1, and as `predict_proba`.
     """
-    model = model_of(model)
+    model = resolve_model(model)
     model_domain = resolve_domain_of_model(model, domain)
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
@@ -188,7 +188,7 @@ def partial_dependence(
     check_choice("of", of, ("score", "probability"))
 
     columns = [list(model_domain).index(name) for name in names]
-    scores, is_exact = _scores_by_bins(model, model_domain, columns, of, draws)
+    scores, is_exact = _scores_or_probabilities_by_bins(model, model_domain, columns, of, draws)
     shape = (*(model_domain[name].n_bins for name in names), *scores.shape[2:])
     deviations = np.zeros(shape)
     if models_by_noise := redrawn_models(model) if noise else []:
@@ -214,9 +214,9 @@ def redrawn_models(model: Model) -> list[Model]:
     """
     recipe, kind = model.recipe, model.about.kind
     if kind is OBLIVIOUS and np.any(model.hypotheses.noise):
-        return _models_of_redrawn_leaves(model)
+        return _models_with_redrawn_leaf_noise(model)
     if kind is SHAPES and model.transcript is None:
-        return _models_of_redrawn_curves(model)
+        return _models_with_redrawn_curve_noise(model)
     if model.transcript is None or recipe is None or recipe.learner.withheld:
         return []
     import jax
@@ -243,7 +243,7 @@ def redrawn_models(model: Model) -> list[Model]:
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in redrawn]
 
 
-def _models_of_redrawn_leaves(model: Model) -> list[Model]:
+def _models_with_redrawn_leaf_noise(model: Model) -> list[Model]:
     """Models of oblivious trees whose leaves have further noise (`ObliviousTree.noise`)."""
     trees = model.host_hypotheses()
     rng = np.random.default_rng(0)
@@ -265,7 +265,7 @@ def _models_of_redrawn_leaves(model: Model) -> list[Model]:
     return models_by_noise
 
 
-def _models_of_redrawn_curves(model: Model) -> list[Model]:
+def _models_with_redrawn_curve_noise(model: Model) -> list[Model]:
     """Models of curves whose bins and cells have further noise (`ShapeFunctions.noise`)."""
     shapes = model.host_hypotheses()
     if not np.any(shapes.noise):
@@ -282,12 +282,14 @@ def _models_of_redrawn_curves(model: Model) -> list[Model]:
 
 
 def _score_changes_by_noise(
-    model: Model, others: Sequence[Model], domain: Domain, columns: list[int], of: str
+    model: Model, noisy_models: Sequence[Model], domain: Domain, columns: list[int], quantity: str
 ) -> Float64[np.ndarray, "models combinations rows ..."]:
     """f64[models, combinations, rows, ...]: the scores of redrawn models, less the model's own."""
     scores, *redrawn_scores = (
-        _scores_by_bins(one, domain, columns, of, _MAX_ROWS_OF_NOISE).scores
-        for one in (model, *others)
+        _scores_or_probabilities_by_bins(
+            evaluated_model, domain, columns, quantity, _MAX_ROWS_OF_NOISE
+        ).scores
+        for evaluated_model in (model, *noisy_models)
     )
     return np.array(redrawn_scores) - scores
 
@@ -316,8 +318,8 @@ class _ScoresByBins(NamedTuple):
     is_exact: bool
 
 
-def _scores_by_bins(
-    model: Model, domain: Domain, columns: list[int], of: str, draws: int
+def _scores_or_probabilities_by_bins(
+    model: Model, domain: Domain, columns: list[int], quantity: str, max_draws: int
 ) -> _ScoresByBins:
     """The scores or probabilities of a model for all combinations of the bins of some columns.
 
@@ -325,10 +327,10 @@ def _scores_by_bins(
         model: the model.
         domain: its domain.
         columns: the numbers of the columns.
-        of: as `partial_dependence`.
-        draws: as `partial_dependence`.
+        quantity: as `partial_dependence`.
+        max_draws: as `partial_dependence`.
     """
-    check_positive_integer("draws", draws)
+    check_positive_integer("draws", max_draws)
     num_bins = [column.n_bins for column in domain.values()]
     other_columns = [column for column in range(len(num_bins)) if column not in columns]
     num_bins_of_others = [num_bins[column] for column in other_columns]
@@ -337,14 +339,14 @@ def _scores_by_bins(
     if is_exact:
         other_bins = _all_combinations(num_bins_of_others)
     else:
-        count = max(min(draws, MAX_EVALUATIONS // len(combinations)), 16)
+        count = max(min(max_draws, MAX_EVALUATIONS // len(combinations)), 16)
         other_bins = _latin_hypercube(num_bins_of_others, count)
 
     rows = np.empty((len(combinations), len(other_bins), len(num_bins)), np.uint8)
     rows[..., columns] = combinations[:, None]
     rows[..., other_columns] = other_bins
     encoded = rows.reshape(-1, len(num_bins))
-    if of == "score":
+    if quantity == "score":
         scores = np.asarray(models.decision_function(model, encoded), np.float64)
     else:
         scores = np.asarray(models.predict_proba(model, encoded), np.float64)

@@ -45,7 +45,7 @@ from dpbt.owners.file_report import OwnerReport
 from dpbt.privacy import accounting, keys
 from dpbt.public_types import BOOSTED, FORESTS
 from dpbt.training.fit import fit
-from dpbt.types import REPLACE_ONE, Array, Recipe, Table
+from dpbt.types import REPLACE_ONE, Recipe, Table
 
 __all__ = [
     "PrivateBoostingClassifier",
@@ -167,21 +167,24 @@ class PrivateEstimator(BaseEstimator):
                 f"{type(self).__name__}."
             )
         column_order = ColumnOrder.of_fit(domain, rows)
-        labels = as_one_column("y", y)
+        labels = flatten_to_one_column("y", y)
         sample_weight = (
-            None if sample_weight is None else as_one_column("sample_weight", sample_weight)
+            None if sample_weight is None else flatten_to_one_column("sample_weight", sample_weight)
         )
-        users = None if users is None else as_one_column("users", users)
+        users = None if users is None else flatten_to_one_column("users", users)
         answers = self._declared_answers(label, labels)
         recipe = self._make_recipe(column_order.domain, answers)
-        key, public_key = noise_and_public_keys(self.random_state)
+        key, public_key = keys_of_random_state(self.random_state)
         max_rows = int(recipe.rows)
         capacity = None if recipe.relation is REPLACE_ONE else max_rows
         if capacity is not None:
-            tables.check_memory(column_order.domain, capacity, self.memory)
+            tables.check_table_fits_memory(column_order.domain, capacity, self.memory)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
-        options = {**answers.options, **self._weight_and_user_options(label, sample_weight, users)}
+        options = {
+            **answers.table_options,
+            **self._weight_and_user_options(label, sample_weight, users),
+        }
         options["memory"] = self.memory
         if users is None and rows.num_rows > max_rows:
             raise ValueError(
@@ -375,7 +378,7 @@ def frame_without_rows(X: Any, rows: RowsByColumn) -> Any:
     return X if rows.names is not None else np.empty((0, rows.num_columns))
 
 
-def as_one_column(name: str, data: Any) -> Any:
+def flatten_to_one_column(name: str, data: Any) -> Any:
     """Labels, weights or ids as a column.
 
     Raises:
@@ -455,8 +458,8 @@ _LABEL_OPTIONS = "negative", "positive", "target"
 """The arguments of `dpbt.table` that declare the labels."""
 
 
-def noise_and_public_keys(random_state: Any) -> tuple[Array, Array]:
-    """The key of the noise and the key of public structure, from a random state of scikit-learn.
+def keys_of_random_state(random_state: Any) -> keys.NoiseAndPublicKeys:
+    """The keys of a run from a random state of scikit-learn.
 
     A number is the seed itself, with all of its bits. A RandomState or a Generator of NumPy draws
     64 bits.

@@ -23,7 +23,7 @@ from dpbt.owners.missing_causes import (
     MissingCauses,
     count_texts_of_missing_cells,
     explain_missing_cells,
-    label_as_kind,
+    label_as_column,
 )
 from dpbt.public_types import MAX_BINS
 
@@ -106,7 +106,7 @@ class OwnerReport:
         lines = [OWNER, f"{self.rows} rows"]
         lines += [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
         for name in self.unread:
-            lines += self._lines_of_column(name)
+            lines += self._describe_missing_cells(name)
         lines += [f"  {name}: all that are read lie in one bin" for name in self.constant]
         lines += [
             f"  {name}: {count} are read as the other value, and differ from a listed one in "
@@ -130,11 +130,11 @@ class OwnerReport:
             return ""
         lines = [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
         for name in self.doubtful:
-            lines += self._lines_of_column(name) if self.unread.get(name) else []
+            lines += self._describe_missing_cells(name) if self.unread.get(name) else []
         lines += [f"  {name}: all that are read lie in one bin" for name in self.constant]
         return "\n".join(lines)
 
-    def _lines_of_column(self, name: str) -> list[str]:
+    def _describe_missing_cells(self, name: str) -> list[str]:
         """How many cells of a column have no value, and why."""
         words = {
             self.label: "have no declared label, and are absent",
@@ -155,7 +155,7 @@ class OwnerReport:
         return f"OwnerReport(label={self.label!r}, counts not shown)"
 
 
-def _tenth_of_range(values: np.ndarray) -> UInt8[np.ndarray, "N"]:
+def _class_or_tenth_of_range(values: np.ndarray) -> UInt8[np.ndarray, "N"]:
     """u8[N]: classes as they are, and the tenth of [0, 1] that a number lies in."""
     number = values.dtype.kind == "f"
     return np.minimum(values * 10, 9).astype(np.uint8) if number else values.astype(np.uint8)
@@ -190,10 +190,10 @@ class OwnerReportBuilder:
             for name, kind in domain.items()
             if isinstance(kind, Nominal) and kind.other is not None
         }
-        self.add({name: [] for name in self._names})
+        self.count_rows({name: [] for name in self._names})
 
-    def add(self, block: Columns) -> None:
-        """Count some rows.
+    def count_rows(self, block: Columns) -> None:
+        """Add the counts of a block of rows to the report.
 
         Args:
             block: their columns, of the domain and of the label.
@@ -204,7 +204,7 @@ class OwnerReportBuilder:
         cells = domains.cells_by_column(self._domain, block)
         bins_by_column = {name: kind.read_bins(cells[name]) for name, kind in self._domain.items()}
         num_rows = len(next(iter(bins_by_column.values())).bins)
-        bins_by_column |= self._bins_beside(block, num_rows)
+        bins_by_column |= self._bins_of_label_weights_and_ids(block, num_rows)
         for name in self._names[len(cells) :]:
             cells[name] = column_cells(block[name], f"{name}: ")
 
@@ -218,7 +218,9 @@ class OwnerReportBuilder:
             kind = msgspec.structs.replace(self._domain[name], other=None)
             count_texts_of_missing_cells(texts, cells[name], kind.read_bins(cells[name]).missing)
 
-    def _bins_beside(self, block: Columns, num_rows: int) -> dict[str, ColumnBins]:
+    def _bins_of_label_weights_and_ids(
+        self, block: Columns, num_rows: int
+    ) -> dict[str, ColumnBins]:
         """The bins of the labels, weights and ids of users of some rows that have them."""
         label, columns = self._label, {}
         if label is None:
@@ -233,18 +235,18 @@ class OwnerReportBuilder:
             target, present, weight = label.read_labels(
                 block[label.column], num_rows=num_rows, sample_weight=weights
             )
-            columns[label.column] = ColumnBins(_tenth_of_range(target), ~present)
+            columns[label.column] = ColumnBins(_class_or_tenth_of_range(target), ~present)
         elif weights is not None:
             weight = label.read_labels(
                 [None] * num_rows, num_rows=num_rows, sample_weight=weights
             ).weight
         if label.weight is not None and weight is not None:
-            columns[label.weight.column] = ColumnBins(_tenth_of_range(weight), weight == 0)
+            columns[label.weight.column] = ColumnBins(_class_or_tenth_of_range(weight), weight == 0)
         if label.user is not None and has(label.user):
             ids = label.read_user_ids(block[label.user.column], num_rows)
             assert ids is not None
             first_bytes = np.array([(user_id or b"\0")[0] for user_id in ids], np.uint8)
-            missing = np.array([one is None for one in ids], bool)
+            missing = np.array([user_id is None for user_id in ids], bool)
             columns[label.user.column] = ColumnBins(first_bytes, missing)
         return columns
 
@@ -258,7 +260,7 @@ class OwnerReportBuilder:
         label, not_in_file = self._label, self._not_in_file
         kinds: dict[str, Column] = {**self._domain}
         if label is not None:
-            kinds[label.column] = label_as_kind(label)
+            kinds[label.column] = label_as_column(label)
         constant = tuple(
             name
             for name, bins in zip(self._names, self._is_occupied, strict=True)
@@ -323,7 +325,7 @@ def owner_report_of_rows(
     for block in blocks:
         if names is None:
             raw_rows_of_columns(label, block)  # raises if a column of the label is lacking
-        builder.add(block)
+        builder.count_rows(block)
     return builder.report(faults)
 
 

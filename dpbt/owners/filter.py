@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 import msgspec
 
 from dpbt.common import storage
-from dpbt.common.storage import Digits, decode
+from dpbt.common.storage import Digits, convert_json_content
 from dpbt.common.validate import (
     as_path,
     check_choice,
@@ -77,7 +77,7 @@ _ROUNDING_UP = 1 + 2.0**-49
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What all releases together may cost; exact numbers.
+    """The largest total cost of all releases, in exact numbers.
 
     Attributes:
         cost: in the measure.
@@ -112,16 +112,16 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unit(self) -> str:
-        """The name of what is added up."""
+        """The name of the measure in which costs are added up."""
         return "mu^2" if self.measure == "mu" else self.measure
 
     @property
     def limits(self) -> Limits:
-        """What keeps all releases together (epsilon, delta)-DP; raises as `filter_limits`."""
+        """The limits that keep all releases together (epsilon, delta)-DP; see `filter_limits`."""
         return filter_limits(self.measure, epsilon=self.epsilon, delta=self.delta)
 
-    def charge(self, ledger: Ledger) -> Charge:
-        """What a release with this ledger costs.
+    def charge_of_ledger(self, ledger: Ledger) -> Charge:
+        """The charge for a release with this ledger.
 
         Raises:
             ValueError: for another relation, or another number of rows or of rows a person. In
@@ -241,7 +241,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 @functools.lru_cache(maxsize=4096)
 def _parse_release(text: str) -> Release:
     """The release that a record of a file is of; ValueError for anything else."""
-    release = decode(Release, text.encode(), "a release")
+    release = convert_json_content(Release, text.encode(), "a release")
     accounting.from_json(release.ledger)
     return release
 
@@ -364,7 +364,7 @@ class Filter:
         return opened
 
     def _set_path(self, path: str | Path) -> None:
-        """Set the path of the file, of which nothing was read so far."""
+        """Set the path of the file, before anything is read from it."""
         self._path, self._lock = as_path("path", path).absolute(), threading.RLock()
         self._texts: list[str] = []  # the terms, the salt and the releases, as last read
 
@@ -390,7 +390,7 @@ class Filter:
 
     @contextlib.contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """The database, to which nobody else writes meanwhile. An error undoes what was written."""
+        """Open the database under a lock against other writers; an error undoes all changes."""
         self._path.stat()  # its error says that there is no such file
         uri = f"{self._path.as_uri()}?mode=rw"
         # Without an isolation level the module begins no transaction of its own.
@@ -406,12 +406,12 @@ class Filter:
                 yield database
 
     def _releases(self) -> list[Release]:
-        """What was paid for so far, by other processes too; raises as `_read_releases`."""
+        """All releases that were paid for, by any process; raises as `_read_releases`."""
         with self._transaction() as database:
             return self._read_releases(database)
 
     def _read_releases(self, database: sqlite3.Connection) -> list[Release]:
-        """What was paid for so far; ValueError unless this filter wrote it, and nothing is lost."""
+        """All releases in the file; ValueError if another filter wrote it, or it is incomplete."""
         try:
             [(terms, salt, seal)] = database.execute("SELECT terms, salt, seal FROM filter")
             records = database.execute("SELECT record FROM release ORDER BY number")
@@ -420,7 +420,7 @@ class Filter:
                 raise ValueError("it lacks its own seal")
             if self._texts != texts[: len(self._texts)]:
                 raise ValueError("another filter, or less was spent than was: is it an old copy?")
-            self.terms = decode(Terms, texts[0].encode(), "the filter")
+            self.terms = convert_json_content(Terms, texts[0].encode(), "the filter")
             _ = self.terms.limits
             releases = [_parse_release(text) for text in texts[2:]]
         except (ValueError, ArithmeticError) as error:
@@ -497,7 +497,7 @@ class Filter:
         """
         from dpbt.privacy import pricing
 
-        charge = self.terms.charge(pricing.ledger(recipe))
+        charge = self.terms.charge_of_ledger(pricing.ledger(recipe))
         if key is None or not self.has_paid_for(key):
             with self._transaction(write=True) as database:
                 self._check_affordable(self._read_releases(database), charge)
@@ -529,7 +529,9 @@ class Filter:
         if key is not None:
             keys.check_single_key(key)
         ledger = pricing.ledger(recipe, key)
-        self._record_payment(recipe.name, self.terms.charge(ledger), ledger, key=key, run=run)
+        self._record_payment(
+            recipe.name, self.terms.charge_of_ledger(ledger), ledger, key=key, run=run
+        )
         return recipe
 
     def charge(self, event: Any, name: str, *, date: str | None = None) -> None:
@@ -566,7 +568,9 @@ class Filter:
         )
         if terms.delta == 0 and ledger.sampler_cost().tail:
             raise ValueError("a filter without a delta pays for no event with one")
-        self._record_payment(name.strip(), terms.charge(ledger), ledger, date=day.isoformat())
+        self._record_payment(
+            name.strip(), terms.charge_of_ledger(ledger), ledger, date=day.isoformat()
+        )
 
     def _record_payment(
         self,
@@ -578,7 +582,7 @@ class Filter:
         run: str | None = None,
         date: str = "",
     ) -> None:
-        """Add a release to what was spent; nobody else pays meanwhile. Raises as `take`."""
+        """Record the payment for a release, under a lock on the file. Raises as `take`."""
         release = Release(
             name=name,
             charge=charge,
@@ -617,7 +621,7 @@ class Filter:
         return hmac.new(self._texts[1].encode(), content, hashlib.sha256).hexdigest()
 
     def payment_callback(self, recipe: "Recipe", key: "Array") -> Callable[[str | None], None]:
-        """What a fit in blocks calls before it draws: it pays, and once for a run that goes on.
+        """The callback by which a fit in blocks pays before it draws; a resumed run pays once.
 
         For all else a key that was paid for is refused, as its noise would be on other sums.
         """
@@ -668,7 +672,7 @@ class Filter:
         cost_power = 1 if terms.measure == "epsilon" else 2
         search = conversions.build_within_cost(
             build,
-            lambda recipe: terms.charge(pricing.ledger(recipe)).cost,
+            lambda recipe: terms.charge_of_ledger(pricing.ledger(recipe)).cost,
             max_cost=max_cost,
             first_epsilon=terms.epsilon * (max_cost / self.budget) ** (1 / cost_power),
             cost_power=cost_power,

@@ -93,7 +93,7 @@ class MissingCauses(NamedTuple):
 
 
 def explain_missing_cells(texts: Mapping[str | None, int], kind: Column | None) -> MissingCauses:
-    """The causes of the missing cells of a column, and what reads them.
+    """The causes of the missing cells of a column, and the options that read those cells.
 
     Args:
         texts: the number of missing cells by their text (`cells.read_text`).
@@ -143,7 +143,7 @@ def explain_missing_cells(texts: Mapping[str | None, int], kind: Column | None) 
     num_read = sum(
         texts[text] for text, missing in zip(listed, is_missing, strict=True) if not missing
     )
-    remedy = _words_of_options(options) if num_read else ""
+    remedy = _options_in_words(options) if num_read else ""
     units = [sign for sign in options.get("strip", ()) if sign not in THOUSANDS_SIGNS]
     return MissingCauses(
         causes,
@@ -165,7 +165,7 @@ def _kind_with_options(kind: Column, options: Mapping[str, Any]) -> Column | Non
         return None
 
 
-def _words_of_options(options: Mapping[str, Any]) -> str:
+def _options_in_words(options: Mapping[str, Any]) -> str:
     """Options as a domain's file states them."""
     texts = [
         f'"{name}": {json.dumps(value, ensure_ascii=False)}' for name, value in options.items()
@@ -189,20 +189,20 @@ def _cause_of_text(text: str | None, kind: Column | None) -> Cause:
         return Cause(f"not looked at, beyond {MAX_DISTINCT_TEXTS} different texts")
     match kind:
         case Numeric():
-            return _cause_in_numbers(text, kind)
+            return _cause_in_numeric_column(text, kind)
         case Nominal():
             words = [word for words in kind.words_by_bin for word in words]
-            return _cause_in_words(text, words) or Cause("a value that is not listed")
+            return _cause_if_other_capitals(text, words) or Cause("a value that is not listed")
         case Boolean():
-            words = [*_listed(kind.true), *_listed(kind.false)]
+            words = [*_as_word_list(kind.true), *_as_word_list(kind.false)]
             is_usual = fold_case(text) in _TRUE_AND_FALSE_WORDS
             other = "another spelling of true or false" if is_usual else "another word than the two"
-            return _cause_in_words(text, words) or Cause(other)
+            return _cause_if_other_capitals(text, words) or Cause(other)
         case None:
             return Cause(OTHER_TEXT)
 
 
-def _listed(words: Any) -> list[str]:
+def _as_word_list(words: Any) -> list[str]:
     return [words] if isinstance(words, str) else list(words)
 
 
@@ -213,7 +213,7 @@ _TRUE_AND_FALSE_WORDS = frozenset(
 """Words that may be one of true and false, for which a Boolean column can be declared."""
 
 
-def _cause_in_words(text: str, declared_words: Iterable[str]) -> Cause | None:
+def _cause_if_other_capitals(text: str, declared_words: Iterable[str]) -> Cause | None:
     """The cause where text is a declared word but for its capitals; None for other text."""
     if fold_case(text) in map(fold_case, declared_words):
         return Cause(OTHER_CAPITALS, (("ignore_case", True),))
@@ -236,11 +236,11 @@ _UNIT = re.compile(r"[0-9]\s*([^\W\d_]+[^\s\d.,]*)$")
 _GROUPED_BY_COMMAS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9.,])")
 
 
-def _cause_in_numbers(text: str, kind: Numeric) -> Cause:
+def _cause_in_numeric_column(text: str, kind: Numeric) -> Cause:
     """The cause where text is no number: the fewest signs and marks with which it is one."""
     if len(text) > _MAX_CHARACTERS:
         return Cause(OTHER_TEXT)
-    if formats := _date_formats_of(text):
+    if formats := _date_formats_matching(text):
         unit = kind.unit or (
             "year" if 1000 <= float(kind.low) < float(kind.high) < 3000 else "days"
         )
@@ -261,7 +261,7 @@ def _cause_in_numbers(text: str, kind: Numeric) -> Cause:
     if not signs and (unit_match := _UNIT.search(normal)):
         signs[unit_match[1]] = "unit"
     thousands = [sign for sign in _THOUSANDS if sign in normal]
-    candidates = list(itertools.product(_subsets(thousands), DECIMAL_MARKS))
+    candidates = list(itertools.product(_subsets_by_size(thousands), DECIMAL_MARKS))
     if _GROUPED_BY_COMMAS.search(normal):  # 1,234 is rather a thousand than a decimal number
         candidates.sort(key=lambda both: "," not in both[0] or both[1] != ".")
     for marks, decimal in candidates:
@@ -284,10 +284,10 @@ def _cause_in_numbers(text: str, kind: Numeric) -> Cause:
         if new_signs := tuple(sign for sign in strip if sign not in kind.strip):
             options.append(("strip", new_signs))
         return Cause(" and ".join(names) or OTHER_TEXT, tuple(options))
-    return Cause(_name_of_other_text(normal))
+    return Cause(_describe_unreadable_text(normal))
 
 
-def _subsets(marks: list[str]) -> Iterable[tuple[str, ...]]:
+def _subsets_by_size(marks: list[str]) -> Iterable[tuple[str, ...]]:
     """All sets of marks, the smallest first."""
     return itertools.chain.from_iterable(
         itertools.combinations(marks, size) for size in range(len(marks) + 1)
@@ -307,7 +307,7 @@ _NEGATIVE_NUMBERS = {
 """How negative numbers are written that no option reads: the cause, and a regular expression."""
 
 
-def _name_of_other_text(text: str) -> str:
+def _describe_unreadable_text(text: str) -> str:
     """What text is that no option reads as a number."""
     for words, pattern in _NEGATIVE_NUMBERS.items():
         number = re.fullmatch(pattern, text)
@@ -364,7 +364,7 @@ def _forms_of_dates() -> tuple[DateForm, ...]:
     return tuple(DateForm(format=name, unit="days") for name in _DATE_FORMATS)
 
 
-def _date_formats_of(text: str) -> tuple[str, ...]:
+def _date_formats_matching(text: str) -> tuple[str, ...]:
     """The formats of which text is a date."""
     if not 6 <= len(text) <= 40 or not any(sign in text for sign in "-./ "):
         return ()
@@ -423,7 +423,7 @@ def _text_of_missing_cell(cell: Cell) -> str | None:
     days = _iso_days().read_number(cell)
     if kind is np.datetime64 and np.isnan(days):
         return ""
-    return None if np.isnan(days) else _iso_days().words_of(days)
+    return None if np.isnan(days) else _iso_days().text_of_number(days)
 
 
 @functools.cache
@@ -431,7 +431,7 @@ def _iso_days() -> DateForm:
     return DateForm(format="iso", unit="days")
 
 
-def label_as_kind(label: Label) -> Column:
+def label_as_column(label: Label) -> Column:
     """The label's declaration as that of a column, of which a missing cell is no declared label."""
     if label.target is not None:
         return label.target

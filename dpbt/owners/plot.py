@@ -22,7 +22,7 @@ from dpbt.common.validate import check_positive_integer, show_value
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.additive.model import SHAPES, shape_functions_by_column
-from dpbt.models.model import Model, model_of, resolve_domain_of_model
+from dpbt.models.model import Model, resolve_domain_of_model, resolve_model
 from dpbt.owners.effects import attribute_effects, check_column_names, partial_dependence
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def attributes(
         ImportError: without matplotlib.
     """
     check_positive_integer("max_attributes", max_attributes)
-    model = model_of(model)
+    model = resolve_model(model)
     effects = attribute_effects(model, domain, noise=True)
     shown, target = effects[:max_attributes], model.about.target
     ax = _panel_or_new(ax, (6.0, 1.2 + 0.26 * len(shown)))
@@ -147,7 +147,7 @@ def shape(
             no class if there are several.
         ImportError: without matplotlib.
     """
-    model = model_of(model)
+    model = resolve_model(model)
     model_domain = resolve_domain_of_model(model, domain)
     if not isinstance(attribute, str):
         raise ValueError(f"attribute must be the name of one column, got {show_value(attribute)}")
@@ -191,7 +191,7 @@ def shapes(
         ImportError: without matplotlib.
     """
     check_positive_integer("max_attributes", max_attributes)
-    model = model_of(model)
+    model = resolve_model(model)
     model_domain = resolve_domain_of_model(model, domain)
     if model.about.kind is SHAPES and of == "score":
         columns_of_curves = [*shape_functions_by_column(model.host_hypotheses(), model_domain)[0]]
@@ -205,7 +205,7 @@ def shapes(
     num_rows = math.ceil(len(shown) / 4)
     num_columns = math.ceil(len(shown) / num_rows)
     size = 3.2 * num_columns, 2.4 * num_rows + 0.4
-    panels = _new_panels(size, num_rows, num_columns).ravel()
+    panels = _new_figure_of_panels(size, num_rows, num_columns).ravel()
     largest = max(float(np.abs(curves[names].values).max()) for names in shown) or 1.0
     for names, ax in zip(shown, panels, strict=False):
         ax.set_title(" and ".join(names), fontsize=10, parse_math=False)
@@ -270,12 +270,12 @@ def contributions(
     if max_columns < 2:
         raise ValueError("max_columns must be at least 2, got 1")
     if isinstance(model, Model):
-        found = model.contributions(rows, domain=domain, background=background)
+        contributions_of_rows = model.contributions(rows, domain=domain, background=background)
     else:
-        model_of(model)  # it is a fitted estimator
-        found = model.contributions(rows, background=background)
-        model = model_of(model)
-    of_row = found.of_row(row, class_)
+        resolve_model(model)  # it is a fitted estimator
+        contributions_of_rows = model.contributions(rows, background=background)
+        model = resolve_model(model)
+    of_row = contributions_of_rows.of_row(row, class_)
     labels = [f"{name}: {cell}" for name, cell in zip(of_row.names, of_row.cells, strict=True)]
     values = of_row.values
     noise = np.zeros_like(values) if of_row.noise is None else of_row.noise
@@ -452,10 +452,10 @@ def _draw_pair(ax: Axes, columns: list[Column], values: np.ndarray, max_value: f
 
 def _panel_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
     """The panel `ax`, or if it is None that of a new figure of a size in inches."""
-    return _new_panels(size, 1, 1)[0, 0] if ax is None else ax
+    return _new_figure_of_panels(size, 1, 1)[0, 0] if ax is None else ax
 
 
-def _new_panels(size: tuple[float, float], num_rows: int, num_columns: int) -> np.ndarray:
+def _new_figure_of_panels(size: tuple[float, float], num_rows: int, num_columns: int) -> np.ndarray:
     """The panels, object[num_rows, num_columns], of a new figure of a size in inches.
 
     Raises:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import compilation
-from dpbt.common.text import PreformattedText
+from dpbt.common.preformatted_text import PreformattedText
 from dpbt.common.validate import check_interval, check_positive_integer, show_value
 from dpbt.data import domains, kinds, tables
 from dpbt.data.domains import Domain
@@ -142,11 +142,11 @@ def preview(
         domains.check_same_domain(public.domain, domain, "the public table", "the preview")
     for recipe in recipes:
         domains.check_same_domain(recipe.domain, domain, "the recipe", "the preview")
-        tables.check_memory(domain, int(recipe.rows), tables.DEFAULT_MEMORY_BYTES)
+        tables.check_table_fits_memory(domain, int(recipe.rows), tables.DEFAULT_MEMORY_BYTES)
     target, lines = recipes[0].target, []
     response = kinds.response_of_target(target)
     counts = np.zeros(response.classes)  # 0 for a number
-    class_shares = None if shares is None else _checked_shares(shares, response)
+    class_shares = None if shares is None else _checked_class_shares(shares, response)
     settings = [
         (each, recipe)
         for each in (signals if public is None else [np.nan])
@@ -194,7 +194,7 @@ def preview(
 def _describe_simulation(
     is_public: bool, target: Target | None, class_shares: tuple[float, ...]
 ) -> str:
-    """What was simulated, beginning with how far to trust it."""
+    """Describe the simulation, beginning with how far to trust it."""
     if is_public:
         lines = ["a simulation on public rows: trust it as far as these are like yours"]
     else:
@@ -217,7 +217,7 @@ def _describe_simulation(
     return "\n".join(lines)
 
 
-def _checked_shares(shares: Sequence[float], response: Response) -> np.ndarray:
+def _checked_class_shares(shares: Sequence[float], response: Response) -> np.ndarray:
     """f64[K]: the shares of the classes, which add up to 1.
 
     Raises:
@@ -326,7 +326,7 @@ _NUM_OFFSET_STEPS = 60
 
 
 def _offsets_of_classes(hidden: np.ndarray, class_shares: np.ndarray) -> Any:
-    """What to add to hidden numbers f64[N] or f64[K, N] so that classes have these shares.
+    """The offsets for hidden numbers f64[N] or f64[K, N] that give classes these shares.
 
     As the noise of a hidden number is symmetric, and that of K of them alike, the best prediction
     is still that of the explained part with the same offsets.
@@ -336,8 +336,8 @@ def _offsets_of_classes(hidden: np.ndarray, class_shares: np.ndarray) -> Any:
     offsets = np.zeros((len(hidden), 1))
     for _ in range(_NUM_OFFSET_STEPS):
         counts = np.bincount((hidden + offsets).argmax(axis=0), minlength=len(hidden))
-        found = (counts + 1) / (counts.sum() + len(hidden))
-        offsets += 0.5 * np.log(class_shares / found)[:, None]
+        simulated_shares = (counts + 1) / (counts.sum() + len(hidden))
+        offsets += 0.5 * np.log(class_shares / simulated_shares)[:, None]
     return offsets
 
 

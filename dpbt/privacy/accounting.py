@@ -28,7 +28,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replace_entries
+from dpbt.common.storage import (
+    Count,
+    Fraction,
+    Rows,
+    RowsOfPerson,
+    convert_json_content,
+    replace_entries,
+)
 from dpbt.common.validate import check_choice, check_interval
 from dpbt.privacy import conversions
 from dpbt.privacy.conversions import Choice, Cost, NonNegative, SamplerCost
@@ -282,7 +289,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         tail = self.sampler_cost().tail
         if self.choice is None or (tail == 0 and self.choice.gamma == 1):
             return tail
-        law_epsilon = self._epsilon_without_bits_at(_LAW_SHARE * delta, accountant)
+        law_epsilon = self._epsilon_of_exact_laws_at(_LAW_SHARE * delta, accountant)
         sampler_epsilon = self.sampler_epsilon
         if math.isinf(sampler_epsilon) or law_epsilon + sampler_epsilon > 600:
             return 1.0
@@ -318,7 +325,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return math.inf
         return math.fsum(part.epsilon for part in self.parts)
 
-    def _epsilon_without_bits_at(self, delta: float, accountant: str) -> float:
+    def _epsilon_of_exact_laws_at(self, delta: float, accountant: str) -> float:
         """The epsilon at a delta by one accountant, for the mechanisms' laws without bits."""
         cost = self.run_cost()
         if accountant == "pure":
@@ -361,7 +368,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         law_delta *= math.exp(-sampler_epsilon / 2)
         if math.isinf(sampler_epsilon) or law_delta <= min_share * delta:
             return math.inf
-        return self._epsilon_without_bits_at(law_delta, accountant) + sampler_epsilon
+        return self._epsilon_of_exact_laws_at(law_delta, accountant) + sampler_epsilon
 
     def dp_event(self) -> ComposedDpEvent:
         """All draws as one event of dp_accounting, for its accountants to check the total.
@@ -429,7 +436,9 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.choice is not None:
             words += _selection_rule_words(self.choice, self._run_cost_words())
         words.append(f"{self._total_words()} under {self.relation.value}")
-        words += [_release_words(number, part) for number, part in enumerate(self.parts, 1)]
+        words += [
+            _describe_release_in_sum(number, part) for number, part in enumerate(self.parts, 1)
+        ]
         if self.parts:
             words.append(SUM_WORDS)
         words.append(f"neighbours: {neighbours}")
@@ -561,7 +570,7 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
     Raises:
         ValueError: for content that is no ledger, with the place and without the value.
     """
-    return decode(Ledger, replace_entries(content, "inf", math.inf), "the ledger")
+    return convert_json_content(Ledger, replace_entries(content, "inf", math.inf), "the ledger")
 
 
 # Print.
@@ -630,11 +639,11 @@ def _selection_rule_words(choice: Choice, run_cost_words: str) -> list[str]:
     ]
 
 
-def _release_words(number: int, part: Ledger) -> str:
+def _describe_release_in_sum(number: int, release_ledger: Ledger) -> str:
     """The line of text on one release of a sum."""
-    words = f"release {number}: epsilon = {part.epsilon:.6g}"
-    if part.delta:
-        words += f", delta = {part.delta:g}"
-    if part.rows is not None:
-        words += f", rows = {part.rows}"
-    return words if part.key is None else f"{words}, {part.key} key"
+    words = f"release {number}: epsilon = {release_ledger.epsilon:.6g}"
+    if release_ledger.delta:
+        words += f", delta = {release_ledger.delta:g}"
+    if release_ledger.rows is not None:
+        words += f", rows = {release_ledger.rows}"
+    return words if release_ledger.key is None else f"{words}, {release_ledger.key} key"

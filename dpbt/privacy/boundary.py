@@ -138,10 +138,15 @@ class DrawSpec:
     @functools.cached_property
     def output(self) -> jax.ShapeDtypeStruct:
         """The shape and the dtype of the output."""
-        key, value = research_key(0), self.total
+        value = self.total
         if self.after is not None:
             value = jax.eval_shape(self.after, value, *self.public)
-        return jax.eval_shape(self.mechanism.sample, key, value, jnp.float32(1))
+
+        # The key and the scale are made within the trace, where JAX compiles nothing for them.
+        def sample(value: Value) -> Array:
+            return self.mechanism.sample(research_key(0), value, jnp.float32(1))
+
+        return jax.eval_shape(sample, value)
 
     @property
     def draws_for_places(self) -> bool:

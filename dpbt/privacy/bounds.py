@@ -200,7 +200,7 @@ class RunScores(NamedTuple):
     on_table: np.ndarray
     on_neighbour: np.ndarray
 
-    def halves(self) -> tuple["RunScores", "RunScores"]:
+    def split_in_halves(self) -> tuple["RunScores", "RunScores"]:
         """The first half of the runs, and the rest."""
         on_table, on_neighbour = (np.split(scores, [len(scores) // 2]) for scores in self)
         first, rest = zip(on_table, on_neighbour, strict=True)
@@ -224,7 +224,7 @@ class RunScores(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LowerBounds:
-    """What `lower_bounds` returns.
+    """Lower bounds on the epsilon and the mu of a learner.
 
     Attributes:
         epsilon: a lower bound on epsilon.
@@ -300,7 +300,7 @@ def _directed_lower_bounds(
 def one_run_epsilon_bound(
     *, guesses: int, correct: int, canaries: int, delta: float, failure_probability: float
 ) -> float:
-    """The largest epsilon that so many correct guesses refute (Steinke et al. 2023, Theorem 5.2).
+    """The largest epsilon refuted by the correct guesses (Steinke et al. 2023, Theorem 5.2).
 
     Each of m canaries was in the table by a fair coin. If the learner is (epsilon, delta)-DP, the
     number of correct guesses of r exceeds v with a chance of at most b + 2 m delta a. Here b is the

@@ -29,7 +29,7 @@ NonNegative = Annotated[float, Meta(ge=0)]
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What draws cost, in three measures; infinite where there is no such guarantee.
+    """The cost of draws in three measures; infinite in a measure that gives no guarantee.
 
     Attributes:
         epsilon: of pure differential privacy; a number or f64[...], as the others.
@@ -44,7 +44,7 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerCost:
-    """What the finite bits of samplers cost.
+    """The cost of the finite bits of samplers.
 
     Attributes:
         gap: half of what they add to epsilon.
@@ -71,7 +71,7 @@ class Bracket(NamedTuple):
 
 
 def bisect(holds: Callable[[Any], Any], low: Any, high: Any, num_halvings: int) -> Bracket:
-    """The bracket from low to high after so many halvings.
+    """Halve the bracket from low to high a number of times.
 
     Args:
         holds: the condition: true up to some number, and false beyond it.
@@ -112,7 +112,7 @@ _COST_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class BuildResult(Generic[T]):
-    """What `build_within_cost` returns.
+    """The object that was built within a largest cost, and how close its cost is to it.
 
     Attributes:
         built: what was built at the largest epsilon whose cost is at most the largest cost; None if
@@ -242,7 +242,9 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         return rho * np.exp(2 * x) + np.log1p(np.exp(x)) <= log_inverse_delta
 
     best_x = _search_order(is_order_too_low)
-    return max(float((1 + np.exp(best_x)) * rho + _order_offset(best_x, log_inverse_delta)), 0.0)
+    return max(
+        float((1 + np.exp(best_x)) * rho + _epsilon_offset_of_order(best_x, log_inverse_delta)), 0.0
+    )
 
 
 def _search_order(is_order_too_low: Callable[[Any], Any]) -> Any:
@@ -250,7 +252,7 @@ def _search_order(is_order_too_low: Callable[[Any], Any]) -> Any:
     return bisect(is_order_too_low, -25.0, 25.0, 80).low
 
 
-def _order_offset(x: Any, log_inverse_delta: Any) -> Any:
+def _epsilon_offset_of_order(x: Any, log_inverse_delta: Any) -> Any:
     """c(alpha), where alpha rho + c(alpha) is the epsilon of rho by the order alpha = 1 + e^x.
 
     Its slope over alpha is (log alpha - log(1 / delta)) / (alpha - 1)^2. So the order is best for
@@ -387,7 +389,7 @@ def published_zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> Float64[np.ndarr
 
 @dataclass(frozen=True, kw_only=True)
 class RhoAndOrder:
-    """What `max_rho_and_order` returns.
+    """The largest rho for a guarantee, and the Renyi order that proves it.
 
     Attributes:
         rho: f64[...].
@@ -413,10 +415,12 @@ def max_rho_and_order(epsilon: ArrayLike, delta: ArrayLike) -> RhoAndOrder:
     def is_order_too_low(x: np.ndarray) -> np.ndarray:
         """Whether the rho that an order is best for costs more than epsilon."""
         rho = (log_inverse_delta - np.log1p(np.exp(x))) * np.exp(-2 * x)
-        return (1 + np.exp(x)) * rho + _order_offset(x, log_inverse_delta) > finite_epsilon
+        return (1 + np.exp(x)) * rho + _epsilon_offset_of_order(
+            x, log_inverse_delta
+        ) > finite_epsilon
 
     best_x = _search_order(is_order_too_low)
-    alpha, offset = 1 + np.exp(best_x), _order_offset(best_x, log_inverse_delta)
+    alpha, offset = 1 + np.exp(best_x), _epsilon_offset_of_order(best_x, log_inverse_delta)
     rho = np.maximum((finite_epsilon - offset) / alpha, 0.0) * (1 - 1e-11)
     return RhoAndOrder(rho=np.where(np.isfinite(epsilon), rho, epsilon), order=alpha)
 
@@ -590,7 +594,7 @@ def bound_on_log_event_ratio(mu: float, *, mixing: float) -> float:
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """What is public about the best of several runs (`dpbt.tune`).
+    """The public facts about a choice of the best of several runs (`dpbt.tune`).
 
     A run learns a model and draws its score. All candidates are priced as the dearest one.
 

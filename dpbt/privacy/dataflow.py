@@ -71,7 +71,7 @@ def formula_digests(
     digests |= {id(jaxpr.outvars[place]): name for place, name in named_outputs.items()}
     for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
         digests.setdefault(id(variable), _digest_of_constant(value))
-    makers = _makers(jaxpr)
+    makers = _operation_by_variable(jaxpr)
     return [_digest_of_variable(jaxpr.outvars[place], makers, digests) for place in places]
 
 
@@ -122,7 +122,7 @@ class _Maker(NamedTuple):
     place: int
 
 
-def _makers(jaxpr: Any) -> dict[int, _Maker]:
+def _operation_by_variable(jaxpr: Any) -> dict[int, _Maker]:
     """Id of a variable -> the operation that computes it."""
     return {
         id(variable): _Maker(step, place)

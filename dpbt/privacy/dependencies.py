@@ -144,23 +144,17 @@ def _traced_dependencies(
         structure,
         [jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type) for kind in kinds],
     )
-    table = learner.training.example_table()
+    table = jax.eval_shape(learner.training.example_table)  # compiles nothing
     fields = {name: getattr(table, name) for name in _ROW_FIELDS}
     row_fields = {name: array for name, array in fields.items() if array is not None}
 
     def build_view(
-        private: tuple[Mapping[str, Array], Array], params: Params, public: Public, bound: Numbers
+        row_fields: Mapping[str, Array], params: Params, public: Public, bound: Numbers
     ) -> View:
-        row_fields, weights = private
-        view = view_of_example_row(recipe_phase, params, public, bound, row_fields)
-        return view._replace(weights=weights)
+        return view_of_example_row(recipe_phase, params, public, bound, row_fields)
 
     numbers = params, public, jax.ShapeDtypeStruct((), np.float32)
-    example = functools.partial(view_of_example_row, recipe_phase)
-    weights = jax.eval_shape(example, *numbers).weights
-    dependencies = draw_dependencies(
-        recipe_phase.phase.program, build_view, (row_fields, weights), numbers
-    )
+    dependencies = draw_dependencies(recipe_phase.phase.program, build_view, row_fields, numbers)
     check_prices(dependencies, protected=not learner.unprotected)
     return dependencies
 
@@ -267,7 +261,7 @@ def _view_and_sources(
     follows_from_rows = jax.tree.map(lambda _: ROWS in next(outputs), view)
 
     sources = list(_sources_of_arrays(follows_from_rows.rows, otherwise={SPLITS}))
-    sources += _sources_of_arrays(follows_from_rows.weights, otherwise={ROWS})
+    sources += [{ROWS} for _ in jax.tree.leaves(view.weights)]  # whatever a weight update reads
     sources += [set() for _ in jax.tree.leaves(view.params)]
     for name in () if view.public is None else Public._fields:
         sources_of_field = set() if name in RECIPE_CONSTANTS else {EARLIER}

@@ -89,7 +89,7 @@ bit of a score otherwise, as another processor may (docs/scaling.md).
 """
 
 
-def check_flags() -> None:
+def check_jax_flags() -> None:
     """Refuse a run under a flag of JAX that has another value than the required one.
 
     Raises:

@@ -31,13 +31,13 @@ def evaluate_isolated(function: Callable[..., Any], *arguments: Any) -> Any:
     return evaluate_closed(closed, shapes, arguments)
 
 
-def evaluate_public(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def evaluate_public(function_noun: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` for an author's function that may read public arguments alone.
 
     The function gets copies of containers.
 
     Args:
-        what: a noun for the function, which errors begin with.
+        function_noun: a noun for the function, which errors begin with.
         function: from pytrees of arrays to a pytree of arrays.
         arguments: the public pytrees of arrays that it may read.
 
@@ -46,7 +46,7 @@ def evaluate_public(what: str, function: Callable[..., Any], *arguments: Any) ->
             one that a program kept of its rows.
         jax.errors.UnexpectedTracerError: if it reads an array of a trace that has ended.
     """
-    traced = trace_public_function(what, function, *arguments)
+    traced = trace_public_function(function_noun, function, *arguments)
     if not is_traced(*jax.tree.leaves(arguments)):
         # Outside of a trace the function is called directly, because JAX compiles its own functions
         # as a whole there, and rounds them so. Arrays kept of rows are dead, and a traced result
@@ -70,7 +70,7 @@ class TracedFunction(NamedTuple):
 
 
 def trace_public_function(
-    what: str, function: Callable[..., Any], *arguments: Any
+    function_noun: str, function: Callable[..., Any], *arguments: Any
 ) -> TracedFunction:
     """The trace of a function that may read its arguments alone, without its result.
 
@@ -78,18 +78,20 @@ def trace_public_function(
         ValueError: as `evaluate_public`.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    refuse_mutable_closure_arrays(what, closed)
+    refuse_mutable_closure_arrays(function_noun, closed)
     if reading := sorted(dataflow.operation_names(closed.jaxpr) & dataflow.CALLBACKS):
-        raise ValueError(f"{what} reads what Python holds by {reading}, which may follow from rows")
+        raise ValueError(
+            f"{function_noun} reads what Python holds by {reading}, which may follow from rows"
+        )
     if is_traced(*closed.consts):
         raise ValueError(
-            f"{what} reads a traced array that it was not given, which may follow from private "
-            "rows; it may read its arguments alone"
+            f"{function_noun} reads a traced array that it was not given, which may follow from "
+            "private rows; it may read its arguments alone"
         )
     return TracedFunction(closed, shapes)
 
 
-def refuse_mutable_closure_arrays(what: str, closed: Any) -> None:
+def refuse_mutable_closure_arrays(function_noun: str, closed: Any) -> None:
     """Refuse a traced function that reads or writes a mutable array of its closure.
 
     Raises:
@@ -97,8 +99,8 @@ def refuse_mutable_closure_arrays(what: str, closed: Any) -> None:
     """
     if any("Ref" in type(variable.aval).__name__ for variable in closed.jaxpr.constvars):
         raise ValueError(
-            f"{what} reads or writes a mutable array (jax.new_ref) that it closes over, which "
-            "could carry private rows past every draw"
+            f"{function_noun} reads or writes a mutable array (jax.new_ref) that it closes over, "
+            "which could carry private rows past every draw"
         )
 
 
@@ -110,7 +112,7 @@ def evaluate_closed(closed: Any, shapes: Any, arguments: Any) -> Any:
 
 @jax.tree_util.register_pytree_with_keys_class
 class ReadOnly(Mapping[str, Any]):
-    """A mapping that nobody can change, such as the noise multipliers that a program reads.
+    """An immutable mapping, such as the noise multipliers that a program reads.
 
     It is a pytree, as a dict is. Changing an entry raises TypeError.
     """

@@ -17,9 +17,10 @@ With s = sensitivity / scale, one draw costs:
 Densities are exact formulas. Samplers draw from finitely many bits in double precision. Each
 mechanism states how far its sampler can be from its law (`mechanism.Sampler`), and the ledger has a
 line for it. A mechanism of your own that states no such bound marks its ledgers FLOAT. Real noise
-in float32 is such a one: its reachable values depend on the private value (Mironov, 2012).
+in float32 is an example: its reachable values depend on the private value (Mironov, 2012).
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -386,7 +387,7 @@ def _sample_exponential(key: Array, scores: Array | Scores, scale: Numbers) -> A
 
 
 class _SelectionLaw(NamedTuple):
-    """What the densities of a selection follow from, in float32.
+    """The quantities that determine the densities of a selection, in float32.
 
     Attributes:
         logits: f32[..., K], those of `_Logits`.
@@ -400,7 +401,7 @@ class _SelectionLaw(NamedTuple):
 
 
 def _selection_law(scores: Array | Scores, scale: Numbers) -> _SelectionLaw:
-    """What the densities of a selection by these scores follow from."""
+    """The quantities that determine the densities of a selection by these scores."""
     with variates.double_precision():
         logits, is_noise_free = _logits_of_scores(scores, scale)
         is_winner = jax.nn.one_hot(_first_argmax(logits), logits.shape[-1], dtype=bool)
@@ -504,7 +505,19 @@ def _sample_noisy_max(key: Array, scores: Array | Scores, scale: Numbers) -> Arr
         return _first_argmax(logits + jnp.where(is_noise_free, np.float64(0), noise))
 
 
-_QUADRATURE_NODES, _QUADRATURE_WEIGHTS = np.polynomial.legendre.leggauss(8)
+class _Quadrature(NamedTuple):
+    """The nodes and the weights of a quadrature on [-1, 1]."""
+
+    nodes: np.ndarray
+    weights: np.ndarray
+
+
+@functools.cache
+def _gauss_legendre_quadrature() -> _Quadrature:
+    """Gauss and Legendre's of 8 nodes; NumPy imports its polynomials when they are first used."""
+    return _Quadrature(*np.polynomial.legendre.leggauss(8))
+
+
 _PANEL_EDGES = np.linspace(-40.0, 40.0, 161)
 
 
@@ -512,11 +525,11 @@ def _noisy_max_log_pmf(scores: Array | Scores, scale: Numbers) -> Float32[Array,
     """f32[..., K]: the log probability of each candidate, for one scale."""
     law = _selection_law(scores, scale)
     draws = law.logits.reshape(-1, law.logits.shape[-1])
-    noisy_log_pmf = jax.vmap(_log_win_probabilities)(draws).reshape(law.logits.shape)
+    noisy_log_pmf = jax.vmap(_log_noisy_max_probabilities)(draws).reshape(law.logits.shape)
     return jnp.where(law.is_noise_free, law.noise_free_log_pmf, noisy_log_pmf)
 
 
-def _log_win_probabilities(s: Float32[Array, "K"]) -> Float32[Array, "K"]:
+def _log_noisy_max_probabilities(scores_in_scales: Float32[Array, "K"]) -> Float32[Array, "K"]:
     """f32[K]: log probabilities by Gauss quadrature between the kinks of the densities.
 
     P(k wins) is the integral of the density lap(x - s_k) times the product over j != k of the
@@ -524,18 +537,21 @@ def _log_win_probabilities(s: Float32[Array, "K"]) -> Float32[Array, "K"]:
     every logit. Logits are clipped to 40 around the best one, as less than exp(-40) lies beyond.
 
     Args:
-        s: f32[K], logits, so that noise has scale 1.
+        scores_in_scales: f32[K], logits, so that noise has scale 1.
     """
     # The quadrature nodes of all panels.
     edges = jnp.sort(
-        jnp.concatenate([jnp.asarray(_PANEL_EDGES, jnp.float32), jnp.clip(s, -40, 40)])
+        jnp.concatenate(
+            [jnp.asarray(_PANEL_EDGES, jnp.float32), jnp.clip(scores_in_scales, -40, 40)]
+        )
     )
     half_width = (edges[1:] - edges[:-1])[:, None] / 2
     middle = (edges[1:] + edges[:-1])[:, None] / 2
-    x = middle + half_width * jnp.asarray(_QUADRATURE_NODES, jnp.float32)[None, :]
+    quadrature = _gauss_legendre_quadrature()
+    x = middle + half_width * jnp.asarray(quadrature.nodes, jnp.float32)[None, :]
 
     # The log of the integrand at every node.
-    deviation = x[..., None] - s[None, None, :]
+    deviation = x[..., None] - scores_in_scales[None, None, :]
     log_two = np.float32(LN2)
     log_cdf_above = jnp.log1p(-0.5 * jnp.exp(-jnp.maximum(deviation, 0)))
     log_cdf = jnp.where(deviation < 0, deviation - log_two, log_cdf_above)
@@ -543,7 +559,7 @@ def _log_win_probabilities(s: Float32[Array, "K"]) -> Float32[Array, "K"]:
     log_integrand = jnp.sum(log_cdf, axis=-1, keepdims=True) - log_cdf + log_pdf
 
     # The weighted sum over nodes, in logs.
-    weight = half_width * jnp.asarray(_QUADRATURE_WEIGHTS, jnp.float32)[None, :]
+    weight = half_width * jnp.asarray(quadrature.weights, jnp.float32)[None, :]
     log_weight = jnp.where(weight > 0, jnp.log(jnp.where(weight > 0, weight, 1)), -jnp.inf)
     return jax.nn.logsumexp(log_integrand + log_weight[..., None], axis=(0, 1))
 

@@ -58,7 +58,7 @@ class PricedDraws(tuple[PricedDraw, ...]):
 
     @property
     def _compared(self) -> tuple[Any, ...]:
-        return tuple(_compared_values(draw) for draw in self)
+        return tuple(_values_to_compare(draw) for draw in self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PricedDraws) and self._compared == other._compared
@@ -67,8 +67,8 @@ class PricedDraws(tuple[PricedDraw, ...]):
         return hash(self._compared)
 
 
-def _compared_values(draw: PricedDraw) -> tuple[Any, ...]:
-    """What is compared of a draw: its static fields, its static numbers and its formulas."""
+def _values_to_compare(draw: PricedDraw) -> tuple[Any, ...]:
+    """The compared parts of a draw: its static fields, its static numbers and its formulas."""
     numbers = draw.spec.max_sensitivity, draw.spec.scale
     return (
         draw.spec.site,

@@ -47,7 +47,7 @@ def sampler_scales(recipe: Recipe) -> Iterator[SamplerScale]:
                 continue
             sampler = spec.mechanism.price.sampler
             max_scale = math.inf if sampler is None else sampler.max_scale
-            scale = _scale_without_multiplier(spec, max_scale, settings, phase)
+            scale = _stated_scale_or_max_sensitivity(spec, max_scale, settings, phase)
             shape = np.shape(recipe.rows) if np.ndim(scale) else ()
             scale = np.reshape(np.asarray(scale, np.float64), shape)
             if not spec.own_scale:
@@ -57,7 +57,7 @@ def sampler_scales(recipe: Recipe) -> Iterator[SamplerScale]:
             yield SamplerScale(spec.site, max_scale, scale)
 
 
-def _scale_without_multiplier(
+def _stated_scale_or_max_sensitivity(
     spec: DrawSpec, max_scale: float, settings: Recipe, phase: Phase
 ) -> Any:
     """The scale that the program states, or the largest sensitivity: a number, or one a setting."""

@@ -137,7 +137,7 @@ def published_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
     return jnp.maximum(3.0, 1.0 + max_score_change(loss, rows))
 
 
-def num_one_signed_moves(relation: Relation) -> int:
+def num_split_score_changes(relation: Relation) -> int:
     """How many one-signed changes of size f(1, m) separate the scores of two neighbours.
 
     Adding or removing a row is one change. Replacing a row is a removal and an addition, so the

@@ -47,13 +47,13 @@ def stages_of_draws(draws: Sequence[DrawDependencies]) -> Stages:
     """
     summed_draws = [draw for draw in draws if draw.spec.mechanism.price.reads_rows]
     for draw in summed_draws:
-        _check_is_of_sum(draw.spec)
+        _check_reads_rows_by_sums(draw.spec)
 
     summed_sites = {draw.spec.site for draw in summed_draws}
     stages: list[list[Site]] = []
     for draw in draws:
         site = draw.spec.site
-        _check_is_known_before_pass(draw, summed_sites)
+        _check_numbers_known_before_pass(draw, summed_sites)
         if site not in summed_sites:
             continue
         if not stages or draw.total_sources & set(stages[-1]):
@@ -62,7 +62,7 @@ def stages_of_draws(draws: Sequence[DrawDependencies]) -> Stages:
     return tuple(map(tuple, stages))
 
 
-def _check_is_of_sum(spec: DrawSpec) -> None:
+def _check_reads_rows_by_sums(spec: DrawSpec) -> None:
     """Refuse a draw that reads rows in any other way than by sums of int32."""
     dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.total)}
     if spec.after is None or dtypes != {"int32"}:
@@ -76,7 +76,7 @@ def _check_is_of_sum(spec: DrawSpec) -> None:
         )
 
 
-def _check_is_known_before_pass(draw: DrawDependencies, summed_sites: set[Site]) -> None:
+def _check_numbers_known_before_pass(draw: DrawDependencies, summed_sites: set[Site]) -> None:
     """Refuse a draw whose numbers other than its sum depend on rows."""
     asked_sources = draw.public_sources | draw.scale_sources
     sources = draw.total_sources | asked_sources
@@ -88,7 +88,7 @@ def _check_is_known_before_pass(draw: DrawDependencies, summed_sites: set[Site])
         )
 
 
-def check_in_parts(recipe: Recipe) -> None:
+def check_can_run_in_blocks(recipe: Recipe) -> None:
     """Refuse a recipe whose table cannot be read in blocks.
 
     Raises:

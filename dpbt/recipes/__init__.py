@@ -57,15 +57,19 @@ def make_recipe(
             f"functools.partial(dpbt.recipes.bdpe, depth=2); got {show_value(maker)}"
         )
 
-    stated = {name: value for name, value in options.items() if value is not None}
+    stated_options = {name: value for name, value in options.items() if value is not None}
     parameters = inspect.signature(function).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return function(**stated)
-    for name in [name for name in stated if name not in parameters]:
-        if name != "domain" and (name, stated[name]) != ("max_rows_per_user", 1):
-            others = [each for each in makers if name in inspect.signature(makers[each]).parameters]
+        return function(**stated_options)
+    for name in [name for name in stated_options if name not in parameters]:
+        if name != "domain" and (name, stated_options[name]) != ("max_rows_per_user", 1):
+            maker_names = [
+                maker_name
+                for maker_name in makers
+                if name in inspect.signature(makers[maker_name]).parameters
+            ]
             raise ValueError(
-                f"the recipe {show_value(maker)} takes no {name}, as these do: {others}"
+                f"the recipe {show_value(maker)} takes no {name}, as these do: {maker_names}"
             )
-        del stated[name]
-    return function(**stated)
+        del stated_options[name]
+    return function(**stated_options)

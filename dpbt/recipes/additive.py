@@ -16,7 +16,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners.additive import learner
 from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
-from dpbt.learners.additive.descent import noise_growth
+from dpbt.learners.additive.descent import noise_growth_by_momentum
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.recipes.auto import (
     GAUSSIAN_RULE,
@@ -25,7 +25,7 @@ from dpbt.recipes.auto import (
     check_one_program_serves,
     choose_numbers_of_settings,
     largest_move_of_leaf,
-    signal_strength,
+    signal_to_noise_strength,
 )
 from dpbt.recipes.bins import BinsLearner, BinsTask, OneTimeDraws, recipe_over_bins
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
@@ -207,7 +207,7 @@ def additive(
             task,
             one_time_draws=one_time_draws,
             vectors=_VectorOptions(
-                pairs=_columns_of_pairs(pairs, domain, monotone),
+                pairs=_column_numbers_of_pairs(pairs, domain, monotone),
                 total_step=total_step,
                 learning_rate=learning_rate,
                 resolutions=_RESOLUTIONS if resolutions is None else resolutions,
@@ -250,7 +250,7 @@ def _are_signals_enough_for_vectors(
     settings = np.broadcast(request.epsilon, request.delta, request.rows, has_histograms)
     return [
         bool(histograms)
-        and signal_strength(
+        and signal_to_noise_strength(
             epsilon=float(epsilon),
             delta=float(delta),
             rows=float(rows),
@@ -304,7 +304,7 @@ def _recipe_of_all_columns(
     num_rounds = vectors.num_rounds
     num_curves = len(task.domain) + len(vectors.pairs)
     step_of_round = vectors.total_step / (
-        noise_growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
+        noise_growth_by_momentum(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
     )
     params = AdditiveParams(
         noise={},
@@ -344,7 +344,7 @@ def _recipe_of_all_columns(
     )
 
 
-def _columns_of_pairs(
+def _column_numbers_of_pairs(
     pairs: Sequence[tuple[str, str]], domain: Domain, monotone: Mapping[str, int] | None
 ) -> tuple[tuple[int, int], ...]:
     """The numbers of the columns of each pair.

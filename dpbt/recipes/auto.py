@@ -20,7 +20,7 @@ from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.privacy import conversions
-from dpbt.recipes.bins import BinsTask, OneTimeDraws, attributes_of
+from dpbt.recipes.bins import BinsTask, OneTimeDraws, split_attributes_of_domain
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
 from dpbt.recipes.trees_over_bins import TreeNumbers, TreeStructure, oblivious_recipe
 
@@ -88,7 +88,8 @@ class CoarseRule:
 class SignalRule:
     """What the rule makes of the strength of the signal, under one kind of noise.
 
-    The signal is n mu for Gaussian noise and n eps for Laplace noise, see `signal_strength`.
+    The signal is n mu for Gaussian noise and n eps for Laplace noise, see
+    `signal_to_noise_strength`.
 
     Attributes:
         rounds_at_reference: T where the signal is `reference_signal`. T grows from there with the
@@ -275,7 +276,7 @@ class AutoNumbers:
         }
 
 
-def signal_strength(
+def signal_to_noise_strength(
     *,
     epsilon: float,
     delta: float,
@@ -320,7 +321,7 @@ class ColumnCounts:
 
 def count_columns(domain: Domain) -> ColumnCounts:
     """How many columns a domain has, and how many of them are fine."""
-    attributes = attributes_of(domain)
+    attributes = split_attributes_of_domain(domain)
     fine = [each.ordered and each.n_bins >= MIN_BINS_OF_FINE_COLUMN for each in attributes]
     return ColumnCounts(num_columns=len(attributes), num_fine=sum(fine))
 
@@ -337,8 +338,9 @@ def choose_numbers(
 ) -> AutoNumbers:
     """The numbers of oblivious trees, from public quantities alone.
 
-    What decides is the strength of the signal (`signal_strength`): n eps for Laplace noise, n mu
-    for Gaussian noise. `GAUSSIAN_RULE` and `LAPLACE_RULE` have what differs between them.
+    What decides is the strength of the signal (`signal_to_noise_strength`): n eps for Laplace
+    noise, n mu for Gaussian noise. `GAUSSIAN_RULE` and `LAPLACE_RULE` have what differs between
+    them.
 
     - *Rounds.* The noise of a score is that of one tree, whatever T is, as long as noise dominates
       each leaf. More trees average over more partitions, so T grows with the signal. Laplace noise
@@ -376,7 +378,7 @@ def choose_numbers(
         return _noiseless_numbers(response)
     is_gaussian, is_binary = delta > 0, response == types.BINARY
     rule = GAUSSIAN_RULE if is_gaussian else LAPLACE_RULE
-    signal = signal_strength(
+    signal = signal_to_noise_strength(
         epsilon=epsilon,
         delta=delta,
         rows=rows,

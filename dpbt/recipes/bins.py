@@ -18,7 +18,7 @@ from dpbt.data.kinds import Nominal, Target
 from dpbt.learners.bins.config import Attribute, BinsConfig
 from dpbt.learners.bins.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
 from dpbt.privacy import mechanisms
-from dpbt.recipes.building import PrivacyRequest, RecipeParts, build_recipe, check_zero_or_share
+from dpbt.recipes.building import PrivacyRequest, RecipeParts, build_recipe, check_delta_or_fraction
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 POSITIVE_INTERVAL = "[1e-30, 1e30]"
@@ -37,7 +37,7 @@ It was chosen on azpro, rwm5yr and abalone (docs/classes_and_regression.md).
 """
 
 
-def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
+def split_attributes_of_domain(domain: Domain) -> tuple[Attribute, ...]:
     """What trees may ask of each column of a domain.
 
     Raises:
@@ -74,7 +74,7 @@ class BinsTask:
     @property
     def attributes(self) -> tuple[Attribute, ...]:
         """What trees may ask of each column."""
-        return attributes_of(self.domain)
+        return split_attributes_of_domain(self.domain)
 
     @property
     def directions(self) -> tuple[int, ...]:
@@ -206,8 +206,8 @@ def _fractions_of_sites(
     Raises:
         ValueError: for a fraction outside its range, and where nothing is left for the rounds.
     """
-    histograms = check_zero_or_share("marginals_fraction", one_time_draws.marginals_fraction)
-    scores = check_zero_or_share("scores_fraction", one_time_draws.scores_fraction)
+    histograms = check_delta_or_fraction("marginals_fraction", one_time_draws.marginals_fraction)
+    scores = check_delta_or_fraction("scores_fraction", one_time_draws.scores_fraction)
     fractions = {
         round_site: 1 - histograms - scores,
         HISTOGRAM_SITE: histograms,

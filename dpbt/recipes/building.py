@@ -31,7 +31,7 @@ from dpbt.privacy import boundary, conversions
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.mechanism import ROUNDING, Allowance
 from dpbt.privacy.scales import sampler_scales
-from dpbt.privacy.stages import check_in_parts
+from dpbt.privacy.stages import check_can_run_in_blocks
 from dpbt.public_types import DeclaredDomain
 from dpbt.types import MAX_ROWS, Params, Recipe, WeakLearner
 from dpbt.types import as_relation as to_relation
@@ -52,7 +52,7 @@ For epsilon up to 10 they cost below 1e-15.
 # The arguments that recipes share.
 
 
-def check_zero_or_share(name: str, value: ArrayLike) -> np.ndarray:
+def check_delta_or_fraction(name: str, value: ArrayLike) -> np.ndarray:
     """A delta, or a share of the budget, as float64.
 
     Args:
@@ -125,7 +125,7 @@ class PrivacyRequest:
         return dataclasses.replace(self, rounds=np.asarray(rounds, np.int32))
 
 
-def check_axes(**arguments: Any) -> None:
+def check_setting_axes_broadcast(**arguments: Any) -> None:
     """Check that arguments have axes of settings that go together, as arrays that broadcast.
 
     Args:
@@ -134,13 +134,13 @@ def check_axes(**arguments: Any) -> None:
     Raises:
         ValueError: naming two of them and their shapes.
     """
-    known: dict[str, tuple[int, ...]] = {}
+    checked_shapes: dict[str, tuple[int, ...]] = {}
     for name, value in arguments.items():
         try:
             shape = () if value is None else np.shape(value)
         except ValueError:  # ragged, which is refused where it is read
             continue
-        for other, shape_of_other in known.items():
+        for other, shape_of_other in checked_shapes.items():
             try:
                 np.broadcast_shapes(shape, shape_of_other)
             except ValueError:
@@ -148,7 +148,7 @@ def check_axes(**arguments: Any) -> None:
                     f"{name} and {other} must have axes of settings that go together, got the "
                     f"shapes {shape} and {shape_of_other}"
                 ) from None
-        known[name] = shape
+        checked_shapes[name] = shape
 
 
 def checked_privacy_request(
@@ -182,11 +182,11 @@ def checked_privacy_request(
 
     Raises:
         ValueError: for a value outside its range, naming the argument and what was given. Also for
-            arguments whose axes do not go together (`check_axes`), and for a delta above 0 with the
-            published calibration of a pure guarantee.
+            arguments whose axes do not go together (`check_setting_axes_broadcast`), and for a
+            delta above 0 with the published calibration of a pure guarantee.
     """
     shared = {"epsilon": epsilon, "delta": delta, "rows": rows, "rounds": rounds}
-    check_axes(**shared, **(options or {}))
+    check_setting_axes_broadcast(**shared, **(options or {}))
     check_choice("calibration", calibration, ("tight", "published"))
     checked_rows = check_interval("rows", rows, f"[1, {max_rows}]", whole_numbers=True)
     rows_in_float32 = checked_rows.astype(np.float32)
@@ -196,10 +196,10 @@ def checked_privacy_request(
             f"rows must fit float32: use {show_value(above)} in place of {show_value(rows)}"
         )
     checked_epsilon = check_interval("epsilon", epsilon, "(0, inf]")
-    checked_delta = check_zero_or_share("delta", delta)
+    checked_delta = check_delta_or_fraction("delta", delta)
     if np.any(np.isfinite(checked_epsilon) & (checked_epsilon > MAX_EPSILON)):
-        most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
-        raise ValueError(f"epsilon must be {most}, got {show_value(epsilon)}")
+        upper_bound_words = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
+        raise ValueError(f"epsilon must be {upper_bound_words}, got {show_value(epsilon)}")
     request = PrivacyRequest(
         epsilon=checked_epsilon,
         delta=checked_delta,
@@ -347,8 +347,8 @@ def build_recipe(
             and as `Recipe`.
     """
     validate.check_delta(request.delta, request.rows, anyway=request.delta_anyway)
-    _check_axes_go_with_request(request, parts.weight_params, "weighting")
-    _check_axes_go_with_request(request, fractions or {}, "fractions")
+    _check_axes_broadcast_with_request(request, parts.weight_params, "weighting")
+    _check_axes_broadcast_with_request(request, fractions or {}, "fractions")
     draft = _draft_recipe(request, parts)
     fractions = _checked_budget_by_site(parts.learner.fractions if fractions is None else fractions)
     make_params = make_params or parts.learner.make_params
@@ -365,7 +365,7 @@ def build_recipe(
     noise = noise_multipliers_after_finite_bits(
         request, total_allowance=total_allowance, fractions=fractions, paid_draws=paid_draws
     )
-    return _recipe_with_params(draft, make_params(noise, public), request.is_private)
+    return _set_params_on_all_axes(draft, make_params(noise, public), request.is_private)
 
 
 def build_recipe_of_fixed_noise(
@@ -382,10 +382,10 @@ def build_recipe_of_fixed_noise(
         ValueError: if a number does not fit float32, and as `Recipe`.
     """
     validate.check_delta(request.delta, request.rows, anyway=request.delta_anyway)
-    _check_axes_go_with_request(request, parts.weight_params, "weighting")
+    _check_axes_broadcast_with_request(request, parts.weight_params, "weighting")
     draft = _draft_recipe(request, parts)
     params = make_params(draft.public()._replace(max_rows=request.rows))
-    return _recipe_with_params(draft, params, request.is_private)
+    return _set_params_on_all_axes(draft, params, request.is_private)
 
 
 def _checked_budget_by_site(
@@ -407,19 +407,23 @@ def _checked_budget_by_site(
     return fractions
 
 
-def _check_axes_go_with_request(request: PrivacyRequest | Recipe, numbers: Any, what: str) -> None:
+def _check_axes_broadcast_with_request(
+    request: PrivacyRequest | Recipe, numbers: Any, numbers_noun: str
+) -> None:
     """Check the axes of a pytree of numbers beside those that all recipes share.
 
     Raises:
-        ValueError: as `check_axes`.
+        ValueError: as `check_setting_axes_broadcast`.
     """
     leaves = jax.tree_util.tree_leaves_with_path(numbers)
-    named = {
-        f"{what} {jax.tree_util.keystr(path, simple=True, separator=' ')}": leaf
+    leaf_by_name = {
+        f"{numbers_noun} {jax.tree_util.keystr(path, simple=True, separator=' ')}": leaf
         for path, leaf in leaves
     }
-    shared = {name: getattr(request, name, None) for name in ("epsilon", "delta", "rows", "rounds")}
-    check_axes(**shared, **named)
+    shared_numbers = {
+        name: getattr(request, name, None) for name in ("epsilon", "delta", "rows", "rounds")
+    }
+    check_setting_axes_broadcast(**shared_numbers, **leaf_by_name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -584,7 +588,7 @@ def request_after_finite_bits(
     )
 
 
-def _recipe_with_params(
+def _set_params_on_all_axes(
     draft: Recipe, params: Params, is_private: Bool[np.ndarray, "..."]
 ) -> Recipe:
     """The recipe with the numbers of its learner; every array has all axes of settings.
@@ -599,7 +603,7 @@ def _recipe_with_params(
             naming the number of the budget, or the site of the noise.
     """
     recipe = dataclasses.replace(draft, params=_as_float32(params))
-    _check_axes_go_with_request(recipe, recipe.params, "params")
+    _check_axes_broadcast_with_request(recipe, recipe.params, "params")
     shape = np.broadcast_shapes(*map(np.shape, jax.tree.leaves(recipe)))
     recipe = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), recipe)
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):
@@ -725,7 +729,7 @@ def custom(
         recipe = build_recipe_of_fixed_noise(request, parts, lambda _: params)
     if np.any(recipe.rows > MAX_ROWS):
         try:
-            check_in_parts(jax.tree.map(lambda leaf: leaf.flat[0], recipe))
+            check_can_run_in_blocks(jax.tree.map(lambda leaf: leaf.flat[0], recipe))
         except ValueError as error:
             raise ValueError(f"rows must be at most {MAX_ROWS}, as {error}") from None
     return recipe

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt.common.validate import show_value
-from dpbt.recipes.building import check_axes
+from dpbt.recipes.building import check_setting_axes_broadcast
 from dpbt.types import Recipe
 from dpbt.types.recipe import program_structure, stack_recipes
 
@@ -49,7 +49,7 @@ def settings_by_program(
             recipe of one setting, and as `make`.
     """
     arrays = {name: np.asarray(values) for name, values in settings.items()}
-    check_axes(**arrays)
+    check_setting_axes_broadcast(**arrays)
     shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
     if not arrays or 0 in shape:
         raise ValueError(f"settings must have arrays of values, got {show_value(dict(settings))}")

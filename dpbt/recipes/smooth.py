@@ -202,7 +202,7 @@ def lazybb_trees(
         raise ValueError("the published calibration needs the Gini criterion and leaf_fraction=0.5")
     if request.is_tight:
         total_allowance = functools.partial(
-            allowance_by_accountant_of_splits, split_fraction=(1 - labels_share) / splits
+            allowance_by_better_accountant_for_splits, split_fraction=(1 - labels_share) / splits
         )
     else:
         total_allowance = functools.partial(
@@ -275,7 +275,7 @@ def _voting_recipe(
     return build_recipe(request, parts, fractions=fractions, total_allowance=total_allowance)
 
 
-def allowance_by_accountant_of_splits(
+def allowance_by_better_accountant_for_splits(
     request: PrivacyRequest, split_fraction: np.ndarray
 ) -> Allowance:
     """The whole budget by one accountant for all draws: the one that gives a split more.
@@ -284,15 +284,21 @@ def allowance_by_accountant_of_splits(
         request: the checked arguments.
         split_fraction: the share of a round's budget for one split.
     """
-    both = better_of_pure_and_zcdp_allowance(request)
-    of_split = both.times(split_fraction / request.rounds)
+    allowance = better_of_pure_and_zcdp_allowance(request)
+    allowance_of_split = allowance.times(split_fraction / request.rounds)
 
     # Pay for one split by rho alone and by epsilon alone.
-    zero = np.zeros_like(of_split.epsilon)
-    noise_by_zcdp = mechanisms.exponential.noise_multiplier(of_split._replace(epsilon=zero))
-    noise_by_epsilon = mechanisms.exponential.noise_multiplier(of_split._replace(rho=zero))
+    zero = np.zeros_like(allowance_of_split.epsilon)
+    noise_by_zcdp = mechanisms.exponential.noise_multiplier(
+        allowance_of_split._replace(epsilon=zero)
+    )
+    noise_by_epsilon = mechanisms.exponential.noise_multiplier(
+        allowance_of_split._replace(rho=zero)
+    )
     is_by_zcdp = noise_by_zcdp < noise_by_epsilon
-    return Allowance(np.where(is_by_zcdp, 0.0, both.epsilon), np.where(is_by_zcdp, both.rho, 0.0))
+    return Allowance(
+        np.where(is_by_zcdp, 0.0, allowance.epsilon), np.where(is_by_zcdp, allowance.rho, 0.0)
+    )
 
 
 def published_allowance(

@@ -150,15 +150,15 @@ class GroupProgram:
     def __init__(self, sweep: Sweep, measures: SplitMeasures):
         self.num_compiled = 0
         self._sweep, self._measures = sweep, measures
-        self._run_lanes = _program_of_lanes(measures)
+        self._run_lanes = _program_of_side_by_side_fits(measures)
         self._id_words = np.asarray([_words_of_id(setting_id(each)) for each in sweep.settings])
         self._groups_on_tasks: list[_GroupOnTask] = []
         self._compiled: dict[Any, Compiled] = {}
         self._lock = threading.Lock()
 
-    def add_group(self, task: Task, group: Group, done: np.ndarray) -> None:
+    def add_group(self, task: Task, group: Group, is_done: np.ndarray) -> None:
         """Let the program run the settings of a group on a task, but for fits that are done."""
-        self._groups_on_tasks.append(_GroupOnTask(task=task, group=group, done=done))
+        self._groups_on_tasks.append(_GroupOnTask(task=task, group=group, done=is_done))
 
     def iter_missing_batches(self, memory_mb: float, num_threads: int) -> Iterator[Batch]:
         """The batches that are missing, cut for the memory and for so many threads.
@@ -172,7 +172,7 @@ class GroupProgram:
     def _iter_missing_batches_of_group(
         self, group_on_task: _GroupOnTask, memory_mb: float, num_threads: int
     ) -> Iterator[Batch]:
-        task, group, done = group_on_task
+        task, group, is_done = group_on_task
         num_evaluations, repeats = len(task.train), self._sweep.repeats
         settings_by_rounds = np.unique(group.recipe.rounds, return_counts=True)[1]
         num_lanes = self._choose_num_lanes(
@@ -186,7 +186,7 @@ class GroupProgram:
             fits = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)
             for start in range(0, len(fits), num_lanes):
                 batch = Batch(task, group, fits[start : start + num_lanes], num_lanes)
-                if not done[batch.numbers].all():
+                if not is_done[batch.numbers].all():
                     yield batch
 
     def _choose_num_lanes(self, *, num_fits: int, memory_mb: float, num_threads: int) -> int:
@@ -285,7 +285,7 @@ def _training_table(task: Task, evaluation: int) -> Table:
     return task.table._replace(present=present)
 
 
-def _program_of_lanes(measures: SplitMeasures) -> Wrapped:
+def _program_of_side_by_side_fits(measures: SplitMeasures) -> Wrapped:
     """The program of one batch: its fits side by side, each of them measured."""
 
     def fit_and_measure(shared: SharedInputs, recipe: Recipe, words: Array) -> LaneResult:

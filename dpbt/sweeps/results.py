@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 import dpbt
-from dpbt.common.storage import name_path_in_errors, remove_leftovers, write_atomically
+from dpbt.common.storage import name_path_in_errors, remove_temporary_files, write_atomically
 from dpbt.common.validate import as_path
 from dpbt.data import domains
 from dpbt.sweeps.grid import Sweep, Task, setting_id, settings_of_blocks
@@ -246,7 +246,7 @@ class ResultFile:
             }
         )
         self.done = np.zeros((len(sweep.settings), len(task.train), sweep.repeats), bool)
-        remove_leftovers(folder, "*")
+        remove_temporary_files(folder, "*")
         path = self._complete_path if self._complete_path.exists() else self._partial_path
         content = path.read_bytes() if path.exists() else b""
         first_line, *lines = content.splitlines(keepends=True) or [b""]

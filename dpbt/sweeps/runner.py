@@ -10,7 +10,7 @@ import jax
 
 from dpbt.common.storage import lock_folder
 from dpbt.common.validate import as_path, check_interval
-from dpbt.privacy.flags import check_flags
+from dpbt.privacy.flags import check_jax_flags
 from dpbt.sweeps.batches import MIN_LANES as MIN_LANES
 from dpbt.sweeps.batches import Batch, BatchResult, GroupProgram
 from dpbt.sweeps.grid import Sweep, Task, list_tasks
@@ -86,7 +86,7 @@ def run(
         OSError: naming the file, if the disk does not take it. What was written before is kept.
     """
     # Check and plan everything before the folder is begun.
-    check_flags()
+    check_jax_flags()
     if not isinstance(sweep, Sweep):
         raise ValueError(f"sweep must be a sweeps.Sweep(...), got {type(sweep).__name__}")
     tasks, folder = list_tasks(tasks), as_path("folder", folder)
@@ -165,7 +165,7 @@ def _run_in_threads(
     lock, is_stopped = threading.Lock(), threading.Event()
 
     def run_batches(program: GroupProgram, batches: Iterable[Batch]) -> None:
-        check_flags()
+        check_jax_flags()
         for batch in batches:
             if is_stopped.is_set():
                 return

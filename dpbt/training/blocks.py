@@ -28,7 +28,7 @@ from dpbt.privacy import boundary, totals
 from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
 from dpbt.privacy.phase_views import PhaseContext
 from dpbt.privacy.price_check import PricedDraws
-from dpbt.privacy.stages import check_in_parts, pass_stages
+from dpbt.privacy.stages import check_can_run_in_blocks, pass_stages
 from dpbt.public_types import redacted_repr
 from dpbt.training import absent_row, checks, processes, run_keys, steps
 from dpbt.training.checkpoint import (
@@ -74,7 +74,7 @@ def fit_in_blocks(
     public_key: Array | None,
     options: FitOptions,
 ) -> FittedParts:
-    """What a run on a table in blocks learns.
+    """Run a recipe on a table in blocks, and return the fitted parts of its model.
 
     A payment that is refused leaves no checkpoint behind that was not there before.
 
@@ -149,19 +149,20 @@ def check_fit_in_blocks(
 
     Raises:
         ValueError: for what `checks.check_run`, `checks.checked_public_key` and
-            `checks.check_independent` refuse, for a recipe that reads all rows at once, and for
-            processes that do not run one recipe under one key on tables of their own.
+            `checks.check_declared_independence_of_scores` refuse, for a recipe that reads all rows
+            at once, and for processes that do not run one recipe under one key on tables of their
+            own.
     """
     checks.check_run(absent_row.absent_row_like(table), recipe)
     try:
-        check_in_parts(recipe)
+        check_can_run_in_blocks(recipe)
     except ValueError as error:
         raise ValueError(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
             f"learns from no blocks, as recipes.auto does: {error}"
         ) from None
     public_key = checks.checked_public_key(key, recipe, public_key)
-    checks.check_independent(recipe)
+    checks.check_declared_independence_of_scores(recipe)
     if jax.process_count() > 1:
         _check_same_run_on_processes(key, table, recipe, public_key)
         _check_different_tables_on_processes(table)
@@ -324,10 +325,10 @@ class _BlockExecutor:
         self.phase_releases[phase.name] = capped.release
         return capped.release
 
-    def start_scores(self, initial_score: Array) -> None:
+    def set_initial_scores(self, initial_score: Array) -> None:
         """Let the score of every row be the initial one, if scores are read."""
         if not self.recipe.has_independent_rounds:
-            self.passes.start_scores(initial_score)
+            self.passes.set_initial_scores(initial_score)
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
         """Run all rounds, some of them in one pass where they do not wait for each other."""
@@ -359,7 +360,7 @@ class _BlockExecutor:
         return state, jax.tree.map(lambda array: jnp.asarray(self._pad_rounds(array)), stacked)
 
     def fitted_parts(self, learned: LearnedModel) -> FittedParts:
-        """What is in the model, with zeros for the other rounds that the recipe has room for."""
+        """The parts of the model, padded with zeros up to the `max_rounds` of the recipe."""
         rounds = jax.tree.map(self._pad_rounds, _stack_on_host(self.round_releases))
         prologue, epilogue = (self.phase_releases.get(n, {}) for n in ("prologue", "epilogue"))
         # Releases of 64 bits stay with NumPy.
@@ -399,7 +400,7 @@ class _BlockExecutor:
         Each stage of the phase has a pass over the rows. The checkpoint has the releases before the
         run goes on.
         """
-        rounds_of_pass = [self._round_of_pass(phase, context) for context in contexts]
+        rounds_of_pass = [self._keys_and_public_draws(phase, context) for context in contexts]
         releases = [dict(round_of_pass.public_draws) for round_of_pass in rounds_of_pass]
         context_of_pass = _stack_contexts(contexts)
         noise_keys = jnp.stack([round_of_pass.noise_key for round_of_pass in rounds_of_pass])
@@ -418,7 +419,7 @@ class _BlockExecutor:
         self._add_to_checkpoint(phase, contexts, capped_releases)
         return capped_releases
 
-    def _round_of_pass(self, phase: Phase, context: PhaseContext) -> _RoundOfPass:
+    def _keys_and_public_draws(self, phase: Phase, context: PhaseContext) -> _RoundOfPass:
         """The keys of a round, and its public draws."""
         noise_key = _key_of_phase(self.noise_keys, phase, context)
         public_key = _key_of_phase(self.structure_keys, phase, context)
@@ -482,7 +483,7 @@ class _BlockExecutor:
     # The checkpoint.
 
     def _release_in_checkpoint(self, name: str, phase: Phase) -> CappedRelease | None:
-        """What the checkpoint has of a phase of the run, by its name there; None if it is new.
+        """The release that the checkpoint holds under a name; None if it holds none.
 
         Raises:
             ValueError: if it is not what the phase draws.
@@ -512,7 +513,7 @@ class _BlockExecutor:
 
 
 def _key_of_phase(keys_of_run: PhaseValues, phase: Phase, context: PhaseContext) -> Any:
-    """The key of a phase of a run; of a round it is that of its number."""
+    """The key of a phase of a run; each round has a key of its own, by its number."""
     key = keys_of_run.of_phase(phase)
     return key[int(context.public.round)] if phase.repeats and key is not None else key
 

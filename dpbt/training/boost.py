@@ -66,8 +66,8 @@ class Boosted(NamedTuple):
         checks.check_transcript(self.transcript, table, recipe)
         releases = self.transcript.releases
         intercept = steps.score_line(recipe, releases["prologue"], releases["epilogue"]).intercept
-        learned = fitted_parts(releases.values(), self.hypotheses, intercept, recipe)
-        return Model.of_run(learned, recipe, table)
+        run_parts = fitted_parts(releases.values(), self.hypotheses, intercept, recipe)
+        return Model.of_run(run_parts, recipe, table)
 
 
 def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
@@ -146,7 +146,7 @@ _compiled_boost = compilation.jit_with_bounded_cache(static_argnames=("priced",)
 
 
 def num_compiled_programs() -> int:
-    """How many programs `boost` has compiled so far in this process, outside of others."""
+    """How many programs `boost` has compiled in this process, without those inside others."""
     return _compiled_boost.num_compiled
 
 

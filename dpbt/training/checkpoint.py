@@ -6,7 +6,7 @@ salted hashes: another key would be a second release, and another public key the
 sums. The tables of all processes are named by a hash under the key, so whoever guesses rows cannot
 compare. Another table under one key would be the same noise on two sums.
 
-A caller may let the file hold the keys themselves until the model is written (`own_keys` and
+A caller may let the file hold the keys themselves until the model is written (`held_keys` and
 `delete_keys`). Until then it is as secret as they are.
 """
 
@@ -31,7 +31,7 @@ import numpy as np
 import dpbt
 from dpbt.common.storage import (
     in_use_error,
-    remove_leftover,
+    remove_temporary_files_beside,
     translate_database_errors,
     write_atomically,
 )
@@ -115,7 +115,7 @@ class Checkpoint:
 
     def __init__(self, path: Path):
         self.path, self.run, self.begun = path, None, False
-        self._own_keys: NoiseAndPublicKeys | None = None
+        self._held_keys: NoiseAndPublicKeys | None = None
         is_new = not path.exists()
         if is_new:
             _create_tables(path)
@@ -140,7 +140,7 @@ class Checkpoint:
             with self._transaction():
                 if not (path.exists() and os.path.samestat(status, path.stat())):
                     raise in_use_error(path)  # another run gave up its file meanwhile
-                remove_leftover(path)
+                remove_temporary_files_beside(path)
                 self.begun = bool(self._names())
         except OSError:  # such as a name that is too long for a journal beside it
             self._database.close()
@@ -160,7 +160,7 @@ class Checkpoint:
             self.path.unlink(missing_ok=True)
         self._database.close()
 
-    def own_keys(self) -> NoiseAndPublicKeys:
+    def held_keys(self) -> NoiseAndPublicKeys:
         """The keys of the noise and of public structure that the file holds until `delete_keys`.
 
         They are fresh ones for a new run, and the file holds them from `begin` on.
@@ -171,12 +171,12 @@ class Checkpoint:
         if entries := self._execute("SELECT words FROM keys"):
             words = np.frombuffer(entries[0][0], "<u4").astype(np.uint32).reshape(2, 8)
             key_pair = jax.random.wrap_key_data(jnp.asarray(words), impl=keys.CHACHA20)
-            self._own_keys = NoiseAndPublicKeys(*key_pair)
+            self._held_keys = NoiseAndPublicKeys(*key_pair)
         elif self.begun:
             raise ValueError(f"{self.path}: of a run that is finished, or whose keys are gone")
         else:
-            self._own_keys = NoiseAndPublicKeys(keys.fresh_key(), keys.fresh_key())
-        return self._own_keys
+            self._held_keys = NoiseAndPublicKeys(keys.fresh_key(), keys.fresh_key())
+        return self._held_keys
 
     def begin(
         self,
@@ -202,7 +202,7 @@ class Checkpoint:
         salt = names.get("salt") or secrets.token_hex(16)
         # Only holders of the key can compute a hash of the table.
         rows = json.dumps(["dpbt run", salt, *tables, f"process {process}"]).encode()
-        # The flag jax_enable_x64 is off in every run (`flags.check_flags`).
+        # The flag jax_enable_x64 is off in every run (`flags.check_jax_flags`).
         expected = {
             "salt": salt,
             "key": salted_key_digest(key, salt),
@@ -218,8 +218,8 @@ class Checkpoint:
         if self._new:
             with self._transaction():
                 self._database.executemany("INSERT INTO run VALUES (?, ?)", expected.items())
-                if self._own_keys is not None:
-                    words = b"".join(map(keys.key_as_bytes, self._own_keys))
+                if self._held_keys is not None:
+                    words = b"".join(map(keys.key_as_bytes, self._held_keys))
                     self._database.execute("INSERT INTO keys VALUES (?)", [words])
         self.begun, self.run = True, json.dumps(expected, sort_keys=True)
 
@@ -271,7 +271,7 @@ class Checkpoint:
         self._execute("INSERT INTO release VALUES (?, ?)", name, packed)
 
     def _names(self) -> dict[str, str]:
-        """What names the run; empty for a new one."""
+        """The entries that name the run; empty for a new file."""
         return dict(self._execute("SELECT name, words FROM run"))
 
     def _execute(self, command: str, *values: Any) -> list[Any]:
@@ -280,7 +280,7 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All that is written within is on the disk after it, or none of it."""
+        """Write everything in the block to the disk, or nothing of it."""
         with (
             translate_database_errors(self.path, _damaged_file_error),
             self._database,
@@ -302,7 +302,7 @@ def _pack_release(release: Mapping[Site, np.ndarray], cap: Any) -> bytes:
 
 
 def _create_tables(path: Path) -> None:
-    """A new file with its tables. A kill leaves none of that name, or the whole of it."""
+    """Create the file and its tables. A killed process leaves no such file, or a complete one."""
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
         for table in TABLES:
             database.execute(table)

@@ -1,4 +1,4 @@
-"""What a run refuses before anything is drawn.
+"""Checks of the inputs of a run, all made before anything is drawn.
 
 Public arguments are refused by name. Of private ones only the number of rows is refused, and it is
 not shown.
@@ -17,7 +17,7 @@ from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.flags import check_flags
+from dpbt.privacy.flags import check_jax_flags
 from dpbt.types import Array, Phase, Recipe, Site, Table, TableForm, Transcript
 
 _ARRAYS = ("bins", "target", "present", "weight", "declared")
@@ -70,18 +70,18 @@ def check_table(table: object) -> None:
 
 
 def check_run(table: object, recipe: object) -> None:
-    """Check all that is static of what a run reads, and that the recipe holds one setting.
+    """Check the static parts of a table and a recipe, and that the recipe holds one setting.
 
     Every entry calls it, under tracing too: shapes, dtypes and domains are known there. What public
     arrays hold, such as splits, is checked where they are not traced.
 
     Raises:
-        ValueError: saying what was expected, or as `check_flags`, `check_table` and the check
+        ValueError: saying what was expected, or as `check_jax_flags`, `check_table` and the check
             of the hypotheses. Also for a table of another domain or target than the recipe's, for a
             site that two parts of the run draw, and for a recipe of fewer rows of a user than the
             table has.
     """
-    check_flags()
+    check_jax_flags()
     check_table(table)
     assert isinstance(table, Table)
     if not isinstance(recipe, Recipe):
@@ -154,7 +154,7 @@ def sites_of_phase(recipe: Recipe, phase: Phase) -> list[Site]:
     return [draw.site for draw in draw_specs_of_phase(recipe, phase)]
 
 
-def check_independent(recipe: Recipe) -> None:
+def check_declared_independence_of_scores(recipe: Recipe) -> None:
     """Refuse a weight update that declares `reads_scores=False` and reads scores or their bound.
 
     Its rounds would be made side by side, from other scores than those of one after the other.
@@ -300,8 +300,8 @@ def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
         )
 
 
-def check_bound(bound: Array) -> Array:
-    """What an author's `Training.bound` returned, if it is one number; traceable.
+def check_training_bound(bound: Array) -> Array:
+    """Check that an author's `Training.bound` returned one number, and return it; traceable.
 
     Raises:
         ValueError: naming the function, the shape that it should have returned, and that it did.

@@ -112,7 +112,7 @@ def _checked_payment(
     recipe: Recipe,
     checkpoint: str | Path | None,
 ) -> Pay:
-    """What pays for a fit from a filter, after a check that the filter can.
+    """The callback that pays for a fit from a filter, after a check that the filter can pay.
 
     Raises:
         ValueError: as `fit`.
@@ -179,11 +179,13 @@ def _fit_in_blocks(
     """`fit` of a table in blocks."""
     from dpbt.training import blocks
 
-    learned = blocks.fit_in_blocks(
+    fitted_parts = blocks.fit_in_blocks(
         key=key, table=table, recipe=recipe, public_key=public_key, options=options
     )
-    learned = jax.block_until_ready(learned)
-    return Model.of_run(learned, recipe, absent_row.absent_row_like(table), keys.key_purpose(key))
+    fitted_parts = jax.block_until_ready(fitted_parts)
+    return Model.of_run(
+        fitted_parts, recipe, absent_row.absent_row_like(table), keys.key_purpose(key)
+    )
 
 
 def _fit_in_memory(
@@ -198,7 +200,7 @@ def _fit_in_memory(
     checks.check_run(table, recipe)
     table = table_on_device(table)
     checks.checked_public_key(key, recipe, public_key)
-    checks.check_independent(recipe)
+    checks.check_declared_independence_of_scores(recipe)
     num_present = int(np.sum(np.asarray(table.present)))
     checks.check_rows(recipe, num_present=num_present, capacity=table.bins.shape[0])
     if options.pay is not None:
@@ -214,8 +216,8 @@ def _fit_in_memory(
         report_round = _round_reporter(options.progress, num_rounds=int(recipe.rounds))
     compiled_run = _choose_compiled_run(without_domain(recipe))
     with report_rounds(report_round) as run_number:
-        rows = without_domain(tables.pad_to_bucket(table))
-        learned = compiled_run(
+        rows = without_domain(tables.pad_rows_to_bucket(table))
+        fitted_parts = compiled_run(
             key,
             rows,
             recipe_with_room,
@@ -225,14 +227,14 @@ def _fit_in_memory(
             priced=priced_draws_of_phases(recipe_with_room),
         )
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
-        learned = jax.block_until_ready(learned)
-    return Model.of_run(learned, recipe, table, keys.key_purpose(key))
+        fitted_parts = jax.block_until_ready(fitted_parts)
+    return Model.of_run(fitted_parts, recipe, table, keys.key_purpose(key))
 
 
 def _round_reporter(
     progress: ReportProgress | None, *, num_rounds: int
 ) -> Callable[[int], None] | None:
-    """A function that reports how many of the rounds are done; None where nobody listens."""
+    """A function that reports how many rounds are done; None without a progress callback."""
     if progress is None or progress is ignore_progress:
         return None
 
@@ -281,11 +283,12 @@ def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) ->
     return int(np.clip(memory / 16 / bytes_of_round, 1, 64))
 
 
-SHORT_RUN = 2**23
+SHORT_RUN = 2**26
 """A fit of at most so many rows times rounds is compiled sooner, if it may be.
 
 A fit of oblivious trees then compiles in about two thirds of the time, and takes 1.3 to 1.8 times
-as long to run. That is at most 50 ms more for each fit, and seconds less for the first one.
+as long to run. For 50,000 rows and 1,024 rounds that is 0.13 s more for each fit, and 2.7 s less
+for the first one, of the processor's time.
 """
 
 
@@ -328,7 +331,7 @@ def _run_in_one_program(
     num_side_by_side: int,
     priced: tuple[PricedDraws, ...],
 ) -> FittedParts:
-    """What a run on a table in memory leaves for the model; traceable.
+    """Run a recipe on a table in memory, and return the fitted parts of its model; traceable.
 
     `priced` is in the key of the compiled program, and compared with the draws in its trace.
     """

@@ -39,7 +39,8 @@ def recipe_identity_texts(recipe: Recipe) -> list[str]:
     Args:
         recipe: one setting; its numbers may be traced.
     """
-    return [*recipe.identities, *([] if _is_made_by_library(recipe) else _digests_of_run(recipe))]
+    digests = [] if _is_made_by_library(recipe) else _digests_of_traced_runs(recipe)
+    return [*recipe.identities, *digests]
 
 
 def _is_made_by_library(recipe: Recipe) -> bool:
@@ -49,7 +50,7 @@ def _is_made_by_library(recipe: Recipe) -> bool:
     then no config of the library's says which they are. So may a weight update be put together
     under the identity of another.
     """
-    functions = functions_within((recipe.learner, recipe.weight_update))
+    functions = functions_held_by((recipe.learner, recipe.weight_update))
     return (
         _is_of_dpbt(type(recipe.learner.config))
         and has_library_identity(recipe.weight_update)
@@ -61,8 +62,8 @@ def _is_of_dpbt(kind: type) -> bool:
     return kind.__module__.split(".")[0] == "dpbt"
 
 
-def _digests_of_run(recipe: Recipe) -> list[str]:
-    """Digests of what a run of one round does on each of `_ROWS_TRACED` absent rows."""
+def _digests_of_traced_runs(recipe: Recipe) -> list[str]:
+    """Digests of the traces of one-round runs, on each number of absent rows of `_ROWS_TRACED`."""
     one_round = dataclasses.replace(recipe, domain=None, max_rounds=1, rounds=np.int32(1))
     leaves, structure = jax.tree.flatten(one_round)
     shapes = [jax.ShapeDtypeStruct(np.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
@@ -79,7 +80,7 @@ _ROWS_TRACED = (1, 3)
 
 
 def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
-    """What a run of one round on some absent rows keeps, learns and scores."""
+    """Run one round on some absent rows, and return what it keeps, learns and scores."""
     recipe: Recipe = jax.tree.unflatten(structure, numbers)
     key, public_key = research_key(0), research_key(1)
 
@@ -99,37 +100,37 @@ def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
     return ran.kept, ran.hypotheses, ran.intercept, ran.scores
 
 
-def functions_within(value: Any, seen: set[int] | None = None) -> Iterator[Any]:
+def functions_held_by(value: Any, visited_ids: set[int] | None = None) -> Iterator[Any]:
     """The functions that a value holds, and those that these close over or are given.
 
     The class of a tuple or of a dataclass counts, too, as its objects may be called.
 
     Args:
         value: any object.
-        seen: the ids of objects that were looked into before.
+        visited_ids: the ids of objects that were looked into before.
     """
-    seen = set() if seen is None else seen
-    if id(value) in seen:
+    visited_ids = set() if visited_ids is None else visited_ids
+    if id(value) in visited_ids:
         return
-    seen.add(id(value))
-    inner: list[Any] = []
+    visited_ids.add(id(value))
+    held_objects: list[Any] = []
     if isinstance(value, functools.partial):
-        inner = [value.func, *value.args, *value.keywords.values()]
+        held_objects = [value.func, *value.args, *value.keywords.values()]
     elif isinstance(value, python_types.MethodType):
-        inner = [value.__func__, value.__self__]
+        held_objects = [value.__func__, value.__self__]
     elif isinstance(value, tuple | list | frozenset | set):
-        inner = [type(value), *value]
+        held_objects = [type(value), *value]
     elif isinstance(value, dict):
-        inner = list(value.values())
+        held_objects = list(value.values())
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
-        inner = [type(value), *(getattr(value, field.name) for field in fields)]
+        held_objects = [type(value), *(getattr(value, field.name) for field in fields)]
     elif callable(value):
         yield value
-        inner = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
-        inner.append(getattr(value, "__wrapped__", None))
-    for part in inner:
-        yield from functions_within(part, seen)
+        held_objects = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+        held_objects.append(getattr(value, "__wrapped__", None))
+    for held_object in held_objects:
+        yield from functions_held_by(held_object, visited_ids)
 
 
 def is_function_of_library(function: Any) -> bool:

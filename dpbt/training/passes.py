@@ -194,7 +194,7 @@ class PendingRound(NamedTuple):
 
 
 class RoundsOfPass(NamedTuple):
-    """What is public in the B rounds of a pass; a prologue and an epilogue have a pass of one.
+    """The public inputs of the B rounds of a pass; a prologue or an epilogue is alone in its pass.
 
     Attributes:
         context: of all rounds; their numbers and structures have a leading axis.
@@ -229,7 +229,7 @@ class CappedSums(NamedTuple):
 
 
 class _PassInput(NamedTuple):
-    """What the work on every slice of a pass reads.
+    """The inputs that all slices of a pass share.
 
     Attributes:
         recipe: of the run, without an axis of settings.
@@ -258,7 +258,7 @@ class _RowsOfSlice(NamedTuple):
 
 
 class _ResultOfSlice(NamedTuple):
-    """What work on a slice of rows gives.
+    """The updated scores of the rows of a slice, and their sums.
 
     Attributes:
         scores: the scores of the rows of the slice, with the pending rounds; None where none are
@@ -270,7 +270,7 @@ class _ResultOfSlice(NamedTuple):
     capped_sums: CappedSums
 
 
-def _sum_over_slice(
+def _update_scores_and_sum_slice(
     rows: _RowsOfSlice,
     scores: Array | None,
     pass_input: _PassInput,
@@ -304,8 +304,8 @@ def _sum_over_slice(
         number, structure, earlier_release, noise_key = entry
         public = context.public._replace(round=number, structure=structure)
         view = program_view(recipe_phase, prepared, weighed, recipe.params, public)
-        given = StageInputs(earlier_release, noise_key, rows.first_row)
-        return answers.sums_of_stage(phase.program, stage, given, view, priced)
+        stage_inputs = StageInputs(earlier_release, noise_key, rows.first_row)
+        return answers.sums_of_stage(phase.program, stage, stage_inputs, view, priced)
 
     entries = context.public.round, context.public.structure, rounds.earlier_release, noise_keys
     if len(noise_keys) > 1:
@@ -335,7 +335,7 @@ def _add_pending_rounds(
 # The new scores take the place of the old ones.
 _compiled_sum_over_slice = compilation.jit_with_bounded_cache(
     donate_argnames=("scores",), static_argnames=("phase", "stage", "priced")
-)(_sum_over_slice)
+)(_update_scores_and_sum_slice)
 
 
 class Passes:
@@ -381,7 +381,7 @@ class Passes:
         ):
             yield number + 1
 
-    def start_scores(self, initial_score: Array) -> None:
+    def set_initial_scores(self, initial_score: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
         shape = *initial_score.shape, self._plan.max_rows_of_slice
         self._scores = [jnp.broadcast_to(initial_score[..., None], shape) for _ in self._slices]

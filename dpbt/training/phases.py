@@ -47,7 +47,7 @@ class PublicSteps(NamedTuple):
 
 
 class RoundRelease(NamedTuple):
-    """What leaves a round.
+    """The release of a round, and what the executor keeps of it.
 
     Attributes:
         release: the release of the program of the round, with arrays of JAX or of NumPy.
@@ -87,7 +87,7 @@ class Executor(Protocol):
         """The release of a prologue or of an epilogue, on the scores so far."""
         ...
 
-    def start_scores(self, initial_score: Array) -> None:
+    def set_initial_scores(self, initial_score: Array) -> None:
         """Let the score of every row be the initial one."""
         ...
 
@@ -101,7 +101,7 @@ class Executor(Protocol):
 
 
 class LearnedModel(NamedTuple):
-    """What a run learns.
+    """The result of a run, before it becomes a model.
 
     Attributes:
         hypotheses: the hypotheses of the model, after the epilogue, with a leading axis for rounds.
@@ -122,7 +122,7 @@ def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
         context = PhaseContext(recipe.public(), jnp.float32(0))
         prologue = executor.release_once(learner.prologue, context)
     public, state = public_steps.after_prologue(recipe, prologue)
-    executor.start_scores(public.initial_score)
+    executor.set_initial_scores(public.initial_score)
 
     # The rounds.
     state, hypotheses = executor.run_rounds(public, state)
@@ -187,7 +187,7 @@ class PhaseValues(NamedTuple):
 def fitted_parts(
     releases: Iterable[Release], hypotheses: Hypotheses, intercept: Array, recipe: Recipe
 ) -> FittedParts:
-    """What a run leaves for its model, from the releases of the prologue, rounds and epilogue."""
+    """The parts of the model, from the releases of the prologue, the rounds and the epilogue."""
     withheld = recipe.learner.withheld
     prologue, rounds, epilogue = (
         {site: array for site, array in release.items() if site not in withheld}

@@ -58,12 +58,12 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
             of another domain or form (`checks.check_transcript`), and as
             `table_entry.prepare_table`.
     """
-    _check_tables_of_replay(transcript, [table], recipe)
+    _check_tables_fit_transcript(transcript, [table], recipe)
     transcript = transcript._replace(recorded_on=None)
     return _compiled_replay(transcript, without_domain(table), without_domain(recipe))
 
 
-def _check_tables_of_replay(
+def _check_tables_fit_transcript(
     transcript: Transcript, tables: Sequence[Table], recipe: Recipe
 ) -> None:
     """Refuse tables that a transcript is not of, as far as that is static.
@@ -171,9 +171,13 @@ def redraw_hypotheses(
     return jax.vmap(redraw)(keys)
 
 
-def _values_by_site(kept: PhaseValues) -> dict[Site, Any]:
-    """What was kept of the sites of all phases."""
-    return {site: value for of_phase in kept for site, value in of_phase.items()}
+def _values_by_site(values_of_phases: PhaseValues) -> dict[Site, Any]:
+    """The kept values of all phases, merged into one mapping by site."""
+    return {
+        site: value
+        for values_of_phase in values_of_phases
+        for site, value in values_of_phase.items()
+    }
 
 
 def log_ratios_by_site(
@@ -196,7 +200,7 @@ def log_ratios_by_site(
     Raises:
         ValueError: as `replay`.
     """
-    _check_tables_of_replay(transcript, [table, neighbour], recipe)
+    _check_tables_fit_transcript(transcript, [table, neighbour], recipe)
     transcript, recipe = transcript._replace(recorded_on=None), without_domain(recipe)
     return _compiled_log_ratios(
         transcript, without_domain(table), without_domain(neighbour), recipe

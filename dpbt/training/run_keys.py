@@ -42,7 +42,7 @@ def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
 
 
 def _layout_texts(recipe: Recipe) -> list[str]:
-    """Texts for what the numbers and tags of a recipe do not tell apart; empty where they do.
+    """Texts that tell recipes apart where their numbers and tags are equal; often empty.
 
     Such are names of noise other than those that the learner declares, as `fractions` may have
     them. In classes of an author they are the fields that are None, have an axis or are no float32.

@@ -152,7 +152,7 @@ class _ScanExecutor:
         self.kept[phase.name] = answer.kept
         return answer.release
 
-    def start_scores(self, initial_score: Array) -> None:
+    def set_initial_scores(self, initial_score: Array) -> None:
         """Let the score of every row of every table be the initial one."""
         self.initial_score, everyone = initial_score, initial_score[..., None]
         self.scores = [
@@ -241,7 +241,7 @@ class _CachedStructures(NamedTuple):
     structures: Any
     leaves: list[Array]
 
-    def of_round(self, number: Array) -> "_StructureAndLeaves":
+    def structure_and_leaves_of_round(self, number: Array) -> "_StructureAndLeaves":
         """The structure of a round, and the leaves of each table in it."""
         place = number % self.num_structures
         return jax.tree.map(
@@ -264,7 +264,7 @@ class _ScoredTables(NamedTuple):
 
 
 class _ScoresAndState(NamedTuple):
-    """What one round hands to the next: the scores of the rows of each table, and the state."""
+    """The carry of the loop over rounds: the scores of the rows of each table, and the state."""
 
     scores: list[Array]
     state: RoundState
@@ -278,7 +278,7 @@ class _NumberedEntry(NamedTuple):
 
 
 class _RoundResult(NamedTuple):
-    """What a round leaves; of all rounds, both with a leading axis.
+    """The hypothesis and the kept values of a round; for all rounds both have a leading axis.
 
     Attributes:
         kept: its `Answer.kept`.
@@ -316,7 +316,7 @@ class _RoundsOfRun:
     result_shapes: _RoundResult | None = None
 
     def run_side_by_side(self, before: _ScoresAndState, entries: _NumberedEntry) -> _RoundResult:
-        """The results of all rounds, a batch side by side; each starts from what is before all."""
+        """Run all rounds in batches side by side; each starts from the carry before all rounds."""
         batch_size = min(self.executor.num_side_by_side, self.executor.recipe.max_rounds)
         return jax.lax.map(
             functools.partial(self._result_or_zeros, before), entries, batch_size=batch_size
@@ -325,7 +325,7 @@ class _RoundsOfRun:
     def run_in_turn(
         self, before: _ScoresAndState, entries: _NumberedEntry
     ) -> tuple[_ScoresAndState, _RoundResult]:
-        """What follows the last round, and the results of all rounds, one after the other.
+        """Run all rounds one after the other; return the last carry and the results of all rounds.
 
         The rounds after T cost nothing where no lane of a vmap needs them. (A cond on a batched
         flag would run both branches and copy the table for every lane.)
@@ -346,7 +346,7 @@ class _RoundsOfRun:
         """Run a round where any lane of a vmap needs it."""
         is_active = self._is_active(entry)
         run = functools.partial(self._run_where_active, is_active)
-        return jax.lax.cond(_any_lane(is_active), run, self._skip, before, entry)
+        return jax.lax.cond(_any_lane(is_active), run, self._skip_round, before, entry)
 
     def _run_where_active(
         self, is_active: Array, before: _ScoresAndState, entry: _NumberedEntry
@@ -359,14 +359,14 @@ class _RoundsOfRun:
         outcome = jax.tree.map(
             lambda ran, skipped: jnp.where(is_active, ran, skipped),
             outcome,
-            self._skip(before, entry),
+            self._skip_round(before, entry),
         )
         return vary_like(outcome, before)
 
-    def _skip(
+    def _skip_round(
         self, before: _ScoresAndState, entry: _NumberedEntry
     ) -> tuple[_ScoresAndState, _RoundResult]:
-        """What is before the round, and zeros for its result."""
+        """Return the carry unchanged, with zeros as the result of the round."""
         shapes = self.result_shapes
         if shapes is None:
             _, shapes = jax.eval_shape(self._run_round, before, entry)
@@ -406,7 +406,7 @@ class _RoundsOfRun:
         tables = self.executor.tables
         if self.cached is None:
             return None, _ScoredTables(tables, scores)
-        structure, leaves = self.cached.of_round(number)
+        structure, leaves = self.cached.structure_and_leaves_of_round(number)
         tables = [rows._replace(leaf=leaf) for rows, leaf in zip(tables, leaves, strict=True)]
         return structure, _ScoredTables(tables, scores)
 
@@ -427,7 +427,5 @@ def _any_lane(flag: Array) -> Array:
 
 
 @_any_lane.def_vmap
-def _any_lane_of_batch(
-    axis_size: int, in_batched: Sequence[bool], flag: Array
-) -> tuple[Array, bool]:
+def _batch_any_lane(axis_size: int, in_batched: Sequence[bool], flag: Array) -> tuple[Array, bool]:
     return (_any_lane(jnp.any(flag, axis=0)) if in_batched[0] else flag), False

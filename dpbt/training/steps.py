@@ -16,12 +16,12 @@ from dpbt.privacy import phase_views
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.isolation import evaluate_public
 from dpbt.privacy.phase_views import PhaseContext
-from dpbt.training.checks import check_bound
+from dpbt.training.checks import check_training_bound
 from dpbt.types import Array, Phase, Public, Recipe, Release, ScoreLine
 
 
 class RoundState(NamedTuple):
-    """What is public and changes from round to round.
+    """The public state that changes from round to round.
 
     Attributes:
         bound: f32[], an upper bound on |score| for every possible row.
@@ -33,7 +33,7 @@ class RoundState(NamedTuple):
 
 
 class AfterPrologue(NamedTuple):
-    """What is public after the prologue.
+    """The public information and the state after the prologue.
 
     Attributes:
         public: what is public in all rounds.
@@ -45,7 +45,7 @@ class AfterPrologue(NamedTuple):
 
 
 def after_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
-    """What is public in all rounds after the release of the prologue, and the first state.
+    """The public information of all rounds after a prologue, and the state before the first.
 
     `public.initial_score`, the score that every row starts from, is f32[], or f32[K] with several
     classes.
@@ -95,7 +95,7 @@ def begin_round(
     number: Int32[Array, ""],
     structure: Any = None,
 ) -> PhaseContext:
-    """What is public when a round begins.
+    """Build the public context in which a round begins.
 
     Args:
         recipe: of the run, without an axis of settings.
@@ -111,7 +111,7 @@ def begin_round(
 
 
 class LearnedRound(NamedTuple):
-    """What follows from the release of a round.
+    """The hypothesis that a round learned, and the state after it.
 
     Attributes:
         hypothesis: the hypothesis that is added to the scores.
@@ -149,7 +149,9 @@ def finish_round(
             "the optimizer", update_optimizer, recipe.params, hypothesis, *optimizer
         )
     added = evaluate_public("the bound of hypotheses", learner.training.bound, hypothesis)
-    return LearnedRound(hypothesis, RoundState(state.bound + check_bound(added), optimizer))
+    return LearnedRound(
+        hypothesis, RoundState(state.bound + check_training_bound(added), optimizer)
+    )
 
 
 def model_hypotheses(

@@ -17,8 +17,8 @@ import numpy as np
 from dpbt.common.validate import check_positive_integer
 from dpbt.data.domains import Domain, predicates
 from dpbt.data.splits import as_device_array
-from dpbt.learners.trees.class_weights import integer_product
-from dpbt.models.model import Model, as_model, decision_function
+from dpbt.learners.trees.class_weights import integer_matrix_product
+from dpbt.models.model import Model, checked_model, decision_function
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align_columns
 from dpbt.training.checks import check_transcript
@@ -177,7 +177,7 @@ def format_votes(lines: list[Vote]) -> str:
 
 def _host_trees(model: Model) -> Tree:
     """The splits i32[T, 2^D - 1] and leaves f32[T, 2^D] of a model of trees."""
-    if as_model(model).about.kind.name != "trees":
+    if checked_model(model).about.kind.name != "trees":
         raise ValueError(f"this diagnostic is of trees, and {model.about.name} has none")
     return model.host_hypotheses()
 
@@ -188,7 +188,7 @@ def _max_correlations(key: Array, splits: Array, draws: int) -> Array:
 
     def signed_sums(key: Array) -> tuple[Array, Array]:
         sign = jax.random.rademacher(key, splits.shape[:1], jnp.int8)
-        return integer_product(sign, splits.T), jnp.sum(sign.astype(jnp.int32))
+        return integer_matrix_product(sign, splits.T), jnp.sum(sign.astype(jnp.int32))
 
     satisfied, total = jax.lax.map(signed_sums, jax.random.split(key, draws), batch_size=16)
     literals = jnp.abs(2 * satisfied - total[:, None])

@@ -59,7 +59,7 @@ class Study:
     def _padded_table(self) -> Table:
         if not isinstance(self.data, data.Dataset):
             raise TypeError(f"{self.data.name} has a declared target")
-        return tables.pad_to_bucket(self.data.table)
+        return tables.pad_rows_to_bucket(self.data.table)
 
     def training_table(self, split: int) -> Table:
         """The table of two classes, of the split's training rows; test rows are absent."""

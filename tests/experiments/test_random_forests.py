@@ -14,7 +14,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.learners.forests import learner as forests
-from dpbt.learners.forests.model import stated_shares
+from dpbt.learners.forests.model import positive_shares_by_tree
 from dpbt.models import scoring as prediction
 from experiments import __main__ as command_line
 from experiments.common import aggregated, data
@@ -69,7 +69,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
                 noise_key, public_key = dpbt.keys.pair(key)
                 trees = dpbt.boost(noise_key, table, recipe, public_key).hypotheses
                 theta, coins = (
-                    stated_shares(trees, tested.position),
+                    positive_shares_by_tree(trees, tested.position),
                     jax.random.fold_in(key, 9),
                 )
                 answers = [

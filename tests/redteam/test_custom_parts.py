@@ -269,6 +269,6 @@ class CountOfTuple(NamedTuple):
 
 @pytest.mark.parametrize("kind", [CountOfObject, CountOfTuple])
 def test_programs_that_are_objects_are_functions_of_an_author(kind):
-    assert list(map(own_code.is_function_of_library, own_code.functions_within(kind(1)))) != []
-    assert not all(map(own_code.is_function_of_library, own_code.functions_within(kind(1))))
+    assert list(map(own_code.is_function_of_library, own_code.functions_held_by(kind(1)))) != []
+    assert not all(map(own_code.is_function_of_library, own_code.functions_held_by(kind(1))))
     assert key_of(recipe_of(kind(1))) != key_of(recipe_of(kind(2)))

@@ -10,7 +10,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.privacy import boundary, keys, mechanisms
-from dpbt.privacy.flags import FLAGS, check_flags
+from dpbt.privacy.flags import FLAGS, check_jax_flags
 from dpbt.training import checks
 
 DOMAIN = {"a": Numeric(0, 1, bins=4), "b": Nominal(["x", "y", "z"]), "c": Boolean()}
@@ -81,7 +81,7 @@ HARMLESS = [name for name, flag in FLAGS.items() if flag.required_value is None]
 @pytest.mark.parametrize("name", [name for name in FLAGS if name not in HARMLESS])
 def test_a_flag_that_moves_what_is_drawn_is_refused(name):
     recipe = recipes.bdpe(epsilon=1.0, rows=60, rounds=1, depth=1)
-    check_flags()
+    check_jax_flags()
     with other_value(name):
         for run in (dpbt.fit, dpbt.boost, lambda *args: checks.check_run(*args[1:])):
             with pytest.raises(ValueError, match=name):

@@ -64,7 +64,7 @@ class AdditiveConfig:
         return len(self.resolutions) * (len(self.bins.attributes) + len(self.pairs))
 
     def num_groups(self, max_groups: Sequence[int]) -> Int64[np.ndarray, "Q F"]:
-        """i64[Q, F]: how many groups each column has where its bins are joined to at most so many.
+        """i64[Q, F]: the number of groups of each column, for each of Q upper limits on it.
 
         A column without an order keeps a group for each bin.
         """

@@ -15,8 +15,8 @@ from dpbt.learners.bins.config import BinsConfig
 from dpbt.types import Array
 
 
-def noise_growth(num_rounds: int, momentum: float) -> float:
-    """By what the noise of one round is multiplied in the sum of all of them.
+def noise_growth_by_momentum(num_rounds: int, momentum: float) -> float:
+    """The factor by which momentum multiplies the noise of one round in the sum of all rounds.
 
     The root of the sum of squares, over rounds, of what is added in the end for each unit of the
     round's sums: noise of the rounds is independent.
@@ -30,7 +30,7 @@ def noise_growth(num_rounds: int, momentum: float) -> float:
 
 
 class CurveChange(NamedTuple):
-    """What is added to curves.
+    """The change that a round adds to the curves.
 
     Attributes:
         score: f32[..., F + P, C], what is added to the score of each bin.
@@ -42,7 +42,7 @@ class CurveChange(NamedTuple):
 
 
 class DescentState(NamedTuple):
-    """What the descent keeps between rounds.
+    """The state of the descent between rounds.
 
     Attributes:
         velocity: the sum of the steps so far, of which each counts `momentum` times the next.
@@ -78,7 +78,7 @@ class NesterovDescent(NamedTuple):
     def update(
         self, step: ShapeFunctions, state: DescentState, params: Any = None
     ) -> tuple[ShapeFunctions, DescentState]:
-        """What the round adds, and the next state.
+        """The change of the curves in this round, and the next state.
 
         Args:
             step: what the sums of the round say of each bin.

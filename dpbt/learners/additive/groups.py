@@ -25,7 +25,7 @@ from dpbt.types import Array, Public
 def _groups_of_bins(
     config: AdditiveConfig, params: AdditiveParams, public: Public, max_groups: Sequence[int]
 ) -> Int32[Array, "Q F C"]:
-    """i32[Q, F, C]: the group of each bin, where bins in order are joined to at most so many.
+    """i32[Q, F, C]: the group of each bin, for each of Q upper limits on the groups of a column.
 
     They are joined at the quantiles of the shares that thresholds follow, so a group is a run of
     bins.
@@ -40,10 +40,10 @@ def _groups_of_bins(
     return jnp.where(is_joined, jnp.clip(quantile, 0, count - 1), bin)
 
 
-def pair_cell_parts(
+def cell_number_terms_of_pairs(
     config: AdditiveConfig, params: AdditiveParams, public: Public
 ) -> UInt8[Array, "P 2 MAX_BINS"]:
-    """u8[P, 2, MAX_BINS]: what the bins of both columns of a pair add to the number of a cell.
+    """u8[P, 2, MAX_BINS]: the term of each bin of both columns in the number of a pair's cell.
 
     A bin that a column does not have counts as its last one.
     """
@@ -67,7 +67,9 @@ class GroupPlaces(NamedTuple):
     num_sums: int
 
 
-def places_of_groups(config: AdditiveConfig, params: AdditiveParams, public: Public) -> GroupPlaces:
+def sum_places_of_groups(
+    config: AdditiveConfig, params: AdditiveParams, public: Public
+) -> GroupPlaces:
     """The place of each bin's group among all sums of a round.
 
     The cells of a pair are joined evenly at coarser resolutions.
@@ -81,9 +83,9 @@ def places_of_groups(config: AdditiveConfig, params: AdditiveParams, public: Pub
     sizes, cell = config.num_groups(config.resolutions), np.arange(width)
     coarse = config.num_groups([min(n, MAX_PAIR_GROUPS) for n in config.resolutions])
     coarse = coarse[:, config.columns_of_pairs]
-    both = np.stack([cell // grid[:, 1:], cell % grid[:, 1:]], axis=1)
-    both = both * coarse[..., None] // grid[..., None]
-    groups_of_pairs = both[:, :, 0] * coarse[..., 1:] + both[:, :, 1]
+    group_of_columns = np.stack([cell // grid[:, 1:], cell % grid[:, 1:]], axis=1)
+    group_of_columns = group_of_columns * coarse[..., None] // grid[..., None]
+    groups_of_pairs = group_of_columns[:, :, 0] * coarse[..., 1:] + group_of_columns[:, :, 1]
 
     sizes = np.concatenate([sizes, coarse.prod(axis=2)], axis=1)
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(*sizes.shape, 1)

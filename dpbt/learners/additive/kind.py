@@ -25,7 +25,7 @@ from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.types import Array, Public
 
 
-def _largest_score(shapes: ShapeFunctions) -> Float32[Array, ""]:
+def _max_score_of_row(shapes: ShapeFunctions) -> Float32[Array, ""]:
     """f32[]: the most that a row's curves add up to, over classes."""
     largest_by_column = jnp.max(jnp.abs(shapes.score), axis=-1)
     return jnp.max(sum_in_order(jnp.moveaxis(largest_by_column, -1, 0)))
@@ -35,7 +35,7 @@ def _scale_shapes(shapes: ShapeFunctions, slope: Array) -> ShapeFunctions:
     return shapes._replace(score=shapes.score * slope, noise=shapes.noise * jnp.abs(slope))
 
 
-def _merge_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
+def _sum_curves_of_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
     """One hypothesis in place of those of all rounds: the sum of their curves."""
     noise = jnp.sqrt(sum_in_order(round_separately(sum_in_order(shapes.noise) ** 2)))
     return ShapeFunctions(
@@ -70,16 +70,16 @@ def _shapes_of_trees(
     return ShapeFunctions(curves[None, ..., : config.bin_mask.shape[1] + 1], noise[None])
 
 
-def vector_kind(bins: BinsConfig) -> HypothesisKind:
+def all_columns_kind(bins: BinsConfig) -> HypothesisKind:
     """Curves that every round moves at all bins of all columns, as learners train with them."""
     return SHAPES.with_training(
         example_table=functools.partial(example_binned_table, bins),
         check_table=functools.partial(check_binned_table, bins.attributes),
         prepare=functools.partial(prepare_binned_rows, bins.attributes),
         prediction_input=lambda rows: rows.bins,
-        bound=_largest_score,
+        bound=_max_score_of_row,
         scale=_scale_shapes,
-        merge=_merge_rounds,
+        merge=_sum_curves_of_rounds,
     )
 
 

@@ -21,14 +21,18 @@ from dpbt import types
 from dpbt.common.arithmetic import LN2, round_separately
 from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
 from dpbt.learners.additive.descent import NesterovDescent
-from dpbt.learners.additive.groups import SumByGroup, pair_cell_parts, places_of_groups
-from dpbt.learners.additive.kind import column_tree_kind, vector_kind
+from dpbt.learners.additive.groups import (
+    SumByGroup,
+    cell_number_terms_of_pairs,
+    sum_places_of_groups,
+)
+from dpbt.learners.additive.kind import all_columns_kind, column_tree_kind
 from dpbt.learners.additive.model import ShapeFunctions, pair_cells
 from dpbt.learners.bins.config import noise_deviation
 from dpbt.learners.bins.one_time import one_time_phases
 from dpbt.learners.bins.residuals import (
     describe_residual_sums,
-    max_moved_sums,
+    max_sums_moved_by_row,
     partition_sum_sensitivity,
     remove_noise_common_to_classes,
     row_residuals,
@@ -65,9 +69,11 @@ def bin_sum_sensitivity(config: AdditiveConfig) -> float:
     `oblivious.learner.leaf_sum_sensitivity` says, so the same bounds hold. It also bounds what the
     row of a quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
-    one, count = partition_sum_sensitivity(config.bins), config.num_partitions
+    sensitivity_of_partition, count = partition_sum_sensitivity(config.bins), config.num_partitions
     return config.bins.noise.sensitivity_in_norm(
-        Sensitivity(one.l1 * count, one.l2 * math.sqrt(count))
+        Sensitivity(
+            sensitivity_of_partition.l1 * count, sensitivity_of_partition.l2 * math.sqrt(count)
+        )
     )
 
 
@@ -84,8 +90,10 @@ def draw_bin_sums(
     The residual of two classes is y w.
     """
     bins_config, last = config.bins, config.bin_mask.shape[1]
-    places = places_of_groups(config, params, public)
-    cell = pair_cells(config.columns_of_pairs, pair_cell_parts(config, params, public), rows.bins)
+    places = sum_places_of_groups(config, params, public)
+    cell = pair_cells(
+        config.columns_of_pairs, cell_number_terms_of_pairs(config, params, public), rows.bins
+    )
     bins = jnp.minimum(jnp.concatenate([rows.bins, cell]).astype(jnp.int32), last)
     residuals = row_residuals(bins_config, rows, weights)
     sums_by_column = jax.lax.map(lambda bin: sum_residuals_by_place(residuals, bin, last + 1), bins)
@@ -96,15 +104,15 @@ def draw_bin_sums(
         Total(bin_sums, SumByGroup(places.num_sums), public=(places.place_of_bin,)),
         sensitivity=bin_sum_sensitivity(config),
         theorem="dpbt theorem O4",
-        moved_outputs=max_moved_sums(bins_config, config.num_partitions),
+        moved_outputs=max_sums_moved_by_row(bins_config, config.num_partitions),
         releases=describe_residual_sums(bins_config, "all bins of all columns"),
     )
 
 
-def shape_step_of_round(
+def shape_changes_of_release(
     config: AdditiveConfig, release: Release, params: AdditiveParams, public: Public
 ) -> ShapeFunctions:
-    """What a round's sums say of each bin, before momentum.
+    """The change of each bin's score that a round's noisy sums suggest, before momentum.
 
     Let S be the sum over resolutions of the released sums of a bin's groups, in rows, divided by
     the root of Q, so that its noise has the deviation sigma of one sum. A bin moves by
@@ -116,7 +124,7 @@ def shape_step_of_round(
     response, count = config.bins.response, len(config.resolutions)
     unit = rows_of_grid_unit(public)
     none = ((0, 0),) * (len(response.axes) + 1)
-    place_of_bin = places_of_groups(config, params, public).place_of_bin
+    place_of_bin = sum_places_of_groups(config, params, public).place_of_bin
     padded = jnp.pad(release[BINS_SITE].astype(jnp.float32), (*none[1:], (0, 1)))
     sums = round_separately(padded * unit)[..., place_of_bin]
     sums_of_bins = functools.reduce(jnp.add, [sums[..., place, :, :] for place in range(count)])
@@ -145,7 +153,7 @@ def shape_step_of_round(
         round_separately(signal * rate),
         jnp.where(number == public.round, round_separately(noise * rate), 0.0),
         jnp.asarray(config.columns_of_pairs),
-        pair_cell_parts(config, params, public),
+        cell_number_terms_of_pairs(config, params, public),
     )
 
 
@@ -182,8 +190,8 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         name="additive",
         config=config,
         program=functools.partial(draw_bin_sums, config),
-        hypothesis=functools.partial(shape_step_of_round, config),
-        kind=vector_kind(bins),
+        hypothesis=functools.partial(shape_changes_of_release, config),
+        kind=all_columns_kind(bins),
         response=bins.response,
         relation=bins.relation,
         fractions=once.fractions,

@@ -16,7 +16,7 @@ from jaxtyping import UInt8
 from dpbt.common.arithmetic import array_namespace, fold
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.graph import Graph, GraphOutputs, Value
-from dpbt.learners.model_parts import model_heading
+from dpbt.learners.model_parts import begin_model_description
 from dpbt.public_types import MAX_BINS, AnyArray, Splits
 
 
@@ -46,11 +46,11 @@ class ShapeFunctions(NamedTuple):
 def pair_cells(pairs: Any, parts: Any, bins: Any) -> UInt8[Any, "P N"]:
     """u8[P, N]: the cell of each row in each pair; bins u8[F, N], others as in `ShapeFunctions`."""
     xp = array_namespace(pairs, parts, bins)
-    both = [
+    cell_parts = [
         xp.take_along_axis(parts[:, side], bins[pairs[:, side]].astype(np.int32), axis=1)
         for side in (0, 1)
     ]
-    return both[0] + both[1]
+    return cell_parts[0] + cell_parts[1]
 
 
 def predict_shapes(shapes: ShapeFunctions, bins: Any) -> Any:
@@ -134,7 +134,7 @@ def describe_shapes(
     A pair has a line of the second column for bins of the first one.
     """
     several = shapes.score.ndim == 4
-    head, factor = model_heading(target, several, "columns")
+    head, factor = begin_model_description(target, several, "columns")
     names = [f" [{word}]" for word in classes or target.values] if several else [""]
     functions, noise = shape_functions_by_column(shapes, domain)
     functions, noise = {key: values * factor for key, values in functions.items()}, noise * factor

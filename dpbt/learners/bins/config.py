@@ -14,7 +14,7 @@ from dpbt.types import Array
 
 
 class Attribute(NamedTuple):
-    """What a public domain says of the bins of a feature.
+    """The bins of a feature, as the public domain declares them.
 
     Attributes:
         n_bins: how many there are.

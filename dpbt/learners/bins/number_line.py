@@ -130,7 +130,7 @@ def _predictions_of_scores(response: types.Response, scores: Array) -> Array:
 
 
 class ResidualClip(NamedTuple):
-    """How residuals are clipped, and what the histogram of the number says of them.
+    """The clip of residuals, and the estimates from the histogram that it was chosen by.
 
     Attributes:
         clip: f32[], the clip in spreads, one of `RESIDUAL_CLIPS`.
@@ -239,7 +239,7 @@ def residual_sums(
 
 
 class _Correction(NamedTuple):
-    """What is taken off the predictions.
+    """The correction that is subtracted from the predictions.
 
     Attributes:
         shift: f32[], what is added to all, in spreads.
@@ -255,7 +255,7 @@ class _Correction(NamedTuple):
 def estimate_correction(
     config: BinsConfig, sums: Float32[Array, "S"], params: types.Params, public: Public
 ) -> _Correction:
-    """The shift and the slope that the noisy sums say; post-processing.
+    """Estimate the shift and the slope of predictions from the noisy sums; post-processing.
 
     The residual of a row is shift + (slope - 1) deviation on average, so the mean of residuals and
     that of their products with deviations are two linear equations. Both are as likely off as
@@ -311,26 +311,48 @@ class _Equation(NamedTuple):
     precision: Array
 
 
-def _solve_least_squares(equations: Sequence[_Equation]) -> tuple[Array, Array]:
+class _ShiftAndSlopeChange(NamedTuple):
+    """The solution of the equations.
+
+    Attributes:
+        shift: f32[], what is added to all predictions.
+        slope_change: f32[], what is added to the slope.
+    """
+
+    shift: Array
+    slope_change: Array
+
+
+def _solve_least_squares(equations: Sequence[_Equation]) -> _ShiftAndSlopeChange:
     """The shift and the change of the slope with the least sum of squared errors over variances."""
 
     def weighted_sum(product_of: Callable[[_Equation], Array]) -> Array:
-        terms = [round_separately(each.precision * product_of(each)) for each in equations]
+        terms = [
+            round_separately(equation.precision * product_of(equation)) for equation in equations
+        ]
         return functools.reduce(jnp.add, terms)
 
-    shifts = weighted_sum(lambda each: round_separately(each.of_shift**2))
-    slopes = weighted_sum(lambda each: round_separately(each.of_slope**2))
-    mixed = weighted_sum(lambda each: round_separately(each.of_shift * each.of_slope))
-    right_of_shift = weighted_sum(lambda each: round_separately(each.of_shift * each.right))
-    right_of_slope = weighted_sum(lambda each: round_separately(each.of_slope * each.right))
-    determinant = round_separately(shifts * slopes) - round_separately(mixed**2)
-    shift = round_separately(slopes * right_of_shift) - round_separately(mixed * right_of_slope)
-    slope = round_separately(shifts * right_of_slope) - round_separately(mixed * right_of_shift)
-    return shift / determinant, slope / determinant
+    squared_shifts = weighted_sum(lambda equation: round_separately(equation.of_shift**2))
+    squared_slopes = weighted_sum(lambda equation: round_separately(equation.of_slope**2))
+    mixed = weighted_sum(lambda equation: round_separately(equation.of_shift * equation.of_slope))
+    right_of_shift = weighted_sum(
+        lambda equation: round_separately(equation.of_shift * equation.right)
+    )
+    right_of_slope = weighted_sum(
+        lambda equation: round_separately(equation.of_slope * equation.right)
+    )
+    determinant = round_separately(squared_shifts * squared_slopes) - round_separately(mixed**2)
+    shift = round_separately(squared_slopes * right_of_shift) - round_separately(
+        mixed * right_of_slope
+    )
+    slope = round_separately(squared_shifts * right_of_slope) - round_separately(
+        mixed * right_of_shift
+    )
+    return _ShiftAndSlopeChange(shift=shift / determinant, slope_change=slope / determinant)
 
 
-def number_line_epilogue(config: BinsConfig) -> types.Epilogue:
-    """The epilogue of a number: one draw, "scores", of sums of residuals, and the line it says.
+def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
+    """The epilogue that corrects a predicted number, by one draw "scores" of sums of residuals.
 
     A prediction p becomes start + shift + slope (p - start). Of a count this is the line of the
     logarithm that has the same value and the same slope at the mean prediction.

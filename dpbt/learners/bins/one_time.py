@@ -7,13 +7,13 @@ from dpbt import types
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.learners.bins.epilogue import score_line_epilogue
 from dpbt.learners.bins.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
-from dpbt.learners.bins.number_line import number_line_epilogue
+from dpbt.learners.bins.number_line import number_correction_epilogue
 from dpbt.learners.bins.prologue import histogram_prologue
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OneTimePhases:
-    """What a learner of bins draws once, and how its budget is shared.
+    """The one-time draws of a learner over bins, and how its budget is shared.
 
     Attributes:
         fractions: site -> fraction of the budget.
@@ -27,7 +27,7 @@ class OneTimePhases:
 
 
 def one_time_phases(config: BinsConfig, *, round_site: str) -> OneTimePhases:
-    """What a learner draws once, and the fractions of the budget, if its rounds draw at a site.
+    """The one-time draws of a learner, and the fraction of the budget of each site.
 
     By default a tenth of the budget is for each of what is drawn once, and the rest for the rounds.
     """
@@ -48,5 +48,5 @@ def one_time_phases(config: BinsConfig, *, round_site: str) -> OneTimePhases:
 def _epilogue(config: BinsConfig) -> types.Epilogue:
     """The epilogue that makes probabilities true, or that takes the bias off a number."""
     if config.response.is_number:
-        return number_line_epilogue(config)
+        return number_correction_epilogue(config)
     return score_line_epilogue(config)

@@ -77,8 +77,8 @@ def estimate_target_from_histogram(
 
 def estimate_class_rows(config: BinsConfig, histogram: Array) -> Float32[Array, "K"]:
     """f32[K]: the classes' numbers of rows, each the median over attributes; at least 10."""
-    known = jnp.asarray(config.bin_mask)[..., None]
-    totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
+    is_bin = jnp.asarray(config.bin_mask)[..., None]
+    totals = jnp.sum(jnp.where(is_bin, histogram, 0), axis=1).astype(jnp.float32)
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
 

@@ -54,15 +54,15 @@ def sum_residuals_by_place(residuals: Array, place_of_row: Array, num_places: in
     return jax.lax.map(lambda residual: add_up_on_platform(residual, place_of_row), residuals)
 
 
-def max_moved_sums(config: BinsConfig, num_partitions: int) -> int:
-    """How many sums of so many partitions move at most, if a row comes, goes or is replaced."""
+def max_sums_moved_by_row(config: BinsConfig, num_partitions: int) -> int:
+    """The largest number of sums of these partitions that one row changes between neighbours."""
     max_norm = GRID if config.noise.price.is_by_l1_sensitivity else GRID**2
     max_sums_of_row = min(config.response.classes, max_norm) if config.response.axes else 1
     return num_partitions * num_changed_rows(config.relation) * max_sums_of_row
 
 
 def describe_residual_sums(config: BinsConfig, places: str) -> str:
-    """What the sums of some places are, in the words of a ledger."""
+    """The description of the sums of some places, for a ledger."""
     words = "signed weights" if config.response == BINARY else "residuals"
     return f"{words}, {places}"
 

@@ -78,11 +78,15 @@ def check_binned_table(attributes: tuple[Attribute, ...], table: types.Table) ->
     assert table_splits is not None  # as `splits.check_bins_and_splits` says
     if is_traced(*table_splits):
         return
-    known = np.ones(columns, int)
+    num_bins_of_features = np.ones(columns, int)
     np.maximum.at(
-        known, np.asarray(table_splits.feature), np.asarray(table_splits.high).astype(int) + 1
+        num_bins_of_features,
+        np.asarray(table_splits.feature),
+        np.asarray(table_splits.high).astype(int) + 1,
     )
-    for number, (attribute, bins) in enumerate(zip(attributes, known.tolist(), strict=True)):
+    for number, (attribute, bins) in enumerate(
+        zip(attributes, num_bins_of_features.tolist(), strict=True)
+    ):
         if not bins <= attribute.n_bins <= bins + 1:
             of_domain = f"column {number} of the recipe's domain has {attribute.n_bins} bins"
             raise ValueError(f"{of_domain}, and the splits of the table know {bins}")

@@ -24,7 +24,7 @@ _EVEN_SHARE = 0.4
 
 
 class RowsByBin(NamedTuple):
-    """What the histograms say of where the rows are.
+    """The estimated shares of rows in bins, and the estimated number of rows.
 
     Attributes:
         shares: f32[F, C], the share of the rows in each bin of each feature.
@@ -41,9 +41,9 @@ def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Publi
     The share is uniform without histograms, and else what stands above the noise, and a tenth of
     uniform.
     """
-    known, is_number, rows = config.bin_mask, config.response.is_number, public.estimated_rows
+    is_bin, is_number, rows = config.bin_mask, config.response.is_number, public.estimated_rows
     if not config.draws_histograms:
-        shares = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
+        shares = jnp.asarray(is_bin / is_bin.sum(axis=1, keepdims=True), jnp.float32)
     else:
         histogram = public.prologue[HISTOGRAM_SITE]
         shares = bin_shares_of_histogram(config, params, histogram)
@@ -66,8 +66,8 @@ def bin_shares_of_histogram(
 
     It works on arrays of NumPy or of JAX alike.
     """
-    xp, known = array_namespace(histogram), config.bin_mask
-    uniform = xp.asarray(known / known.sum(axis=1, keepdims=True), np.float32)
+    xp, is_bin = array_namespace(histogram), config.bin_mask
+    uniform = xp.asarray(is_bin / is_bin.sum(axis=1, keepdims=True), np.float32)
     deviation = noise_deviation(
         config,
         params,
@@ -75,7 +75,7 @@ def bin_shares_of_histogram(
         site_sensitivity=histogram_sensitivity(config) * math.sqrt(histogram.shape[2]),
     )
     counts = xp.sum(histogram, axis=2).astype(np.float32)
-    above = xp.where(xp.asarray(known), xp.maximum(counts - deviation, 0), 0)
+    above = xp.where(xp.asarray(is_bin), xp.maximum(counts - deviation, 0), 0)
     total = sum_in_order(above.T)[:, None]
     measured = multiply_by_reciprocal(above, xp.where(total > 0, total, 1))
     measured = xp.where(total > 0, measured, uniform)

@@ -40,7 +40,7 @@ _RELATIVE_MISFIT = 0.3
 
 
 class TargetEstimate(NamedTuple):
-    """What a released histogram says of the numbers in a target.
+    """The location, the spread and the rows of a target, estimated from a released histogram.
 
     Attributes:
         center: f32[], the position of their centre.
@@ -127,7 +127,7 @@ _SPREAD_OF_MEAN_DISTANCE = math.sqrt(math.pi / 2)
 
 
 class _ClearCounts(NamedTuple):
-    """What the counts that stand clear of their noise say.
+    """The median and the spread of the bins whose counts are clearly above their noise.
 
     Attributes:
         median: f32[], the middle of the bin of their median, as a position.

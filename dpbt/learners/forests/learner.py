@@ -234,7 +234,7 @@ def _class_weights_by_tree(
 
 def _draw_leaves(config: RandomTreeConfig, draw: Draw, counts: Array) -> None:
     """Draw the private leaves: noise on the class weights of each, or a label drawn from them."""
-    what = "labels" if config.labels else "class weights"
+    released_noun = "labels" if config.labels else "class weights"
     where = "all leaves" if config.parts == 1 else "all leaves of all trees"
     proof = "dpbt theorem F2" if config.labels else "dpbt theorem F1"
     draw(
@@ -245,7 +245,7 @@ def _draw_leaves(config: RandomTreeConfig, draw: Draw, counts: Array) -> None:
         moved_outputs=sensitivity.num_changed_rows(config.relation),
         theorem="Nock & Henecka (2020), section 17.2" if config.per_leaf else proof,
         num_payments=2**config.depth if config.per_leaf else 1,
-        releases=f"{what}, {'each leaf paid for' if config.per_leaf else where}",
+        releases=f"{released_noun}, {'each leaf paid for' if config.per_leaf else where}",
         unit=accounting.ROW_STEP,
     )
 
@@ -257,7 +257,9 @@ def _leaf_sensitivity(config: RandomTreeConfig) -> Any:
     allows for both ways.
     """
     if config.labels:
-        return GRID * (2 if config.per_leaf else sensitivity.num_one_signed_moves(config.relation))
+        return GRID * (
+            2 if config.per_leaf else sensitivity.num_split_score_changes(config.relation)
+        )
     return config.noise.sensitivity_in_norm(
         sensitivity.class_weights_sensitivity(config.relation).times(GRID)
     )
@@ -267,10 +269,10 @@ def tree_group_of_release(config: RandomTreeConfig, release: types.Release, *_: 
     """The trees. Theta is a ratio of weights, so the unit of the weights cancels."""
     leaf, grown = release["leaf"], jnp.ones(config.parts, jnp.float32)
     if config.labels:
-        stated = leaf.astype(jnp.float32)
+        leaf_values = leaf.astype(jnp.float32)
     else:
-        stated = positive_class_shares(leaf, release["fallback"], config.negative)
-    return TreeGroup(release["attribute"], release["threshold"], stated, grown)
+        leaf_values = positive_class_shares(leaf, release["fallback"], config.negative)
+    return TreeGroup(release["attribute"], release["threshold"], leaf_values, grown)
 
 
 @functools.cache
@@ -279,7 +281,7 @@ def random_tree(config: RandomTreeConfig) -> types.WeakLearner:
 
     Guarantee, under `relation`, for all leaves of all trees of the group together. With noise on
     class weights it is sensitivity / scale, with the L1 (or L2) sensitivity of
-    `sensitivity.class_weights_sensitivity`. With labels it is `sensitivity.num_one_signed_moves`
+    `sensitivity.class_weights_sensitivity`. With labels it is `sensitivity.num_split_score_changes`
     GRID / scale. Structure and fallbacks cost nothing, as they never read the rows.
 
     Proof for class weights. Given the structure, and the tree that each row is given to, a row is

@@ -65,7 +65,7 @@ def assign_leaves_by_position(
     return fold(ask, start, xp.arange(tree_depth(inner + 1))) - inner
 
 
-def shares_of_reached_leaves(group: TreeGroup, position: Any) -> Float32[Any, "P N"]:
+def leaf_values_by_tree(group: TreeGroup, position: Any) -> Float32[Any, "P N"]:
     """f32[P, N]: theta of the leaf of each tree that each row ends in."""
     leaf = map_over_first_axis(
         lambda tree: assign_leaves_by_position(tree[0], tree[1], position),
@@ -77,10 +77,10 @@ def shares_of_reached_leaves(group: TreeGroup, position: Any) -> Float32[Any, "P
 def net_votes(group: TreeGroup, position: Any) -> Float32[Any, "N"]:
     """f32[N]: the number of trees that say positive minus the number that say negative."""
     xp, grown = array_namespace(*group, position), group.grown[:, None]
-    return xp.sum(xp.where(shares_of_reached_leaves(group, position) > 0.5, grown, -grown), axis=0)
+    return xp.sum(xp.where(leaf_values_by_tree(group, position) > 0.5, grown, -grown), axis=0)
 
 
-def stated_shares(trees: TreeGroup, position: Float32[Any, "N A"]) -> Float32[Any, "k N"]:
+def positive_shares_by_tree(trees: TreeGroup, position: Float32[Any, "N A"]) -> Float32[Any, "k N"]:
     """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
 
     Args:
@@ -89,7 +89,7 @@ def stated_shares(trees: TreeGroup, position: Float32[Any, "N A"]) -> Float32[An
         position: f32[N, A].
     """
     attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in trees[:3])
-    stated = shares_of_reached_leaves(TreeGroup(attribute, threshold, leaf, trees.grown), position)
+    stated = leaf_values_by_tree(TreeGroup(attribute, threshold, leaf, trees.grown), position)
     xp = array_namespace(stated)
     return xp.where(trees.grown.reshape(-1)[:, None] > 0, stated, np.float32(np.nan))
 
@@ -160,7 +160,7 @@ TREE_GROUPS = HypothesisKind(
     name="tree_groups",
     predict=net_votes,
     read_rows=lambda rows: rows.positions,
-    shares=stated_shares,
+    shares=positive_shares_by_tree,
     arrays=(("attribute", "int32"), ("threshold", "float32"), ("leaf", "float32")),
     make=tree_group_of_arrays,
     check_arrays=_check_tree_groups,

@@ -185,7 +185,7 @@ def halfspace_params_of_sigma(
     )
 
 
-def center_length_of_step(
+def center_length_of_grid_step(
     params: HalfspaceParams, public: Public, cap: Numbers = 1.0
 ) -> Float32[Array, ""]:
     """f32[]: the length in a centre of one step of the sums' grid, for weights of that cap."""
@@ -234,7 +234,7 @@ def halfspace_of_release(
     config: HalfspaceConfig, release: types.Release, params: HalfspaceParams, public: Public
 ) -> Halfspace:
     """The released centre, or its direction."""
-    step_length = center_length_of_step(params, public, public.cap)
+    step_length = center_length_of_grid_step(params, public, public.cap)
     center = round_separately(release["center"].astype(jnp.float32) * step_length)
     if config.normalized:
         length = vector_length(center)

@@ -18,7 +18,9 @@ from dpbt.learners.oblivious.rows import assign_leaves
 from dpbt.types import Array
 
 
-def _merge_equal_structures(num_structures: int, trees: ObliviousTree, *_: object) -> ObliviousTree:
+def _merge_trees_of_equal_structure(
+    num_structures: int, trees: ObliviousTree, *_: object
+) -> ObliviousTree:
     """One tree for each structure, in place of those of all rounds."""
     rounds = trees.leaf.shape[0]
     if rounds <= num_structures:
@@ -49,7 +51,7 @@ def oblivious_kind(config: ObliviousConfig) -> HypothesisKind:
         leaf = assign_leaves(attributes, tree, rows).astype(jnp.int32)
         return tree.leaf.at[..., leaf].get(mode="promise_in_bounds")
 
-    merge = functools.partial(_merge_equal_structures, config.num_structures)
+    merge = functools.partial(_merge_trees_of_equal_structure, config.num_structures)
     return OBLIVIOUS.with_training(
         example_table=functools.partial(example_binned_table, config),
         check_table=functools.partial(check_binned_table, attributes),

@@ -23,7 +23,7 @@ from dpbt.learners.bins.config import noise_deviation
 from dpbt.learners.bins.one_time import one_time_phases
 from dpbt.learners.bins.residuals import (
     describe_residual_sums,
-    max_moved_sums,
+    max_sums_moved_by_row,
     partition_sum_sensitivity,
     remove_noise_common_to_classes,
     row_residuals,
@@ -70,7 +70,7 @@ def leaf_sum_sensitivity(config: ObliviousConfig) -> float:
 
 
 class RoundTree(NamedTuple):
-    """What is public of a round's tree before the round draws.
+    """The public part of a round's tree, known before the round draws.
 
     Attributes:
         tree: its splits, with leaves of 0.
@@ -131,7 +131,7 @@ def draw_leaf_sums(
         Total(sum_residuals_by_place(residuals, leaf, 2**config.depth)),
         sensitivity=leaf_sum_sensitivity(config),
         theorem="dpbt theorem O2",
-        moved_outputs=max_moved_sums(config, num_partitions=1),
+        moved_outputs=max_sums_moved_by_row(config, num_partitions=1),
         releases=describe_residual_sums(config, "all leaves"),
     )
 

@@ -18,10 +18,10 @@ from dpbt.learners.model_parts import (
     DIGITS,
     Domain,
     LeafBoxes,
+    begin_model_description,
     check_indices,
     describe_bins,
     indent_lines,
-    model_heading,
 )
 from dpbt.public_types import MAX_BINS, AnyArray, Splits
 
@@ -109,7 +109,7 @@ def _describe_oblivious_trees(
     Of a larger tree the smallest and the largest value are shown. With several classes there is a
     line for each class. Of a number, values are in its units.
     """
-    heading, factor = model_heading(target, isinstance(target, Nominal), "trees")
+    heading, factor = begin_model_description(target, isinstance(target, Nominal), "trees")
     style = f"+.{DIGITS}g" if isinstance(target, Numeric) else f"+.{DIGITS}f"
 
     def describe_leaves(values: np.ndarray, adds: str) -> list[str]:
@@ -166,7 +166,9 @@ def _leaf_boxes(trees: ObliviousTree, _: Splits, num_bins: int) -> Iterator[Leaf
         holds_at_level = right[None] == (bits[..., None] == 1)
         part_of_level = right * (1 << np.arange(depth)[::-1, None])
         distinct_features = np.unique(feature)
-        levels = [np.flatnonzero(feature == each) for each in distinct_features]
+        levels = [
+            np.flatnonzero(feature == distinct_feature) for distinct_feature in distinct_features
+        ]
         leaf_part = np.stack([part_of_level[of_feature].sum(axis=0) for of_feature in levels])
         yield LeafBoxes(
             feature=np.broadcast_to(distinct_features, (2**depth, len(levels))),

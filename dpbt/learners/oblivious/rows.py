@@ -26,9 +26,9 @@ def assign_leaves(
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[tree.feature]
 
     # Where bins have no gap, their first one and their number.
-    known = tree.right[:, : max(attribute.n_bins for attribute in attributes)]
-    first = jnp.argmax(known, axis=1).astype(jnp.uint8)
-    count = jnp.sum(known, axis=1, dtype=jnp.int32).astype(jnp.uint8)
+    is_right_of_cut = tree.right[:, : max(attribute.n_bins for attribute in attributes)]
+    first = jnp.argmax(is_right_of_cut, axis=1).astype(jnp.uint8)
+    count = jnp.sum(is_right_of_cut, axis=1, dtype=jnp.int32).astype(jnp.uint8)
 
     # Others are bits of words.
     words = -(-max(sets, default=0) // _BITS_OF_A_WORD)

@@ -50,7 +50,7 @@ class _SortedOrder(NamedTuple):
     order: Array
 
 
-def _sort_words(words: Array) -> _SortedOrder:
+def _order_of_words(words: Array) -> _SortedOrder:
     """The order of K words u32[K].
 
     Of equal words the first is first. Every word is compared with all, which is faster than
@@ -100,14 +100,14 @@ def _draw_decks(
     keys_of_words = jnp.concatenate([folded, offsets_key[None]])
     words = jax.vmap(lambda key: jax.random.bits(key, (num_attributes,), jnp.uint32))(keys_of_words)
 
-    _, shuffled = jax.vmap(_sort_words)(words[:-1])
+    _, shuffled = jax.vmap(_order_of_words)(words[:-1])
     attribute = jnp.take_along_axis(shuffled, (cards % num_attributes)[:, None], axis=1)[:, 0]
     offsets = (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)
     return _Cards(attribute, decks, offsets)
 
 
 class _CardsOfLevels(NamedTuple):
-    """Which card each level of a tree asks.
+    """The card that each level of a tree takes.
 
     Attributes:
         card: i32[D], the place of the card of each level.
@@ -345,10 +345,10 @@ def _order_bins_of_levels(
         return _SortedOrder(unmoved, unmoved)
     folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, feature)
     words = jax.vmap(lambda key: jax.random.bits(key, (max_unordered_bins,), jnp.uint32))(folded)
-    known = unmoved[:, :max_unordered_bins] < num_bins[:, None]
-    words_of_known = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
+    is_bin = unmoved[:, :max_unordered_bins] < num_bins[:, None]
+    words_of_bins = jnp.where(is_bin, words >> jnp.uint32(1), jnp.uint32(2**31))
     first, rest = unmoved[:, :max_unordered_bins], unmoved[:, max_unordered_bins:]
-    shuffled = jax.vmap(_sort_words)(words_of_known)
+    shuffled = jax.vmap(_order_of_words)(words_of_bins)
 
     def of_all_bins(places: Array) -> Array:
         return jnp.concatenate([jnp.where(is_ordered[:, None], first, places), rest], axis=1)

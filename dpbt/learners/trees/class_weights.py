@@ -32,7 +32,7 @@ def weights_by_class(table: TreeRows, weights: Array) -> Int8[Array, "2 N"]:
     return jnp.where(is_counted, weights.astype(jnp.int8)[None, :], jnp.int8(0))
 
 
-def integer_product(left: Array, columns: Array) -> Int32[Array, "... S"]:
+def integer_matrix_product(left: Array, columns: Array) -> Int32[Array, "... S"]:
     """i32[..., S]: left i8[..., N] times the transpose of columns i8[S, N] of bits; exact.
 
     Processors multiply small integers. Compiled for an H100, XLA's product of small integers was
@@ -42,11 +42,13 @@ def integer_product(left: Array, columns: Array) -> Int32[Array, "... S"]:
     integers = functools.partial(
         jax.lax.dot_general, dimension_numbers=over_rows, preferred_element_type=jnp.int32
     )
-    return jax.lax.platform_dependent(left, columns, cpu=integers, default=float_product)
+    return jax.lax.platform_dependent(
+        left, columns, cpu=integers, default=exact_float_matrix_product
+    )
 
 
-def float_product(left: Array, columns: Array) -> Int32[Array, "... S"]:
-    """i32[..., S]: `integer_product` by floats, of so few rows at a time that their sums are exact.
+def exact_float_matrix_product(left: Array, columns: Array) -> Int32[Array, "... S"]:
+    """i32[..., S]: `integer_matrix_product` by floats, in parts whose sums are exact.
 
     Partial sums of 2^17 rows are whole numbers of at most 2^24, in any order. Devices
     may round factors to eight bits, which changes none of them.
@@ -66,11 +68,11 @@ def float_product(left: Array, columns: Array) -> Int32[Array, "... S"]:
 
 
 def split_weights_by_product(
-    columns: Array, by_class: Array, node: Array, wanted: Array
+    columns: Array, by_class: Array, node: Array, node_numbers: Array
 ) -> Int32[Array, "W 2 S"]:
-    """i32[W, 2, S]: `node_products` of W wanted nodes, by a product of small integers."""
-    is_in_node = node[None, None, :] == wanted.astype(node.dtype)[:, None, None]
-    return integer_product(jnp.where(is_in_node, by_class[None], jnp.int8(0)), columns)
+    """i32[W, 2, S]: `node_products` of W nodes, by a product of small integers."""
+    is_in_node = node[None, None, :] == node_numbers.astype(node.dtype)[:, None, None]
+    return integer_matrix_product(jnp.where(is_in_node, by_class[None], jnp.int8(0)), columns)
 
 
 class _RowSegments(NamedTuple):
@@ -85,7 +87,7 @@ class _RowSegments(NamedTuple):
     weight: Array
 
 
-def _segments_of_rows(by_class: Array, node: Array) -> _RowSegments:
+def _sort_rows_into_segments(by_class: Array, node: Array) -> _RowSegments:
     """The node and the class of each row, and its weight."""
     segment = 2 * node.astype(jnp.int32) + (by_class[1] > 0).astype(jnp.int32)
     return _RowSegments(segment, jnp.max(by_class, axis=0).astype(jnp.int32))
@@ -95,7 +97,7 @@ def split_weights_by_bins(
     bins: BinsAndSplits, by_class: Array, node: Array, nodes: int
 ) -> Int32[Array, "nodes 2 S"]:
     """i32[nodes, 2, S]: `node_products` of a level, from the weights in each bin."""
-    segment, weight = _segments_of_rows(by_class, node)
+    segment, weight = _sort_rows_into_segments(by_class, node)
 
     def sums_of_feature(bin: Array) -> Array:
         sums = jnp.zeros(2 * nodes * types.MAX_BINS, jnp.int32)
@@ -161,7 +163,7 @@ def class_weights_of_nodes(
         node: i8 or i32[N], the node of this level that each row is in.
         nodes: how many nodes the level has.
     """
-    segment, weight = _segments_of_rows(by_class, node)
+    segment, weight = _sort_rows_into_segments(by_class, node)
     sums = jnp.zeros(2 * nodes, jnp.int32).at[segment].add(weight, mode="promise_in_bounds")
     return sums.reshape(nodes, 2)
 

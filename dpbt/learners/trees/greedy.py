@@ -75,7 +75,7 @@ def alpha_from_noisy_errors(draw: Draw, config: GreedyTreeConfig) -> AlphaOfLeve
 
 def tight_split_pricing(relation: types.Relation) -> SplitPricing:
     """All nodes of a level are paid for at once: their scores move one way, on disjoint rows."""
-    moves = sensitivity.num_one_signed_moves(relation)
+    moves = sensitivity.num_split_score_changes(relation)
     return SplitPricing(
         bound=sensitivity.tight_split_sensitivity,
         moves=moves,

@@ -24,8 +24,8 @@ from dpbt.learners.model_parts import (
     Domain,
     EncodedRows,
     LeafBoxes,
+    begin_model_description,
     check_indices,
-    model_heading,
 )
 from dpbt.public_types import MAX_BINS, UNSPLIT, AnyArray, Splits, Tree, redacted_repr
 
@@ -153,7 +153,7 @@ def _describe_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str
         split = trees.split[tree, node]
         return int(column[split]), (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
 
-    head = model_heading(None, False, "trees").words
+    head = begin_model_description(None, False, "trees").words
     return describe_trees_as_rules(
         np.asarray(trees.leaf), ask, domain, head, f"add {{:+.{DIGITS}f}}"
     )

@@ -38,8 +38,8 @@ def split_scores(
         products: i32[nodes, 2, S] from `node_products`, or the same in float64.
         totals: i32[nodes, 2], the class weights of the nodes, or the same in float64.
     """
-    left = totals[:, :, None] - products
-    return -(perspectives_of_weights(loss, products) + perspectives_of_weights(loss, left))
+    left_products = totals[:, :, None] - products
+    return -(perspectives_of_weights(loss, products) + perspectives_of_weights(loss, left_products))
 
 
 @dataclasses.dataclass(frozen=True)

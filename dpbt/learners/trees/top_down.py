@@ -76,9 +76,13 @@ def split_improvements(
         products: i32[nodes, 2, S], weights that satisfy each split, by class.
         totals: i32[nodes, 2], the class weights of the nodes.
     """
-    here = perspectives_of_weights(criterion, totals)[:, None]
+    parent_perspectives = perspectives_of_weights(criterion, totals)[:, None]
     right = perspectives_of_weights(criterion, products)
-    return here - right - perspectives_of_weights(criterion, totals[:, :, None] - products)
+    return (
+        parent_perspectives
+        - right
+        - perspectives_of_weights(criterion, totals[:, :, None] - products)
+    )
 
 
 class _GrowingTree(NamedTuple):

@@ -21,7 +21,7 @@ import msgspec
 from dpbt.common import storage
 from dpbt.common.storage import write_atomically
 from dpbt.data import domains, files
-from dpbt.data.cell_forms import DATE_UNITS, ReadingOptions, number_form
+from dpbt.data.cell_forms import DATE_UNITS, ReadingOptions, form_of_reading_options
 from dpbt.data.cells import read_number
 from dpbt.data.domains import COLUMN_TEMPLATES, Label
 from dpbt.owners.cli import inputs, outputs
@@ -260,7 +260,7 @@ T = TypeVar("T")
 
 
 class _StepBack(Exception):  # noqa: N818  # it is an answer, and no error
-    """The answer `<`: the question before is asked again."""
+    """The answer `<`, which goes back to the previous question."""
 
 
 def _ask_until_valid(question: str, parse: Callable[[str], T]) -> T:
@@ -313,20 +313,20 @@ def _ask_yes_or_no(question: str) -> bool:
     return _ask_for_choice(f"  {question} (y, n) [n]?", "yn", default="n") == "y"
 
 
-def _split_words(text: str) -> list[str]:
+def _split_answer_into_words(text: str) -> list[str]:
     """The words between commas."""
     return [word.strip() for word in text.split(",")]
 
 
-def _split_two_words(text: str) -> list[str]:
+def _split_answer_into_two_words(text: str) -> list[str]:
     """The two words of an answer, with a comma or a blank between them."""
-    words = _split_words(text) if "," in text else text.split()
+    words = _split_answer_into_words(text) if "," in text else text.split()
     if len(words) != 2:
         raise ValueError("two answers, please, with a comma or a blank between them")
     return words
 
 
-def _parse_number(word: str) -> int | float:
+def _parse_number_word(word: str) -> int | float:
     """A number of an answer.
 
     Raises:
@@ -356,7 +356,7 @@ def _split_range(text: str) -> list[str]:
     if len(words) == 1 and re.fullmatch(r"-?[0-9]+,-?[0-9]+", text) and not may_be_thousands:
         words = text.split(",")
     if len(words) == 1:
-        _parse_number(words[0])  # may say why it is one word
+        _parse_number_word(words[0])  # may say why it is one word
     if len(words) != 2:
         raise ValueError("two numbers, please, with a blank between them, such as 0 100")
     return words
@@ -364,28 +364,28 @@ def _split_range(text: str) -> list[str]:
 
 def _parse_range(text: str) -> Entry:
     """The entry of a numeric column, from the ends of its range."""
-    low, high = map(_parse_number, _split_range(text))
+    low, high = map(_parse_number_word, _split_range(text))
     return {"type": "numeric", "low": low, "high": high}
 
 
 def _parse_values(text: str) -> Entry:
     """The entry of a nominal column, from its values."""
-    return {"type": "nominal", "values": _split_words(text)}
+    return {"type": "nominal", "values": _split_answer_into_words(text)}
 
 
 def _parse_words_of_boolean(text: str) -> Entry:
     """The entry of a Boolean column, from its words for true and false."""
-    true, false = _split_two_words(text or "1 0")
+    true, false = _split_answer_into_two_words(text or "1 0")
     return {"type": "boolean", "true": true, "false": false}
 
 
 def _parse_two_classes(text: str) -> Entry:
     """The entry of a label of two classes, from their words."""
-    positive, negative = _split_two_words(text)
+    positive, negative = _split_answer_into_two_words(text)
     return {"positive": positive, "negative": negative}
 
 
-def _checked(entry: Entry) -> Entry:
+def _checked_entry(entry: Entry) -> Entry:
     """The entry of a column itself; ValueError, without words of Python, if it is no column."""
     domains.column_of_entry(entry)
     return entry
@@ -397,7 +397,7 @@ _VALUES_QUESTION = "  the values, with commas between them:"
 
 def _ask_for_number() -> Entry:
     """Ask for the entry of a numeric column."""
-    entry = _ask_until_valid(_RANGE_QUESTION, lambda text: _checked(_parse_range(text)))
+    entry = _ask_until_valid(_RANGE_QUESTION, lambda text: _checked_entry(_parse_range(text)))
     return _ask_for_bins_and_missing(entry)
 
 
@@ -409,7 +409,7 @@ def _ask_for_bins_and_missing(entry: Entry) -> Entry:
             return entry
         if not re.fullmatch("[0-9]{1,3}", text):
             raise ValueError("a whole number of bins, please, from 2 to 256")
-        return _checked({**entry, "bins": int(text)})
+        return _checked_entry({**entry, "bins": int(text)})
 
     default = entry.get("bins", 10)
     entry = _ask_until_valid(f"  how many bins [{default}]:", parse_bins)
@@ -423,7 +423,7 @@ def _ask_for_bins_and_missing(entry: Entry) -> Entry:
 def _ask_for_missing(entry: Entry) -> Entry:
     """Ask whether missing cells have a split of their own."""
     if _ask_yes_or_no("may cells be missing, and may that tell something"):
-        return _checked({**entry, "missing": True})
+        return _checked_entry({**entry, "missing": True})
     return entry
 
 
@@ -439,7 +439,9 @@ def _ask_for_date() -> Entry:
     """Ask for the entry of a column of dates."""
 
     def parse_format(text: str) -> str:
-        number_form(ReadingOptions(None, (), text or "iso", "hour"))  # raises for another
+        form_of_reading_options(
+            ReadingOptions(None, (), text or "iso", "hour")
+        )  # raises for another
         return text or "iso"
 
     date = _ask_until_valid(
@@ -452,19 +454,19 @@ def _ask_for_date() -> Entry:
     declared = {"date": date, "unit": unit}
     if unit in _RANGE_OF_PART:
         entry: Entry = {"type": "numeric", **_RANGE_OF_PART[unit], **declared}
-        return _ask_for_missing(_checked(entry))
+        return _ask_for_missing(_checked_entry(entry))
 
     def parse_dates(text: str) -> Entry:
         words = re.split(r"\s*(?:;|,|\bto\b)\s*|\s+", text.strip())
         if len(words) != 2:
             raise ValueError("two dates, please, with a blank between them")
         ends = dict(zip(("low", "high"), words, strict=True))
-        return _checked({"type": "numeric", **ends, **declared})
+        return _checked_entry({"type": "numeric", **ends, **declared})
 
     if unit == "year":
         entry = _ask_until_valid(
             "  the first and the last year that it may be, such as 2010 2024:",
-            lambda text: _checked({**_parse_range(text), **declared}),
+            lambda text: _checked_entry({**_parse_range(text), **declared}),
         )
     else:
         entry = _ask_until_valid(
@@ -476,9 +478,9 @@ def _ask_for_date() -> Entry:
 
 def _ask_for_categories() -> Entry:
     """Ask for the entry of a nominal column."""
-    entry = _ask_until_valid(_VALUES_QUESTION, lambda text: _checked(_parse_values(text)))
+    entry = _ask_until_valid(_VALUES_QUESTION, lambda text: _checked_entry(_parse_values(text)))
     if len(entry["values"]) > 2 and _ask_yes_or_no("have they an order, the lowest first"):
-        return _checked({**entry, "ordered": True})
+        return _checked_entry({**entry, "ordered": True})
     return entry
 
 
@@ -486,7 +488,7 @@ def _ask_for_boolean() -> Entry:
     """Ask for the entry of a Boolean column."""
     entry = _ask_until_valid(
         "  the words for true and for false [1 0]:",
-        lambda text: _checked(_parse_words_of_boolean(text)),
+        lambda text: _checked_entry(_parse_words_of_boolean(text)),
     )
     return _ask_for_missing(entry)
 

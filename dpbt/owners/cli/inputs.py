@@ -244,7 +244,9 @@ def check_types_of_columns(path: str, kinds: Mapping[str, Column | None]) -> Non
     with as_input_error():
         for name, type_name in files.parquet_column_types(path).items():
             if name in kinds:
-                domains.check_type_name(f"{path}: column {name!r}", type_name, kinds[name])
+                domains.refuse_undeclared_date_type(
+                    f"{path}: column {name!r}", type_name, kinds[name]
+                )
 
 
 def owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:

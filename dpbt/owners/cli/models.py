@@ -16,7 +16,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.progress import is_terminal, show_progress
-from dpbt.common.storage import name_path_in_errors, remove_leftover, write_atomically
+from dpbt.common.storage import name_path_in_errors, remove_temporary_files_beside, write_atomically
 from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.domains import check_same_domain
@@ -110,8 +110,8 @@ def explain_model(options: argparse.Namespace) -> None:
     row = _encoded_row_of_options(model, options)
     with as_input_error():
         class_ = _class_to_explain(model, row, options)
-        found = model.contributions(row, background=options.background)
-        explanation = found.of_row(class_=class_)
+        contributions = model.contributions(row, background=options.background)
+        explanation = contributions.of_row(class_=class_)
     prediction = _prediction_columns(model, row, per_class=False)
     words = ", ".join(f"{name} {of_row[0]}" for name, of_row in prediction.items())
     number, path = options.row
@@ -291,7 +291,7 @@ def plot_model(options: argparse.Namespace) -> None:
             panel = dpbt.plot.shape(model, attribute=column, class_=options.class_, data=data)
         figure: Any = panel.get_figure()
         if is_of_row:
-            remove_leftover(path)  # it is private
+            remove_temporary_files_beside(path)  # it is private
         mode = 0o600 if is_of_row else 0o666
         # By its name matplotlib would choose another file, if the name has no suffix.
         picture_format = path.suffix[1:].lower() or "png"
@@ -343,7 +343,7 @@ def predict_rows(options: argparse.Namespace) -> None:
         with open(part, "w", encoding="utf-8", newline="") as file:
             _write_predictions(file, model, options)
 
-    remove_leftover(path)  # it holds predictions, which are private
+    remove_temporary_files_beside(path)  # it holds predictions, which are private
     with (
         say_whether_written(path),
         show_progress(f"predicting {options.file}", options.progress),
@@ -393,7 +393,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
     if is_terminal(sys.stderr):
         without_others = structs.replace(label, weight=None, user=None)
         builder = OwnerReportBuilder(model_domain, without_others)
-        builder.add(columns)
+        builder.count_rows(columns)
         warn_owner_of_doubtful_rows(builder.report(faults))
     num_rows, rows, target = len(rows), rows[present], target[present]
     if not len(rows):
@@ -541,7 +541,7 @@ def _iter_encoded_blocks(
                 rows = model.encode(columns)
                 ids = [] if id_column is None else _as_list(columns[id_column])
                 if builder is not None:
-                    builder.add(columns)
+                    builder.count_rows(columns)
                 yield _EncodedBlock(rows, np.ones(len(rows), bool), ids)
             if builder is not None:
                 warn_owner_of_doubtful_rows(builder.report(faults))

@@ -88,7 +88,7 @@ def print_about_output(path: Path, words: str) -> None:
 
 
 class OutputState:
-    """What was at the path of an output before a command wrote it."""
+    """The state of the path of an output before a command writes to it."""
 
     def __init__(self, path: Path):
         self.path, self._before = path, _file_identity(path)
@@ -105,7 +105,7 @@ class OutputState:
 
 
 def _file_identity(path: Path) -> tuple[int, ...] | None:
-    """Numbers that tell a file from the one that replaces it; None if there is none."""
+    """Numbers that distinguish a file from one that replaces it; None without a file."""
     try:
         status = path.stat()
     except OSError:
@@ -149,14 +149,14 @@ def save_or_use_temporary_folder(path: Path, save: Callable[[Path], object]) -> 
             elsewhere = _save_elsewhere(path, save)
             if elsewhere is None:
                 raise
-            words = "interrupted" if is_interrupted else _reason(error, path)
+            words = "interrupted" if is_interrupted else _reason_without_path(error, path)
             print(f"warning: {path}: {words}; move {elsewhere} there", file=sys.stderr)
         if is_interrupted:
             raise Interruption(f"the model was written to {elsewhere}") from error
         return elsewhere
 
 
-def _reason(error: BaseException, path: Path) -> str:
+def _reason_without_path(error: BaseException, path: Path) -> str:
     """The reason of an error without the path."""
     words = isinstance(error, OSError) and error.strerror
     return words or str(error).removeprefix(f"{path}: ")

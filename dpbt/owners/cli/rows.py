@@ -59,7 +59,7 @@ def check_rows(options: argparse.Namespace) -> None:
     except InputError as error:
         may_lack_header = any(words in str(error) for words in _WORDS_OF_HEADERS)
         if may_lack_header and options.no_header is None:
-            _show_names_to_owner(options)
+            _show_header_line_to_owner(options)
         raise
 
 
@@ -69,7 +69,7 @@ _WORDS_OF_HEADERS = ("is there a header", ": one cell,", "one cell is no header"
 _MAX_LINES_ABOVE_HEADER = 20
 
 
-def _show_names_to_owner(options: argparse.Namespace) -> None:
+def _show_header_line_to_owner(options: argparse.Namespace) -> None:
     """Show the owner of rows the line that was read as a header, and where the header may stand."""
     with contextlib.suppress(ValueError, OSError, ImportError):  # there may be no line
         if options.file.lower().endswith(".parquet"):
@@ -183,7 +183,7 @@ def _fit_and_write(options: argparse.Namespace, run: "_FitRun", *, in_blocks: bo
         from dpbt.data import tables  # the recipe has brought JAX
 
         with as_input_error():
-            tables.check_memory(rows.domain, options.rows, _memory_bytes(options))
+            tables.check_table_fits_memory(rows.domain, options.rows, _memory_bytes(options))
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
     if budget is not None and not goes_on:
         with as_input_error():  # before a row is read, so that a refusal tells nothing of the rows
@@ -252,7 +252,7 @@ class _FitRun:
         self._output = outputs.OutputState(path)
 
     def describe(self) -> str:
-        """What an interruption now leaves behind."""
+        """The sentence on what an interruption at this moment leaves behind."""
         model_path = self.model_path or (self.path if self._output.is_written else None)
         has_run = self.checkpoint is not None and self.checkpoint.begun
         if model_path is not None:
@@ -376,7 +376,7 @@ def _learn_and_pay(
     from dpbt.training import fit
 
     if checkpoint is not None and options.seed is None:
-        key, public_key = checkpoint.own_keys()
+        key, public_key = checkpoint.held_keys()
     else:
         key, public_key = dpbt.keys.noise_and_public_keys(options.seed)
     run.key = key

@@ -499,7 +499,7 @@ def tune(
     choice_key = keys.fold_in_words(
         key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
     )
-    with show_progress(f"choosing among {len(singles)} candidates", verbose, clock=False):
+    with show_progress(f"choosing among {len(singles)} candidates", verbose, shows_clock=False):
         rows = _split_rows(table_entry.without_domain(table), selection)
         best = _best_run(choice_key, rows, program_recipes, plan, public_key)
     fitted_parts = jax.tree.map(jnp.asarray, best.learned)

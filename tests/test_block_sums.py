@@ -162,7 +162,7 @@ def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
         own_scale=True,
     )
     asked = {"sums": spec}
-    found = totals.draw_from_sums(key, {"sums": small}, asked, small=True)["sums"]
+    found = totals.draw_from_sums(key, {"sums": small}, asked, has_small_sums=True)["sums"]
     site_key = dpbt.boundary.site_key(key, "sums")
     expected = mechanism.sample(site_key, jnp.asarray(small.astype(np.int32)), scale)
     np.testing.assert_array_equal(found, np.asarray(expected))
@@ -170,8 +170,8 @@ def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
 
     # Steps of the grid divide 2^30, so a shift by multiples of it shifts the output.
     shift = np.arange(-3, 4) * 2**43
-    large = totals.draw_from_sums(key, {"sums": small + shift}, asked, small=False)["sums"]
-    near = totals.draw_from_sums(key, {"sums": small}, asked, small=False)["sums"]
+    large = totals.draw_from_sums(key, {"sums": small + shift}, asked, has_small_sums=False)["sums"]
+    near = totals.draw_from_sums(key, {"sums": small}, asked, has_small_sums=False)["sums"]
     np.testing.assert_array_equal(large - shift, near)
     assert large.dtype == np.int64
     assert np.abs(near).max() <= SATURATION
@@ -209,7 +209,7 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     sums = right[None], np.array([[negative, positive]])
     keys = jax.random.split(KEY, 1500)
     drawn = [
-        totals.draw_from_sums(key, {"split_0": sums}, {"split_0": asked}, small=False)
+        totals.draw_from_sums(key, {"split_0": sums}, {"split_0": asked}, has_small_sums=False)
         for key in keys
     ]
     shares = np.bincount([int(each["split_0"][0]) for each in drawn], minlength=3) / len(keys)

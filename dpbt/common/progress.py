@@ -53,7 +53,7 @@ def is_terminal(*streams: TextIO | None) -> bool:
 
 @contextlib.contextmanager
 def show_progress(
-    stage: str, verbose: bool | None = None, *, clock: bool = True
+    stage: str, verbose: bool | None = None, *, shows_clock: bool = True
 ) -> Iterator[ReportProgress]:
     """Show on standard error how far a run is.
 
@@ -62,7 +62,7 @@ def show_progress(
     Args:
         stage: the first stage.
         verbose: whether to show it; None shows it on a terminal, and not in a log.
-        clock: whether a terminal shows the seconds. Turn it off where the number of steps is
+        shows_clock: whether a terminal shows the seconds. Turn it off where the number of steps is
             private.
 
     Yields:
@@ -72,7 +72,7 @@ def show_progress(
     if not (on_terminal if verbose is None else verbose):
         yield ignore_progress
         return
-    display = _TerminalDisplay(clock=clock) if on_terminal else _LogDisplay()
+    display = _TerminalDisplay(shows_clock=shows_clock) if on_terminal else _LogDisplay()
     display.open(Progress(stage))
     try:
         yield display.report
@@ -103,9 +103,9 @@ class _TerminalDisplay:
 
     _ERASE_LINE = "\r\033[K"
 
-    def __init__(self, *, clock: bool) -> None:
+    def __init__(self, *, shows_clock: bool) -> None:
         self._is_closed = threading.Event()
-        self._ticker = threading.Thread(target=self._tick, daemon=True) if clock else None
+        self._ticker = threading.Thread(target=self._tick, daemon=True) if shows_clock else None
 
     def open(self, progress: Progress) -> None:
         """Show the first stage, and start the clock."""

@@ -108,13 +108,13 @@ def check_can_write(path: Path) -> None:
         OSError: naming `path`, with the reason.
     """
     if is_stream(path):
-        with name_path_in_errors(path, any_name=True), _temporary_folder():
+        with name_path_in_errors(path, replaces_any_name=True), _temporary_folder():
             if not _may_write_to_stream(path):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return
     target = _resolve_links(path)
     temporary, folder = _temporary_path(target), target.parent
-    with name_path_in_errors(path, any_name=True), contextlib.ExitStack() as stack:
+    with name_path_in_errors(path, replaces_any_name=True), contextlib.ExitStack() as stack:
         status = _status_or_none(target)  # which refuses a name that is too long
         if status is not None and stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -192,7 +192,7 @@ def _resolve_links(path: Path) -> Path:
     """
     if not path.is_symlink():
         return path
-    with name_path_in_errors(path, any_name=True):
+    with name_path_in_errors(path, replaces_any_name=True):
         _status_or_none(path)
     return Path(os.path.realpath(path))
 
@@ -251,7 +251,7 @@ def _write_to_stream(path: Path, write: Callable[[Path], object]) -> None:
         OSError: naming the path.
     """
     descriptor = descriptor_of_path(path)
-    with name_path_in_errors(path, any_name=True), _temporary_folder() as folder:
+    with name_path_in_errors(path, replaces_any_name=True), _temporary_folder() as folder:
         content = folder / f"content{short_suffix(path)}"
         write(content)
         for stream in (sys.stdout, sys.stderr):  # what was printed before comes first
@@ -295,14 +295,14 @@ def remove_temporary_files_beside(path: Path) -> None:
 
 @contextlib.contextmanager
 def name_path_in_errors(
-    path: Path, temporary: str | None = None, *, any_name: bool = False
+    path: Path, temporary: str | None = None, *, replaces_any_name: bool = False
 ) -> Iterator[None]:
     """Let errors of the disk name a path, instead of no file or a temporary one.
 
     Args:
         path: the file that the caller asked for.
         temporary: the name of the temporary file.
-        any_name: whether the path stands in place of every other name.
+        replaces_any_name: whether the path stands in place of every other name.
 
     Raises:
         OSError: with `path`, in place of an error without a name or with the temporary one.
@@ -310,7 +310,7 @@ def name_path_in_errors(
     try:
         yield
     except OSError as error:
-        is_other_file = not any_name and error.filename not in (None, temporary)
+        is_other_file = not replaces_any_name and error.filename not in (None, temporary)
         if error.errno is None or is_other_file:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error

@@ -281,20 +281,7 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
             of_class[0]: of_class for of_class in file_label.spellings_of_classes if of_class[1:]
         }
 
-    class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
-    are_of_one_kind = any(
-        all(isinstance(one, kind) for one in class_list) for kind in _KINDS_OF_CLASSES
-    )
-    are_finite = all(
-        not isinstance(one, float | np.floating) or np.isfinite(one) for one in class_list
-    )
-    are_valid = are_of_one_kind and are_finite and len(set(class_list)) == len(class_list)
-    if len(class_list) < 2 or not are_valid:
-        refusal = f"; they are two or more of one kind, got {show_value(classes)}"
-        raise ValueError(
-            "classes must state all labels, such as classes=('no', 'yes'); they are not read off "
-            f"y, as which of them occur is private{'' if classes is None else refusal}"
-        )
+    class_list = _checked_class_list(classes)
     sorted_classes = np.array(sorted(class_list))
     classes_are_text = sorted_classes.dtype.kind == "U"
     if (
@@ -307,7 +294,7 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
             f"classes={show_value(sorted_classes)}. "
             "An ensemble that encodes labels needs classes=(0, 1)"
         )
-    words_of_classes = [declared_word(one, "a class") for one in class_list]
+    words_of_classes = [declared_word(value, "a class") for value in class_list]
     check_classes_can_occur(
         y,
         [spellings.get(word, (word,)) for word in words_of_classes],
@@ -319,6 +306,25 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
     further_words: Any = {word: words[1:] for word, words in spellings.items()} or None
     target = Nominal(tuple(sorted_classes), other, spellings=further_words, ignore_case=ignore_case)
     return DeclaredAnswers(sorted_classes, target)
+
+
+def _checked_class_list(classes: Any) -> list:
+    """The stated classes as a list; ValueError unless they are two or more of one kind."""
+    class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
+    are_of_one_kind = any(
+        all(isinstance(value, kind) for value in class_list) for kind in _KINDS_OF_CLASSES
+    )
+    are_finite = all(
+        not isinstance(value, float | np.floating) or np.isfinite(value) for value in class_list
+    )
+    are_valid = are_of_one_kind and are_finite and len(set(class_list)) == len(class_list)
+    if len(class_list) < 2 or not are_valid:
+        refusal = f"; they are two or more of one kind, got {show_value(classes)}"
+        raise ValueError(
+            "classes must state all labels, such as classes=('no', 'yes'); they are not read off "
+            f"y, as which of them occur is private{'' if classes is None else refusal}"
+        )
+    return class_list
 
 
 def declared_range(target_range: Any, file_label: Label | None) -> Numeric:

@@ -95,9 +95,11 @@ class Value:
         """The entries at some places of the first axis."""
         return self.graph.add("Gather", self, places)
 
-    def sum(self, axis: int = 1, keep: bool = False) -> Value:
+    def sum(self, axis: int = 1, keeps_axis: bool = False) -> Value:
         """The sum over an axis."""
-        return self.graph.add("ReduceSum", self, np.array([axis], np.int64), keepdims=int(keep))
+        return self.graph.add(
+            "ReduceSum", self, np.array([axis], np.int64), keepdims=int(keeps_axis)
+        )
 
 
 class GraphOutputs(NamedTuple):

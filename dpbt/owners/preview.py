@@ -130,7 +130,7 @@ def preview(
             as `boost`.
     """
     signals = [
-        float(check_interval("signal", each, "(0, 1)")) for each in np.ravel(signal).tolist()
+        float(check_interval("signal", number, "(0, 1)")) for number in np.ravel(signal).tolist()
     ]
     repeats = check_positive_integer("repeats", repeats, 1000)
     seed = check_seed(seed)
@@ -138,21 +138,17 @@ def preview(
     if not recipes or any(not isinstance(r, Recipe) or np.ndim(r.rows) for r in recipes):
         raise ValueError(f"preview takes recipes of one setting each, got {show_value(recipes)}")
     domain = domains.as_declared_domain(domain)
-    if public is not None:
-        domains.check_same_domain(public.domain, domain, "the public table", "the preview")
-    for recipe in recipes:
-        domains.check_same_domain(recipe.domain, domain, "the recipe", "the preview")
-        tables.check_table_fits_memory(domain, int(recipe.rows), tables.DEFAULT_MEMORY_BYTES)
+    _check_same_domains(recipes, public, domain)
     target, lines = recipes[0].target, []
     response = kinds.response_of_target(target)
     counts = np.zeros(response.classes)  # 0 for a number
     class_shares = None if shares is None else _checked_class_shares(shares, response)
     settings = [
-        (each, recipe)
-        for each in (signals if public is None else [np.nan])
+        (signal_of_rows, recipe)
+        for signal_of_rows in (signals if public is None else [np.nan])
         for recipe in map(table_entry.without_domain, recipes)
     ]
-    for each, recipe in settings:
+    for signal_of_rows, recipe in settings:
         runs = []
         for number in range(repeats):
             rng = np.random.default_rng((seed, number))
@@ -160,7 +156,7 @@ def preview(
                 domain,
                 target,
                 num_rows=int(recipe.rows),
-                signal=each,
+                signal=signal_of_rows,
                 public=public,
                 rng=rng,
                 class_shares=class_shares,
@@ -170,18 +166,7 @@ def preview(
             if not response.is_number:
                 labels = np.asarray(rows.table.target).astype(int)
                 counts = counts + np.bincount(labels, minlength=response.classes)
-        accuracies = np.array([run.accuracy for run in runs])
-        lines.append(
-            PreviewLine(
-                rows=int(recipe.rows),
-                epsilon=pricing.ledger(recipe).epsilon,
-                mean=float(np.mean(accuracies)),
-                error=float(np.std(accuracies, ddof=repeats > 1) / np.sqrt(repeats)),
-                best=float(np.mean([run.best for run in runs])),
-                constant=float(np.mean([run.constant for run in runs])),
-                signal=each,
-            )
-        )
+        lines.append(_line_of_runs(recipe, signal_of_rows, runs))
     measured_shares = tuple((counts / max(counts.sum(), 1)).tolist())
     return Preview(
         lines=lines,
@@ -189,6 +174,17 @@ def preview(
         measure="R^2" if response.is_number else "accuracy",
         shares=measured_shares,
     )
+
+
+def _check_same_domains(
+    recipes: Sequence[Recipe], public: Table | None, domain: domains.DeclaredDomain
+) -> None:
+    """Check that public rows and recipes are of the domain, and that the tables fit memory."""
+    if public is not None:
+        domains.check_same_domain(public.domain, domain, "the public table", "the preview")
+    for recipe in recipes:
+        domains.check_same_domain(recipe.domain, domain, "the recipe", "the preview")
+        tables.check_table_fits_memory(domain, int(recipe.rows), tables.DEFAULT_MEMORY_BYTES)
 
 
 def _describe_simulation(
@@ -271,6 +267,20 @@ def _accuracy_of_run(
     if rows.best is not None:
         best = _measure_predictions(target, labels, rows.best[is_test_row]).accuracy
     return _RunAccuracy(accuracy, constant, best)
+
+
+def _line_of_runs(recipe: Recipe, signal: float, runs: Sequence[_RunAccuracy]) -> PreviewLine:
+    """The mean accuracy of the runs of a recipe at one signal, with its standard error."""
+    accuracies = np.array([run.accuracy for run in runs])
+    return PreviewLine(
+        rows=int(recipe.rows),
+        epsilon=pricing.ledger(recipe).epsilon,
+        mean=float(np.mean(accuracies)),
+        error=float(np.std(accuracies, ddof=len(runs) > 1) / np.sqrt(len(runs))),
+        best=float(np.mean([run.best for run in runs])),
+        constant=float(np.mean([run.constant for run in runs])),
+        signal=signal,
+    )
 
 
 @compilation.jit_with_bounded_cache()

@@ -159,7 +159,7 @@ def describe(
         return output, _without_private_value(spec)
 
     if priced is not None:
-        return run_with_price_check(program, answer, view, priced, released_here=False)
+        return run_with_price_check(program, answer, view, priced, answers_with_release=False)
     specs: dict[Site, DrawSpec] = {}
 
     def answer_and_note(spec: DrawSpec) -> Array:
@@ -237,5 +237,5 @@ def sums_of_stage(
         output = stage_inputs.outputs.get(spec.site, jnp.zeros_like(spec.output))
         return output, spec.total if spec.site in stage else None
 
-    totals = run_with_price_check(program, answer, view, priced, released_here=False)
+    totals = run_with_price_check(program, answer, view, priced, answers_with_release=False)
     return {site: totals[site] for site in stage}

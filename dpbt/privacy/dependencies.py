@@ -155,7 +155,7 @@ def _traced_dependencies(
 
     numbers = params, public, jax.ShapeDtypeStruct((), np.float32)
     dependencies = draw_dependencies(recipe_phase.phase.program, build_view, row_fields, numbers)
-    check_prices(dependencies, protected=not learner.unprotected)
+    check_prices(dependencies, must_ignore_rows=not learner.unprotected)
     return dependencies
 
 
@@ -279,13 +279,13 @@ def _union_of_sources(sources: Any) -> set[Source]:
     return set().union(*jax.tree.leaves(sources))
 
 
-def check_prices(draws: list[DrawDependencies], *, protected: bool = True) -> None:
+def check_prices(draws: list[DrawDependencies], *, must_ignore_rows: bool = True) -> None:
     """Check that prices depend neither on rows nor on releases; refuse a draw whose price does.
 
     Args:
         draws: the draws of a program.
-        protected: whether scales and `Total.public` must not depend on rows. A paper's calibration
-            may lack this protection.
+        must_ignore_rows: whether scales and `Total.public` must not depend on rows. A paper's
+            calibration may lack this protection.
 
     Raises:
         ValueError: naming the draw and its sources. Also for a mechanism of the user's own that has
@@ -300,7 +300,7 @@ def check_prices(draws: list[DrawDependencies], *, protected: bool = True) -> No
                 f"{mechanism.name!r}; give it a name of its own"
             )
         if mechanism.price.reads_rows:
-            _check_price_of_rows(draw, protected=protected)
+            _check_price_of_rows(draw, must_ignore_rows=must_ignore_rows)
             continue
         sources = draw.total_sources | draw.public_sources | draw.scale_sources
         if ROWS in sources or library_mechanism is None:
@@ -310,11 +310,11 @@ def check_prices(draws: list[DrawDependencies], *, protected: bool = True) -> No
             )
 
 
-def _check_price_of_rows(draw: DrawDependencies, *, protected: bool) -> None:
+def _check_price_of_rows(draw: DrawDependencies, *, must_ignore_rows: bool) -> None:
     """`check_prices` of one draw that reads rows."""
     spec, site = draw.spec, draw.spec.site
     norm = spec.mechanism.price.norm
-    if protected and ROWS in draw.public_sources:
+    if must_ignore_rows and ROWS in draw.public_sources:
         raise ValueError(
             f"what Total.after of the draw {site!r} reads follows from the private rows; "
             "public= is for what is public, and what follows from rows is in the sum"
@@ -331,7 +331,7 @@ def _check_price_of_rows(draw: DrawDependencies, *, protected: bool) -> None:
             f"{sorted(draw.max_sensitivity_sources)}: state max_sensitivity, "
             "the largest it may be, which is public"
         )
-    if protected and ROWS in draw.scale_sources:
+    if must_ignore_rows and ROWS in draw.scale_sources:
         raise ValueError(f"the scale of the draw {site!r} follows from the private rows")
     if spec.own_scale and draw.scale_sources:
         raise ValueError(

@@ -139,7 +139,7 @@ def run_with_price_check(
     view: View,
     priced: Sequence[PricedDraw] | None,
     *,
-    released_here: bool = True,
+    answers_with_release: bool = True,
 ) -> dict[Site, Any]:
     """Trace a program by itself, compare its draws with their prices, then evaluate the trace.
 
@@ -152,8 +152,8 @@ def run_with_price_check(
         answer: (spec) -> the output of the draw, and what to keep of it.
         view: the inputs of the program.
         priced: the draws of the ledger; None to compare nothing.
-        released_here: whether `answer` returns the outputs that are released. If not, scales that
-            depend on them are not compared.
+        answers_with_release: whether `answer` returns the outputs that are released. If not, scales
+            that depend on them are not compared.
 
     Returns:
         Site -> what `answer` kept.
@@ -182,13 +182,18 @@ def run_with_price_check(
     refuse_mutable_closure_arrays("the program", closed)
     if priced is not None:
         check_as_priced(specs, priced)
-        _check_formulas(closed, shapes, view, priced, released_here=released_here)
+        _check_formulas(closed, shapes, view, priced, answers_with_release=answers_with_release)
     trace: _RunTrace = evaluate_closed(closed, shapes, view)
     return trace.kept
 
 
 def _check_formulas(
-    closed: Any, shapes: Any, view: View, priced: Sequence[PricedDraw], *, released_here: bool
+    closed: Any,
+    shapes: Any,
+    view: View,
+    priced: Sequence[PricedDraw],
+    *,
+    answers_with_release: bool,
 ) -> None:
     """Refuse draws whose sensitivities or scales other operations compute than the priced ones.
 
@@ -197,7 +202,7 @@ def _check_formulas(
         shapes: the shapes of the `_RunTrace`.
         view: the inputs of the program.
         priced: the draws of the ledger.
-        released_here: as `run_with_price_check`.
+        answers_with_release: as `run_with_price_check`.
     """
     places: _RunTrace = jax.tree.unflatten(
         jax.tree.structure(shapes), range(len(jax.tree.leaves(shapes)))
@@ -213,7 +218,7 @@ def _check_formulas(
     for draw, max_sensitivity, scale in zip(draws_of_rows, max_sensitivities, scales, strict=True):
         if max_sensitivity != draw.max_sensitivity_formula:
             raise _difference_error(draw.spec.site, "sensitivity")
-        if draw.scale_formula is None or (draw.scale_reads_releases and not released_here):
+        if draw.scale_formula is None or (draw.scale_reads_releases and not answers_with_release):
             continue
         if scale != draw.scale_formula:
             raise _difference_error(draw.spec.site, "scale")

@@ -35,7 +35,7 @@ def add_sums(first: Totals | None, second: Mapping[Site, Any]) -> Totals:
 
 
 def draw_from_sums(
-    key: Array, totals: Totals, specs: Mapping[Site, DrawSpec], *, small: bool
+    key: Array, totals: Totals, specs: Mapping[Site, DrawSpec], *, has_small_sums: bool
 ) -> WideRelease:
     """The release of a program from the sums over all rows.
 
@@ -43,7 +43,8 @@ def draw_from_sums(
         key: the key of the program's noise, as `answers.sample` takes it.
         totals: the sum of each site that is drawn.
         specs: the mechanism, scale and value of the draw at each site.
-        small: whether the table has at most `types.MAX_ROWS` rows, so that its releases are int32.
+        has_small_sums: whether the table has at most `types.MAX_ROWS` rows, so that its releases
+            are int32.
 
     Returns:
         int32, clamped to +-SATURATION as in memory, or int64 of a large table, clamped to
@@ -64,7 +65,7 @@ def draw_from_sums(
             )
         if spec.mechanism.selects:
             release[site] = output
-        elif small:
+        elif has_small_sums:
             release[site] = np.clip(output, -SATURATION, SATURATION).astype(np.int32)
         else:
             clamped = np.clip(output, -MAX_LARGE_OUTPUT, MAX_LARGE_OUTPUT)

@@ -33,7 +33,7 @@ def absent_row_like(table: BlockTable) -> Table:
     )
 
 
-def draw_specs_after_release(
+def draw_specs_given_release(
     phase: Phase,
     recipe: Recipe,
     absent_row_table: Table,
@@ -52,7 +52,7 @@ def first_round_draw_specs(recipe: Recipe, absent_row_table: Table) -> dict[Site
     zeros = {} if prologue is None else zero_release_of_phase(recipe, prologue)
     public = after_prologue(recipe, zeros).public
     context = begin_round(recipe, public, jnp.float32(0), jnp.int32(0))
-    return draw_specs_after_release(recipe.learner.round, recipe, absent_row_table, context, {})
+    return draw_specs_given_release(recipe.learner.round, recipe, absent_row_table, context, {})
 
 
 def first_hypothesis_shapes(recipe: Recipe) -> Hypothesis:

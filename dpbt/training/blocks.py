@@ -220,9 +220,9 @@ def _draw_specs(
     earlier_release: Release,
     priced: PricedDraws,
 ) -> dict[Site, boundary.DrawSpec]:
-    """`absent_row.draw_specs_after_release`; `priced` is in the key of the compiled program."""
+    """`absent_row.draw_specs_given_release`; `priced` is in the key of the compiled program."""
     del priced
-    return absent_row.draw_specs_after_release(
+    return absent_row.draw_specs_given_release(
         phase, recipe, absent_row_table, context, earlier_release
     )
 
@@ -455,7 +455,10 @@ class _BlockExecutor:
                 priced=priced,
             )
             into |= totals.draw_from_sums(
-                round_of_pass.noise_key, {site: sums[site]}, specs, small=self.has_small_sums
+                round_of_pass.noise_key,
+                {site: sums[site]},
+                specs,
+                has_small_sums=self.has_small_sums,
             )
 
     def _zero_release_of_phase(self, phase: Phase) -> Release:

@@ -195,7 +195,7 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
     boundary.check_sites(**transcript.releases)
     _check_sites_and_rounds(transcript, recipe)
     if transcript.recorded_on is not None:
-        _check_same_form(TableForm.of(table), transcript.recorded_on)
+        _check_same_table_form(TableForm.of(table), transcript.recorded_on)
 
 
 def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:
@@ -223,7 +223,7 @@ def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:
             )
 
 
-def _check_same_form(form: TableForm, recorded_form: TableForm) -> None:
+def _check_same_table_form(form: TableForm, recorded_form: TableForm) -> None:
     """Refuse a table of another form than the one that a transcript was recorded on."""
     domains.check_same_domain(form.domain, recorded_form.domain, "the table", "the transcript")
     for field, words in (

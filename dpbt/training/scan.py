@@ -207,10 +207,10 @@ class _ScanExecutor:
         return _CachedStructures(num_cached, structures, leaves)
 
     def _structure_and_leaves(
-        self, public: Public, bound: Array, number: Array
+        self, public: Public, bound: Array, round_number: Array
     ) -> "_StructureAndLeaves":
         """The structure of a round by its number, and the leaf of each row of each table in it."""
-        context = self.public_steps.begin_round(self.recipe, public, bound, number)
+        context = self.public_steps.begin_round(self.recipe, public, bound, round_number)
         structure = context.public.structure
         learner = self.recipe.learner
         leaves = [assign_leaves(learner, structure, rows).leaf for rows in self.tables]
@@ -241,9 +241,9 @@ class _CachedStructures(NamedTuple):
     structures: Any
     leaves: list[Array]
 
-    def structure_and_leaves_of_round(self, number: Array) -> "_StructureAndLeaves":
+    def structure_and_leaves_of_round(self, round_number: Array) -> "_StructureAndLeaves":
         """The structure of a round, and the leaves of each table in it."""
-        place = number % self.num_structures
+        place = round_number % self.num_structures
         return jax.tree.map(
             lambda array: array[place], _StructureAndLeaves(self.structures, self.leaves)
         )

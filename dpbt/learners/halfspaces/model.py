@@ -108,7 +108,7 @@ def _add_halfspaces_to_graph(
 ) -> GraphOutputs:
     """Add the scores of halfspaces to a graph, in double precision, for rows of finite numbers."""
     double = graph.positions(rows, splits).cast("DOUBLE")
-    length = graph.add("Sqrt", (double * double).sum(keep=True))
+    length = graph.add("Sqrt", (double * double).sum(keeps_axis=True))
     inside = double / graph.add("Max", length, np.float64(1))
     normal = halfspaces.normal.sum(axis=0, dtype=np.float64)
     return GraphOutputs((inside * normal[None]).sum().cast("FLOAT"))

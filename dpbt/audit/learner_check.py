@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Int32
+from jaxtyping import Bool
 
 from dpbt import types
 from dpbt.audit import exact_loss
@@ -290,7 +290,7 @@ def _max_ratios_of_tables(
     """
     bins, target = map(jnp.asarray, candidates)
 
-    def max_ratio_of_table(places: Int32[Array, "N"], present: Bool[Array, "N"]) -> Array:
+    def max_ratio_of_table(places: Array, present: Array) -> Array:
         ours = table._replace(bins=bins[places], target=target[places], present=present)
         if table.weight is not None:
             ours = ours._replace(weight=jnp.ones(present.shape, jnp.float32))

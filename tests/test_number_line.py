@@ -139,7 +139,7 @@ def test_noise_that_hides_the_sums_leaves_predictions_as_they_are():
     assert float(intercept) == pytest.approx(float(public.initial_score), abs=0.01)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("delta", [pytest.param(0.0, marks=pytest.mark.slow), 1e-6])
 def test_the_mean_prediction_of_a_skewed_number_is_that_of_the_rows(delta):
     """Incomes of a heavy right tail: without the epilogue predictions are far too low."""
     rng = np.random.default_rng(1)

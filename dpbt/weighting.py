@@ -157,8 +157,8 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
         if not response.axes:
             if response.objective == "poisson":
                 score = round_separately(portable_exp(jnp.minimum(score, 0)))
-            inverse = round_separately(1 / jnp.asarray(public.unit, jnp.float32))
-            residual = jnp.clip((table.target - score) * inverse, -cap, cap)
+            unit = jnp.asarray(public.unit, jnp.float32)
+            residual = jnp.clip(multiply_by_reciprocal(table.target - score, unit), -cap, cap)
             return Weighted(jnp.round(multiply_by_reciprocal(residual, cap) * GRID), cap)
         classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
         residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)

@@ -3,7 +3,12 @@
 import jax.numpy as jnp
 from jaxtyping import Float32
 
-from dpbt.common.arithmetic import portable_exp, round_separately, sum_in_order
+from dpbt.common.arithmetic import (
+    multiply_by_reciprocal,
+    portable_exp,
+    round_separately,
+    sum_in_order,
+)
 from dpbt.types import Array
 
 
@@ -15,4 +20,4 @@ def sum_grid(grid: Float32[Array, "A B"]) -> Float32[Array, ""]:
 def likelihood_shares(misfit: Float32[Array, "A B"]) -> Float32[Array, "A B"]:
     """f32[A, B]: the share of each hypothesis in exp(-misfit / 2), over all of the grid."""
     likelihood = round_separately(portable_exp((jnp.min(misfit) - misfit) / 2))
-    return round_separately(likelihood * round_separately(1 / sum_grid(likelihood)))
+    return multiply_by_reciprocal(likelihood, sum_grid(likelihood))

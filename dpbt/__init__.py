@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         statement,
     )
     from dpbt.owners import effects, file_report, plot, preview
-    from dpbt.owners.filter import Filter
+    from dpbt.owners.privacy_filter import Filter
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.keys import fresh_key
     from dpbt.training import processes
@@ -47,7 +47,7 @@ _CLASSES_AND_FUNCTIONS = {
     "dpbt.data.tables": "table",
     "dpbt.models.model": "Model decision_function explain ledger "
     "load predict predict_proba save statement",
-    "dpbt.owners.filter": "Filter",
+    "dpbt.owners.privacy_filter": "Filter",
     "dpbt.privacy.keys": "fresh_key",
     "dpbt.training.boost": "Boosted boost",
     "dpbt.training.fit": "fit",

@@ -15,7 +15,7 @@ from msgspec import structs
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
-from dpbt.owners import filter as filters
+from dpbt.owners import privacy_filter as filters
 from dpbt.privacy import accounting, boundary, conversions, pricing
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.scales import sampler_scales

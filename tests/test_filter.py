@@ -13,7 +13,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt import recipes
-from dpbt.owners import filter as filters
+from dpbt.owners import privacy_filter as filters
 from dpbt.privacy import conversions, mechanisms
 from dpbt.privacy.external_events import EpsilonDeltaDpEvent
 from tests.support import recipe_noise

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt.owners import filter as filters
+from dpbt.owners import privacy_filter as filters
 from tests.support.budget_examples import (
     ROWS,
     ledger_line,

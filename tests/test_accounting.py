@@ -50,7 +50,7 @@ RECORDS = {
     "a cost": ledger_of(ledger_line(0.5)).run_cost(),
     "what bits cost": ledger_of(ledger_line(0.5)).sampler_cost(),
     "a charge": filters.Charge(cost=1.0, gap=2.0, tail=3.0),
-    "limits": filters.filter_limits("rho", epsilon=1.0, delta=1e-6),
+    "limits": filters.cost_limits("rho", epsilon=1.0, delta=1e-6),
 }
 
 

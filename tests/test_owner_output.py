@@ -100,7 +100,7 @@ def test_a_conversion_asks_as_a_fit_does_and_its_folder_asks_nothing(folder, mon
     with pytest.raises(InputError, match="check the rows before converting them"):
         inputs.make_owner_report_of_file(declared("short.chunks"))
     found = inputs.make_owner_report_of_file(declared("short.csv"))
-    assert found.doubtful == ("age", "job", "class")
+    assert found.suspect_columns == ("age", "job", "class")
 
 
 def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
@@ -134,10 +134,10 @@ def test_a_report_counts_what_is_not_read():
     found = file_report.owner_report_of_rows(domain, label, blocks)
     assert (found.rows, found.constant) == (5, ("w",))
     assert dict(found.unread) == {"a": 3, "c": 2, "b": 2, "y": 2, "w": 2}
-    assert found.doubtful == ("w", "a", "b", "y")  # a fifth of the cells of b is no Boolean
+    assert found.suspect_columns == ("w", "a", "b", "y")  # a fifth of the cells of b is no Boolean
     assert "a: 3 are missing" in str(found)
     usual = file_report.OwnerReport(100, {"a": 50, "y": 5}, (), "y")
-    assert usual.doubtful == ()
+    assert usual.suspect_columns == ()
     assert str(usual).endswith("nothing is doubtful")
 
 

@@ -178,5 +178,5 @@ def test_the_command_line_limits_the_rows_of_a_file_and_of_its_blocks(
     columns = files.read_columns("rows.csv", (*domain, *found.columns))
     report = file_report.owner_report_of_rows(domain, found, [columns])
     assert report.unread["id"] == 10
-    assert report.doubtful == ("id",)
+    assert report.suspect_columns == ("id",)
     assert "id: 10 have no id, and are absent" in str(report)

@@ -23,7 +23,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.additive.model import SHAPES, shape_functions_by_column
 from dpbt.models.model import Model, resolve_domain_of_model, resolve_model
-from dpbt.owners.effects import attribute_effects, check_column_names, partial_dependence
+from dpbt.owners.effects import attribute_effects, check_are_columns, partial_dependence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -378,7 +378,7 @@ def _curve_or_partial_dependence(
         ValueError: as `shape`.
     """
     if model.about.kind is SHAPES and of == "score":
-        check_column_names(names, domain)
+        check_are_columns(names, domain)
         functions, noise = shape_functions_by_column(model.host_hypotheses(), domain)
         bins_first = np.moveaxis(functions[names], range(-len(names), 0), range(len(names)))
         shown = _values_with_words(model, bins_first, of, class_)

@@ -285,8 +285,8 @@ def make_owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
 
 def warn_owner_of_suspect_columns(report: file_report.OwnerReport) -> None:
     """Print which columns the domain may not read as meant, on standard error, a terminal."""
-    lines = report.summary_of_doubtful().splitlines()
-    if not report.doubtful:
+    lines = report.describe_suspect_columns().splitlines()
+    if not report.suspect_columns:
         lines = [f"  {count} lines have {fault}" for fault, count in report.faults.items()]
     if lines:
         heading = "warning, for the owner of the rows alone: the domain may not read them as meant"
@@ -314,7 +314,7 @@ def ask_owner_about_suspect_columns(
     if not can_ask or not Path(rows.path).is_file():  # a pipe can be read only once
         return
     report = make_owner_report_of_file(rows)
-    if not report.doubtful:
+    if not report.suspect_columns:
         return
     print(f"{report}\n{action} all the same? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

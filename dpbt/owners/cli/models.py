@@ -396,8 +396,8 @@ def evaluate_model_on_labelled_rows(options: argparse.Namespace) -> None:
     if is_terminal(sys.stderr):
         without_others = structs.replace(label, weight=None, user=None)
         builder = OwnerReportBuilder(model_domain, without_others)
-        builder.count_rows(columns)
-        warn_owner_of_suspect_columns(builder.report(faults))
+        builder.add_rows(columns)
+        warn_owner_of_suspect_columns(builder.build_report(faults))
     num_rows, rows, target = len(rows), rows[present], target[present]
     if not len(rows):
         raise InputError(f"{options.file}: no row has a declared label")
@@ -549,10 +549,10 @@ def _iter_encoded_blocks(
                 rows = model.encode(columns)
                 ids = [] if id_column is None else _cells_as_list(columns[id_column])
                 if builder is not None:
-                    builder.count_rows(columns)
+                    builder.add_rows(columns)
                 yield _EncodedBlock(rows, np.ones(len(rows), bool), ids)
             if builder is not None:
-                warn_owner_of_suspect_columns(builder.report(faults))
+                warn_owner_of_suspect_columns(builder.build_report(faults))
         yield _EncodedBlock(np.zeros((0, model.features), model.dtype), np.ones(0, bool))
 
 

@@ -97,7 +97,7 @@ def sum_of_log_losses(
     return jnp.sum(jnp.where(rows.present, steps, 0))
 
 
-def loss_behind_probabilities(recipe: Recipe) -> types.LossFamily:
+def loss_family_of_probabilities(recipe: Recipe) -> types.LossFamily:
     """The loss family of a recipe whose inverse link turns its scores into probabilities.
 
     Raises:
@@ -116,7 +116,7 @@ LOG_LOSS = Score(
     value=lambda draw: -_NATS_PER_STEP * float(draw),
     releases="the sum of their clipped log losses",
     unit=f"1/{GRID} of {MAX_LOSS:g} nats",
-    required_loss=loss_behind_probabilities,
+    required_loss=loss_family_of_probabilities,
 )
 """The score of every choice."""
 
@@ -513,7 +513,7 @@ def tune(
     with show_progress(f"choosing among {len(singles)} candidates", verbose, shows_clock=False):
         rows = _split_into_learning_and_scoring_rows(table_entry.without_domain(table), selection)
         best = _run_all_and_choose_best(choice_key, rows, program_recipes, plan, public_key)
-    fitted_parts = jax.tree.map(jnp.asarray, best.learned)
+    fitted_parts = jax.tree.map(jnp.asarray, best.fitted_parts)
     model = Model.of_run(fitted_parts, singles[best.candidate], table, keys.key_purpose(key))
     keys.warn_of_research_key(key)
     return Tuned(
@@ -556,12 +556,12 @@ class ScoredRun(NamedTuple):
     Attributes:
         score: the number that runs are ordered by.
         candidate: the index of its recipe among the candidates.
-        learned: the release of its fit, and its model.
+        fitted_parts: the release of its fit, and its model.
     """
 
     score: float
     candidate: int
-    learned: FittedParts
+    fitted_parts: FittedParts
 
 
 def _run_all_and_choose_best(
@@ -588,10 +588,10 @@ def _run_all_and_choose_best(
                 _fold_in(runs_key, run),
                 rows,
                 recipes[candidate],
-                plan.params,
-                public_key,
-                plan.programs[candidate],
-                priced_draws_of_phases(recipes[candidate]),
+                score_params=plan.params,
+                public_key=public_key,
+                score_program=plan.programs[candidate],
+                priced_draws=priced_draws_of_phases(recipes[candidate]),
             ),
         )
         for run, candidate in enumerate(candidates)
@@ -621,7 +621,7 @@ def _copy_run_to_host(started: _StartedRun, score: Score) -> ScoredRun:
     """Wait for a run, and copy its results to the host."""
     fitted_parts, score_draw = jax.device_get(started.results)
     return ScoredRun(
-        score=score.value(score_draw), candidate=started.candidate, learned=fitted_parts
+        score=score.value(score_draw), candidate=started.candidate, fitted_parts=fitted_parts
     )
 
 
@@ -654,11 +654,11 @@ class FitAndScore(NamedTuple):
     """The results of one run.
 
     Attributes:
-        learned: the release of the fit, and its model.
+        fitted_parts: the release of the fit, and its model.
         score_draw: i32[], the draw of the score.
     """
 
-    learned: FittedParts
+    fitted_parts: FittedParts
     score_draw: Array
 
 
@@ -666,18 +666,19 @@ def fit_and_score(
     key: Array,
     rows: SplitRows,
     recipe: Recipe,
-    params: Noise,
+    *,
+    score_params: Noise,
     public_key: Array | None,
-    program: types.Program,
-    priced: tuple[PricedDraws, ...],
+    score_program: types.Program,
+    priced_draws: tuple[PricedDraws, ...],
 ) -> FitAndScore:
     """Make one run: fit a model on the rows for learning, and draw its score; traceable.
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
     two mechanisms, and each reads its share of the rows. The scores of the rows do not leave.
-    `priced` is in the key of the compiled program.
+    `priced_draws` is in the key of the compiled program.
     """
-    del priced
+    del priced_draws
     fit_key, score_key = jax.random.split(key)
     fit = run_with_fresh_draws(
         fit_key, table_entry.prepare_table(rows.learning, recipe), recipe, public_key
@@ -685,15 +686,15 @@ def fit_and_score(
     assert fit.scores is not None
     present = table_entry.mask_beyond_rows(rows.scoring.present, recipe)
     scoring = rows.scoring._replace(present=present)
-    view = View(scoring, fit.scores[0], params, recipe.public())
-    learned = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
-    score_draw = answers.sample(program, score_key, None, view)[SITE]
-    return FitAndScore(learned=learned, score_draw=score_draw)
+    view = View(scoring, fit.scores[0], score_params, recipe.public())
+    fitted = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
+    score_draw = answers.sample(score_program, score_key, None, view)[SITE]
+    return FitAndScore(fitted_parts=fitted, score_draw=score_draw)
 
 
-_fit_and_score = compilation.jit_with_bounded_cache(static_argnames=("program", "priced"))(
-    fit_and_score
-)
+_fit_and_score = compilation.jit_with_bounded_cache(
+    static_argnames=("score_program", "priced_draws")
+)(fit_and_score)
 
 
 # Held-out rows: a rule on each row alone, under a public seed, selects them.

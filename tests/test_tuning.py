@@ -131,7 +131,13 @@ def test_runs_have_the_law_that_is_audited(errors):
     run = jax.jit(
         jax.vmap(
             lambda key: tuning.fit_and_score(
-                key, parts, voter, plan.params, None, plan.programs[0], priced=()
+                key,
+                parts,
+                voter,
+                score_params=plan.params,
+                public_key=None,
+                score_program=plan.programs[0],
+                priced_draws=(),
             )
         )
     )
@@ -275,14 +281,14 @@ def test_every_run_has_a_key_of_its_own(errors, monkeypatch):
         [],
     )
 
-    def spied(key, *rest):
+    def spied(key, *_, **__):
         seen.append(np.asarray(jax.random.key_data(key)))
         return {"n": np.asarray(len(seen))}, np.zeros(())
 
     monkeypatch.setattr(tuning, "_fit_and_score", spied)
     monkeypatch.setattr(tuning, "draw_run_count", lambda *_: 21)
     best = tuning._run_all_and_choose_best(KEY, parts, single, plan, None)
-    assert best.learned["n"] == 1  # ties go to the first run
+    assert best.fitted_parts["n"] == 1  # ties go to the first run
     assert len(np.unique(seen, axis=0)) == len(seen) == 21
     for key in jax.random.split(KEY, 4):
         assert {tuning._draw_candidate_of_run(key, run, 5) for run in range(64)} == set(range(5))
@@ -306,13 +312,13 @@ def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
         won = []
         for good in range(12):
 
-            def run(number, *rest, good=good):
+            def run(number, *_, good=good, **__):
                 score = -50 if number == good else 50
                 return {"n": np.asarray(number)}, np.asarray(score)
 
             monkeypatch.setattr(tuning, "_fit_and_score", run)
             best = tuning._run_all_and_choose_best(KEY, parts, single, plan, None)
-            won.append(int(best.learned["n"]) == good)
+            won.append(int(best.fitted_parts["n"]) == good)
         assert won == [good < number for good in range(12)]
 
 
@@ -353,7 +359,7 @@ SMALL = {"rows": 40, "domain": DOMAIN, "attributes_per_tree": (1,), "depth": 2}
 def losses_of(rows, scores):
     recipe = recipes.oblivious_boost(epsilon=1.0, **SMALL)
     return tuning.sum_of_log_losses(
-        rows, scores, recipe.public(), tuning.loss_behind_probabilities(recipe)
+        rows, scores, recipe.public(), tuning.loss_family_of_probabilities(recipe)
     )
 
 

@@ -160,6 +160,6 @@ def _features_read_by_each_hypothesis(
     num_hypotheses = len(feature)
     reads = np.zeros((num_hypotheses, model.features), bool)
     feature, is_split = (array.reshape(num_hypotheses, -1) for array in (feature, is_split))
-    number, place = np.nonzero(is_split)
-    reads[number, feature[number, place]] = True
+    hypothesis, node = np.nonzero(is_split)
+    reads[hypothesis, feature[hypothesis, node]] = True
     return reads

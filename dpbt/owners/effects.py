@@ -373,8 +373,10 @@ def _all_bin_combinations(num_bins: Sequence[int]) -> UInt8[np.ndarray, "_ F"]:
     return np.indices(tuple(num_bins), np.uint8).reshape(len(num_bins), math.prod(num_bins)).T
 
 
-def _latin_hypercube_rows(num_bins: Sequence[int], num_rows: int) -> UInt8[np.ndarray, "count F"]:
-    """u8[count, F]: random rows in which each column has its bins equally often, up to one."""
+def _latin_hypercube_rows(
+    num_bins: Sequence[int], num_rows: int
+) -> UInt8[np.ndarray, "num_rows F"]:
+    """u8[num_rows, F]: random rows in which each column has its bins equally often, up to one."""
     rng = np.random.default_rng(0)  # the same in every call
     columns = [rng.permutation(np.arange(num_rows) % size) for size in num_bins]
     return np.stack(columns, axis=1).astype(np.uint8)

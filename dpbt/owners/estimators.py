@@ -184,7 +184,9 @@ class PrivateEstimator(BaseEstimator):
                 f"X has more rows than rows={max_rows}, the stated bound on their number"
             )
         with show_progress("making the table", bool(self.verbose)):
-            table, report = make_table_and_report(column_order, rows, labels, options, capacity)
+            table, report = make_table_and_report(
+                column_order, rows, labels=labels, table_options=options, capacity=capacity
+            )
         key = keys.noise_key_of_table(key, [table])
         with show_progress("learning", bool(self.verbose)) as progress:
             model = fit(key, table, recipe, public_key, memory=self.memory, progress=progress)
@@ -438,8 +440,9 @@ class TableAndReport(NamedTuple):
 def make_table_and_report(
     column_order: ColumnOrder,
     rows: RowsByColumn,
+    *,
     labels: Any,
-    options: Mapping[str, Any],
+    table_options: Mapping[str, Any],
     capacity: int | None,
 ) -> TableAndReport:
     """Make the table of a fit, and the report to the owner of X on how the domain reads it.
@@ -448,7 +451,7 @@ def make_table_and_report(
         column_order: how the columns of X are matched with those of the domain.
         rows: X.
         labels: y.
-        options: the further arguments of `dpbt.table`, such as the classes and the weights.
+        table_options: the further arguments of `dpbt.table`, such as the classes and the weights.
         capacity: a bound on the number of rows; None if their number is public.
 
     Raises:
@@ -456,7 +459,7 @@ def make_table_and_report(
     """
     columns = dict(column_order.declared_columns(rows))
     domain = column_order.domain
-    table = tables.table(domain, columns, labels, **options, capacity=capacity)
+    table = tables.table(domain, columns, labels, **table_options, capacity=capacity)
 
     # The report reads labels, weights and ids as further columns, under names that are free.
     def add_column(name: str, column: Any) -> str:
@@ -466,14 +469,16 @@ def make_table_and_report(
         return name
 
     weight = user = None
-    if "users" in options:
-        name = add_column("users", options["users"])
-        user = UserColumn(name, options["max_rows_per_user"])
-    if "sample_weight" in options:
-        name = add_column("sample_weight", options["sample_weight"])
-        weight = WeightColumn(name, options["max_weight"])
-    declaration: Any = {name: options[name] for name in _LABEL_OPTIONS if name in options}
-    declaration["ignore_case"] = options.get("ignore_label_case", False)
+    if "users" in table_options:
+        name = add_column("users", table_options["users"])
+        user = UserColumn(name, table_options["max_rows_per_user"])
+    if "sample_weight" in table_options:
+        name = add_column("sample_weight", table_options["sample_weight"])
+        weight = WeightColumn(name, table_options["max_weight"])
+    declaration: Any = {
+        name: table_options[name] for name in _LABEL_OPTIONS if name in table_options
+    }
+    declaration["ignore_case"] = table_options.get("ignore_label_case", False)
     label = Label(add_column("y", labels), **declaration, weight=weight, user=user)
     return TableAndReport(table, file_report.owner_report_of_rows(domain, label, [columns]))
 

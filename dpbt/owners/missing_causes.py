@@ -108,7 +108,7 @@ def explain_missing_cells(
     causes = [CountedCause(text, count) for text, count in num_cells_by_cause.most_common()]
     if column is None or not any(cause.options for cause in cause_by_text.values()):
         return MissingCauses(causes)
-    options = _choose_options(cause_by_text, num_cells_by_text, column)
+    options = _choose_options_that_read_most(cause_by_text, num_cells_by_text, column)
     mended = _column_with_options(column, options)
     if mended is None:
         return MissingCauses(causes)
@@ -131,7 +131,7 @@ def explain_missing_cells(
     )
 
 
-def _choose_options(
+def _choose_options_that_read_most(
     cause_by_text: Mapping[str | None, Cause],
     num_cells_by_text: Mapping[str | None, int],
     column: Column,

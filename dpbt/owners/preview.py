@@ -203,10 +203,10 @@ def _describe_simulation(
         ]
     if class_shares:
         names = target.values if isinstance(target, Nominal) else ("negative", "positive")
-        words = ", ".join(
+        class_shares_text = ", ".join(
             f"{name} {share:.3g}" for name, share in zip(names, class_shares, strict=True)
         )
-        lines.append(f"shares of the classes in these rows: {words}")
+        lines.append(f"shares of the classes in these rows: {class_shares_text}")
         if not is_public:
             lines[-1] += " (--shares sets them)"
     lines.append("no private row was read, and nothing was spent")
@@ -312,13 +312,7 @@ def _draw_training_and_test_rows(
     Made-up rows have the classes about equally often, or with the shares f64[K] `class_shares`.
     """
     if public is not None:
-        present = rng.permutation(np.flatnonzero(public.present))
-        test_candidates, training_candidates = np.split(present, [len(present) // 4])
-        row_numbers = np.concatenate([rng.choice(training_candidates, num_rows), test_candidates])
-        arrays: Any = [np.asarray(array)[row_numbers] for array in (public.bins, public.target)]
-        arrays += [jnp.arange(len(row_numbers)) < num_rows, public.splits]
-        return _TrainingAndTestRows(Table(*arrays), None)
-
+        return _split_public_rows(public, num_rows, rng)
     total, response = num_rows + _NUM_TEST_ROWS, kinds.response_of_target(target)
     bins = np.stack([rng.integers(0, c.n_bins, total) for c in domain.values()], axis=1)
     explained = _sum_of_random_curves(domain, bins, response.axes, rng)
@@ -337,6 +331,22 @@ def _draw_training_and_test_rows(
         splits=domains.splits(domain),
     )
     return _TrainingAndTestRows(table, _labels_of_hidden_numbers(explained + quantile, response))
+
+
+def _split_public_rows(
+    public: Table, num_rows: int, rng: np.random.Generator
+) -> _TrainingAndTestRows:
+    """Hold a random quarter of public rows out, and draw rows to learn from with replacement."""
+    present = rng.permutation(np.flatnonzero(public.present))
+    test_rows, training_candidates = np.split(present, [len(present) // 4])
+    row_numbers = np.concatenate([rng.choice(training_candidates, num_rows), test_rows])
+    table = Table(
+        bins=np.asarray(public.bins)[row_numbers],  # type: ignore[arg-type]
+        target=np.asarray(public.target)[row_numbers],  # type: ignore[arg-type]
+        present=jnp.arange(len(row_numbers)) < num_rows,
+        splits=public.splits,
+    )
+    return _TrainingAndTestRows(table, None)
 
 
 _NUM_OFFSET_STEPS = 60

@@ -76,15 +76,17 @@ def write_domain_template(options: argparse.Namespace) -> None:
             user=options.user,
         )
     if path is None:
-        print(_escape_unencodable(text, getattr(sys.stdout, "encoding", None)), end="")
+        print(
+            _escape_characters_not_in_encoding(text, getattr(sys.stdout, "encoding", None)), end=""
+        )
         return
-    content = _escape_unencodable(text).encode()
+    content = _escape_characters_not_in_encoding(text).encode()
     with outputs.say_on_interruption_which_files_were_written(path):
         write_atomically(path, lambda part: part.write_bytes(content))
     outputs.print_note_on_output(path, f"wrote {path}; fill in what is null, empty or open")
 
 
-def _escape_unencodable(json_text: str, encoding: str | None = "utf-8") -> str:
+def _escape_characters_not_in_encoding(json_text: str, encoding: str | None = "utf-8") -> str:
     """JSON text for an encoding: unchanged if the encoding has all its characters, else escaped.
 
     Then every character beyond ASCII becomes an escape of JSON.
@@ -364,15 +366,15 @@ def _split_into_ends_of_range(text: str) -> list[str]:
     Raises:
         ValueError: for other text.
     """
-    words = re.split(r"\s*(?:;|,\s|\bto\b|\.\.)\s*|\s+", text.strip())
+    ends = re.split(r"\s*(?:;|,\s|\bto\b|\.\.)\s*|\s+", text.strip())
     may_be_thousands = re.fullmatch(r"-?[1-9][0-9]{0,2},[0-9]{3}", text)
-    if len(words) == 1 and re.fullmatch(r"-?[0-9]+,-?[0-9]+", text) and not may_be_thousands:
-        words = text.split(",")
-    if len(words) == 1:
-        _parse_unambiguous_number(words[0])  # may say why it is one word
-    if len(words) != 2:
+    if len(ends) == 1 and re.fullmatch(r"-?[0-9]+,-?[0-9]+", text) and not may_be_thousands:
+        ends = text.split(",")
+    if len(ends) == 1:
+        _parse_unambiguous_number(ends[0])  # may say why it is one text
+    if len(ends) != 2:
         raise ValueError("two numbers, please, with a blank between them, such as 0 100")
-    return words
+    return ends
 
 
 def _parse_numeric_entry(text: str) -> ColumnEntry:
@@ -691,7 +693,7 @@ def _ask_and_write_domain(options: argparse.Namespace, path: Path) -> None:
     if not entries:
         raise InputError("stopped; a domain needs at least one column")
     text = domains.domain_file_text({"columns": entries, "label": label})
-    content = _escape_unencodable(text).encode()
+    content = _escape_characters_not_in_encoding(text).encode()
     write_atomically(path, lambda part: part.write_bytes(content))
 
 

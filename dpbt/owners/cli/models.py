@@ -113,9 +113,9 @@ def explain_model_or_row(options: argparse.Namespace) -> None:
         contributions = model.contributions(row, background=options.background)
         explanation = contributions.of_row(class_=class_)
     prediction = _prediction_cells_by_column(model, row, per_class=False)
-    words = ", ".join(f"{name} {of_row[0]}" for name, of_row in prediction.items())
+    prediction_text = ", ".join(f"{name} {of_row[0]}" for name, of_row in prediction.items())
     number, path = options.row
-    print(f"row {number} of {path}: {words}\n{explanation}\n{ROW_IS_SHOWN}")
+    print(f"row {number} of {path}: {prediction_text}\n{explanation}\n{ROW_IS_SHOWN}")
 
 
 def _read_row_to_explain(model: Model, options: argparse.Namespace) -> np.ndarray:
@@ -137,11 +137,11 @@ def _read_row_to_explain(model: Model, options: argparse.Namespace) -> np.ndarra
         raise InputError(f"{options.model}: saved without a domain, so it reads no files")
     first = 0
     for block in _iter_encoded_blocks(model, options):
-        place = number - 1 - first
-        if place < len(block.rows):
-            if not block.present[place]:
+        index = number - 1 - first
+        if index < len(block.rows):
+            if not block.present[index]:
                 raise InputError(f"{options.file}: row {number} is absent")
-            return block.rows[place : place + 1]
+            return block.rows[index : index + 1]
         first += len(block.rows)
     raise InputError(f"{options.file}: there is no row {number}")
 
@@ -457,10 +457,10 @@ def _measure_predictions(
         positive = None if probabilities is None else probabilities[:, 1]
         measured = measures.measure_two_classes(target, scores, positive)
         if positive is not None:
-            words = "" if about.classes is None else about.classes[-1]
+            positive_class = "" if about.classes is None else about.classes[-1]
             calibration = [
                 f"probability {group.mean_probability:.3f}: {group.positive_share:.3f} of "
-                f"{group.num_rows} rows are {words}"
+                f"{group.num_rows} rows are {positive_class}"
                 for group in measures.calibration_bins(target, positive)
             ]
     most_frequent = measures.share_of_most_frequent(target)
@@ -530,8 +530,9 @@ def _iter_encoded_blocks(
             with as_input_error():
                 check_same_domain(table.domain, domain, options.file, options.model)
             if model.dtype != "uint8":
-                words = "reads exact numbers, and blocks have bins of them"
-                raise InputError(f"{options.model}: {words}")
+                raise InputError(
+                    f"{options.model}: reads exact numbers, and blocks have bins of them"
+                )
             for block in table.iter_rows(BLOCK_ROWS):
                 yield _EncodedBlock(block.bins.T, block.present)
         else:

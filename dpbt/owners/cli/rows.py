@@ -190,8 +190,8 @@ def _fit_and_write_model(
 
         with as_input_error():
             tables.check_table_fits_memory(rows.domain, options.rows, _max_memory_bytes(options))
-    goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
-    if privacy_filter is not None and not goes_on:
+    resumes = options.checkpoint is not None and Path(options.checkpoint).exists()
+    if privacy_filter is not None and not resumes:
         with as_input_error():  # before a row is read, so that a refusal tells nothing of the rows
             privacy_filter.check(recipe)
 

@@ -217,7 +217,7 @@ def splits_of_boolean_features(num_features: int) -> Splits:
     ones = np.ones(num_features, np.uint8)
     position = np.zeros((num_features, MAX_BINS), np.float32)
     position[:, 1] = 1
-    return Splits(features, ones, ones, features, position)
+    return Splits(feature=features, low=ones, high=ones, attribute=features, position=position)
 
 
 class Tree(NamedTuple):

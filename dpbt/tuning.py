@@ -512,7 +512,9 @@ def tune(
     )
     with show_progress(f"choosing among {len(singles)} candidates", verbose, shows_clock=False):
         rows = _split_into_learning_and_scoring_rows(table_entry.without_domain(table), selection)
-        best = _run_all_and_choose_best(choice_key, rows, program_recipes, plan, public_key)
+        best = _run_all_and_choose_best(
+            choice_key, rows, recipes=program_recipes, plan=plan, public_key=public_key
+        )
     fitted_parts = jax.tree.map(jnp.asarray, best.fitted_parts)
     model = Model.of_run(fitted_parts, singles[best.candidate], table, keys.key_purpose(key))
     keys.warn_of_research_key(key)
@@ -567,6 +569,7 @@ class ScoredRun(NamedTuple):
 def _run_all_and_choose_best(
     choice_key: Array,
     rows: SplitRows,
+    *,
     recipes: Sequence[Recipe],
     plan: ChoicePlan,
     public_key: Array | None,

@@ -274,10 +274,10 @@ def test_a_filter_says_where_to_look(budget, capsys, monkeypatch):
     new = ("filter", "new", "g.db", "--epsilon", 1, "--rows", 9)
     charge = ("filter", "charge", "filter.db", "--name", "a table", "--laplace", 2)
     with monkeypatch.context() as patch:
-        patch.setattr(dpbt.Filter, "_create_file", before(dpbt.Filter._create_file))
+        patch.setattr(dpbt.Filter, "_create_database", before(dpbt.Filter._create_database))
         assert interrupted(capsys, *new) == "interrupted; g.db was not written"
     with monkeypatch.context() as patch:
-        patch.setattr(dpbt.Filter, "_create_file", after(dpbt.Filter._create_file))
+        patch.setattr(dpbt.Filter, "_create_database", after(dpbt.Filter._create_database))
         assert interrupted(capsys, *new) == "interrupted; g.db was written"
     assert dpbt.Filter.open("g.db").spent == 0
     with monkeypatch.context() as patch:

@@ -287,7 +287,7 @@ def test_every_run_has_a_key_of_its_own(errors, monkeypatch):
 
     monkeypatch.setattr(tuning, "_fit_and_score", spied)
     monkeypatch.setattr(tuning, "draw_run_count", lambda *_: 21)
-    best = tuning._run_all_and_choose_best(KEY, parts, single, plan, None)
+    best = tuning._run_all_and_choose_best(KEY, parts, recipes=single, plan=plan, public_key=None)
     assert best.fitted_parts["n"] == 1  # ties go to the first run
     assert len(np.unique(seen, axis=0)) == len(seen) == 21
     for key in jax.random.split(KEY, 4):
@@ -317,7 +317,9 @@ def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
                 return {"n": np.asarray(number)}, np.asarray(score)
 
             monkeypatch.setattr(tuning, "_fit_and_score", run)
-            best = tuning._run_all_and_choose_best(KEY, parts, single, plan, None)
+            best = tuning._run_all_and_choose_best(
+                KEY, parts, recipes=single, plan=plan, public_key=None
+            )
             won.append(int(best.fitted_parts["n"]) == good)
         assert won == [good < number for good in range(12)]
 

@@ -188,12 +188,14 @@ def partial_dependence(
     check_choice("of", of, ("score", "probability"))
 
     columns = [list(model_domain).index(name) for name in names]
-    scores, is_exact = _scores_at_bin_combinations(model, model_domain, columns, of, draws)
+    scores, is_exact = _scores_at_bin_combinations(
+        model, model_domain, columns, score_or_probability=of, max_draws=draws
+    )
     shape = (*(model_domain[name].n_bins for name in names), *scores.shape[2:])
     deviations = np.zeros(shape)
     if models_by_noise := models_with_redrawn_noise(model) if noise else []:
         changes = _score_changes_of_redrawn_models(
-            model, models_by_noise, model_domain, columns, of
+            model, models_by_noise, model_domain, columns=columns, score_or_probability=of
         )
         changes = changes.mean(axis=2)
         changes -= changes.mean(axis=1, keepdims=True)
@@ -293,13 +295,18 @@ def _score_changes_of_redrawn_models(
     model: Model,
     noisy_models: Sequence[Model],
     domain: Domain,
+    *,
     columns: list[int],
     score_or_probability: str,
 ) -> Float64[np.ndarray, "models combinations rows ..."]:
     """f64[models, combinations, rows, ...]: scores of redrawn models minus the model's."""
     scores, *redrawn_scores = (
         _scores_at_bin_combinations(
-            evaluated_model, domain, columns, score_or_probability, _MAX_ROWS_PER_REDRAW
+            evaluated_model,
+            domain,
+            columns,
+            score_or_probability=score_or_probability,
+            max_draws=_MAX_ROWS_PER_REDRAW,
         ).scores
         for evaluated_model in (model, *noisy_models)
     )
@@ -331,7 +338,12 @@ class _ScoresAtBinCombinations(NamedTuple):
 
 
 def _scores_at_bin_combinations(
-    model: Model, domain: Domain, columns: list[int], score_or_probability: str, max_draws: int
+    model: Model,
+    domain: Domain,
+    columns: list[int],
+    *,
+    score_or_probability: str,
+    max_draws: int,
 ) -> _ScoresAtBinCombinations:
     """Score rows at each combination of the bins of some columns; the other bins are enumerated.
 

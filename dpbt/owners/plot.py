@@ -22,6 +22,7 @@ from dpbt.common.validate import check_positive_integer, show_value
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.additive.model import SHAPES, shape_functions_by_column
+from dpbt.models.contributions import RowContributions
 from dpbt.models.model import Model, resolve_domain_of_model, resolve_model
 from dpbt.owners.effects import attribute_effects, check_are_columns, partial_dependence
 
@@ -151,7 +152,7 @@ def shape(
     model_domain = resolve_domain_of_model(model, domain)
     if not isinstance(attribute, str):
         raise ValueError(f"attribute must be the name of one column, got {show_value(attribute)}")
-    curve = _curve_or_partial_dependence(model, model_domain, (attribute,), of, class_)
+    curve = _curve_or_partial_dependence(model, model_domain, (attribute,), of=of, class_=class_)
     ax = _panel_or_panel_of_new_figure(ax, (6.0, 3.6))
     _draw_curve(ax, model_domain[attribute], curve)
     ax.set_xlabel(attribute, parse_math=False)
@@ -198,7 +199,7 @@ def shapes(
     else:
         columns_of_curves = [(name,) for name in model_domain]
     curves: dict[tuple[str, ...], _Curve] = {
-        names: _curve_or_partial_dependence(model, model_domain, names, of, class_)
+        names: _curve_or_partial_dependence(model, model_domain, names, of=of, class_=class_)
         for names in columns_of_curves
     }
     shown = sorted(curves, key=lambda names: -float(np.ptp(curves[names].values)))[:max_attributes]
@@ -211,7 +212,7 @@ def shapes(
         ax.set_title(" and ".join(names), fontsize=10, parse_math=False)
         if names[1:]:
             pair = [model_domain[name] for name in names]
-            ax = _draw_table_of_pair(ax, pair, curves[names].values, largest)
+            ax = _draw_table_of_pair(ax, pair, values=curves[names].values, max_value=largest)
             ax.set_ylabel(names[0], parse_math=False)
             ax.set_xlabel(names[1], parse_math=False)
         else:
@@ -276,15 +277,7 @@ def contributions(
         contributions_of_rows = model.contributions(rows, background=background)
         model = resolve_model(model)
     of_row = contributions_of_rows.of_row(row, class_)
-    labels = [f"{name}: {cell}" for name, cell in zip(of_row.names, of_row.cells, strict=True)]
-    values = of_row.values
-    noise = np.zeros_like(values) if of_row.noise is None else of_row.noise
-    num_hidden = len(values) - max_columns
-    if num_hidden > 0:
-        num_hidden += 1
-        values = np.append(values[: max_columns - 1], values[max_columns - 1 :].sum())
-        labels = [*labels[: max_columns - 1], f"{num_hidden} others together"]
-        noise = np.append(noise[: max_columns - 1], 0.0)  # their noise is not independent
+    labels, values, noise = _bars_of_contributions(of_row, max_columns)
     ax = _panel_or_panel_of_new_figure(ax, (6.4, 1.3 + 0.28 * len(values)))
     positions = np.arange(len(values))
     colors = [BLUE if value >= 0 else PURPLE for value in values]
@@ -312,6 +305,34 @@ def contributions(
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax
+
+
+class _Bars(NamedTuple):
+    """The bars of the contributions to a score, the largest first.
+
+    Attributes:
+        labels: the name and the cell of each column.
+        values: f64[bars]: what each column adds.
+        noise: f64[bars]: the standard deviation of its noise; 0 if it is not known.
+    """
+
+    labels: list[str]
+    values: np.ndarray
+    noise: np.ndarray
+
+
+def _bars_of_contributions(of_row: RowContributions, max_columns: int) -> _Bars:
+    """The bars of a row's contributions, of which the last may be the sum of the smallest ones."""
+    labels = [f"{name}: {cell}" for name, cell in zip(of_row.names, of_row.cells, strict=True)]
+    values = of_row.values
+    noise = np.zeros_like(values) if of_row.noise is None else of_row.noise
+    num_hidden = len(values) - max_columns
+    if num_hidden > 0:
+        num_hidden += 1
+        values = np.append(values[: max_columns - 1], values[max_columns - 1 :].sum())
+        labels = [*labels[: max_columns - 1], f"{num_hidden} others together"]
+        noise = np.append(noise[: max_columns - 1], 0.0)  # their noise is not independent
+    return _Bars(labels, values, noise)
 
 
 def audit_roc(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
@@ -370,7 +391,7 @@ class _Curve(NamedTuple):
 
 
 def _curve_or_partial_dependence(
-    model: Model, domain: Domain, names: tuple[str, ...], of: str, class_: Any
+    model: Model, domain: Domain, names: tuple[str, ...], *, of: str, class_: Any
 ) -> _Curve:
     """What to draw of one column or of a pair: its curve in an additive model, or a mean score.
 
@@ -381,7 +402,7 @@ def _curve_or_partial_dependence(
         check_are_columns(names, domain)
         functions, noise = shape_functions_by_column(model.host_hypotheses(), domain)
         bins_first = np.moveaxis(functions[names], range(-len(names), 0), range(len(names)))
-        shown = _describe_values_of_score(model, bins_first, of, class_)
+        shown = _describe_values_of_score(model, bins_first, of=of, class_=class_)
         return _Curve(
             values=shown.values * shown.scale,
             label=f"what a column adds to the {shown.description}",
@@ -389,12 +410,17 @@ def _curve_or_partial_dependence(
             base=0.0,
         )
     means = partial_dependence(model, names, domain, of=of, noise=True)
-    shown = _describe_values_of_score(model, means.values, of, class_)
-    noise = shown.scale * _describe_values_of_score(model, means.noise, of, class_).values
+    shown = _describe_values_of_score(model, means.values, of=of, class_=class_)
+    noise = shown.scale * _describe_values_of_score(model, means.noise, of=of, class_=class_).values
     values = shown.values
     if isinstance(model.about.target, Numeric):
         values = model.about.target.score_units.offset + shown.scale * values
-    return _Curve(values, f"mean {shown.description}", noise, float(values.mean()))
+    return _Curve(
+        values=values,
+        label=f"mean {shown.description}",
+        noise=noise,
+        base=float(values.mean()),
+    )
 
 
 def _draw_curve(ax: Axes, column: Column, curve: _Curve, *, is_small: bool = False) -> None:
@@ -436,7 +462,7 @@ def _draw_curve(ax: Axes, column: Column, curve: _Curve, *, is_small: bool = Fal
 
 
 def _draw_table_of_pair(
-    ax: Axes, columns: list[Column], values: np.ndarray, max_value: float
+    ax: Axes, columns: list[Column], *, values: np.ndarray, max_value: float
 ) -> Axes:
     """Draw the table of a pair of columns in colours of -max_value..max_value.
 
@@ -510,7 +536,7 @@ class _DescribedValues(NamedTuple):
 
 
 def _describe_values_of_score(
-    model: Model, values: np.ndarray, of: str, class_: Any
+    model: Model, values: np.ndarray, *, of: str, class_: Any
 ) -> _DescribedValues:
     """Choose the values of the class that is drawn, and describe them.
 

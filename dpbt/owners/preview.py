@@ -162,7 +162,7 @@ def preview(
                 class_shares=class_shares,
             )
             key = research_key(rng.integers(2**31))
-            runs.append(_run_and_measure_accuracy(key, rows, recipe, target))
+            runs.append(_run_and_measure_accuracy(key, rows, recipe=recipe, target=target))
             if not response.is_number:
                 labels = np.asarray(rows.table.target).astype(int)
                 counts = counts + np.bincount(labels, minlength=response.classes)
@@ -256,7 +256,7 @@ class _RunAccuracy(NamedTuple):
 
 
 def _run_and_measure_accuracy(
-    key: Array, rows: _TrainingAndTestRows, recipe: Recipe, target: Target | None
+    key: Array, rows: _TrainingAndTestRows, *, recipe: Recipe, target: Target | None
 ) -> _RunAccuracy:
     """Run a recipe on the present rows, and measure how well it predicts the others."""
     scores = np.asarray(_boosted_scores(key, rows.table, recipe))
@@ -315,7 +315,7 @@ def _draw_training_and_test_rows(
         return _split_public_rows(public, num_rows, rng)
     total, response = num_rows + _NUM_TEST_ROWS, kinds.response_of_target(target)
     bins = np.stack([rng.integers(0, c.n_bins, total) for c in domain.values()], axis=1)
-    explained = _sum_of_random_curves(domain, bins, response.axes, rng)
+    explained = _sum_of_random_curves(domain, bins, axes=response.axes, rng=rng)
     explained *= np.sqrt(signal) / np.maximum(explained.std(axis=-1, keepdims=True), 1e-9)
     deviation = np.sqrt(1 - signal)
     hidden_numbers = explained + deviation * rng.normal(size=explained.shape)
@@ -372,7 +372,7 @@ def _offsets_for_class_shares(hidden_numbers: np.ndarray, class_shares: np.ndarr
 
 
 def _sum_of_random_curves(
-    domain: Domain, bins: np.ndarray, axes: tuple[int, ...], rng: np.random.Generator
+    domain: Domain, bins: np.ndarray, *, axes: tuple[int, ...], rng: np.random.Generator
 ) -> np.ndarray:
     """f64[*axes, N]: for each row the sum of random curves, one of each column; the mean row is 0.
 

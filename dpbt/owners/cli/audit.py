@@ -64,7 +64,7 @@ def audit_recipe(options: argparse.Namespace) -> int:
         from dpbt.privacy.keys import research_key
 
         recipe = inputs.recipe_from_options(options, domain, label)
-        neighbours = _random_neighbours(domain, label, num_rows, options)
+        neighbours = _random_neighbours(domain, label, num_rows=num_rows, options=options)
         key = research_key(options.seed)
         report(Progress("auditing; this may compile first"))
         result = dpbt.audit.audit_transcripts(key, neighbours, recipe, options.transcripts)
@@ -178,7 +178,7 @@ def _load_audited_module(path: Path) -> _AuditedModule:
 
 
 def _random_neighbours(
-    domain: Domain, label: Label, num_rows: int, options: argparse.Namespace
+    domain: Domain, label: Label, *, num_rows: int, options: argparse.Namespace
 ) -> Any:
     """A table of random bins and labels, and tables that differ from it in one row.
 

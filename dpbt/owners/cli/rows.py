@@ -185,15 +185,9 @@ def _fit_and_write_model(
     progress.privacy_filter = privacy_filter
     with show_progress("setting the noise", options.progress):
         recipe = inputs.recipe_from_options(options, rows.domain, rows.label)
-    if not in_blocks and options.relation == "add_remove":
-        from dpbt.data import tables  # the recipe has brought JAX
-
-        with as_input_error():
-            tables.check_table_fits_memory(rows.domain, options.rows, _max_memory_bytes(options))
-    resumes = options.checkpoint is not None and Path(options.checkpoint).exists()
-    if privacy_filter is not None and not resumes:
-        with as_input_error():  # before a row is read, so that a refusal tells nothing of the rows
-            privacy_filter.check(recipe)
+    _check_memory_and_budget(
+        options, rows, recipe, privacy_filter=privacy_filter, in_blocks=in_blocks
+    )
 
     with contextlib.ExitStack() as stack:
         checkpoint = None
@@ -229,6 +223,33 @@ def _fit_and_write_model(
     if privacy_filter is not None:
         print_note(f"{options.filter}: {privacy_filter.describe_remaining()}")
     print_note(f"wrote {path}")
+
+
+def _check_memory_and_budget(
+    options: argparse.Namespace,
+    rows: inputs.DeclaredRows,
+    recipe: "Recipe",
+    *,
+    privacy_filter: "Filter | None",
+    in_blocks: bool,
+) -> None:
+    """Refuse a table that exceeds the memory, and a recipe that the filter cannot pay for.
+
+    No row is read yet, so a refusal tells nothing of the rows. A run that resumes from a checkpoint
+    may have been paid for, so it is checked later.
+
+    Raises:
+        InputError: saying what is too large.
+    """
+    if not in_blocks and options.relation == "add_remove":
+        from dpbt.data import tables  # the recipe has brought JAX
+
+        with as_input_error():
+            tables.check_table_fits_memory(rows.domain, options.rows, _max_memory_bytes(options))
+    resumes = options.checkpoint is not None and Path(options.checkpoint).exists()
+    if privacy_filter is not None and not resumes:
+        with as_input_error():
+            privacy_filter.check(recipe)
 
 
 def _save_paid_model(model: "Model", rows: inputs.DeclaredRows, path: Path) -> Path:

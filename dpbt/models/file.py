@@ -25,8 +25,8 @@ from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target, response_of_target
 from dpbt.hypothesis_kind import HypothesisKind
-from dpbt.learners.kinds import KINDS, is_kind_of_files
-from dpbt.learners.model_parts import EncodedRows, check_indices
+from dpbt.learners.kinds import KINDS, files_can_hold_kind
+from dpbt.learners.model_parts import EncodedRows, check_indices_in_range
 from dpbt.privacy import accounting
 from dpbt.public_types import MAX_BINS, AnyArray, DeclaredDomain, Splits, have_same_splits
 
@@ -116,7 +116,7 @@ def _kind_of_models(kind: HypothesisKind) -> HypothesisKind:
 
     A kind of the user's own has no file and no words. Its rows are laid out as training does it.
     """
-    if is_kind_of_files(kind):
+    if files_can_hold_kind(kind):
         return KINDS[kind.name]
     from dpbt.types import Table
 
@@ -184,15 +184,15 @@ def with_own_loss(about: PublicFacts, loss: Any) -> PublicFacts:
 
     Raises:
         ValueError: for a model of no loss of one's own, for a loss of another name, and as
-            `losses.as_loss_family` and `losses.check_loss`.
+            `losses.loss_family_of_loss_or_name` and `losses.check_links_of_family`.
     """
     from dpbt import losses  # this brings JAX
 
     own_loss = about.own_loss
     if own_loss is None:
         raise ValueError("the model was boosted with a loss of dpbt, or none, so it takes no loss")
-    family = losses.as_loss_family(loss, "loss")
-    losses.check_loss(family)
+    family = losses.loss_family_of_loss_or_name(loss, "loss")
+    losses.check_links_of_family(family)
     proper_loss = family(np.float32(own_loss.alpha))
     if str(proper_loss.name) != own_loss.name:
         raise ValueError(
@@ -598,5 +598,5 @@ def _parse_splits(file: _File) -> Splits | None:
     if [array.shape for array in splits[:5]] != shapes:
         raise ValueError("splits must have arrays of the same length")
     for numbers in (splits.feature, splits.attribute):
-        check_indices("a split", numbers, 0, file.features)
+        check_indices_in_range("a split", numbers, 0, file.features)
     return splits

@@ -293,7 +293,7 @@ def thresholds_at_private_quantiles():
         )
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
-        oblivious_learner.draw_leaf_sums(config, draw, unplaced, weights, params, read)
+        oblivious_learner.draw_residual_sums_by_leaf(config, draw, unplaced, weights, params, read)
 
     recipe = oblivious()
     noise = {**recipe.params.noise, "histogram": np.float32(0)}
@@ -313,7 +313,9 @@ def means_over_the_exact_number_of_rows():
             own = {"sensitivity": sensitivity * unit, "max_sensitivity": sensitivity}
             return draw(site, mechanism, means, **own, **words)
 
-        oblivious_learner.draw_leaf_sums(oblivious_config(), divided, rows, weights, params, public)
+        oblivious_learner.draw_residual_sums_by_leaf(
+            oblivious_config(), divided, rows, weights, params, public
+        )
 
     return replaced(oblivious(), program, ("the number of rows is private",))
 

@@ -16,7 +16,7 @@ from dpbt.learners.trees.class_weights import (
     exact_product_over_rows_by_floats,
     integer_product_over_rows,
     node_products,
-    node_totals,
+    root_class_weights,
     split_weights_from_bin_sums,
     weights_by_class,
 )
@@ -138,7 +138,7 @@ def test_products_stay_exact_up_to_the_most_rows():
     np.testing.assert_array_equal(
         jax.jit(integer_product_over_rows)(left, columns), GRID * MAX_ROWS
     )
-    np.testing.assert_array_equal(jax.jit(node_totals)(left), GRID * MAX_ROWS)
+    np.testing.assert_array_equal(jax.jit(root_class_weights)(left), GRID * MAX_ROWS)
 
 
 @pytest.mark.slow

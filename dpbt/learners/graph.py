@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32
 
 from dpbt.public_types import MAX_BINS, Splits
 
@@ -40,11 +41,13 @@ class Graph:
         self.nodes.append(self.onnx.helper.make_node(operator, names, [name], **attributes))
         return Value(self, name)
 
-    def look_up_bins(self, rows: Value, feature: np.ndarray, table: np.ndarray) -> Value:
+    def look_up_bins(
+        self, rows: Value, features: np.ndarray, table_of_feature: np.ndarray
+    ) -> Value:
         """[N, S]: look up each row's bin of feature [S] in its row of table [S, MAX_BINS]."""
-        bins = self.add_node("Gather", rows.cast("INT64"), feature.astype(np.int64), axis=1)
-        first = MAX_BINS * np.arange(len(feature), dtype=np.int64)[None]
-        return self.add_constant(table.reshape(-1)).gather(bins + first)
+        bins = self.add_node("Gather", rows.cast("INT64"), features.astype(np.int64), axis=1)
+        first = MAX_BINS * np.arange(len(features), dtype=np.int64)[None]
+        return self.add_constant(table_of_feature.reshape(-1)).gather(bins + first)
 
     def attribute_positions(self, rows: Value, splits: Splits | None) -> Value:
         """f32[N, A]: the position of each row in the range of each attribute.
@@ -57,17 +60,20 @@ class Graph:
         return self.look_up_bins(rows, attribute, position.astype(np.float32))
 
     def leaf_values_by_descent(
-        self, rows: Value, leaf: Float32[np.ndarray, "k _"], right: Int64[Any, "N k"]
+        self,
+        rows: Value,
+        leaf_values: Float32[np.ndarray, "k _"],
+        goes_right: Callable[[Value], Value],
     ) -> Value:
         """f32[N, k]: route each row down k trees in heap order, and gather its leaves' values.
 
         Args:
             rows: a value with the axis of rows and another one.
-            leaf: f32[k, 2^D].
-            right: i64[N, k], places in one array of all inner nodes -> i64[N, k], 1 where the row
-                goes right.
+            leaf_values: f32[k, 2^D].
+            goes_right: i64[N, k], indices in one array of all inner nodes -> i64[N, k], 1 where the
+                row goes right.
         """
-        count, leaves = leaf.shape
+        count, leaves = leaf_values.shape
         tree = np.arange(count, dtype=np.int64)[None]
         # One column of zeros, so that all places have the axis of rows.
         column = self.add_node("Slice", rows, *(np.array([end], np.int64) for end in (0, 1, 1)))
@@ -75,10 +81,10 @@ class Graph:
             0
         )
         for _ in range(leaves.bit_length() - 1):
-            answers = right(node + tree * (leaves - 1))
+            answers = goes_right(node + tree * (leaves - 1))
             node = node * np.int64(2) + (answers + np.int64(1))
         place = node + (tree * leaves - (leaves - 1))
-        return self.add_constant(leaf.reshape(-1), np.float32).gather(place)
+        return self.add_constant(leaf_values.reshape(-1), np.float32).gather(place)
 
 
 class Value:

@@ -32,7 +32,7 @@ from dpbt.learners.additive.kind import (
 )
 from dpbt.learners.additive.model import ShapeFunctions, cells_of_rows_in_pairs
 from dpbt.learners.bins.config import noise_deviation_at_site
-from dpbt.learners.bins.one_time import one_time_phases
+from dpbt.learners.bins.one_time import one_time_phases_and_budget_fractions
 from dpbt.learners.bins.residuals import (
     ledger_text_of_residual_sums,
     max_sums_changed_by_row,
@@ -195,7 +195,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         config: the static parts, checked and hashable (`recipes.additive`).
     """
     bins = config.bins
-    once = one_time_phases(bins, round_site=BINS_SITE)
+    once = one_time_phases_and_budget_fractions(bins, round_site=BINS_SITE)
     return boundary.weak_learner(
         name="additive",
         config=config,

@@ -26,7 +26,7 @@ class OneTimePhases:
     epilogue: types.Epilogue | None
 
 
-def one_time_phases(config: BinsConfig, *, round_site: str) -> OneTimePhases:
+def one_time_phases_and_budget_fractions(config: BinsConfig, *, round_site: str) -> OneTimePhases:
     """The prologue and epilogue that a config asks for, and the budget fraction of each site.
 
     By default a tenth of the budget is for each of what is drawn once, and the rest for the rounds.

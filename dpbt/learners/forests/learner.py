@@ -260,7 +260,7 @@ def _draw_leaf_class_weights_or_labels(
     )
 
 
-def _leaf_draw_sensitivity(config: RandomTreeConfig) -> Any:
+def _leaf_draw_sensitivity(config: RandomTreeConfig) -> float:
     """The sensitivity of the draw of all leaves: of their class weights, or of label scores.
 
     A row that comes or goes moves a label's scores one way. The published exponent, leaf by leaf,

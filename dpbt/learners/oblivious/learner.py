@@ -20,7 +20,7 @@ from jaxtyping import Float32, Int32
 from dpbt import types
 from dpbt.common.arithmetic import LN2, round_separately
 from dpbt.learners.bins.config import noise_deviation_at_site
-from dpbt.learners.bins.one_time import one_time_phases
+from dpbt.learners.bins.one_time import one_time_phases_and_budget_fractions
 from dpbt.learners.bins.residuals import (
     ledger_text_of_residual_sums,
     max_sums_changed_by_row,
@@ -115,7 +115,7 @@ def partition_by_leaf(config: ObliviousConfig) -> types.Partition:
     )
 
 
-def draw_leaf_sums(
+def draw_residual_sums_by_leaf(
     config: ObliviousConfig,
     draw: Draw,
     rows: BinnedRows,
@@ -242,7 +242,7 @@ def _step_of_round(params: ObliviousParams, public: Public) -> types.Numbers:
 
 
 def make_leaves_monotone(
-    leaf: Float32[Array, "_"], direction: Int32[Array, "D"]
+    leaf_values: Float32[Array, "_"], direction: Int32[Array, "D"]
 ) -> Float32[Array, "_"]:
     """f32[2^D]: make the leaf values of a tree monotone in the levels that have a direction.
 
@@ -252,12 +252,12 @@ def make_leaves_monotone(
     their mean. Leaves that are monotone already stay as they are.
 
     Args:
-        leaf: f32[2^D].
+        leaf_values: f32[2^D].
         direction: i32[D]: 1 where the right side must not be lower, -1 where it must not be higher,
             and 0 for a level without a constraint.
     """
     depth = direction.shape[0]
-    highest = lowest = leaf
+    highest = lowest = leaf_values
     for level in range(depth):
         shape = (2**level, 2, 2 ** (depth - level - 1))
         up = direction[level]
@@ -295,11 +295,11 @@ def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
     Args:
         config: the static parts, checked and hashable (`recipes.oblivious_boost`).
     """
-    once = one_time_phases(config, round_site=SUMS_SITE)
+    once = one_time_phases_and_budget_fractions(config, round_site=SUMS_SITE)
     return boundary.weak_learner(
         name="oblivious_tree",
         config=config,
-        program=functools.partial(draw_leaf_sums, config),
+        program=functools.partial(draw_residual_sums_by_leaf, config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=kind_of_oblivious_trees(config),
         response=config.response,

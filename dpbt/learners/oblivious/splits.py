@@ -82,7 +82,7 @@ class _Cards(NamedTuple):
     offsets: Array
 
 
-def _draw_attributes_from_shuffled_decks(
+def _draw_attribute_cards_and_cut_offsets(
     num_attributes: int,
     *,
     decks_key: Array,
@@ -183,7 +183,7 @@ def _choose_attribute_and_quantile_of_levels(
         num_cards += depth  # a tree of one attribute stays one
     before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     cycle, turn = tree_number // len(sizes), tree_number % len(sizes)
-    cards = _draw_attributes_from_shuffled_decks(
+    cards = _draw_attribute_cards_and_cut_offsets(
         num_attributes,
         decks_key=decks_key,
         offsets_key=offsets_key,

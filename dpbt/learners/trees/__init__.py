@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         child_totals,
         class_weights_of_nodes,
         node_products,
-        node_totals,
+        root_class_weights,
         weights_by_class,
     )
     from dpbt.learners.trees.rows import (
@@ -30,7 +30,7 @@ __all__ = [
     "class_weights_of_nodes",
     "evaluate_splits_of_rows",
     "node_products",
-    "node_totals",
+    "root_class_weights",
     "weights_by_class",
 ]
 

@@ -32,28 +32,30 @@ def weights_by_class(table: TreeRows, weights: Array) -> Int8[Array, "2 N"]:
     return jnp.where(is_counted, weights.astype(jnp.int8)[None, :], jnp.int8(0))
 
 
-def integer_product_over_rows(left: Array, columns: Array) -> Int32[Array, "... S"]:
+def integer_product_over_rows(row_weights: Array, split_bits: Array) -> Int32[Array, "... S"]:
     """i32[..., S]: exact sums over rows of weights i8[..., N] times bits i8[S, N] of each split.
 
     Processors multiply small integers. Compiled for an H100, XLA's product of small integers was
     wrong where N was no multiple of 16 (JAX 0.11.2), so other devices multiply floats.
     """
-    over_rows = (((left.ndim - 1,), (1,)), ((), ()))
+    over_rows = (((row_weights.ndim - 1,), (1,)), ((), ()))
     integers = functools.partial(
         jax.lax.dot_general, dimension_numbers=over_rows, preferred_element_type=jnp.int32
     )
     return jax.lax.platform_dependent(
-        left, columns, cpu=integers, default=exact_product_over_rows_by_floats
+        row_weights, split_bits, cpu=integers, default=exact_product_over_rows_by_floats
     )
 
 
-def exact_product_over_rows_by_floats(left: Array, columns: Array) -> Int32[Array, "... S"]:
+def exact_product_over_rows_by_floats(
+    row_weights: Array, split_bits: Array
+) -> Int32[Array, "... S"]:
     """i32[..., S]: the sums of `integer_product_over_rows`, exact, by products of floats.
 
     Partial sums of 2^17 rows are whole numbers of at most 2^24, in any order. Devices
     may round factors to eight bits, which changes none of them.
     """
-    rows = left.shape[-1]
+    rows = row_weights.shape[-1]
     size = min(rows, 2**17)
     parts = -(-rows // size)
 
@@ -63,7 +65,7 @@ def exact_product_over_rows_by_floats(left: Array, columns: Array) -> Int32[Arra
         return padded.astype(jnp.float32)
 
     precision = jax.lax.Precision.DEFAULT  # whatever a flag of JAX says
-    sums = jnp.einsum("...pn,spn->...sp", cut(left), cut(columns), precision=precision)
+    sums = jnp.einsum("...pn,spn->...sp", cut(row_weights), cut(split_bits), precision=precision)
     return jnp.sum(sums.astype(jnp.int32), axis=-1)
 
 
@@ -167,7 +169,7 @@ def split_weights_of_masked_rows(
     return node_products(table, weights_of_mask, root, num_nodes=1, parent_products=None)[0]
 
 
-def node_totals(row_weights_by_class: Array) -> Int32[Array, "1 2"]:
+def root_class_weights(row_weights_by_class: Array) -> Int32[Array, "1 2"]:
     """i32[1, 2]: the total weight of all rows by class, in grid units, which is that of the root.
 
     It is exact up to `MAX_ROWS` rows.

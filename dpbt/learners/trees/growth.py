@@ -14,7 +14,7 @@ from dpbt.learners.trees.class_weights import (
     child_totals,
     class_weights_of_nodes,
     node_products,
-    node_totals,
+    root_class_weights,
     weights_by_class,
 )
 from dpbt.learners.trees.leaf_values import TreeSettings
@@ -158,7 +158,7 @@ def draw_splits_and_sum_leaf_class_weights(
         public.round, functools.partial(weights_by_class, table, weights)
     )
     node = jnp.zeros(table.target.shape[0], narrowest_node_dtype(2**config.depth))
-    totals, products = node_totals(row_weights_by_class), None
+    totals, products = root_class_weights(row_weights_by_class), None
     by_rows = isinstance(table.splits_of_rows, BinsAndSplits)
     for level in range(config.depth):
         products = node_products(

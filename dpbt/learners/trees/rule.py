@@ -13,7 +13,7 @@ from jaxtyping import Int32
 
 from dpbt import types
 from dpbt.learners.trees.class_weights import (
-    node_totals,
+    root_class_weights,
     split_weights_of_masked_rows,
     weights_by_class,
 )
@@ -36,7 +36,7 @@ def error_weights_of_rules(table: TreeRows, weights: Array) -> Int32[Array, "_"]
     # The class weights of all rows, and of those on the right side of each split.
     row_weights_by_class = weights_by_class(table, weights)
     right = split_weights_of_masked_rows(table, row_weights_by_class, table.present)
-    negative, positive = node_totals(row_weights_by_class)[0]
+    negative, positive = root_class_weights(row_weights_by_class)[0]
 
     # A literal errs on the positive rows without it and on the negative rows with it.
     agreement = right[1] - right[0]

@@ -14,7 +14,7 @@ from jaxtyping import Float32, Float64, Int32
 
 from dpbt import types
 from dpbt.learners.trees.class_weights import (
-    node_totals,
+    root_class_weights,
     split_weights_of_masked_rows,
     weights_by_class,
 )
@@ -203,14 +203,13 @@ def _single_leaf_tree(
 ) -> _GrowingTree:
     """The tree before the first split: the root is a leaf and has all rows."""
     nodes, leaves = 2**config.depth - 1, 2**config.depth
-    root, heap = (
-        split_weights_of_masked_rows(table, row_weights_by_class, table.present),
-        nodes + leaves,
-    )
+    heap = nodes + leaves
+    root_products = split_weights_of_masked_rows(table, row_weights_by_class, table.present)
+    root_weights = root_class_weights(row_weights_by_class)[0]
     return _GrowingTree(
         node=jnp.zeros(table.target.shape[0], jnp.int32),
-        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(node_totals(row_weights_by_class)[0]),
-        products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
+        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(root_weights),
+        products=jnp.zeros((nodes, *root_products.shape), jnp.int32).at[0].set(root_products),
         is_leaf=jnp.zeros(heap, bool).at[0].set(True),
     )
 

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float32, Int32
 
 from dpbt import types
-from dpbt.common.arithmetic import LN2, round_separately
+from dpbt.common.arithmetic import LN2, fold, round_separately
 from dpbt.learners.bins.config import noise_deviation
 from dpbt.learners.bins.one_time import one_time_phases
 from dpbt.learners.bins.residuals import (
@@ -201,13 +201,18 @@ def smooth_over_neighbours(
     A leaf that differs in b bits has the weight of each of these bits. So the weights are a product
     over bits, and each bit adds to all leaves those on its other side. These are additions of one
     number to one other, which round alike in every program and under vmap; a product of matrices
-    would not.
+    would not. They are a loop, since a compiler joins the steps of unrolled code into one, which
+    works out each leaf of a step, and the noise in it, once for each leaf that follows from it.
     """
-    weight = np.float32(config.smoothing)
-    for level in range(config.depth):
-        sides = leaves.reshape(*leaves.shape[:-1], 2**level, 2, -1)[..., ::-1, :]
-        leaves = leaves + round_separately(weight * sides.reshape(leaves.shape))
-    return leaves
+    weight, depth = np.float32(config.smoothing), config.depth
+    leaf_numbers = jnp.arange(2**depth, dtype=jnp.int32)
+
+    def add_other_sides(leaves: Array, bit: Array) -> Array:
+        other_sides = leaves.at[..., leaf_numbers ^ bit].get(mode="promise_in_bounds")
+        return leaves + round_separately(weight * other_sides)
+
+    bits = jnp.asarray([2**level for level in reversed(range(depth))], jnp.int32)
+    return fold(add_other_sides, leaves, bits)
 
 
 def _smoothed_noise(

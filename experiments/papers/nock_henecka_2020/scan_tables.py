@@ -32,6 +32,7 @@ from experiments.papers.nock_henecka_2020.reading_tables import (
     NORMAL_LIMIT,
     count_best_alphas,
 )
+from experiments.papers.nock_henecka_2020.run import BINS
 from experiments.papers.nock_henecka_2020.saved import reading_files
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHA_NAMES,
@@ -69,6 +70,11 @@ TESTS = ("paired t-test over folds", "unpaired t-test over folds", "z-test over 
 
 
 # The files of a scan.
+
+
+def folder_of_bins(folder: Path, bins: int) -> Path:
+    """The folder of the domains with v_q = `bins`; those of v_q = 10 are in the scan's own."""
+    return folder if bins == BINS else folder / f"bins_{bins}"
 
 
 def path_of_reading(folder: Path, name: str) -> Path:
@@ -474,7 +480,8 @@ def _divisor(line: Line) -> str:
     return str(line["leaf_divisor"])
 
 
-def _words(line: Line) -> str:
+def reading_words(line: Line) -> str:
+    """The words of a reading in tables."""
     divided = "undivided" if _divisor(line) == "1" else f"over {_divisor(line)}"
     words = f"{line['option']}; {line['leaf_scale']}, {divided}; {line['cuts']}"
     return words + (f"; {line['further']}" if line["further"] else "")
@@ -487,7 +494,7 @@ def _row(line: Line) -> tuple[str, ...]:
     ]
     gains = ((line[f"gain {alpha}"], line[f"gain_error {alpha}"]) for alpha in ALPHA_NAMES)
     return (
-        _words(line),
+        reading_words(line),
         f"{100 * line['accurate']:.0f}",
         str(round(line["table_1"])),
         *away,
@@ -570,13 +577,13 @@ def _left_out_table(lines: Sequence[Line]) -> str:
     rows = []
     for line in where(lines, kind="left out"):
         left_out = "none" if line["left_out"] is None else f"{line['left_out']:g}"
-        rows.append((left_out, f"{line['away']:.1f}", _words(line), line["budget"]))
+        rows.append((left_out, f"{line['away']:.1f}", reading_words(line), line["budget"]))
     return markdown_table(("epsilon left out", "Table 4: away", "reading", "forests"), rows)
 
 
 def _whole_table(lines: Sequence[Line]) -> str:
     """Tables and claims under the readings that have the whole grid."""
-    words = {line["reading"]: _words(line) for line in where(lines, kind="reading")}
+    words = {line["reading"]: reading_words(line) for line in where(lines, kind="reading")}
     head, rows = whole_table(where(lines, kind="whole"), words)
     return markdown_table(head, rows)
 
@@ -605,7 +612,7 @@ def _test_table(lines: Sequence[Line]) -> str:
     rows = []
     for line in sorted(_grid_lines(lines), key=nearest_distance)[:3]:
         shares = (f"{100 * line[f'significant {test}']:.0f} %" for test in TESTS)
-        rows.append((_words(line), *shares))
+        rows.append((reading_words(line), *shares))
     most = [max(line[f"significant {test}"] for line in _grid_lines(lines)) for test in TESTS]
     rows.append(("the most of any", *(f"{100 * share:.0f} %" for share in most)))
     return markdown_table(("reading", *TESTS), rows)

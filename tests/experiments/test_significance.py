@@ -75,13 +75,28 @@ def test_folds_that_runs_share_break_the_level_of_all_tests_but_those_over_folds
         for seed in range(200):
             own, other = both_sides(seed)
             compared = Comparison(own + 0.1 * rng.standard_normal(FOLDS), other, test_rows=1e4)
-            swapped = compared.with_swapped_folds(rng.random(FOLDS) < 0.5)
-            is_significant += [*(outcomes(swapped, kind) != 0)]
+            equal = compared.without_gain(
+                rng.random(FOLDS) < 0.5, of_each_run=kind in significance.OF_EACH_RUN
+            )
+            is_significant += [*(outcomes(equal, kind) != 0)]
         share[kind] = np.mean(is_significant)
     assert share[significance.FOLDS_PAIRED] < 0.03
     assert share[significance.FOLDS_UNPAIRED] < 0.03
     assert share[significance.RUNS_PAIRED] > 0.5
     assert share[significance.BOTH_PAIRED] > 0.3
+
+
+@pytest.mark.parametrize("of_each_run", [False, True])
+def test_without_gain_both_sides_have_one_mean_and_the_folds_of_either(of_each_run):
+    own, other = both_sides(4, gain=0.1)
+    equal = Comparison(own, other, 1e4).without_gain(np.zeros(FOLDS, bool), of_each_run=of_each_run)
+    np.testing.assert_allclose(equal.other, other)
+    np.testing.assert_allclose(equal.own.mean(), other.mean())
+    np.testing.assert_allclose(
+        equal.own - equal.own.mean(1, keepdims=True), own - own.mean(1, keepdims=True), atol=1e-12
+    )
+    if of_each_run:
+        np.testing.assert_allclose(equal.own.mean(1), other.mean(1))
 
 
 def test_the_jackknife_error_of_a_mean_is_its_standard_error():

@@ -157,4 +157,4 @@ COLUMNS = (
 )
 """The columns of the lines in short."""
 
-PAGE = pages.Pages(f"{NAME} bins", {"v-q": _bins_table}, summary=COLUMNS, file="nock_bins.csv")
+PAGE = pages.Pages(f"{NAME} scan bins", {"v-q": _bins_table}, summary=COLUMNS, file="nock_bins.csv")

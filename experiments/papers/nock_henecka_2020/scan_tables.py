@@ -543,6 +543,45 @@ def _near_table(lines: Sequence[Line]) -> str:
     return _table(lines, of_grid[:SHOWN] + accurate)
 
 
+ANSWER_READINGS = (
+    "option first; leaf_scale 2M; leaf_divisor T 2^D; cuts declared",
+    "option second; leaf_scale 2M; leaf_divisor T 2^D; cuts declared",
+    "option second; leaf_scale 2M/m; leaf_divisor 1; cuts data",
+)
+"""The reading of the text, the second option alone, and the one that we would name."""
+
+
+def _answer_table(lines: Sequence[Line]) -> str:
+    """The readings that the page's answer speaks of, beside the paper and chance."""
+    (chance,) = where(lines, kind="chance")
+    budget = next(iter(BUDGETS))
+    measures = {
+        "Table 4, all depths: away": f"Table 4: points away, forests at {budget}",
+        "wins at T = 2": f"wins at T = 2, least percent, forests at {budget}",
+        "wins at T = 20": f"wins at T = 20 of O.C. and 1, least percent, forests at {budget}",
+    }
+    whole = where(lines, kind="whole")
+    constant = where(whole, measure=measures["Table 4, all depths: away"])[0]["chance"]
+    coin = f"{chance['table_1']:.0f} ± {chance['table_1_sd']:.0f}"
+    rows = [
+        ("*the paper's*", "67 and more", "0", "0", "0", "53 and more", "82 and more"),
+        (
+            *("*chance*", "0", coin, f"{chance['constant']:.1f}"),
+            *(str(constant).removeprefix("constant: "), "50", "50"),
+        ),
+    ]
+    for reading in ANSWER_READINGS:
+        (line,) = where(lines, kind="reading", reading=reading)
+        cells = []
+        for measure in measures.values():
+            found = where(whole, reading=reading, measure=measure)
+            cells.append(f"{found[0]['value']:.0f}" if found else "not run")
+        short = f"{100 * line['accurate']:.0f}", f"{line['table_1']:.0f}"
+        rows.append((reading_words(line), *short, f"{nearest_distance(line):.0f}", *cells))
+    head = ("reading", "banknote, %", "Table 1: away", "Table 4, depth 2: away", *measures)
+    return markdown_table(head, rows)
+
+
 def _accurate_table(lines: Sequence[Line]) -> str:
     """Banknote's share of O.C. for all readings of the grid."""
     of_grid, rows = _grid_lines(lines), []
@@ -639,6 +678,7 @@ COLUMNS = (
 PAGE = pages.Pages(
     f"{NAME} scan",
     {
+        "answer": _answer_table,
         "near": _near_table,
         "accurate": _accurate_table,
         "further": _further_table,

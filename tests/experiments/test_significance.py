@@ -115,6 +115,11 @@ def test_counts_become_percentages_and_domains():
     assert significance.percent_lost(counts) == pytest.approx(100 * 3 / 14)
     assert significance.domains_ahead(counts) == 1 - 2
     assert np.isnan(significance.percent_won([Count(0, 0, 5)]))
+    signs = [
+        significance.sign_of_all([Count(1, 0, 0), Count(*one)]) for one in ((1, 0, 0), (0, 0, 1))
+    ]
+    assert signs == [1, 0]
+    assert significance.sign_of_all([Count(0, 1, 0), Count(0, 0, 1)]) == -1
 
 
 @pytest.mark.parametrize(
@@ -188,6 +193,15 @@ def test_claims_about_v_q_need_its_fits():
     (compared,) = claim.comparisons("qsar", with_fits)
     assert compared.other.min() == pytest.approx(-0.02)
     np.testing.assert_array_equal(outcomes(compared, significance.FOLDS_PAIRED), [1])
+
+
+def test_the_gain_of_v_q_is_that_of_the_best_runs():
+    errors = errors_of_domain(of_50=errors_of_domain().boosted + 0.01)
+    errors.of_50[0, 0, 0, 2, 3] = -0.03
+    lines = list(significance.gain_lines("a reading", {"qsar": errors, "eeg": errors_of_domain()}))
+    assert [line["claim"] for line in lines] == ["qsar"] * 3
+    assert [line["value"] for line in lines] == pytest.approx([3, -1, -1])
+    assert [line["paper"] for line in lines] == ["> 2", None, None]
 
 
 def scanned(error, banknote_error):

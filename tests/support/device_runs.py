@@ -39,7 +39,7 @@ CLASSES = Nominal(("0", "1", "2"))
 class Case:
     """What runs: a recipe and a table of `NUM_ROWS` rows."""
 
-    recipe: Recipe
+    recipe: Recipe | recipes.MultiProgramRecipe
     table: Table
 
 
@@ -61,8 +61,20 @@ def case_of_three_classes(make: Callable[..., Recipe]) -> Case:
     )
 
 
+def case_of_two_programs() -> Case:
+    """The case of one setting of a recipe that runs two programs, for two classes."""
+    rng = np.random.default_rng(0)
+    columns = {name: rng.random(NUM_ROWS) for name in DOMAIN}
+    settings = recipes.auto(epsilon=[0.5, 20.0], rows=NUM_ROWS, domain=DOMAIN)
+    assert len(settings.programs) == 2
+    one_setting = jax.tree.map(lambda leaf: leaf[1], settings)
+    return Case(one_setting, dpbt.table(DOMAIN, columns, columns["x0"] > 0.5))
+
+
 def case_of_name(name: str) -> Case:
     """The case of a row of the contract, of `auto` or of `additive`."""
+    if name == "auto of two programs":
+        return case_of_two_programs()
     if name in ("auto", "additive of three classes"):
         return case_of_three_classes(recipes.auto if name == "auto" else recipes.additive)
     return case_of_contract_row(name)
@@ -87,8 +99,10 @@ def divide_keys(keys: jax.Array, mesh: jax.sharding.Mesh) -> jax.Array:
 
 
 def run(key: jax.Array, table: Table, recipe: Recipe) -> Any:
-    """A run and its replay."""
+    """A run, and the log densities of its replay, which is of one program."""
     boosted = dpbt.boost(key, table, recipe, PUBLIC_KEY)
+    if isinstance(recipe, recipes.MultiProgramRecipe):
+        return boosted, {}
     return boosted, dpbt.replay(boosted.transcript, table, recipe).log_prob
 
 

@@ -151,7 +151,9 @@ def fit_score_line(
     likely = likelihood_shares(misfit + prior)
     slope = portable_exp(sum_grid(round_separately(likely * log_slope)))
     mean_shift = round_separately(sum_grid(round_separately(likely * shift)) * np.float32(1 / LN2))
-    return ScoreLine(slope, slope * start if start.ndim else start + mean_shift)
+    # A program that adds the intercept to scores may join an unrounded product with the sum.
+    intercept = round_separately(slope * start) if start.ndim else start + mean_shift
+    return ScoreLine(slope, intercept)
 
 
 def score_line_epilogue(config: BinsConfig) -> types.Epilogue:

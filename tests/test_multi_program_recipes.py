@@ -12,7 +12,7 @@ import dpbt
 from dpbt import recipes, sweeps
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.training.boost import num_compiled_programs
-from dpbt.tuning import list_single_settings
+from dpbt.tuning import check_and_list_single_settings
 from tests.support.slow_cases import mark_slow_cases, mark_slow_cases_except
 
 DOMAIN = {f"x{number}": Numeric(0, 1, bins=64) for number in range(3)}
@@ -120,7 +120,7 @@ def test_equal_recipes_of_several_programs_have_one_hash_and_one_line():
 
 
 def test_choices_try_every_setting():
-    singles = list_single_settings(bdpe_of_depths())
+    singles = check_and_list_single_settings(bdpe_of_depths())
     assert singles == [recipes.setting(bdpe_of_depths(), place) for place in range(3)]
 
 

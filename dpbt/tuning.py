@@ -35,13 +35,12 @@ from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.dependencies import priced_draws_of_phases
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
-from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, check_delta_or_fraction, setting
 from dpbt.training import checks, table_entry
 from dpbt.training.boost import run_with_fresh_draws
 from dpbt.training.own_code import recipe_identity_texts
-from dpbt.training.phases import fitted_parts
+from dpbt.training.phases import fitted_parts_without_withheld_sites
 from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
 # Scores.
@@ -493,7 +492,7 @@ def tune(
     program_recipes = _with_shared_programs(singles)
     distinct = {types.compilation_signature(recipe): recipe for recipe in program_recipes}
     for recipe in distinct.values():
-        checks.checked_public_key(key, recipe, public_key)
+        checks.check_keys(key, recipe, public_key)
         checks.check_declared_independence_of_scores(recipe)
 
     choice_key = keys.fold_in_words(
@@ -571,13 +570,13 @@ def _best_run(
         _StartedRun(
             candidate=candidate,
             results=_fit_and_score(
-                _fold_in(runs_key, run),
-                rows,
-                recipes[candidate],
-                plan.params,
-                public_key,
-                plan.programs[candidate],
-                priced_draws_of_phases(recipes[candidate]),
+                key=_fold_in(runs_key, run),
+                rows=rows,
+                recipe=recipes[candidate],
+                params=plan.params,
+                public_key=public_key,
+                program=plan.programs[candidate],
+                priced=priced_draws_of_phases(recipes[candidate]),
             ),
         )
         for run, candidate in enumerate(candidates)
@@ -652,15 +651,12 @@ def fit_and_score(
     params: Noise,
     public_key: Array | None,
     program: types.Program,
-    priced: tuple[PricedDraws, ...],
 ) -> FitAndScore:
     """One run: fit a model, and draw its score; traceable.
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
     two mechanisms, and each reads its share of the rows. The scores of the rows do not leave.
-    `priced` is in the key of the compiled program.
     """
-    del priced
     fit_key, score_key = jax.random.split(key)
     fit = run_with_fresh_draws(
         fit_key, table_entry.prepare_table(rows.learning, recipe), recipe, public_key
@@ -669,14 +665,16 @@ def fit_and_score(
     present = table_entry.mask_beyond_rows(rows.scoring.present, recipe)
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], params, recipe.public())
-    learned = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
+    learned = fitted_parts_without_withheld_sites(
+        recipe, releases=fit.records, hypotheses=fit.hypotheses, intercept=fit.intercept
+    )
     score_draw = answers.sample(program, score_key, None, view)[SITE]
     return FitAndScore(learned=learned, score_draw=score_draw)
 
 
-_fit_and_score = compilation.jit_with_bounded_cache(static_argnames=("program", "priced"))(
-    fit_and_score
-)
+_fit_and_score = compilation.jit_with_bounded_cache(
+    static_argnames=("program",), cache_key_argnames=("priced",)
+)(fit_and_score)
 
 
 # Held-out rows: a rule on each row alone, under a public seed, selects them.

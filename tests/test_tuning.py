@@ -130,9 +130,7 @@ def test_runs_have_the_law_that_is_audited(errors):
     parts, number = tuning._split_rows(table, selection), 20_000
     run = jax.jit(
         jax.vmap(
-            lambda key: tuning.fit_and_score(
-                key, parts, voter, plan.params, None, plan.programs[0], priced=()
-            )
+            lambda key: tuning.fit_and_score(key, parts, voter, plan.params, None, plan.programs[0])
         )
     )
     fit, release = run(jax.random.split(jax.random.key(1), number))
@@ -275,7 +273,7 @@ def test_every_run_has_a_key_of_its_own(errors, monkeypatch):
         [],
     )
 
-    def spied(key, *rest):
+    def spied(*, key, **rest):
         seen.append(np.asarray(jax.random.key_data(key)))
         return {"n": np.asarray(len(seen))}, np.zeros(())
 
@@ -303,9 +301,9 @@ def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
         won = []
         for good in range(12):
 
-            def run(number, *rest, good=good):
-                score = -50 if number == good else 50
-                return {"n": np.asarray(number)}, np.asarray(score)
+            def run(*, key, good=good, **rest):
+                score = -50 if key == good else 50
+                return {"n": np.asarray(key)}, np.asarray(score)
 
             monkeypatch.setattr(tuning, "_fit_and_score", run)
             best = tuning._best_run(KEY, parts, single, plan, None)

@@ -27,7 +27,6 @@ from dpbt.models.model import FittedParts
 from dpbt.privacy import boundary, totals
 from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
 from dpbt.privacy.phase_views import PhaseContext
-from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.stages import check_can_run_in_blocks, pass_stages
 from dpbt.public_types import redacted_repr
 from dpbt.training import absent_row, checks, processes, run_keys, steps
@@ -46,7 +45,7 @@ from dpbt.training.phases import (
     PhaseValues,
     PublicSteps,
     RoundRelease,
-    fitted_parts,
+    fitted_parts_without_withheld_sites,
     round_step,
     run_phases,
 )
@@ -61,6 +60,7 @@ from dpbt.types import (
     Public,
     Recipe,
     Release,
+    ScoreLine,
     Site,
     Table,
 )
@@ -92,7 +92,7 @@ def fit_in_blocks(
         OSError: if a file cannot be read or written.
     """
     check_fit_in_blocks(key=key, table=table, recipe=recipe, public_key=public_key)
-    public_key = checks.checked_public_key(key, recipe, public_key)
+    public_key = checks.public_key_if_drawn(recipe, public_key)
     place = processes.place_among_processes(
         num_present=_num_present(table), capacity=table.capacity
     )
@@ -148,7 +148,7 @@ def check_fit_in_blocks(
         public_key: another typed key, or None.
 
     Raises:
-        ValueError: for what `checks.check_run`, `checks.checked_public_key` and
+        ValueError: for what `checks.check_run`, `checks.check_keys` and
             `checks.check_declared_independence_of_scores` refuse, for a recipe that reads all rows
             at once, and for processes that do not run one recipe under one key on tables of their
             own.
@@ -161,9 +161,10 @@ def check_fit_in_blocks(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
             f"learns from no blocks, as recipes.auto does: {error}"
         ) from None
-    public_key = checks.checked_public_key(key, recipe, public_key)
+    checks.check_keys(key, recipe, public_key)
     checks.check_declared_independence_of_scores(recipe)
     if jax.process_count() > 1:
+        public_key = checks.public_key_if_drawn(recipe, public_key)
         _check_same_run_on_processes(key, table, recipe, public_key)
         _check_different_tables_on_processes(table)
 
@@ -211,23 +212,10 @@ _compiled_finish_round = compilation.jit_with_bounded_cache()(steps.finish_round
 _compiled_score_line = compilation.jit_with_bounded_cache()(steps.score_line)
 
 
-@compilation.jit_with_bounded_cache(static_argnames=("phase", "priced"))
-def _draw_specs(
-    phase: Phase,
-    recipe: Recipe,
-    absent_row_table: Table,
-    context: PhaseContext,
-    earlier_release: Release,
-    priced: PricedDraws,
-) -> dict[Site, boundary.DrawSpec]:
-    """`absent_row.draw_specs_given_release`; `priced` is in the key of the compiled program."""
-    del priced
-    return absent_row.draw_specs_given_release(
-        phase, recipe, absent_row_table, context, earlier_release
-    )
-
-
-_public_draws = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
+_compiled_draw_specs = compilation.jit_with_bounded_cache(
+    static_argnames=("phase",), cache_key_argnames=("priced",)
+)(absent_row.draw_specs_given_release)
+_compiled_public_draws = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
     absent_row.public_draws
 )
 
@@ -242,7 +230,7 @@ def _finish_round(
     return _compiled_finish_round(recipe, totals.release_as_float32(release), public, state)
 
 
-def _score_line(recipe: Recipe, prologue: Releases, epilogue: Releases) -> steps.ScoreLine:
+def _score_line(recipe: Recipe, prologue: Releases, epilogue: Releases) -> ScoreLine:
     return _compiled_score_line(
         recipe, totals.release_as_float32(prologue), totals.release_as_float32(epilogue)
     )
@@ -340,35 +328,46 @@ class _BlockExecutor:
             release, cap = self.ready.pop(0)
             self.round_releases.append(release)
             public_of_round = context.public._replace(cap=cap)
-            return RoundRelease(release, public_of_round, kept=public_of_round.structure)
+            return RoundRelease(
+                release=release,
+                public=public_of_round,
+                executor_data=public_of_round.structure,
+            )
 
-        for number in range(num_rounds):
+        for round_index in range(num_rounds):
             outcome = round_step(
                 recipe,
-                public,
-                state,
-                jnp.int32(number),
-                release_round,
+                public=public,
+                state=state,
+                round_index=jnp.int32(round_index),
+                release_round=release_round,
                 public_steps=self.public_steps,
             )
             state = outcome.state
             hypotheses.append(outcome.hypothesis)
             if not recipe.has_independent_rounds:
-                self.pending.append(PendingRound(outcome.kept, outcome.hypothesis))
+                self.pending.append(PendingRound(outcome.executor_data, outcome.hypothesis))
         self.report(Progress("rounds", num_rounds, num_rounds))
         stacked = _stack_on_host(hypotheses)
         return state, jax.tree.map(lambda array: jnp.asarray(self._pad_rounds(array)), stacked)
 
     def fitted_parts(self, learned: LearnedModel) -> FittedParts:
         """The parts of the model, padded with zeros up to the `max_rounds` of the recipe."""
-        rounds = jax.tree.map(self._pad_rounds, _stack_on_host(self.round_releases))
-        prologue, epilogue = (self.phase_releases.get(n, {}) for n in ("prologue", "epilogue"))
+        releases = PhaseValues(
+            prologue=self.phase_releases.get("prologue", {}),
+            rounds=jax.tree.map(self._pad_rounds, _stack_on_host(self.round_releases)),
+            epilogue=self.phase_releases.get("epilogue", {}),
+        )
         # Releases of 64 bits stay with NumPy.
         releases = jax.tree.map(
-            lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
-            (prologue, rounds, epilogue),
+            lambda array: array if array.dtype == np.int64 else jnp.asarray(array), releases
         )
-        return fitted_parts(releases, learned.hypotheses, learned.line.intercept, self.recipe)
+        return fitted_parts_without_withheld_sites(
+            self.recipe,
+            releases=releases,
+            hypotheses=learned.hypotheses,
+            intercept=learned.line.intercept,
+        )
 
     def _pad_rounds(self, array: np.ndarray) -> np.ndarray:
         """The values of the rounds, and zeros up to `max_rounds`."""
@@ -425,7 +424,9 @@ class _BlockExecutor:
         public_key = _key_of_phase(self.structure_keys, phase, context)
         if public_key is None:
             return _RoundOfPass(context, noise_key, {})
-        draws = _public_draws(phase, self.recipe, self.absent_row_table, context, public_key)
+        draws = _compiled_public_draws(
+            phase, self.recipe, self.absent_row_table, context, public_key
+        )
         return _RoundOfPass(
             context, noise_key, {site: np.asarray(array) for site, array in draws.items()}
         )
@@ -446,7 +447,7 @@ class _BlockExecutor:
         """
         zeros, priced = self._zero_release_of_phase(phase), priced_draws(self.recipe, phase)
         for site in stage:
-            specs = _draw_specs(
+            specs = _compiled_draw_specs(
                 phase,
                 self.recipe,
                 self.absent_row_table,

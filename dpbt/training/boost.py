@@ -14,11 +14,10 @@ from dpbt.common import compilation, devices
 from dpbt.models.model import Model
 from dpbt.privacy import answers
 from dpbt.privacy.dependencies import priced_draws, priced_draws_of_phases
-from dpbt.privacy.price_check import PricedDraws
 from dpbt.public_types import redacted_repr
 from dpbt.training import checks, round_reports, run_keys, steps
-from dpbt.training.phases import PhaseValues, fitted_parts
-from dpbt.training.scan import Answer, RunResult, run_in_memory
+from dpbt.training.phases import PhaseValues, fitted_parts_without_withheld_sites
+from dpbt.training.scan import InterpretedPhase, RunResult, run_in_memory
 from dpbt.training.table_entry import prepare_table, without_domain
 from dpbt.types import (
     Array,
@@ -64,10 +63,12 @@ class Boosted(NamedTuple):
         """
         checks.check_run(table, recipe)
         checks.check_transcript(self.transcript, table, recipe)
-        releases = self.transcript.releases
-        intercept = steps.score_line(recipe, releases["prologue"], releases["epilogue"]).intercept
-        run_parts = fitted_parts(releases.values(), self.hypotheses, intercept, recipe)
-        return Model.of_run(run_parts, recipe, table)
+        releases = PhaseValues(**self.transcript.releases)
+        line = steps.score_line(recipe, releases.prologue, releases.epilogue)
+        fitted_parts = fitted_parts_without_withheld_sites(
+            recipe, releases=releases, hypotheses=self.hypotheses, intercept=line.intercept
+        )
+        return Model.of_run(fitted_parts, recipe, table)
 
 
 def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
@@ -92,11 +93,11 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
 
     Raises:
         ValueError: for public structure without a public key, and as
-            `table_entry.prepare_table` and `checks.checked_public_key`. All that is static is
+            `table_entry.prepare_table` and `checks.check_keys`. All that is static is
             checked under jit and vmap, too.
     """
     checks.check_run(table, recipe)
-    checks.checked_public_key(key, recipe, public_key)
+    checks.check_keys(key, recipe, public_key)
     bare_table, bare_recipe = without_domain(table), without_domain(recipe)
     priced = priced_draws_of_phases(bare_recipe)
     boosted = _compiled_boost(key, bare_table, bare_recipe, public_key, priced=priced)
@@ -104,28 +105,18 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     return boosted._replace(transcript=transcript)
 
 
-def _boost(
-    key: Array,
-    table: Table,
-    recipe: Recipe,
-    public_key: Array | None,
-    priced: tuple[PricedDraws, ...],
-) -> Boosted:
-    """`boost` of a table whose form the caller records; `priced` is the key of its program."""
-    del priced
+def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
+    """`boost` of a table whose form the caller records; traceable."""
     class_axes = (None,) * len(recipe.learner.response.axes)
-    divisions: tuple[Any, ...] = (  # of the fields of `Boosted`
-        devices.REPLICATED,
-        devices.REPLICATED,
-        PartitionSpec(*class_axes, *devices.division_of(table.present)),
-    )
+    replicated: Any = devices.REPLICATED
+    division_of_scores: Any = PartitionSpec(*class_axes, *devices.division_of(table.present))
     return devices.run_divided_by_compiler(
         _boost_in_program,
         key,
         table,
         recipe,
         public_key,
-        divisions=Boosted(*divisions),
+        divisions=Boosted(transcript=replicated, hypotheses=replicated, scores=division_of_scores),
     )
 
 
@@ -136,13 +127,17 @@ def _boost_in_program(
     inputs = key, table, recipe, public_key
     key, table, recipe, public_key = devices.vary_like(inputs, inputs)
     rows = prepare_table(table, recipe)
-    checks.checked_public_key(key, recipe, public_key)
-    ran = run_with_fresh_draws(key, rows, recipe, public_key)
-    assert ran.scores is not None
-    return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
+    checks.check_keys(key, recipe, public_key)
+    run_result = run_with_fresh_draws(key, rows, recipe, public_key)
+    assert run_result.scores is not None
+    return Boosted(
+        transcript=Transcript(**run_result.records._asdict()),
+        hypotheses=run_result.hypotheses,
+        scores=run_result.scores[0],
+    )
 
 
-_compiled_boost = compilation.jit_with_bounded_cache(static_argnames=("priced",))(_boost)
+_compiled_boost = compilation.jit_with_bounded_cache(cache_key_argnames=("priced",))(_boost)
 
 
 def num_compiled_programs() -> int:
@@ -155,17 +150,18 @@ def run_with_fresh_draws(
     rows: Prepared,
     recipe: Recipe,
     public_key: Array | None,
-    num_side_by_side: int = 0,
+    *,
+    num_parallel_rounds: int | None = None,
     run_number: Array | None = None,
 ) -> RunResult:
-    """A run in memory whose draws are fresh, and which keeps them; traceable.
+    """Run a recipe in memory with fresh draws, which are its records; traceable.
 
     Args:
         key: of the noise.
         rows: the prepared table.
         recipe: of the run, without an axis of settings.
         public_key: of the public structure, if the recipe draws any.
-        num_side_by_side: how many rounds run side by side, as `run_in_memory` takes it.
+        num_parallel_rounds: how many rounds run side by side, as `run_in_memory` takes it.
         run_number: i32[] of `round_reports.report_rounds`, to report each round as it draws; None
             to report none.
 
@@ -174,15 +170,21 @@ def run_with_fresh_draws(
     """
 
     def sample_draws(
-        phase: Phase, entry: tuple[Array, Array | None], views: Sequence[View]
-    ) -> Answer:
+        phase: Phase, keys: tuple[Array, Array | None], views: Sequence[View]
+    ) -> InterpretedPhase:
         if run_number is not None and phase.repeats:
             round_reports.report_round(run_number, views[0].public.round)
-        key, public_key = entry
+        noise_key, public_key = keys
         priced = priced_draws(recipe, phase)
-        release = answers.sample(phase.program, key, public_key, views[0], priced)
-        return Answer(release, release)
+        release = answers.sample(phase.program, noise_key, public_key, views[0], priced)
+        return InterpretedPhase(release=release, record=release)
 
-    noise = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
-    pairs = zip(noise, run_keys.phase_keys(public_key, recipe), strict=True)
-    return run_in_memory(recipe, [rows], sample_draws, PhaseValues(*pairs), num_side_by_side)
+    noise_keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
+    public_keys = run_keys.phase_keys(public_key, recipe)
+    return run_in_memory(
+        recipe,
+        [rows],
+        interpret_phase=sample_draws,
+        phase_inputs=PhaseValues(*zip(noise_keys, public_keys, strict=True)),
+        num_parallel_rounds=num_parallel_rounds,
+    )

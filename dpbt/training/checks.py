@@ -78,8 +78,8 @@ def check_run(table: object, recipe: object) -> None:
     Raises:
         ValueError: saying what was expected, or as `check_jax_flags`, `check_table` and the check
             of the hypotheses. Also for a table of another domain or target than the recipe's, for a
-            site that two parts of the run draw, and for a recipe of fewer rows of a user than the
-            table has.
+            site that two phases draw or that is withheld and not drawn, and for a recipe of fewer
+            rows of a user than the table has.
     """
     check_jax_flags()
     check_table(table)
@@ -91,6 +91,7 @@ def check_run(table: object, recipe: object) -> None:
     phases = recipe.learner.phases
     if len(phases) > 1:
         boundary.check_sites(**{phase.name: sites_of_phase(recipe, phase) for phase in phases})
+    check_withheld_sites(recipe)
 
     # The domains, and the arrays of the table.
     domains.check_same_domain(table.domain, recipe.domain, "the table", "the recipe")
@@ -113,7 +114,10 @@ def check_run(table: object, recipe: object) -> None:
             f"max_rows_per_user={table.rows_per_user}; it was made for {recipe.max_rows_per_user}"
         )
     if table.weight is not None and recipe.weight_update.coupled:
-        raise ValueError(f"{recipe.name}: rows have no weights of their own there")
+        raise ValueError(
+            f"{recipe.name} derives the weights of all rows together, so the table must not have "
+            "weights of rows; make it without `weight`"
+        )
 
 
 def _check_same_target(table: Table, recipe: Recipe) -> None:
@@ -240,38 +244,59 @@ def _check_same_table_form(form: TableForm, recorded_form: TableForm) -> None:
             )
 
 
-def checked_public_key(key: Array, recipe: Recipe, public_key: Array | None) -> Array | None:
-    """The public key of a run after a check of both keys; None if the recipe draws no structure.
-
-    It is traceable, and what traced keys hold is not compared.
+def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> None:
+    """Check the keys of a run; traceable. What traced keys hold is not compared.
 
     Args:
         key: one typed key.
         recipe: of the run, without an axis of settings.
-        public_key: another typed key that is independent of `key`, or None.
+        public_key: another typed key that is independent of `key`; or None, if the recipe draws no
+            public structure.
 
     Raises:
-        ValueError: if one of these does not hold, for public structure without a public key, and
-            for a site that is withheld and not drawn.
+        ValueError: if one of these does not hold.
     """
     keys.check_single_key(key)
     if public_key is not None:
         keys.check_single_key(public_key, "public_key")
-        same_kind = keys.key_purpose(key) == keys.key_purpose(public_key)
+        has_same_purpose = keys.key_purpose(key) == keys.key_purpose(public_key)
         if (
-            same_kind
+            has_same_purpose
             and not is_traced(key, public_key)
             and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key))
         ):
-            raise ValueError("public_key must be independent of key: what it says is published")
-    draws = [draw for phase in recipe.learner.phases for draw in draw_specs_of_phase(recipe, phase)]
-    names = {draw.site for draw in draws}
-    if unknown := set(recipe.learner.withheld) - names:
-        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(names)}")
-    public = [draw.site for draw in draws if draw.mechanism.public]
-    if public and public_key is None:
-        raise boundary.missing_public_key_error(public[0])
-    return public_key if public else None
+            raise ValueError("public_key must be independent of key: what it draws is published")
+    public_sites = _public_sites(recipe)
+    if public_sites and public_key is None:
+        raise boundary.missing_public_key_error(public_sites[0])
+
+
+def public_key_if_drawn(recipe: Recipe, public_key: Array | None) -> Array | None:
+    """The public key, if the recipe draws public structure; None otherwise."""
+    return public_key if _public_sites(recipe) else None
+
+
+def _public_sites(recipe: Recipe) -> list[Site]:
+    """The names of the public draws of a recipe, in their order."""
+    return [
+        spec.site
+        for phase in recipe.learner.phases
+        for spec in draw_specs_of_phase(recipe, phase)
+        if spec.mechanism.public
+    ]
+
+
+def check_withheld_sites(recipe: Recipe) -> None:
+    """Check that the learner withholds sites that it draws.
+
+    Raises:
+        ValueError: naming the sites that it withholds and does not draw.
+    """
+    if not recipe.learner.withheld:
+        return
+    sites = {site for phase in recipe.learner.phases for site in sites_of_phase(recipe, phase)}
+    if unknown := set(recipe.learner.withheld) - sites:
+        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
 
 
 def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:

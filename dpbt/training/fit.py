@@ -24,12 +24,11 @@ from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import keys
 from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws_of_phases
 from dpbt.privacy.payment import PrivacyFilter
-from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.stages import pass_stages
 from dpbt.training import absent_row, checks
 from dpbt.training.boost import run_with_fresh_draws
 from dpbt.training.fit_options import DEFAULT_MEMORY_BYTES, DEFAULT_OPTIONS, FitOptions, Pay
-from dpbt.training.phases import fitted_parts
+from dpbt.training.phases import fitted_parts_without_withheld_sites
 from dpbt.training.round_reports import report_rounds
 from dpbt.training.table_entry import prepare_table, table_on_device, without_domain
 from dpbt.types import Array, Recipe, Table
@@ -93,7 +92,6 @@ def fit(
         RuntimeError: in a process that was forked after JAX had run, before anything is paid.
     """
     options = FitOptions(checkpoint=checkpoint, memory=memory, threads=threads, progress=progress)
-    forks.check_jax_can_run()
     if filter is not None:
         pay = _checked_payment(filter, key=key, table=table, recipe=recipe, checkpoint=checkpoint)
         options = dataclasses.replace(options, pay=pay)
@@ -116,7 +114,9 @@ def _checked_payment(
 
     Raises:
         ValueError: as `fit`.
+        RuntimeError: as `fit`.
     """
+    forks.check_jax_can_run()
     if not isinstance(filter, PrivacyFilter):
         raise ValueError(f"filter must be a dpbt.Filter, got {type(filter).__name__}")
     if jax.process_count() > 1:
@@ -156,7 +156,9 @@ def fit_without_key_warning(
     """
     forks.check_jax_can_run()
     if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
-        raise ValueError("dpbt.fit runs outside of jit and vmap; map dpbt.boost")
+        raise ValueError(
+            "dpbt.fit cannot be traced; call it outside of jit and vmap, or vmap dpbt.boost"
+        )
     if isinstance(table, BlockTable):
         return _fit_in_blocks(
             key=key, table=table, recipe=recipe, public_key=public_key, options=options
@@ -199,7 +201,7 @@ def _fit_in_memory(
     """`fit` of a table in memory."""
     checks.check_run(table, recipe)
     table = table_on_device(table)
-    checks.checked_public_key(key, recipe, public_key)
+    checks.check_keys(key, recipe, public_key)
     checks.check_declared_independence_of_scores(recipe)
     num_present = int(np.sum(np.asarray(table.present)))
     checks.check_rows(recipe, num_present=num_present, capacity=table.bins.shape[0])
@@ -208,25 +210,25 @@ def _fit_in_memory(
 
     max_rounds = _max_rounds_of_program(recipe)
     recipe_with_room = dataclasses.replace(without_domain(recipe), max_rounds=max_rounds)
-    num_side_by_side = _num_rounds_side_by_side(
+    num_parallel_rounds = _num_parallel_rounds(
         recipe, num_rows=table.target.shape[0], memory=options.memory
     )
     report_round = None
-    if not (num_side_by_side or _is_short(recipe)):
+    if num_parallel_rounds is None and not _is_short(recipe):
         report_round = _round_reporter(options.progress, num_rounds=int(recipe.rounds))
     compiled_run = _choose_compiled_run(without_domain(recipe))
     with report_rounds(report_round) as run_number:
         rows = without_domain(tables.pad_rows_to_bucket(table))
         fitted_parts = compiled_run(
-            key,
-            rows,
-            recipe_with_room,
-            public_key,
-            run_number,
-            num_side_by_side=num_side_by_side,
+            key=key,
+            table=rows,
+            recipe=recipe_with_room,
+            public_key=public_key,
+            run_number=run_number,
+            num_parallel_rounds=num_parallel_rounds,
             priced=priced_draws_of_phases(recipe_with_room),
         )
-        # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
+        # Block, so that Ctrl-C interrupts the fit and timers measure all of it.
         fitted_parts = jax.block_until_ready(fitted_parts)
     return Model.of_run(fitted_parts, recipe, table, keys.key_purpose(key))
 
@@ -267,8 +269,8 @@ def _max_rounds_of_program(recipe: Recipe) -> int:
     return max(max_rounds, MIN_ROUNDS_OF_PROGRAM) if has_room else max_rounds
 
 
-def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) -> int:
-    """How many rounds of a table in memory run side by side; 0 to run one after the other.
+def _num_parallel_rounds(recipe: Recipe, *, num_rows: int, memory: float) -> int | None:
+    """How many rounds of a table in memory run side by side; None to run one after the other.
 
     Args:
         recipe: of the run, without an axis of settings.
@@ -276,7 +278,7 @@ def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) ->
         memory: in bytes; rounds side by side take about a sixteenth of it.
     """
     if not recipe.has_independent_rounds:
-        return 0
+        return None
     specs = draw_specs_of_phase(recipe, recipe.learner.round)
     num_outputs = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)
     bytes_of_round = 64 * num_rows + 256 * num_outputs
@@ -323,29 +325,38 @@ def _has_same_bits_by_older_emitter(recipe: Recipe) -> bool:
 
 
 def _run_in_one_program(
+    *,
     key: Array,
     table: Table,
     recipe: Recipe,
     public_key: Array | None,
     run_number: Array | None,
-    num_side_by_side: int,
-    priced: tuple[PricedDraws, ...],
+    num_parallel_rounds: int | None,
 ) -> FittedParts:
-    """Run a recipe on a table in memory, and return the fitted parts of its model; traceable.
+    """Run a recipe on a table in memory, and return the fitted parts of its model; traceable."""
+    run_result = run_with_fresh_draws(
+        key,
+        prepare_table(table, recipe),
+        recipe,
+        public_key,
+        num_parallel_rounds=num_parallel_rounds,
+        run_number=run_number,
+    )
+    return fitted_parts_without_withheld_sites(
+        recipe,
+        releases=run_result.records,
+        hypotheses=run_result.hypotheses,
+        intercept=run_result.intercept,
+    )
 
-    `priced` is in the key of the compiled program, and compared with the draws in its trace.
-    """
-    del priced
-    rows = prepare_table(table, recipe)
-    ran = run_with_fresh_draws(key, rows, recipe, public_key, num_side_by_side, run_number)
-    return fitted_parts(ran.kept, ran.hypotheses, ran.intercept, recipe)
 
-
-_compiled_run = compilation.jit_with_bounded_cache(static_argnames=("num_side_by_side", "priced"))(
-    _run_in_one_program
-)
+_compiled_run = compilation.jit_with_bounded_cache(
+    static_argnames=("num_parallel_rounds",), cache_key_argnames=("priced",)
+)(_run_in_one_program)
 _compiled_run_by_older_emitter = compilation.jit_with_bounded_cache(
-    static_argnames=("num_side_by_side", "priced"), compiler_options=compilation.OLDER_EMITTER
+    static_argnames=("num_parallel_rounds",),
+    cache_key_argnames=("priced",),
+    compiler_options=compilation.OLDER_EMITTER,
 )(_run_in_one_program)
 
 

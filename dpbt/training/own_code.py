@@ -21,7 +21,7 @@ import numpy as np
 from dpbt.privacy import answers, dataflow
 from dpbt.privacy.keys import research_key
 from dpbt.training.phases import PhaseValues
-from dpbt.training.scan import Answer, run_in_memory
+from dpbt.training.scan import InterpretedPhase, run_in_memory
 from dpbt.types import Phase, Recipe
 from dpbt.types.weight_update import has_library_identity
 
@@ -80,24 +80,30 @@ _ROWS_TRACED = (1, 3)
 
 
 def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
-    """Run one round on some absent rows, and return what it keeps, learns and scores."""
+    """Run one round on some absent rows; return its records, its model and its scores."""
     recipe: Recipe = jax.tree.unflatten(structure, numbers)
     key, public_key = research_key(0), research_key(1)
 
-    def answer(phase: Phase, entry: Any, views: Any) -> Answer:
-        del entry
+    def sample_draws(phase: Phase, phase_input: Any, views: Any) -> InterpretedPhase:
+        del phase_input
         release = answers.sample(phase.program, key, public_key, views[0])
-        return Answer(release, release)
+        return InterpretedPhase(release=release, record=release)
 
     training = recipe.learner.training
-    entries = PhaseValues(None, jnp.zeros(1), None)
+    unread_inputs = PhaseValues(prologue=None, rounds=jnp.zeros(1), epilogue=None)
     table = training.example_table()
     fields = {name: getattr(table, name) for name in ("bins", "target", "present", "weight")}
     rows = {
         name: np.repeat(field, count, axis=0) for name, field in fields.items() if field is not None
     }
-    ran = run_in_memory(recipe, [training.prepare(table._replace(**rows))], answer, entries)
-    return ran.kept, ran.hypotheses, ran.intercept, ran.scores
+    return tuple(
+        run_in_memory(
+            recipe,
+            [training.prepare(table._replace(**rows))],
+            interpret_phase=sample_draws,
+            phase_inputs=unread_inputs,
+        )
+    )
 
 
 def functions_held_by(value: Any, visited_ids: set[int] | None = None) -> Iterator[Any]:

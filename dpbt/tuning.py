@@ -37,9 +37,9 @@ from dpbt.privacy.dependencies import priced_draws_of_phases
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, check_delta_or_fraction, setting
-from dpbt.training import checks, table_entry
-from dpbt.training.boost import run_with_fresh_draws
-from dpbt.training.own_code import recipe_identity_texts
+from dpbt.training import checks, table_preparation
+from dpbt.training.author_code import recipe_identity_texts
+from dpbt.training.boost import run_in_memory_with_fresh_draws
 from dpbt.training.phases import fitted_parts_without_withheld_sites
 from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
@@ -482,12 +482,12 @@ def tune(
     singles = list_single_settings(recipes)
     plan = plan_choice(singles, selection)
     for single in singles:
-        checks.check_run(table, single)
+        checks.check_table_and_recipe(table, single)
     if table.weight is not None:
         raise ValueError("a choice takes no weights of rows or of classes")
-    table = table_entry.table_on_device(table)
+    table = table_preparation.move_table_to_device(table)
     num_present = int(np.sum(np.asarray(table.present)))
-    checks.check_rows(singles[0], num_present=num_present, capacity=table.bins.shape[0])
+    checks.check_number_of_rows(singles[0], num_present=num_present, capacity=table.bins.shape[0])
 
     program_recipes = _with_shared_programs(singles)
     distinct = {types.compilation_signature(recipe): recipe for recipe in program_recipes}
@@ -499,7 +499,7 @@ def tune(
         key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
     )
     with show_progress(f"choosing among {len(singles)} candidates", verbose, shows_clock=False):
-        rows = _split_rows(table_entry.without_domain(table), selection)
+        rows = _split_rows(table_preparation.without_domain(table), selection)
         best = _best_run(choice_key, rows, program_recipes, plan, public_key)
     fitted_parts = jax.tree.map(jnp.asarray, best.learned)
     model = Model.of_run(fitted_parts, singles[best.candidate], table, keys.key_purpose(key))
@@ -658,11 +658,11 @@ def fit_and_score(
     two mechanisms, and each reads its share of the rows. The scores of the rows do not leave.
     """
     fit_key, score_key = jax.random.split(key)
-    fit = run_with_fresh_draws(
-        fit_key, table_entry.prepare_table(rows.learning, recipe), recipe, public_key
+    fit = run_in_memory_with_fresh_draws(
+        fit_key, table_preparation.prepare_table(rows.learning, recipe), recipe, public_key
     )
     assert fit.scores is not None
-    present = table_entry.mask_beyond_rows(rows.scoring.present, recipe)
+    present = table_preparation.keep_first_present_rows(rows.scoring.present, recipe)
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], params, recipe.public())
     learned = fitted_parts_without_withheld_sites(

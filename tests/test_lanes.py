@@ -12,7 +12,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.common import arithmetic
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.training import table_entry
+from dpbt.training import table_preparation
 from tests.support.contract_rows import ROWS
 from tests.support.slow_cases import mark_slow_cases_except
 
@@ -156,7 +156,7 @@ def test_lanes_of_several_settings_are_the_settings_alone(make):
     for epsilon in (1.0, 3.0, 8.0):
         maker = functools.partial(make, rounds=3) if make is recipes.oblivious_boost else make
         recipe, table = recipe_and_table(maker, 1e-6, "three classes", epsilon=epsilon)
-        lanes.append(table_entry.without_domain(recipe))
+        lanes.append(table_preparation.without_domain(recipe))
     if len({jax.tree.structure(recipe) for recipe in lanes}) > 1:  # rounds follow from epsilon
         lanes = [lanes[0]] * 3
     key = jax.random.key(7)

@@ -8,7 +8,7 @@ program to the compiler.
 
 Within `jax.shard_map` a program runs on each device, and the type of every array says whether
 devices hold different values of it. A loop must begin with the types that it ends with, so what
-starts as a constant is marked by `vary_like`.
+starts as a constant is marked by `mark_varying_like`.
 
 Neither changes a value, and programs on one device are as they are without them.
 """
@@ -71,7 +71,7 @@ def is_within_shard_map() -> bool:
     return AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
 
 
-def vary_like(arrays: Any, reference: Any) -> Any:
+def mark_varying_like(arrays: Any, reference: Any) -> Any:
     """The same arrays, marked to vary over the devices over which any of the reference varies.
 
     Args:
@@ -79,7 +79,7 @@ def vary_like(arrays: Any, reference: Any) -> Any:
         reference: a pytree of arrays, or of their `jax.ShapeDtypeStruct`.
     """
     axes = _varying_axes(reference)
-    return jax.tree.map(lambda array: _vary(array, axes), arrays) if axes else arrays
+    return jax.tree.map(lambda array: _mark_as_varying(array, axes), arrays) if axes else arrays
 
 
 def _varying_axes(tree: Any) -> frozenset[Any]:
@@ -95,7 +95,7 @@ def _varying_axes_of_array(array: Any) -> frozenset[Any]:
     return getattr(array_type, "vma", None) or frozenset()  # before JAX 0.10
 
 
-def _vary(array: Any, axes: frozenset[Any]) -> Any:
+def _mark_as_varying(array: Any, axes: frozenset[Any]) -> Any:
     """An array that varies over these axes, too."""
     missing = tuple(sorted(axes - _varying_axes_of_array(array)))
     if not missing:

@@ -115,7 +115,7 @@ def check_can_write(path: Path) -> None:
     target = _resolve_links(path)
     temporary, folder = _temporary_path(target), target.parent
     with name_path_in_errors(path, replaces_any_name=True), contextlib.ExitStack() as stack:
-        status = _status_or_none(target)  # which refuses a name that is too long
+        status = _status_if_exists(target)  # which refuses a name that is too long
         if status is not None and stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
@@ -172,7 +172,7 @@ def _remove_empty_folder(folder: Path) -> None:
 # Links, pipes and devices.
 
 
-def _status_or_none(path: Path) -> os.stat_result | None:
+def _status_if_exists(path: Path) -> os.stat_result | None:
     """The status of what a path names by links; None if nothing is there.
 
     Raises:
@@ -193,7 +193,7 @@ def _resolve_links(path: Path) -> Path:
     if not path.is_symlink():
         return path
     with name_path_in_errors(path, replaces_any_name=True):
-        _status_or_none(path)
+        _status_if_exists(path)
     return Path(os.path.realpath(path))
 
 
@@ -437,12 +437,12 @@ def convert_json_content(kind: type[T], content: object, description: str) -> T:
         raise ValueError(f"{description} has a malformed entry") from None
 
 
-def replace_entries(content: Any, old: object, new: object) -> Any:
+def replace_equal_entries(content: Any, old: object, new: object) -> Any:
     """JSON content in which `new` stands in place of each entry that equals `old`."""
     if isinstance(content, Mapping):
-        return {name: replace_entries(entry, old, new) for name, entry in content.items()}
+        return {name: replace_equal_entries(entry, old, new) for name, entry in content.items()}
     if isinstance(content, list | tuple):
-        return [replace_entries(entry, old, new) for entry in content]
+        return [replace_equal_entries(entry, old, new) for entry in content]
     return new if content == old else content
 
 
@@ -462,7 +462,7 @@ def parse_json(text: bytes, description: str) -> Any:
         return json.loads(
             text.decode("utf-8"),
             object_pairs_hook=_object_of_distinct_names,
-            parse_constant=_refuse_constant,
+            parse_constant=_refuse_non_json_number,
         )
     except UnicodeDecodeError:  # its message would show a byte, perhaps of a private file
         raise ValueError(f"{description} holds bytes that are no text") from None
@@ -470,7 +470,12 @@ def parse_json(text: bytes, description: str) -> Any:
         raise ValueError(f"{description} is no JSON, or cut off: {error}") from None
 
 
-def _refuse_constant(name: str) -> None:
+def _refuse_non_json_number(name: str) -> None:
+    """Refuse a number such as NaN, which `json.loads` would read.
+
+    Raises:
+        ValueError: naming the number.
+    """
     raise ValueError(f"{name} is no JSON number")
 
 

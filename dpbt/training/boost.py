@@ -18,7 +18,7 @@ from dpbt.public_types import redacted_repr
 from dpbt.training import checks, round_reports, run_keys, steps
 from dpbt.training.phases import PhaseValues, fitted_parts_without_withheld_sites
 from dpbt.training.scan import InterpretedPhase, RunResult, run_in_memory
-from dpbt.training.table_entry import prepare_table, without_domain
+from dpbt.training.table_preparation import prepare_table, without_domain
 from dpbt.types import (
     Array,
     Hypotheses,
@@ -61,7 +61,7 @@ class Boosted(NamedTuple):
         Raises:
             ValueError: for another table or recipe, as far as that is static, as `replay`.
         """
-        checks.check_run(table, recipe)
+        checks.check_table_and_recipe(table, recipe)
         checks.check_transcript(self.transcript, table, recipe)
         releases = PhaseValues(**self.transcript.releases)
         line = steps.score_line(recipe, releases.prologue, releases.epilogue)
@@ -75,13 +75,13 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     """Run T rounds of a recipe. The first T rounds are the same whatever its `max_rounds`.
 
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
-    only the first `rows` present rows count (`table_entry.mask_beyond_rows`). The key is a secret
-    of the release. Use it on one table only. On two tables it makes the same noise, even if one is
-    an update of the other. The same rows under another domain, with other weights or with exchanged
-    classes are another table.
+    only the first `rows` present rows count (`table_preparation.keep_first_present_rows`). The key
+    is a secret of the release. Use it on one table only. On two tables it makes the same noise,
+    even if one is an update of the other. The same rows under another domain, with other weights or
+    with exchanged classes are another table.
 
-    It runs as one compiled program, of which the last used are kept.
-    Like any function of JAX it then returns before the work is done; `jax.block_until_ready` waits.
+    It runs as one compiled program, of which the last used are kept. Like any function of JAX it
+    then returns before the work is done; `jax.block_until_ready` waits.
 
     Args:
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise
@@ -93,10 +93,10 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
 
     Raises:
         ValueError: for public structure without a public key, and as
-            `table_entry.prepare_table` and `checks.check_keys`. All that is static is
+            `table_preparation.prepare_table` and `checks.check_keys`. All that is static is
             checked under jit and vmap, too.
     """
-    checks.check_run(table, recipe)
+    checks.check_table_and_recipe(table, recipe)
     checks.check_keys(key, recipe, public_key)
     bare_table, bare_recipe = without_domain(table), without_domain(recipe)
     priced = priced_draws_of_phases(bare_recipe)
@@ -106,7 +106,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
 
 
 def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
-    """`boost` of a table whose form the caller records; traceable."""
+    """Run `boost` on checked arguments, divided among devices as the table is; traceable."""
     class_axes = (None,) * len(recipe.learner.response.axes)
     replicated: Any = devices.REPLICATED
     division_of_scores: Any = PartitionSpec(*class_axes, *devices.division_of(table.present))
@@ -123,12 +123,12 @@ def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -
 def _boost_in_program(
     key: Array, table: Table, recipe: Recipe, public_key: Array | None
 ) -> Boosted:
-    """`_boost`, in a program that a compiler may divide among devices."""
+    """Run `_boost` within a program that the compiler may divide among devices."""
     inputs = key, table, recipe, public_key
-    key, table, recipe, public_key = devices.vary_like(inputs, inputs)
+    key, table, recipe, public_key = devices.mark_varying_like(inputs, inputs)
     rows = prepare_table(table, recipe)
     checks.check_keys(key, recipe, public_key)
-    run_result = run_with_fresh_draws(key, rows, recipe, public_key)
+    run_result = run_in_memory_with_fresh_draws(key, rows, recipe, public_key)
     assert run_result.scores is not None
     return Boosted(
         transcript=Transcript(**run_result.records._asdict()),
@@ -145,14 +145,14 @@ def num_compiled_programs() -> int:
     return _compiled_boost.num_compiled
 
 
-def run_with_fresh_draws(
+def run_in_memory_with_fresh_draws(
     key: Array,
     rows: Prepared,
     recipe: Recipe,
     public_key: Array | None,
     *,
     num_parallel_rounds: int | None = None,
-    run_number: Array | None = None,
+    reporter_id: Array | None = None,
 ) -> RunResult:
     """Run a recipe in memory with fresh draws, which are its records; traceable.
 
@@ -162,8 +162,8 @@ def run_with_fresh_draws(
         recipe: of the run, without an axis of settings.
         public_key: of the public structure, if the recipe draws any.
         num_parallel_rounds: how many rounds run side by side, as `run_in_memory` takes it.
-        run_number: i32[] of `round_reports.report_rounds`, to report each round as it draws; None
-            to report none.
+        reporter_id: i32[] of `round_reports.register_round_reporter`, to report each round as it
+            draws; None to report none.
 
     Raises:
         ValueError: for public structure without a public key, and for two draws of one name.
@@ -172,15 +172,15 @@ def run_with_fresh_draws(
     def sample_draws(
         phase: Phase, keys: tuple[Array, Array | None], views: Sequence[View]
     ) -> InterpretedPhase:
-        if run_number is not None and phase.repeats:
-            round_reports.report_round(run_number, views[0].public.round)
+        if reporter_id is not None and phase.repeats:
+            round_reports.report_round(reporter_id, views[0].public.round)
         noise_key, public_key = keys
         priced = priced_draws(recipe, phase)
         release = answers.sample(phase.program, noise_key, public_key, views[0], priced)
         return InterpretedPhase(release=release, record=release)
 
-    noise_keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
-    public_keys = run_keys.phase_keys(public_key, recipe)
+    noise_keys = run_keys.derive_phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
+    public_keys = run_keys.derive_phase_keys(public_key, recipe)
     return run_in_memory(
         recipe,
         [rows],

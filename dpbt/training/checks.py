@@ -24,8 +24,8 @@ _ARRAYS = ("bins", "target", "present", "weight", "declared")
 """The fields of a table that are arrays."""
 
 
-def table_of_checked_arrays(table: Table) -> Table:
-    """The table, whose fields and splits are arrays of NumPy or of JAX.
+def table_with_checked_arrays(table: Table) -> Table:
+    """Check that the fields and the splits of a table are arrays, and return it with arrays.
 
     Raises:
         ValueError: naming a field that is no array, as `as_array`.
@@ -69,7 +69,7 @@ def check_table(table: object) -> None:
         )
 
 
-def check_run(table: object, recipe: object) -> None:
+def check_table_and_recipe(table: object, recipe: object) -> None:
     """Check the static parts of a table and a recipe, and that the recipe holds one setting.
 
     Every entry calls it, under tracing too: shapes, dtypes and domains are known there. What public
@@ -92,21 +92,11 @@ def check_run(table: object, recipe: object) -> None:
     if len(phases) > 1:
         boundary.check_sites(**{phase.name: sites_of_phase(recipe, phase) for phase in phases})
     check_withheld_sites(recipe)
-
-    # The domains, and the arrays of the table.
     domains.check_same_domain(table.domain, recipe.domain, "the table", "the recipe")
-    table = table_of_checked_arrays(table)
+    table = table_with_checked_arrays(table)
     with contextlib.suppress(*_NEEDS_VALUES):  # of a user's check that reads traced splits
-        recipe.learner.training.check_table(_without_rows(table))
-    response = recipe.learner.response
-    dtypes = {"target": response.dtype, "present": "bool", "weight": "float32"}
-    for name, dtype in dtypes.items():
-        array = getattr(table, name)
-        if array is not None and (array.dtype != dtype or array.ndim != 1):
-            raise ValueError(
-                f"table.{name} must be {dtype} of rank 1, got {types.dtype_and_rank(array)}; "
-                f"{recipe.name} predicts {response.words}, so give both the same target="
-            )
+        recipe.learner.training.check_table(_with_one_absent_row(table))
+    _check_array_types(table, recipe)
     _check_same_target(table, recipe)
     if (table.rows_per_user or 0) > recipe.max_rows_per_user:
         raise ValueError(
@@ -116,8 +106,21 @@ def check_run(table: object, recipe: object) -> None:
     if table.weight is not None and recipe.weight_update.coupled:
         raise ValueError(
             f"{recipe.name} derives the weights of all rows together, so the table must not have "
-            "weights of rows; make it without `weight`"
+            "weights of rows; make it without `sample_weight` and `class_weight`"
         )
+
+
+def _check_array_types(table: Table, recipe: Recipe) -> None:
+    """Refuse a table whose arrays of rows have another dtype than the recipe reads, or rank."""
+    response = recipe.learner.response
+    dtypes = {"target": response.dtype, "present": "bool", "weight": "float32"}
+    for name, dtype in dtypes.items():
+        array = getattr(table, name)
+        if array is not None and (array.dtype != dtype or array.ndim != 1):
+            raise ValueError(
+                f"table.{name} must be {dtype} of rank 1, got {types.dtype_and_rank(array)}; "
+                f"{recipe.name} predicts {response.words}, so give both the same target="
+            )
 
 
 def _check_same_target(table: Table, recipe: Recipe) -> None:
@@ -139,7 +142,7 @@ _NEEDS_VALUES = (
 """What JAX raises where a function reads the values of a traced array."""
 
 
-def _without_rows(table: Table) -> Table:
+def _with_one_absent_row(table: Table) -> Table:
     """The table with one absent row in place of its rows, for checks that an author wrote.
 
     Arrays of rows may be private, or traced; a check reads their dtypes and widths.
@@ -211,13 +214,13 @@ def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:
         sites = sites_by_phase.get(phase_name, set())
         if set(release) == sites:
             continue
-        words = (
+        message = (
             f"the transcript is of another recipe: sites {sorted(release)} of its {phase_name}, "
             f"where {recipe.name} draws {sorted(sites)}"
         )
         if left_out := sites & set(recipe.learner.withheld) - set(release):
-            words += f"; a model leaves out {sorted(left_out)}, and dpbt.boost returns all"
-        raise ValueError(words)
+            message += f"; a model leaves out {sorted(left_out)}, and dpbt.boost returns all"
+        raise ValueError(message)
     for site, array in transcript.rounds.items():
         rounds = np.shape(array)[:1]
         if rounds != (recipe.max_rounds,):
@@ -230,7 +233,7 @@ def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:
 def _check_same_table_form(form: TableForm, recorded_form: TableForm) -> None:
     """Refuse a table of another form than the one that a transcript was recorded on."""
     domains.check_same_domain(form.domain, recorded_form.domain, "the table", "the transcript")
-    for field, words in (
+    for field, description in (
         ("features", "columns"),
         ("dtype", "as the dtype of bins"),
         ("splits", "splits"),
@@ -239,8 +242,8 @@ def _check_same_table_form(form: TableForm, recorded_form: TableForm) -> None:
         value, recorded_value = getattr(form, field), getattr(recorded_form, field)
         if value != recorded_value:
             raise ValueError(
-                f"the transcript was recorded on another table: this one has {value} {words}, and "
-                f"that one had {recorded_value}"
+                f"the transcript was recorded on another table: this one has {value} "
+                f"{description}, and that one had {recorded_value}"
             )
 
 
@@ -299,7 +302,7 @@ def check_withheld_sites(recipe: Recipe) -> None:
         raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
 
 
-def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
+def check_number_of_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
     """Refuse a table that the noise was not set for, without showing any number of its rows.
 
     Under replace-one the capacity of the table is public, and is compared too. The number of
@@ -325,13 +328,13 @@ def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
         )
 
 
-def check_training_bound(bound: Array) -> Array:
-    """Check that an author's `Training.bound` returned one number, and return it; traceable.
+def check_bound_is_one_number(bound: Array) -> Array:
+    """Check that an author's `Training.bound` returned one float32, and return it; traceable.
 
     Raises:
         ValueError: naming the function, the shape that it should have returned, and that it did.
     """
-    if jnp.shape(bound) == () and is_summed_as_float32(bound):
+    if jnp.shape(bound) == () and is_promoted_to_float32(bound):
         return bound
     raise ValueError(
         "Training.bound must return float32[]: one bound on what the hypothesis predicts for every "
@@ -339,8 +342,8 @@ def check_training_bound(bound: Array) -> Array:
     )
 
 
-def is_summed_as_float32(array: Array) -> bool:
-    """Whether a sum of the array and of float32 scores has the dtype of the scores."""
+def is_promoted_to_float32(array: Array) -> bool:
+    """Whether the sum of an array and of float32 scores is float32."""
     with jax.numpy_dtype_promotion("standard"):
         return jnp.promote_types(jnp.result_type(array), jnp.float32) == jnp.float32
 

@@ -26,11 +26,11 @@ from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws_of_phase
 from dpbt.privacy.payment import PrivacyFilter
 from dpbt.privacy.stages import pass_stages
 from dpbt.training import absent_row, checks
-from dpbt.training.boost import run_with_fresh_draws
+from dpbt.training.boost import run_in_memory_with_fresh_draws
 from dpbt.training.fit_options import DEFAULT_MEMORY_BYTES, DEFAULT_OPTIONS, FitOptions, Pay
 from dpbt.training.phases import fitted_parts_without_withheld_sites
-from dpbt.training.round_reports import report_rounds
-from dpbt.training.table_entry import prepare_table, table_on_device, without_domain
+from dpbt.training.round_reports import register_round_reporter
+from dpbt.training.table_preparation import move_table_to_device, prepare_table, without_domain
 from dpbt.types import Array, Recipe, Table
 
 
@@ -86,14 +86,16 @@ def fit(
     Raises:
         ValueError: if any of these does not hold, for what the filter does not pay, for a recipe
             that reads no blocks, a damaged block, and a checkpoint of another run or in use. Of
-            what is private only the number of present rows is refused (`checks.check_rows`). No
-            cell and no length of the table is shown.
+            what is private only the number of present rows is refused
+            (`checks.check_number_of_rows`). No cell and no length of the table is shown.
         OSError: if a file cannot be read or written.
         RuntimeError: in a process that was forked after JAX had run, before anything is paid.
     """
     options = FitOptions(checkpoint=checkpoint, memory=memory, threads=threads, progress=progress)
     if filter is not None:
-        pay = _checked_payment(filter, key=key, table=table, recipe=recipe, checkpoint=checkpoint)
+        pay = _checked_payment_callback(
+            filter, key=key, table=table, recipe=recipe, checkpoint=checkpoint
+        )
         options = dataclasses.replace(options, pay=pay)
     model = fit_without_key_warning(
         key=key, table=table, recipe=recipe, public_key=public_key, options=options
@@ -102,7 +104,7 @@ def fit(
     return model
 
 
-def _checked_payment(
+def _checked_payment_callback(
     filter: PrivacyFilter,
     *,
     key: Array,
@@ -124,7 +126,7 @@ def _checked_payment(
             "several processes would each pay for the same fit; let the first one take() the "
             "recipe with the key, and call dpbt.fit without a filter in all"
         )
-    checks.check_run(
+    checks.check_table_and_recipe(
         absent_row.absent_row_like(table) if isinstance(table, BlockTable) else table, recipe
     )
     keys.check_single_key(key)
@@ -199,12 +201,12 @@ def _fit_in_memory(
     options: FitOptions,
 ) -> Model:
     """`fit` of a table in memory."""
-    checks.check_run(table, recipe)
-    table = table_on_device(table)
+    checks.check_table_and_recipe(table, recipe)
+    table = move_table_to_device(table)
     checks.check_keys(key, recipe, public_key)
     checks.check_declared_independence_of_scores(recipe)
     num_present = int(np.sum(np.asarray(table.present)))
-    checks.check_rows(recipe, num_present=num_present, capacity=table.bins.shape[0])
+    checks.check_number_of_rows(recipe, num_present=num_present, capacity=table.bins.shape[0])
     if options.pay is not None:
         options.pay(None)
 
@@ -214,17 +216,17 @@ def _fit_in_memory(
         recipe, num_rows=table.target.shape[0], memory=options.memory
     )
     report_round = None
-    if num_parallel_rounds is None and not _is_short(recipe):
+    if num_parallel_rounds is None and not _is_short_run(recipe):
         report_round = _round_reporter(options.progress, num_rounds=int(recipe.rounds))
     compiled_run = _choose_compiled_run(without_domain(recipe))
-    with report_rounds(report_round) as run_number:
+    with register_round_reporter(report_round) as reporter_id:
         rows = without_domain(tables.pad_rows_to_bucket(table))
         fitted_parts = compiled_run(
             key=key,
             table=rows,
             recipe=recipe_with_room,
             public_key=public_key,
-            run_number=run_number,
+            reporter_id=reporter_id,
             num_parallel_rounds=num_parallel_rounds,
             priced=priced_draws_of_phases(recipe_with_room),
         )
@@ -285,7 +287,7 @@ def _num_parallel_rounds(recipe: Recipe, *, num_rows: int, memory: float) -> int
     return int(np.clip(memory / 16 / bytes_of_round, 1, 64))
 
 
-SHORT_RUN = 2**26
+MAX_ROW_ROUNDS_OF_SHORT_RUN = 2**26
 """A fit of at most so many rows times rounds is compiled sooner, if it may be.
 
 A fit of oblivious trees then compiles in about two thirds of the time, and takes 1.3 to 1.8 times
@@ -294,15 +296,15 @@ for the first one, of the processor's time.
 """
 
 
-def _is_short(recipe: Recipe) -> bool:
+def _is_short_run(recipe: Recipe) -> bool:
     """Whether a run of a recipe takes less time than compiling its program with all care."""
     max_rounds = tables.round_up_to_bucket(recipe.max_rounds)
-    return int(recipe.rows) * max_rounds <= SHORT_RUN
+    return int(recipe.rows) * max_rounds <= MAX_ROW_ROUNDS_OF_SHORT_RUN
 
 
 def _choose_compiled_run(recipe: Recipe) -> compilation.BoundedJit[FittedParts]:
     """The compiled run of the emitter that is faster in all, for a recipe."""
-    if _is_short(recipe) and _has_same_bits_by_older_emitter(recipe):
+    if _is_short_run(recipe) and _has_same_bits_by_older_emitter(recipe):
         return _compiled_run_by_older_emitter
     return _compiled_run
 
@@ -330,17 +332,17 @@ def _run_in_one_program(
     table: Table,
     recipe: Recipe,
     public_key: Array | None,
-    run_number: Array | None,
+    reporter_id: Array | None,
     num_parallel_rounds: int | None,
 ) -> FittedParts:
     """Run a recipe on a table in memory, and return the fitted parts of its model; traceable."""
-    run_result = run_with_fresh_draws(
+    run_result = run_in_memory_with_fresh_draws(
         key,
         prepare_table(table, recipe),
         recipe,
         public_key,
         num_parallel_rounds=num_parallel_rounds,
-        run_number=run_number,
+        reporter_id=reporter_id,
     )
     return fitted_parts_without_withheld_sites(
         recipe,

@@ -53,7 +53,7 @@ class FitOptions:
 
     @property
     def report_progress(self) -> ReportProgress:
-        """What is called as the run goes on."""
+        """The progress callback; `ignore_progress` if the caller gave none."""
         return ignore_progress if self.progress is None else self.progress
 
 

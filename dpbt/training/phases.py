@@ -35,15 +35,18 @@ class PublicSteps(NamedTuple):
     In memory they are traced into one program. Over blocks each is compiled by itself.
 
     Attributes:
-        after_prologue, begin_round, finish_round, score_line, model_hypotheses: the functions of
-            `training.steps` of these names.
+        finish_prologue: `steps.finish_prologue`.
+        begin_round: `steps.begin_round`.
+        finish_round: `steps.finish_round`.
+        score_line: `steps.score_line`.
+        merge_and_scale_hypotheses: `steps.merge_and_scale_hypotheses`.
     """
 
-    after_prologue: Callable[..., steps.AfterPrologue] = steps.after_prologue
+    finish_prologue: Callable[..., steps.AfterPrologue] = steps.finish_prologue
     begin_round: Callable[..., PhaseContext] = steps.begin_round
     finish_round: Callable[..., steps.LearnedRound] = steps.finish_round
     score_line: Callable[..., ScoreLine] = steps.score_line
-    model_hypotheses: Callable[..., Hypotheses] = steps.model_hypotheses
+    merge_and_scale_hypotheses: Callable[..., Hypotheses] = steps.merge_and_scale_hypotheses
 
 
 class RoundRelease(NamedTuple):
@@ -84,12 +87,12 @@ class Executor(Protocol):
 
     public_steps: PublicSteps
 
-    def release_once(self, phase: Phase, context: PhaseContext) -> Release:
-        """The release of a prologue or of an epilogue, on the scores so far."""
+    def release_prologue_or_epilogue(self, phase: Phase, context: PhaseContext) -> Release:
+        """Run the program of a prologue or of an epilogue on the scores so far; its release."""
         ...
 
     def set_initial_scores(self, initial_score: Array) -> None:
-        """Let the score of every row be the initial one."""
+        """Set the score of every row to the initial one."""
         ...
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
@@ -114,15 +117,20 @@ class LearnedModel(NamedTuple):
 
 
 def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
-    """Run one setting of a recipe on the rows of an executor: prologue, rounds and epilogue."""
+    """Run the prologue, the rounds and the epilogue of a recipe on the rows of an executor.
+
+    Args:
+        recipe: of the run, without an axis of settings.
+        executor: holds the rows.
+    """
     learner, public_steps = recipe.learner, executor.public_steps
 
     # The prologue, and what is public in all rounds.
     prologue: Release = {}
     if learner.prologue is not None:
         context = PhaseContext(recipe.public(), jnp.float32(0))
-        prologue = executor.release_once(learner.prologue, context)
-    public, state = public_steps.after_prologue(recipe, prologue)
+        prologue = executor.release_prologue_or_epilogue(learner.prologue, context)
+    public, state = public_steps.finish_prologue(recipe, prologue)
     executor.set_initial_scores(public.initial_score)
 
     # The rounds.
@@ -132,9 +140,11 @@ def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
     epilogue: Release = {}
     if learner.epilogue is not None:
         after_all = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
-        epilogue = executor.release_once(learner.epilogue, PhaseContext(after_all, state.bound))
+        epilogue = executor.release_prologue_or_epilogue(
+            learner.epilogue, PhaseContext(after_all, state.bound)
+        )
     line = public_steps.score_line(recipe, prologue, epilogue)
-    hypotheses = public_steps.model_hypotheses(recipe, public, hypotheses, line.slope)
+    hypotheses = public_steps.merge_and_scale_hypotheses(recipe, public, hypotheses, line.slope)
     return LearnedModel(hypotheses, line)
 
 

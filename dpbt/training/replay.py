@@ -15,7 +15,7 @@ from dpbt.privacy.answers import DrawComparison
 from dpbt.training import checks
 from dpbt.training.phases import PhaseValues
 from dpbt.training.scan import InterpretedPhase, RunResult, run_in_memory
-from dpbt.training.table_entry import prepare_table, without_domain
+from dpbt.training.table_preparation import prepare_table, without_domain
 from dpbt.types import (
     Array,
     Hypotheses,
@@ -56,7 +56,7 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     Raises:
         ValueError: for what is no transcript of this recipe, for one that was recorded on a table
             of another domain or form (`checks.check_transcript`), and as
-            `table_entry.prepare_table`.
+            `table_preparation.prepare_table`.
     """
     _check_tables_fit_transcript(transcript, [table], recipe)
     transcript = transcript._replace(recorded_on=None)
@@ -66,13 +66,13 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
 def _check_tables_fit_transcript(
     transcript: Transcript, tables: Sequence[Table], recipe: Recipe
 ) -> None:
-    """Refuse tables that a transcript is not of, as far as that is static.
+    """Refuse tables and a recipe that a transcript does not fit, as far as that is static.
 
     Raises:
         ValueError: as `replay`.
     """
     for table in tables:
-        checks.check_run(table, recipe)
+        checks.check_table_and_recipe(table, recipe)
         checks.check_transcript(transcript, table, recipe)
 
 
@@ -80,11 +80,12 @@ def _check_tables_fit_transcript(
 @compilation.jit_with_bounded_cache()
 @derivatives.with_derivative_in_64_bits
 def _compiled_replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
+    """Run `replay` on checked arguments, without domains."""
     return devices.run_divided_by_compiler(_replay_in_program, transcript, table, recipe)
 
 
 def _replay_in_program(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
-    """`_compiled_replay`, in a program that a compiler may divide among devices."""
+    """Run `replay` within a program that the compiler may divide among devices."""
     run_result = _run_with_recorded_draws(transcript, [table], recipe, judge_draws=answers.log_prob)
     return Replayed(log_prob=_records_by_site(run_result.records), hypotheses=run_result.hypotheses)
 
@@ -93,15 +94,16 @@ def _replay_in_program(transcript: Transcript, table: Table, recipe: Recipe) -> 
 def _compiled_log_ratios(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[Site, DrawComparison]:
+    """Run `log_ratios_by_site` on checked arguments, without domains."""
     return devices.run_divided_by_compiler(
-        _compare_in_program, transcript, table, neighbour, recipe
+        _log_ratios_in_program, transcript, table, neighbour, recipe
     )
 
 
-def _compare_in_program(
+def _log_ratios_in_program(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[Site, DrawComparison]:
-    """`_compiled_log_ratios`, in a program that a compiler may divide among devices."""
+    """Run `log_ratios_by_site` within a program that the compiler may divide among devices."""
     run_result = _run_with_recorded_draws(
         transcript, [table, neighbour], recipe, judge_draws=answers.compare_views
     )

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.common.arithmetic import round_separately
-from dpbt.common.devices import vary_like
+from dpbt.common.devices import mark_varying_like
 from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
@@ -106,7 +106,7 @@ def run_in_memory(
             `has_independent_rounds`; None to run one after the other.
     """
     run_inputs = recipe, tables, phase_inputs
-    recipe, tables, phase_inputs = vary_like(run_inputs, run_inputs)
+    recipe, tables, phase_inputs = mark_varying_like(run_inputs, run_inputs)
     executor = _ScanExecutor(
         recipe=recipe,
         tables=tables,
@@ -120,7 +120,7 @@ def run_in_memory(
     start = executor.initial_score[..., None]
     if recipe.learner.epilogue is not None:
         assert scores is not None  # as `Recipe.has_independent_rounds` says
-        scores = _map_scores(scores, start, learned.line)
+        scores = _map_scores_by_line(scores, start, learned.line)
     return RunResult(
         records=PhaseValues(**executor.records),
         hypotheses=learned.hypotheses,
@@ -129,7 +129,7 @@ def run_in_memory(
     )
 
 
-def _map_scores(scores: list[Array], start: Array, line: ScoreLine) -> list[Array]:
+def _map_scores_by_line(scores: list[Array], start: Array, line: ScoreLine) -> list[Array]:
     """The scores of the model, mapped from those of the rounds by the line of an epilogue.
 
     Args:
@@ -193,7 +193,7 @@ class _ScanExecutor:
         default_factory=lambda: {"prologue": {}, "rounds": {}, "epilogue": {}}
     )
 
-    def release_once(self, phase: Phase, context: PhaseContext) -> Release:
+    def release_prologue_or_epilogue(self, phase: Phase, context: PhaseContext) -> Release:
         """The release of a prologue, whose rows have no scores yet, or of an epilogue."""
         scores = self.scores
         if scores is None:
@@ -225,7 +225,7 @@ class _ScanExecutor:
             recurring=None if is_parallel else self._recurring_structures(public, state),
             updates_scores=not is_parallel,
         )
-        carry = vary_like(_Carry(self.scores, state), self.tables)
+        carry = mark_varying_like(_Carry(self.scores, state), self.tables)
         round_inputs = _RoundInput(
             round_index=jnp.arange(self.recipe.max_rounds, dtype=jnp.int32),
             phase_input=self.phase_inputs.rounds,
@@ -244,7 +244,7 @@ class _ScanExecutor:
     ) -> "_StructureAndLeaves | None":
         """The structures that recur, with a leading axis; None if they are not to be cached."""
         num_rows = sum(rows.present.shape[0] for rows in self.tables)
-        num_cached = num_cached_structures(self.recipe, num_rows)
+        num_cached = num_recurring_structures_to_cache(self.recipe, num_rows)
         if not num_cached:
             return None
         round_indices = jnp.arange(num_cached, dtype=jnp.int32)
@@ -266,7 +266,7 @@ MAX_CACHED_BYTES = 2**28
 """The most memory for the leaves of all rows in the structures that recur."""
 
 
-def num_cached_structures(recipe: Recipe, num_rows: int) -> int:
+def num_recurring_structures_to_cache(recipe: Recipe, num_rows: int) -> int:
     """How many structures recur in later rounds and are computed once; 0 to cache none."""
     partition = recipe.learner.partition
     cycle = 0 if partition is None else partition.cycle
@@ -401,7 +401,7 @@ class _RoundRunner:
             zeros = jax.tree.map(
                 lambda array: jnp.zeros(array.shape, array.dtype), result_shapes[0]
             )
-            return carry, vary_like(zeros, carry)
+            return carry, mark_varying_like(zeros, carry)
 
         def run_round(carry: _Carry, round_input: _RoundInput) -> tuple[_Carry, _RoundResult]:
             outcome = self._run_round(carry, round_input)
@@ -411,7 +411,7 @@ class _RoundRunner:
                 outcome,
                 skip_round(carry, round_input),
             )
-            return vary_like(outcome, carry)
+            return mark_varying_like(outcome, carry)
 
         return jax.lax.cond(any_lane(is_active), run_round, skip_round, carry, round_input)
 

@@ -30,7 +30,7 @@ from dpbt.data.domains import Boolean
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import answers
 from dpbt.privacy.keys import pair
-from dpbt.training import scan, table_entry
+from dpbt.training import scan, table_preparation
 from dpbt.training.phases import PhaseValues
 from dpbt.training.scan import InterpretedPhase
 from dpbt.types import Phase, Recipe, Transcript
@@ -213,7 +213,7 @@ def _added_statistics(
         table = rows._replace(**dict(zip(rows._fields[:3], fields, strict=True)))
         run_result = scan.run_in_memory(
             recipe,
-            [table_entry.prepare_table(table, recipe)],
+            [table_preparation.prepare_table(table, recipe)],
             interpret_phase=replay_specs,
             phase_inputs=PhaseValues(**transcript.releases),
         )

@@ -24,7 +24,7 @@ from dpbt.privacy.accounting import align_columns
 from dpbt.training.checks import check_transcript
 from dpbt.training.phases import PhaseValues
 from dpbt.training.scan import InterpretedPhase, run_in_memory
-from dpbt.training.table_entry import prepare_table
+from dpbt.training.table_preparation import prepare_table
 from dpbt.types import (
     UNSPLIT,
     AnyArray,

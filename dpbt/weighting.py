@@ -15,7 +15,7 @@ from dpbt.common.arithmetic import (
     softmax,
     sum_in_order,
 )
-from dpbt.common.devices import mark_varying_like
+from dpbt.common.devices import vary_like
 from dpbt.losses import as_loss_family, check_loss, family_name
 from dpbt.types import GRID, AnyArray, Array, Prepared, Weighted, WeightUpdate
 from dpbt.types import uniform as uniform
@@ -222,7 +222,7 @@ def dense_weights(weight: Float32[Array, "N"], total: Int32[Array, ""]) -> Int32
 
     # The largest code whose weights fit the total, and the next one.
     ends = jnp.int32(1 << _MANTISSA), jnp.int32(254 << _MANTISSA)  # all normal powers of two
-    ends = mark_varying_like(ends, (weight, total))
+    ends = vary_like(ends, (weight, total))
     low, high = jax.lax.fori_loop(0, 8 + _MANTISSA, halve, ends)
 
     # The rest of the total goes to the first rows that change on the step between them.

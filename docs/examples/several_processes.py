@@ -17,7 +17,7 @@ address, count, number, folder, rows = sys.argv[1:]
 jax.distributed.initialize(address, int(count), int(number))
 
 table = dpbt.blocks.open_folder(folder)
-key = processes.share_key_of_first_process(dpbt.fresh_key())  # that of the first process, on all
+key = processes.shared_key(dpbt.fresh_key())  # that of the first process, on all
 recipe = recipes.auto(epsilon=1.0, delta=1e-6, rows=int(rows), domain=table.domain)
 model = dpbt.fit(key, table, recipe)
 

@@ -48,12 +48,10 @@ def fold(step: Callable[[Any, Any], Any], start: Any, items: Any, unroll: int = 
     if array_namespace(start, items) is not np:
         import jax
 
-        from dpbt.common.devices import is_within_shard_map, mark_varying_like
+        from dpbt.common.devices import is_within_shard_map, vary_like
 
         if is_within_shard_map():
-            start = mark_varying_like(
-                start, jax.eval_shape(lambda: step(start, _blank_item(items)))
-            )
+            start = vary_like(start, jax.eval_shape(lambda: step(start, _blank_item(items))))
         return jax.lax.scan(
             lambda total, item: (step(total, item), None), start, items, unroll=unroll
         )[0]
@@ -69,10 +67,10 @@ def _blank_item(items: Any) -> Any:
     """Zeros of the shapes and types of one of some items of JAX, of which there may be none."""
     import jax
 
-    from dpbt.common.devices import mark_varying_like
+    from dpbt.common.devices import vary_like
 
     return jax.tree.map(
-        lambda array: mark_varying_like(jax.numpy.zeros(array.shape[1:], array.dtype), array), items
+        lambda array: vary_like(jax.numpy.zeros(array.shape[1:], array.dtype), array), items
     )
 
 

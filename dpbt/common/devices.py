@@ -8,7 +8,7 @@ program to the compiler.
 
 Within `jax.shard_map` a program runs on each device, and the type of every array says whether
 devices hold different values of it. A loop must begin with the types that it ends with, so what
-starts as a constant is marked by `mark_varying_like`.
+starts as a constant is marked by `vary_like`.
 
 Neither changes a value, and programs on one device are as they are without them.
 """
@@ -71,7 +71,7 @@ def is_within_shard_map() -> bool:
     return AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
 
 
-def mark_varying_like(arrays: Any, reference: Any) -> Any:
+def vary_like(arrays: Any, reference: Any) -> Any:
     """The same arrays, marked to vary over the devices over which any of the reference varies.
 
     Args:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Int32
 
 from dpbt import types
-from dpbt.common.devices import mark_varying_like
+from dpbt.common.devices import vary_like
 from dpbt.types import Array
 
 
@@ -26,6 +26,6 @@ def materialize(number: Int32[types.AnyArray, ""], compute: Callable[[], Array])
     shape = jax.eval_shape(compute)
 
     def never() -> Array:
-        return mark_varying_like(jnp.zeros(shape.shape, shape.dtype), shape)
+        return vary_like(jnp.zeros(shape.shape, shape.dtype), shape)
 
     return jax.lax.cond(jnp.asarray(number) >= 0, compute, never)

@@ -566,7 +566,7 @@ def _stack_contexts(contexts: list[PhaseContext]) -> PhaseContext:
 def _stack_pytrees_on_host(pytrees: list[Any]) -> Any:
     """Stack the arrays of pytrees on a new leading axis; on the host, where it costs no program."""
 
-    def stack(*arrays: Any) -> np.ndarray:
-        return np.stack([np.asarray(array) for array in arrays])
+    def stack(*pytrees: Any) -> np.ndarray:
+        return np.stack([np.asarray(array) for array in pytrees])
 
     return jax.tree.map(stack, *pytrees)

@@ -125,7 +125,7 @@ def _boost_in_program(
 ) -> Boosted:
     """Run `_boost` within a program that the compiler may divide among devices."""
     inputs = key, table, recipe, public_key
-    key, table, recipe, public_key = devices.mark_varying_like(inputs, inputs)
+    key, table, recipe, public_key = devices.vary_like(inputs, inputs)
     rows = prepare_table(table, recipe)
     checks.check_keys(key, recipe, public_key)
     run_result = run_in_memory_with_fresh_draws(key, rows, recipe, public_key)

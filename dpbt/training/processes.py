@@ -85,7 +85,7 @@ def min_over_processes(number: int) -> int:
     return int(gather_from_processes([number]).min())
 
 
-def share_key_of_first_process(key: Array) -> Array:
+def shared_key(key: Array) -> Array:
     """The key of the first process, on all processes; see `keys.fresh_key`.
 
     It is a secret of the release, so the network between the processes must keep it.

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.common.arithmetic import round_separately
-from dpbt.common.devices import mark_varying_like
+from dpbt.common.devices import vary_like
 from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
@@ -106,7 +106,7 @@ def run_in_memory(
             `has_independent_rounds`; None to run one after the other.
     """
     run_inputs = recipe, tables, phase_inputs
-    recipe, tables, phase_inputs = mark_varying_like(run_inputs, run_inputs)
+    recipe, tables, phase_inputs = vary_like(run_inputs, run_inputs)
     executor = _ScanExecutor(
         recipe=recipe,
         tables=tables,
@@ -225,7 +225,7 @@ class _ScanExecutor:
             recurring=None if is_parallel else self._recurring_structures(public, state),
             updates_scores=not is_parallel,
         )
-        carry = mark_varying_like(_Carry(self.scores, state), self.tables)
+        carry = vary_like(_Carry(self.scores, state), self.tables)
         round_inputs = _RoundInput(
             round_index=jnp.arange(self.recipe.max_rounds, dtype=jnp.int32),
             phase_input=self.phase_inputs.rounds,
@@ -401,7 +401,7 @@ class _RoundRunner:
             zeros = jax.tree.map(
                 lambda array: jnp.zeros(array.shape, array.dtype), result_shapes[0]
             )
-            return carry, mark_varying_like(zeros, carry)
+            return carry, vary_like(zeros, carry)
 
         def run_round(carry: _Carry, round_input: _RoundInput) -> tuple[_Carry, _RoundResult]:
             outcome = self._run_round(carry, round_input)
@@ -411,7 +411,7 @@ class _RoundRunner:
                 outcome,
                 skip_round(carry, round_input),
             )
-            return mark_varying_like(outcome, carry)
+            return vary_like(outcome, carry)
 
         return jax.lax.cond(any_lane(is_active), run_round, skip_round, carry, round_input)
 

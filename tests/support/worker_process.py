@@ -88,10 +88,10 @@ def fit_and_digest(folder, process, seconds, name):
     """A digest of what a process learns from its folder of blocks, waiting after every round."""
     table = blocks.open_folder(folder / f"share{process}")
     model = training_fit.fit_without_key_warning(
-        key=processes.share_key_of_first_process(jax.random.key(4 + process)),
+        key=processes.shared_key(jax.random.key(4 + process)),
         table=table,
         recipe=RECIPE_MAKERS[name](table.domain),
-        public_key=processes.share_key_of_first_process(jax.random.key(14 + process)),
+        public_key=processes.shared_key(jax.random.key(14 + process)),
         options=training_fit.FitOptions(
             checkpoint=folder / f"checkpoint{process}",
             progress=lambda state: time.sleep(seconds),

@@ -26,7 +26,7 @@ from dpbt.common.arithmetic import (
     softmax,
     sum_in_order,
 )
-from dpbt.common.devices import mark_varying_like
+from dpbt.common.devices import vary_like
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.learners.bins.grids import likelihood_shares, sum_grid
 from dpbt.learners.bins.histograms import (
@@ -139,7 +139,7 @@ def fit_score_line(
 
     no_misfit = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
     intervals = noisy.astype(jnp.float32), jnp.asarray(_MIDDLES)
-    no_misfit = mark_varying_like(no_misfit, intervals)
+    no_misfit = vary_like(no_misfit, intervals)
     misfit, _ = jax.lax.scan(add_misfit, no_misfit, intervals)
 
     # The mean over all lines.

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from dpbt.common.devices import mark_varying_like
+from dpbt.common.devices import vary_like
 from dpbt.learners.bins.config import Attribute
 from dpbt.learners.bins.rows import BinnedRows
 from dpbt.learners.oblivious.model import ObliviousTree
@@ -53,5 +53,5 @@ def assign_leaves(
     # Without a loop XLA would make each leaf anew where it is looked up, row by row.
     depth, levels = len(right), (tree.feature, ordered, first, count, word)
     start = jnp.zeros(rows.bins.shape[1], jnp.uint8 if depth <= 8 else jnp.uint16)
-    start = mark_varying_like(start, (rows.bins, levels))
+    start = vary_like(start, (rows.bins, levels))
     return jax.lax.scan(ask, start, levels, unroll=max(depth // 2, 1))[0]

@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float32, Int32, UInt32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
-from dpbt.common.devices import mark_varying_like
+from dpbt.common.devices import vary_like
 from dpbt.learners.bins.shares import cut_point_shares
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.model import ObliviousTree
@@ -63,7 +63,7 @@ def _order_of_words(words: Array) -> _SortedOrder:
         later = (word < words) | ((word == words) & (number < place))
         return before + later.astype(jnp.int32)
 
-    none = mark_varying_like(jnp.zeros(words.size, jnp.int32), words)
+    none = vary_like(jnp.zeros(words.size, jnp.int32), words)
     ranks = jax.lax.fori_loop(0, words.size, count, none, unroll=8)
     return _SortedOrder(ranks, none.at[ranks].set(place, unique_indices=True))
 
@@ -143,7 +143,7 @@ def _assign_splits_to_levels(
         card = jnp.argmin(jnp.where(spent, depth + 1, order)).astype(jnp.int32)
         return used + (place == card).astype(jnp.int32), (card, used[card])
 
-    none_asked = mark_varying_like(jnp.zeros_like(place), (attribute, num_splits, count))
+    none_asked = vary_like(jnp.zeros_like(place), (attribute, num_splits, count))
     num_levels, (card, split) = jax.lax.scan(ask, none_asked, None, length=depth)
     return _CardsOfLevels(card, split, num_levels)
 

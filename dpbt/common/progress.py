@@ -90,7 +90,8 @@ class _LogDisplay:
 
     def report(self, progress: Progress) -> None:
         """Show how far the run is, if that is another stage or another tenth of it."""
-        last, self._last = self._last, progress
+        last = self._last
+        self._last = progress
         if progress.stage != last.stage or progress.num_log_lines != last.num_log_lines:
             print(progress, file=sys.stderr, flush=True)
 

@@ -185,7 +185,9 @@ def check_delta_below_inverse_rows(
     )
     if not delta_anyway:
         raise ValueError(f"{message}, or accept it by delta_anyway=True")
-    frame, level = sys._getframe(), 1
+    frame = sys._getframe()
+    level = 1
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("dpbt."):
-        frame, level = frame.f_back, level + 1
+        frame = frame.f_back
+        level += 1
     warnings.warn(message, UserWarning, stacklevel=level)

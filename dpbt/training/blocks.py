@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -103,14 +104,11 @@ def fit_in_blocks(
     recipe = without_domain(recipe)  # so that domains share programs
     memory = float(check_interval("memory", options.memory, "(0, inf)"))
     plan = plan_memory(table, recipe, memory=memory, threads=options.num_threads)
-    report = options.report_progress
 
     with contextlib.ExitStack() as stack:
-        run_file = options.checkpoint
-        if run_file is not None and not isinstance(run_file, Checkpoint):
-            run_file = stack.enter_context(Checkpoint(as_path("checkpoint", run_file)))
-        if run_file is not None:
-            run_file.begin_or_resume(
+        checkpoint = _open_checkpoint(options.checkpoint, stack)
+        if checkpoint is not None:
+            checkpoint.begin_or_resume(
                 key=key,
                 public_key=public_key,
                 recipe=recipe,
@@ -120,26 +118,26 @@ def fit_in_blocks(
         try:
             passes = stack.enter_context(Passes(table, recipe, plan, rows_of_processes.first_row))
             for num_verified in passes.verify_blocks():
-                report(Progress("checking", num_verified, len(table.blocks)))
+                options.report_progress(Progress("checking", num_verified, len(table.blocks)))
             if options.pay is not None:
-                options.pay(None if run_file is None else run_file.run)
+                options.pay(None if checkpoint is None else checkpoint.run)
         except ValueError:
-            if run_file is not None:
-                run_file.discard_new_run()
+            if checkpoint is not None:
+                checkpoint.discard_new_run()
             raise
         recipe_key = run_keys.derive_recipe_key(key, recipe)
-        num_recorded_rounds = 0 if run_file is None else run_file.num_recorded_rounds
+        num_recorded_rounds = 0 if checkpoint is None else checkpoint.num_recorded_rounds
         executor = _BlockExecutor(
             recipe=recipe,
             passes=passes,
-            checkpoint=run_file,
+            checkpoint=checkpoint,
             num_recorded_rounds=processes.min_over_processes(num_recorded_rounds),
             has_small_sums=rows_of_processes.total_capacity <= MAX_ROWS,
             noise_keys=run_keys.derive_phase_keys(recipe_key, recipe),
             structure_keys=run_keys.derive_phase_keys(public_key, recipe),
             absent_row_table=without_domain(absent_row.absent_row_like(table)),
             max_rounds_of_pass=plan.max_rounds_of_pass,
-            report=report,
+            report=options.report_progress,
         )
         return executor.fitted_parts(run_phases(recipe, executor))
 
@@ -175,6 +173,15 @@ def check_fit_in_blocks(
         public_key = checks.public_key_if_drawn(recipe, public_key)
         _check_same_run_on_processes(key, table, recipe, public_key)
         _check_different_tables_on_processes(table)
+
+
+def _open_checkpoint(
+    checkpoint: str | Path | Checkpoint | None, stack: contextlib.ExitStack
+) -> Checkpoint | None:
+    """The checkpoint of a run; None without one. The stack closes it if it is opened here."""
+    if checkpoint is None or isinstance(checkpoint, Checkpoint):
+        return checkpoint
+    return stack.enter_context(Checkpoint(as_path("checkpoint", checkpoint)))
 
 
 def _num_present_rows(table: BlockTable) -> int:

@@ -115,7 +115,9 @@ class Checkpoint:
     """
 
     def __init__(self, path: Path):
-        self.path, self.run, self.begun = path, None, False
+        self.path = path
+        self.run: str | None = None
+        self.begun = False
         self._keys_to_store: NoiseAndPublicKeys | None = None
         is_new = not path.exists()
         if is_new:
@@ -170,7 +172,8 @@ class Checkpoint:
             ValueError: for a run without keys.
         """
         if entries := self._execute("SELECT words FROM keys"):
-            words = np.frombuffer(entries[0][0], "<u4").astype(np.uint32).reshape(2, 8)
+            (stored_bytes,) = entries[0]
+            words = np.frombuffer(stored_bytes, "<u4").astype(np.uint32).reshape(2, 8)
             key_pair = jax.random.wrap_key_data(jnp.asarray(words), impl=keys.CHACHA20)
             self._keys_to_store = NoiseAndPublicKeys(*key_pair)
         elif self.begun:
@@ -225,7 +228,8 @@ class Checkpoint:
                 if self._keys_to_store is not None:
                     key_bytes = b"".join(map(keys.key_as_bytes, self._keys_to_store))
                     self._database.execute("INSERT INTO keys VALUES (?)", [key_bytes])
-        self.begun, self.run = True, json.dumps(expected, sort_keys=True)
+        self.begun = True
+        self.run = json.dumps(expected, sort_keys=True)
 
     def discard_new_run(self) -> None:
         """Let the file go with the context, if its run began just now and released nothing."""
@@ -264,7 +268,8 @@ class Checkpoint:
             ValueError: if it was released before with other values.
             OSError: naming the file, if the disk does not take it.
         """
-        packed, recorded = _pack_release(release, cap), self.recorded_release(name)
+        packed = _pack_release(release, cap)
+        recorded = self.recorded_release(name)
         if recorded is not None:
             if _pack_release(recorded.release, recorded.cap) != packed:
                 raise ValueError(

@@ -46,10 +46,11 @@ def table_with_checked_arrays(table: Table) -> Table:
 
 
 def check_table(table: object) -> None:
-    """Check that an argument is a table, whose arrays have the same rows; no length is shown.
+    """Check that an argument is a table in memory, and that its arrays have the same rows.
 
     Raises:
-        ValueError: saying what it is instead, or that they have not.
+        ValueError: naming the type of another argument, or saying that the rows differ. No length
+            is shown.
     """
     if isinstance(table, BlockTable):
         raise ValueError("a table in blocks is learned from by dpbt.fit alone")
@@ -58,14 +59,16 @@ def check_table(table: object) -> None:
     weight = () if table.weight is None else (table.weight,)
     if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
         raise ValueError("bins, target, present and weight must have the same rows, and do not")
-    shape, domain = np.shape(table.bins), table.domain
+    shape = np.shape(table.bins)
+    domain = table.domain
     if domain is None or len(shape) != 2 or not hasattr(table.bins, "dtype"):
         return  # what reads the table refuses it, if it is none
-    exact = table.splits is None and table.bins.dtype == np.float32
-    width = len(domains.splits(domain).attribute) if exact else len(domain)
-    if shape[1] != width:
+    has_exact_cells = table.splits is None and table.bins.dtype == np.float32
+    num_columns = len(domains.splits(domain).attribute) if has_exact_cells else len(domain)
+    if shape[1] != num_columns:
         raise ValueError(
-            f"table.bins must have {width} columns, as the table's domain says, got {shape[1]}"
+            f"table.bins must have {num_columns} columns, as the table's domain says, got "
+            f"{shape[1]}"
         )
 
 
@@ -76,10 +79,10 @@ def check_table_and_recipe(table: object, recipe: object) -> None:
     arrays hold, such as splits, is checked where they are not traced.
 
     Raises:
-        ValueError: saying what was expected, or as `check_jax_flags`, `check_table` and the check
-            of the hypotheses. Also for a table of another domain or target than the recipe's, for a
-            site that two phases draw or that is withheld and not drawn, and for a recipe of fewer
-            rows of a user than the table has.
+        ValueError: saying what was expected, or as `check_jax_flags`, `check_table` and
+            `Training.check_table`. Also for a table of another domain or target than the recipe's,
+            for a site that two phases draw or that is withheld and not drawn, and for a recipe of
+            fewer rows of a user than the table has.
     """
     check_jax_flags()
     check_table(table)
@@ -164,16 +167,19 @@ def sites_of_phase(recipe: Recipe, phase: Phase) -> list[Site]:
 def check_declared_independence_of_scores(recipe: Recipe) -> None:
     """Refuse a weight update that declares `reads_scores=False` and reads scores or their bound.
 
-    Its rounds would be made side by side, from other scores than those of one after the other.
-    After a prologue they are not, because weights may follow from its release.
+    Its rounds would run side by side, and read other scores than rounds that run one after the
+    other. After a prologue rounds do not run side by side, because weights may follow from its
+    release.
 
     Raises:
         ValueError: saying so.
     """
     if recipe.weight_update.reads_scores or recipe.learner.prologue is not None:
         return
-    weight_update, training = recipe.weight_update, recipe.learner.training
-    rows, public = training.prepare(training.example_table()), recipe.public()
+    weight_update = recipe.weight_update
+    training = recipe.learner.training
+    rows = training.prepare(training.example_table())
+    public = recipe.public()
     scores = jnp.zeros((*weight_update.response.axes, *rows.present.shape), jnp.float32)
 
     def weigh(scores: Array, bound: Array) -> object:
@@ -303,7 +309,7 @@ def check_withheld_sites(recipe: Recipe) -> None:
 
 
 def check_number_of_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
-    """Refuse a table that the noise was not set for, without showing any number of its rows.
+    """Refuse a table with more present rows than the noise was set for, without showing how many.
 
     Under replace-one the capacity of the table is public, and is compared too. The number of
     present rows may be smaller, because a row with an undeclared label is masked out.
@@ -314,7 +320,7 @@ def check_number_of_rows(recipe: Recipe, *, num_present: int, capacity: int) -> 
         capacity: how many rows the table has room for.
 
     Raises:
-        ValueError: saying so.
+        ValueError: for too many present rows; under replace-one also for too little capacity.
     """
     rows = int(recipe.rows)
     if num_present > rows:

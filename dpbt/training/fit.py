@@ -209,7 +209,21 @@ def _fit_in_memory(
     checks.check_number_of_rows(recipe, num_present=num_present, capacity=table.bins.shape[0])
     if options.pay is not None:
         options.pay(None)
+    fitted_parts = _run_compiled_program(
+        key=key, table=table, recipe=recipe, public_key=public_key, options=options
+    )
+    return Model.of_run(fitted_parts, recipe, table, keys.key_purpose(key))
 
+
+def _run_compiled_program(
+    *,
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None,
+    options: FitOptions,
+) -> FittedParts:
+    """Run the compiled program of a recipe on a checked table, and wait until its work is done."""
     max_rounds = _max_rounds_of_program(recipe)
     recipe_with_room = dataclasses.replace(without_domain(recipe), max_rounds=max_rounds)
     num_parallel_rounds = _num_parallel_rounds(
@@ -220,10 +234,9 @@ def _fit_in_memory(
         report_round = _round_reporter(options.progress, num_rounds=int(recipe.rounds))
     compiled_run = _choose_compiled_run(without_domain(recipe))
     with register_round_reporter(report_round) as reporter_id:
-        rows = without_domain(tables.pad_rows_to_bucket(table))
         fitted_parts = compiled_run(
             key=key,
-            table=rows,
+            table=without_domain(tables.pad_rows_to_bucket(table)),
             recipe=recipe_with_room,
             public_key=public_key,
             reporter_id=reporter_id,
@@ -231,8 +244,7 @@ def _fit_in_memory(
             priced=priced_draws_of_phases(recipe_with_room),
         )
         # Block, so that Ctrl-C interrupts the fit and timers measure all of it.
-        fitted_parts = jax.block_until_ready(fitted_parts)
-    return Model.of_run(fitted_parts, recipe, table, keys.key_purpose(key))
+        return jax.block_until_ready(fitted_parts)
 
 
 def _round_reporter(
@@ -303,7 +315,7 @@ def _is_short_run(recipe: Recipe) -> bool:
 
 
 def _choose_compiled_run(recipe: Recipe) -> compilation.BoundedJit[FittedParts]:
-    """The compiled run of the emitter that is faster in all, for a recipe."""
+    """The compiled run whose emitter takes less time to compile and run a recipe in all."""
     if _is_short_run(recipe) and _has_same_bits_by_older_emitter(recipe):
         return _compiled_run_by_older_emitter
     return _compiled_run
@@ -314,8 +326,8 @@ def _has_same_bits_by_older_emitter(recipe: Recipe) -> bool:
 
     It does if all draws of a round are from sums that do not wait for each other. A recipe that
     predicts a number has other bits, because the start and the unit that follow from its histogram
-    round in another way. So do the scores of greedy trees. Programs of weights that depend on all
-    rows take longer to compile. The answer is public.
+    are rounded in another way. So are the scores of greedy trees. Programs of weights that depend
+    on all rows take longer to compile. The answer is public.
     """
     if recipe.learner.response.is_number or recipe.weight_update.coupled:
         return False

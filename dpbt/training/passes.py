@@ -149,7 +149,8 @@ def plan_memory(table: BlockTable, recipe: Recipe, *, memory: float, threads: in
 
 def _work_bytes_of_slice(table: BlockTable, recipe: Recipe) -> WorkBytes:
     """The bytes of the work on a slice: as the learner states them, or those of its rows."""
-    block, splits = table.new_absent_rows(_MIN_ROWS_OF_SLICE), table.splits
+    block = table.new_absent_rows(_MIN_ROWS_OF_SLICE)
+    splits = table.splits
     prepared = jax.eval_shape(lambda block: prepare_rows_of_block(block, splits, recipe), block)
     if recipe.learner.work_bytes is not None:
         return recipe.learner.work_bytes(prepared)
@@ -221,7 +222,7 @@ class RoundsOfPass(NamedTuple):
 def prepare_rows_of_block(block: BlockRows, splits: Splits, recipe: Recipe) -> Prepared:
     """The rows of a block, laid out for the learner."""
     bins, target, present, weight = jax.tree.map(jnp.asarray, block)
-    table = Table(bins.T, target, present, splits, weight)
+    table = Table(bins=bins.T, target=target, present=present, splits=splits, weight=weight)
     return recipe.learner.training.prepare(table)
 
 
@@ -258,7 +259,7 @@ class _RowsOfSlice(NamedTuple):
 
     Attributes:
         block: the rows.
-        first_row: u32[2], the place of the first row in the table, as `Mechanism.sample_places`
+        first_row: u32[2], the index of the first row in the table, as `Mechanism.sample_places`
             takes it.
     """
 
@@ -306,7 +307,8 @@ def _update_scores_and_sum_slice(
     if scores_or_zeros is None:
         axes = recipe.learner.response.axes
         scores_or_zeros = jnp.zeros((*axes, *prepared.present.shape), jnp.float32)
-    recipe_phase, context = RecipePhase.of_recipe(recipe, phase), rounds.context
+    recipe_phase = RecipePhase.of_recipe(recipe, phase)
+    context = rounds.context
     weighed = weigh_rows(recipe_phase, prepared, scores_or_zeros, context)
 
     def sums_of_round(round_inputs: tuple[Array, Any, Release, Array]) -> Any:
@@ -363,7 +365,9 @@ class Passes:
             plan: how it fits into memory.
             first_row: the index of the first row among the rows of all processes.
         """
-        self._table, self._recipe, self._plan = table, recipe, plan
+        self._table = table
+        self._recipe = recipe
+        self._plan = plan
         self._splits = jax.tree.map(jnp.asarray, table.splits)
         self._pool = ThreadPoolExecutor(plan.threads)
         self._slices = list(_slices_of_table(table, plan.max_rows_of_slice, first_row))

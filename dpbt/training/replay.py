@@ -222,7 +222,9 @@ def log_ratios_by_site(
         ValueError: as `replay`.
     """
     _check_tables_fit_transcript(transcript, [table, neighbour], recipe)
-    transcript, recipe = transcript._replace(recorded_on=None), without_domain(recipe)
     return _compiled_log_ratios(
-        transcript, without_domain(table), without_domain(neighbour), recipe
+        transcript._replace(recorded_on=None),
+        without_domain(table),
+        without_domain(neighbour),
+        without_domain(recipe),
     )

@@ -150,7 +150,7 @@ def cut(where):
 
 
 BROKEN = {
-    "half": (cut(0.5), "no checkpoint, or damaged .*; its run cannot go on"),
+    "half": (cut(0.5), "no checkpoint, or damaged .*; its run cannot be resumed"),
     "a release": (
         lambda path: path.write_bytes(path.read_bytes().replace(b"sums", b"sumz", 1)),
         "a release was changed or damaged",

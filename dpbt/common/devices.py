@@ -88,7 +88,7 @@ def _varying_axes(tree: Any) -> frozenset[Any]:
 
 
 def _varying_axes_of_array(array: Any) -> frozenset[Any]:
-    """The axes over which an array varies, as this version of JAX says it."""
+    """The axes over which an array varies, read from its type in any supported version of JAX."""
     array_type = array if isinstance(array, jax.ShapeDtypeStruct) else jax.typeof(array)
     if (manual_type := getattr(array_type, "manual_axis_type", None)) is not None:
         return manual_type.varying

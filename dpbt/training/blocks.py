@@ -429,7 +429,7 @@ class _BlockExecutor:
         """The releases of rounds that share their passes, or of a prologue or an epilogue.
 
         Each stage of the phase has a pass over the rows. The checkpoint has the releases before the
-        run goes on.
+        run reads them.
         """
         rounds_of_pass = [self._keys_and_public_draws(phase, context) for context in contexts]
         releases = [dict(round_of_pass.public_draws) for round_of_pass in rounds_of_pass]
@@ -483,8 +483,8 @@ class _BlockExecutor:
     ) -> None:
         """Draw the sites of a stage from the sums over all rows, and add them to a release.
 
-        What one draw asks for may follow from the draws before it. Zeros stand for those after it,
-        so that one compiled program serves all stages.
+        The scale and the public inputs of a draw may depend on the draws before it. Zeros stand for
+        the draws after it, so that one compiled program serves all stages.
         """
         zeros = steps.zero_release_of_phase(self.recipe, phase, has_small_sums=self.has_small_sums)
         priced = priced_draws(self.recipe, phase)

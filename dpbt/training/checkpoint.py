@@ -1,4 +1,4 @@
-"""Checkpoints: what a run has released so far, so that a run that was stopped can go on.
+"""Checkpoints: what a run has released so far, so that a run that was stopped can resume.
 
 A checkpoint is one file, a database of SQLite that only its owner can read. It names the run, and
 it has the releases, which left through mechanisms or are public randomness. The keys are named by
@@ -46,7 +46,9 @@ _DATABASE_TABLES = (
     "CREATE TABLE keys (words BLOB NOT NULL)",
 )
 
-DAMAGE_REMEDY = "its run cannot go on; begin one with a new key and another checkpoint; pay for it"
+DAMAGE_REMEDY = (
+    "its run cannot be resumed; start and pay for a run with a new key and another checkpoint"
+)
 """What a person can do about a damaged file.
 
 The old key must not draw again: other versions, another processor or other rows would put the same
@@ -95,7 +97,7 @@ def salted_key_digest(key: Array | None, salt: str) -> str:
 
 
 class Checkpoint:
-    """The file of one run; a release is on the disk before the run goes on.
+    """The file of one run; a release is on the disk before the run reads it.
 
     Use it as a context: nobody else can open the file meanwhile. A new file is gone after it,
     unless a run has begun.

@@ -51,8 +51,8 @@ def fit(
     A table in blocks has the releases of the same rows in memory under the same keys, bit for bit,
     if it has at most `types.MAX_ROWS` rows. Larger ones have sums and releases of 64 bits, and
     post-processing reads the nearest float32. The size of blocks, the memory and the threads change
-    nothing. Nor does the order of the rows, unless a forest is `disjoint`, where the place of a row
-    decides which tree has it. Greedy trees are worked out in double precision, and two programs
+    nothing. Nor does the order of the rows, unless a forest is `disjoint`, where the position of a
+    row decides which tree has it. Greedy trees are computed in double precision, and two programs
     may round the last bit of a leaf in different ways, though rarely (docs/scaling.md).
 
     It returns when the work is done. The programs of the last
@@ -62,7 +62,7 @@ def fit(
     Args:
         key: one typed key, a secret: whoever has it can subtract the noise. `keys.fresh_key()`
             makes one for a release. A key of a seed is for research, and a warning says so once.
-            Use it on one table only. A run that goes on from a checkpoint is the same release, and
+            Use it on one table only. A run that resumes from a checkpoint is the same release, and
             needs the same key.
         table: from `dpbt.table`: bins u8[N, F], present bool[N], and target bool[N], or u8[N] or
             f32[N] as its declared target says, which must be the recipe's. At most the recipe's
@@ -73,14 +73,14 @@ def fit(
         public_key: one typed key that is independent of `key`, if the recipe draws public
             structure.
         filter: pays for the recipe under this key, after all checks that may refuse the fit. What
-            it cannot pay is refused before the table is read. A run that goes on is paid for once.
+            it cannot pay is refused before the table is read. A run that resumes is paid for once.
         checkpoint: a file that keeps what was released so far, of a table in blocks. A run that was
-            stopped goes on from there. What it holds may be published.
+            stopped resumes from there. What it holds may be published.
         memory: bytes that the process may take, Python and JAX among them. A table in memory has a
             sixteenth of them for rounds side by side; one in blocks has blocks that fit beside the
             scores of all rows.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
-        progress: called with a `progress.Progress`, of public numbers alone, as the rounds go on.
+        progress: called with a `progress.Progress`, of public numbers alone, as the run advances.
             With a table in memory only long runs report, and their programs are not kept on disk.
 
     Raises:

@@ -220,7 +220,7 @@ class RoundsOfPass(NamedTuple):
 
 
 def prepare_rows_of_block(block: BlockRows, splits: Splits, recipe: Recipe) -> Prepared:
-    """The rows of a block, laid out for the learner."""
+    """The rows of a block in the layout of the learner."""
     bins, target, present, weight = jax.tree.map(jnp.asarray, block)
     table = Table(bins=bins.T, target=target, present=present, splits=splits, weight=weight)
     return recipe.learner.training.prepare(table)

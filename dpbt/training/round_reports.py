@@ -2,7 +2,7 @@
 
 A program is compiled once and serves many runs, so it cannot hold the function that reports the
 rounds of one run. It reads the id of that function instead, under which the function is registered
-here while the run goes on.
+here during the run.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ def register_round_reporter(
     _reporters[reporter_id] = reporter
     try:
         yield np.int32(reporter_id)
-        jax.effects_barrier()  # the run may go on after its call
+        jax.effects_barrier()  # the program may still run after its call
     finally:
         del _reporters[reporter_id]
 

@@ -1,6 +1,6 @@
 """Preparation of a table for a run.
 
-Its arrays move to the device, they are laid out for the learner, and rows beyond the bound are
+Its arrays move to the device, and they get the layout of the learner. Rows beyond the bound are
 masked out.
 """
 

@@ -6,7 +6,7 @@ Such descriptions are the same for every table.
 import jax
 import jax.numpy as jnp
 
-from dpbt.data import domains, kinds
+from dpbt.data import column_types, domains
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import answers
 from dpbt.privacy.boundary import DrawSpec
@@ -24,7 +24,7 @@ from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, S
 def absent_row_like(table: BlockTable) -> Table:
     """A table in memory with one absent row, of the form of a table in blocks."""
     row = table.new_absent_rows(1)
-    declared = None if table.target is None else kinds.target_fingerprint(table.target)
+    declared = None if table.target is None else column_types.target_fingerprint(table.target)
     rows_per_user = table.rows_per_user
     return Table(
         bins=jnp.asarray(row.bins.T),

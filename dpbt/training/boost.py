@@ -68,7 +68,7 @@ class Boosted(NamedTuple):
         fitted_parts = fitted_parts_without_withheld_sites(
             recipe, releases=releases, hypotheses=self.hypotheses, intercept=line.intercept
         )
-        return Model.of_run(fitted_parts, recipe, table)
+        return Model.from_run(fitted_parts, recipe, table)
 
 
 def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:

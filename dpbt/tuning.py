@@ -30,13 +30,20 @@ from dpbt.common.validate import check_interval
 from dpbt.data import tables
 from dpbt.models import file
 from dpbt.models.model import FittedParts, Model
-from dpbt.privacy import answers, boundary, conversions, keys, mechanisms, pricing
+from dpbt.privacy import (
+    boundary,
+    conversions,
+    keys,
+    mechanisms,
+    program_interpreters,
+    recipe_ledger,
+)
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
-from dpbt.privacy.dependencies import priced_draws_of_phases
-from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
-from dpbt.privacy.price_check import PricedDraws
-from dpbt.privacy.pricing import ledger
+from dpbt.privacy.draw_dependencies import priced_draws_of_phases
+from dpbt.privacy.mechanism_types import Allowance, Mechanism, Sensitivity
+from dpbt.privacy.price_comparison import PricedDraws
+from dpbt.privacy.recipe_ledger import ledger
 from dpbt.recipes.building import allowance_of_one_row, check_delta_or_fraction, setting
 from dpbt.training import checks, table_entry
 from dpbt.training.boost import run_with_fresh_draws
@@ -335,8 +342,8 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
     programs = tuple(
         score_program(score, noise, score.required_loss(candidate)) for candidate in candidates
     )
-    spec = answers.describe(programs[0], _view_of_absent_row(params, first))[SITE]
-    line = pricing.ledger_line_of_spec(spec, params.noise, first.max_rows_per_user)
+    spec = program_interpreters.describe(programs[0], _view_of_absent_row(params, first))[SITE]
+    line = recipe_ledger.ledger_line_of_spec(spec, params.noise, first.max_rows_per_user)
     return ChoicePlan(choice=choice, score=score, params=params, line=line, programs=programs)
 
 
@@ -670,7 +677,7 @@ def fit_and_score(
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], params, recipe.public())
     learned = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
-    score_draw = answers.sample(program, score_key, None, view)[SITE]
+    score_draw = program_interpreters.sample(program, score_key, None, view)[SITE]
     return FitAndScore(learned=learned, score_draw=score_draw)
 
 

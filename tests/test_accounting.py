@@ -16,9 +16,9 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.owners import filter as filters
-from dpbt.privacy import accounting, boundary, conversions, pricing
-from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.scales import sampler_scales
+from dpbt.privacy import accounting, boundary, conversions, recipe_ledger
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
+from dpbt.privacy.noise_scales import sampler_scales
 from tests.support import recipe_noise
 from tests.support.budget_examples import ledger_line, ledger_of
 
@@ -163,9 +163,9 @@ def test_a_ledger_of_a_file_is_priced_again_from_its_scales():
         line.update(epsilon=1e-4, rho=1e-9, mu=1e-4)
     understated = accounting.from_json(content)
     assert understated.epsilon < 0.01
-    assert pricing.reprice_ledger(understated) == ledger
+    assert recipe_ledger.reprice_ledger(understated) == ledger
     noiseless = accounting.to_json(ledger)
     noiseless["lines"][0]["scale"] = 0.0
-    assert pricing.reprice_ledger(accounting.from_json(noiseless)).epsilon == math.inf
+    assert recipe_ledger.reprice_ledger(accounting.from_json(noiseless)).epsilon == math.inf
     composed = accounting.compose_ledgers([understated, understated])
-    assert pricing.reprice_ledger(composed).epsilon == pytest.approx(2 * ledger.epsilon)
+    assert recipe_ledger.reprice_ledger(composed).epsilon == pytest.approx(2 * ledger.epsilon)

@@ -10,7 +10,7 @@ from dpbt.audit import CheckError, check_learner, check_mechanism
 from dpbt.data.domains import Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
-from dpbt.privacy.mechanism import LAPLACE, PURE, Mechanism, StepLoss
+from dpbt.privacy.mechanism_types import LAPLACE, PURE, Mechanism, StepLoss
 from dpbt.types import GRID, Tree
 
 pytestmark = pytest.mark.unoptimized

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import recipes, tuning
 from dpbt.data.domains import Numeric
-from dpbt.privacy import accounting, conversions, pricing
+from dpbt.privacy import accounting, conversions, recipe_ledger
 from tests.support import ROOT
 from tests.support.budget_examples import ledger_line, ledger_of, recipe_by_name
 
@@ -134,8 +134,8 @@ def test_a_statement_of_a_sum_is_about_all_releases():
     assert text.startswith("# Privacy statement: 2 releases together")
     assert f"epsilon = {(one + two).epsilon:.6g} and" in text
     assert "at most 50 rows in release 1, 80 rows in release 2" in text
-    apart = [pricing.reprice_ledger(each, 3) for each in (one, two)]
-    assert pricing.reprice_ledger(one + two, 3).lines == sum(apart).lines
+    apart = [recipe_ledger.reprice_ledger(each, 3) for each in (one, two)]
+    assert recipe_ledger.reprice_ledger(one + two, 3).lines == sum(apart).lines
 
 
 def test_a_choice_adds_up_with_nothing_and_is_refused_in_words():

@@ -24,7 +24,7 @@ from dpbt.learners.trees import greedy
 from dpbt.learners.trees.growth import GreedyTreeConfig, draw_splits_and_weigh_leaves
 from dpbt.learners.trees.published import alpha_from_exact_errors
 from dpbt.learners.trees.rows import prepare_tree_rows
-from dpbt.privacy import answers, mechanisms, sensitivity
+from dpbt.privacy import mechanisms, program_interpreters, sensitivity
 from dpbt.privacy.sensitivity import round_grid_to_rows
 from dpbt.recipes.bins import split_attributes_of_domain
 from dpbt.training.replay import log_ratios_by_site
@@ -428,12 +428,12 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
         draw("leaf", mechanisms.discrete_laplace, jnp.zeros(2, int), **{**LEAF, "scale": 1.0})
 
     with pytest.raises(ValueError, match="would have one key"):
-        answers.sample(twice, jax.random.key(0), None, view)
+        program_interpreters.sample(twice, jax.random.key(0), None, view)
     with pytest.raises(ValueError, match="the program draws"):
-        answers.replay_draws(once, {}, view)
+        program_interpreters.replay_draws(once, {}, view)
     more = {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}
     with pytest.raises(ValueError, match="the program draws"):
-        answers.replay_draws(once, more, view)
+        program_interpreters.replay_draws(once, more, view)
 
 
 def test_odd_input_of_audits_is_refused_in_one_line():

@@ -11,7 +11,7 @@ import dpbt
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary
-from dpbt.privacy.mechanism import PURE, Mechanism, StepLoss
+from dpbt.privacy.mechanism_types import PURE, Mechanism, StepLoss
 from dpbt.types import Tree
 
 

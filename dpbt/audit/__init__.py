@@ -27,4 +27,4 @@ from dpbt.audit.grey_box import Hooks as Hooks
 from dpbt.audit.grey_box import grey as grey
 from dpbt.audit.learner_check import check_learner as check_learner
 from dpbt.audit.mechanism_check import check_mechanism as check_mechanism
-from dpbt.privacy.bounds import Bound as Bound
+from dpbt.privacy.audit_bounds import Bound as Bound

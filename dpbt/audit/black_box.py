@@ -2,7 +2,7 @@
 
 The learner is run many times on a table and on a neighbour. A quarter of the runs trains several
 distinguishers of the two tables, a quarter chooses the best of them and its threshold, and the
-other half bounds its chances (`bounds.lower_bounds`).
+other half bounds its chances (`audit_bounds.lower_bounds`).
 """
 
 import functools
@@ -13,7 +13,13 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
-from dpbt.privacy.bounds import CONFIDENCE, Bound, RunScores, lower_bounds, one_run_epsilon_bound
+from dpbt.privacy.audit_bounds import (
+    CONFIDENCE,
+    Bound,
+    RunScores,
+    lower_bounds,
+    one_run_epsilon_bound,
+)
 
 Fit = Callable[[Any, int], Any]
 """(table, seed) -> the released output. Seeds of two runs differ."""

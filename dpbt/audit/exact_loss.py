@@ -2,8 +2,8 @@
 
 Every neighbour is a mask over one extended table: the table's rows, then candidate rows that are
 absent. So all neighbours share their splits and are one vmapped program. The audit evaluates
-`answers.compare_views` on the same program that drew the release. Log densities are exact formulas
-in float32, so a loss is exact up to about 1e-4.
+`program_interpreters.compare_views` on the same program that drew the release. Log densities are
+exact formulas in float32, so a loss is exact up to about 1e-4.
 """
 
 import dataclasses
@@ -25,11 +25,11 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target, response_of_target
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import keys
-from dpbt.privacy.answers import DrawComparison
-from dpbt.privacy.bounds import CONFIDENCE, Bound, RunScores, lower_bounds
+from dpbt.privacy.audit_bounds import CONFIDENCE, Bound, RunScores, lower_bounds
 from dpbt.privacy.keys import pair
-from dpbt.privacy.mechanism import StepLoss
-from dpbt.privacy.pricing import ledger
+from dpbt.privacy.mechanism_types import StepLoss
+from dpbt.privacy.program_interpreters import DrawComparison
+from dpbt.privacy.recipe_ledger import ledger
 from dpbt.public_types import have_same_splits, redacted_repr
 from dpbt.training.boost import boost
 from dpbt.training.checks import check_run, check_table
@@ -247,8 +247,8 @@ def exact(
     """A lower bound on the epsilon and mu of a recipe, from exact losses on the worst neighbour.
 
     A few transcripts choose the neighbour. For a pure claim the largest loss is a certificate. With
-    a delta, chances are bounded (`bounds.lower_bounds`). The result is a function of the rows, and
-    is not itself private.
+    a delta, chances are bounded (`audit_bounds.lower_bounds`). The result is a function of the
+    rows, and is not itself private.
 
     Args:
         key: one typed key.

@@ -22,7 +22,7 @@ from dpbt.audit.contents import (
     places_of_differences,
     snapshot_contents,
 )
-from dpbt.privacy.bounds import CONFIDENCE, LARGE, Bound, RunScores, lower_bounds
+from dpbt.privacy.audit_bounds import CONFIDENCE, LARGE, Bound, RunScores, lower_bounds
 from dpbt.privacy.conversions import gdp_epsilon
 
 Learn = Callable[[Any, "Hooks"], Any]
@@ -624,9 +624,9 @@ def grey(
     """A lower bound on the epsilon and mu of a learner, from exact log ratios of likelihoods.
 
     For a pure claim the largest loss is a certificate: an output that one table makes more likely
-    by that factor. With a delta, chances are bounded (`bounds.lower_bounds`). The returned object
-    must follow from the draws alone, so a difference there without a draw is a leak. Objects are
-    compared by what they hold (`contents`), and the bound names what could not be compared.
+    by that factor. With a delta, chances are bounded (`audit_bounds.lower_bounds`). The returned
+    object must follow from the draws alone, so a difference there without a draw is a leak. Objects
+    are compared by what they hold (`contents`), and the bound names what could not be compared.
 
     Before a loss counts, its run is replayed 20 times on each table. If a table does not repeat
     itself, then the learner has other randomness than the hooks', or changes its table, and a

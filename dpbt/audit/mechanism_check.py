@@ -17,7 +17,7 @@ from dpbt.audit.check_report import CheckLine, CheckReport, report_or_fail
 from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy.conversions import Cost
 from dpbt.privacy.keys import check_single_key, research_key
-from dpbt.privacy.mechanism import Mechanism
+from dpbt.privacy.mechanism_types import Mechanism
 from dpbt.types import Array
 
 FALSE_ALARM_PROBABILITY = 1e-9

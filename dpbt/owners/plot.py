@@ -28,7 +28,7 @@ from dpbt.owners.effects import attribute_effects, check_column_names, partial_d
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpbt.privacy.bounds import Bound
+    from dpbt.privacy.audit_bounds import Bound
 
 __all__ = ["attributes", "audit_roc", "contributions", "shape", "shapes"]
 

@@ -2,16 +2,16 @@
 
 - A *draw* is one noisy output of a private value. Its *site* is its name in the release.
 - A *cost* (`conversions.Cost`) is the part of the privacy budget that one draw takes: epsilon, rho
-  of zCDP, or mu of Gaussian differential privacy. A *price* (`mechanism.Price`) computes a
+  of zCDP, or mu of Gaussian differential privacy. A *price* (`mechanism_types.Price`) computes a
   mechanism's cost from sensitivity / scale.
-- An *allowance* (`mechanism.Allowance`) is the largest cost of draws. Recipes turn it into noise
-  scales.
+- An *allowance* (`mechanism_types.Allowance`) is the largest cost of draws. Recipes turn it into
+  noise scales.
 - A *line* (`Line`) is one draw without its value, for all rounds together: its mechanism, its
   sensitivity, its noise, its cost, and where the sensitivity is proved.
 - A *ledger* (`Ledger`) is all lines of a recipe and their total, or that of the best of several
   runs, which has a `Choice`.
 
-`pricing.ledger` computes a ledger from the very programs that run, so it misses none of their
+`recipe_ledger.ledger` computes a ledger from the very programs that run, so it misses none of their
 draws, and prices each as it is.
 
 All of these are records of plain numbers and words, which files hold unchanged (`to_json`). Reading

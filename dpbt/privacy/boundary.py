@@ -26,7 +26,7 @@ import numpy as np
 
 from dpbt.privacy.isolation import ReadOnly
 from dpbt.privacy.keys import research_key
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, Value
+from dpbt.privacy.mechanism_types import Mechanism, Numbers, Sensitivity, Value
 from dpbt.public_types import redacted_repr
 from dpbt.types import (
     BINARY,

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import compilation
-from dpbt.privacy import answers
+from dpbt.privacy import program_interpreters
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.phase_views import (
     PhaseContext,
@@ -18,7 +18,7 @@ from dpbt.privacy.phase_views import (
     round_structure,
     view_of_absent_row,
 )
-from dpbt.privacy.price_check import PricedDraws
+from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.types import Array, Numbers, Params, Prologue, Public, Round, Site, View
 
 
@@ -40,10 +40,10 @@ def describe_draws(
         priced: the draws of the ledger, to compare with those described; None to compare nothing.
 
     Raises:
-        ValueError: as `price_check.run_with_price_check`.
+        ValueError: as `price_comparison.run_with_price_check`.
     """
     view = view_of_example_row(recipe_phase, params, public, bound)
-    return answers.describe(recipe_phase.phase.program, view, priced=priced)
+    return program_interpreters.describe(recipe_phase.phase.program, view, priced=priced)
 
 
 def view_of_example_row(

@@ -8,7 +8,7 @@ import msgspec
 
 from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy.accounting import Line
-from dpbt.privacy.prices import gdp_mu_of_pure_epsilon
+from dpbt.privacy.mechanism_prices import gdp_mu_of_pure_epsilon
 
 MAX_LINES = 1000
 """The largest number of distinct events of one release."""

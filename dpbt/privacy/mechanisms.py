@@ -15,9 +15,9 @@ With s = sensitivity / scale, one draw costs:
 | `uniform`, `assignment`         | never read the rows | 0  | 0          |
 
 Densities are exact formulas. Samplers draw from finitely many bits in double precision. Each
-mechanism states how far its sampler can be from its law (`mechanism.Sampler`), and the ledger has a
-line for it. A mechanism of your own that states no such bound marks its ledgers FLOAT. Real noise
-in float32 is an example: its reachable values depend on the private value (Mironov, 2012).
+mechanism states how far its sampler can be from its law (`mechanism_types.Sampler`), and the ledger
+has a line for it. A mechanism of your own that states no such bound marks its ledgers FLOAT. Real
+noise in float32 is an example: its reachable values depend on the private value (Mironov, 2012).
 """
 
 import functools
@@ -32,10 +32,10 @@ from jax.scipy.special import log_ndtr
 from jaxtyping import Bool, Float32, Int32, UInt32
 
 from dpbt.common.arithmetic import LN2
-from dpbt.privacy import prices, variates
+from dpbt.privacy import mechanism_prices, variates
 from dpbt.privacy.keys import random_words
-from dpbt.privacy.mechanism import Mechanism, Numbers, StepLoss
-from dpbt.privacy.prices import MAX_DISCRETE_SCALE as MAX_DISCRETE_SCALE
+from dpbt.privacy.mechanism_prices import MAX_DISCRETE_SCALE as MAX_DISCRETE_SCALE
+from dpbt.privacy.mechanism_types import Mechanism, Numbers, StepLoss
 from dpbt.privacy.variates import positive
 from dpbt.public_types import redacted_repr
 from dpbt.types import UNSPLIT, Array
@@ -125,7 +125,7 @@ discrete_laplace = Mechanism(
     _sample_discrete_laplace,
     _discrete_laplace_log_prob,
     _laplace_loss,
-    prices.DISCRETE_LAPLACE,
+    mechanism_prices.DISCRETE_LAPLACE,
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
 
@@ -192,7 +192,7 @@ rounded_gaussian = Mechanism(
     _sample_rounded_gaussian,
     _rounded_gaussian_log_prob,
     _gaussian_loss,
-    prices.ROUNDED_GAUSSIAN,
+    mechanism_prices.ROUNDED_GAUSSIAN,
 )
 """round(value + N(0, scale^2)) of an integer value, to multiples of `rounding_step(scale)`.
 
@@ -468,7 +468,7 @@ exponential = Mechanism(
     _sample_exponential,
     _log_prob_from_pmf(_exponential_log_pmf),
     _exponential_loss,
-    prices.EXPONENTIAL,
+    mechanism_prices.EXPONENTIAL,
 )
 """Candidate k of [..., K] with probability proportional to exp(score / scale).
 
@@ -576,7 +576,7 @@ noisy_max = Mechanism(
     _sample_noisy_max,
     _log_prob_from_pmf(_noisy_max_log_pmf),
     _noisy_max_loss,
-    prices.NOISY_MAX,
+    mechanism_prices.NOISY_MAX,
 )
 """Index of the largest of [..., K] finite scores after independent Laplace(scale) noise on each.
 
@@ -662,7 +662,7 @@ uniform = Mechanism(
     _sample_uniform,
     _uniform_log_prob,
     _uniform_loss,
-    prices.UNIFORM,
+    mechanism_prices.UNIFORM,
     public=True,
 )
 """Public randomness: reals in [0, scale), or integers 0..scale - 1 where the value holds integers.

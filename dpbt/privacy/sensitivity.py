@@ -45,7 +45,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float32
 
-from dpbt.privacy.mechanism import Numbers, Sensitivity
+from dpbt.privacy.mechanism_types import Numbers, Sensitivity
 from dpbt.public_types import num_changed_rows as num_changed_rows
 from dpbt.types import (
     BINARY,

@@ -28,10 +28,10 @@ from dpbt.common.validate import (
 )
 from dpbt.losses import as_loss_family, check_loss
 from dpbt.privacy import boundary, conversions
-from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.mechanism import ROUNDING, Allowance
-from dpbt.privacy.scales import sampler_scales
-from dpbt.privacy.stages import check_can_run_in_blocks
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
+from dpbt.privacy.mechanism_types import ROUNDING, Allowance
+from dpbt.privacy.noise_scales import sampler_scales
+from dpbt.privacy.pass_stages import check_can_run_in_blocks
 from dpbt.public_types import DeclaredDomain
 from dpbt.types import MAX_ROWS, Params, Recipe, WeakLearner
 from dpbt.types import as_relation as to_relation
@@ -555,7 +555,7 @@ def request_after_finite_bits(
             continue
         assert (
             moved_outputs is not None
-        )  # as `dependencies.check_prices` says of draws that read rows
+        )  # as `draw_dependencies.check_prices` says of draws that read rows
         multiplier = np.asarray(
             noise[boundary.budget_group_of_site(draw.spec.site, noise)], np.float64
         )

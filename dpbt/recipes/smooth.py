@@ -25,7 +25,7 @@ from dpbt.common.validate import (
 from dpbt.learners.halfspaces import learner as halfspaces
 from dpbt.learners.trees import rule, top_down
 from dpbt.privacy import conversions, mechanisms
-from dpbt.privacy.mechanism import Allowance, round_down_to_float32
+from dpbt.privacy.mechanism_types import Allowance, round_down_to_float32
 from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,

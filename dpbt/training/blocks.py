@@ -1,8 +1,8 @@
 """Learning from a table in blocks, which may be larger than memory.
 
 Each round has a pass over the blocks for each of its stages (`passes`), a draw from the sums over
-all rows (`privacy.totals`), and the public steps of a round in memory (`steps`). Rounds that do not
-wait for each other share a pass. So the releases are those of the same rows in memory.
+all rows (`privacy.draws_from_sums`), and the public steps of a round in memory (`steps`). Rounds
+that do not wait for each other share a pass. So the releases are those of the same rows in memory.
 
 With several processes (`jax.distributed`) each has a folder of its own, and their rows are one
 table, in the order of the processes. A process sends its sums to the others (`processes`). All draw
@@ -24,11 +24,11 @@ from dpbt.common.progress import Progress, ReportProgress
 from dpbt.common.validate import as_path, check_interval
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import FittedParts
-from dpbt.privacy import boundary, totals
-from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
+from dpbt.privacy import boundary, draws_from_sums
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws
+from dpbt.privacy.pass_stages import check_can_run_in_blocks, pass_stages
 from dpbt.privacy.phase_views import PhaseContext
-from dpbt.privacy.price_check import PricedDraws
-from dpbt.privacy.stages import check_can_run_in_blocks, pass_stages
+from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.public_types import redacted_repr
 from dpbt.training import absent_row, checks, processes, run_keys, steps
 from dpbt.training.checkpoint import (
@@ -233,18 +233,22 @@ _public_draws = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
 
 
 def _after_prologue(recipe: Recipe, prologue: Releases) -> steps.AfterPrologue:
-    return _compiled_after_prologue(recipe, totals.release_as_float32(prologue))
+    return _compiled_after_prologue(recipe, draws_from_sums.release_as_float32(prologue))
 
 
 def _finish_round(
     recipe: Recipe, release: Releases, public: Public, state: RoundState
 ) -> steps.LearnedRound:
-    return _compiled_finish_round(recipe, totals.release_as_float32(release), public, state)
+    return _compiled_finish_round(
+        recipe, draws_from_sums.release_as_float32(release), public, state
+    )
 
 
 def _score_line(recipe: Recipe, prologue: Releases, epilogue: Releases) -> steps.ScoreLine:
     return _compiled_score_line(
-        recipe, totals.release_as_float32(prologue), totals.release_as_float32(epilogue)
+        recipe,
+        draws_from_sums.release_as_float32(prologue),
+        draws_from_sums.release_as_float32(epilogue),
     )
 
 
@@ -407,7 +411,9 @@ class _BlockExecutor:
         stages, cap = pass_stages(self.recipe, phase), contexts[0].public.cap
         pending = self._take_pending_rounds(phase, contexts[0]) if stages else None
         for stage in stages:
-            earlier = _stack_on_host([totals.release_as_float32(release) for release in releases])
+            earlier = _stack_on_host(
+                [draws_from_sums.release_as_float32(release) for release in releases]
+            )
             public_rounds = RoundsOfPass(context_of_pass, earlier, pending)
             sums, cap = self.passes.sum_over_rows(phase, stage, public_rounds, noise_keys)
             pending = None  # the scores have it now
@@ -435,7 +441,7 @@ class _BlockExecutor:
         phase: Phase,
         round_of_pass: _RoundOfPass,
         stage: tuple[Site, ...],
-        sums: totals.Totals,
+        sums: draws_from_sums.Totals,
         *,
         into: Releases,
     ) -> None:
@@ -451,10 +457,10 @@ class _BlockExecutor:
                 self.recipe,
                 self.absent_row_table,
                 round_of_pass.context,
-                {**zeros, **totals.release_as_float32(into)},
+                {**zeros, **draws_from_sums.release_as_float32(into)},
                 priced=priced,
             )
-            into |= totals.draw_from_sums(
+            into |= draws_from_sums.draw_from_sums(
                 round_of_pass.noise_key,
                 {site: sums[site]},
                 specs,

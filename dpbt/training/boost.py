@@ -12,9 +12,9 @@ from jax.sharding import PartitionSpec
 
 from dpbt.common import compilation, devices
 from dpbt.models.model import Model
-from dpbt.privacy import answers
-from dpbt.privacy.dependencies import priced_draws, priced_draws_of_phases
-from dpbt.privacy.price_check import PricedDraws
+from dpbt.privacy import program_interpreters
+from dpbt.privacy.draw_dependencies import priced_draws, priced_draws_of_phases
+from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.public_types import redacted_repr
 from dpbt.training import checks, round_reports, run_keys, steps
 from dpbt.training.phases import PhaseValues, fitted_parts
@@ -180,7 +180,7 @@ def run_with_fresh_draws(
             round_reports.report_round(run_number, views[0].public.round)
         key, public_key = entry
         priced = priced_draws(recipe, phase)
-        release = answers.sample(phase.program, key, public_key, views[0], priced)
+        release = program_interpreters.sample(phase.program, key, public_key, views[0], priced)
         return Answer(release, release)
 
     noise = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)

@@ -202,7 +202,7 @@ class Checkpoint:
         salt = names.get("salt") or secrets.token_hex(16)
         # Only holders of the key can compute a hash of the table.
         rows = json.dumps(["dpbt run", salt, *tables, f"process {process}"]).encode()
-        # The flag jax_enable_x64 is off in every run (`flags.check_jax_flags`).
+        # The flag jax_enable_x64 is off in every run (`jax_flags.check_jax_flags`).
         expected = {
             "salt": salt,
             "key": salted_key_digest(key, salt),

@@ -16,8 +16,8 @@ from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys
-from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.flags import check_jax_flags
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
+from dpbt.privacy.jax_flags import check_jax_flags
 from dpbt.types import Array, Phase, Recipe, Site, Table, TableForm, Transcript
 
 _ARRAYS = ("bins", "target", "present", "weight", "declared")

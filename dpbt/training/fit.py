@@ -22,10 +22,10 @@ from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import keys
-from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws_of_phases
-from dpbt.privacy.payment import PrivacyFilter
-from dpbt.privacy.price_check import PricedDraws
-from dpbt.privacy.stages import pass_stages
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_phases
+from dpbt.privacy.filter_protocol import PrivacyFilter
+from dpbt.privacy.pass_stages import pass_stages
+from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.training import absent_row, checks
 from dpbt.training.boost import run_with_fresh_draws
 from dpbt.training.fit_options import DEFAULT_MEMORY_BYTES, DEFAULT_OPTIONS, FitOptions, Pay

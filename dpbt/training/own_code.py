@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.privacy import answers, dataflow
+from dpbt.privacy import dataflow, program_interpreters
 from dpbt.privacy.keys import research_key
 from dpbt.training.phases import PhaseValues
 from dpbt.training.scan import Answer, run_in_memory
@@ -86,7 +86,7 @@ def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
 
     def answer(phase: Phase, entry: Any, views: Any) -> Answer:
         del entry
-        release = answers.sample(phase.program, key, public_key, views[0])
+        release = program_interpreters.sample(phase.program, key, public_key, views[0])
         return Answer(release, release)
 
     training = recipe.learner.training

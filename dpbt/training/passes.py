@@ -20,8 +20,10 @@ import numpy as np
 
 from dpbt.common import compilation
 from dpbt.data.blocks import BlockRows, BlockTable
-from dpbt.privacy import answers, totals
-from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
+from dpbt.privacy import draws_from_sums, program_interpreters
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws
+from dpbt.privacy.draws_from_sums import Totals
+from dpbt.privacy.pass_stages import pass_stages
 from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
@@ -29,9 +31,7 @@ from dpbt.privacy.phase_views import (
     program_view,
     weigh_rows,
 )
-from dpbt.privacy.price_check import PricedDraws
-from dpbt.privacy.stages import pass_stages
-from dpbt.privacy.totals import Totals
+from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.public_types import Splits
 from dpbt.training import absent_row, processes
 from dpbt.training.row_scores import predict_rows
@@ -305,7 +305,7 @@ def _update_scores_and_sum_slice(
         public = context.public._replace(round=number, structure=structure)
         view = program_view(recipe_phase, prepared, weighed, recipe.params, public)
         stage_inputs = StageInputs(earlier_release, noise_key, rows.first_row)
-        return answers.sums_of_stage(phase.program, stage, stage_inputs, view, priced)
+        return program_interpreters.sums_of_stage(phase.program, stage, stage_inputs, view, priced)
 
     entries = context.public.round, context.public.structure, rounds.earlier_release, noise_keys
     if len(noise_keys) > 1:
@@ -341,8 +341,9 @@ _compiled_sum_over_slice = compilation.jit_with_bounded_cache(
 class Passes:
     """The rows of a table in blocks, and their scores; all of it is private.
 
-    Only the sums leave, and `privacy.totals.draw_from_sums` adds the noise. Use it as a context. A
-    pass that finds a changed block raises a ValueError, and nothing is drawn from its sums.
+    Only the sums leave, and `privacy.draws_from_sums.draw_from_sums` adds the noise. Use it as a
+    context. A pass that finds a changed block raises a ValueError, and nothing is drawn from its
+    sums.
     """
 
     def __init__(self, table: BlockTable, recipe: Recipe, plan: MemoryPlan, first_row: int = 0):
@@ -434,7 +435,7 @@ class Passes:
         sums: Totals | None = None
         caps = []
         for sums_of_slice, cap in self._results_of_slices(work_on_slice):
-            sums = totals.add_sums(sums, sums_of_slice)
+            sums = draws_from_sums.add_sums(sums, sums_of_slice)
             caps.append(cap)
         assert sums is not None
         return CappedSums(processes.sum_over_processes(sums), caps[0])  # all slices have one cap

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 
 from dpbt.common import compilation, derivatives, devices
-from dpbt.privacy import answers, boundary
-from dpbt.privacy.answers import DrawComparison
+from dpbt.privacy import boundary, program_interpreters
+from dpbt.privacy.program_interpreters import DrawComparison
 from dpbt.training import checks
 from dpbt.training.phases import PhaseValues
 from dpbt.training.scan import Answer, RunResult, run_in_memory
@@ -84,7 +84,7 @@ def _compiled_replay(transcript: Transcript, table: Table, recipe: Recipe) -> Re
 
 
 def _replay_in_program(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
-    ran = _run_with_recorded_draws(transcript, [table], recipe, answers.log_prob)
+    ran = _run_with_recorded_draws(transcript, [table], recipe, program_interpreters.log_prob)
     return Replayed(_values_by_site(ran.kept), ran.hypotheses)
 
 
@@ -101,7 +101,9 @@ def _compare_in_program(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[Site, DrawComparison]:
     return _values_by_site(
-        _run_with_recorded_draws(transcript, [table, neighbour], recipe, answers.compare_views).kept
+        _run_with_recorded_draws(
+            transcript, [table, neighbour], recipe, program_interpreters.compare_views
+        ).kept
     )
 
 
@@ -150,7 +152,7 @@ def redraw_hypotheses(
         release, key = entry
         if not phase.repeats:
             return Answer(release, ())
-        specs = answers.replay_draws(phase.program, release, views[0])
+        specs = program_interpreters.replay_draws(phase.program, release, views[0])
         noisy = {
             site: spec.mechanism.sample(boundary.site_key(key, site), release[site], spec.scale)
             for site, spec in specs.items()

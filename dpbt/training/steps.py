@@ -13,7 +13,7 @@ from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.privacy import phase_views
-from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
 from dpbt.privacy.isolation import evaluate_public
 from dpbt.privacy.phase_views import PhaseContext
 from dpbt.training.checks import check_training_bound

@@ -147,7 +147,8 @@ class View(NamedTuple):
 
 
 class StageInputs(NamedTuple):
-    """The inputs of the sums of one stage (`answers.sums_of_stage`), besides a `View` of some rows.
+    """The inputs of the sums of one stage (`program_interpreters.sums_of_stage`), besides a `View`
+    of some rows.
 
     Attributes:
         outputs: site -> the output of the program's public draws and of its earlier stages.

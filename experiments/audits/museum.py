@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.audit.grey_box import Hooks
-from dpbt.privacy.bounds import LARGE
+from dpbt.privacy.audit_bounds import LARGE
 from dpbt.privacy.conversions import gdp_mu, zcdp_epsilon
 
 

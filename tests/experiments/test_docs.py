@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dpbt
-from dpbt.privacy import accounting, answers
+from dpbt.privacy import accounting, program_interpreters
 from dpbt.privacy.keys import ResearchKeyWarning
 from tests.support import ROOT, doc_pages, documented_names
 from tests.support.doc_pages import PAGES, blocks_in_language
@@ -225,9 +225,9 @@ def test_the_answers_to_draws_are_those_of_the_page():
     text = (ROOT / "docs" / "privacy.md").read_text()
     table = text.partition("| answer |")[2].partition("\n\n")[0]
     named = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
-    listed = re.findall(r"^- `(\w+)`", answers.__doc__ or "", re.MULTILINE)
+    listed = re.findall(r"^- `(\w+)`", program_interpreters.__doc__ or "", re.MULTILINE)
     assert named == listed
-    assert all(callable(getattr(answers, name)) for name in named)
+    assert all(callable(getattr(program_interpreters, name)) for name in named)
 
 
 def test_the_version_is_stated_once():

@@ -10,7 +10,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.privacy import boundary, keys, mechanisms
-from dpbt.privacy.flags import FLAGS, check_jax_flags
+from dpbt.privacy.jax_flags import FLAGS, check_jax_flags
 from dpbt.training import checks
 
 DOMAIN = {"a": Numeric(0, 1, bins=4), "b": Nominal(["x", "y", "z"]), "c": Boolean()}

@@ -15,9 +15,9 @@ from dpbt import recipes, weighting
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger
-from dpbt.privacy.mechanism import FREE, Price
-from dpbt.privacy.pricing import DrawTerms, ledger_line
-from dpbt.privacy.scales import sampler_scales
+from dpbt.privacy.mechanism_types import FREE, Price
+from dpbt.privacy.noise_scales import sampler_scales
+from dpbt.privacy.recipe_ledger import DrawTerms, ledger_line
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, Noise
 from tests.support.attacks import GRID, table_of_one_split

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
-from dpbt.privacy.mechanism import Mechanism
+from dpbt.privacy.mechanism_types import Mechanism
 from dpbt.types import Array
 
 

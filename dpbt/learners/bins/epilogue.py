@@ -35,7 +35,7 @@ from dpbt.learners.bins.histograms import (
     draw_histogram,
 )
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Numbers
+from dpbt.privacy.mechanism_types import Numbers
 from dpbt.privacy.sensitivity import (
     weights_on_grid,
 )

@@ -40,7 +40,7 @@ from dpbt.learners.bins.histograms import (
 )
 from dpbt.learners.bins.target import LOGISTIC_SCALE
 from dpbt.privacy.boundary import Draw, Total
-from dpbt.privacy.mechanism import Sensitivity
+from dpbt.privacy.mechanism_types import Sensitivity
 from dpbt.privacy.sensitivity import num_changed_rows, weights_on_grid
 from dpbt.types import GRID, Array, Public, Release, ScoreLine
 

@@ -13,7 +13,7 @@ from dpbt import types
 from dpbt.common.arithmetic import mean_in_order, round_separately
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.learners.bins.rows import BinnedRows
-from dpbt.privacy.mechanism import Sensitivity
+from dpbt.privacy.mechanism_types import Sensitivity
 from dpbt.privacy.sensitivity import (
     num_changed_rows,
 )

@@ -21,7 +21,7 @@ from dpbt.common.arithmetic import (
     sum_in_order,
 )
 from dpbt.learners.bins.grids import likelihood_shares, sum_grid
-from dpbt.privacy.mechanism import Numbers
+from dpbt.privacy.mechanism_types import Numbers
 from dpbt.types import Array, Public
 
 # The centres and the spreads (standard deviations) between which the counts decide, as positions.

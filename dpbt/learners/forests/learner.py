@@ -27,7 +27,7 @@ from dpbt.learners.forests import model
 from dpbt.learners.forests.model import TreeGroup, assign_leaves_by_position
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Mechanism
+from dpbt.privacy.mechanism_types import Mechanism
 from dpbt.public_types import redacted_repr
 from dpbt.types import GRID, Array
 

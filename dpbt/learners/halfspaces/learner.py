@@ -20,7 +20,7 @@ from dpbt.learners.halfspaces.model import Halfspace, project_to_unit_ball
 from dpbt.learners.materialize import materialize
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import ROUNDING, Numbers, divide_rounding_up
+from dpbt.privacy.mechanism_types import ROUNDING, Numbers, divide_rounding_up
 from dpbt.public_types import redacted_repr
 from dpbt.types import GRID, AnyArray, Array, Public, Table
 

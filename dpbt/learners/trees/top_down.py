@@ -20,7 +20,7 @@ from dpbt.learners.trees.split_scores import perspectives_of_weights
 from dpbt.losses import check_criterion, constant_family, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Numbers
+from dpbt.privacy.mechanism_types import Numbers
 from dpbt.privacy.mechanisms import Scores
 from dpbt.types import GRID, Array, Noise, ProperLoss, Public, Tree
 

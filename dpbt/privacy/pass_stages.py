@@ -9,7 +9,7 @@ import jax
 
 from dpbt.privacy import mechanisms
 from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.dependencies import (
+from dpbt.privacy.draw_dependencies import (
     EARLIER,
     ROWS,
     SPLITS,
@@ -26,7 +26,7 @@ def pass_stages(recipe: Recipe, phase: Phase) -> Stages:
     """The stages of the draws from sums of a phase, in order.
 
     Raises:
-        ValueError: as `stages_of_draws`, and as `dependencies.check_prices`.
+        ValueError: as `stages_of_draws`, and as `draw_dependencies.check_prices`.
     """
     return stages_of_draws(dependencies_of_phase(recipe, phase))
 

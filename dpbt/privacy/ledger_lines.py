@@ -12,7 +12,7 @@ from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import SamplerCost
-from dpbt.privacy.prices import PRICE_OF_NAME, Numbers, Price
+from dpbt.privacy.mechanism_prices import PRICE_OF_NAME, Numbers, Price
 from dpbt.public_types import Site
 
 

@@ -6,8 +6,8 @@
 - `describe` records every draw without its private value. Ledgers are made of these descriptions,
   so each line prices the draw that runs. It reads no private row.
 - `public_draws` samples public randomness alone, which depends on no private row either.
-- `sums_of_stage` adds up some rows of a table in blocks. `totals` draws once from the sums over all
-  rows, and `stages.pass_stages` finds which sums one pass over the rows can serve.
+- `sums_of_stage` adds up some rows of a table in blocks. `draws_from_sums` draws once from the sums over all
+  rows, and `pass_stages.pass_stages` finds which sums one pass over the rows can serve.
 """
 
 import dataclasses
@@ -19,8 +19,8 @@ import jax.numpy as jnp
 
 from dpbt.privacy.boundary import DrawSpec, is_static, missing_public_key_error, run, site_key
 from dpbt.privacy.isolation import evaluate_isolated
-from dpbt.privacy.mechanism import StepLoss
-from dpbt.privacy.price_check import PricedDraw, PricedDraws, run_with_price_check
+from dpbt.privacy.mechanism_types import StepLoss
+from dpbt.privacy.price_comparison import PricedDraw, PricedDraws, run_with_price_check
 from dpbt.types import Array, Program, Release, Site, StageInputs, View
 
 
@@ -182,7 +182,7 @@ def _without_private_value(spec: DrawSpec) -> DrawSpec:
 def public_draws(program: Program, public_key: Array, view: View) -> Release:
     """The outputs of the public draws, as `sample` draws them for any rows under this public key.
 
-    All other draws return zeros. `stages.pass_stages` refuses a program in which a public draw
+    All other draws return zeros. `pass_stages.pass_stages` refuses a program in which a public draw
     depends on them.
     """
     outputs: Release = {}
@@ -212,7 +212,7 @@ def sums_of_stage(
     zeros, on which no sum of this stage depends.
 
     Args:
-        program: a program with `stages.pass_stages`.
+        program: a program with `pass_stages.pass_stages`.
         stage: the sites of one of its stages.
         stage_inputs: earlier outputs, the key of the noise, and the place of the first row.
         view: some rows, and the public inputs.

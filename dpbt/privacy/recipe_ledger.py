@@ -1,7 +1,7 @@
 """Pricing: the ledger of a recipe, from the draws that its own programs describe.
 
 A line has the price of one draw by its mechanism, and the cost of the finite bits of its sampler.
-`dependencies.check_prices` refuses draws that have no price.
+`draw_dependencies.check_prices` refuses draws that have no price.
 """
 
 import itertools
@@ -12,16 +12,16 @@ import jax
 import numpy as np
 
 from dpbt.common import forks
-from dpbt.privacy import boundary, keys, price_check
+from dpbt.privacy import boundary, keys, price_comparison
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.boundary import DrawSpec, budget_group_of_site, is_static
-from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws
 from dpbt.privacy.draw_specs import describe_draws
-from dpbt.privacy.mechanism import ROUNDING, Numbers
+from dpbt.privacy.ledger_lines import DrawTerms, ledger_line
+from dpbt.privacy.ledger_lines import reprice_ledger as reprice_ledger
+from dpbt.privacy.mechanism_types import ROUNDING, Numbers
+from dpbt.privacy.noise_scales import not_a_number_error
 from dpbt.privacy.phase_views import RecipePhase
-from dpbt.privacy.repricing import DrawTerms, ledger_line
-from dpbt.privacy.repricing import reprice_ledger as reprice_ledger
-from dpbt.privacy.scales import not_a_number_error
 from dpbt.types import Array, Phase, Recipe, Site
 
 
@@ -39,7 +39,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
     Raises:
         ValueError: for anything else than a recipe of one setting and a whole number of rounds, for
             a draw whose price depends on rows or on earlier releases
-            (`dependencies.check_prices`), and for a scale beyond the range of its sampler.
+            (`draw_dependencies.check_prices`), and for a scale beyond the range of its sampler.
         RuntimeError: in a process that was forked after JAX had run.
     """
     forks.check_jax_can_run()
@@ -90,7 +90,7 @@ def _lines_of_phase(recipe: Recipe, phase: Phase) -> list[Line]:
         bound=np.float32(0),
         priced=priced,
     )
-    price_check.check_as_priced(specs, priced)
+    price_comparison.check_as_priced(specs, priced)
     return [
         ledger_line_of_spec(
             specs[site],

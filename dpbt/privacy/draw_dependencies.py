@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.privacy import answers, boundary, dataflow, mechanisms, price_check
+from dpbt.privacy import boundary, dataflow, mechanisms, price_comparison, program_interpreters
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.draw_specs import view_of_example_row
 from dpbt.privacy.phase_views import RecipePhase
-from dpbt.privacy.price_check import PricedDraw, PricedDraws
+from dpbt.privacy.price_comparison import PricedDraw, PricedDraws
 from dpbt.types import Array, Numbers, Params, Phase, Program, Public, Recipe, Release, View
 
 ROWS, EARLIER = "the private rows", "earlier releases"
@@ -187,7 +187,9 @@ def draw_dependencies(
             their shapes.
     """
     view, sources_of_view = _view_and_sources(build_view, private_arrays, public_arrays)
-    specs = jax.eval_shape(lambda view: list(answers.describe(program, view).values()), view)
+    specs = jax.eval_shape(
+        lambda view: list(program_interpreters.describe(program, view).values()), view
+    )
     zeros = {spec.site: spec.output for spec in specs}
 
     # The numbers of the draws, as a function of the view and of earlier outputs.
@@ -213,8 +215,8 @@ def draw_dependencies(
     )
     places: list[_DrawNumbers] = jax.tree.unflatten(structure, range(num_outputs))
     input_names = [
-        *map(price_check.formula_name_of_output, sites),
-        *price_check.formula_names_of_view(view),
+        *map(price_comparison.formula_name_of_output, sites),
+        *price_comparison.formula_names_of_view(view),
     ]
     formulas = iter(
         dataflow.formula_digests(

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from dpbt.privacy.boundary import DrawSpec, budget_group_of_site, is_static
-from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
 from dpbt.privacy.draw_specs import describe_draws
 from dpbt.privacy.phase_views import RecipePhase
 from dpbt.types import Phase, Recipe, Site

@@ -1,7 +1,8 @@
 """One draw from the sums over all rows, which are added up block by block.
 
-The sums are int64 on the host. The noise is that of `answers.sample` under the same key, and is
-added exactly. So a table that is read in blocks has the releases of the same table in memory.
+The sums are int64 on the host. The noise is that of `program_interpreters.sample` under the same
+key, and is added exactly. So a table that is read in blocks has the releases of the same table in
+memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ import numpy as np
 from dpbt.common import compilation
 from dpbt.privacy import variates
 from dpbt.privacy.boundary import DrawSpec, site_key
-from dpbt.privacy.mechanism import Mechanism
+from dpbt.privacy.mechanism_types import Mechanism
 from dpbt.privacy.mechanisms import SATURATION
 from dpbt.types import Array, Site
 
@@ -40,7 +41,7 @@ def draw_from_sums(
     """The release of a program from the sums over all rows.
 
     Args:
-        key: the key of the program's noise, as `answers.sample` takes it.
+        key: the key of the program's noise, as `program_interpreters.sample` takes it.
         totals: the sum of each site that is drawn.
         specs: the mechanism, scale and value of the draw at each site.
         has_small_sums: whether the table has at most `types.MAX_ROWS` rows, so that its releases
@@ -53,7 +54,7 @@ def draw_from_sums(
     release: WideRelease = {}
     for site, total in totals.items():
         spec = specs[site]
-        assert spec.after is not None  # `stages.pass_stages` refuses a draw without it
+        assert spec.after is not None  # `pass_stages.pass_stages` refuses a draw without it
         scale = jnp.asarray(spec.scale, jnp.float32)
         with variates.double_precision():
             total_f64 = jax.tree.map(lambda array: np.asarray(array, np.float64), total)

@@ -1,6 +1,6 @@
 """Mechanisms and their costs: the types that all private code is written in.
 
-By its price (`prices`), a mechanism turns sensitivity / scale into the `Cost` of one draw. In the
+By its price (`mechanism_prices`), a mechanism turns sensitivity / scale into the `Cost` of one draw. In the
 other direction, it turns an `Allowance`, what a draw may cost, into the noise that the draw needs.
 """
 
@@ -13,14 +13,14 @@ import numpy as np
 from jaxtyping import Float32
 
 from dpbt.privacy.conversions import Cost
-from dpbt.privacy.prices import BOUNDED_RANGE as BOUNDED_RANGE
-from dpbt.privacy.prices import FREE as FREE
-from dpbt.privacy.prices import GAUSSIAN as GAUSSIAN
-from dpbt.privacy.prices import LAPLACE as LAPLACE
-from dpbt.privacy.prices import PURE as PURE
-from dpbt.privacy.prices import Price
-from dpbt.privacy.prices import Sampler as Sampler
-from dpbt.privacy.prices import gdp_mu_of_pure_epsilon as gdp_mu_of_pure_epsilon
+from dpbt.privacy.mechanism_prices import BOUNDED_RANGE as BOUNDED_RANGE
+from dpbt.privacy.mechanism_prices import FREE as FREE
+from dpbt.privacy.mechanism_prices import GAUSSIAN as GAUSSIAN
+from dpbt.privacy.mechanism_prices import LAPLACE as LAPLACE
+from dpbt.privacy.mechanism_prices import PURE as PURE
+from dpbt.privacy.mechanism_prices import Price
+from dpbt.privacy.mechanism_prices import Sampler as Sampler
+from dpbt.privacy.mechanism_prices import gdp_mu_of_pure_epsilon as gdp_mu_of_pure_epsilon
 from dpbt.types import Array, Numbers
 
 Value = Any

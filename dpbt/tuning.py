@@ -39,8 +39,8 @@ from dpbt.privacy import (
     recipe_ledger,
 )
 from dpbt.privacy.accounting import Ledger, Line
-from dpbt.privacy.conversions import RunCount
-from dpbt.privacy.draw_dependencies import priced_draws_of_phases
+from dpbt.privacy.conversions import RunCountLaw
+from dpbt.privacy.draw_dependencies import priced_draws_of_all_phases
 from dpbt.privacy.mechanism_types import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.privacy.recipe_ledger import ledger
@@ -89,7 +89,7 @@ class Score(NamedTuple):
 
 
 def sum_of_log_losses(
-    rows: types.Prepared, scores: Array, public: types.Public, loss: types.LossFamily
+    rows: types.PreparedRows, scores: Array, public: types.Public, loss: types.LossFamily
 ) -> Int32[Array, ""]:
     """i32[]: the sum of the log losses of present rows, each rounded to a step and clipped."""
     proper_loss = loss(public.weight_params.link_alpha)
@@ -153,7 +153,7 @@ _MIN_PROBABILITY = Decimal(10) ** -90
 """A smaller probability ends the search; the sum of all later ones is below 2^-200."""
 
 
-def draw_run_count(key: Array, run_count: RunCount) -> int:
+def draw_run_count(key: Array, run_count: RunCountLaw) -> int:
     """K, by inversion of its distribution function at 256 random bits. It is private.
 
     Nothing truncates it. The law of the result is within 2^-200 of `run_count` in total
@@ -170,7 +170,7 @@ def draw_run_count(key: Array, run_count: RunCount) -> int:
     )
 
 
-def quantile_of_run_count(run_count: RunCount, *, position: int, num_bits: int) -> int:
+def quantile_of_run_count(run_count: RunCountLaw, *, position: int, num_bits: int) -> int:
     """The k at which the distribution function of K first exceeds position / 2^num_bits."""
     if run_count.gamma == 1:
         return 1
@@ -209,7 +209,7 @@ class Selection:
     """
 
     score: str
-    count: RunCount
+    count: RunCountLaw
     held_out: float | None
     score_fraction: float
     seed: int
@@ -255,7 +255,7 @@ def selection(
         held_out = float(check_interval("held_out", held_out, "(0, 1)"))
     return Selection(
         score=LOG_LOSS.name,
-        count=conversions.run_count_law(mean, eta),
+        count=conversions.run_count_law_of_mean(mean, eta),
         held_out=held_out,
         score_fraction=float(check_interval("score_fraction", score_fraction, "(0, 1)")),
         seed=int(check_interval("seed", seed, f"[0, {2**32 - 1}]", whole_numbers=True)),
@@ -342,7 +342,9 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
     programs = tuple(
         score_program(score, noise, score.required_loss(candidate)) for candidate in candidates
     )
-    spec = program_interpreters.describe(programs[0], _view_of_absent_row(params, first))[SITE]
+    spec = program_interpreters.describe_draws(programs[0], _view_of_absent_row(params, first))[
+        SITE
+    ]
     line = recipe_ledger.ledger_line_of_spec(spec, params.noise, first.max_rows_per_user)
     return ChoicePlan(choice=choice, score=score, params=params, line=line, programs=programs)
 
@@ -511,7 +513,7 @@ def tune(
         best = _best_run(choice_key, rows, program_recipes, plan, public_key)
     fitted_parts = jax.tree.map(jnp.asarray, best.learned)
     model = Model.of_run(fitted_parts, singles[best.candidate], table, keys.key_purpose(key))
-    keys.warn_of_research_key(key)
+    keys.warn_if_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
         candidate=best.candidate,
@@ -572,7 +574,7 @@ def _best_run(
     nothing (docs/privacy.md).
     """
     count_key, candidate_key, runs_key = jax.random.split(choice_key, 3)
-    num_runs = draw_run_count(count_key, plan.choice.law)
+    num_runs = draw_run_count(count_key, plan.choice.run_count_law)
     candidates = (_candidate_of_run(candidate_key, run, len(recipes)) for run in range(num_runs))
     started_runs = (
         _StartedRun(
@@ -584,7 +586,7 @@ def _best_run(
                 plan.params,
                 public_key,
                 plan.programs[candidate],
-                priced_draws_of_phases(recipes[candidate]),
+                priced_draws_of_all_phases(recipes[candidate]),
             ),
         )
         for run, candidate in enumerate(candidates)
@@ -677,7 +679,7 @@ def fit_and_score(
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], params, recipe.public())
     learned = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
-    score_draw = program_interpreters.sample(program, score_key, None, view)[SITE]
+    score_draw = program_interpreters.sample_release(program, score_key, None, view)[SITE]
     return FitAndScore(learned=learned, score_draw=score_draw)
 
 

@@ -10,7 +10,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.privacy import boundary, draws_from_sums, mechanisms, pass_stages, program_interpreters
-from dpbt.privacy.draw_dependencies import draw_dependencies
+from dpbt.privacy.draw_dependencies import trace_draw_dependencies
 from dpbt.privacy.mechanisms import SATURATION
 from dpbt.types import GRID, Noise, Prologue, View
 from tests.support.recipe_noise import draw_spec
@@ -28,7 +28,7 @@ def stages_of(program):
     def make(weights):
         return View(None, weights, Noise({}), None)
 
-    return pass_stages.stages_of_draws(draw_dependencies(program, make, jnp.ones(3)))
+    return pass_stages.group_draws_into_stages(trace_draw_dependencies(program, make, jnp.ones(3)))
 
 
 def test_stages_follow_from_what_sums_read():
@@ -54,10 +54,10 @@ def test_stages_follow_from_what_sums_read():
 def test_sums_of_a_level_wait_for_the_splits_above():
     recipe = recipes.bdpe(epsilon=3, rows=700, rounds=3, depth=2)
     stages_of_recipe = ("error_0", "split_0"), ("error_1", "split_1"), ("leaf",)
-    assert pass_stages.pass_stages(recipe, recipe.learner.round) == stages_of_recipe
+    assert pass_stages.stages_of_phase(recipe, recipe.learner.round) == stages_of_recipe
     published = recipes.bdpe(epsilon=1, rows=10, calibration="published")
     with pytest.raises(ValueError, match=r"'leaf' is of no boundary\.Total"):
-        pass_stages.pass_stages(published, published.learner.round)
+        pass_stages.stages_of_phase(published, published.learner.round)
 
 
 def coin_of_a_sum(draw, table, weights, params, public):
@@ -119,11 +119,13 @@ def test_public_randomness_for_each_row_is_refused():
         draw("total", mechanisms.discrete_laplace, total, **noise)
 
     one, nine = (View(None, jnp.ones(rows), dpbt.types.Noise({}), None) for rows in (1, 9))
-    sites = program_interpreters.public_draws(program, PUBLIC, one)
+    sites = program_interpreters.sample_public_draws(program, PUBLIC, one)
     given = dpbt.types.StageInputs(sites, KEY, jnp.zeros(2, jnp.uint32))
-    assert program_interpreters.sums_of_stage(program, ("total",), given, one).keys() == {"total"}
+    assert program_interpreters.sum_rows_of_stage(program, ("total",), given, one).keys() == {
+        "total"
+    }
     with pytest.raises(ValueError, match="'coin' is public randomness for each row"):
-        program_interpreters.sums_of_stage(program, ("total",), given, nine)
+        program_interpreters.sum_rows_of_stage(program, ("total",), given, nine)
 
 
 # Draws.
@@ -132,7 +134,7 @@ def test_public_randomness_for_each_row_is_refused():
 @pytest.mark.parametrize("first", [3, 2**32 - 3])
 @pytest.mark.parametrize("key", [KEY, dpbt.fresh_key()], ids=["research", "release"])
 def test_a_place_has_its_part_in_every_block(key, first):
-    drawn, places = jax.jit(mechanisms.assignment.sample_places), jnp.zeros(7, jnp.int32)
+    drawn, places = jax.jit(mechanisms.assignment.sample_at_row_indices), jnp.zeros(7, jnp.int32)
 
     def at(place):
         words = jnp.array([place >> 32, place % 2**32], jnp.uint32)
@@ -159,7 +161,7 @@ def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
         after=lambda total: total,
         scale=scale,
         max_sensitivity=scale,
-        own_scale=True,
+        has_stated_scale=True,
     )
     asked = {"sums": spec}
     found = draws_from_sums.draw_from_sums(key, {"sums": small}, asked, has_small_sums=True)["sums"]
@@ -184,9 +186,9 @@ def test_sums_go_beyond_int32():
     part = {"sums": np.array([2**31 - 1, -(2**31)], np.int32)}
     found = None
     for _ in range(100):
-        found = draws_from_sums.add_sums(found, part)
+        found = draws_from_sums.add_block_sums(found, part)
     assert found["sums"].tolist() == [100 * (2**31 - 1), -100 * 2**31]
-    read = draws_from_sums.release_as_float32({"sums": found["sums"]})["sums"]
+    read = draws_from_sums.round_int64_release_to_float32({"sums": found["sums"]})["sums"]
     assert read.dtype == jnp.float32
     assert float(read[0]) == pytest.approx(100 * 2.0**31, rel=1e-6)
 
@@ -203,7 +205,7 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     learner, public = recipe.learner, recipe.public()
     example = learner.training.prepare(learner.training.example_table())
     view = View(example, jnp.zeros(1), recipe.params, public)
-    asked = program_interpreters.describe(learner.round.program, view)["split_0"]
+    asked = program_interpreters.describe_draws(learner.round.program, view)["split_0"]
 
     # Three splits of one node; the first two differ by two rows' weight in the score.
     negative, positive = np.int64(2**38) * GRID, np.int64(2**38) * GRID + 12345

@@ -25,7 +25,7 @@ from dpbt.learners.trees.growth import GreedyTreeConfig, draw_splits_and_weigh_l
 from dpbt.learners.trees.published import alpha_from_exact_errors
 from dpbt.learners.trees.rows import prepare_tree_rows
 from dpbt.privacy import mechanisms, program_interpreters, sensitivity
-from dpbt.privacy.sensitivity import round_grid_to_rows
+from dpbt.privacy.sensitivity import round_grid_units_to_rows
 from dpbt.recipes.bins import split_attributes_of_domain
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
@@ -65,7 +65,7 @@ def grow(draw, table, weights, params, public, alpha_of=None):
         noise=noise,
     )
     price = dataclasses.replace(
-        greedy.tight_split_pricing(ADD_REMOVE), bound=sensitivity.max_score_change
+        greedy.tight_split_pricing(ADD_REMOVE), bound=sensitivity.max_split_score_change
     )
     return draw_splits_and_weigh_leaves(
         config, draw, View(table, weights, params, public), alpha_of, price
@@ -275,7 +275,7 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, params, public):
         cells = rows.bins[:1]
-        exact = round_grid_to_rows(class_histograms(config, cells, rows.target, weights))
+        exact = round_grid_units_to_rows(class_histograms(config, cells, rows.target, weights))
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
         oblivious_learner.draw_leaf_sums(config, draw, unplaced, weights, params, read)
@@ -307,7 +307,7 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, params, public):
-        found = jnp.cumsum(round_grid_to_rows(score_histogram(rows, scores)), axis=0)
+        found = jnp.cumsum(round_grid_units_to_rows(score_histogram(rows, scores)), axis=0)
         draw(
             SCORES_SITE,
             mechanisms.discrete_laplace,
@@ -428,7 +428,7 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
         draw("leaf", mechanisms.discrete_laplace, jnp.zeros(2, int), **{**LEAF, "scale": 1.0})
 
     with pytest.raises(ValueError, match="would have one key"):
-        program_interpreters.sample(twice, jax.random.key(0), None, view)
+        program_interpreters.sample_release(twice, jax.random.key(0), None, view)
     with pytest.raises(ValueError, match="the program draws"):
         program_interpreters.replay_draws(once, {}, view)
     more = {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}

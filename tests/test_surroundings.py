@@ -269,7 +269,7 @@ assert main(['fit', 'rows.csv', '--domain', 'two.json', '--rows', '200', '--epsi
 
 def test_prices_without_jax_are_those_of_the_mechanisms():
     assert {name: mechanism.price for name, mechanism in mechanisms.BY_NAME.items()} == (
-        mechanism_prices.PRICE_OF_NAME
+        mechanism_prices.PRICE_BY_MECHANISM_NAME
     )
 
 

@@ -25,9 +25,9 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target, response_of_target
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import keys
-from dpbt.privacy.audit_bounds import CONFIDENCE, Bound, RunScores, lower_bounds
+from dpbt.privacy.audit_bounds import CONFIDENCE, Bound, RunScores, epsilon_and_mu_lower_bounds
 from dpbt.privacy.keys import pair
-from dpbt.privacy.mechanism_types import StepLoss
+from dpbt.privacy.mechanism_types import WorstCaseLoss
 from dpbt.privacy.program_interpreters import DrawComparison
 from dpbt.privacy.recipe_ledger import ledger
 from dpbt.public_types import have_same_splits, redacted_repr
@@ -247,8 +247,8 @@ def exact(
     """A lower bound on the epsilon and mu of a recipe, from exact losses on the worst neighbour.
 
     A few transcripts choose the neighbour. For a pure claim the largest loss is a certificate. With
-    a delta, chances are bounded (`audit_bounds.lower_bounds`). The result is a function of the
-    rows, and is not itself private.
+    a delta, chances are bounded (`audit_bounds.epsilon_and_mu_lower_bounds`). The result is a
+    function of the rows, and is not itself private.
 
     Args:
         key: one typed key.
@@ -286,8 +286,11 @@ def exact(
     )
 
     book = ledger(recipe)
-    lower = lower_bounds(
-        *scores.split_in_halves(), delta=book.delta, confidence=confidence, exact=True
+    lower = epsilon_and_mu_lower_bounds(
+        *scores.split_in_halves(),
+        delta=book.delta,
+        confidence=confidence,
+        are_log_likelihood_ratios=True,
     )
     epsilon, is_certain = lower.epsilon, book.delta == 0
     if is_certain:
@@ -508,7 +511,7 @@ def _ratios_to_claims(
         claims: site -> the claim of a step.
     """
 
-    def ratio_to_claim(step: StepLoss, claim: Any) -> Array:
+    def ratio_to_claim(step: WorstCaseLoss, claim: Any) -> Array:
         cost = jnp.where(recipe.delta == 0, step.pure, jnp.sqrt(step.rho))
         return jnp.max(jnp.where(cost == 0, 0.0, cost / claim))
 

@@ -261,12 +261,12 @@ def _cost_of_changes(
     """The cost of a change of the value, by the norm of the price."""
     if mechanism.price.norm in ("l1", "l2"):
         order = 1 if mechanism.price.norm == "l1" else 2
-        return mechanism.cost(np.linalg.norm(changes.reshape(-1), order), scale)
+        return mechanism.cost_of_draw(np.linalg.norm(changes.reshape(-1), order), scale)
     if changes.ndim and changes.size != num_outputs:  # scores of candidates
         ranges = np.ptp(changes, axis=-1).reshape(-1)
     else:
         ranges = np.abs(changes).reshape(-1)
-    costs = mechanism.cost(ranges, scale)
+    costs = mechanism.cost_of_draw(ranges, scale)
     return Cost(epsilon=np.sum(costs.epsilon), rho=np.sum(costs.rho), mu=np.linalg.norm(costs.mu))
 
 

@@ -41,7 +41,7 @@ from dpbt.models.contributions import Contributions, contributions_of_rows
 from dpbt.models.file import PublicFacts, probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.scoring import predictions_of_scores, predictions_of_votes
 from dpbt.privacy import ledger_lines
-from dpbt.privacy.accounting import RELATION_WORDS
+from dpbt.privacy.accounting import RELATION_TEXTS
 from dpbt.public_types import AnyArray, DeclaredDomain, HoldsFunctions, Splits, have_same_splits
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Model(HoldsFunctions):
         if self.recipe is None or np.ndim(self.recipe.rounds) == 0:  # no axis of settings
             model_ledger = ledger(self)
             facts["guarantee"] = statements.claim_in_words(model_ledger)
-            facts["neighbours"] = RELATION_WORDS[model_ledger.relation]
+            facts["neighbours"] = RELATION_TEXTS[model_ledger.relation]
         facts |= statements.facts_of_model(self.about)
         facts["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
         return statements.statement_of_facts(facts)._repr_html_()
@@ -172,7 +172,7 @@ class Model(HoldsFunctions):
         from dpbt.types import TableForm
 
         transcript = fitted.transcript._replace(
-            recorded_on=TableForm.of(table),
+            recorded_on=TableForm.of_table(table),
             rounds=first_entries_of_arrays(fitted.transcript.rounds, recipe.max_rounds),
         )
         return cls(
@@ -671,7 +671,9 @@ def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
 
         kind = keys.key_purpose(key)
     if model.loaded_facts is not None:
-        model_ledger = ledger_lines.reprice_ledger(model.loaded_facts.privacy)  # without JAX
+        model_ledger = ledger_lines.recompute_ledger_costs(
+            model.loaded_facts.privacy
+        )  # without JAX
     else:
         from dpbt.privacy import recipe_ledger
 
@@ -740,7 +742,7 @@ def _statement_of_guarantee(model: "Model | Recipe | Ledger", max_rows_per_user:
     stated_ledger = _as_ledger(model)
     if max_rows_per_user is not None:
         max_rows_per_user = check_positive_integer("max_rows_per_user", max_rows_per_user)
-        stated_ledger = ledger_lines.reprice_ledger(stated_ledger, max_rows_per_user)
+        stated_ledger = ledger_lines.recompute_ledger_costs(stated_ledger, max_rows_per_user)
     named_source: Any = model.about if isinstance(model, Model) else model
     name = None if isinstance(model, Ledger) else named_source.name
     version = loaded_facts.versions.get("dpbt", "") if loaded_facts else dpbt.__version__

@@ -192,7 +192,7 @@ class PrivateEstimator(BaseEstimator):
             )
         with show_progress("making the table", bool(self.verbose)):
             table, report = make_table_and_report(column_order, rows, labels, options, capacity)
-        key = keys.noise_key_of_table(key, [table])
+        key = keys.mix_rows_into_research_key(key, [table])
         with show_progress("learning", bool(self.verbose)) as progress:
             model = fit(key, table, recipe, public_key, memory=self.memory, progress=progress)
         self._warn_of_repeated_release()

@@ -456,7 +456,7 @@ class Filter:
         own: where choices followed from releases, the filter's epsilon is the claim.
         """
         ledgers = [
-            ledger_lines.reprice_ledger(accounting.from_json(release.ledger))
+            ledger_lines.recompute_ledger_costs(accounting.from_json(release.ledger))
             for release in self._releases()
         ]
         if ledgers:
@@ -721,7 +721,9 @@ class Filter:
             accounting.align_columns(rows),
         ]
         limits_users = bool(releases) and all(release.ledger.get("limited") for release in releases)
-        lines += accounting.rows_per_user_words(terms.max_rows_per_user, limits_users=limits_users)
+        lines += accounting.describe_rows_per_user(
+            terms.max_rows_per_user, limits_users=limits_users
+        )
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

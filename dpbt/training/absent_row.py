@@ -7,7 +7,7 @@ from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import program_interpreters
 from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.draw_dependencies import priced_draws
+from dpbt.privacy.draw_dependencies import priced_draws_of_phase
 from dpbt.privacy.phase_views import PhaseContext, RecipePhase, view_of_absent_row
 from dpbt.training.steps import (
     after_prologue,
@@ -43,8 +43,8 @@ def draw_specs_given_release(
     """The draw specs of a phase by site, given the draws in `earlier_release`; traceable."""
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
-    return program_interpreters.describe(
-        phase.program, view, earlier_release, priced_draws(recipe, phase)
+    return program_interpreters.describe_draws(
+        phase.program, view, earlier_release, priced_draws_of_phase(recipe, phase)
     )
 
 
@@ -70,4 +70,4 @@ def public_draws(
     """The public randomness of a phase; traceable."""
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
-    return program_interpreters.public_draws(phase.program, key, view)
+    return program_interpreters.sample_public_draws(phase.program, key, view)

@@ -25,8 +25,8 @@ from dpbt.common.validate import as_path, check_interval
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import FittedParts
 from dpbt.privacy import boundary, draws_from_sums
-from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws
-from dpbt.privacy.pass_stages import check_can_run_in_blocks, pass_stages
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_phase
+from dpbt.privacy.pass_stages import check_can_run_in_blocks, stages_of_phase
 from dpbt.privacy.phase_views import PhaseContext
 from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.public_types import redacted_repr
@@ -233,22 +233,24 @@ _public_draws = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
 
 
 def _after_prologue(recipe: Recipe, prologue: Releases) -> steps.AfterPrologue:
-    return _compiled_after_prologue(recipe, draws_from_sums.release_as_float32(prologue))
+    return _compiled_after_prologue(
+        recipe, draws_from_sums.round_int64_release_to_float32(prologue)
+    )
 
 
 def _finish_round(
     recipe: Recipe, release: Releases, public: Public, state: RoundState
 ) -> steps.LearnedRound:
     return _compiled_finish_round(
-        recipe, draws_from_sums.release_as_float32(release), public, state
+        recipe, draws_from_sums.round_int64_release_to_float32(release), public, state
     )
 
 
 def _score_line(recipe: Recipe, prologue: Releases, epilogue: Releases) -> steps.ScoreLine:
     return _compiled_score_line(
         recipe,
-        draws_from_sums.release_as_float32(prologue),
-        draws_from_sums.release_as_float32(epilogue),
+        draws_from_sums.round_int64_release_to_float32(prologue),
+        draws_from_sums.round_int64_release_to_float32(epilogue),
     )
 
 
@@ -408,11 +410,11 @@ class _BlockExecutor:
         releases = [dict(round_of_pass.public_draws) for round_of_pass in rounds_of_pass]
         context_of_pass = _stack_contexts(contexts)
         noise_keys = jnp.stack([round_of_pass.noise_key for round_of_pass in rounds_of_pass])
-        stages, cap = pass_stages(self.recipe, phase), contexts[0].public.cap
+        stages, cap = stages_of_phase(self.recipe, phase), contexts[0].public.cap
         pending = self._take_pending_rounds(phase, contexts[0]) if stages else None
         for stage in stages:
             earlier = _stack_on_host(
-                [draws_from_sums.release_as_float32(release) for release in releases]
+                [draws_from_sums.round_int64_release_to_float32(release) for release in releases]
             )
             public_rounds = RoundsOfPass(context_of_pass, earlier, pending)
             sums, cap = self.passes.sum_over_rows(phase, stage, public_rounds, noise_keys)
@@ -450,14 +452,17 @@ class _BlockExecutor:
         What one draw asks for may follow from the draws before it. Zeros stand for those after it,
         so that one compiled program serves all stages.
         """
-        zeros, priced = self._zero_release_of_phase(phase), priced_draws(self.recipe, phase)
+        zeros, priced = (
+            self._zero_release_of_phase(phase),
+            priced_draws_of_phase(self.recipe, phase),
+        )
         for site in stage:
             specs = _draw_specs(
                 phase,
                 self.recipe,
                 self.absent_row_table,
                 round_of_pass.context,
-                {**zeros, **draws_from_sums.release_as_float32(into)},
+                {**zeros, **draws_from_sums.round_int64_release_to_float32(into)},
                 priced=priced,
             )
             into |= draws_from_sums.draw_from_sums(
@@ -471,7 +476,7 @@ class _BlockExecutor:
         """Zeros in place of the release of a phase, in the dtypes that post-processing reads."""
 
         def zeros_of_draw(spec: boundary.DrawSpec) -> Array:
-            is_sum = spec.mechanism.price.reads_rows and not spec.mechanism.selects
+            is_sum = spec.mechanism.price.reads_rows and not spec.mechanism.is_selection
             is_float32 = is_sum and not self.has_small_sums
             return jnp.zeros(spec.output.shape, jnp.float32 if is_float32 else spec.output.dtype)
 
@@ -501,7 +506,7 @@ class _BlockExecutor:
             return None
         release, cap = entry
         specs = draw_specs_of_phase(self.recipe, phase)
-        outputs = {spec.site: spec.output for spec in specs if not spec.draws_for_places}
+        outputs = {spec.site: spec.output for spec in specs if not spec.has_output_per_row_index}
         has_outputs = release.keys() == outputs.keys() and all(
             array.shape == outputs[site].shape and array.dtype in (outputs[site].dtype, np.int64)
             for site, array in release.items()

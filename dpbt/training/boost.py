@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec
 from dpbt.common import compilation, devices
 from dpbt.models.model import Model
 from dpbt.privacy import program_interpreters
-from dpbt.privacy.draw_dependencies import priced_draws, priced_draws_of_phases
+from dpbt.privacy.draw_dependencies import priced_draws_of_all_phases, priced_draws_of_phase
 from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.public_types import redacted_repr
 from dpbt.training import checks, round_reports, run_keys, steps
@@ -24,7 +24,7 @@ from dpbt.types import (
     Array,
     Hypotheses,
     Phase,
-    Prepared,
+    PreparedRows,
     Recipe,
     Table,
     TableForm,
@@ -98,9 +98,9 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     checks.check_run(table, recipe)
     checks.checked_public_key(key, recipe, public_key)
     bare_table, bare_recipe = without_domain(table), without_domain(recipe)
-    priced = priced_draws_of_phases(bare_recipe)
+    priced = priced_draws_of_all_phases(bare_recipe)
     boosted = _compiled_boost(key, bare_table, bare_recipe, public_key, priced=priced)
-    transcript = boosted.transcript._replace(recorded_on=TableForm.of(table))
+    transcript = boosted.transcript._replace(recorded_on=TableForm.of_table(table))
     return boosted._replace(transcript=transcript)
 
 
@@ -152,7 +152,7 @@ def num_compiled_programs() -> int:
 
 def run_with_fresh_draws(
     key: Array,
-    rows: Prepared,
+    rows: PreparedRows,
     recipe: Recipe,
     public_key: Array | None,
     num_side_by_side: int = 0,
@@ -179,8 +179,10 @@ def run_with_fresh_draws(
         if run_number is not None and phase.repeats:
             round_reports.report_round(run_number, views[0].public.round)
         key, public_key = entry
-        priced = priced_draws(recipe, phase)
-        release = program_interpreters.sample(phase.program, key, public_key, views[0], priced)
+        priced = priced_draws_of_phase(recipe, phase)
+        release = program_interpreters.sample_release(
+            phase.program, key, public_key, views[0], priced
+        )
         return Answer(release, release)
 
     noise = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)

@@ -90,7 +90,9 @@ def check_run(table: object, recipe: object) -> None:
         raise ValueError("a run takes one setting; vmap dpbt.boost, or take one by recipes.setting")
     phases = recipe.learner.phases
     if len(phases) > 1:
-        boundary.check_sites(**{phase.name: sites_of_phase(recipe, phase) for phase in phases})
+        boundary.check_sites_differ_between_phases(
+            **{phase.name: sites_of_phase(recipe, phase) for phase in phases}
+        )
 
     # The domains, and the arrays of the table.
     domains.check_same_domain(table.domain, recipe.domain, "the table", "the recipe")
@@ -103,7 +105,8 @@ def check_run(table: object, recipe: object) -> None:
         array = getattr(table, name)
         if array is not None and (array.dtype != dtype or array.ndim != 1):
             raise ValueError(
-                f"table.{name} must be {dtype} of rank 1, got {types.dtype_and_rank(array)}; "
+                f"table.{name} must be {dtype} of rank 1, got "
+                f"{types.describe_dtype_and_rank(array)}; "
                 f"{recipe.name} predicts {response.words}, so give both the same target="
             )
     _check_same_target(table, recipe)
@@ -192,10 +195,10 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
     """
     if not isinstance(transcript, Transcript):
         raise ValueError(f"expected a transcript of a run, got {type(transcript).__name__}")
-    boundary.check_sites(**transcript.releases)
+    boundary.check_sites_differ_between_phases(**transcript.releases)
     _check_sites_and_rounds(transcript, recipe)
     if transcript.recorded_on is not None:
-        _check_same_table_form(TableForm.of(table), transcript.recorded_on)
+        _check_same_table_form(TableForm.of_table(table), transcript.recorded_on)
 
 
 def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:

@@ -22,9 +22,9 @@ from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import keys
-from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_phases
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_all_phases
 from dpbt.privacy.filter_protocol import PrivacyFilter
-from dpbt.privacy.pass_stages import pass_stages
+from dpbt.privacy.pass_stages import stages_of_phase
 from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.training import absent_row, checks
 from dpbt.training.boost import run_with_fresh_draws
@@ -100,7 +100,7 @@ def fit(
     model = fit_without_key_warning(
         key=key, table=table, recipe=recipe, public_key=public_key, options=options
     )
-    keys.warn_of_research_key(key)
+    keys.warn_if_research_key(key)
     return model
 
 
@@ -224,7 +224,7 @@ def _fit_in_memory(
             public_key,
             run_number,
             num_side_by_side=num_side_by_side,
-            priced=priced_draws_of_phases(recipe_with_room),
+            priced=priced_draws_of_all_phases(recipe_with_room),
         )
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
         fitted_parts = jax.block_until_ready(fitted_parts)
@@ -318,7 +318,7 @@ def _has_same_bits_by_older_emitter(recipe: Recipe) -> bool:
     if not compilation.may_choose_compiler_options():
         return False
     with contextlib.suppress(ValueError):  # reads all rows at once
-        return len(pass_stages(recipe, recipe.learner.round)) == 1
+        return len(stages_of_phase(recipe, recipe.learner.round)) == 1
     return False
 
 

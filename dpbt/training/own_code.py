@@ -23,7 +23,7 @@ from dpbt.privacy.keys import research_key
 from dpbt.training.phases import PhaseValues
 from dpbt.training.scan import Answer, run_in_memory
 from dpbt.types import Phase, Recipe
-from dpbt.types.weight_update import has_library_identity
+from dpbt.types.weight_update import is_library_weight_update
 
 _LIBRARIES = {"builtins", "dpbt", "functools", "jax", "jaxlib", "numpy", "optax"}
 """Packages whose functions are known by their names."""
@@ -40,7 +40,7 @@ def recipe_identity_texts(recipe: Recipe) -> list[str]:
         recipe: one setting; its numbers may be traced.
     """
     digests = [] if _is_made_by_library(recipe) else _digests_of_traced_runs(recipe)
-    return [*recipe.identities, *digests]
+    return [*recipe.component_identities, *digests]
 
 
 def _is_made_by_library(recipe: Recipe) -> bool:
@@ -53,7 +53,7 @@ def _is_made_by_library(recipe: Recipe) -> bool:
     functions = functions_held_by((recipe.learner, recipe.weight_update))
     return (
         _is_of_dpbt(type(recipe.learner.config))
-        and has_library_identity(recipe.weight_update)
+        and is_library_weight_update(recipe.weight_update)
         and all(map(is_function_of_library, functions))
     )
 
@@ -86,7 +86,7 @@ def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
 
     def answer(phase: Phase, entry: Any, views: Any) -> Answer:
         del entry
-        release = program_interpreters.sample(phase.program, key, public_key, views[0])
+        release = program_interpreters.sample_release(phase.program, key, public_key, views[0])
         return Answer(release, release)
 
     training = recipe.learner.training

@@ -21,14 +21,14 @@ import numpy as np
 from dpbt.common import compilation
 from dpbt.data.blocks import BlockRows, BlockTable
 from dpbt.privacy import draws_from_sums, program_interpreters
-from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_phase
 from dpbt.privacy.draws_from_sums import Totals
-from dpbt.privacy.pass_stages import pass_stages
+from dpbt.privacy.pass_stages import stages_of_phase
 from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
     assign_leaves,
-    program_view,
+    view_of_phase,
     weigh_rows,
 )
 from dpbt.privacy.price_comparison import PricedDraws
@@ -38,7 +38,7 @@ from dpbt.training.row_scores import predict_rows
 from dpbt.types import (
     Array,
     Phase,
-    Prepared,
+    PreparedRows,
     Prologue,
     Recipe,
     Release,
@@ -155,7 +155,7 @@ def _num_sums_of_pass(table: BlockTable, recipe: Recipe) -> int:
     num_public = sum(spec.output.size for spec in specs.values() if spec.mechanism.public)
     totals_of_stages = [
         jax.tree.leaves([specs[site].total for site in stage])
-        for stage in pass_stages(recipe, recipe.learner.round)
+        for stage in stages_of_phase(recipe, recipe.learner.round)
     ]
     return num_public + max(sum(total.size for total in stage) for stage in totals_of_stages)
 
@@ -209,7 +209,7 @@ class RoundsOfPass(NamedTuple):
     pending: PendingRound | None
 
 
-def prepare_rows_of_block(block: BlockRows, splits: Splits, recipe: Recipe) -> Prepared:
+def prepare_rows_of_block(block: BlockRows, splits: Splits, recipe: Recipe) -> PreparedRows:
     """The rows of a block, laid out for the learner."""
     bins, target, present, weight = jax.tree.map(jnp.asarray, block)
     table = Table(bins.T, target, present, splits, weight)
@@ -249,8 +249,8 @@ class _RowsOfSlice(NamedTuple):
 
     Attributes:
         block: the rows.
-        first_row: u32[2], the place of the first row in the table, as `Mechanism.sample_places`
-            takes it.
+        first_row: u32[2], the place of the first row in the table, as
+            `Mechanism.sample_at_row_indices` takes it.
     """
 
     block: BlockRows
@@ -303,9 +303,11 @@ def _update_scores_and_sum_slice(
     def sums_of_round(entry: tuple[Array, Any, Release, Array]) -> Any:
         number, structure, earlier_release, noise_key = entry
         public = context.public._replace(round=number, structure=structure)
-        view = program_view(recipe_phase, prepared, weighed, recipe.params, public)
+        view = view_of_phase(recipe_phase, prepared, weighed, recipe.params, public)
         stage_inputs = StageInputs(earlier_release, noise_key, rows.first_row)
-        return program_interpreters.sums_of_stage(phase.program, stage, stage_inputs, view, priced)
+        return program_interpreters.sum_rows_of_stage(
+            phase.program, stage, stage_inputs, view, priced
+        )
 
     entries = context.public.round, context.public.structure, rounds.earlier_release, noise_keys
     if len(noise_keys) > 1:
@@ -317,7 +319,7 @@ def _update_scores_and_sum_slice(
 
 
 def _add_pending_rounds(
-    scores: Array, pending: PendingRound, rows: Prepared, recipe: Recipe
+    scores: Array, pending: PendingRound, rows: PreparedRows, recipe: Recipe
 ) -> Array:
     """The scores of rows with the predictions of the pending rounds, which have a leading axis."""
 
@@ -401,7 +403,7 @@ class Passes:
         columns = None if isinstance(phase, Prologue) else self._columns_read_by_rounds(rounds)
         rounds, recipe = jax.tree.map(jnp.asarray, (rounds, self._recipe))
         pass_input = _PassInput(recipe, self._splits, rounds, noise_keys)
-        priced = priced_draws(self._recipe, phase)
+        priced = priced_draws_of_phase(self._recipe, phase)
         reads_scores = not isinstance(phase, Prologue) and not self._recipe.has_independent_rounds
 
         @jax.enable_x64(False)  # threads do not have the caller's context
@@ -435,7 +437,7 @@ class Passes:
         sums: Totals | None = None
         caps = []
         for sums_of_slice, cap in self._results_of_slices(work_on_slice):
-            sums = draws_from_sums.add_sums(sums, sums_of_slice)
+            sums = draws_from_sums.add_block_sums(sums, sums_of_slice)
             caps.append(cap)
         assert sums is not None
         return CappedSums(processes.sum_over_processes(sums), caps[0])  # all slices have one cap

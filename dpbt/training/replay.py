@@ -84,7 +84,9 @@ def _compiled_replay(transcript: Transcript, table: Table, recipe: Recipe) -> Re
 
 
 def _replay_in_program(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
-    ran = _run_with_recorded_draws(transcript, [table], recipe, program_interpreters.log_prob)
+    ran = _run_with_recorded_draws(
+        transcript, [table], recipe, program_interpreters.log_prob_by_site
+    )
     return Replayed(_values_by_site(ran.kept), ran.hypotheses)
 
 
@@ -156,7 +158,7 @@ def redraw_hypotheses(
         noisy = {
             site: spec.mechanism.sample(boundary.site_key(key, site), release[site], spec.scale)
             for site, spec in specs.items()
-            if not (spec.mechanism.public or spec.mechanism.selects)
+            if not (spec.mechanism.public or spec.mechanism.is_selection)
         }
         return Answer(release | noisy, ())
 

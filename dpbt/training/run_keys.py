@@ -51,8 +51,8 @@ def _layout_texts(recipe: Recipe) -> list[str]:
     declared = sorted(dict(recipe.learner.fractions))
     if names != declared and recipe.calibration != "published":  # a paper has its own numbers
         texts.append(f"noise of {names}")
-    if any(" | " in identity for identity in recipe.identities):
-        texts.append(f"tags of lengths {[*map(len, recipe.identities)]}")
+    if any(" | " in identity for identity in recipe.component_identities):
+        texts.append(f"tags of lengths {[*map(len, recipe.component_identities)]}")
     prologue, epilogue = recipe.learner.prologue, recipe.learner.epilogue
     if prologue is None and epilogue is not None and not _is_class_of_library(epilogue.program):
         texts.append("an epilogue alone")  # a prologue might have its tag

@@ -18,7 +18,7 @@ from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
     assign_leaves,
-    program_view,
+    view_of_phase,
     weigh_rows,
 )
 from dpbt.public_types import redacted_repr
@@ -32,7 +32,17 @@ from dpbt.training.phases import (
 )
 from dpbt.training.row_scores import predict_rows
 from dpbt.training.steps import RoundState
-from dpbt.types import Array, Hypotheses, Hypothesis, Phase, Prepared, Public, Recipe, Release, View
+from dpbt.types import (
+    Array,
+    Hypotheses,
+    Hypothesis,
+    Phase,
+    PreparedRows,
+    Public,
+    Recipe,
+    Release,
+    View,
+)
 
 
 class Answer(NamedTuple):
@@ -72,7 +82,7 @@ class RunResult(NamedTuple):
 
 def run_in_memory(
     recipe: Recipe,
-    tables: Sequence[Prepared],
+    tables: Sequence[PreparedRows],
     answer_draws: AnswerDraws,
     entries: PhaseValues,
     num_side_by_side: int = 0,
@@ -130,7 +140,7 @@ class _ScanExecutor:
     """
 
     recipe: Recipe
-    tables: Sequence[Prepared]
+    tables: Sequence[PreparedRows]
     answer_draws: AnswerDraws
     entries: PhaseValues
     num_side_by_side: int
@@ -188,7 +198,7 @@ class _ScanExecutor:
         ]
         cap = weighed_tables[0].cap  # it follows from what was released, so all tables have it
         return [
-            program_view(
+            view_of_phase(
                 recipe_phase, table, weighed._replace(cap=cap), recipe.params, context.public
             )
             for table, weighed in zip(rows.tables, weighed_tables, strict=True)
@@ -259,7 +269,7 @@ class _StructureAndLeaves(NamedTuple):
 class _ScoredTables(NamedTuple):
     """Prepared tables, and the scores of the rows of each."""
 
-    tables: Sequence[Prepared]
+    tables: Sequence[PreparedRows]
     scores: Sequence[Array]
 
 

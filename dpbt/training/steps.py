@@ -14,7 +14,7 @@ from jaxtyping import Float32, Int32
 from dpbt import types
 from dpbt.privacy import phase_views
 from dpbt.privacy.draw_dependencies import draw_specs_of_phase
-from dpbt.privacy.isolation import evaluate_public
+from dpbt.privacy.isolation import evaluate_public_function
 from dpbt.privacy.phase_views import PhaseContext
 from dpbt.training.checks import check_training_bound
 from dpbt.types import Array, Phase, Public, Recipe, Release, ScoreLine
@@ -62,7 +62,7 @@ def after_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
         return jax.tree.map(jnp.asarray, learner.optimizer(params).init(hypothesis))
 
     zeros = jax.tree.map(jnp.zeros_like, hypothesis_shapes(recipe, public))
-    state = evaluate_public("the optimizer", init_optimizer, params, zeros)
+    state = evaluate_public_function("the optimizer", init_optimizer, params, zeros)
     return AfterPrologue(public, RoundState(bound, [state]))
 
 
@@ -85,7 +85,9 @@ def _hypothesis_of_release(
     learner: types.WeakLearner, release: Release, params: types.Params, public: Public
 ) -> types.Hypothesis:
     """The hypothesis of a release, from what is public alone."""
-    return evaluate_public("the hypothesis", learner.round.hypothesis, release, params, public)
+    return evaluate_public_function(
+        "the hypothesis", learner.round.hypothesis, release, params, public
+    )
 
 
 def begin_round(
@@ -145,10 +147,10 @@ def finish_round(
             assert learner.optimizer is not None  # as `after_prologue` says
             return learner.optimizer(params).update(hypothesis, *optimizer)
 
-        hypothesis, *optimizer = evaluate_public(
+        hypothesis, *optimizer = evaluate_public_function(
             "the optimizer", update_optimizer, recipe.params, hypothesis, *optimizer
         )
-    added = evaluate_public("the bound of hypotheses", learner.training.bound, hypothesis)
+    added = evaluate_public_function("the bound of hypotheses", learner.training.bound, hypothesis)
     return LearnedRound(
         hypothesis, RoundState(state.bound + check_training_bound(added), optimizer)
     )
@@ -161,12 +163,14 @@ def model_hypotheses(
     training = recipe.learner.training
     if training.merge is not None:
         after_all = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
-        hypotheses = evaluate_public(
+        hypotheses = evaluate_public_function(
             "the merger of hypotheses", training.merge, hypotheses, recipe.params, after_all
         )
     if recipe.learner.epilogue is not None:
         assert training.scale is not None  # as `WeakLearner` says
-        hypotheses = evaluate_public("the scaling of hypotheses", training.scale, hypotheses, slope)
+        hypotheses = evaluate_public_function(
+            "the scaling of hypotheses", training.scale, hypotheses, slope
+        )
     return hypotheses
 
 
@@ -179,7 +183,7 @@ def score_line(recipe: Recipe, prologue: Release, epilogue: Release) -> ScoreLin
     public = after_prologue(recipe, prologue).public
     if recipe.learner.epilogue is None:
         return ScoreLine(jnp.float32(1), public.initial_score)
-    slope, intercept = evaluate_public(
+    slope, intercept = evaluate_public_function(
         "the line of an epilogue",
         recipe.learner.epilogue.score_line,
         epilogue,

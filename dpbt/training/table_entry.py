@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool
 
-from dpbt.privacy.isolation import evaluate_isolated
+from dpbt.privacy.isolation import evaluate_in_isolated_trace
 from dpbt.training.checks import check_run, table_of_checked_arrays
-from dpbt.types import Array, Prepared, Recipe, Table
+from dpbt.types import Array, PreparedRows, Recipe, Table
 
 HasDomain = TypeVar("HasDomain", Table, Recipe)
 
@@ -44,14 +44,14 @@ def mask_beyond_rows(present: Array, recipe: Recipe) -> Bool[Array, "N"]:
     return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))
 
 
-def prepare_table(table: Table, recipe: Recipe) -> Prepared:
+def prepare_table(table: Table, recipe: Recipe) -> PreparedRows:
     """The table laid out for the loops, with the rows that count.
 
     Raises:
         ValueError: as `check_run`; and if the hypotheses leave weights of rows out.
     """
     check_run(table, recipe)
-    prepared = evaluate_isolated(recipe.learner.training.prepare, table)
+    prepared = evaluate_in_isolated_trace(recipe.learner.training.prepare, table)
     if table.weight is not None and getattr(prepared, "weight", None) is None:
         raise ValueError("rows have weights, and prepare leaves them out: lay out `weight`")
     return prepared._replace(present=mask_beyond_rows(prepared.present, recipe))

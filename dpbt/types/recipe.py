@@ -104,7 +104,7 @@ class Recipe(HoldsFunctions):
     def _identity(self) -> tuple[Any, ...]:
         """The static fields, and the shapes and values of numbers, which equal recipes share."""
         leaves, static = jax.tree.flatten(self)
-        return static, tuple(map(_comparable_leaf, leaves))
+        return static, tuple(map(_hashable_leaf, leaves))
 
     def __post_init__(self):
         self._check_relation()
@@ -165,8 +165,8 @@ class Recipe(HoldsFunctions):
             )
 
     @property
-    def identities(self) -> list[str]:
-        """The identities of its learner, weight update, prologue and epilogue, as text."""
+    def component_identities(self) -> list[str]:
+        """The texts that identify its learner, its weight update, its prologue and its epilogue."""
         once = (self.learner.prologue, self.learner.epilogue)
         return [
             self.learner.identity,
@@ -203,8 +203,8 @@ class Recipe(HoldsFunctions):
         )
 
 
-def program_structure(recipe: Recipe) -> tuple[Any, ...]:
-    """Hashable: what a program depends on in a recipe of one setting, but for its room for rounds.
+def recipe_compilation_signature(recipe: Recipe) -> tuple[Any, ...]:
+    """What a compiled program depends on in a recipe, except for `max_rounds`; hashable.
 
     Recipes of equal structures can be stacked (`stack_recipes`), and one program then runs them.
     """
@@ -212,17 +212,22 @@ def program_structure(recipe: Recipe) -> tuple[Any, ...]:
 
 
 def stack_recipes(recipes: Sequence[Recipe]) -> Recipe:
-    """Recipes of one setting and of one structure as one recipe, with a leading axis of settings.
+    """Stack recipes of one setting each into one recipe, with a leading axis of settings.
 
-    It has room for the most rounds of any of them. A run releases the same in any room.
+    Their structures must be equal (`recipe_compilation_signature`).
+
+    The result has the largest `max_rounds` of them. A run releases the same for any.
     """
     max_rounds = max(recipe.max_rounds for recipe in recipes)
     with_room = [dataclasses.replace(recipe, max_rounds=max_rounds) for recipe in recipes]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *with_room)
 
 
-def _comparable_leaf(leaf: Any) -> Any:
-    """A hashable value to compare leaves by. A traced leaf, or no number, equals only itself."""
+def _hashable_leaf(leaf: Any) -> Any:
+    """A hashable value of a leaf of a pytree, by which recipes are compared.
+
+    A traced leaf, or one that is no number, equals only itself.
+    """
     if is_traced(leaf):
         return id(leaf)
     array = np.asarray(leaf)

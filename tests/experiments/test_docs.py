@@ -178,19 +178,19 @@ def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_
     named = [ROOT / "docs" / "guarantees.md", ROOT / "docs" / "threats.md"]
     pages = [" ".join(page.read_text().replace("`", "").split()) for page in named]
     readme = " ".join(README.replace("`", "").split())
-    for relation, words in accounting.RELATION_WORDS.items():
+    for relation, words in accounting.RELATION_TEXTS.items():
         book = dpbt.ledger(
             dpbt.recipes.bdpe(epsilon=1.0, rows=50, relation=relation), dpbt.fresh_key()
         )
         printed = str(book)
         assert words.replace("rows is", "rows = 50 is") in printed
-        assert accounting.EXACT_WORDS in printed
+        assert accounting.BOUNDED_SAMPLERS_TEXT in printed
         assert "against adversaries of bounded computation" in printed
         for page in (*pages, readme):
             assert f"{relation.value}: {words}" in page
             assert "against adversaries" in page
         for page in pages:
-            assert accounting.EXACT_WORDS in page
+            assert accounting.BOUNDED_SAMPLERS_TEXT in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

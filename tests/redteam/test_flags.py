@@ -58,7 +58,7 @@ def public_and_noise():
     """Keys and words that the library makes: of seeds, of release keys and of research keys."""
     release = jax.random.wrap_key_data(WORDS, impl=keys.CHACHA20)
     public = keys.noise_and_public_keys(7)[1]
-    own = keys.noise_key_of_table(keys.research_key(11), [TABLE])
+    own = keys.mix_rows_into_research_key(keys.research_key(11), [TABLE])
     found = [*map(jax.random.key_data, (public, own))]
     for key in (release, own):
         first, second = (boundary.site_key(key, site) for site in ("leaf", "threshold"))

@@ -41,7 +41,7 @@ from dpbt.learners.bins.histograms import (
 from dpbt.learners.bins.target import LOGISTIC_SCALE
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism_types import Sensitivity
-from dpbt.privacy.sensitivity import num_changed_rows, weights_on_grid
+from dpbt.privacy.sensitivity import clip_and_round_weights_to_grid, num_changed_rows
 from dpbt.types import GRID, Array, Public, Release, ScoreLine
 
 RESIDUAL_CLIPS = np.array([1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32], np.float32)
@@ -91,7 +91,7 @@ _MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
 
 def has_slope(config: BinsConfig) -> bool:
     """Whether the sums tell a slope, as they do where noise is priced by the L2 norm."""
-    return config.noise.price.is_by_l2_sensitivity
+    return config.noise.price.uses_l2_sensitivity
 
 
 def residual_sums_sensitivity(config: BinsConfig) -> float:
@@ -233,7 +233,7 @@ def residual_sums(
     if has_slope(config):
         product = round_separately(residual * deviation)
         values = jnp.stack([residual, deviation, round_separately(deviation**2), product])
-    weights = weights_on_grid(jnp.full(scores.shape, float(GRID), jnp.float32), rows)
+    weights = clip_and_round_weights_to_grid(jnp.full(scores.shape, float(GRID), jnp.float32), rows)
     added = jnp.round(round_separately(values * weights[None]))
     return jnp.sum(added.astype(jnp.int32), axis=1)
 

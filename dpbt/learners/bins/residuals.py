@@ -56,7 +56,7 @@ def sum_residuals_by_place(residuals: Array, place_of_row: Array, num_places: in
 
 def max_sums_moved_by_row(config: BinsConfig, num_partitions: int) -> int:
     """The largest number of sums of these partitions that one row changes between neighbours."""
-    max_norm = GRID if config.noise.price.is_by_l1_sensitivity else GRID**2
+    max_norm = GRID if config.noise.price.uses_l1_sensitivity else GRID**2
     max_sums_of_row = min(config.response.classes, max_norm) if config.response.axes else 1
     return num_partitions * num_changed_rows(config.relation) * max_sums_of_row
 
@@ -81,7 +81,7 @@ def row_residuals(config: BinsConfig, rows: BinnedRows, weights: Array) -> Array
         return jnp.clip(residuals, -below, above)
     if config.response.is_number:
         return residuals
-    if config.noise.price.is_by_l1_sensitivity:
+    if config.noise.price.uses_l1_sensitivity:
         size, max_size = jnp.abs(residuals), GRID
     else:
         size, max_size = residuals**2, GRID**2

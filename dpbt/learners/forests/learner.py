@@ -290,7 +290,7 @@ def random_tree(config: RandomTreeConfig) -> types.WeakLearner:
     and at most sqrt(2) in L2 norm. []
 
     Proof for labels. The added row raises one score of one leaf by at most 1 row. Scores move one
-    way, so the leaf's draw costs 1 / scale (`sensitivity.max_score_change`), and all others
+    way, so the leaf's draw costs 1 / scale (`sensitivity.max_split_score_change`), and all others
     cost nothing. Replace-one pays twice, in two leaves or twice in one. []
 
     Which tree a row is given to is a function of its place in the table, so neighbours must agree

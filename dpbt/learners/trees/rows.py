@@ -89,7 +89,7 @@ def check_tree_table(table: types.Table) -> None:
     """
     splits.check_bins_and_splits(table)
     if table.bins.dtype != jnp.uint8:
-        dtype_words = types.dtype_and_rank(table.bins)
+        dtype_words = types.describe_dtype_and_rank(table.bins)
         raise ValueError(f"trees ask splits of uint8 table.bins, got {dtype_words}")
 
 

@@ -383,7 +383,7 @@ def _learn_and_pay(
     parts = [table]
     if isinstance(table, BlockTable):
         parts = (block._replace(bins=block.bins.T) for block in table.iter_rows(BLOCK_ROWS))
-    noise_key = dpbt.keys.noise_key_of_table(key, parts)
+    noise_key = dpbt.keys.mix_rows_into_research_key(key, parts)
 
     words = "learning; this may compile first"
     with show_progress(words, options.progress) as report, contextlib.ExitStack() as refusals:
@@ -403,6 +403,6 @@ def _learn_and_pay(
                 pay=pay, checkpoint=checkpoint, memory=_memory_bytes(options), progress=report
             ),
         )
-        dpbt.keys.warn_of_research_key(noise_key)
+        dpbt.keys.warn_if_research_key(noise_key)
         jax.block_until_ready(model)
     return model

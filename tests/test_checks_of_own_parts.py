@@ -109,7 +109,7 @@ BAD_ARGUMENTS = [
     ({"pairs": []}, "pairs and scales must hold at least one entry"),
     ({"pairs": [(jnp.zeros(1), jnp.zeros(2))]}, "one shape and one type"),
     ({"scales": [0.0]}, "scales must be"),
-    ({"draws": 0}, "draws must be"),
+    ({"num_draws": 0}, "num_draws must be"),
 ]
 
 
@@ -162,7 +162,7 @@ def small_table():
     return dpbt.table({"x": Numeric(0, 1, bins=3)}, {"x": x}, x > 0.5)
 
 
-OPTIONS = {"transcripts": 4, "draws": 4000, "restarts": 4, "proposals": 4}
+OPTIONS = {"num_transcripts": 4, "num_draws": 4000, "num_tables": 4, "num_proposals": 4}
 
 
 @pytest.mark.slow

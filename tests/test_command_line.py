@@ -365,15 +365,21 @@ def auditing(name="class", domain="domain.json"):
 @pytest.fixture
 def audited(here, monkeypatch):
     """Neighbours of the audits, of which none is run; its loss may be set."""
-    seen = SimpleNamespace(near=[], loss=0.5)
+    calls = SimpleNamespace(near=[], loss=0.5)
 
-    def audit(key, near, recipe, transcripts):
-        seen.near.append(near)
-        loss = seen.loss
-        return audits.Audit(1.0, loss, {"leaf": loss}, 60, transcripts, {})
+    def audit_transcripts(key, neighbours, recipe, num_transcripts):
+        calls.near.append(neighbours)
+        return audits.Audit(
+            claimed_epsilon=1.0,
+            largest_loss=calls.loss,
+            loss_by_site={"leaf": calls.loss},
+            num_neighbours=60,
+            num_transcripts=num_transcripts,
+            max_step_ratio_by_site={},
+        )
 
-    monkeypatch.setattr(audits, "audit", audit)
-    return seen
+    monkeypatch.setattr(audits, "audit_transcripts", audit_transcripts)
+    return calls
 
 
 @pytest.mark.parametrize(("loss", "delta", "status"), [(0.9, 0, 0), (1.1, 0, 1), (1.1, 1e-6, 0)])

@@ -11,8 +11,7 @@ import pytest
 from scipy import stats
 
 import dpbt
-from dpbt import losses, recipes
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, losses, recipes
 from dpbt.data import domains
 from dpbt.data.splits import table_of_splits
 from dpbt.learners.bins.epilogue import score_histogram
@@ -92,12 +91,20 @@ def planted(alpha_rule, **settings):
 def test_no_small_table_breaks_the_tight_claim(relation):
     recipe = recipes.bdpe(epsilon=4.0, rows=12, rounds=2, depth=2, relation=relation)
     for sites, least in ((None, 0.99), (("split_0", "split_1"), 0.3)):
-        ratio, _ = audit.search(
-            jax.random.key(0), recipe, rows=12, splits=3, restarts=8, sweeps=60, sites=sites
+        ratio, _ = audit.search_worst_table(
+            jax.random.key(0),
+            recipe,
+            num_rows=12,
+            num_splits=3,
+            num_tables=8,
+            num_proposals=60,
+            sites=sites,
         )
         assert least < ratio <= 1.002
     with pytest.raises(ValueError, match="sites must name sites"):
-        audit.search(jax.random.key(0), recipe, rows=12, splits=3, sites=["split_9"])
+        audit.search_worst_table(
+            jax.random.key(0), recipe, num_rows=12, num_splits=3, sites=["split_9"]
+        )
 
 
 def alpha_leak_tables():
@@ -154,11 +161,11 @@ def test_beta_from_private_counts_is_caught():
         draw("beta", mechanisms.discrete_laplace, edge, **{**BARE, "sensitivity": 0.0})
 
     leaky = replaced(recipe, program)
-    found = audit.audit(
-        jax.random.key(0), audit.neighbours(table, ADD_REMOVE), leaky, transcripts=1
+    found = audit.audit_transcripts(
+        jax.random.key(0), audit.neighbours(table, ADD_REMOVE), leaky, num_transcripts=1
     )
     assert found.largest_loss == np.inf
-    assert found.by_site["beta"] == np.inf
+    assert found.loss_by_site["beta"] == np.inf
 
 
 @pytest.mark.slow
@@ -199,8 +206,10 @@ def test_forgotten_factor_under_replace_one_is_caught():
     learner = dataclasses.replace(recipe.learner, assumptions=assumptions)
     wrong = dataclasses.replace(recipe, relation=REPLACE_ONE, learner=learner)
     table = random_table(6, rows=8, splits=3)
-    found = audit.audit(jax.random.key(0), label_flips(table), wrong, transcripts=20, steps=True)
-    assert found.step_ratio["leaf"] == pytest.approx(2.0, rel=1e-3)
+    found = audit.audit_transcripts(
+        jax.random.key(0), label_flips(table), wrong, num_transcripts=20, with_worst_steps=True
+    )
+    assert found.max_step_ratio_by_site["leaf"] == pytest.approx(2.0, rel=1e-3)
     assert found.largest_loss > found.claimed_epsilon  # the right one is in tests/test_contract.py
 
 
@@ -441,7 +450,7 @@ def test_odd_input_of_audits_is_refused_in_one_line():
     recipe = recipes.bdpe(epsilon=1, rows=7, rounds=1, depth=1)
     near = audit.neighbours(table, "add_remove")
     row = np.asarray(table.bins)[:1], np.array([True])
-    sizes = {"rows": 4, "splits": 2, "restarts": 1, "sweeps": 1}
+    sizes = {"num_rows": 4, "num_splits": 2, "num_tables": 1, "num_proposals": 1}
     wide, other = (np.zeros((1, 3), np.uint8), row[1]), random_table(0, rows=5, splits=2)
     more = audit.neighbours(random_table(0, rows=8, splits=2), "add_remove")
 
@@ -450,11 +459,20 @@ def test_odd_input_of_audits_is_refused_in_one_line():
         (lambda: audit.neighbours(table, "replace_one", row, [(9, 0)]), "pairs must hold"),
         (lambda: audit.neighbours(table, "add_remove", wide), r"must be uint8\[C, 2\]"),
         (lambda: audit.neighbours(table, REPLACE_ONE), "no neighbours"),
-        (lambda: audit.audit(key, more, recipe, 1), "more rows than the recipe is for, 7"),
-        (lambda: audit.audit(key, near, recipe, 0), "transcripts must be an integer of at least 1"),
-        (lambda: audit.pair_loss(key, table, other, recipe, 1), "one shape"),
-        (lambda: audit.search(key, recipe, **{**sizes, "rows": 8}), r"rows must be in 1\.\.7"),
-        (lambda: audit.search(key, recipe, **sizes, sites=[]), "sites must name sites"),
+        (
+            lambda: audit.audit_transcripts(key, more, recipe, 1),
+            "more rows than the recipe is for, 7",
+        ),
+        (
+            lambda: audit.audit_transcripts(key, near, recipe, 0),
+            "num_transcripts must be an integer of at least 1",
+        ),
+        (lambda: audit.largest_loss_between_tables(key, table, other, recipe, 1), "one shape"),
+        (
+            lambda: audit.search_worst_table(key, recipe, **{**sizes, "num_rows": 8}),
+            r"num_rows must be in 1\.\.7",
+        ),
+        (lambda: audit.search_worst_table(key, recipe, **sizes, sites=[]), "sites must name sites"),
     ):
         with pytest.raises(ValueError, match=words):
             act()

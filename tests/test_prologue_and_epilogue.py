@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, recipes
 from dpbt.data.domains import Boolean
 from dpbt.learners import trees
 from dpbt.learners.bins.epilogue import fit_score_line, score_histogram
@@ -168,8 +167,10 @@ def test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row():
 
     near = audit.neighbours(random_table(2, 14, 3), ADD_REMOVE)
     recipe = replaced(recipe, prologue=dataclasses.replace(own, program=program))
-    found = audit.audit(jax.random.key(0), near, recipe, transcripts=5, steps=True)
-    assert found.step_ratio["histogram"] == pytest.approx(2.0, rel=1e-3)
+    found = audit.audit_transcripts(
+        jax.random.key(0), near, recipe, num_transcripts=5, with_worst_steps=True
+    )
+    assert found.max_step_ratio_by_site["histogram"] == pytest.approx(2.0, rel=1e-3)
 
 
 @pytest.mark.slow

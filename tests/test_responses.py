@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, types, weighting
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, recipes, types, weighting
 from dpbt.common.arithmetic import softmax
 from dpbt.data import kinds, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, Objective
@@ -378,12 +377,14 @@ def test_exact_losses_are_within_the_ledger(name, relation, drawn):
     table = table_of(target, sample_weight=weights, max_weight=1)
     table = table._replace(present=table.present.at[:3].set(False))
     recipe = recipe_of(target, relation=relation, depth=1, **drawn)
-    candidates = [array[::5] for array in audit.whole_domain(DOMAIN, target=target)]
+    candidates = [array[::5] for array in audit.all_rows_of_domain(DOMAIN, target=target)]
     near = audit.neighbours(table, relation, candidates)
-    found = audit.audit(jax.random.key(0), near, recipe, transcripts=2, steps=True)
+    found = audit.audit_transcripts(
+        jax.random.key(0), near, recipe, num_transcripts=2, with_worst_steps=True
+    )
     assert 0.1 < found.largest_loss <= found.claimed_epsilon + 2e-3
-    assert set(found.step_ratio) == {line.site for line in dpbt.ledger(recipe).lines}
-    assert all(0.2 < ratio <= 1 + 2e-3 for ratio in found.step_ratio.values())
+    assert set(found.max_step_ratio_by_site) == {line.site for line in dpbt.ledger(recipe).lines}
+    assert all(0.2 < ratio <= 1 + 2e-3 for ratio in found.max_step_ratio_by_site.values())
 
 
 # Monotone constraints.

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbt import weighting
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, weighting
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import sensitivity
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Public

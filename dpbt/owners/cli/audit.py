@@ -67,14 +67,14 @@ def audit_recipe(options: argparse.Namespace) -> int:
         neighbours = _random_neighbours(domain, label, num_rows, options)
         key = research_key(options.seed)
         report(Progress("auditing; this may compile first"))
-        result = dpbt.audit.audit(key, neighbours, recipe, options.transcripts)
+        result = dpbt.audit.audit_transcripts(key, neighbours, recipe, options.transcripts)
 
     print(f"claim: epsilon = {result.claimed_epsilon:.6g}, delta = {options.delta:g}")
     print(f"largest loss: {result.largest_loss:.6g}")
-    for site, loss in sorted(result.by_site.items()):
+    for site, loss in sorted(result.loss_by_site.items()):
         print(f"  {site}: {loss:+.4g}")
     print(
-        f"{result.transcripts} transcripts, {result.neighbours} neighbours of {num_rows} "
+        f"{result.num_transcripts} transcripts, {result.num_neighbours} neighbours of {num_rows} "
         "made-up rows"
     )
     if recipe.max_rows_per_user > 1:
@@ -101,7 +101,7 @@ def _audit_module(options: argparse.Namespace) -> int:
     num_bounds = len(audited.pairs) * len(levels)
     bound_options = {
         "claim": audited.claim,
-        "runs": options.runs,
+        "num_runs": options.runs,
         "seed": options.seed,
         "confidence": 1 - (1 - CONFIDENCE) / num_bounds,
     }
@@ -110,10 +110,14 @@ def _audit_module(options: argparse.Namespace) -> int:
         bounds = []
         with show_progress(f"auditing {name}", options.progress):
             if audited.learn is not None:
-                bounds.append(dpbt.audit.grey(audited.learn, table, neighbour, **bound_options))
+                bounds.append(
+                    dpbt.audit.grey_box_lower_bound(
+                        audited.learn, table, neighbour, **bound_options
+                    )
+                )
             if audited.fit is not None:
                 bounds.append(
-                    dpbt.audit.black(
+                    dpbt.audit.black_box_lower_bound(
                         audited.fit, table, neighbour, view=audited.view, **bound_options
                     )
                 )

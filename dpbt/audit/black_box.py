@@ -267,10 +267,10 @@ def one_run_lower_bound(
     guesses_of_each_side = sorted({num_canaries // 2, num_canaries // 8, num_canaries // 32} - {0})
     for guesses in guesses_of_each_side:
         correct = int(np.sum(coins[order[-guesses:]]) + np.sum(~coins[order[:guesses]]))
-        epsilon = one_run_epsilon_bound(
-            guesses=2 * guesses,
-            correct=correct,
-            canaries=num_canaries,
+        epsilon = one_run_epsilon_lower_bound(
+            num_guesses=2 * guesses,
+            num_correct=correct,
+            num_canaries=num_canaries,
             delta=claim[1],
             failure_probability=(1 - confidence) / len(guesses_of_each_side),
         )

@@ -1,7 +1,7 @@
 """Exact audits: the privacy losses of recorded transcripts between a table and its neighbours.
 
-The audit evaluates `answers.compare_views` on the same program that drew the release. Log densities
-are exact formulas in float32, so a loss is exact up to about 1e-4.
+The audit evaluates `program_interpreters.compare_views` on the same program that drew the release.
+Log densities are exact formulas in float32, so a loss is exact up to about 1e-4.
 """
 
 import dataclasses
@@ -21,8 +21,9 @@ from dpbt.data import domains
 from dpbt.privacy import keys
 from dpbt.privacy.audit_bounds import CONFIDENCE, Bound, RunScores, epsilon_and_mu_lower_bounds
 from dpbt.privacy.keys import pair
-from dpbt.privacy.mechanism import StepLoss
-from dpbt.privacy.pricing import ledger
+from dpbt.privacy.mechanism_types import WorstCaseLoss
+from dpbt.privacy.program_interpreters import DrawComparison
+from dpbt.privacy.recipe_ledger import ledger
 from dpbt.public_types import have_same_splits
 from dpbt.training.boost import boost
 from dpbt.training.checks import check_run
@@ -164,8 +165,11 @@ def exact_lower_bound(
     )
 
     recipe_ledger = ledger(recipe)
-    lower = lower_bounds(
-        *scores.split_in_halves(), delta=recipe_ledger.delta, confidence=confidence, exact=True
+    lower = epsilon_and_mu_lower_bounds(
+        *scores.split_in_halves(),
+        delta=recipe_ledger.delta,
+        confidence=confidence,
+        are_log_likelihood_ratios=True,
     )
     epsilon = lower.epsilon
     is_certain = recipe_ledger.delta == 0

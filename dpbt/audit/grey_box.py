@@ -757,12 +757,15 @@ def _bound_of_losses(
     losses = np.array([result.loss for result in results])
     scores = RunScores(on_table=losses[:runs_on_each], on_neighbour=-losses[runs_on_each:])
     delta = void_bound.claim[1]
-    lower = lower_bounds(
-        *scores.split_in_halves(), delta=delta, confidence=void_bound.confidence, exact=True
+    lower = epsilon_and_mu_lower_bounds(
+        *scores.split_in_halves(),
+        delta=delta,
+        confidence=void_bound.confidence,
+        are_log_likelihood_ratios=True,
     )
     epsilon = lower.epsilon
     if delta == 0:
-        epsilon = np.inf if worst.loss >= LARGE / 2 else max(worst.loss, 0.0)
+        epsilon = np.inf if worst.loss >= IMPOSSIBLE_EVENT_LOG_RATIO / 2 else max(worst.loss, 0.0)
     return void_bound._replace(
         epsilon=epsilon,
         mu=lower.mu,

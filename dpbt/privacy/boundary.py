@@ -8,9 +8,9 @@ An author writes a weak learner once, as a program that requests its random draw
         draw("leaf", noise, sums, sensitivity=GRID, moved_outputs=1, theorem="T1")
 
 A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site. A program
-reads a `View`. `run_program` runs it, and takes a function that answers each draw: `answers` has
-six of them. So an audit and the ledger read the very code that a fit runs. `run_program` ignores
-what the program returns.
+reads a `View`. `run_program` runs it, and takes a function that answers each draw:
+`program_interpreters` has six of them. So an audit and the ledger read the very code that a fit
+runs. `run_program` ignores what the program returns.
 """
 
 import dataclasses
@@ -232,9 +232,9 @@ class Draw:
             value: the private statistic, an array or `mechanisms.Scores`; it leaves through the
                 mechanism alone. A `Total` declares a sum over rows.
             theorem: where the sensitivity is proved.
-            sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2,
-                or for selections the range of the change of scores. A `Sensitivity` states both
-                norms. It may depend on earlier releases if `max_sensitivity` does not.
+            sensitivity: how far one row moves the value, in the norm of `mechanism_types.price`:
+                L1, L2, or for selections the range of the change of scores. A `Sensitivity` states
+                both norms. It may depend on earlier releases if `max_sensitivity` does not.
             moved_outputs: how many independent outputs one row moves, whatever `num_payments` is;
                 None for draws that never read the rows.
             max_sensitivity: public, the largest possible sensitivity, if the sensitivity depends on

@@ -512,8 +512,10 @@ def tune(
         rows = _split_rows(table_entry.without_domain(table), selection)
         best = _best_run(choice_key, rows, program_recipes, plan, public_key)
     fitted_parts = jax.tree.map(jnp.asarray, best.learned)
-    model = Model.of_run(fitted_parts, singles[best.candidate], table, keys.key_purpose(key))
-    keys.warn_if_research_key(key)
+    model = Model.from_run(
+        fitted_parts, singles[best.candidate], table, key_purpose=keys.key_purpose(key)
+    )
+    keys.warn_of_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
         candidate=best.candidate,

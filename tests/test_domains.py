@@ -316,7 +316,7 @@ def test_two_columns_of_one_name_are_refused(frame, tmp_path):
     labels = [True, False]
     readers = [
         lambda: domains.encode(TWINS_DOMAIN, frame),
-        lambda: domains.positions(TWINS_DOMAIN, frame),
+        lambda: domains.encode_positions(TWINS_DOMAIN, frame),
         lambda: dpbt.table(TWINS_DOMAIN, frame, labels),
         lambda: dpbt.convert.convert_columns(TWINS_DOMAIN, frame, labels, tmp_path / "blocks"),
         lambda: dpbt.convert.raw_rows_of_columns(domains.Label("a", "a", "c"), frame),

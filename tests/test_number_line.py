@@ -10,7 +10,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.data import kinds
+from dpbt.data import column_types
 from dpbt.data.domains import Numeric
 from dpbt.learners.bins import number_line
 from dpbt.learners.bins.config import BinsConfig
@@ -27,14 +27,14 @@ INCOME = Numeric(0, 40)
 
 
 def config_of(*, relation="add_remove", noise=mechanisms.rounded_gaussian, objective="squared"):
-    target = kinds.target_with_objective(Numeric(0, 1), objective, None)
+    target = column_types.target_with_objective(Numeric(0, 1), objective, None)
     return BinsConfig(
         attributes=split_attributes_of_domain(DOMAIN),
         draws_histograms=False,
         draws_scores=True,
         relation=as_relation(relation),
         noise=noise,
-        response=kinds.response_of_target(target),
+        response=column_types.response_of_target(target),
         target_bins=64,
     )
 

@@ -11,7 +11,7 @@ import pytest
 import dpbt
 from dpbt import audit, recipes, types, weighting
 from dpbt.common.arithmetic import softmax
-from dpbt.data import kinds, tables
+from dpbt.data import column_types, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, Objective
 from dpbt.learners.bins.epilogue import fit_score_line, score_histogram
 from dpbt.learners.bins.histograms import target_histogram
@@ -92,7 +92,7 @@ def test_a_label_is_read_by_itself():
     labels, there = read(RANGE, odd)
     np.testing.assert_array_equal(there, [1, 1, 1, 0, 0, 0, 1, 1, 0])
     np.testing.assert_allclose(labels[there], [13 / 40, 1, 0, 11 / 40, 1])
-    back = kinds.predicted_numbers(RANGE, labels[there])
+    back = column_types.numbers_predicted_by_scores(RANGE, labels[there])
     np.testing.assert_allclose(back, [3, 30, -10, 1, 30], rtol=1e-6)
 
 
@@ -267,7 +267,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
 @pytest.mark.parametrize("name", EVERY)
 def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, relation):
     """Out of all residual vectors of a small grid of directions, at the norm and beyond it."""
-    response = kinds.response_of_target(EVERY[name])
+    response = column_types.response_of_target(EVERY[name])
     attributes = split_attributes_of_domain(DOMAIN)
     under = dpbt.types.as_relation(relation)
     kind = ObliviousConfig(

@@ -14,8 +14,8 @@ import numpy as np
 
 from dpbt import types
 from dpbt.data import domains
+from dpbt.data.column_types import Target, response_of_target
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Target, response_of_target
 from dpbt.public_types import redacted_repr
 from dpbt.training.checks import check_table
 from dpbt.types import Relation, Table

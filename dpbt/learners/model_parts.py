@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from dpbt.common.arithmetic import array_namespace
-from dpbt.data.kinds import Boolean, Column, Nominal
+from dpbt.data.column_types import Boolean, Column, Nominal
 from dpbt.public_types import Splits, redacted_repr
 
 Domain = Mapping[str, Column]

@@ -22,8 +22,8 @@ from dpbt.common.arithmetic import array_namespace
 from dpbt.common.storage import encode_record, read_record, write_atomically
 from dpbt.common.validate import is_traced, show_value
 from dpbt.data import cells, domains
+from dpbt.data.column_types import Nominal, Numeric, Target, response_of_target
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Numeric, Target, response_of_target
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.kinds import KINDS, is_kind_of_files
 from dpbt.learners.model_parts import EncodedRows, check_indices
@@ -41,7 +41,7 @@ PROBABILITIES: dict[str, Callable[[AnyArray], AnyArray]] = {
 """By the name of a loss in files, the function from scores f32[N] to probabilities f32[N]."""
 
 
-class OwnLoss(msgspec.Struct, frozen=True):
+class AuthorLoss(msgspec.Struct, frozen=True):
     """A loss that is none of dpbt's, which a model was boosted with. A file holds these words.
 
     Attributes:
@@ -90,7 +90,7 @@ class PublicFacts(NamedTuple):
     statement: str = ""
     versions: Mapping[str, str] = {}
     bin_shares: tuple[tuple[float, ...], ...] | None = None
-    own_loss: OwnLoss | None = None
+    own_loss: AuthorLoss | None = None
 
     __hash__ = object.__hash__
 
@@ -112,9 +112,10 @@ def public_facts_of_recipe(recipe: "Recipe") -> PublicFacts:
 
 @functools.cache
 def _kind_of_models(kind: HypothesisKind) -> HypothesisKind:
-    """The kind as models have it: without its training, if files know it, or as it is trained with.
+    """The kind of hypotheses that a model predicts with, which needs no training.
 
-    A kind of the user's own has no file and no words. Its rows are laid out as training does it.
+    A kind of the library is that of `KINDS`. A kind of an author has no file and no description,
+    and its rows are laid out as they are for training.
     """
     if is_kind_of_files(kind):
         return KINDS[kind.name]
@@ -141,7 +142,7 @@ class _ProbabilitySource(NamedTuple):
 
     probability: Callable[[AnyArray], AnyArray] | str | None
     reason: str | None
-    own_loss: OwnLoss | None = None
+    own_loss: AuthorLoss | None = None
 
 
 def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilitySource:
@@ -171,11 +172,11 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
     for name, link in PROBABILITIES.items():
         if link == function:
             return _ProbabilitySource(name, None)
-    own_loss = None if is_traced(alpha) else OwnLoss(str(loss.name), float(np.asarray(alpha)))
+    own_loss = None if is_traced(alpha) else AuthorLoss(str(loss.name), float(np.asarray(alpha)))
     return _ProbabilitySource(function, None, own_loss)
 
 
-def with_own_loss(about: PublicFacts, loss: Any) -> PublicFacts:
+def with_probabilities_of_loss(about: PublicFacts, loss: Any) -> PublicFacts:
     """The facts of a loaded model, with the probabilities of the loss that it was boosted with.
 
     Args:
@@ -275,7 +276,7 @@ class _File(msgspec.Struct, omit_defaults=True):
     splits: _Arrays | None
     kind: str
     arrays: _Arrays
-    own_loss: OwnLoss | None = None
+    own_loss: AuthorLoss | None = None
 
 
 _FIELDS_OF_FACTS = (

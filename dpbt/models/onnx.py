@@ -14,7 +14,7 @@ from dpbt.common.arithmetic import LN2
 from dpbt.common.extras import import_extra
 from dpbt.common.storage import write_atomically
 from dpbt.common.validate import as_path
-from dpbt.data.kinds import Nominal, Numeric
+from dpbt.data.column_types import Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
 from dpbt.models.model import Model, checked_model, without_training_parts
 

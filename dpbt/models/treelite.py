@@ -15,7 +15,7 @@ from dpbt.common.arithmetic import LN2
 from dpbt.common.extras import import_extra
 from dpbt.common.storage import write_atomically
 from dpbt.common.validate import as_path
-from dpbt.data.kinds import Nominal, Numeric
+from dpbt.data.column_types import Nominal, Numeric
 from dpbt.learners.complete_trees import tree_depth
 from dpbt.learners.forests.model import TREE_GROUPS
 from dpbt.learners.oblivious.model import OBLIVIOUS

@@ -33,9 +33,9 @@ from dpbt import recipes
 from dpbt.common.progress import show_progress
 from dpbt.data import declarations, domains, tables
 from dpbt.data.cells import advice_for_lazy_data
+from dpbt.data.column_types import target_with_objective
 from dpbt.data.declarations import ColumnOrder, DeclaredAnswers, RowsByColumn, rows_by_column
 from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, frame_column_names
-from dpbt.data.kinds import target_with_objective
 from dpbt.models import model as models
 from dpbt.models.contributions import Contributions
 from dpbt.models.file import public_facts_of_recipe

@@ -16,9 +16,9 @@ from jaxtyping import UInt8
 
 from dpbt.data import domains
 from dpbt.data.cells import column_cells
+from dpbt.data.column_types import Column, ColumnBins, Nominal
 from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import Columns, Domain, Label
-from dpbt.data.kinds import Column, ColumnBins, Nominal
 from dpbt.owners.missing_causes import (
     MissingCauses,
     count_texts_of_missing_cells,

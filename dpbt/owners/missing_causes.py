@@ -25,8 +25,8 @@ from dpbt.data.cells import (
     fold_case,
     read_text,
 )
+from dpbt.data.column_types import Boolean, Column, Nominal, Numeric
 from dpbt.data.domains import Label
-from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 
 EMPTY = "empty"
 """The cause of cells that hold nothing, or a word that means so. Nothing is wrong with them."""

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpbt.common.validate import check_positive_integer, show_value
+from dpbt.data.column_types import Boolean, Column, Nominal, Numeric
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.additive.model import SHAPES, shape_functions_by_column
 from dpbt.models.model import Model, resolve_domain_of_model, resolve_model
 from dpbt.owners.effects import attribute_effects, check_column_names, partial_dependence

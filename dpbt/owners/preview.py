@@ -13,9 +13,9 @@ import numpy as np
 from dpbt.common import compilation
 from dpbt.common.preformatted_text import PreformattedText
 from dpbt.common.validate import check_interval, check_positive_integer, show_value
-from dpbt.data import domains, kinds, tables
+from dpbt.data import column_types, domains, tables
+from dpbt.data.column_types import Nominal, Numeric, Target
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.models import measures
 from dpbt.models.scoring import predictions_of_scores
 from dpbt.privacy import recipe_ledger
@@ -140,7 +140,7 @@ def preview(
     domain = domains.as_declared_domain(domain)
     _check_same_domains(recipes, public, domain)
     target, lines = recipes[0].target, []
-    response = kinds.response_of_target(target)
+    response = column_types.response_of_target(target)
     counts = np.zeros(response.classes)  # 0 for a number
     class_shares = None if shares is None else _checked_class_shares(shares, response)
     settings = [
@@ -311,7 +311,7 @@ def _simulated_rows(
         arrays += [jnp.arange(len(row_numbers)) < num_rows, public.splits]
         return _SimulatedRows(Table(*arrays), None)
 
-    total, response = num_rows + _NUM_TEST_ROWS, kinds.response_of_target(target)
+    total, response = num_rows + _NUM_TEST_ROWS, column_types.response_of_target(target)
     bins = np.stack([rng.integers(0, c.n_bins, total) for c in domain.values()], axis=1)
     explained = _sum_of_random_curves(domain, bins, response.axes, rng)
     explained *= np.sqrt(signal) / np.maximum(explained.std(axis=-1, keepdims=True), 1e-9)
@@ -387,7 +387,7 @@ def _measure_predictions(
     target: Target | None, labels: np.ndarray, predicted: np.ndarray
 ) -> _Accuracy:
     """The accuracy of predicted classes, or the R^2 of predicted positions in the range."""
-    response = kinds.response_of_target(target)
+    response = column_types.response_of_target(target)
     if not response.is_number:
         accuracy = float(np.mean(predicted == labels))
         return _Accuracy(accuracy, measures.share_of_most_frequent(labels))

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from dpbt import types
 from dpbt.common.validate import check_interval, check_positive_integer, show_value
-from dpbt.data import kinds
+from dpbt.data import column_types
+from dpbt.data.column_types import Target
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Target
 from dpbt.learners.additive import learner
 from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
 from dpbt.learners.additive.descent import noise_growth_by_momentum
@@ -160,7 +160,7 @@ def additive(
     )
     task = BinsTask(
         domain=domain,
-        target=kinds.target_with_objective(target, objective, quantile),
+        target=column_types.target_with_objective(target, objective, quantile),
         monotone=monotone,
     )
     if step is None:

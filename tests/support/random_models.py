@@ -8,8 +8,8 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.data import domains
+from dpbt.data.column_types import response_of_target
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.data.kinds import response_of_target
 from dpbt.learners.additive.model import ShapeFunctions
 from dpbt.learners.forests.model import tree_group_of_arrays
 from dpbt.learners.halfspaces.model import Halfspace
@@ -87,7 +87,7 @@ def random_model(recipe, depth, domain, exact=False):
     hypotheses = type(hypotheses)(*map(jnp.asarray, float32_arrays))
     start = jnp.asarray(rng.random(axes, np.float32) * (recipe.target is not None), jnp.float32)
     reads = (None, len(splits.attribute), "float32") if exact else (splits, len(domain), "uint8")
-    return dpbt.Model(hypotheses, start, None, recipe, *reads, key="release")
+    return dpbt.Model(hypotheses, start, None, recipe, *reads, key_purpose="release")
 
 
 DEPTHS = {"bdpe": 3, "oblivious": 3, "forest": 4, "rules": 1, "trees": 2, "halfspace": 0}

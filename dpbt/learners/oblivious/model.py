@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.common.arithmetic import array_namespace, fold
-from dpbt.data.kinds import Nominal, Numeric
+from dpbt.data.column_types import Nominal, Numeric
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.complete_trees import tree_depth
 from dpbt.learners.graph import Graph, GraphOutputs, Value

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dpbt
 from dpbt.common.progress import is_terminal
-from dpbt.data import domains, files, kinds
+from dpbt.data import column_types, domains, files
+from dpbt.data.column_types import Column
 from dpbt.data.domains import Domain, Label
-from dpbt.data.kinds import Column
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners import file_report
 from dpbt.owners.cli import programs
@@ -169,7 +169,9 @@ def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Labe
     arguments["pairs"] = options.pair
     objective = options.objective or (options.quantile and "quantile")
     with as_input_error():
-        arguments["target"] = kinds.target_with_objective(label.target, objective, options.quantile)
+        arguments["target"] = column_types.target_with_objective(
+            label.target, objective, options.quantile
+        )
         return dpbt.recipes.make_recipe(options.recipe, arguments, dpbt.recipes.NAMED)
 
 

@@ -19,8 +19,8 @@ from dpbt.common.progress import is_terminal, show_progress
 from dpbt.common.storage import name_path_in_errors, remove_temporary_files_beside, write_atomically
 from dpbt.data import blocks as folders
 from dpbt.data import files
+from dpbt.data.column_types import Nominal, Numeric, have_same_labels
 from dpbt.data.domains import check_same_domain
-from dpbt.data.kinds import Nominal, Numeric, have_same_labels
 from dpbt.models import measures
 from dpbt.models.contributions import ROW_IS_SHOWN
 from dpbt.models.model import Model
@@ -438,7 +438,7 @@ def _measure_model(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evalu
             lines = [
                 f"prediction {group.mean_prediction:.4g}: mean {group.mean_number:.4g} of "
                 f"{group.num_rows} rows"
-                for group in measures.calibration_bins_of_numbers(numbers, predicted)
+                for group in measures.quantile_calibration_bins_of_numbers(numbers, predicted)
             ]
         values = {**measures.measure_numbers(numbers, predicted), **of_objective}
         return _Evaluation(values, lines)

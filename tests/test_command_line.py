@@ -24,7 +24,7 @@ from dpbt.common.progress import Progress, show_progress
 from dpbt.common.storage import checksum_of_json
 from dpbt.data import domains, files
 from dpbt.data.domains import template
-from dpbt.owners.cli import programs as cached
+from dpbt.owners.cli import compilation_cache as cached
 from dpbt.privacy import keys
 from dpbt.training import fit as training_fit
 from tests.support import ROOT
@@ -483,7 +483,7 @@ def test_the_folder_of_programs_has_a_size(tmp_path):
 
 def test_a_program_that_cannot_be_read_is_deleted_without_a_word(tmp_path):
     """JAX warns of it in every run, and never replaces it."""
-    folder = tmp_path / cached.machine_kind()
+    folder = tmp_path / cached.machine_kind_name()
     folder.mkdir()
     for name in ("jit_run-1-cache", "jit_run-2-cache", "jit_run_more-1-cache"):
         (folder / name).write_bytes(b"half")
@@ -491,7 +491,7 @@ def test_a_program_that_cannot_be_read_is_deleted_without_a_word(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = lambda message, *_, **__: shown.append(str(message))
-        cached.delete_damaged_programs(tmp_path)
+        cached.delete_damaged_programs_when_jax_warns(tmp_path)
         warnings.warn(f"{READING} 'jit_run': Error: Error -5", stacklevel=1)
         assert [path.name for path in folder.iterdir()] == ["jit_run_more-1-cache"]
         assert shown == []

@@ -20,7 +20,7 @@ from dpbt.data.column_types import Nominal, Target, numbers_predicted_by_scores
 from dpbt.data.domains import Domain
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.model_parts import EncodedRows, Hypotheses
-from dpbt.public_types import AnyArray, Splits, have_same_splits, splits_of_bits
+from dpbt.public_types import AnyArray, Splits, have_same_splits, splits_of_boolean_features
 
 if TYPE_CHECKING:
     from dpbt.common.compilation import BoundedJit
@@ -208,7 +208,7 @@ def _splits_of_bits(model: Any) -> Splits | None:
     """The splits of a model that was trained on Boolean splits; None for all other models."""
     if model.domain is not None or model.splits is None:
         return None
-    bits = splits_of_bits(model.features)
+    bits = splits_of_boolean_features(model.features)
     return None if _have_different_splits(model.splits, bits) else bits
 
 

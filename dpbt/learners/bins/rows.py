@@ -52,7 +52,7 @@ def example_binned_table(config: BinsConfig) -> types.Table:
     """A table of one absent row with the columns and the target of a config."""
     num_columns, absent = len(config.attributes), jnp.zeros(1, bool)
     bins, target = jnp.zeros((1, num_columns), jnp.uint8), absent.astype(config.response.dtype)
-    return types.Table(bins, target, absent, splits.splits_of_bits(num_columns))
+    return types.Table(bins, target, absent, splits.splits_of_boolean_features(num_columns))
 
 
 def check_binned_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:

@@ -64,7 +64,7 @@ def audit_recipe(options: argparse.Namespace) -> int:
         from dpbt.privacy.keys import research_key
 
         recipe = inputs.recipe_from_options(options, domain, label)
-        neighbours = _random_neighbours(domain, label, num_rows, options)
+        neighbours = _random_neighbours(domain, label, num_rows=num_rows, options=options)
         key = research_key(options.seed)
         report(Progress("auditing; this may compile first"))
         result = dpbt.audit.audit_transcripts(key, neighbours, recipe, options.transcripts)
@@ -146,7 +146,11 @@ class _AuditedModule(NamedTuple):
 
 
 def _load_audited_module(path: Path) -> _AuditedModule:
-    """The content of a Python file, which is run; InputError for a file without it."""
+    """Run a Python file, and take its learner, claim and tables.
+
+    Raises:
+        InputError: for a file that does not define them.
+    """
     import runpy
 
     if not path.is_file():
@@ -174,9 +178,12 @@ def _load_audited_module(path: Path) -> _AuditedModule:
 
 
 def _random_neighbours(
-    domain: Domain, label: Label, num_rows: int, options: argparse.Namespace
+    domain: Domain, label: Label, *, num_rows: int, options: argparse.Namespace
 ) -> Any:
-    """Neighbours of a table of random bins with random labels, and weights if rows have them."""
+    """A table of random bins and labels, and tables that differ from it in one row.
+
+    Rows have random weights if the label declares weights.
+    """
     import numpy as np
 
     rng = np.random.default_rng(options.seed)
@@ -238,7 +245,7 @@ def preview_recipe(options: argparse.Namespace) -> None:
     public_table = None
     if options.public is not None:
         form = inputs.text_form_from_options(options, (*domain, *label.columns))
-        inputs.check_types_of_columns(options.public, {label.column: None, **domain})
+        inputs.check_parquet_dates_are_declared(options.public, {label.column: None, **domain})
         with as_input_error(options.public):
             columns = files.read_columns(options.public, (*domain, label.column), form)
         without_users = msgspec.structs.replace(label, user=None)  # all rows of a user count

@@ -158,7 +158,7 @@ _MIN_PROBABILITY = Decimal(10) ** -90
 """A smaller probability ends the search; the sum of all later ones is below 2^-200."""
 
 
-def draw_run_count(key: Array, run_count: RunCount) -> int:
+def draw_run_count(key: Array, run_count: RunCountLaw) -> int:
     """Draw K, the number of runs, which is private: invert its distribution function at 256 bits.
 
     Nothing truncates it. The law of the result is within 2^-200 of `run_count` in total
@@ -528,7 +528,7 @@ def tune(
     model = Model.from_run(
         fitted_parts, singles[best.candidate], table, key_purpose=keys.key_purpose(key)
     )
-    keys.warn_of_research_key(key)
+    keys.warn_if_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
         candidate=best.candidate,
@@ -591,7 +591,7 @@ def _run_all_and_choose_best(
     nothing (docs/privacy.md).
     """
     count_key, candidate_key, runs_key = jax.random.split(choice_key, 3)
-    num_runs = draw_run_count(count_key, plan.choice.law)
+    num_runs = draw_run_count(count_key, plan.choice.run_count_law)
     candidates = (
         _draw_candidate_of_run(candidate_key, run, len(recipes)) for run in range(num_runs)
     )
@@ -605,7 +605,7 @@ def _run_all_and_choose_best(
                 score_params=plan.params,
                 public_key=public_key,
                 score_program=plan.programs[candidate],
-                priced_draws=priced_draws_of_phases(recipes[candidate]),
+                priced_draws=priced_draws_of_all_phases(recipes[candidate]),
             ),
         )
         for run, candidate in enumerate(candidates)
@@ -702,7 +702,7 @@ def fit_and_score(
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], score_params, recipe.public())
     fitted = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
-    score_draw = answers.sample(score_program, score_key, None, view)[SITE]
+    score_draw = program_interpreters.sample_release(score_program, score_key, None, view)[SITE]
     return FitAndScore(fitted_parts=fitted, score_draw=score_draw)
 
 

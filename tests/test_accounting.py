@@ -16,9 +16,9 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.owners import privacy_filter as filters
-from dpbt.privacy import accounting, boundary, conversions, pricing
-from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.scales import sampler_scales
+from dpbt.privacy import accounting, boundary, conversions, recipe_ledger
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
+from dpbt.privacy.noise_scales import scales_of_draws_from_rows
 from tests.support import recipe_noise
 from tests.support.budget_examples import ledger_line, ledger_of
 

@@ -673,7 +673,7 @@ def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
             )
         from dpbt.privacy import recipe_ledger
 
-        return pricing.ledger(model, key)
+        return recipe_ledger.ledger(model, key)
     key_purpose = model.key_purpose
     if key is not None:
         from dpbt.privacy import keys

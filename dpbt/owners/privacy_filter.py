@@ -475,7 +475,7 @@ class Filter:
         own: where choices followed from releases, the filter's epsilon is the claim.
         """
         ledgers = [
-            repricing.reprice_ledger(accounting.from_json(release.ledger))
+            ledger_lines.recompute_ledger_costs(accounting.from_json(release.ledger))
             for release in self._read_all_releases()
         ]
         if ledgers:

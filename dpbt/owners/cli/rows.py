@@ -437,7 +437,7 @@ def _pay_and_fit(
         tables_of_rows = (
             block._replace(bins=block.bins.T) for block in table.iter_rows(BLOCK_ROWS)
         )
-    noise_key = dpbt.keys.noise_key_of_table(key, tables_of_rows)
+    noise_key = dpbt.keys.mix_rows_into_research_key(key, tables_of_rows)
 
     stage = "learning; this may compile first"
     with show_progress(stage, options.progress) as report, contextlib.ExitStack() as refusals:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float32
 
 from dpbt.common.validate import is_traced, show_value
 from dpbt.public_types import splits_of_boolean_features as splits_of_boolean_features
-from dpbt.types import MAX_BINS, MAX_ROWS, AnyArray, Array, Splits, Table
+from dpbt.types import MAX_BINS, MAX_ROWS, AnyArray, Array, Splits, Table, describe_dtype_and_rank
 
 
 def as_device_array(name: str, value: object) -> Array:

@@ -25,7 +25,7 @@ from dpbt.data.domains import (
     encode_positions,
     splits,
 )
-from dpbt.types import MAX_ROWS, AnyArray, RowsPerUser, Table
+from dpbt.types import MAX_ROWS, AnyArray, RowsPerUser, Table, describe_dtype_and_rank
 
 DEFAULT_MEMORY_BYTES = 4 * 2**30
 """How many bytes a table in memory may take with its fit by default."""

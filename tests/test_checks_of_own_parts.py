@@ -132,7 +132,7 @@ def class_weights_of_sides(table, weights):
     by_class = trees.weights_by_class(table, weights)
     root = jnp.zeros(table.target.shape, jnp.int32)
     products = trees.node_products(table, by_class, root, 1, None)
-    return trees.child_totals(products, trees.node_totals(by_class), SPLIT)
+    return trees.child_totals(products, trees.root_class_weights(by_class), SPLIT)
 
 
 def stump_with(sensitivity, mechanism=mechanisms.discrete_laplace):

@@ -14,17 +14,17 @@ import dpbt
 from dpbt import audit, losses, recipes
 from dpbt.data import domains
 from dpbt.data.splits import table_of_splits
-from dpbt.learners.bins.epilogue import score_histogram
-from dpbt.learners.bins.histograms import SCORES_SITE, class_histograms
+from dpbt.learners.bins.epilogue import class_counts_by_score_interval
+from dpbt.learners.bins.histograms import SCORES_SITE, sum_row_weights_by_bin_and_class
 from dpbt.learners.oblivious import learner as oblivious_learner
 from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.rows import assign_leaves
+from dpbt.learners.oblivious.rows import assign_leaves_unless_known
 from dpbt.learners.trees import greedy
-from dpbt.learners.trees.growth import GreedyTreeConfig, draw_splits_and_weigh_leaves
+from dpbt.learners.trees.growth import GreedyTreeConfig, draw_splits_and_sum_leaf_class_weights
 from dpbt.learners.trees.published import alpha_from_exact_errors
-from dpbt.learners.trees.rows import prepare_tree_rows
-from dpbt.privacy import mechanisms, program_interpreters, sensitivity
-from dpbt.privacy.sensitivity import round_grid_units_to_rows
+from dpbt.learners.trees.rows import evaluate_splits_of_rows
+from dpbt.privacy import answers, mechanisms, sensitivity
+from dpbt.privacy.sensitivity import round_grid_to_rows
 from dpbt.recipes.bins import split_attributes_of_domain
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
@@ -64,10 +64,14 @@ def grow(draw, table, weights, params, public, alpha_of=None):
         noise=noise,
     )
     price = dataclasses.replace(
-        greedy.tight_split_pricing(ADD_REMOVE), bound=sensitivity.max_split_score_change
+        greedy.tight_pricing_of_split_draws(ADD_REMOVE), bound=sensitivity.max_score_change
     )
-    return draw_splits_and_weigh_leaves(
-        config, draw, View(table, weights, params, public), alpha_of, price
+    return draw_splits_and_sum_leaf_class_weights(
+        config,
+        draw,
+        View(table, weights, params, public),
+        alpha_of_level=alpha_of,
+        pricing=price,
     )
 
 
@@ -253,8 +257,8 @@ def without_the_clip():
         in_clips = jnp.round(weights * public.cap / CLIP)
         signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
         config = oblivious_config()
-        tree = oblivious_learner.tree_of_round(config, params, public).tree
-        leaf = assign_leaves(config.attributes, tree, rows)
+        tree = oblivious_learner.public_tree_of_round(config, params, public).tree
+        leaf = assign_leaves_unless_known(config.attributes, tree, rows)
         sums = jnp.zeros(2**config.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
         draw("sums", config.noise, sums, **LEAF)
 
@@ -284,10 +288,12 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, params, public):
         cells = rows.bins[:1]
-        exact = round_grid_units_to_rows(class_histograms(config, cells, rows.target, weights))
+        exact = round_grid_to_rows(
+            sum_row_weights_by_bin_and_class(config, cells, rows.target, weights)
+        )
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
-        oblivious_learner.draw_leaf_sums(config, draw, unplaced, weights, params, read)
+        oblivious_learner.draw_residual_sums_by_leaf(config, draw, unplaced, weights, params, read)
 
     recipe = oblivious()
     noise = {**recipe.params.noise, "histogram": np.float32(0)}
@@ -307,7 +313,9 @@ def means_over_the_exact_number_of_rows():
             own = {"sensitivity": sensitivity * unit, "max_sensitivity": sensitivity}
             return draw(site, mechanism, means, **own, **words)
 
-        oblivious_learner.draw_leaf_sums(oblivious_config(), divided, rows, weights, params, public)
+        oblivious_learner.draw_residual_sums_by_leaf(
+            oblivious_config(), divided, rows, weights, params, public
+        )
 
     return replaced(oblivious(), program, ("the number of rows is private",))
 
@@ -316,7 +324,7 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, params, public):
-        found = jnp.cumsum(round_grid_units_to_rows(score_histogram(rows, scores)), axis=0)
+        found = jnp.cumsum(round_grid_to_rows(class_counts_by_score_interval(rows, scores)), axis=0)
         draw(
             SCORES_SITE,
             mechanisms.discrete_laplace,
@@ -427,7 +435,7 @@ def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise
 
 
 def test_a_program_must_name_each_draw_once_and_replay_must_match():
-    view = View(prepare_tree_rows(random_table(0, 5, 2)), None, Noise({}), None)
+    view = View(evaluate_splits_of_rows(random_table(0, 5, 2)), None, Noise({}), None)
 
     def twice(draw, table, weights, params, public):
         for _ in range(2):

@@ -13,13 +13,13 @@ from dpbt import audit, recipes, types, weighting
 from dpbt.common.arithmetic import softmax
 from dpbt.data import column_types, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, Objective
-from dpbt.learners.bins.epilogue import fit_score_line, score_histogram
-from dpbt.learners.bins.histograms import target_histogram
-from dpbt.learners.bins.residuals import row_residuals
+from dpbt.learners.bins.epilogue import class_counts_by_score_interval, fit_score_line
+from dpbt.learners.bins.histograms import sum_row_weights_by_target_bin
+from dpbt.learners.bins.residuals import signed_residuals_of_bounded_norm
 from dpbt.learners.bins.target import (
     estimate_location_and_scale,
-    estimate_target_shares,
-    initial_score_of_number,
+    estimate_target_bin_shares,
+    initial_score_of_target_shares,
 )
 from dpbt.learners.oblivious import learner as oblivious
 from dpbt.learners.oblivious.config import ObliviousConfig
@@ -145,12 +145,14 @@ def test_scores_start_at_the_quantile_and_at_the_mean_of_a_count():
     """As the histogram shows them, which is skewed; noise hides them in part."""
     rng = np.random.default_rng(0)
     numbers = jnp.asarray(np.clip(rng.exponential(0.1, 20_000), 0, 1), jnp.float32)
-    counts = target_histogram(numbers, jnp.full(20_000, GRID), 64) // GRID
+    counts = sum_row_weights_by_target_bin(numbers, jnp.full(20_000, GRID), 64) // GRID
     for noise, room in ((0.1, 0.002), (20.0, 0.02)):
         noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)
         fitted = {"center": jnp.float32(0.1), "spread": jnp.float32(0.1)}
-        shares = estimate_target_shares(noisy, deviation=jnp.float32(noise), **fitted)
-        starts = {n: initial_score_of_number(t.response, shares) for n, t in OBJECTIVES.items()}
+        shares = estimate_target_bin_shares(noisy, noise_deviation=jnp.float32(noise), **fitted)
+        starts = {
+            n: initial_score_of_target_shares(t.response, shares) for n, t in OBJECTIVES.items()
+        }
         assert float(starts["quantile"]) == pytest.approx(
             float(np.quantile(numbers, 0.9)), abs=room
         )
@@ -293,8 +295,12 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     read = jnp.asarray(rows.T if response.axes else rows[:, 0], jnp.float32)
     table = dpbt.Table(jnp.zeros((len(rows), 1)), present, present)
     bound = oblivious.leaf_sum_sensitivity(kind)
-    for given in (sensitivity.clip_and_round_weights_to_grid(read, table, response), read):
-        added = np.asarray(row_residuals(kind, table, given)).reshape(-1, len(rows)).T
+    for given in (sensitivity.weights_on_grid(read, table, response), read):
+        added = (
+            np.asarray(signed_residuals_of_bounded_norm(kind, table, given))
+            .reshape(-1, len(rows))
+            .T
+        )
         norms = np.linalg.norm(added, order, axis=1)
         gaps = np.linalg.norm(added[:, None] - added[None], order, axis=2)
         in_two_leaves = np.linalg.norm(np.stack([norms, norms]), order, axis=0)
@@ -394,7 +400,7 @@ def test_leaves_are_made_monotone_and_monotone_ones_stay():
     """Against all pairs of leaves; -1 turns the order round."""
     rng = np.random.default_rng(0)
     bits = np.array(list(itertools.product((0, 1), repeat=4)))
-    make = jax.jit(oblivious.monotone_leaves)
+    make = jax.jit(oblivious.make_leaves_monotone)
     for direction in ([1, 0, 0, 0], [1, -1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [0, -1, 0, 0]):
         signs = np.array(direction)
         leaf = rng.normal(size=16).astype(np.float32)
@@ -524,7 +530,7 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
     table = dpbt.Table(
         jnp.zeros((20_000, 1)), jnp.asarray(labels, jnp.uint8), jnp.ones(20_000, bool)
     )
-    count, fitted = jax.jit(score_histogram), jax.jit(fit_score_line)
+    count, fitted = jax.jit(class_counts_by_score_interval), jax.jit(fit_score_line)
     for factor in (1.0, 2.0):
         counts = count(table, jnp.asarray(factor * true, jnp.float32)) // GRID
         slope, start = fitted(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
@@ -538,7 +544,7 @@ def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
     fitted = jax.jit(estimate_location_and_scale)
     for center, spread in ((0.5, 0.1), (0.03, 0.02), (0.9, 0.3), (0.25, 0.01)):
         numbers = jnp.asarray(np.clip(rng.normal(center, spread, 4000), 0, 1), jnp.float32)
-        counts = target_histogram(numbers, jnp.full(4000, GRID), 64) // GRID
+        counts = sum_row_weights_by_target_bin(numbers, jnp.full(4000, GRID), 64) // GRID
         assert int(counts.sum()) == 4000
         for noise in (0.1, 20.0):
             noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)

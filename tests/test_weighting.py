@@ -15,7 +15,7 @@ from dpbt.privacy import sensitivity
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Public
 from tests.support.references import lazy_boosting
 
-levels_of = jax.jit(weighting.dense_weights)
+levels_of = jax.jit(weighting.scale_and_cap_weights_to_total)
 bounded = pytest.mark.parametrize("cap", [False, True], ids=["cap 1", "public cap"])
 
 

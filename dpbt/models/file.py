@@ -25,8 +25,8 @@ from dpbt.data import cells, domains
 from dpbt.data.column_types import Nominal, Numeric, Target, response_of_target
 from dpbt.data.domains import Domain
 from dpbt.hypothesis_kind import HypothesisKind
-from dpbt.learners.kinds import KINDS, is_kind_of_files
-from dpbt.learners.model_parts import EncodedRows, check_indices
+from dpbt.learners.kinds import KINDS, files_can_hold_kind
+from dpbt.learners.model_parts import EncodedRows, check_indices_in_range
 from dpbt.privacy import accounting
 from dpbt.public_types import MAX_BINS, AnyArray, DeclaredDomain, Splits, have_same_splits
 
@@ -117,7 +117,7 @@ def _kind_of_models(kind: HypothesisKind) -> HypothesisKind:
     A kind of the library is that of `KINDS`. A kind of an author has no file and no description,
     and its rows are laid out as they are for training.
     """
-    if is_kind_of_files(kind):
+    if files_can_hold_kind(kind):
         return KINDS[kind.name]
     from dpbt.types import Table
 
@@ -185,15 +185,15 @@ def with_probabilities_of_loss(about: PublicFacts, loss: Any) -> PublicFacts:
 
     Raises:
         ValueError: for a model of no loss of one's own, for a loss of another name, and as
-            `losses.as_loss_family` and `losses.check_loss`.
+            `losses.loss_family_of_loss_or_name` and `losses.check_links_of_family`.
     """
     from dpbt import losses  # this brings JAX
 
     own_loss = about.own_loss
     if own_loss is None:
         raise ValueError("the model was boosted with a loss of dpbt, or none, so it takes no loss")
-    family = losses.as_loss_family(loss, "loss")
-    losses.check_loss(family)
+    family = losses.loss_family_of_loss_or_name(loss, "loss")
+    losses.check_links_of_family(family)
     proper_loss = family(np.float32(own_loss.alpha))
     if str(proper_loss.name) != own_loss.name:
         raise ValueError(
@@ -599,5 +599,5 @@ def _parse_splits(file: _File) -> Splits | None:
     if [array.shape for array in splits[:5]] != shapes:
         raise ValueError("splits must have arrays of the same length")
     for numbers in (splits.feature, splits.attribute):
-        check_indices("a split", numbers, 0, file.features)
+        check_indices_in_range("a split", numbers, 0, file.features)
     return splits

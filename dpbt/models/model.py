@@ -638,7 +638,7 @@ def _released_bin_shares(model: Model) -> tuple[tuple[float, ...], ...] | None:
         return None
     from dpbt.learners.bins.config import BinsConfig
     from dpbt.learners.bins.histograms import HISTOGRAM_SITE
-    from dpbt.learners.bins.shares import bin_shares_of_histogram
+    from dpbt.learners.bins.shares import estimate_bin_shares_of_noisy_histogram
 
     config, params = model.recipe.learner.config, model.recipe.params
     if not isinstance(config, BinsConfig) or not config.draws_histograms:
@@ -647,7 +647,7 @@ def _released_bin_shares(model: Model) -> tuple[tuple[float, ...], ...] | None:
         return None
     histogram = np.asarray(model.transcript.prologue[HISTOGRAM_SITE])
     noise = {site: np.asarray(multiplier) for site, multiplier in params.noise.items()}
-    shares = bin_shares_of_histogram(config, params._replace(noise=noise), histogram)
+    shares = estimate_bin_shares_of_noisy_histogram(config, params._replace(noise=noise), histogram)
     return tuple(map(tuple, shares.tolist()))
 
 

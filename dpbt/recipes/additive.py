@@ -90,8 +90,8 @@ def additive(
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
     rows for the noise of a delta, a round releases the signed sums of clipped weights of all groups
     of bins of all columns as one vector, whose sensitivity is that of
-    `additive.learner.bin_sum_sensitivity`. Else, and under a pure guarantee, where such a vector
-    costs as much as its columns one by one, a round releases one column, as a tree of
+    `additive.learner.bin_group_sums_sensitivity`. Else, and under a pure guarantee, where such a
+    vector costs as much as its columns one by one, a round releases one column, as a tree of
     `oblivious_boost` that asks one attribute. Histograms before the first round and scores by class
     after the last are drawn as `auto` draws them.
 
@@ -324,7 +324,7 @@ def _recipe_of_all_columns(
             max_rounds=num_rounds,
             pairs=vectors.pairs,
         )
-        if (max_cells := config.bin_mask.shape[1]) > types.MAX_BINS:
+        if (max_cells := config.bin_and_cell_mask.shape[1]) > types.MAX_BINS:
             raise ValueError(
                 f"pairs have at most {types.MAX_BINS} cells each, and one has {max_cells}"
             )

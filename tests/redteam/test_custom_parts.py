@@ -120,7 +120,7 @@ def test_learners_of_one_name_that_differ_have_keys_that_differ():
     assert len({key_of(recipe) for recipe in recipes_of_one_name}) == 3
 
     def flipped(table):
-        return trees.prepare_tree_rows(table._replace(target=~table.target))
+        return trees.evaluate_splits_of_rows(table._replace(target=~table.target))
 
     other = recipe_of(kind=trees.TREES.with_training(prepare=flipped))
     assert key_of(other) != key_of(recipe_of())

@@ -11,7 +11,7 @@ from dpbt.data import domains
 from dpbt.data.column_types import response_of_target
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.additive.model import ShapeFunctions
-from dpbt.learners.forests.model import tree_group_of_arrays
+from dpbt.learners.forests.model import tree_group_without_padding
 from dpbt.learners.halfspaces.model import Halfspace
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.public_types import Tree
@@ -78,7 +78,9 @@ def random_model(recipe, depth, domain, exact=False):
         case "tree_groups":
             attribute = rng.integers(0, len(splits.attribute), (rounds, 1, inner), np.int32)
             threshold = rng.random((rounds, 1, inner), np.float32)
-            hypotheses = tree_group_of_arrays(attribute, threshold, rng.random((rounds, 1, leaves)))
+            hypotheses = tree_group_without_padding(
+                attribute, threshold, rng.random((rounds, 1, leaves))
+            )
         case _:
             hypotheses = Halfspace(rng.normal(0, 1, (rounds, len(splits.attribute))))
     float32_arrays = (

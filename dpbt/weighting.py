@@ -17,7 +17,7 @@ from dpbt.common.arithmetic import (
 )
 from dpbt.common.devices import vary_like
 from dpbt.losses import check_links_of_family, loss_family_of_loss_or_name, unique_family_name
-from dpbt.types import GRID, AnyArray, Array, Prepared, Weighted, WeightUpdate
+from dpbt.types import GRID, AnyArray, Array, PreparedRows, WeightsAndCap, WeightUpdate
 from dpbt.types import uniform as uniform
 from dpbt.types.weight_update import mark_as_library_weight_update
 
@@ -56,7 +56,7 @@ class LazyNumbers(NamedTuple):
     learning_rate: AnyArray
 
 
-def on_grid(weight: Array, cap: Array) -> Weighted:
+def on_grid(weight: Array, cap: Array) -> WeightsAndCap:
     """Round weights in [0, cap] to grid integers 1..GRID. No weight becomes 0, so no row is lost.
 
     The map is fixed and of each row's own weight, so every bound for weights in [0, cap] holds for
@@ -293,7 +293,7 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
         cap = jnp.asarray(jnp.minimum(1, density * growth) if bounded else 1.0, jnp.float32)
         total = jnp.round(public.max_rows * (density / cap) * GRID).astype(jnp.int32)
         quantized = scale_and_cap_weights_to_total(jnp.where(table.present, weight, 0), total)
-        return Weighted(quantized.astype(jnp.float32), cap)
+        return WeightsAndCap(quantized.astype(jnp.float32), cap)
 
     weight_cap = "bounded" if bounded else "at most 1"
     return mark_as_library_weight_update(

@@ -53,7 +53,7 @@ def constant(site, **words):
 
 
 def counting(draw, table, scores, params, public):
-    counts = round_grid_to_rows(class_counts_by_score_interval(table, scores))
+    counts = round_grid_units_to_rows(class_counts_by_score_interval(table, scores))
     draw("scores", NOISE, counts, sensitivity=1.0, moved_outputs=1, theorem="a row")
 
 

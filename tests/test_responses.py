@@ -295,7 +295,7 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     read = jnp.asarray(rows.T if response.axes else rows[:, 0], jnp.float32)
     table = dpbt.Table(jnp.zeros((len(rows), 1)), present, present)
     bound = oblivious.leaf_sum_sensitivity(kind)
-    for given in (sensitivity.weights_on_grid(read, table, response), read):
+    for given in (sensitivity.clip_and_round_weights_to_grid(read, table, response), read):
         added = (
             np.asarray(signed_residuals_of_bounded_norm(kind, table, given))
             .reshape(-1, len(rows))

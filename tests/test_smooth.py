@@ -124,7 +124,7 @@ def test_sums_of_rows_are_exact_integers(rows):
     table = halfspaces.project_rows_of_table_to_ball(dpbt.Table(jnp.asarray(x), everyone, everyone))
     signed = np.where(rng.random(rows) < 0.99, GRID, -rng.integers(0, GRID + 1, rows))
     whole = np.trunc(np.asarray(table.columns.T, np.float64) * 2**14).astype(np.int64)
-    step = sensitivity.weighted_sum_step(rows)
+    step = sensitivity.weighted_sum_rounding_step(rows)
     found = halfspaces.signed_row_sums_in_grid_steps(
         jnp.asarray(signed, jnp.int32), table.columns, jnp.float32(step)
     )

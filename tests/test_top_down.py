@@ -19,7 +19,7 @@ from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.learners.trees import rule, top_down
 from dpbt.learners.trees.rows import evaluate_splits_of_rows
 from dpbt.learners.trees.split_scores import perspectives_of_class_weights
-from dpbt.privacy import answers, boundary, mechanisms, sensitivity, variates
+from dpbt.privacy import boundary, mechanisms, program_interpreters, sensitivity, variates
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_ROWS, UNSPLIT, Noise, Public, View
 from tests.support.example_tables import random_table

@@ -65,8 +65,8 @@ class WeightUpdate(HoldsFunctions):
         identity: names the weight update and every static part of it.
         coupled: whether every weight depends on all rows (`weighting.lazy_bregman`). If not, it
             depends on its own row and on earlier releases alone.
-        weigh: (score f32[N], bound f32[], prepared table, public) -> Weighted. `bound` is a public
-            upper bound on |score| for every possible row.
+        weigh: (score f32[N], bound f32[], prepared table, public) -> WeightsAndCap. `bound` is a
+            public upper bound on |score| for every possible row.
         params_type: the class of its numbers, `Recipe.weight_params`; `tuple` for a weight update
             without numbers.
         response: the kind of answer that the learner predicts. For two classes `weigh` returns

@@ -91,7 +91,7 @@ _MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
 
 def releases_slope_sums(config: BinsConfig) -> bool:
     """Whether the epilogue releases sums for a slope, as it does where noise is priced by L2."""
-    return config.noise.price.is_by_l2_sensitivity
+    return config.noise.price.uses_l2_sensitivity
 
 
 def residual_and_deviation_sums_sensitivity(config: BinsConfig) -> float:

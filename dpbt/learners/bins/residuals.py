@@ -59,7 +59,7 @@ def sum_residuals_by_segment(residuals: Array, segment_of_row: Array, num_segmen
 
 def max_sums_changed_by_row(config: BinsConfig, num_partitions: int) -> int:
     """The largest number of sums over these partitions that one row changes between neighbours."""
-    max_norm = GRID if config.noise.price.is_by_l1_sensitivity else GRID**2
+    max_norm = GRID if config.noise.price.uses_l1_sensitivity else GRID**2
     max_sums_of_row = min(config.response.classes, max_norm) if config.response.axes else 1
     return num_partitions * num_changed_rows(config.relation) * max_sums_of_row
 

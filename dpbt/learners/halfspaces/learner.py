@@ -114,7 +114,8 @@ def signed_row_sums_in_grid_steps(
         signed_weights: i32[N], quantized weights times labels, in -GRID..GRID; N at most
             `MAX_ROWS`.
         row_columns: f32[d, N], see `BallRows`.
-        grid_step: f32[], a power of two, at least as large as `sensitivity.weighted_sum_step` of N.
+        grid_step: f32[], a power of two, at least as large as
+        `sensitivity.weighted_sum_rounding_step` of N.
     """
     products = signed_weights[None] * jnp.trunc(row_columns * 2.0**14).astype(jnp.int32)
     with variates.double_precision():
@@ -147,7 +148,7 @@ _UNIT = 2.0**14 * GRID
 
 def _row_sum_sensitivity_in_row_lengths(config: HalfspaceConfig, grid_step: Numbers) -> Numbers:
     """The L2 sensitivity of the sum that the ledger claims, in lengths of the longest row."""
-    proved = sensitivity.center_sensitivity(grid_step, config.features)
+    proved = sensitivity.rounded_vector_sum_sensitivity(grid_step, config.features)
     return proved if config.calibration == "tight" else proved.clip(min=PUBLISHED_L2)
 
 
@@ -166,7 +167,7 @@ def choose_sum_grid_for_noise_multiplier(
     for _ in range(2):
         step = np.maximum(
             step,
-            sensitivity.weighted_sum_step(
+            sensitivity.weighted_sum_rounding_step(
                 public.max_rows, finite * _row_sum_sensitivity_in_row_lengths(config, step)
             ),
         )

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.compilation import paused_garbage_collection
 from dpbt.privacy import boundary, dataflow, mechanisms, price_comparison, program_interpreters
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.draw_specs import view_of_example_row
@@ -131,6 +132,7 @@ _ROW_FIELDS = ("bins", "target", "present", "weight")
 
 
 @functools.lru_cache(maxsize=1024)
+@paused_garbage_collection()
 def _trace_dependencies_of_phase(
     recipe_phase: RecipePhase, structure: Any, array_types: tuple[_ArrayType, ...]
 ) -> list[DrawDependencies]:

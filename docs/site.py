@@ -26,7 +26,7 @@ MODULES = {
     if name != "learners"
 } | {
     name: f"dpbt.{name}"
-    for name in ("types", "learners.trees", "privacy.mechanism", "owners.estimators")
+    for name in ("types", "learners.trees", "privacy.mechanism_types", "owners.estimators")
 }
 """The public modules: their names as attributes of `dpbt`, and where they are."""
 

@@ -189,8 +189,8 @@ def check_perspective_of_family(family: LossFamily) -> None:
 
     Sensitivities of splits assume that a perspective f is 0 where one class has no weight,
     symmetric, homogeneous of degree one, non-decreasing in each weight and concave
-    (`sensitivity.max_score_change`), and that it is the one of the Bayes risk L, with L(1/2) = 1.
-    Splits are scored in float64, where this must hold up to 2^-42 of the weight. A grid cannot
+    (`sensitivity.max_split_score_change`), and that it is the one of the Bayes risk L, with L(1/2)
+    = 1. Splits are scored in float64, where this must hold up to 2^-42 of the weight. A grid cannot
     prove these properties; the author of a loss must.
 
     Raises:

@@ -38,7 +38,7 @@ MAX_BINS = 256
 """The largest number of bins of a feature, as a bin is a uint8."""
 
 GRID = 127
-"""Weights of rows are integers in 0..GRID, in units of `Weighted.cap` / GRID.
+"""Weights of rows are integers in 0..GRID, in units of `WeightsAndCap.cap` / GRID.
 
 GRID is the largest int8. Exact products of int8 are the fastest that a CPU has.
 """

@@ -30,12 +30,19 @@ from dpbt.common.validate import check_interval
 from dpbt.data import tables
 from dpbt.models import file
 from dpbt.models.model import FittedParts, Model
-from dpbt.privacy import answers, boundary, conversions, keys, mechanisms, pricing
+from dpbt.privacy import (
+    boundary,
+    conversions,
+    keys,
+    mechanisms,
+    program_interpreters,
+    recipe_ledger,
+)
 from dpbt.privacy.accounting import Ledger, Line
-from dpbt.privacy.conversions import RunCount
-from dpbt.privacy.dependencies import priced_draws_of_phases
-from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
-from dpbt.privacy.pricing import ledger
+from dpbt.privacy.conversions import RunCountLaw
+from dpbt.privacy.draw_dependencies import priced_draws_of_all_phases
+from dpbt.privacy.mechanism_types import Allowance, Mechanism, Sensitivity
+from dpbt.privacy.recipe_ledger import ledger
 from dpbt.recipes.building import allowance_of_one_row, check_delta_or_fraction, setting
 from dpbt.training import checks, table_preparation
 from dpbt.training.author_code import recipe_identity_texts
@@ -92,7 +99,7 @@ class Score(NamedTuple):
 
 
 def sum_of_log_losses(
-    rows: types.Prepared, scores: Array, public: types.Public, loss: types.LossFamily
+    rows: types.PreparedRows, scores: Array, public: types.Public, loss: types.LossFamily
 ) -> Int32[Array, ""]:
     """i32[]: the sum of the log losses of present rows, each clipped and rounded to a grid.
 
@@ -161,7 +168,7 @@ _MIN_PROBABILITY = Decimal(10) ** -90
 """A smaller probability ends the search; the sum of all later ones is below 2^-200."""
 
 
-def draw_run_count(key: Array, run_count: RunCount) -> int:
+def draw_run_count(key: Array, run_count: RunCountLaw) -> int:
     """Draw K, the number of runs, which is private: invert its distribution function at 256 bits.
 
     Nothing truncates it. The law of the result is within 2^-200 of `run_count` in total
@@ -178,7 +185,7 @@ def draw_run_count(key: Array, run_count: RunCount) -> int:
     )
 
 
-def quantile_of_run_count(run_count: RunCount, *, position: int, num_bits: int) -> int:
+def quantile_of_run_count(run_count: RunCountLaw, *, position: int, num_bits: int) -> int:
     """The k at which the distribution function of K first exceeds position / 2^num_bits."""
     if run_count.gamma == 1:
         return 1
@@ -217,7 +224,7 @@ class Selection:
     """
 
     score: str
-    count: RunCount
+    count: RunCountLaw
     held_out: float | None
     score_fraction: float
     seed: int
@@ -265,7 +272,7 @@ def selection(
         held_out = float(check_interval("held_out", held_out, "(0, 1)"))
     return Selection(
         score=LOG_LOSS.name,
-        count=conversions.run_count_law(mean, eta),
+        count=conversions.run_count_law_of_mean(mean, eta),
         held_out=held_out,
         score_fraction=float(check_interval("score_fraction", score_fraction, "(0, 1)")),
         seed=int(check_interval("seed", seed, f"[0, {2**32 - 1}]", whole_numbers=True)),
@@ -363,8 +370,10 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
     programs = tuple(
         make_score_program(score, noise, score.required_loss(candidate)) for candidate in candidates
     )
-    spec = answers.describe(programs[0], _view_of_absent_row(params, first))[SITE]
-    line = pricing.ledger_line_of_spec(spec, params.noise, first.max_rows_per_user)
+    spec = program_interpreters.describe_draws(programs[0], _view_of_absent_row(params, first))[
+        SITE
+    ]
+    line = recipe_ledger.ledger_line_of_spec(spec, params.noise, first.max_rows_per_user)
     return ChoicePlan(choice=choice, score=score, params=params, line=line, programs=programs)
 
 
@@ -538,7 +547,7 @@ def tune(
     model = Model.from_run(
         fitted_parts, singles[best.candidate], table, key_purpose=keys.key_purpose(key)
     )
-    keys.warn_of_research_key(key)
+    keys.warn_if_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
         candidate=best.candidate,
@@ -601,7 +610,7 @@ def _run_all_and_choose_best(
     nothing (docs/privacy.md).
     """
     count_key, candidate_key, runs_key = jax.random.split(choice_key, 3)
-    num_runs = draw_run_count(count_key, plan.choice.law)
+    num_runs = draw_run_count(count_key, plan.choice.run_count_law)
     candidates = (
         _draw_candidate_of_run(candidate_key, run, len(recipes)) for run in range(num_runs)
     )
@@ -615,7 +624,7 @@ def _run_all_and_choose_best(
                 score_params=plan.params,
                 public_key=public_key,
                 score_program=plan.programs[candidate],
-                priced=priced_draws_of_phases(recipes[candidate]),
+                priced=priced_draws_of_all_phases(recipes[candidate]),
             ),
         )
         for run, candidate in enumerate(candidates)
@@ -711,7 +720,7 @@ def fit_and_score(
     fitted_parts = fitted_parts_without_withheld_sites(
         recipe, releases=fit.records, hypotheses=fit.hypotheses, intercept=fit.intercept
     )
-    score_draw = answers.sample(score_program, score_key, None, view)[SITE]
+    score_draw = program_interpreters.sample_release(score_program, score_key, None, view)[SITE]
     return FitAndScore(fitted_parts=fitted_parts, score_draw=score_draw)
 
 

@@ -17,9 +17,9 @@ from dpbt.common.arithmetic import (
 )
 from dpbt.common.devices import vary_like
 from dpbt.losses import check_links_of_family, loss_family_of_loss_or_name, unique_family_name
-from dpbt.types import GRID, AnyArray, Array, Prepared, Weighted, WeightUpdate
+from dpbt.types import GRID, AnyArray, Array, PreparedRows, WeightsAndCap, WeightUpdate
 from dpbt.types import uniform as uniform
-from dpbt.types.weight_update import weight_update_of_library
+from dpbt.types.weight_update import mark_as_library_weight_update
 
 
 class MirrorNumbers(NamedTuple):
@@ -56,14 +56,14 @@ class LazyNumbers(NamedTuple):
     learning_rate: AnyArray
 
 
-def on_grid(weight: Array, cap: Array) -> Weighted:
+def on_grid(weight: Array, cap: Array) -> WeightsAndCap:
     """Round weights in [0, cap] to grid integers 1..GRID. No weight becomes 0, so no row is lost.
 
     The map is fixed and of each row's own weight, so every bound for weights in [0, cap] holds for
     its results.
     """
     quantized = jnp.clip(jnp.round(multiply_by_reciprocal(weight, cap) * GRID), 1, GRID)
-    return Weighted(quantized, jnp.asarray(cap, jnp.float32))
+    return WeightsAndCap(quantized, jnp.asarray(cap, jnp.float32))
 
 
 def mirror(loss: types.ProperLoss | types.LossFamily | str, bounded: bool = True) -> WeightUpdate:
@@ -113,7 +113,9 @@ def _mirror_update_of_family(
     """The mirror update of a loss family, bounded or at most 1."""
     check_links_of_family(family)
 
-    def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
+    def weigh(
+        score: Array, bound: Array, table: PreparedRows, public: types.Public
+    ) -> WeightsAndCap:
         inverse_link = family(public.weight_params.link_alpha).inverse_link
         weight = inverse_link(jnp.where(table.target, -score, score))
         cap = inverse_link(bound) if bounded else jnp.float32(1)
@@ -122,7 +124,7 @@ def _mirror_update_of_family(
             weight = jnp.minimum(weight, cap)
         return on_grid(weight, cap)
 
-    return weight_update_of_library(
+    return mark_as_library_weight_update(
         WeightUpdate(
             identity=identity_format.format(unique_family_name(family)),
             coupled=False,
@@ -156,18 +158,20 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
         norm: "l1" or "l2", of the residuals of a row over classes.
     """
 
-    def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
+    def weigh(
+        score: Array, bound: Array, table: PreparedRows, public: types.Public
+    ) -> WeightsAndCap:
         cap = jnp.asarray(public.weight_params.clip, jnp.float32)
         if response.objective == "quantile":
             above, below = response.on_grid
             grid_units = jnp.where(table.target < score, float(-below), float(above))
-            return Weighted(jnp.where(jnp.isnan(table.target), jnp.nan, grid_units), cap)
+            return WeightsAndCap(jnp.where(jnp.isnan(table.target), jnp.nan, grid_units), cap)
         if not response.axes:
             if response.objective == "poisson":
                 score = round_separately(portable_exp(jnp.minimum(score, 0)))
             unit = jnp.asarray(public.unit, jnp.float32)
             residual = jnp.clip(multiply_by_reciprocal(table.target - score, unit), -cap, cap)
-            return Weighted(jnp.round(multiply_by_reciprocal(residual, cap) * GRID), cap)
+            return WeightsAndCap(jnp.round(multiply_by_reciprocal(residual, cap) * GRID), cap)
         classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
         residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
         if norm == "l1":
@@ -175,9 +179,9 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
         else:
             length = jnp.sqrt(sum_in_order(round_separately(residual**2)))
         factor = jnp.minimum(1 / jnp.maximum(length, 1e-30), 1 / cap)
-        return Weighted(jnp.trunc(round_separately(residual * factor[None]) * GRID), cap)
+        return WeightsAndCap(jnp.trunc(round_separately(residual * factor[None]) * GRID), cap)
 
-    return weight_update_of_library(
+    return mark_as_library_weight_update(
         WeightUpdate(
             identity=f"residuals({response.words}, {norm})",
             coupled=False,
@@ -278,7 +282,9 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
             none exceeds u. Sensitivities shrink by u, to kappa in the first round.
     """
 
-    def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
+    def weigh(
+        score: Array, bound: Array, table: PreparedRows, public: types.Public
+    ) -> WeightsAndCap:
         density, rate = public.weight_params
         signed = rate * jnp.where(table.target, score, -score)
         weight = portable_exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
@@ -287,10 +293,10 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
         cap = jnp.asarray(jnp.minimum(1, density * growth) if bounded else 1.0, jnp.float32)
         total = jnp.round(public.max_rows * (density / cap) * GRID).astype(jnp.int32)
         quantized = scale_and_cap_weights_to_total(jnp.where(table.present, weight, 0), total)
-        return Weighted(quantized.astype(jnp.float32), cap)
+        return WeightsAndCap(quantized.astype(jnp.float32), cap)
 
     weight_cap = "bounded" if bounded else "at most 1"
-    return weight_update_of_library(
+    return mark_as_library_weight_update(
         WeightUpdate(
             identity=f"lazy_bregman({weight_cap})",
             coupled=True,

@@ -198,7 +198,7 @@ def fig1() -> Figure:
         bound.plot(
             m, sensitivity.published_split_sensitivity(loss, m), color=alpha_colour(alpha), **PALE
         )
-        bound.plot(m, sensitivity.max_score_change(loss, m), **style)
+        bound.plot(m, sensitivity.max_split_score_change(loss, m), **style)
         legend.plot([], [], **style, label=f"alpha = {alpha:g}")
     finish(risk, xlabel="q", title="Bayes risk L(q)")
     finish(link, xlabel="q", title="canonical link", ylim=(-6, 6))

@@ -16,9 +16,9 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.owners import privacy_filter as filters
-from dpbt.privacy import accounting, boundary, conversions, pricing
-from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.scales import sampler_scales
+from dpbt.privacy import accounting, boundary, conversions, recipe_ledger
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
+from dpbt.privacy.noise_scales import scales_of_draws_from_rows
 from tests.support import recipe_noise
 from tests.support.budget_examples import ledger_line, ledger_of
 
@@ -42,7 +42,7 @@ RECORDS = {
     "a ledger": ledger_of(ledger_line(0.5)),
     "a choice": conversions.choice_among_fits(
         [ledger_of(ledger_line(0.5))],
-        conversions.run_count_law(2.0),
+        conversions.run_count_law_of_mean(2.0),
         score="log_loss",
         num_candidates=1,
         disjoint=True,
@@ -139,7 +139,7 @@ def test_the_draws_read_off_one_recipe_hold_for_others_of_its_structure():
     few, many = (recipes.halfspace_boost(epsilon=1, rows=rows) for rows in (1_000, 100_000))
     for recipe in few, many:
         (spec,) = recipe_noise.draw_specs_by_site(recipe, "rounds").values()
-        [(_, _, scale)] = sampler_scales(recipe)
+        [(_, _, scale)] = scales_of_draws_from_rows(recipe)
         assert not boundary.is_static(spec.max_sensitivity)
         assert scale == spec.scale
     assert draw_specs_of_phase(few, few.learner.round) == draw_specs_of_phase(
@@ -163,9 +163,11 @@ def test_a_ledger_of_a_file_is_priced_again_from_its_scales():
         line.update(epsilon=1e-4, rho=1e-9, mu=1e-4)
     understated = accounting.from_json(content)
     assert understated.epsilon < 0.01
-    assert pricing.reprice_ledger(understated) == ledger
+    assert recipe_ledger.recompute_ledger_costs(understated) == ledger
     noiseless = accounting.to_json(ledger)
     noiseless["lines"][0]["scale"] = 0.0
-    assert pricing.reprice_ledger(accounting.from_json(noiseless)).epsilon == math.inf
+    assert recipe_ledger.recompute_ledger_costs(accounting.from_json(noiseless)).epsilon == math.inf
     composed = accounting.compose_ledgers([understated, understated])
-    assert pricing.reprice_ledger(composed).epsilon == pytest.approx(2 * ledger.epsilon)
+    assert recipe_ledger.recompute_ledger_costs(composed).epsilon == pytest.approx(
+        2 * ledger.epsilon
+    )

@@ -120,7 +120,9 @@ def test_sums_move_by_their_sensitivity_and_no_further(delta, pairs, relation):
         found, rows = [], recipe.learner.training.prepare(table)
         weights = jnp.where(rows.present, float(GRID), 0)
         view = View(rows, weights, recipe.params, recipe.public())
-        boundary.run(recipe.learner.round.program, lambda ask: found.append(ask.value), view)
+        boundary.run_program(
+            recipe.learner.round.program, lambda ask: found.append(ask.value), view
+        )
         return found[0].astype(jnp.float32)
 
     here, moved = draw(table), []

@@ -12,7 +12,7 @@ from dpbt import audit, recipes
 from dpbt.__main__ import main
 from dpbt.audit import grey_box as hooks
 from dpbt.data.domains import Boolean
-from dpbt.privacy import bounds
+from dpbt.privacy import audit_bounds
 from dpbt.privacy.conversions import gdp_epsilon
 from tests.support.example_tables import random_table
 
@@ -31,7 +31,9 @@ def fitted(learn):
 
 
 def test_chances_are_those_of_clopper_and_pearson():
-    low, high = bounds.chance_bounds(np.array([0, 7, 20]), runs=20, confidence=0.975)
+    low, high = audit_bounds.clopper_pearson_bounds(
+        np.array([0, 7, 20]), num_runs=20, confidence=0.975
+    )
     exact = [stats.binomtest(k, 20).proportion_ci(0.95, "exact") for k in (0, 7, 20)]
     np.testing.assert_allclose(low, [each.low for each in exact], atol=1e-9)
     np.testing.assert_allclose(high, [each.high for each in exact], atol=1e-9)
@@ -46,9 +48,9 @@ def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
         rng = np.random.default_rng(seed)
         here, there = rng.normal(mu, 1, 2000), rng.normal(0, 1, 2000)
         ratio = [mu * each - mu**2 / 2 for each in (here, there)]
-        scores = bounds.RunScores(*(ratio if exact else (here, there)))
-        options = {"delta": delta, "confidence": 0.9, "exact": exact}
-        lower = bounds.lower_bounds(*scores.split_in_halves(), **options)
+        scores = audit_bounds.RunScores(*(ratio if exact else (here, there)))
+        options = {"delta": delta, "confidence": 0.9, "are_log_likelihood_ratios": exact}
+        lower = audit_bounds.epsilon_and_mu_lower_bounds(*scores.split_in_halves(), **options)
         failures += (lower.mu > mu) + (lower.epsilon > truth)
         found.append((lower.mu / mu, lower.epsilon / truth))
     assert failures <= stats.binom(80, 0.1).ppf(0.999)
@@ -59,8 +61,8 @@ def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
 
 def test_one_run_refutes_what_a_binomial_refutes():
     def bound(correct, delta):
-        common = {"guesses": 100, "canaries": 100, "failure_probability": 0.05}
-        return bounds.one_run_epsilon_bound(correct=correct, delta=delta, **common)
+        common = {"num_guesses": 100, "num_canaries": 100, "failure_probability": 0.05}
+        return audit_bounds.one_run_epsilon_lower_bound(num_correct=correct, delta=delta, **common)
 
     assert bound(50, 0.0) == 0
     found = bound(90, 0.0)
@@ -135,7 +137,7 @@ def test_the_grey_box_finds_what_follows_from_private_rows(leak):
         audit.grey_box_lower_bound(leak, MANY, FEW, claim=(1.0, 0.0), num_runs=8).epsilon
         == math.inf
     )
-    assert hooks.replay_pair(leak, FEW, MANY, 0).loss >= bounds.LARGE / 2
+    assert hooks.replay_pair(leak, FEW, MANY, 0).loss >= audit_bounds.IMPOSSIBLE_EVENT_LOG_RATIO / 2
 
 
 def test_a_learner_may_write_into_what_it_gave_and_was_given():

@@ -11,12 +11,12 @@ from scipy import stats
 
 from dpbt import tuning
 from dpbt.privacy import conversions
-from dpbt.privacy.conversions import RunCount
+from dpbt.privacy.conversions import RunCountLaw
 from tests.support import tuning_examples
 
 COUNTS = [(5.0, -0.5), (10.0, 0.0), (4.0, 1.0), (3.0, 3.0)]
 laws = pytest.mark.parametrize(
-    "count", [conversions.run_count_law(*each) for each in COUNTS], ids=str
+    "count", [conversions.run_count_law_of_mean(*each) for each in COUNTS], ids=str
 )
 
 
@@ -57,7 +57,7 @@ def test_the_number_that_is_drawn_has_its_law_and_no_bound(count):
 
 
 def test_the_number_follows_the_key_alone_and_varies():
-    count = conversions.run_count_law(10.0, 0.0)
+    count = conversions.run_count_law_of_mean(10.0, 0.0)
     keys = jax.random.split(jax.random.key(3), 300)
     drawn = np.array([tuning.draw_run_count(key, count) for key in keys])
     assert tuning.draw_run_count(keys[0], count) == drawn[0]
@@ -94,7 +94,7 @@ def largest_loss(of_count, epsilon):
 
 @pytest.mark.parametrize("eta", [-0.5, 0.0, 1.0, 3.0])
 def test_the_pure_bound_holds_and_is_attained_nearly(eta):
-    count, epsilon = RunCount(1e-4, eta), 0.5
+    count, epsilon = RunCountLaw(1e-4, eta), 0.5
     found = largest_loss(lambda x: tuning_examples.generating_function(count, x), epsilon)
     bound = conversions.best_run_pure_epsilon(epsilon, count)
     assert 0.96 * bound <= found <= bound + 1e-6
@@ -103,7 +103,7 @@ def test_the_pure_bound_holds_and_is_attained_nearly(eta):
 @pytest.mark.slow
 def test_planted_numbers_of_runs_are_caught():
     """K fixed, K truncated, and K in full batches instead of a random number of runs."""
-    epsilon, count = 0.5, RunCount(1e-3, 0.0)
+    epsilon, count = 0.5, RunCountLaw(1e-3, 0.0)
     bound = conversions.best_run_pure_epsilon(epsilon, count)
     pmf = probabilities(count)
     k = np.arange(1, len(pmf) + 1)[:, None]
@@ -144,7 +144,7 @@ def test_the_gaussian_bound_holds_and_renyi_is_never_better(count, mu):
 
 @pytest.mark.parametrize(("mean", "eta"), [(10.0, 0.0), (4.0, 1.0), (3.0, 3.0)])
 def test_renyi_agrees_with_dp_accounting(mean, eta):
-    count, mu, delta = conversions.run_count_law(mean, eta), 0.4, 1e-6
+    count, mu, delta = conversions.run_count_law_of_mean(mean, eta), 0.4, 1e-6
     accountant = RdpAccountant(orders=(1 + np.geomspace(1e-2, 200, 900)).tolist())
     accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1 / mu), mean, eta))
     theirs = accountant.get_epsilon(delta)

@@ -9,8 +9,8 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.privacy import answers, boundary, mechanisms, stages, totals
-from dpbt.privacy.dependencies import draw_dependencies
+from dpbt.privacy import boundary, draws_from_sums, mechanisms, pass_stages, program_interpreters
+from dpbt.privacy.draw_dependencies import trace_draw_dependencies
 from dpbt.privacy.mechanisms import SATURATION
 from dpbt.types import GRID, Noise, Prologue, View
 from tests.support.recipe_noise import draw_spec
@@ -28,7 +28,7 @@ def stages_of(program):
     def make(weights):
         return View(None, weights, Noise({}), None)
 
-    return stages.stages_of_draws(draw_dependencies(program, make, jnp.ones(3)))
+    return pass_stages.group_draws_into_stages(trace_draw_dependencies(program, make, jnp.ones(3)))
 
 
 def test_stages_follow_from_what_sums_read():
@@ -54,10 +54,10 @@ def test_stages_follow_from_what_sums_read():
 def test_sums_of_a_level_wait_for_the_splits_above():
     recipe = recipes.bdpe(epsilon=3, rows=700, rounds=3, depth=2)
     stages_of_recipe = ("error_0", "split_0"), ("error_1", "split_1"), ("leaf",)
-    assert stages.pass_stages(recipe, recipe.learner.round) == stages_of_recipe
+    assert pass_stages.stages_of_phase(recipe, recipe.learner.round) == stages_of_recipe
     published = recipes.bdpe(epsilon=1, rows=10, calibration="published")
     with pytest.raises(ValueError, match=r"'leaf' is of no boundary\.Total"):
-        stages.pass_stages(published, published.learner.round)
+        pass_stages.stages_of_phase(published, published.learner.round)
 
 
 def coin_of_a_sum(draw, table, weights, params, public):
@@ -104,7 +104,7 @@ def test_a_prologue_has_one_pass():
     recipe = recipes.bdpe(epsilon=3, rows=700, rounds=3, depth=1)
     learner = dataclasses.replace(recipe.learner, prologue=prologue)
     with pytest.raises(ValueError, match="the prologue has sums that follow from its own draws"):
-        stages.check_can_run_in_blocks(dataclasses.replace(recipe, learner=learner))
+        pass_stages.check_can_run_in_blocks(dataclasses.replace(recipe, learner=learner))
 
 
 def test_public_randomness_for_each_row_is_refused():
@@ -119,11 +119,13 @@ def test_public_randomness_for_each_row_is_refused():
         draw("total", mechanisms.discrete_laplace, total, **noise)
 
     one, nine = (View(None, jnp.ones(rows), dpbt.types.Noise({}), None) for rows in (1, 9))
-    sites = answers.public_draws(program, PUBLIC, one)
+    sites = program_interpreters.sample_public_draws(program, PUBLIC, one)
     given = dpbt.types.StageInputs(sites, KEY, jnp.zeros(2, jnp.uint32))
-    assert answers.sums_of_stage(program, ("total",), given, one).keys() == {"total"}
+    assert program_interpreters.sum_rows_of_stage(program, ("total",), given, one).keys() == {
+        "total"
+    }
     with pytest.raises(ValueError, match="'coin' is public randomness for each row"):
-        answers.sums_of_stage(program, ("total",), given, nine)
+        program_interpreters.sum_rows_of_stage(program, ("total",), given, nine)
 
 
 # Draws.
@@ -132,7 +134,7 @@ def test_public_randomness_for_each_row_is_refused():
 @pytest.mark.parametrize("first", [3, 2**32 - 3])
 @pytest.mark.parametrize("key", [KEY, dpbt.fresh_key()], ids=["research", "release"])
 def test_a_place_has_its_part_in_every_block(key, first):
-    drawn, places = jax.jit(mechanisms.assignment.sample_places), jnp.zeros(7, jnp.int32)
+    drawn, places = jax.jit(mechanisms.assignment.sample_at_row_indices), jnp.zeros(7, jnp.int32)
 
     def at(place):
         words = jnp.array([place >> 32, place % 2**32], jnp.uint32)
@@ -159,10 +161,10 @@ def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
         after=lambda total: total,
         scale=scale,
         max_sensitivity=scale,
-        own_scale=True,
+        has_stated_scale=True,
     )
     asked = {"sums": spec}
-    found = totals.draw_from_sums(key, {"sums": small}, asked, has_small_sums=True)["sums"]
+    found = draws_from_sums.draw_from_sums(key, {"sums": small}, asked, has_small_sums=True)["sums"]
     site_key = dpbt.boundary.site_key(key, "sums")
     expected = mechanism.sample(site_key, jnp.asarray(small.astype(np.int32)), scale)
     np.testing.assert_array_equal(found, np.asarray(expected))
@@ -170,8 +172,10 @@ def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
 
     # Steps of the grid divide 2^30, so a shift by multiples of it shifts the output.
     shift = np.arange(-3, 4) * 2**43
-    large = totals.draw_from_sums(key, {"sums": small + shift}, asked, has_small_sums=False)["sums"]
-    near = totals.draw_from_sums(key, {"sums": small}, asked, has_small_sums=False)["sums"]
+    large = draws_from_sums.draw_from_sums(
+        key, {"sums": small + shift}, asked, has_small_sums=False
+    )["sums"]
+    near = draws_from_sums.draw_from_sums(key, {"sums": small}, asked, has_small_sums=False)["sums"]
     np.testing.assert_array_equal(large - shift, near)
     assert large.dtype == np.int64
     assert np.abs(near).max() <= SATURATION
@@ -182,9 +186,9 @@ def test_sums_go_beyond_int32():
     part = {"sums": np.array([2**31 - 1, -(2**31)], np.int32)}
     found = None
     for _ in range(100):
-        found = totals.add_sums(found, part)
+        found = draws_from_sums.add_block_sums(found, part)
     assert found["sums"].tolist() == [100 * (2**31 - 1), -100 * 2**31]
-    read = totals.release_as_float32({"sums": found["sums"]})["sums"]
+    read = draws_from_sums.round_int64_release_to_float32({"sums": found["sums"]})["sums"]
     assert read.dtype == jnp.float32
     assert float(read[0]) == pytest.approx(100 * 2.0**31, rel=1e-6)
 
@@ -201,7 +205,7 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     learner, public = recipe.learner, recipe.public()
     example = learner.training.prepare(learner.training.example_table())
     view = View(example, jnp.zeros(1), recipe.params, public)
-    asked = answers.describe(learner.round.program, view)["split_0"]
+    asked = program_interpreters.describe_draws(learner.round.program, view)["split_0"]
 
     # Three splits of one node; the first two differ by two rows' weight in the score.
     negative, positive = np.int64(2**38) * GRID, np.int64(2**38) * GRID + 12345
@@ -209,7 +213,9 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     sums = right[None], np.array([[negative, positive]])
     keys = jax.random.split(KEY, 1500)
     drawn = [
-        totals.draw_from_sums(key, {"split_0": sums}, {"split_0": asked}, has_small_sums=False)
+        draws_from_sums.draw_from_sums(
+            key, {"split_0": sums}, {"split_0": asked}, has_small_sums=False
+        )
         for key in keys
     ]
     shares = np.bincount([int(each["split_0"][0]) for each in drawn], minlength=3) / len(keys)

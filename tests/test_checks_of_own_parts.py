@@ -10,7 +10,7 @@ from dpbt.audit import CheckError, check_learner, check_mechanism
 from dpbt.data.domains import Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
-from dpbt.privacy.mechanism import LAPLACE, PURE, Mechanism, StepLoss
+from dpbt.privacy.mechanism_types import LAPLACE, PURE, Mechanism, WorstCaseLoss
 from dpbt.types import GRID, Tree
 
 pytestmark = pytest.mark.unoptimized
@@ -29,7 +29,7 @@ def log_prob_of_bit(output, bit, scale):
 
 def divergence_of_bits(bit, scale, other_bit, other_scale):
     del other_scale
-    return StepLoss.from_pure_epsilon(jnp.sum(jnp.where(bit == other_bit, 0.0, 1 / scale)))
+    return WorstCaseLoss.from_pure_epsilon(jnp.sum(jnp.where(bit == other_bit, 0.0, 1 / scale)))
 
 
 RESPONSE = Mechanism("response", sample_bit, log_prob_of_bit, divergence_of_bits, PURE)
@@ -42,13 +42,13 @@ WRONG_BITS = {
         log_prob=lambda output, bit, scale: log_prob_of_bit(output, bit, scale) + 0.1
     ),
     "log ratios": RESPONSE._replace(
-        divergence=lambda *pair: StepLoss.from_pure_epsilon(divergence_of_bits(*pair).pure / 2)
+        divergence=lambda *pair: WorstCaseLoss.from_pure_epsilon(divergence_of_bits(*pair).pure / 2)
     ),
     "Renyi": RESPONSE._replace(
-        divergence=lambda *pair: StepLoss(divergence_of_bits(*pair).pure, jnp.float32(0.01))
+        divergence=lambda *pair: WorstCaseLoss(divergence_of_bits(*pair).pure, jnp.float32(0.01))
     ),
     "divergence / price": RESPONSE._replace(
-        divergence=lambda *pair: StepLoss.from_pure_epsilon(2 * divergence_of_bits(*pair).pure)
+        divergence=lambda *pair: WorstCaseLoss.from_pure_epsilon(2 * divergence_of_bits(*pair).pure)
     ),
 }
 """The beginning of the line that a mistake fails -> a mechanism with the mistake."""
@@ -80,7 +80,7 @@ def log_prob_of_laplace(output, value, scale):
 
 def divergence_of_laplace(value, scale, other, other_scale):
     del other_scale
-    return StepLoss.from_pure_epsilon(jnp.sum(jnp.abs(value - other)) / scale)
+    return WorstCaseLoss.from_pure_epsilon(jnp.sum(jnp.abs(value - other)) / scale)
 
 
 REAL_NOISE = Mechanism("real", sample_laplace, log_prob_of_laplace, divergence_of_laplace, LAPLACE)
@@ -194,7 +194,9 @@ def sample_too_little(key, value, scale):
 
 @pytest.mark.slow
 def test_a_sampler_of_too_little_noise_is_rejected():
-    wrong = mechanisms.discrete_laplace._replace(sample=sample_too_little, sample_places=None)
+    wrong = mechanisms.discrete_laplace._replace(
+        sample=sample_too_little, sample_at_row_indices=None
+    )
     failed = failed_lines(
         check_learner, stump_with(GRID, wrong), small_table(), aspects=["noise"], **OPTIONS
     )

@@ -20,7 +20,7 @@ from dpbt.data import tables
 from dpbt.data.column_types import Numeric
 from dpbt.data.splits import table_of_splits
 from dpbt.models import scoring as prediction
-from dpbt.privacy.dependencies import draw_specs_of_phase
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
 from dpbt.training import boost as training_boost
 from dpbt.training import fit as training_fit
 from dpbt.types import MAX_ROWS

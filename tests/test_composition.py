@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import recipes, tuning
 from dpbt.data.domains import Numeric
-from dpbt.privacy import accounting, conversions, pricing
+from dpbt.privacy import accounting, conversions, recipe_ledger
 from tests.support import ROOT
 from tests.support.budget_examples import ledger_line, ledger_of, recipe_by_name
 
@@ -105,11 +105,11 @@ def test_a_sum_of_ledgers_shows_rows_keys_and_unprotected_sites():
     assert (one + two).rows is None
     printed = str(one + two)
     assert "release 1: epsilon = 1, rows = 50, release key" in printed
-    assert accounting.KEY_WORDS["release"] in printed
+    assert accounting.KEY_PURPOSE_TEXTS["release"] in printed
 
     seeded = dpbt.ledger(recipe_by_name("rf_l", rows=80), research)
     assert (one + seeded).key == "research"
-    assert accounting.KEY_WORDS["research"] in str(one + seeded)
+    assert accounting.KEY_PURPOSE_TEXTS["research"] in str(one + seeded)
     assert (one + dpbt.ledger(recipe_by_name("rf_l"))).key is None
 
     published = dpbt.ledger(recipes.bdpe(epsilon=1, rows=1000, calibration="published"))
@@ -134,8 +134,8 @@ def test_a_statement_of_a_sum_is_about_all_releases():
     assert text.startswith("# Privacy statement: 2 releases together")
     assert f"epsilon = {(one + two).epsilon:.6g} and" in text
     assert "at most 50 rows in release 1, 80 rows in release 2" in text
-    apart = [pricing.reprice_ledger(each, 3) for each in (one, two)]
-    assert pricing.reprice_ledger(one + two, 3).lines == sum(apart).lines
+    apart = [recipe_ledger.recompute_ledger_costs(each, 3) for each in (one, two)]
+    assert recipe_ledger.recompute_ledger_costs(one + two, 3).lines == sum(apart).lines
 
 
 def test_a_choice_adds_up_with_nothing_and_is_refused_in_words():

@@ -71,7 +71,10 @@ def test_the_published_sensitivity_is_one_too_large():
     for rows in (208, 1372, 19_020):
         published, proved = (
             float(bound(losses.matsushita, rows))
-            for bound in (sensitivity.published_split_sensitivity, sensitivity.max_score_change)
+            for bound in (
+                sensitivity.published_split_sensitivity,
+                sensitivity.max_split_score_change,
+            )
         )
         assert proved == pytest.approx(2 * math.sqrt(rows), rel=1e-6)
         assert published - proved == pytest.approx(1, abs=1e-4)

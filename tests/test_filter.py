@@ -198,7 +198,7 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
                 if draw.mechanism.price.reads_rows:
                     least[site] = min(least[site], float(np.min(draw.scale / draw.max_sensitivity)))
     for each in total.lines:
-        drawn = mechanisms.BY_NAME[each.mechanism].cost(1.0, least[each.site])
+        drawn = mechanisms.BY_NAME[each.mechanism].cost_of_draw(1.0, least[each.site])
         cost += each.count * Fraction(float(getattr(drawn, measure)))
     assert terms.charge_of_ledger(total).cost >= cost
 

@@ -14,7 +14,7 @@ from scipy import stats
 from dpbt.audit import check_mechanism
 from dpbt.privacy import keys, mechanisms
 from dpbt.privacy.conversions import Cost
-from dpbt.privacy.mechanism import ROUNDING, Allowance, gdp_mu_of_pure_epsilon
+from dpbt.privacy.mechanism_types import ROUNDING, Allowance, gdp_mu_of_pure_epsilon
 from tests.support.slow_cases import mark_slow_cases_except
 
 NUM_DRAWS = 20_000
@@ -189,7 +189,7 @@ each_private_mechanism = pytest.mark.parametrize(
 def test_costs_are_those_of_theory(mechanism):
     sensitivity, scale = np.array([0.0, 1.0, 127.0, 3.0]), np.array([2.0, 4.0, 50.0, 3e-3])
     ratio = sensitivity / scale
-    cost = mechanism.cost(sensitivity, scale)
+    cost = mechanism.cost_of_draw(sensitivity, scale)
     if mechanism in GAUSSIAN_MECHANISMS:
         np.testing.assert_array_equal(cost.epsilon, np.where(ratio > 0, np.inf, 0))
         np.testing.assert_allclose(cost.mu, ratio)
@@ -198,9 +198,9 @@ def test_costs_are_those_of_theory(mechanism):
         np.testing.assert_allclose(cost.mu, gdp_mu_of_pure_epsilon(ratio))
     divisor = 8 if mechanism is mechanisms.exponential else 2
     np.testing.assert_allclose(cost.rho, ratio**2 / divisor)
-    assert mechanism.cost(1.0, 0.0) == Cost(epsilon=np.inf, rho=np.inf, mu=np.inf)
-    assert mechanism.cost(0.0, 0.0) == Cost(epsilon=0, rho=0, mu=0)
-    assert mechanisms.uniform.cost(0.0, 3.0) == Cost(epsilon=0, rho=0, mu=0)
+    assert mechanism.cost_of_draw(1.0, 0.0) == Cost(epsilon=np.inf, rho=np.inf, mu=np.inf)
+    assert mechanism.cost_of_draw(0.0, 0.0) == Cost(epsilon=0, rho=0, mu=0)
+    assert mechanisms.uniform.cost_of_draw(0.0, 3.0) == Cost(epsilon=0, rho=0, mu=0)
 
 
 @each_private_mechanism
@@ -215,10 +215,10 @@ def test_the_noise_multiplier_is_the_least_within_an_allowance(mechanism):
     for currency, allowance in allowances:
         multiplier = mechanism.noise_multiplier(allowance)
         assert multiplier.dtype == np.float32
-        cost = getattr(mechanism.cost(sensitivity, sensitivity * multiplier), currency)
+        cost = getattr(mechanism.cost_of_draw(sensitivity, sensitivity * multiplier), currency)
         assert np.all(cost <= allowed)
         slightly_less = multiplier / ROUNDING * (1 - 2.0**-22)
-        assert np.all(getattr(mechanism.cost(1.0, slightly_less), currency) > allowed)
+        assert np.all(getattr(mechanism.cost_of_draw(1.0, slightly_less), currency) > allowed)
 
 
 @each_private_mechanism
@@ -273,7 +273,7 @@ def test_a_selection_costs_by_the_range_of_the_change_of_scores(mechanism):
     shared = jax.random.normal(jax.random.fold_in(key, 1), (60, 1)) * 3
     is_raised = jax.random.bernoulli(jax.random.fold_in(key, 2), 0.5, (60, 6))
     change = width * is_raised.astype(jnp.float32) + shared
-    cost = mechanism.cost(width, 0.6)
+    cost = mechanism.cost_of_draw(width, 0.6)
     loss = jax.vmap(lambda a, b: divergence(mechanism, a, scale, b, scale))(scores, scores + change)
     assert float(loss.max()) <= cost.epsilon + 1e-3
     pairs = list(zip(scores[:10], (scores + change)[:10], strict=True))

@@ -219,7 +219,7 @@ def test_no_weight_is_above_the_clip():
         assert float(found.cap) == pytest.approx(unit * GRID, rel=1e-6)
         assert float(found.cap) <= np.float32(clip)
         assert 1 <= found.weight.min() <= found.weight.max() <= GRID
-        counted = sensitivity.weights_on_grid(found.weight, table)
+        counted = sensitivity.clip_and_round_weights_to_grid(found.weight, table)
         np.testing.assert_array_equal(counted, expected)
 
 

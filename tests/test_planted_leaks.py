@@ -23,8 +23,8 @@ from dpbt.learners.trees import greedy
 from dpbt.learners.trees.growth import GreedyTreeConfig, draw_splits_and_sum_leaf_class_weights
 from dpbt.learners.trees.published import alpha_from_exact_errors
 from dpbt.learners.trees.rows import evaluate_splits_of_rows
-from dpbt.privacy import answers, mechanisms, sensitivity
-from dpbt.privacy.sensitivity import round_grid_to_rows
+from dpbt.privacy import mechanisms, program_interpreters, sensitivity
+from dpbt.privacy.sensitivity import round_grid_units_to_rows
 from dpbt.recipes.bins import split_attributes_of_domain
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
@@ -64,7 +64,7 @@ def grow(draw, table, weights, params, public, alpha_of=None):
         noise=noise,
     )
     price = dataclasses.replace(
-        greedy.tight_pricing_of_split_draws(ADD_REMOVE), bound=sensitivity.max_score_change
+        greedy.tight_pricing_of_split_draws(ADD_REMOVE), bound=sensitivity.max_split_score_change
     )
     return draw_splits_and_sum_leaf_class_weights(
         config,
@@ -288,7 +288,7 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, params, public):
         cells = rows.bins[:1]
-        exact = round_grid_to_rows(
+        exact = round_grid_units_to_rows(
             sum_row_weights_by_bin_and_class(config, cells, rows.target, weights)
         )
         read = public._replace(prologue={"histogram": exact}, structure=None)
@@ -324,7 +324,9 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, params, public):
-        found = jnp.cumsum(round_grid_to_rows(class_counts_by_score_interval(rows, scores)), axis=0)
+        found = jnp.cumsum(
+            round_grid_units_to_rows(class_counts_by_score_interval(rows, scores)), axis=0
+        )
         draw(
             SCORES_SITE,
             mechanisms.discrete_laplace,
@@ -445,12 +447,12 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
         draw("leaf", mechanisms.discrete_laplace, jnp.zeros(2, int), **{**LEAF, "scale": 1.0})
 
     with pytest.raises(ValueError, match="would have one key"):
-        answers.sample(twice, jax.random.key(0), None, view)
+        program_interpreters.sample_release(twice, jax.random.key(0), None, view)
     with pytest.raises(ValueError, match="the program draws"):
-        answers.replay_draws(once, {}, view)
+        program_interpreters.replay_draws(once, {}, view)
     more = {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}
     with pytest.raises(ValueError, match="the program draws"):
-        answers.replay_draws(once, more, view)
+        program_interpreters.replay_draws(once, more, view)
 
 
 def test_odd_input_of_audits_is_refused_in_one_line():

@@ -16,7 +16,7 @@ from dpbt.data.domains import Boolean
 from dpbt.learners import trees
 from dpbt.learners.bins.epilogue import class_counts_by_score_interval, fit_score_line
 from dpbt.privacy import boundary, mechanisms
-from dpbt.privacy.sensitivity import round_grid_to_rows
+from dpbt.privacy.sensitivity import round_grid_units_to_rows
 from dpbt.training import run_keys
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, Noise, Prologue
@@ -53,7 +53,7 @@ def constant(site, **words):
 
 
 def counting(draw, table, scores, params, public):
-    counts = round_grid_to_rows(class_counts_by_score_interval(table, scores))
+    counts = round_grid_units_to_rows(class_counts_by_score_interval(table, scores))
     draw("scores", NOISE, counts, sensitivity=1.0, moved_outputs=1, theorem="a row")
 
 

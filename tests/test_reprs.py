@@ -21,7 +21,7 @@ from dpbt.privacy.boundary import Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
 from dpbt.training import run_keys
-from dpbt.types import StageInputs, Weighted
+from dpbt.types import StageInputs, WeightsAndCap
 from tests.support.leak_watch import BOUND, NUM_ROWS, find_private_words, private_task
 from tests.support.random_models import random_model
 from tests.support.recipe_noise import draw_spec
@@ -62,7 +62,7 @@ def objects():
         ),
         "rows for oblivious trees": lay_out_rows_by_feature((), table),
         "bins": BinsAndSplits(*(jnp.full((NUM_ROWS,), NUM_ROWS) for _ in range(4))),
-        "weights": Weighted(jnp.full((NUM_ROWS,), 31337.7719), jnp.float32(1)),
+        "weights": WeightsAndCap(jnp.full((NUM_ROWS,), 31337.7719), jnp.float32(1)),
         "sums given": StageInputs({"a": exact}, keys.prologue, exact),
         "total": Total(exact),
         "request": request(exact),

@@ -118,7 +118,7 @@ def test_residuals_of_a_number_are_clipped_in_units_of_the_spread():
     public = recipe_of(RANGE).public()._replace(weight_params=numbers, unit=jnp.float32(0.1))
     score = jnp.full(6, 0.5, jnp.float32)
     found = weighting.residuals(NUMBER, "l2").weigh(score, jnp.float32(0), table, public)
-    counted = sensitivity.weights_on_grid(found.weight, table, NUMBER)
+    counted = sensitivity.clip_and_round_weights_to_grid(found.weight, table, NUMBER)
     np.testing.assert_array_equal(counted, [-GRID, 0, 17, GRID, 0, GRID])
 
 
@@ -133,7 +133,7 @@ def test_residuals_of_a_count_and_of_a_quantile_are_those_of_their_losses():
         given = public._replace(weight_params=weighting.ResidualNumbers(np.float32(clip)))
         score = jnp.full(5, score, jnp.float32)
         weighed = weighting.residuals(response, "l2").weigh(score, jnp.float32(0), table, given)
-        return sensitivity.weights_on_grid(weighed.weight, table, response)
+        return sensitivity.clip_and_round_weights_to_grid(weighed.weight, table, response)
 
     np.testing.assert_array_equal(found("quantile", 0.2, 7), [-14, GRID, GRID, GRID, 0])
     half = np.round((np.array([0, 0.2, 0.5, 1]) - 0.5) / 0.5 / 2 * GRID)
@@ -295,7 +295,7 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     read = jnp.asarray(rows.T if response.axes else rows[:, 0], jnp.float32)
     table = dpbt.Table(jnp.zeros((len(rows), 1)), present, present)
     bound = oblivious.leaf_sum_sensitivity(kind)
-    for given in (sensitivity.weights_on_grid(read, table, response), read):
+    for given in (sensitivity.clip_and_round_weights_to_grid(read, table, response), read):
         added = (
             np.asarray(signed_residuals_of_bounded_norm(kind, table, given))
             .reshape(-1, len(rows))
@@ -475,12 +475,12 @@ def test_a_weight_beyond_the_bound_is_clipped_in_the_loop():
     full = jnp.full(6, -float(GRID))
     for response, most in ((NUMBER, -GRID), (types.BINARY, GRID)):
         weight = full if response == NUMBER else -full
-        found = sensitivity.weights_on_grid(weight, table, response)
+        found = sensitivity.clip_and_round_weights_to_grid(weight, table, response)
         half = -63 if response == NUMBER else 64
         np.testing.assert_array_equal(found, [half, most, most, 0, 0, most])
 
         endless = jnp.full(6, -jnp.inf if response == NUMBER else jnp.inf)
-        found = sensitivity.weights_on_grid(endless, table, response)
+        found = sensitivity.clip_and_round_weights_to_grid(endless, table, response)
         np.testing.assert_array_equal(found, [most, most, most, 0, 0, most])
 
 

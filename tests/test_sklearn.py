@@ -434,7 +434,7 @@ def test_weights_need_a_public_bound_whatever_they_are(targets):
 @pytest.fixture
 def one_noise(monkeypatch):
     """One seed has one noise, whatever the rows, so that fits can be compared."""
-    monkeypatch.setattr(dpbt.keys, "noise_key_of_table", lambda key, blocks: key)
+    monkeypatch.setattr(dpbt.keys, "mix_rows_into_research_key", lambda key, blocks: key)
 
 
 @pytest.mark.slow

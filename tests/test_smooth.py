@@ -124,7 +124,7 @@ def test_sums_of_rows_are_exact_integers(rows):
     table = halfspaces.project_rows_of_table_to_ball(dpbt.Table(jnp.asarray(x), everyone, everyone))
     signed = np.where(rng.random(rows) < 0.99, GRID, -rng.integers(0, GRID + 1, rows))
     whole = np.trunc(np.asarray(table.columns.T, np.float64) * 2**14).astype(np.int64)
-    step = sensitivity.weighted_sum_step(rows)
+    step = sensitivity.weighted_sum_rounding_step(rows)
     found = halfspaces.signed_row_sums_in_grid_steps(
         jnp.asarray(signed, jnp.int32), table.columns, jnp.float32(step)
     )
@@ -142,8 +142,8 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
     everyone = jnp.ones(rows, bool)
     table = halfspaces.project_rows_of_table_to_ball(dpbt.Table(jnp.asarray(x), everyone, everyone))
     level = jnp.full(rows, GRID, jnp.int32)  # every row is at the cap
-    step = sensitivity.weighted_sum_step(rows)
-    claim = float(sensitivity.center_sensitivity(step, num_features=4))
+    step = sensitivity.weighted_sum_rounding_step(rows)
+    claim = float(sensitivity.rounded_vector_sum_sensitivity(step, num_features=4))
 
     def sums(level):
         found = halfspaces.signed_row_sums_in_grid_steps(level, table.columns, jnp.float32(step))

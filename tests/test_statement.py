@@ -14,7 +14,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.models import statement as statements
-from dpbt.privacy import accounting, conversions, mechanisms, pricing
+from dpbt.privacy import accounting, conversions, mechanisms, recipe_ledger
 from dpbt.types import ADD_REMOVE
 from tests.support import example_tables, random_models
 
@@ -22,7 +22,7 @@ DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 
 
 def book(mechanism, sensitivity, scale, delta=0.0, times=1):
-    terms = pricing.DrawTerms(
+    terms = recipe_ledger.DrawTerms(
         site="x",
         mechanism=mechanism,
         releases="counts",
@@ -32,7 +32,7 @@ def book(mechanism, sensitivity, scale, delta=0.0, times=1):
         times=times,
         moved_outputs=1,
     )
-    line = pricing.ledger_line(terms)
+    line = recipe_ledger.ledger_line(terms)
     lines = (structs.replace(line, gap=0.0, tail=0.0),)
     return accounting.Ledger(relation=ADD_REMOVE, lines=lines, delta=delta)
 
@@ -191,9 +191,9 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
     recipe = recipe_for()
     ledger = dpbt.ledger(recipe)
     for k in (1, 2, 7):
-        again = pricing.reprice_ledger(ledger, k)
+        again = recipe_ledger.recompute_ledger_costs(ledger, k)
         assert again.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
-        back = pricing.reprice_ledger(again, 1)
+        back = recipe_ledger.recompute_ledger_costs(again, 1)
         assert str(back) == str(ledger)
     text = dpbt.statement(recipe, max_rows_per_user=3)
     assert "epsilon = 3 and delta" in text
@@ -206,7 +206,7 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
 def test_gaussian_draws_are_never_scaled_after_composition():
     """k mu, and not k times the epsilon of mu, nor that of delta."""
     ledger = dpbt.ledger(PEOPLE["forest-gdp"]())
-    again = pricing.reprice_ledger(ledger, 4)
+    again = recipe_ledger.recompute_ledger_costs(ledger, 4)
     assert again.mu == pytest.approx(4 * ledger.mu)
     left = (1e-6 - again.sampler_delta) * math.exp(-again.sampler_epsilon / 2)
     exact = conversions.gdp_epsilon(4 * ledger.mu, left) + again.sampler_epsilon

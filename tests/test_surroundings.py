@@ -14,7 +14,7 @@ import pytest
 import dpbt
 from dpbt.common.extras import package_version
 from dpbt.models import measures
-from dpbt.privacy import mechanisms, prices
+from dpbt.privacy import mechanism_prices, mechanisms
 from tests.support import ROOT
 from tests.support.block_commands import FOREST_OPTIONS, refusal_line, run_command
 
@@ -269,7 +269,7 @@ assert main(['fit', 'rows.csv', '--domain', 'two.json', '--rows', '200', '--epsi
 
 def test_prices_without_jax_are_those_of_the_mechanisms():
     assert {name: mechanism.price for name, mechanism in mechanisms.BY_NAME.items()} == (
-        prices.PRICE_OF_NAME
+        mechanism_prices.PRICE_BY_MECHANISM_NAME
     )
 
 

@@ -19,7 +19,7 @@ from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.learners.trees import rule, top_down
 from dpbt.learners.trees.rows import evaluate_splits_of_rows
 from dpbt.learners.trees.split_scores import perspectives_of_class_weights
-from dpbt.privacy import answers, boundary, mechanisms, sensitivity, variates
+from dpbt.privacy import boundary, mechanisms, program_interpreters, sensitivity, variates
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_ROWS, UNSPLIT, Noise, Public, View
 from tests.support.example_tables import random_table
@@ -308,7 +308,7 @@ def test_errors_of_rules_are_exact_beyond_float32():
     public = Public(np.float32(rows), np.float32(1), (), {})
     view = View(table, jnp.asarray(weights), Noise({"rule": jnp.float32(1)}), public)
     program = rule.one_rule(ADD_REMOVE).round.program
-    value = answers.replay_draws(program, {"rule": jnp.int32(0)}, view)["rule"].value
+    value = program_interpreters.replay_draws(program, {"rule": jnp.int32(0)}, view)["rule"].value
     errors = -(np.asarray(value.high, np.float64) + np.asarray(value.low, np.float64))
     total = GRID * (rows - 1) + 1
     np.testing.assert_array_equal(errors, [0, total, total, 0, total - 1, 1])

@@ -222,9 +222,9 @@ def test_a_choice_is_float_if_any_candidate_is():
             given, selection.count, score="log_loss", num_candidates=4, disjoint=True
         )
         book = structs.replace(books[0], lines=(*books[0].lines, score), choice=choice)
-        assert book.exact is exact
+        assert book.has_bounded_samplers is exact
         assert ("FLOAT" in str(book)) is not exact
-        assert accounting.from_json(accounting.to_json(book)).exact is exact
+        assert accounting.from_json(accounting.to_json(book)).has_bounded_samplers is exact
 
 
 def test_one_key_gives_one_choice_and_other_numbers_another():

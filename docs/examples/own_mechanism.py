@@ -11,7 +11,7 @@ import dpbt
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary
-from dpbt.privacy.mechanism import PURE, Mechanism, StepLoss
+from dpbt.privacy.mechanism_types import PURE, Mechanism, WorstCaseLoss
 from dpbt.types import Tree
 
 
@@ -33,7 +33,7 @@ def divergence(bit, scale, other_bit, other_scale):
         for output in (0, 1)
     ]
     epsilon = jnp.sum(jnp.maximum(*ratios))
-    return StepLoss(epsilon, epsilon**2 / 2)  # pure epsilon costs epsilon^2 / 2 of zCDP
+    return WorstCaseLoss(epsilon, epsilon**2 / 2)  # pure epsilon costs epsilon^2 / 2 of zCDP
 
 
 # Without a proved bound on the sampler, every ledger says so.

@@ -29,4 +29,4 @@ from dpbt.audit.neighbour_masks import all_rows_of_domain as all_rows_of_domain
 from dpbt.audit.neighbour_masks import labels_of_target as labels_of_target
 from dpbt.audit.neighbour_masks import neighbours as neighbours
 from dpbt.audit.worst_table_search import search_worst_table as search_worst_table
-from dpbt.privacy.bounds import Bound as Bound
+from dpbt.privacy.audit_bounds import Bound as Bound

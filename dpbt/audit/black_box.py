@@ -2,7 +2,7 @@
 
 The learner is run many times on a table and on a neighbour. A quarter of the runs trains several
 distinguishers of the two tables, a quarter chooses the best of them and its threshold, and the
-other half bounds its chances (`bounds.lower_bounds`).
+other half bounds its chances (`audit_bounds.epsilon_and_mu_lower_bounds`).
 """
 
 import functools
@@ -13,7 +13,13 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
-from dpbt.privacy.bounds import CONFIDENCE, Bound, RunScores, lower_bounds, one_run_epsilon_bound
+from dpbt.privacy.audit_bounds import (
+    CONFIDENCE,
+    Bound,
+    RunScores,
+    epsilon_and_mu_lower_bounds,
+    one_run_epsilon_lower_bound,
+)
 
 Fit = Callable[[Any, int], Any]
 """(table, seed) -> the released output. Seeds of two runs differ."""
@@ -62,11 +68,11 @@ def black_box_lower_bound(
 
     def estimated_power(distinguisher: _Distinguisher) -> float:
         scores = distinguisher.scores_of(choosing_views)
-        bounds = lower_bounds(scores, scores, delta=claim[1], confidence=0.5)
+        bounds = epsilon_and_mu_lower_bounds(scores, scores, delta=claim[1], confidence=0.5)
         return bounds.epsilon + 1e-3 * bounds.mu
 
     best = max(_make_distinguishers(views.slice(0, quarter)), key=estimated_power)
-    lower = lower_bounds(
+    lower = epsilon_and_mu_lower_bounds(
         best.scores_of(choosing_views),
         best.scores_of(views.slice(2 * quarter, None)),
         delta=claim[1],
@@ -261,10 +267,10 @@ def one_run_lower_bound(
     guesses_of_each_side = sorted({num_canaries // 2, num_canaries // 8, num_canaries // 32} - {0})
     for guesses in guesses_of_each_side:
         correct = int(np.sum(coins[order[-guesses:]]) + np.sum(~coins[order[:guesses]]))
-        epsilon = one_run_epsilon_bound(
-            guesses=2 * guesses,
-            correct=correct,
-            canaries=num_canaries,
+        epsilon = one_run_epsilon_lower_bound(
+            num_guesses=2 * guesses,
+            num_correct=correct,
+            num_canaries=num_canaries,
             delta=claim[1],
             failure_probability=(1 - confidence) / len(guesses_of_each_side),
         )

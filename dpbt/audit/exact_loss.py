@@ -1,7 +1,7 @@
 """Exact audits: the privacy losses of recorded transcripts between a table and its neighbours.
 
-The audit evaluates `answers.compare_views` on the same program that drew the release. Log densities
-are exact formulas in float32, so a loss is exact up to about 1e-4.
+The audit evaluates `program_interpreters.compare_views` on the same program that drew the release.
+Log densities are exact formulas in float32, so a loss is exact up to about 1e-4.
 """
 
 import dataclasses
@@ -19,11 +19,11 @@ from dpbt.common import compilation
 from dpbt.common.validate import check_positive_integer
 from dpbt.data import domains
 from dpbt.privacy import keys
-from dpbt.privacy.answers import DrawComparison
-from dpbt.privacy.bounds import CONFIDENCE, Bound, RunScores, lower_bounds
+from dpbt.privacy.audit_bounds import CONFIDENCE, Bound, RunScores, epsilon_and_mu_lower_bounds
 from dpbt.privacy.keys import pair
-from dpbt.privacy.mechanism import StepLoss
-from dpbt.privacy.pricing import ledger
+from dpbt.privacy.mechanism_types import WorstCaseLoss
+from dpbt.privacy.program_interpreters import DrawComparison
+from dpbt.privacy.recipe_ledger import ledger
 from dpbt.public_types import have_same_splits
 from dpbt.training.boost import boost
 from dpbt.training.checks import check_table_and_recipe
@@ -120,8 +120,8 @@ def exact_lower_bound(
     """A lower bound on the epsilon and mu of a recipe, from exact losses on the worst neighbour.
 
     A few transcripts choose the neighbour. For a pure claim the largest loss is a certificate. With
-    a delta, chances are bounded (`bounds.lower_bounds`). The result is a function of the rows, and
-    is not itself private.
+    a delta, chances are bounded (`audit_bounds.epsilon_and_mu_lower_bounds`). The result is a
+    function of the rows, and is not itself private.
 
     Args:
         key: one typed key.
@@ -165,8 +165,11 @@ def exact_lower_bound(
     )
 
     recipe_ledger = ledger(recipe)
-    lower = lower_bounds(
-        *scores.split_in_halves(), delta=recipe_ledger.delta, confidence=confidence, exact=True
+    lower = epsilon_and_mu_lower_bounds(
+        *scores.split_in_halves(),
+        delta=recipe_ledger.delta,
+        confidence=confidence,
+        are_log_likelihood_ratios=True,
     )
     epsilon = lower.epsilon
     is_certain = recipe_ledger.delta == 0
@@ -391,7 +394,7 @@ def ratios_to_claims(
         claims: site -> the claim of a step.
     """
 
-    def ratio_to_claim(step: StepLoss, claim: Any) -> Array:
+    def ratio_to_claim(step: WorstCaseLoss, claim: Any) -> Array:
         cost = jnp.where(recipe.delta == 0, step.pure, jnp.sqrt(step.rho))
         return jnp.max(jnp.where(cost == 0, 0.0, cost / claim))
 

@@ -22,7 +22,13 @@ from dpbt.audit.contents import (
     places_of_differences,
     snapshot_contents,
 )
-from dpbt.privacy.bounds import CONFIDENCE, LARGE, Bound, RunScores, lower_bounds
+from dpbt.privacy.audit_bounds import (
+    CONFIDENCE,
+    IMPOSSIBLE_EVENT_LOG_RATIO,
+    Bound,
+    RunScores,
+    epsilon_and_mu_lower_bounds,
+)
 from dpbt.privacy.conversions import gdp_epsilon
 
 Learn = Callable[[Any, "Hooks"], Any]
@@ -107,10 +113,13 @@ class _AdditiveNoise(NamedTuple):
     deviation: float = np.nan
 
     def log_density_of_output(self, output: np.ndarray, value: np.ndarray) -> float:
-        """The log density of an output; -LARGE if a number that is not finite has changed."""
+        """The log density of an output.
+
+        It is -IMPOSSIBLE_EVENT_LOG_RATIO if a number that is not finite has changed.
+        """
         is_odd = ~(np.isfinite(value) & np.isfinite(output))
         if not np.array_equal(output[is_odd], value[is_odd], equal_nan=True):
-            return -LARGE  # only one of the tables has a finite number there
+            return -IMPOSSIBLE_EVENT_LOG_RATIO  # only one of the tables has a finite number there
         noise = np.where(is_odd, 0.0, output - np.where(is_odd, 0.0, value))
         return float(np.sum(self.log_density(noise)))
 
@@ -289,7 +298,7 @@ class Hooks:
             recorded = contents if self._recorded is None else self._recorded[number].contents
             assert recorded is not None  # since the recorded draw has the name of this one
             self.uncompared += describe_uncompared_parts(recorded, contents)
-            return -LARGE if places_of_differences(recorded, contents) else 0.0
+            return -IMPOSSIBLE_EVENT_LOG_RATIO if places_of_differences(recorded, contents) else 0.0
 
         output = self._record_call(
             name=f"exactly {name}".strip(),
@@ -337,7 +346,7 @@ class Hooks:
         """
         output = draw() if self._recorded is None else self._recorded_output(name, value.shape)
         log_density_of_output = float(log_density(output))
-        is_possible = abs(log_density_of_output) < LARGE / 2
+        is_possible = abs(log_density_of_output) < IMPOSSIBLE_EVENT_LOG_RATIO / 2
         self.calls.append(
             Call(
                 name=name,
@@ -370,7 +379,7 @@ class ReplayResult(NamedTuple):
 
     Attributes:
         loss: log p(outputs | table) - log p(outputs | other), minus a bound on the rounding;
-            `LARGE` where the replay diverged, or returned something else.
+            `IMPOSSIBLE_EVENT_LOG_RATIO` where the replay diverged, or returned something else.
         where: the draw of the largest loss, by its number and name.
         sensitivity_ratio: the largest ratio of a value's change to its stated sensitivity.
         changes_in_deviations: for each draw, the change of its value in deviations of Gaussian
@@ -385,7 +394,7 @@ class ReplayResult(NamedTuple):
     where: str
     sensitivity_ratio: float = 1.0
     changes_in_deviations: tuple[float, ...] = (np.nan,)
-    loss_of_draws: float = LARGE
+    loss_of_draws: float = IMPOSSIBLE_EVENT_LOG_RATIO
     differing_returns: frozenset[str] = frozenset()
     uncompared: tuple[str, ...] = ()
     has_same_public: bool = True
@@ -409,10 +418,10 @@ def _replay_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Conten
         replayed = snapshot_contents(learn(other, replay), _OPAQUE_TYPES)
     except DivergedError as other_draw:
         where = f"draw {len(replay.calls)}: only one table asks for {other_draw}"
-        return ReplayResult(loss=LARGE, where=where)
+        return ReplayResult(loss=IMPOSSIBLE_EVENT_LOG_RATIO, where=where)
     if len(replay.calls) < len(run.calls):
         where = f"the end: only one table asks for {len(run.calls)} draws"
-        return ReplayResult(loss=LARGE, where=where)
+        return ReplayResult(loss=IMPOSSIBLE_EVENT_LOG_RATIO, where=where)
 
     differences = [_compare_calls(*calls) for calls in zip(run.calls, replay.calls, strict=True)]
     losses = [difference.loss for difference in differences]
@@ -424,7 +433,7 @@ def _replay_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Conten
     loss_of_draws = float(np.sum(losses)) - rounding
     differing_returns = places_of_differences(released, replayed)
     return ReplayResult(
-        loss=LARGE if differing_returns else loss_of_draws,
+        loss=IMPOSSIBLE_EVENT_LOG_RATIO if differing_returns else loss_of_draws,
         where=f"draw {worst} ({name})",
         sensitivity_ratio=max([0.0, *(difference.sensitivity_ratio for difference in differences)]),
         changes_in_deviations=tuple(difference.in_deviations for difference in differences),
@@ -528,7 +537,7 @@ def _replay_controls(learn: Learn, table: Any, other: Any, seed: int) -> _Contro
         for replays, expected in ((on_table, log_densities), (on_other, log_densities_on_other))
         for replay in replays
     )
-    loss = LARGE
+    loss = IMPOSSIBLE_EVENT_LOG_RATIO
     if log_densities_on_other is not None and len(log_densities_on_other) == len(log_densities):
         loss = float(np.sum(np.subtract(log_densities, log_densities_on_other)))
     return _Controls(has_repeated=has_repeated, loss=loss, leaks=_find_leaks(on_table, on_other))
@@ -624,9 +633,10 @@ def grey_box_lower_bound(
     """A lower bound on the epsilon and mu of a learner, from exact log ratios of likelihoods.
 
     For a pure claim the largest loss is a certificate: an output that one table makes more likely
-    by that factor. With a delta, chances are bounded (`bounds.lower_bounds`). The returned object
-    must follow from the draws alone, so a difference there without a draw is a leak. Objects are
-    compared by what they hold (`contents`), and the bound names what could not be compared.
+    by that factor. With a delta, chances are bounded (`audit_bounds.epsilon_and_mu_lower_bounds`).
+    The returned object must follow from the draws alone, so a difference there without a draw is a
+    leak. Objects are compared by what they hold (`contents`), and the bound names what could not be
+    compared.
 
     Before a loss counts, its run is replayed 20 times on each table. If a table does not repeat
     itself, then the learner has other randomness than the hooks', or changes its table, and a
@@ -747,12 +757,15 @@ def _bound_of_losses(
     losses = np.array([result.loss for result in results])
     scores = RunScores(on_table=losses[:runs_on_each], on_neighbour=-losses[runs_on_each:])
     delta = void_bound.claim[1]
-    lower = lower_bounds(
-        *scores.split_in_halves(), delta=delta, confidence=void_bound.confidence, exact=True
+    lower = epsilon_and_mu_lower_bounds(
+        *scores.split_in_halves(),
+        delta=delta,
+        confidence=void_bound.confidence,
+        are_log_likelihood_ratios=True,
     )
     epsilon = lower.epsilon
     if delta == 0:
-        epsilon = np.inf if worst.loss >= LARGE / 2 else max(worst.loss, 0.0)
+        epsilon = np.inf if worst.loss >= IMPOSSIBLE_EVENT_LOG_RATIO / 2 else max(worst.loss, 0.0)
     return void_bound._replace(
         epsilon=epsilon,
         mu=lower.mu,

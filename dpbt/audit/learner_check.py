@@ -20,7 +20,7 @@ from dpbt.audit.neighbour_masks import neighbours as list_neighbours
 from dpbt.common import compilation
 from dpbt.common.validate import check_positive_integer
 from dpbt.privacy import keys
-from dpbt.privacy.pricing import ledger
+from dpbt.privacy.recipe_ledger import ledger
 from dpbt.recipes import custom
 from dpbt.training.boost import boost
 from dpbt.training.replay import replay

@@ -17,7 +17,7 @@ from dpbt.audit.check_report import CheckLine, CheckReport, report_or_fail
 from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy.conversions import Cost
 from dpbt.privacy.keys import check_single_key, research_key
-from dpbt.privacy.mechanism import Mechanism
+from dpbt.privacy.mechanism_types import Mechanism
 from dpbt.types import Array
 
 FALSE_ALARM_PROBABILITY = 1e-9
@@ -263,12 +263,12 @@ def _cost_of_changes(
     """The cost of a change of the value, by the norm of the price."""
     if mechanism.price.norm in ("l1", "l2"):
         order = 1 if mechanism.price.norm == "l1" else 2
-        return mechanism.cost(np.linalg.norm(changes.reshape(-1), order), scale)
+        return mechanism.cost_of_draw(np.linalg.norm(changes.reshape(-1), order), scale)
     if changes.ndim and changes.size != num_outputs:  # scores of candidates
         ranges = np.ptp(changes, axis=-1).reshape(-1)
     else:
         ranges = np.abs(changes).reshape(-1)
-    costs = mechanism.cost(ranges, scale)
+    costs = mechanism.cost_of_draw(ranges, scale)
     return Cost(epsilon=np.sum(costs.epsilon), rho=np.sum(costs.rho), mu=np.linalg.norm(costs.mu))
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float32
 
 from dpbt.common.validate import is_traced, show_value
 from dpbt.public_types import splits_of_boolean_features as splits_of_boolean_features
-from dpbt.types import MAX_BINS, MAX_ROWS, AnyArray, Array, Splits, Table, dtype_and_rank
+from dpbt.types import MAX_BINS, MAX_ROWS, AnyArray, Array, Splits, Table, describe_dtype_and_rank
 
 
 def as_device_array(name: str, value: object) -> Array:
@@ -38,7 +38,8 @@ def as_array(name: str, value: object) -> AnyArray:
         extended = value.dtype.kind == "V" and value.dtype.names is None  # bfloat16 and the like
         if value.dtype.kind not in "biufc" and not extended:
             raise ValueError(
-                f"{name} must hold numbers or Booleans, got {dtype_and_rank(np.asarray(value))}"
+                f"{name} must hold numbers or Booleans, got "
+                f"{describe_dtype_and_rank(np.asarray(value))}"
             )
     return value  # type: ignore[return-value]
 
@@ -105,7 +106,9 @@ def _as_boolean_array(name: str, value: AnyArray, *, rank: int) -> Array:
     """`value` as a device array; ValueError unless it is an array of Booleans of this rank."""
     array = as_device_array(name, value)
     if array.dtype != bool or array.ndim != rank:
-        raise ValueError(f"{name} must be bool of rank {rank}, got {dtype_and_rank(array)}")
+        raise ValueError(
+            f"{name} must be bool of rank {rank}, got {describe_dtype_and_rank(array)}"
+        )
     return array
 
 
@@ -128,7 +131,7 @@ def check_bins_and_splits(table: Table) -> None:
     bins, splits = table.bins, table.splits
     if bins.dtype not in (jnp.uint8, jnp.float32) or bins.ndim != 2:
         expected = "table.bins must be uint8, or float32 numbers, of rank 2"
-        raise ValueError(f"{expected}; got {dtype_and_rank(bins)}")
+        raise ValueError(f"{expected}; got {describe_dtype_and_rank(bins)}")
     rows, features = bins.shape
     if not 0 < rows <= MAX_ROWS or features == 0:
         raise ValueError(
@@ -167,8 +170,8 @@ def _check_split_arrays(splits: Splits) -> None:
     allowed = splits.allowed
     if allowed is not None and (allowed.dtype != bool or allowed.shape != count):
         raise ValueError(
-            f"splits.allowed must be bool[{count[0]}], got {dtype_and_rank(allowed)} of shape "
-            f"{allowed.shape}"
+            f"splits.allowed must be bool[{count[0]}], got "
+            f"{describe_dtype_and_rank(allowed)} of shape {allowed.shape}"
         )
 
 

@@ -25,7 +25,7 @@ from dpbt.data.domains import (
     encode_positions,
     splits,
 )
-from dpbt.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_rank
+from dpbt.types import MAX_ROWS, AnyArray, RowsPerUser, Table, describe_dtype_and_rank
 
 DEFAULT_MEMORY_BYTES = 4 * 2**30
 """How many bytes a table in memory may take with its fit by default."""
@@ -218,7 +218,9 @@ def select_rows(table: Table, rows: Bool[AnyArray, "N"] | Int[AnyArray, "M"]) ->
     """
     selected = np.asarray(rows)
     if selected.ndim != 1 or selected.dtype.kind not in "biu":
-        raise ValueError(f"rows must be bool[N] or whole numbers, got {dtype_and_rank(selected)}")
+        raise ValueError(
+            f"rows must be bool[N] or whole numbers, got {describe_dtype_and_rank(selected)}"
+        )
     if selected.dtype == bool and selected.shape != (len(table.present),):
         raise ValueError("a mask of rows must have an entry for each row of the table")
     bins, target, present = (jnp.asarray(array)[selected] for array in table[:3])

@@ -40,14 +40,14 @@ from dpbt.models import statement as statements
 from dpbt.models.contributions import Contributions, contributions_of_rows
 from dpbt.models.file import PublicFacts, probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.scoring import predictions_of_scores, predictions_of_votes
-from dpbt.privacy import repricing
-from dpbt.privacy.accounting import RELATION_WORDS
+from dpbt.privacy import ledger_lines
+from dpbt.privacy.accounting import RELATION_TEXTS
 from dpbt.public_types import AnyArray, DeclaredDomain, HoldsFunctions, Splits, have_same_splits
 
 if TYPE_CHECKING:
     from dpbt.privacy.accounting import Ledger
-    from dpbt.privacy.bounds import Bound
-    from dpbt.privacy.payment import PrivacyFilter
+    from dpbt.privacy.audit_bounds import Bound
+    from dpbt.privacy.filter_protocol import PrivacyFilter
     from dpbt.types import LossFamily, ProperLoss, Recipe, Release, Table, Transcript
 
 
@@ -141,7 +141,7 @@ class Model(HoldsFunctions):
         if self.recipe is None or np.ndim(self.recipe.rounds) == 0:  # no axis of settings
             model_ledger = ledger(self)
             facts["guarantee"] = statements.claim_in_words(model_ledger)
-            facts["neighbours"] = RELATION_WORDS[model_ledger.relation]
+            facts["neighbours"] = RELATION_TEXTS[model_ledger.relation]
         facts |= statements.facts_of_model(self.about)
         facts["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
         return statements.statement_of_facts(facts)._repr_html_()
@@ -177,7 +177,7 @@ class Model(HoldsFunctions):
         from dpbt.types import TableForm
 
         transcript = fitted.transcript._replace(
-            recorded_on=TableForm.of(table),
+            recorded_on=TableForm.of_table(table),
             rounds=first_entries_of_arrays(fitted.transcript.rounds, recipe.max_rounds),
         )
         return cls(
@@ -664,28 +664,30 @@ def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
             own key.
 
     Raises:
-        ValueError: as `pricing.ledger`.
+        ValueError: as `recipe_ledger.ledger`.
     """
     if not isinstance(model, Model):
         if words := _advice_on_estimator(model):
             raise ValueError(
                 f"a ledger needs a recipe or a model, got {type(model).__name__}; {words}"
             )
-        from dpbt.privacy import pricing
+        from dpbt.privacy import recipe_ledger
 
-        return pricing.ledger(model, key)
+        return recipe_ledger.ledger(model, key)
     key_purpose = model.key_purpose
     if key is not None:
         from dpbt.privacy import keys
 
         key_purpose = keys.key_purpose(key)
     if model.loaded_facts is not None:
-        model_ledger = repricing.reprice_ledger(model.loaded_facts.privacy)  # without JAX
+        model_ledger = ledger_lines.recompute_ledger_costs(
+            model.loaded_facts.privacy
+        )  # without JAX
     else:
-        from dpbt.privacy import pricing
+        from dpbt.privacy import recipe_ledger
 
         assert model.recipe is not None
-        model_ledger = pricing.ledger(model.recipe)
+        model_ledger = recipe_ledger.ledger(model.recipe)
     if model.choice is not None:
         choice, score_line = model.choice
         lines = (*model_ledger.lines, score_line)
@@ -751,7 +753,7 @@ def _statement_of_guarantee(model: "Model | Recipe | Ledger", max_rows_per_user:
     stated_ledger = _as_ledger(model)
     if max_rows_per_user is not None:
         max_rows_per_user = check_positive_integer("max_rows_per_user", max_rows_per_user)
-        stated_ledger = repricing.reprice_ledger(stated_ledger, max_rows_per_user)
+        stated_ledger = ledger_lines.recompute_ledger_costs(stated_ledger, max_rows_per_user)
     named_source: Any = model.about if isinstance(model, Model) else model
     name = None if isinstance(model, Ledger) else named_source.name
     version = loaded_facts.versions.get("dpbt", "") if loaded_facts else dpbt.__version__
@@ -760,7 +762,7 @@ def _statement_of_guarantee(model: "Model | Recipe | Ledger", max_rows_per_user:
 
 def _section_on_audits(audits: Sequence["Bound"], audited_ledger: "Ledger") -> str:
     """The section of a statement on audits; ValueError for an audit of another claim."""
-    from dpbt.privacy.bounds import Bound
+    from dpbt.privacy.audit_bounds import Bound
 
     lines = ["## Audits, on tables that are public or made up"]
     claim = audited_ledger.epsilon, audited_ledger.delta

@@ -276,11 +276,11 @@ def statement_of_ledger(ledger: Ledger, name: str | None, version: str) -> str:
     choice = _ONE_MODEL if ledger.choice is None else _BEST_MODEL
     num_candidates = ledger.choice and ledger.choice.candidates
     unknown_key = "key: not known here; the statement of a fitted model names its kind"
-    key = accounting.KEY_WORDS.get(ledger.key or "", unknown_key)
+    key = accounting.KEY_PURPOSE_TEXTS.get(ledger.key or "", unknown_key)
     secret = " Whoever has the key can subtract the noise, so it must stay secret or be lost."
-    samplers = f"by samplers of FLOAT: {accounting.FLOAT_WORDS}."
-    if ledger.exact:
-        samplers = f"by {accounting.EXACT_WORDS}. Their cost is in epsilon and delta."
+    samplers = f"by samplers of FLOAT: {accounting.FLOAT_SAMPLERS_TEXT}."
+    if ledger.has_bounded_samplers:
+        samplers = f"by {accounting.BOUNDED_SAMPLERS_TEXT}. Their cost is in epsilon and delta."
     return _PAGE.format(
         subject=releases if name is None else f"a model by {name}",
         version=version,

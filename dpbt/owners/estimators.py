@@ -187,7 +187,7 @@ class PrivateEstimator(BaseEstimator):
             table, report = make_table_and_report(
                 column_order, rows, labels=labels, table_options=options, capacity=capacity
             )
-        key = keys.noise_key_of_table(key, [table])
+        key = keys.mix_rows_into_research_key(key, [table])
         with show_progress("learning", bool(self.verbose)) as progress:
             model = fit(key, table, recipe, public_key, memory=self.memory, progress=progress)
         self._warn_if_second_clone_is_fitted()

@@ -29,7 +29,7 @@ from dpbt.owners.effects import attribute_effects, check_are_columns, partial_de
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dpbt.privacy.bounds import Bound
+    from dpbt.privacy.audit_bounds import Bound
 
 __all__ = ["attributes", "audit_roc", "contributions", "shape", "shapes"]
 

@@ -18,7 +18,7 @@ from dpbt.data.column_types import Nominal, Numeric, Target
 from dpbt.data.domains import Domain
 from dpbt.models import measures
 from dpbt.models.scoring import predictions_of_scores
-from dpbt.privacy import pricing
+from dpbt.privacy import recipe_ledger
 from dpbt.privacy.keys import check_seed, research_key
 from dpbt.training import table_preparation
 from dpbt.training.boost import boost
@@ -279,7 +279,7 @@ def _preview_line_of_runs(
     accuracies = np.array([run.accuracy for run in runs])
     return PreviewLine(
         rows=int(recipe.rows),
-        epsilon=pricing.ledger(recipe).epsilon,
+        epsilon=recipe_ledger.ledger(recipe).epsilon,
         mean=float(np.mean(accuracies)),
         error=float(np.std(accuracies, ddof=len(runs) > 1) / np.sqrt(len(runs))),
         best=float(np.mean([run.best for run in runs])),

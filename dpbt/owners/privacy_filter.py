@@ -53,7 +53,7 @@ from dpbt.common.validate import (
     check_interval,
     check_positive_integer,
 )
-from dpbt.privacy import accounting, conversions, repricing
+from dpbt.privacy import accounting, conversions, ledger_lines
 from dpbt.privacy.accounting import MEASURES, Ledger, Line
 from dpbt.privacy.external_events import ledger_lines_of_event
 from dpbt.public_types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Relation, num_changed_rows
@@ -475,7 +475,7 @@ class Filter:
         own: where choices followed from releases, the filter's epsilon is the claim.
         """
         ledgers = [
-            repricing.reprice_ledger(accounting.from_json(release.ledger))
+            ledger_lines.recompute_ledger_costs(accounting.from_json(release.ledger))
             for release in self._read_all_releases()
         ]
         if ledgers:
@@ -514,9 +514,9 @@ class Filter:
             key: the key of a run that may go on from a checkpoint. If it was paid for, only the
                 terms of the recipe are compared, such as its rows.
         """
-        from dpbt.privacy import pricing
+        from dpbt.privacy import recipe_ledger
 
-        charge = self.terms.charge_of_ledger(pricing.ledger(recipe))
+        charge = self.terms.charge_of_ledger(recipe_ledger.ledger(recipe))
         if key is None or not self.has_paid_for(key):
             with self._open_transaction(write=True) as database:
                 self._check_affordable(self._read_releases_of_database(database), charge)
@@ -543,11 +543,11 @@ class Filter:
                 Also as `dpbt.ledger`, and for a file that was changed or damaged.
             OSError: if the file cannot be written. Then nothing is handed out.
         """
-        from dpbt.privacy import keys, pricing
+        from dpbt.privacy import keys, recipe_ledger
 
         if key is not None:
             keys.check_single_key(key)
-        ledger = pricing.ledger(recipe, key)
+        ledger = recipe_ledger.ledger(recipe, key)
         self._record_payment(
             recipe.name, self.terms.charge_of_ledger(ledger), ledger, key=key, run=run
         )
@@ -674,7 +674,7 @@ class Filter:
             TypeError: for an option that comes from the filter.
             ValueError: for a fraction that `make` cannot meet, and as `make` and `take`.
         """
-        from dpbt.privacy import pricing
+        from dpbt.privacy import recipe_ledger
 
         terms = self.terms
         fraction = float(check_interval("fraction", fraction, "(0, 1]"))
@@ -696,7 +696,7 @@ class Filter:
         cost_power = 1 if terms.measure == "epsilon" else 2
         search = conversions.build_within_cost(
             build,
-            lambda recipe: terms.charge_of_ledger(pricing.ledger(recipe)).cost,
+            lambda recipe: terms.charge_of_ledger(recipe_ledger.ledger(recipe)).cost,
             max_cost=max_cost,
             first_epsilon=terms.epsilon * (max_cost / self.budget) ** (1 / cost_power),
             cost_power=cost_power,
@@ -749,7 +749,9 @@ class Filter:
             accounting.align_columns(rows),
         ]
         limits_users = bool(releases) and all(release.ledger.get("limited") for release in releases)
-        lines += accounting.rows_per_user_words(terms.max_rows_per_user, limits_users=limits_users)
+        lines += accounting.describe_rows_per_user(
+            terms.max_rows_per_user, limits_users=limits_users
+        )
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

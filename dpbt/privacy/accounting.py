@@ -2,16 +2,16 @@
 
 - A *draw* is one noisy output of a private value. Its *site* is its name in the release.
 - A *cost* (`conversions.Cost`) is the part of the privacy budget that one draw takes: epsilon, rho
-  of zCDP, or mu of Gaussian differential privacy. A *price* (`mechanism.Price`) computes a
+  of zCDP, or mu of Gaussian differential privacy. A *price* (`mechanism_types.Price`) computes a
   mechanism's cost from sensitivity / scale.
-- An *allowance* (`mechanism.Allowance`) is the largest cost of draws. Recipes turn it into noise
-  scales.
+- An *allowance* (`mechanism_types.Allowance`) is the largest cost of draws. Recipes turn it into
+  noise scales.
 - A *line* (`Line`) is one draw without its value, for all rounds together: its mechanism, its
   sensitivity, its noise, its cost, and where the sensitivity is proved.
 - A *ledger* (`Ledger`) is all lines of a recipe and their total, or that of the best of several
   runs, which has a `Choice`.
 
-`pricing.ledger` computes a ledger from the very programs that run, so it misses none of their
+`recipe_ledger.ledger` computes a ledger from the very programs that run, so it misses none of their
 draws, and prices each as it is.
 
 All of these are records of plain numbers and words, which files hold unchanged (`to_json`). Reading
@@ -23,7 +23,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -53,18 +53,18 @@ MEASURES = {
 }
 """The name of each measure that costs of releases are added up in -> what it is, in words."""
 
-RELATION_WORDS = {
+RELATION_TEXTS = {
     ADD_REMOVE: "one row is there or not, and rows is a public bound on their number",
     REPLACE_ONE: "one row is exchanged, and rows is their public number",
 }
 """What a neighbour is and what `rows` means; README and docs/threats.md use the same words."""
 
-EXACT_WORDS = "finitely many bits, within a stated factor of their laws"
-FLOAT_WORDS = (
+BOUNDED_SAMPLERS_TEXT = "finitely many bits, within a stated factor of their laws"
+FLOAT_SAMPLERS_TEXT = (
     "lines marked FLOAT state no distance of their samplers from their laws; the values that such "
     "noise can reach may name a neighbour, so release nothing"
 )
-KEY_WORDS = {
+KEY_PURPOSE_TEXTS = {
     "release": (
         "key: 256 bits of ChaCha20; the guarantee is against adversaries of bounded computation"
     ),
@@ -74,7 +74,7 @@ KEY_WORDS = {
 }
 """The kind of the key of the noise -> what a ledger says about it."""
 
-SUM_WORDS = (
+SUM_TEXT = (
     "sum: a site begins with the number of its release; the total is for one neighbour in all of "
     "them, and each has its own rows"
 )
@@ -160,7 +160,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """The number of payments over all rounds."""
+        """The number of payments of the draw over all rounds together."""
         return self.num_payments * self.times
 
 
@@ -213,9 +213,13 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits_users: bool = msgspec.field(default=False, name="limited")
 
     @property
-    def _run_count(self) -> conversions.RunCount:
-        """The law of the number of runs, of which one is released; one run without a choice."""
-        return conversions.RunCount(gamma=1.0, eta=0.0) if self.choice is None else self.choice.law
+    def _run_count(self) -> conversions.RunCountLaw:
+        """The law of the number of runs of a choice; exactly one run without a choice."""
+        return (
+            conversions.RunCountLaw(gamma=1.0, eta=0.0)
+            if self.choice is None
+            else self.choice.run_count_law
+        )
 
     @property
     def _paid_entries(self) -> tuple[Line | Choice, ...]:
@@ -244,7 +248,10 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def pure_epsilon(self) -> float:
-        """The sum over lines of count times epsilon; 2 + eta times that of one run (T1)."""
+        """The pure epsilon by basic composition: the sum over lines of count times epsilon.
+
+        The best of several runs costs 2 + eta times that of one run (docs/privacy.md, T1).
+        """
         return conversions.best_run_pure_epsilon(self.run_cost().epsilon, self._run_count)
 
     @property
@@ -263,18 +270,24 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return all(entry.gaussian or entry.mu == 0 for entry in self._paid_entries)
 
     @property
-    def accountant(self) -> str:
-        """The accountant of the guarantee at a delta: "gdp" where it is exact, and else "zcdp"."""
+    def accountant(self) -> Literal["gdp", "zcdp"]:
+        """The accountant that `epsilon` uses: "gdp" if all draws are Gaussian, else "zcdp"."""
         return "gdp" if self.gaussian else "zcdp"
 
     @property
-    def exact(self) -> bool:
-        """Whether every sampler states its distance from its law. If not, the total is FLOAT."""
+    def has_bounded_samplers(self) -> bool:
+        """Whether a bound is proved on the distance of every sampler from its law.
+
+        If not, the printed total is marked FLOAT.
+        """
         return all(entry.exact for entry in self._paid_entries)
 
     @property
     def sampler_epsilon(self) -> float:
-        """The cost of finite bits in epsilon: 2 G; for a choice 2 H (T5)."""
+        """What the finite bits of all samplers add to epsilon: 2 G.
+
+        For the best of several runs it is 2 H (docs/privacy.md, T5).
+        """
         cost = self.sampler_cost()
         if self.choice is None:
             return 2 * cost.gap
@@ -285,7 +298,12 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return 2 * ((2 + eta) * cost.gap + from_tails)
 
     def _sampler_delta_at(self, delta: float, accountant: str) -> float:
-        """The cost of finite bits, and of the drawn number of runs, in delta by one accountant."""
+        """What finite bits, and the drawn number of runs, add to a delta, by one accountant.
+
+        Args:
+            delta: of the guarantee.
+            accountant: "pure", "zcdp", "gdp" or "advanced".
+        """
         tail = self.sampler_cost().tail
         if self.choice is None or (tail == 0 and self.choice.gamma == 1):
             return tail
@@ -293,13 +311,20 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         sampler_epsilon = self.sampler_epsilon
         if math.isinf(sampler_epsilon) or law_epsilon + sampler_epsilon > 600:
             return 1.0
-        from_runs = self.choice.law.mean * tail * (1 + math.exp(sampler_epsilon / 2 + law_epsilon))
+        from_runs = (
+            self.choice.run_count_law.mean
+            * tail
+            * (1 + math.exp(sampler_epsilon / 2 + law_epsilon))
+        )
         from_number_of_runs = COUNT_DISTANCE * (1 + math.exp(sampler_epsilon + law_epsilon))
         return min(1.0, from_runs + from_number_of_runs)
 
     @property
     def sampler_delta(self) -> float:
-        """The cost of finite bits in delta: t; for a choice as T5 says."""
+        """What the finite bits of all samplers add to delta: t.
+
+        For the best of several runs it is as T5 of docs/privacy.md says.
+        """
         return self._sampler_delta_at(self.delta, self.accountant if self.delta else "pure")
 
     @property
@@ -320,19 +345,23 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def basic_epsilon(self) -> float:
-        """The sum of the parts' epsilons; infinite without parts, or if their deltas exceed it."""
+        """The epsilon of a sum by basic composition: the sum of the epsilons of its parts.
+
+        It is infinite for a ledger that is no sum, and if the parts' deltas add up to more than the
+        sum's delta.
+        """
         if not self.parts or total_delta(self.parts) > self.delta:
             return math.inf
         return math.fsum(part.epsilon for part in self.parts)
 
     def _epsilon_of_exact_laws_at(self, delta: float, accountant: str) -> float:
-        """The epsilon at a delta by one accountant, for the mechanisms' laws without bits."""
+        """The epsilon at a delta by one accountant, if samplers drew exactly from their laws."""
         cost = self.run_cost()
         if accountant == "pure":
             return self.pure_epsilon
         if accountant == "advanced":
             return conversions.advanced_composition_epsilon(
-                [(line.count, line.epsilon) for line in self.lines], delta
+                [conversions.EqualDraws(line.count, line.epsilon) for line in self.lines], delta
             )
         if accountant == "zcdp":
             return conversions.best_run_zcdp_epsilon(cost.rho, delta, self._run_count)
@@ -416,71 +445,74 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __str__(self) -> str:
         """A table of the lines, their total, and what both mean."""
-        return "\n".join([self._table(), *self._guarantee_words(), *self._legend_words()])
+        return "\n".join([self._table(), *self._guarantee_lines(), *self._legend_lines()])
 
     def _table(self) -> str:
-        """The lines, and below them the cost of finite bits, with aligned columns."""
+        """The table of the lines as text, with the cost of finite bits below them."""
         bits_cells = (
             *("(bits)", "samplers", "nothing; the cost of finitely many bits", "", "", "", ""),
             *(f"{self.sampler_epsilon:.4g}", ""),
             f"delta {self.sampler_delta:.2g}; dpbt theorem 14",
         )
-        return align_columns([_COLUMN_TITLES, *map(_line_cells, self.lines), bits_cells])
+        return align_columns([_COLUMN_TITLES, *map(_table_cells_of_line, self.lines), bits_cells])
 
-    def _guarantee_words(self) -> list[str]:
-        """The total, and the assumptions that it holds under."""
-        neighbours = RELATION_WORDS[self.relation]
+    def _guarantee_lines(self) -> list[str]:
+        """The lines of text on the total guarantee, and on the assumptions that it holds under."""
+        neighbours = RELATION_TEXTS[self.relation]
         if self.rows is not None:
             neighbours = neighbours.replace("rows is", f"rows = {self.rows} is")
-        words = []
+        lines = []
         if self.choice is not None:
-            words += _selection_rule_words(self.choice, self._run_cost_words())
-        words.append(f"{self._total_words()} under {self.relation.value}")
-        words += [
+            lines += _describe_selection_rule(self.choice, self._run_cost_text())
+        lines.append(f"{self._total_text()} under {self.relation.value}")
+        lines += [
             _describe_release_in_sum(number, part) for number, part in enumerate(self.parts, 1)
         ]
         if self.parts:
-            words.append(SUM_WORDS)
-        words.append(f"neighbours: {neighbours}")
-        words += rows_per_user_words(self.max_rows_per_user, limits_users=self.limits_users)
-        words.append(f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}")
-        words += [
+            lines.append(SUM_TEXT)
+        lines.append(f"neighbours: {neighbours}")
+        lines += describe_rows_per_user(self.max_rows_per_user, limits_users=self.limits_users)
+        samplers = BOUNDED_SAMPLERS_TEXT if self.has_bounded_samplers else FLOAT_SAMPLERS_TEXT
+        lines.append(f"samplers: {samplers}")
+        lines += [
             f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof"
             for reading in self.unprotected
         ]
         if self.key:
-            words.append(KEY_WORDS[self.key])
-        return words
+            lines.append(KEY_PURPOSE_TEXTS[self.key])
+        return lines
 
-    def _legend_words(self) -> list[str]:
-        """The meaning of the columns and of the units that the table has."""
-        words = [*_LEGEND]
+    def _legend_lines(self) -> list[str]:
+        """The lines of text on the meaning of the columns and of the units in the table."""
+        lines = [*_LEGEND]
         if {ROW, ROW_STEP} & {line.unit for line in self.lines}:
-            words.append(_UNITS)
+            lines.append(_UNITS)
         if any(math.isinf(line.epsilon) for line in self.lines):
-            words.append(_NO_PURE)
-        return words
+            lines.append(_NO_PURE)
+        return lines
 
-    def _total_words(self) -> str:
-        """The epsilon and the delta of the guarantee, and the measure that epsilon follows from."""
+    def _total_text(self) -> str:
+        """The total as text: epsilon, delta, and the measure that epsilon follows from."""
         cost = self.run_cost()
         source = f"mu = {cost.mu:.6g} GDP" if self.gaussian else f"rho = {cost.rho:.6g} zCDP"
         if self.parts and self.basic_epsilon == self.epsilon < math.inf:
             source = "the sum of the parts"
-        total = f"total: epsilon = {'' if self.exact else 'FLOAT '}{self.epsilon:.6g}"
+        total = (
+            f"total: epsilon = {'' if self.has_bounded_samplers else 'FLOAT '}{self.epsilon:.6g}"
+        )
         if self.delta:
             return f"{total}, delta = {self.delta:g} ({source})"
         return f"{total}, delta = {self.sampler_delta:.2g}" if self.sampler_delta else total
 
-    def _run_cost_words(self) -> str:
-        """The cost of one run, in the first of the three measures in which it is finite."""
+    def _run_cost_text(self) -> str:
+        """The cost of one run as text: epsilon if it is finite, else mu or rho."""
         cost = self.run_cost()
         if math.isfinite(cost.epsilon):
             return f"epsilon = {cost.epsilon:.6g}"
         return f"mu = {cost.mu:.6g} GDP" if self.gaussian else f"rho = {cost.rho:.6g} zCDP"
 
 
-def compose_ledgers(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
+def compose_ledgers(ledgers: Sequence[Ledger], delta: float | None = None) -> Ledger:
     """The ledger of several releases of the same rows together; `ledger + ledger` is the same.
 
     Guarantee. Neighbours differ in one row (or in all rows of one person) of every release at once.
@@ -498,31 +530,22 @@ def compose_ledgers(parts: Sequence[Ledger], delta: float | None = None) -> Ledg
       are.
 
     Args:
-        parts: at least one ledger. A part that is a sum counts as its parts.
+        ledgers: at least one. A ledger that is a sum counts as its parts.
         delta: of the sum, in place of the sum of the deltas.
 
     Raises:
         ValueError: for no parts, two relations, two numbers of rows a person, or deltas that add up
             to 1 or more. Also for the ledger of a choice, whose lines are of one run.
     """
-    parts = tuple(single for part in parts for single in part.parts or (part,))
-    if not parts:
-        raise ValueError("a sum of ledgers needs at least one ledger")
-    if any(part.choice is not None for part in parts):
-        raise ValueError(
-            "the ledger of a choice adds up with no other: its lines are of one run. By basic "
-            "composition the sums of the epsilons and of the deltas hold for all releases together"
-        )
-    first = parts[0]
-    for name in ("relation", "max_rows_per_user"):
-        if len({getattr(part, name) for part in parts}) > 1:
-            raise ValueError(f"ledgers add up under one {name} alone")
+    parts = tuple(single for ledger in ledgers for single in ledger.parts or (ledger,))
+    _check_can_be_composed(parts)
     delta_of_sum = total_delta(parts) if delta is None else delta
     if not 0 <= delta_of_sum < 1:
         raise ValueError(
             f"the deltas of the ledgers must add up to less than 1, got {delta_of_sum:g}"
         )
 
+    first = parts[0]
     keys = {part.key for part in parts}
     return Ledger(
         relation=first.relation,
@@ -545,11 +568,28 @@ def compose_ledgers(parts: Sequence[Ledger], delta: float | None = None) -> Ledg
     )
 
 
-def total_delta(parts: Sequence[Ledger]) -> float:
-    """The sum of the parts' deltas; a pure part counts with its samplers', unless all are pure."""
-    if all(part.delta == 0 for part in parts):
+def _check_can_be_composed(parts: Sequence[Ledger]) -> None:
+    """Refuse to compose no ledgers, the ledger of a choice, or ledgers of two relations."""
+    if not parts:
+        raise ValueError("a sum of ledgers needs at least one ledger")
+    if any(part.choice is not None for part in parts):
+        raise ValueError(
+            "the ledger of a choice adds up with no other: its lines are of one run. By basic "
+            "composition the sums of the epsilons and of the deltas hold for all releases together"
+        )
+    for name in ("relation", "max_rows_per_user"):
+        if len({getattr(part, name) for part in parts}) > 1:
+            raise ValueError(f"ledgers add up under one {name} alone")
+
+
+def total_delta(ledgers: Sequence[Ledger]) -> float:
+    """The sum of the deltas of ledgers; 0 if all are pure.
+
+    Beside a ledger that has a delta, a pure ledger counts with the delta of its samplers.
+    """
+    if all(part.delta == 0 for part in ledgers):
         return 0.0
-    return math.fsum(part.delta or part.sampler_delta for part in parts)
+    return math.fsum(part.delta or part.sampler_delta for part in ledgers)
 
 
 # Files.
@@ -560,12 +600,16 @@ def to_json(ledger: Ledger) -> dict[str, Any]:
 
     The content also has three totals for people who read a file; `from_json` ignores them.
     """
-    totals = {name: getattr(ledger, name) for name in ("epsilon", "sampler_delta", "exact")}
+    totals = {
+        "epsilon": ledger.epsilon,
+        "sampler_delta": ledger.sampler_delta,
+        "exact": ledger.has_bounded_samplers,
+    }
     return replace_equal_entries({**totals, **msgspec.to_builtins(ledger)}, math.inf, "inf")
 
 
 def from_json(content: Mapping[str, Any]) -> Ledger:
-    """The ledger of the content that `to_json` wrote.
+    """The ledger of JSON content that `to_json` wrote.
 
     Raises:
         ValueError: for content that is no ledger, with the place and without the value.
@@ -578,8 +622,15 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
 # Print.
 
 
-def rows_per_user_words(max_rows_per_user: int, *, limits_users: bool) -> list[str]:
-    """The lines of text on people who have several rows; none where each person has one row."""
+def describe_rows_per_user(max_rows_per_user: int, *, limits_users: bool) -> list[str]:
+    """The lines of text on who has the rows: all rows of a user or of a person count together.
+
+    There is none where each person has one row.
+
+    Args:
+        max_rows_per_user: the largest number of rows of one person.
+        limits_users: whether the table enforces it by the ids of its users.
+    """
     if limits_users:
         return [
             "users: all rows with one id together, however many; the first of them that have a "
@@ -593,8 +644,8 @@ def rows_per_user_words(max_rows_per_user: int, *, limits_users: bool) -> list[s
     ]
 
 
-def _line_cells(line: Line) -> tuple[str, ...]:
-    """The cells of a line in the printed ledger, in the order of `_COLUMN_TITLES`."""
+def _table_cells_of_line(line: Line) -> tuple[str, ...]:
+    """The text of each cell of a ledger line, in the order of `_COLUMN_TITLES`."""
     return (
         *(line.site, line.mechanism, line.releases, str(line.count)),
         "" if line.moved_outputs is None else f"{line.scale:.4g}",
@@ -607,7 +658,13 @@ def _line_cells(line: Line) -> tuple[str, ...]:
 
 
 def _dp_event_of_line(line: Line, *, as_zcdp: bool) -> DpEvent:
-    """One payment of a line as an event of dp_accounting; of zCDP, unless it is Gaussian."""
+    """One payment of a line as an event of dp_accounting.
+
+    Args:
+        line: the line.
+        as_zcdp: whether a draw that is not Gaussian becomes a zCDP event, instead of a discrete
+            Laplace event.
+    """
     from dp_accounting import dp_event
 
     if math.isinf(line.rho):
@@ -621,7 +678,7 @@ def _dp_event_of_line(line: Line, *, as_zcdp: bool) -> DpEvent:
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> str:
-    """The text of a table: one line for each row, with aligned columns."""
+    """The text of a table of cells: one line for each row, padded so that columns are aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -629,23 +686,23 @@ def align_columns(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _selection_rule_words(choice: Choice, run_cost_words: str) -> list[str]:
-    """The lines of text on how a choice selects its release, and on the cost of one run."""
+def _describe_selection_rule(choice: Choice, run_cost_text: str) -> list[str]:
+    """The lines of text on how the best of several runs is selected, and on the cost of one."""
     costly_parts = "the dearer of fit and score" if choice.disjoint else "fit and score"
     law = {0.0: "logarithmic", 1.0: "geometric"}.get(choice.eta, "negative binomial")
     return [
-        f"lines are of one run of a candidate; it costs {costly_parts}: {run_cost_words}",
+        f"lines are of one run of a candidate; it costs {costly_parts}: {run_cost_text}",
         f"choice: the best {choice.score} of a random number of runs, {law}, "
-        f"eta = {choice.eta:g}, gamma = {choice.gamma:.6g}, mean {choice.law.mean:.4g}, "
+        f"eta = {choice.eta:g}, gamma = {choice.gamma:.6g}, mean {choice.run_count_law.mean:.4g}, "
         f"of {choice.candidates} candidates; dpbt theorem T1-T5",
     ]
 
 
-def _describe_release_in_sum(number: int, release_ledger: Ledger) -> str:
-    """The line of text on one release of a sum."""
-    words = f"release {number}: epsilon = {release_ledger.epsilon:.6g}"
+def _describe_release_in_sum(release_number: int, release_ledger: Ledger) -> str:
+    """The line of text on one of the releases that a sum is composed of, by its number."""
+    text = f"release {release_number}: epsilon = {release_ledger.epsilon:.6g}"
     if release_ledger.delta:
-        words += f", delta = {release_ledger.delta:g}"
+        text += f", delta = {release_ledger.delta:g}"
     if release_ledger.rows is not None:
-        words += f", rows = {release_ledger.rows}"
-    return words if release_ledger.key is None else f"{words}, {release_ledger.key} key"
+        text += f", rows = {release_ledger.rows}"
+    return text if release_ledger.key is None else f"{text}, {release_ledger.key} key"

@@ -8,9 +8,9 @@ An author writes a weak learner once, as a program that requests its random draw
         draw("leaf", noise, sums, sensitivity=GRID, moved_outputs=1, theorem="T1")
 
 A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site. A program
-reads a `View`. `run` runs it, and takes a function that answers each draw: `answers` has six of
-them. So an audit and the ledger read the very code that a fit runs. `run` ignores what the program
-returns.
+reads a `View`. `run_program` runs it, and takes a function that answers each draw:
+`program_interpreters` has six of them. So an audit and the ledger read the very code that a fit
+runs. `run_program` ignores what the program returns.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.privacy.isolation import ReadOnly
+from dpbt.privacy.isolation import ReadOnlyMapping
 from dpbt.privacy.keys import research_key
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, Value
+from dpbt.privacy.mechanism_types import Mechanism, Numbers, Sensitivity, Value
 from dpbt.public_types import redacted_repr
 from dpbt.types import (
     BINARY,
@@ -96,8 +96,8 @@ class DrawSpec:
         scale: the scale of the mechanism's noise.
         max_sensitivity: the largest sensitivity, in the norm of the mechanism; public, and
             independent of every release.
-        own_scale: whether the program states the scale; if not, `scale` is a sensitivity times a
-            multiplier of the budget.
+        has_stated_scale: whether the program states the scale; if not, `scale` is a sensitivity
+            times a multiplier of the budget.
     """
 
     site: Site
@@ -112,7 +112,7 @@ class DrawSpec:
     num_payments: int
     releases: str
     unit: str
-    own_scale: bool
+    has_stated_scale: bool
 
     __repr__ = redacted_repr
 
@@ -137,7 +137,7 @@ class DrawSpec:
 
     @functools.cached_property
     def output(self) -> jax.ShapeDtypeStruct:
-        """The shape and the dtype of the output."""
+        """The shape and the dtype of the output of the draw."""
         value = self.total
         if self.after is not None:
             value = jax.eval_shape(self.after, value, *self.public)
@@ -155,9 +155,14 @@ class DrawSpec:
         )
 
     @property
-    def draws_for_places(self) -> bool:
-        """Whether it has one output for each place of the table, and reads no row."""
-        return self.mechanism.sample_places is not None and not self.mechanism.price.reads_rows
+    def has_output_per_row_index(self) -> bool:
+        """Whether the draw has one output for each row index of a table, and reads no row.
+
+        Such a draw can be made for some of the rows (`Mechanism.sample_at_row_indices`).
+        """
+        return (
+            self.mechanism.sample_at_row_indices is not None and not self.mechanism.price.reads_rows
+        )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -204,7 +209,7 @@ def missing_public_key_error(site: Site) -> ValueError:
 
 
 def budget_group_of_site(site: Site, noise: Mapping[Site, Any]) -> str:
-    """The key in a budget's noise that holds for a site: the site itself, or "leaf" for "leaf_3".
+    """The budget group of a site, a key of `noise`: the site itself, or "leaf" for "leaf_3".
 
     Raises:
         ValueError: if there is none.
@@ -224,8 +229,8 @@ class Draw:
 
     Attributes:
         answer: (spec) -> the output of the draw.
-        noise: site -> multiplier, the noise of the budget, which a program may read. `run` computes
-            scales from a copy that the program cannot reach.
+        noise: site -> multiplier, the noise of the budget, which a program may read. `run_program`
+            computes scales from a copy that the program cannot reach.
         earlier_sites: the sites of the draws so far.
     """
 
@@ -259,9 +264,9 @@ class Draw:
             value: the private statistic, an array or `mechanisms.Scores`; it leaves through the
                 mechanism alone. A `Total` declares a sum over rows.
             theorem: where the sensitivity is proved.
-            sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2,
-                or for selections the range of the change of scores. A `Sensitivity` states both
-                norms. It may depend on earlier releases if `max_sensitivity` does not.
+            sensitivity: how far one row moves the value, in the norm of `mechanism_types.price`:
+                L1, L2, or for selections the range of the change of scores. A `Sensitivity` states
+                both norms. It may depend on earlier releases if `max_sensitivity` does not.
             moved_outputs: how many independent outputs one row moves, whatever `num_payments` is;
                 None for draws that never read the rows.
             max_sensitivity: public, the largest possible sensitivity, if the sensitivity depends on
@@ -289,9 +294,9 @@ class Draw:
         self.earlier_sites.append(site)
         if isinstance(sensitivity, Sensitivity):
             sensitivity = mechanism.sensitivity_in_norm(sensitivity)
-        own_scale = scale is not None
+        has_stated_scale = scale is not None
         if scale is None:
-            scale = jnp.asarray(sensitivity, jnp.float32)  # `run` multiplies it
+            scale = jnp.asarray(sensitivity, jnp.float32)  # `run_program` multiplies it
         is_total = isinstance(value, Total)
         spec = DrawSpec(
             site=site,
@@ -306,13 +311,13 @@ class Draw:
             num_payments=num_payments,
             releases=releases or site,
             unit=unit,
-            own_scale=own_scale,
+            has_stated_scale=has_stated_scale,
         )
         return self.answer(spec)
 
 
-def run(program: Program, answer: Callable[[DrawSpec], Any], view: View) -> None:
-    """Run a program on a view, and answer each of its draws.
+def run_program(program: Program, answer: Callable[[DrawSpec], Any], view: View) -> None:
+    """Run a private program on a view, and answer each draw that it requests by a function.
 
     The program reads copies of params and public, whose noise is read-only.
 
@@ -325,11 +330,11 @@ def run(program: Program, answer: Callable[[DrawSpec], Any], view: View) -> None
         ValueError: as `Draw`.
     """
     params, public = jax.tree.map(lambda leaf: leaf, (view.params, view.public))
-    noise, multipliers = ReadOnly(view.params.noise), dict(view.params.noise)
+    noise, multipliers = ReadOnlyMapping(view.params.noise), dict(view.params.noise)
 
     # The program cannot reach the multipliers that scales are computed from.
     def answer_scaled(spec: DrawSpec) -> Any:
-        if not spec.own_scale:
+        if not spec.has_stated_scale:
             multiplier = multipliers[budget_group_of_site(spec.site, multipliers)]
             scale = jnp.asarray(spec.scale, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
             spec = dataclasses.replace(spec, scale=scale)
@@ -340,8 +345,8 @@ def run(program: Program, answer: Callable[[DrawSpec], Any], view: View) -> None
     )
 
 
-def check_sites(**sites_of_phases: Collection[Site]) -> None:
-    """Refuse a site that two phases of a run draw, such as prologue and rounds.
+def check_sites_differ_between_phases(**sites_of_phases: Collection[Site]) -> None:
+    """Refuse phases of a run that draw at the same site, such as prologue and rounds.
 
     Args:
         sites_of_phases: the sites of each phase, by its name.
@@ -375,7 +380,7 @@ def weak_learner(
     withheld: tuple[Site, ...] = (),
     work_bytes: Callable[[LearnerRows], WorkBytes] | None = None,
 ) -> WeakLearner:
-    """The weak learner of a private program.
+    """Build the weak learner of a private program.
 
     Each argument is documented where it is a field: `program` and `hypothesis` in `types.Round`;
     `relation`, `coupled` and `total_weight` in `types.Assumptions`; all others in
@@ -393,7 +398,7 @@ def weak_learner(
         round=Round(program=program, hypothesis=hypothesis),
         kind=kind,
         fractions=tuple(fractions.items()),
-        make_params=make_params or _noise_params,
+        make_params=make_params or _params_of_noise_multipliers,
         assumptions=Assumptions(
             relation=None if relation is None else as_relation(relation),
             coupled=coupled,
@@ -410,6 +415,6 @@ def weak_learner(
     )
 
 
-def _noise_params(noise: Mapping[Site, Numbers], public: Public) -> Noise:
-    """The numbers of a learner whose only numbers are its noise multipliers."""
+def _params_of_noise_multipliers(noise: Mapping[Site, Numbers], public: Public) -> Noise:
+    """The params of a learner that has no params but its noise multipliers."""
     return Noise(dict(noise))

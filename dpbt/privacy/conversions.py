@@ -3,7 +3,7 @@
 The last part is on the best of a random number of runs: the law of that number, and what the best
 one costs. A *run* is one release with a score, such as a model and its noisy log loss. K runs are
 independent and of one law. The one of the largest score is released, and K is not. K has a
-truncated negative binomial law (`RunCount`). docs/privacy.md, T1 to T4, has the proofs.
+truncated negative binomial law (`RunCountLaw`). docs/privacy.md, T1 to T4, has the proofs.
 """
 
 from __future__ import annotations
@@ -70,37 +70,39 @@ class Bracket(NamedTuple):
     high: Any
 
 
-def bisect(holds: Callable[[Any], Any], low: Any, high: Any, num_halvings: int) -> Bracket:
-    """Halve the bracket from low to high a number of times.
+def bisect(condition: Callable[[Any], Any], low: Any, high: Any, num_halvings: int) -> Bracket:
+    """Bisect for the number up to which a condition is true, and return the last bracket of it.
 
     Args:
-        holds: the condition: true up to some number, and false beyond it.
+        condition: the condition: true up to some number, and false beyond it.
         low: where the condition holds; a number or an array of numbers.
         high: where it does not hold.
         num_halvings: how often the bracket is halved.
     """
     for _ in range(num_halvings):
         middle = (low + high) / 2
-        holds_at_middle = holds(middle)
-        low = np.where(holds_at_middle, middle, low)
-        high = np.where(holds_at_middle, high, middle)
+        is_true_at_middle = condition(middle)
+        low = np.where(is_true_at_middle, middle, low)
+        high = np.where(is_true_at_middle, high, middle)
     return Bracket(low=low, high=high)
 
 
 def bisect_from_zero(
-    holds: Callable[[float], Any], *, num_halvings: int, max_number: float = math.inf
+    condition: Callable[[float], Any], *, num_halvings: int, max_number: float = math.inf
 ) -> Bracket:
-    """The bracket around the number from which on a condition is false, searched from 0 upwards.
+    """Bisect for the number up to which a condition is true, with no upper bound known.
+
+    The upper end of the bracket is doubled until the condition is false there.
 
     Args:
-        holds: the condition, which must hold at 0.
+        condition: the condition, which must hold at 0.
         num_halvings: how often the bracket is halved.
         max_number: the search goes no further than the first power of two from here on.
     """
     low, high = 0.0, 1.0
-    while holds(high) and high < max_number:
+    while condition(high) and high < max_number:
         low, high = high, 2 * high
-    bracket = bisect(holds, low, high, num_halvings)
+    bracket = bisect(condition, low, high, num_halvings)
     return Bracket(low=float(bracket.low), high=float(bracket.high))
 
 
@@ -162,19 +164,35 @@ def build_within_cost(
 # Compositions, and their epsilon at a delta.
 
 
-def advanced_composition_epsilon(draws: Iterable[tuple[int, float]], delta: float) -> float:
-    """Advanced composition: sqrt(2 ln(1/delta) sum eps^2) + sum eps (e^eps - 1) over all draws.
+class EqualDraws(NamedTuple):
+    """Draws that all have one epsilon.
+
+    Attributes:
+        num_draws: how many draws there are.
+        epsilon: the epsilon of each of them.
+    """
+
+    num_draws: int
+    epsilon: float
+
+
+def advanced_composition_epsilon(draws: Iterable[EqualDraws], delta: float) -> float:
+    """The epsilon of many draws by advanced composition, at a delta.
+
+    It is sqrt(2 ln(1/delta) sum eps^2) + sum eps (e^eps - 1), with sums over all draws.
 
     For k equal draws this is Asadi et al. (2022), Theorem 2.8. The form for unequal draws is that
     of Dwork, Rothblum & Vadhan (2010), as stated by Kairouz, Oh & Viswanath (2015).
 
     Args:
-        draws: (how many draws, the epsilon of each of them) of each kind of draws.
+        draws: draws of one epsilon each, with their number.
         delta: in (0, 1).
     """
     draws = list(draws)
-    sum_of_squares = math.fsum(count * epsilon**2 for count, epsilon in draws)
-    bias = math.fsum(count * epsilon * math.expm1(min(epsilon, 700)) for count, epsilon in draws)
+    sum_of_squares = math.fsum(num_draws * epsilon**2 for num_draws, epsilon in draws)
+    bias = math.fsum(
+        num_draws * epsilon * math.expm1(min(epsilon, 700)) for num_draws, epsilon in draws
+    )
     return math.sqrt(2 * math.log(1 / delta) * sum_of_squares) + bias
 
 
@@ -183,18 +201,18 @@ class DrawGroup(NamedTuple):
 
     Attributes:
         num_draws: how many draws there are.
-        multiple: each of them costs so many times the epsilon that is searched.
+        epsilon_multiple: each of them costs so many times the epsilon that is searched.
     """
 
     num_draws: int
-    multiple: float
+    epsilon_multiple: float
 
 
 @functools.cache
 def max_epsilon_per_draw(
     *, total_epsilon: float, delta: float, groups: tuple[DrawGroup, ...]
 ) -> float:
-    """The largest x for which all draws together cost at most the total epsilon.
+    """The largest epsilon of one draw with which all draws cost at most the total epsilon.
 
     Draws compose by basic composition, or by advanced composition at delta (as
     `advanced_composition_epsilon`; Asadi et al. (2022), Theorem 2.8), whichever allows more. The
@@ -203,17 +221,21 @@ def max_epsilon_per_draw(
     Args:
         total_epsilon: of all draws, above 0.
         delta: in (0, 1).
-        groups: draws that cost multiples of x.
+        groups: the draws, whose epsilons are multiples of the result.
     """
     if math.isinf(total_epsilon):
         return total_epsilon
 
     def is_within_total(epsilon: float) -> bool:
-        draws = [(group.num_draws, group.multiple * float(epsilon)) for group in groups]
+        draws = [
+            EqualDraws(group.num_draws, group.epsilon_multiple * float(epsilon)) for group in groups
+        ]
         return advanced_composition_epsilon(draws, delta) <= total_epsilon
 
     by_advanced = float(bisect(is_within_total, 0.0, total_epsilon, 80).low)
-    by_basic = total_epsilon / math.fsum(group.num_draws * group.multiple for group in groups)
+    by_basic = total_epsilon / math.fsum(
+        group.num_draws * group.epsilon_multiple for group in groups
+    )
     return max(by_advanced, by_basic)
 
 
@@ -241,14 +263,18 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     def is_order_too_low(x: Any) -> Any:
         return rho * np.exp(2 * x) + np.log1p(np.exp(x)) <= log_inverse_delta
 
-    best_x = _search_order(is_order_too_low)
+    best_x = _log_of_best_order_minus_one(is_order_too_low)
     return max(
         float((1 + np.exp(best_x)) * rho + _epsilon_offset_of_order(best_x, log_inverse_delta)), 0.0
     )
 
 
-def _search_order(is_order_too_low: Callable[[Any], Any]) -> Any:
-    """The x = log(alpha - 1) of the best Renyi order alpha."""
+def _log_of_best_order_minus_one(is_order_too_low: Callable[[Any], Any]) -> Any:
+    """X = log(alpha - 1) of the Renyi order alpha that gives the best bound, by bisection.
+
+    Args:
+        is_order_too_low: (x) -> whether the best order is above 1 + e^x.
+    """
     return bisect(is_order_too_low, -25.0, 25.0, 80).low
 
 
@@ -267,7 +293,7 @@ def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> Float64[np.ndarray, "..."]:
 
     It is Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), computed from the
     logarithms of the two terms, so that no small delta is lost in rounding. For mu below 0.01 the
-    two terms have too many digits in common, and `_delta_of_small_mu` takes over.
+    two terms have too many digits in common, and `_gdp_delta_of_small_mu` takes over.
     """
     from scipy.special import log_ndtr
 
@@ -276,15 +302,17 @@ def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> Float64[np.ndarray, "..."]:
     log_second = epsilon + log_ndtr(-epsilon / mu - mu / 2)
     difference = np.exp(log_first) * -np.expm1(np.minimum(log_second - log_first, 0.0))
     return np.where(
-        mu < _SMALL_MU, _delta_of_small_mu(epsilon, np.minimum(mu, _SMALL_MU)), difference
+        mu < _SMALL_MU, _gdp_delta_of_small_mu(epsilon, np.minimum(mu, _SMALL_MU)), difference
     )
 
 
 _SMALL_MU = 0.01
 
 
-def _delta_of_small_mu(epsilon: np.ndarray, mu: np.ndarray) -> Float64[np.ndarray, "..."]:
-    """f64[...]: `gdp_delta` for mu of at most 0.01, without a difference of close numbers.
+def _gdp_delta_of_small_mu(epsilon: np.ndarray, mu: np.ndarray) -> Float64[np.ndarray, "..."]:
+    """f64[...]: the delta of mu-GDP at epsilon for mu of at most 0.01, by quadrature.
+
+    It avoids the difference of two close numbers.
 
     Let R(x) = Phi(-x) / phi(x), a = epsilon / mu - mu / 2 and b = a + mu. As phi(a) =
     e^epsilon phi(b), the delta is phi(a) (R(a) - R(b)). R' = x R - 1, so it is phi(a) times the
@@ -419,7 +447,7 @@ def max_rho_and_order(epsilon: ArrayLike, delta: ArrayLike) -> RhoAndOrder:
             x, log_inverse_delta
         ) > finite_epsilon
 
-    best_x = _search_order(is_order_too_low)
+    best_x = _log_of_best_order_minus_one(is_order_too_low)
     alpha, offset = 1 + np.exp(best_x), _epsilon_offset_of_order(best_x, log_inverse_delta)
     rho = np.maximum((finite_epsilon - offset) / alpha, 0.0) * (1 - 1e-11)
     return RhoAndOrder(rho=np.where(np.isfinite(epsilon), rho, epsilon), order=alpha)
@@ -455,7 +483,7 @@ MIN_GAMMA = 1e-4
 """The smallest gamma: K is above 30 / gamma with probability below 1e-12."""
 
 
-class RunCount(NamedTuple):
+class RunCountLaw(NamedTuple):
     """The law of K: P(K = k) is proportional to (1 - gamma)^k times (l + eta) / (l + 1), l < k.
 
     K is at least 1. eta = 0 is the logarithmic law and eta = 1 the geometric one. The derivative of
@@ -471,7 +499,7 @@ class RunCount(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """E[K]."""
+        """The expected number of runs E[K]."""
         gamma, eta = self.gamma, self.eta
         if gamma == 1:
             return 1.0
@@ -480,8 +508,8 @@ class RunCount(NamedTuple):
         return eta * (1 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
 
 
-def run_count_law(mean: float, eta: float = 0.0) -> RunCount:
-    """The law of K of a mean and a shape.
+def run_count_law_of_mean(mean: float, eta: float = 0.0) -> RunCountLaw:
+    """The law of the number of runs K that has a mean and a shape eta.
 
     Args:
         mean: E[K], at least 1.
@@ -497,8 +525,8 @@ def run_count_law(mean: float, eta: float = 0.0) -> RunCount:
         float(check_interval("eta", eta, "[-0.9, 100]")),
     )
     if mean == 1:
-        return RunCount(gamma=1.0, eta=eta)
-    max_mean = RunCount(gamma=MIN_GAMMA, eta=eta).mean
+        return RunCountLaw(gamma=1.0, eta=eta)
+    max_mean = RunCountLaw(gamma=MIN_GAMMA, eta=eta).mean
     if max_mean < mean:
         raise ValueError(
             f"mean must be at most {max_mean:g} for eta = {eta:g}, beyond which the number of runs "
@@ -506,18 +534,21 @@ def run_count_law(mean: float, eta: float = 0.0) -> RunCount:
         )
 
     def is_mean_reached(log_gamma: float) -> bool:
-        return RunCount(gamma=math.exp(log_gamma), eta=eta).mean >= mean
+        return RunCountLaw(gamma=math.exp(log_gamma), eta=eta).mean >= mean
 
     log_gamma = bisect(is_mean_reached, math.log(MIN_GAMMA), 0.0, 80).high
-    return RunCount(gamma=math.exp(log_gamma), eta=eta)
+    return RunCountLaw(gamma=math.exp(log_gamma), eta=eta)
 
 
-def best_run_pure_epsilon(epsilon: float, run_count: RunCount) -> float:
-    """(2 + eta) epsilon: the best of K runs of epsilon-DP (T1); epsilon itself if K = 1."""
-    return epsilon if run_count.gamma == 1 else (2 + run_count.eta) * epsilon
+def best_run_pure_epsilon(epsilon: float, run_count_law: RunCountLaw) -> float:
+    """The epsilon of the best of K runs of epsilon-DP: (2 + eta) epsilon, or epsilon if K = 1.
+
+    docs/privacy.md, T1, has the proof.
+    """
+    return epsilon if run_count_law.gamma == 1 else (2 + run_count_law.eta) * epsilon
 
 
-def best_run_zcdp_epsilon(rho: float, delta: float, run_count: RunCount) -> float:
+def best_run_zcdp_epsilon(rho: float, delta: float, run_count_law: RunCountLaw) -> float:
     """The epsilon at delta of the best of K runs of rho-zCDP (T2).
 
     Papernot & Steinke (2022), Theorem 2, adds two terms to the Renyi divergence of order a of one
@@ -527,51 +558,52 @@ def best_run_zcdp_epsilon(rho: float, delta: float, run_count: RunCount) -> floa
     Args:
         rho: at least 0.
         delta: in (0, 1).
-        run_count: the law of K.
+        run_count_law: the law of K.
     """
     if rho == 0 or math.isinf(rho):
         return rho
-    log_inverse = -math.log(run_count.gamma)
+    log_inverse = -math.log(run_count_law.gamma)
     order = max(1.0, math.sqrt(log_inverse / rho))
-    constant = (1 + run_count.eta) * (rho * (order - 1) + log_inverse / order)
-    return zcdp_epsilon(rho, delta / run_count.mean) + constant
+    constant = (1 + run_count_law.eta) * (rho * (order - 1) + log_inverse / order)
+    return zcdp_epsilon(rho, delta / run_count_law.mean) + constant
 
 
-def best_run_gdp_epsilon(mu: float, delta: float, run_count: RunCount) -> float:
+def best_run_gdp_epsilon(mu: float, delta: float, run_count_law: RunCountLaw) -> float:
     """The epsilon at delta of the best of K runs of mu-GDP (T3).
 
-    It is that of one run at delta / E[K], plus (1 + eta) times `bound_on_log_event_ratio`.
+    It is that of one run at delta / E[K], plus (1 + eta) times
+    `log_ratio_bound_of_mixed_probabilities`.
 
     Args:
         mu: at least 0.
         delta: in (0, 1).
-        run_count: the law of K.
+        run_count_law: the law of K.
     """
     if mu == 0 or math.isinf(mu):
         return mu
-    if run_count.gamma == 1:
+    if run_count_law.gamma == 1:
         return gdp_epsilon(mu, delta)
-    log_ratio = bound_on_log_event_ratio(mu, mixing=run_count.gamma)
-    return gdp_epsilon(mu, delta / run_count.mean) + (1 + run_count.eta) * log_ratio
+    log_ratio = log_ratio_bound_of_mixed_probabilities(mu, gamma=run_count_law.gamma)
+    return gdp_epsilon(mu, delta / run_count_law.mean) + (1 + run_count_law.eta) * log_ratio
 
 
 @functools.lru_cache(maxsize=4096)
-def bound_on_log_event_ratio(mu: float, *, mixing: float) -> float:
-    """An upper bound on log((gamma + (1 - gamma) t) / (gamma + (1 - gamma) s)) over events.
+def log_ratio_bound_of_mixed_probabilities(mu: float, *, gamma: float) -> float:
+    """An upper bound on log((gamma + (1 - gamma) t) / (gamma + (1 - gamma) s)) over all events.
 
-    s and t are the probabilities of one event on two neighbours, under mu-GDP: t is at most
-    Phi(Phi^-1(s) + mu). On an interval of z = Phi^-1(s) the numerator is at most that of its right
-    end, and the denominator at least that of its left end. Intervals are cut until this bound is
-    within 1e-6 of a value that is attained.
+    Probabilities of events are mixed with 1, at the weight gamma. s and t are the probabilities of
+    one event on two neighbours, under mu-GDP: t is at most Phi(Phi^-1(s) + mu). On an interval of z
+    = Phi^-1(s) the numerator is at most that of its right end, and the denominator at least that of
+    its left end. Intervals are cut until this bound is within 1e-6 of a value that is attained.
 
     Args:
         mu: at least 0.
-        mixing: gamma, the weight of an event of probability 1, in (0, 1].
+        gamma: the weight of probability 1 in the mixtures, in (0, 1].
     """
     from scipy.special import ndtr
 
     def log_mixed_probability(z: np.ndarray) -> np.ndarray:
-        return np.log(mixing + (1 - mixing) * ndtr(z))
+        return np.log(gamma + (1 - gamma) * ndtr(z))
 
     edges = np.concatenate([[-np.inf], np.linspace(-40.0 - mu, 40.0, 4001), [np.inf]])
     low, high = edges[:-1], edges[1:]
@@ -628,31 +660,31 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     count: ClassVar[int] = 1
 
     @property
-    def law(self) -> RunCount:
+    def run_count_law(self) -> RunCountLaw:
         """The law of the number of runs."""
-        return RunCount(gamma=self.gamma, eta=self.eta)
+        return RunCountLaw(gamma=self.gamma, eta=self.eta)
 
 
 def choice_among_fits(
     fit_ledgers: Sequence[Any],
-    run_count: RunCount,
+    run_count_law: RunCountLaw,
     *,
     score: str,
     num_candidates: int,
     disjoint: bool,
 ) -> Choice:
-    """The choice among candidates whose fits have these ledgers.
+    """The public record of a choice of the best run, priced by the dearest of these fits.
 
     Args:
         fit_ledgers: one `accounting.Ledger` for each distinct candidate.
-        run_count: the law of the number of runs.
+        run_count_law: the law of the number of runs.
         score: the name of the score.
         num_candidates: how many candidates there are.
         disjoint: as in `Choice`.
     """
     return Choice(
-        gamma=run_count.gamma,
-        eta=run_count.eta,
+        gamma=run_count_law.gamma,
+        eta=run_count_law.eta,
         candidates=num_candidates,
         disjoint=disjoint,
         gaussian=all(ledger.gaussian for ledger in fit_ledgers),
@@ -662,5 +694,5 @@ def choice_among_fits(
         gap=max(ledger.sampler_epsilon for ledger in fit_ledgers) / 2,
         tail=max(ledger.sampler_delta for ledger in fit_ledgers),
         score=score,
-        exact=all(ledger.exact for ledger in fit_ledgers),
+        exact=all(ledger.has_bounded_samplers for ledger in fit_ledgers),
     )

@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
 def sources_of_outputs(jaxpr: Any, sources_of_inputs: Sequence[set[str]]) -> list[set[str]]:
-    """The names of the sources that each output of a jaxpr may depend on.
+    """The sources, such as inputs, that each output of a jaxpr may depend on, by their names.
 
     The analysis looks into functions that are compiled on their own. It treats each output of a
     loop or a branch as dependent on each of its inputs.
@@ -52,7 +52,10 @@ def sources_of_outputs(jaxpr: Any, sources_of_inputs: Sequence[set[str]]) -> lis
 
 
 def formula_digests(
-    closed: Any, input_names: Sequence[str], places: Sequence[int], named_outputs: dict[int, str]
+    closed_jaxpr: Any,
+    input_names: Sequence[str],
+    output_indices: Sequence[int],
+    input_name_by_output_index: dict[int, str],
 ) -> list[str]:
     """A digest of the operations that compute each of some outputs of a closed jaxpr.
 
@@ -60,22 +63,28 @@ def formula_digests(
     outputs and the shapes of the other inputs of the programs are.
 
     Args:
-        closed: the program.
+        closed_jaxpr: the program.
         input_names: the name of each input.
-        places: the places of those outputs.
-        named_outputs: place of an output -> its name. Such an output counts as an input of this
-            name, and its own operations do not enter any digest.
+        output_indices: the index of each of those outputs.
+        input_name_by_output_index: index of an output -> a name. Such an output counts as an input
+            of this name, and its own operations do not enter any digest.
 
     Raises:
         ValueError: for an output that reads what Python holds by a callback.
     """
-    jaxpr = closed.jaxpr
+    jaxpr = closed_jaxpr.jaxpr
     digests = dict(zip(map(id, jaxpr.invars), input_names, strict=True))
-    digests |= {id(jaxpr.outvars[place]): name for place, name in named_outputs.items()}
-    for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
+    digests |= {
+        id(jaxpr.outvars[output_index]): name
+        for output_index, name in input_name_by_output_index.items()
+    }
+    for variable, value in zip(jaxpr.constvars, closed_jaxpr.consts, strict=True):
         digests.setdefault(id(variable), _digest_of_constant(value))
-    makers = _operation_by_variable(jaxpr)
-    return [_digest_of_variable(jaxpr.outvars[place], makers, digests) for place in places]
+    operation_by_variable = _operation_by_variable(jaxpr)
+    return [
+        _digest_of_variable(jaxpr.outvars[output_index], operation_by_variable, digests)
+        for output_index in output_indices
+    ]
 
 
 def digest_of_program(closed: Any) -> str:
@@ -142,10 +151,10 @@ def _digests_within(value: Any) -> str:
 def operation_names(jaxpr: Any) -> set[str]:
     """The names of all operations of a jaxpr, including those of the programs within it."""
     names = {step.primitive.name for step in jaxpr.eqns}
-    return names.union(*map(_operations_within, jaxpr.eqns))
+    return names.union(*map(_operation_names_within, jaxpr.eqns))
 
 
-def _operations_within(step: Any) -> set[str]:
+def _operation_names_within(step: Any) -> set[str]:
     """The names of the operations of the programs within an operation."""
     return set().union(*map(operation_names, jaxprs_in_params(step.params)))
 
@@ -157,33 +166,35 @@ def _called_program(step: Any) -> Any:
     return step.params.get("jaxpr") or step.params.get("call_jaxpr")
 
 
-class _Maker(NamedTuple):
+class _OperationOutput(NamedTuple):
     """The operation that computes a variable.
 
     Attributes:
-        step: the operation.
-        place: the place of the variable among its outputs.
+        operation: the operation.
+        output_index: the index of the variable among its outputs.
     """
 
-    step: Any
-    place: int
+    operation: Any
+    output_index: int
 
 
-def _operation_by_variable(jaxpr: Any) -> dict[int, _Maker]:
-    """Id of a variable -> the operation that computes it."""
+def _operation_by_variable(jaxpr: Any) -> dict[int, _OperationOutput]:
+    """The operation that computes each variable of a jaxpr, by the id of the variable."""
     return {
-        id(variable): _Maker(step, place)
+        id(variable): _OperationOutput(step, output_index)
         for step in jaxpr.eqns
-        for place, variable in enumerate(step.outvars)
+        for output_index, variable in enumerate(step.outvars)
     }
 
 
-def _digest_of_variable(variable: Any, makers: dict[int, _Maker], digests: dict[int, str]) -> str:
+def _digest_of_variable(
+    variable: Any, operation_by_variable: dict[int, _OperationOutput], digests: dict[int, str]
+) -> str:
     """The digest of the operations that compute a variable.
 
     Args:
         variable: a variable of a jaxpr.
-        makers: id -> operation, of all variables that are no inputs.
+        operation_by_variable: id -> operation, of all variables that are no inputs.
         digests: id of a variable -> its digest. It holds those of inputs; the function adds others.
     """
     waiting = [variable]
@@ -195,30 +206,32 @@ def _digest_of_variable(variable: Any, makers: dict[int, _Maker], digests: dict[
         if isinstance(current, Literal):
             digests[id(current)] = _digest_of_constant(current.val, str(current.aval))
             continue
-        maker = makers[id(current)]
-        missing = [read for read in maker.step.invars if id(read) not in digests]
+        computed_by = operation_by_variable[id(current)]
+        missing = [read for read in computed_by.operation.invars if id(read) not in digests]
         if missing:
             waiting.extend(missing)
             continue
-        digests[id(current)] = _digest_of_result(maker, [digests[id(v)] for v in maker.step.invars])
+        digests[id(current)] = _digest_of_result(
+            computed_by, [digests[id(v)] for v in computed_by.operation.invars]
+        )
     return digests[id(variable)]
 
 
-def _digest_of_result(maker: _Maker, digests_of_read: list[str]) -> str:
+def _digest_of_result(computed_by: _OperationOutput, input_digests: list[str]) -> str:
     """The digest of a variable, from its operation and the digests of the variables it reads."""
-    step, place = maker
+    step, output_index = computed_by
     if step.primitive.name in _MARKS:
-        return digests_of_read[place]
+        return input_digests[output_index]
     inner = _called_program(step)
-    if inner is not None and place < len(inner.jaxpr.outvars):
-        return formula_digests(inner, digests_of_read, [place], {})[0]
-    if (_operations_within(step) | {step.primitive.name}) & CALLBACKS:
+    if inner is not None and output_index < len(inner.jaxpr.outvars):
+        return formula_digests(inner, input_digests, [output_index], {})[0]
+    if (_operation_names_within(step) | {step.primitive.name}) & CALLBACKS:
         raise ValueError(
             "a sensitivity or a scale reads what Python holds by a callback, which may change "
             "after it was priced; it may follow from the numbers of the recipe alone"
         )
     params = sorted((name, _ADDRESS.sub("", str(value))) for name, value in step.params.items())
-    return _digest("step", step.primitive.name, str(place), str(params), *digests_of_read)
+    return _digest("step", step.primitive.name, str(output_index), str(params), *input_digests)
 
 
 def _digest_of_constant(value: Any, kind: str = "") -> str:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import compilation
-from dpbt.privacy import answers
+from dpbt.privacy import program_interpreters
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.phase_views import (
     PhaseContext,
@@ -18,39 +18,42 @@ from dpbt.privacy.phase_views import (
     round_structure,
     view_of_absent_row,
 )
-from dpbt.privacy.price_check import PricedDraws
+from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.types import Array, Numbers, Params, Prologue, Public, Round, Site, View
 
 
-@compilation.jit_with_bounded_cache(static_argnames=("recipe_phase", "priced"))
-def describe_draws(
+@compilation.jit_with_bounded_cache(static_argnames=("recipe_phase", "priced_draws"))
+def describe_draws_of_phase(
     recipe_phase: RecipePhase,
     params: Params,
     public: Public,
-    bound: Numbers,
-    priced: PricedDraws | None = None,
+    max_abs_score: Numbers,
+    priced_draws: PricedDraws | None = None,
 ) -> Mapping[Site, DrawSpec]:
-    """Site -> the description of its draw in a phase of a run; compiled once.
+    """Describe the draws of a phase of a run by site, without private values; compiled once.
 
     Args:
         recipe_phase: the phase.
         params: the learner's numbers, of one setting.
         public: the public information before the prologue.
-        bound: an upper bound on |score|.
-        priced: the draws of the ledger, to compare with those described; None to compare nothing.
+        max_abs_score: an upper bound on |score|.
+        priced_draws: the draws of the ledger, to compare with those described; None to compare
+        nothing.
 
     Raises:
-        ValueError: as `price_check.run_with_price_check`.
+        ValueError: as `price_comparison.run_in_trace_with_price_check`.
     """
-    view = view_of_example_row(recipe_phase, params, public, bound)
-    return answers.describe(recipe_phase.phase.program, view, priced=priced)
+    view = view_of_example_row(recipe_phase, params, public, max_abs_score)
+    return program_interpreters.describe_draws(
+        recipe_phase.phase.program, view, priced_draws=priced_draws
+    )
 
 
 def view_of_example_row(
     recipe_phase: RecipePhase,
     params: Params,
     public: Public,
-    bound: Numbers,
+    max_abs_score: Numbers,
     row_fields: Mapping[str, Array] | None = None,
 ) -> View:
     """The view of a phase of a run on the absent row of the learner's example table.
@@ -62,29 +65,29 @@ def view_of_example_row(
         recipe_phase: the phase.
         params: the learner's numbers, of one setting.
         public: the public information before the prologue.
-        bound: an upper bound on |score|.
+        max_abs_score: an upper bound on |score|.
         row_fields: name of a field of the example table -> the array that replaces it.
     """
     learner, phase = recipe_phase.learner, recipe_phase.phase
     if not isinstance(phase, Prologue):
-        public = _public_after_prologue_of_zeros(recipe_phase, params, public)
+        public = _public_after_zero_prologue(recipe_phase, params, public)
         public = public._replace(round=jnp.asarray(public.round, jnp.int32))
     if isinstance(phase, Round):
         public = public._replace(structure=round_structure(learner, params, public))
     absent_row = learner.training.example_table()._replace(**(row_fields or {}))
-    return view_of_absent_row(recipe_phase, absent_row, params, PhaseContext(public, bound))
+    return view_of_absent_row(recipe_phase, absent_row, params, PhaseContext(public, max_abs_score))
 
 
-def _public_after_prologue_of_zeros(
+def _public_after_zero_prologue(
     recipe_phase: RecipePhase, params: Params, public: Public
 ) -> Public:
-    """The public information of all rounds, after a prologue, if any, that releases zeros."""
+    """The public information of all rounds, as if the prologue, if any, had released zeros."""
     learner = recipe_phase.learner
     if learner.prologue is not None:
         prologue = RecipePhase(
             phase=learner.prologue, learner=learner, weight_update=recipe_phase.weight_update
         )
-        specs = describe_draws(prologue, params, public, np.float32(0))
+        specs = describe_draws_of_phase(prologue, params, public, np.float32(0))
         zeros = {site: jnp.zeros_like(spec.output) for site, spec in specs.items()}
         public = public._replace(prologue=zeros)
     return public_after_prologue(learner, params, public)

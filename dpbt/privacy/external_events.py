@@ -8,7 +8,7 @@ import msgspec
 
 from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy.accounting import Line
-from dpbt.privacy.prices import gdp_mu_of_pure_epsilon
+from dpbt.privacy.mechanism_prices import gdp_mu_of_pure_epsilon
 
 MAX_LINES = 1000
 """The largest number of distinct events of one release."""
@@ -43,7 +43,7 @@ def ledger_lines_of_event(
     """
     counts: dict[Line, int] = {}
     for repeated in _flatten_event(event):
-        line = _line_of_single_event(
+        line = _ledger_line_of_single_event(
             repeated.event, num_changed_rows=num_changed_rows, filter_epsilon=filter_epsilon
         )
         counts[line] = check_positive_integer(
@@ -86,32 +86,37 @@ def _flatten_event(event: Any, repeats: int = 1) -> Iterator[_RepeatedEvent]:
             yield _RepeatedEvent(event=event, repeats=repeats)
 
 
-def _checked_number(event: Any, name: str, interval: str = "[1e-50, 1e50]") -> float:
+def _read_number_in_interval(event: Any, name: str, interval: str = "[1e-50, 1e50]") -> float:
     """A number that an event states; ValueError if it is out of its range."""
     return float(
         check_interval(f"{name} of {type(event).__name__}", getattr(event, name), interval)
     )
 
 
-def _line_of_single_event(event: Any, *, num_changed_rows: int, filter_epsilon: float) -> Line:
+def _ledger_line_of_single_event(
+    event: Any, *, num_changed_rows: int, filter_epsilon: float
+) -> Line:
     """The line of one event that is not composed."""
     kind = type(event).__name__
     epsilon, rho, mu, gaussian, tail = math.inf, math.inf, math.inf, False, 0.0
     match kind:
         case "GaussianDpEvent":
-            mu, gaussian = num_changed_rows / _checked_number(event, "noise_multiplier"), True
+            mu, gaussian = (
+                num_changed_rows / _read_number_in_interval(event, "noise_multiplier"),
+                True,
+            )
             rho = mu**2 / 2
         case "LaplaceDpEvent":
-            epsilon = num_changed_rows / _checked_number(event, "noise_multiplier")
+            epsilon = num_changed_rows / _read_number_in_interval(event, "noise_multiplier")
         case "DiscreteLaplaceDpEvent":
-            epsilon = num_changed_rows * _checked_number(event, "noise_parameter")
+            epsilon = num_changed_rows * _read_number_in_interval(event, "noise_parameter")
             epsilon *= check_positive_integer("sensitivity", event.sensitivity)
         case "ZCDpEvent":
-            rho = _checked_number(event, "rho")
+            rho = _read_number_in_interval(event, "rho")
             check_interval("xi of a ZCDpEvent", event.xi, "[0, 0]")
         case "EpsilonDeltaDpEvent":
-            epsilon = _checked_number(event, "epsilon")
-            delta = _checked_number(event, "delta", "[0, 1)")
+            epsilon = _read_number_in_interval(event, "epsilon")
+            delta = _read_number_in_interval(event, "delta", "[0, 1)")
             tail = delta * (1 + math.exp(min(filter_epsilon, 700)))
         case _:
             raise ValueError(

@@ -16,8 +16,10 @@ from dpbt.common.validate import is_traced
 from dpbt.privacy import dataflow
 
 
-def evaluate_isolated(function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(*arguments)`, evaluated by a trace of its own; the function sees tracers alone.
+def evaluate_in_isolated_trace(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Evaluate `function(*arguments)` in a trace of its own, and return the result.
+
+    The function sees tracers alone.
 
     Nobody can read what it keeps of its arguments after it returns. The operations are those of a
     direct call, in the same order, so all bits are the same.
@@ -27,12 +29,14 @@ def evaluate_isolated(function: Callable[..., Any], *arguments: Any) -> Any:
         arguments: pytrees of arrays, traced or not.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    refuse_mutable_closure_arrays("a function of rows", closed)
-    return evaluate_closed(closed, shapes, arguments)
+    check_closes_over_no_mutable_array("a function of rows", closed)
+    return evaluate_closed_jaxpr(closed, shapes, arguments)
 
 
-def evaluate_public(function_noun: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function(*arguments)` for an author's function that may read public arguments alone.
+def evaluate_public_function(
+    function_noun: str, function: Callable[..., Any], *arguments: Any
+) -> Any:
+    """Evaluate an author's function that may read its public arguments alone, and check that.
 
     The function gets copies of containers.
 
@@ -54,31 +58,31 @@ def evaluate_public(function_noun: str, function: Callable[..., Any], *arguments
         result = function(*jax.tree.map(lambda leaf: leaf, arguments))
         if not is_traced(*jax.tree.leaves(result)):
             return result
-    return evaluate_closed(traced.closed, traced.shapes, arguments)
+    return evaluate_closed_jaxpr(traced.closed_jaxpr, traced.result_shapes, arguments)
 
 
 class TracedFunction(NamedTuple):
     """The trace of a function.
 
     Attributes:
-        closed: its closed jaxpr.
-        shapes: the pytree of the shapes of its result.
+        closed_jaxpr: its closed jaxpr.
+        result_shapes: the pytree of the shapes of its result.
     """
 
-    closed: Any
-    shapes: Any
+    closed_jaxpr: Any
+    result_shapes: Any
 
 
 def trace_public_function(
     function_noun: str, function: Callable[..., Any], *arguments: Any
 ) -> TracedFunction:
-    """The trace of a function that may read its arguments alone, without its result.
+    """Trace an author's function that may read its arguments alone, and check that.
 
     Raises:
-        ValueError: as `evaluate_public`.
+        ValueError: as `evaluate_public_function`.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    refuse_mutable_closure_arrays(function_noun, closed)
+    check_closes_over_no_mutable_array(function_noun, closed)
     if reading := sorted(dataflow.operation_names(closed.jaxpr) & dataflow.CALLBACKS):
         raise ValueError(
             f"{function_noun} reads what Python holds by {reading}, which may follow from rows"
@@ -91,27 +95,27 @@ def trace_public_function(
     return TracedFunction(closed, shapes)
 
 
-def refuse_mutable_closure_arrays(function_noun: str, closed: Any) -> None:
-    """Refuse a traced function that reads or writes a mutable array of its closure.
+def check_closes_over_no_mutable_array(function_noun: str, closed_jaxpr: Any) -> None:
+    """Refuse a traced function that closes over a mutable array of JAX (`jax.new_ref`).
 
     Raises:
         ValueError: naming the function.
     """
-    if any("Ref" in type(variable.aval).__name__ for variable in closed.jaxpr.constvars):
+    if any("Ref" in type(variable.aval).__name__ for variable in closed_jaxpr.jaxpr.constvars):
         raise ValueError(
             f"{function_noun} reads or writes a mutable array (jax.new_ref) that it closes over, "
             "which could carry private rows past every draw"
         )
 
 
-def evaluate_closed(closed: Any, shapes: Any, arguments: Any) -> Any:
-    """The result of a closed jaxpr on pytrees of arguments, in the structure of its shapes."""
-    outputs = jaxpr_as_fun(closed)(*jax.tree.leaves(arguments))
-    return jax.tree.unflatten(jax.tree.structure(shapes), outputs)
+def evaluate_closed_jaxpr(closed_jaxpr: Any, result_shapes: Any, arguments: Any) -> Any:
+    """Evaluate a closed jaxpr on pytrees of arguments; the result has the pytree of its shapes."""
+    outputs = jaxpr_as_fun(closed_jaxpr)(*jax.tree.leaves(arguments))
+    return jax.tree.unflatten(jax.tree.structure(result_shapes), outputs)
 
 
 @jax.tree_util.register_pytree_with_keys_class
-class ReadOnly(Mapping[str, Any]):
+class ReadOnlyMapping(Mapping[str, Any]):
     """An immutable mapping, such as the noise multipliers that a program reads.
 
     It is a pytree, as a dict is. Changing an entry raises TypeError.
@@ -135,7 +139,7 @@ class ReadOnly(Mapping[str, Any]):
         return len(self._items)
 
     def __repr__(self) -> str:
-        return f"ReadOnly({dict(self._items)})"
+        return f"ReadOnlyMapping({dict(self._items)})"
 
     def tree_flatten_with_keys(self) -> tuple[Any, tuple[str, ...]]:
         """The entries with their names, and the names."""
@@ -143,6 +147,6 @@ class ReadOnly(Mapping[str, Any]):
         return entries, tuple(self)
 
     @classmethod
-    def tree_unflatten(cls, names: tuple[str, ...], values: Any) -> "ReadOnly":
+    def tree_unflatten(cls, names: tuple[str, ...], values: Any) -> "ReadOnlyMapping":
         """The mapping of names and values."""
         return cls(dict(zip(names, values, strict=True)))

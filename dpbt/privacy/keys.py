@@ -83,8 +83,11 @@ _NEXT_LANES = np.array(
 
 # JAX caches a loop by its body. A function that is defined in each call would be compiled anew in
 # each call outside `jax.jit`, and JAX would never free that program.
-def _chacha20_round(_: Array, state: Array) -> Array:
-    """The quarter round on every lane (RFC 8439, section 2.1)."""
+def _chacha20_round(_round_index: Array, state: Array) -> Array:
+    """One round of ChaCha20: a quarter round on every lane (RFC 8439, section 2.1), then a shift.
+
+    The shift of lanes turns columns into diagonals, or diagonals into columns.
+    """
     a, b, c, d = jnp.split(state, 4, axis=-1)
     for bits in (16, 12, 8, 7):
         a = a + b
@@ -213,7 +216,7 @@ class NoiseAndPublicKeys(NamedTuple):
 
 
 def pair(key: Array) -> NoiseAndPublicKeys:
-    """(noise, public) from one key, for experiments and audits on data that need no protection.
+    """Split one key into a noise key and a public key, for data that need no protection.
 
     In a release the public key must be independent of the noise's key. Whoever finds one of these
     two from published output may find the other.
@@ -227,7 +230,7 @@ MAX_SEED = 2**64 - 1
 
 
 def check_seed(seed: Any, name: str = "seed") -> int:
-    """A seed of a research key as a Python number.
+    """Check the seed of a research key, and return it as a Python number.
 
     Args:
         seed: a whole number in 0..MAX_SEED, of Python, NumPy or JAX.
@@ -289,7 +292,7 @@ class ResearchKeyWarning(UserWarning):
     """Private rows were released with a key that a search can find."""
 
 
-def warn_of_research_key(key: Array) -> None:
+def warn_if_research_key(key: Array) -> None:
     """Warn if a key is a research key, once for each place that calls `fit` with one.
 
     Raises:
@@ -344,7 +347,9 @@ _ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 
 
 def _threefry_words(key: Array, size: int) -> UInt32[Array, "_"]:
-    """u32[size + size % 2]: the numbers from 0 on, encrypted by threefry2x32 under a key u32[2].
+    """u32[size + size % 2]: random words, the numbers from 0 on encrypted by threefry2x32.
+
+    The key is u32[2].
 
     They are the words of `jax.extend.random.threefry_2x32`. Its loop over rounds takes seven times
     as long for 3,072 words, and twice the time to compile.
@@ -373,7 +378,9 @@ def _fold_in_word(node: Array, word: Array) -> tuple[Array, None]:
 
 
 def fold_in_words(key: Array, words: UInt32[AnyArray, "K"], text: str | None = None) -> Array:
-    """A child key for a sequence of words: the length is folded in first, then word after word.
+    """Fold a sequence of words into a key, and return the child key.
+
+    The length is folded in first, then word after word.
 
     Different sequences, of one length or of several, give independent keys. For a release key the
     argument in the module's docstring proves it. For a research key it holds as far as 64 bits do.
@@ -399,8 +406,10 @@ def fold_in_words(key: Array, words: UInt32[AnyArray, "K"], text: str | None = N
     return jax.lax.scan(_fold_in_word, key, path)[0]
 
 
-def noise_key_of_table(key: Array, blocks: Iterable[Any]) -> Array:
-    """The key of the noise on one table: a release key itself, or a research key for these rows.
+def mix_rows_into_research_key(key: Array, blocks_of_rows: Iterable[Any]) -> Array:
+    """The key of the noise on a table: a research key with the rows mixed in, or the release key.
+
+    A release key is returned as it is.
 
     A research key is derived from the rows, too, by HMAC-SHA256. Otherwise two tables under one
     seed would get the same noise, and the difference of two sums would be exact. Draw nothing but
@@ -408,8 +417,8 @@ def noise_key_of_table(key: Array, blocks: Iterable[Any]) -> Array:
 
     Args:
         key: one typed key.
-        blocks: all rows in order, as tables or records with the same fields and bins [n, F]. With a
-            release key they are not read.
+        blocks_of_rows: all rows in order, as tables or records with the same fields and bins [n,
+            F]. With a release key they are not read.
 
     Raises:
         ValueError: as `check_single_key`.
@@ -418,20 +427,20 @@ def noise_key_of_table(key: Array, blocks: Iterable[Any]) -> Array:
     if key_purpose(key) == RELEASE:
         return key
     secret = key_as_bytes(key)
-    derived = hmac.digest(secret, _hash_present_rows(blocks), "sha256")[: len(secret)]
+    derived = hmac.digest(secret, _hash_present_rows(blocks_of_rows), "sha256")[: len(secret)]
     derived_words = jnp.asarray(np.frombuffer(derived, "<u4").astype(np.uint32))
     return jax.random.wrap_key_data(derived_words, impl=_RESEARCH_IMPL)
 
 
-def _hash_present_rows(blocks: Iterable[Any]) -> bytes:
-    """A hash of the present rows and of their places, whatever the capacity and the blocks."""
+def _hash_present_rows(blocks_of_rows: Iterable[Any]) -> bytes:
+    """A hash of the present rows and of their indices, whatever the capacity and the blocks."""
     hashes = [hashlib.sha256() for _ in range(4)]  # each field is hashed over all blocks
-    first_place = 0
-    for block in blocks:
+    first_row_index = 0
+    for block in blocks_of_rows:
         rows = np.flatnonzero(np.asarray(block.present))
         fields = [block.bins, block.target, *([] if block.weight is None else [block.weight])]
-        arrays = [first_place + rows, *(np.asarray(field)[rows] for field in fields)]
+        arrays = [first_row_index + rows, *(np.asarray(field)[rows] for field in fields)]
         for field_hash, array in zip(hashes, arrays, strict=False):
             field_hash.update(array.tobytes())
-        first_place += len(block.present)
+        first_row_index += len(block.present)
     return b"".join(field_hash.digest() for field_hash in hashes)

@@ -15,9 +15,10 @@ With s = sensitivity / scale, one draw costs:
 | `uniform`, `assignment`         | never read the rows | 0  | 0          |
 
 Densities are exact formulas. Samplers draw from finitely many bits in double precision. Each
-mechanism states how far its sampler can be from its law (`mechanism.Sampler`), and the ledger has a
-line for it. A mechanism of your own that states no such bound marks its ledgers FLOAT. Real noise
-in float32 is an example: its reachable values depend on the private value (Mironov, 2012).
+mechanism states how far its sampler can be from its law (`mechanism_types.SamplerBound`), and the
+ledger has a line for it. A mechanism of your own that states no such bound marks its ledgers FLOAT.
+Real noise in float32 is an example: its reachable values depend on the private value (Mironov,
+2012).
 """
 
 import functools
@@ -32,11 +33,11 @@ from jax.scipy.special import log_ndtr
 from jaxtyping import Bool, Float32, Int32, UInt32
 
 from dpbt.common.arithmetic import LN2
-from dpbt.privacy import prices, variates
+from dpbt.privacy import mechanism_prices, variates
 from dpbt.privacy.keys import random_words
-from dpbt.privacy.mechanism import Mechanism, Numbers, StepLoss
-from dpbt.privacy.prices import MAX_DISCRETE_SCALE as MAX_DISCRETE_SCALE
-from dpbt.privacy.variates import positive
+from dpbt.privacy.mechanism_prices import MAX_DISCRETE_SCALE as MAX_DISCRETE_SCALE
+from dpbt.privacy.mechanism_types import Mechanism, Numbers, WorstCaseLoss
+from dpbt.privacy.variates import replace_zero_by_one
 from dpbt.public_types import redacted_repr
 from dpbt.types import UNSPLIT, Array
 
@@ -57,37 +58,37 @@ def _noise_free_log_prob(output: Array, value: Array) -> Array:
 def _distances_in_scales(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
 ) -> Float32[Array, "..."]:
-    """f32[...]: how many scales lie between two values; infinite without noise or if scales differ.
+    """f32[...]: |value - other value| / scale; infinite without noise or if the scales differ.
 
     Equal entries have a distance of 0, without noise, too.
     """
     distance = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
-    in_scales = jnp.where(scale > 0, distance / positive(scale), jnp.inf)
+    in_scales = jnp.where(scale > 0, distance / replace_zero_by_one(scale), jnp.inf)
     return jnp.where(scale == other_scale, jnp.where(distance > 0, in_scales, 0), jnp.inf)
 
 
 def _laplace_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
-) -> StepLoss:
-    """The max-divergence of Laplace noise: the sum of |difference| / scale."""
+) -> WorstCaseLoss:
+    """The worst-case loss of Laplace noise: its pure epsilon is the sum of |difference| / scale."""
     distances = _distances_in_scales(value, scale, other_value, other_scale)
-    return StepLoss.from_pure_epsilon(jnp.sum(distances))
+    return WorstCaseLoss.from_pure_epsilon(jnp.sum(distances))
 
 
 def _gaussian_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
-) -> StepLoss:
-    """The rho of Gaussian noise, the sum of (difference / scale)^2 / 2.
+) -> WorstCaseLoss:
+    """The worst-case loss of Gaussian noise: its rho is the sum of (difference / scale)^2 / 2.
 
     There is no pure epsilon unless the values are equal.
     """
     distances = _distances_in_scales(value, scale, other_value, other_scale)
     pure = jnp.where(jnp.all(distances == 0), 0.0, jnp.inf)
-    return StepLoss(pure=pure, rho=jnp.sum(distances**2 / 2))
+    return WorstCaseLoss(pure=pure, rho=jnp.sum(distances**2 / 2))
 
 
-def _as_released_type(noisy_value: Array, value: Array) -> Array:
-    """The noisy value, in f64 if the value is f64, and else as i32 clamped to +-SATURATION."""
+def _clamp_to_int32_unless_float64(noisy_value: Array, value: Array) -> Array:
+    """Clamp a noisy value to +-SATURATION and cast it to i32, unless the value is f64."""
     if value.dtype == jnp.float64:
         return noisy_value
     if not jnp.issubdtype(value.dtype, jnp.integer):
@@ -102,14 +103,14 @@ def _sample_discrete_laplace(key: Array, value: Array, scale: Numbers) -> Array:
     words = random_words(key, variates.GEOMETRIC_WORDS, jnp.shape(value))
     with variates.double_precision():
         scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), jnp.shape(value))
-        magnitude = variates.two_sided_geometric_magnitudes(words, positive(scale))
+        magnitude = variates.two_sided_geometric_magnitudes(words, replace_zero_by_one(scale))
         noise = jnp.where(variates.fair_coins(words), -magnitude, magnitude)
         noisy = variates.to_float64(value) + jnp.where(scale > 0, noise, np.float64(0))
-        return _as_released_type(noisy, value)
+        return _clamp_to_int32_unless_float64(noisy, value)
 
 
 def _discrete_laplace_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
-    positive_scale = positive(scale)
+    positive_scale = replace_zero_by_one(scale)
     difference = (output - value).astype(jnp.uint32)  # modulo 2**32, where the true distance fits
     distance = jnp.where(output >= value, difference, -difference).astype(jnp.float32)
     distance = distance / positive_scale
@@ -125,7 +126,7 @@ discrete_laplace = Mechanism(
     _sample_discrete_laplace,
     _discrete_laplace_log_prob,
     _laplace_loss,
-    prices.DISCRETE_LAPLACE,
+    mechanism_prices.DISCRETE_LAPLACE,
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
 
@@ -150,7 +151,7 @@ def rounding_step(scale: Numbers) -> Float32[Array, "..."]:
     less than 10^-7 of the variance.
     """
     return variates.power_of_two_below(
-        positive(jnp.asarray(scale, jnp.float32)), _LOG2_STEPS_IN_SCALE
+        replace_zero_by_one(jnp.asarray(scale, jnp.float32)), _LOG2_STEPS_IN_SCALE
     )
 
 
@@ -166,14 +167,17 @@ def _sample_rounded_gaussian(key: Array, value: Array, scale: Numbers) -> Array:
         noise = variates.to_float64(scale) / step * variates.normal_variables(words, shape)
         noisy_steps = steps_below + jnp.round(remainder + noise)
         noisy = jnp.where(scale > 0, step * noisy_steps, value_f64)
-        return _as_released_type(noisy, value)
+        return _clamp_to_int32_unless_float64(noisy, value)
 
 
 def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
     """Log of Phi((o + step / 2 - v) / scale) - Phi((o - step / 2 - v) / scale), by lower tails."""
     with variates.double_precision():
         step = variates.to_float64(rounding_step(scale))
-        deviation, output_f64 = variates.to_float64(positive(scale)), variates.to_float64(output)
+        deviation, output_f64 = (
+            variates.to_float64(replace_zero_by_one(scale)),
+            variates.to_float64(output),
+        )
         distance = jnp.abs(output_f64 - variates.to_float64(value))
         log_tail_near = log_ndtr((step / 2 - distance) / deviation)
         log_tail_far = log_ndtr((-step / 2 - distance) / deviation)
@@ -192,7 +196,7 @@ rounded_gaussian = Mechanism(
     _sample_rounded_gaussian,
     _rounded_gaussian_log_prob,
     _gaussian_loss,
-    prices.ROUNDED_GAUSSIAN,
+    mechanism_prices.ROUNDED_GAUSSIAN,
 )
 """round(value + N(0, scale^2)) of an integer value, to multiples of `rounding_step(scale)`.
 
@@ -240,7 +244,7 @@ class Scores(NamedTuple):
 
 
 def behind_best(values: Array, allowed: Bool[Array, "... K"] | None = None) -> Scores:
-    """Each score minus the best allowed score of its draw, as a pair.
+    """Subtract the best allowed score of its draw from each score, and return pairs of float32.
 
     Selections read differences alone, so the law is the same. The pair is off by at most 2^-48 of
     the difference.
@@ -280,7 +284,9 @@ class _Logits(NamedTuple):
 
 
 def _logits_of_scores(scores_or_pair: Array | Scores, scale: Numbers) -> _Logits:
-    """The logits of scores; for use within `variates.double_precision`.
+    """Logits of a selection: (score - best score) / scale, at least -`MAX_SCALES_BEHIND`.
+
+    For use within `variates.double_precision`.
 
     Differences are taken first, so that large scores keep the digits that tell them apart.
     """
@@ -297,7 +303,9 @@ def _logits_of_scores(scores_or_pair: Array | Scores, scale: Numbers) -> _Logits
     best = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
     is_forbidden = jnp.isneginf(scores)
     difference = jnp.where(is_forbidden, np.float64(0), scores - best)  # finite for derivatives
-    ratio = jnp.where(jnp.isinf(scale), jnp.zeros_like(scores), difference / positive(scale))
+    ratio = jnp.where(
+        jnp.isinf(scale), jnp.zeros_like(scores), difference / replace_zero_by_one(scale)
+    )
     floored = jnp.maximum(ratio, np.float64(-MAX_SCALES_BEHIND))
     values = jnp.where(is_forbidden, np.float64(-np.inf), floored)
     return _Logits(values=values, is_noise_free=scale_f32 == 0)
@@ -316,7 +324,7 @@ class _Grouping(NamedTuple):
 
 
 def _group_candidates(num_candidates: int) -> _Grouping:
-    """The groups of K candidates."""
+    """Cut K candidates into about sqrt(K) consecutive groups of about sqrt(K) each."""
     group_size = math.isqrt(num_candidates - 1) + 1
     return _Grouping(num_groups=-(-num_candidates // group_size), group_size=group_size)
 
@@ -334,7 +342,7 @@ class RaceNoise(NamedTuple):
 
 
 def selection_noise(key: Array, shape: tuple[int, ...]) -> RaceNoise:
-    """The noise of `exponential` for scores of a shape [..., K] under this key.
+    """The exponential variables of the race that `exponential` draws, for scores [..., K].
 
     Use it within `variates.double_precision`.
     """
@@ -347,7 +355,7 @@ def selection_noise(key: Array, shape: tuple[int, ...]) -> RaceNoise:
 
 
 def _first_argmax(values: Array) -> Int32[Array, "..."]:
-    """i32[...]: the lowest index of the largest entry along the last axis, by two reductions."""
+    """i32[...]: the index of the largest entry along the last axis; ties give the lowest index."""
     best = jnp.max(values, axis=-1, keepdims=True)
     length = values.shape[-1]
     index = jnp.arange(length, dtype=jnp.int32).reshape((1,) * (values.ndim - 1) + (-1,))
@@ -355,7 +363,7 @@ def _first_argmax(values: Array) -> Int32[Array, "..."]:
 
 
 def _sample_exponential(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
-    """A race in two stages: of groups, and then of the candidates of the winning group.
+    """Sample the exponential mechanism by a race of groups, then of the winner's candidates.
 
     A candidate arrives after an exponential time at the rate of its mass, and the first one wins.
     The first of a group arrives at the rate of the group's mass. So about 2 sqrt(K) random numbers
@@ -386,8 +394,8 @@ def _sample_exponential(key: Array, scores: Array | Scores, scale: Numbers) -> A
     return jnp.where(is_none_allowed, UNSPLIT, group * group_size + member)
 
 
-class _SelectionLaw(NamedTuple):
-    """The quantities that determine the densities of a selection, in float32.
+class _LogitsAndNoiseFreeLaw(NamedTuple):
+    """The logits of a selection in float32, and its law without noise.
 
     Attributes:
         logits: f32[..., K], those of `_Logits`.
@@ -400,12 +408,12 @@ class _SelectionLaw(NamedTuple):
     noise_free_log_pmf: Array
 
 
-def _selection_law(scores: Array | Scores, scale: Numbers) -> _SelectionLaw:
-    """The quantities that determine the densities of a selection by these scores."""
+def _logits_and_noise_free_law(scores: Array | Scores, scale: Numbers) -> _LogitsAndNoiseFreeLaw:
+    """The float32 logits of a selection, and its log probabilities without noise."""
     with variates.double_precision():
         logits, is_noise_free = _logits_of_scores(scores, scale)
         is_winner = jax.nn.one_hot(_first_argmax(logits), logits.shape[-1], dtype=bool)
-        return _SelectionLaw(
+        return _LogitsAndNoiseFreeLaw(
             logits=logits.astype(jnp.float32),
             is_noise_free=is_noise_free,
             noise_free_log_pmf=jnp.where(is_winner, 0.0, -jnp.inf),
@@ -413,8 +421,11 @@ def _selection_law(scores: Array | Scores, scale: Numbers) -> _SelectionLaw:
 
 
 def _exponential_log_pmf(scores: Array | Scores, scale: Numbers) -> Float32[Array, "... K"]:
-    """f32[..., K]: the log probability of each candidate; all -inf where none is allowed."""
-    law = _selection_law(scores, scale)
+    """f32[..., K]: the log probability of each candidate under the exponential mechanism.
+
+    All are -inf where no candidate is allowed.
+    """
+    law = _logits_and_noise_free_law(scores, scale)
     is_none_allowed = jnp.all(jnp.isneginf(law.logits), axis=-1, keepdims=True)
     noisy_log_pmf = jax.nn.log_softmax(jnp.where(is_none_allowed, 0, law.logits), axis=-1)
     log_pmf = jnp.where(law.is_noise_free, law.noise_free_log_pmf, noisy_log_pmf)
@@ -422,7 +433,9 @@ def _exponential_log_pmf(scores: Array | Scores, scale: Numbers) -> Float32[Arra
 
 
 def _log_prob_from_pmf(log_pmf: Callable[..., Array]) -> Callable[..., Array]:
-    """The function (output, scores, scale) -> log probability of the output.
+    """Build the `log_prob` of a selection from the log probabilities of its candidates.
+
+    It is the function (output, scores, scale) -> log probability of the output.
 
     Args:
         log_pmf: (scores, scale) -> f32[..., K], the log probability of each candidate.
@@ -439,28 +452,33 @@ def _log_prob_from_pmf(log_pmf: Callable[..., Array]) -> Callable[..., Array]:
     return log_prob
 
 
-def _pmf_divergence(p: Float32[Array, "... K"], q: Float32[Array, "... K"]) -> Array:
-    """The max-divergence of independent draws, in the worse direction.
+def _max_divergence_of_log_pmfs(
+    log_p: Float32[Array, "... K"], log_q: Float32[Array, "... K"]
+) -> Array:
+    """The max-divergence between two laws of independent selections, in the worse direction.
 
     Args:
-        p: f32[..., K], log probabilities.
-        q: f32[..., K], log probabilities.
+        log_p: f32[..., K], log probabilities.
+        log_q: f32[..., K], log probabilities.
     """
-    log_ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), 0.0, p - q)
+    log_ratio = jnp.where(jnp.isneginf(log_p) & jnp.isneginf(log_q), 0.0, log_p - log_q)
     return jnp.maximum(jnp.sum(jnp.max(log_ratio, axis=-1)), jnp.sum(jnp.max(-log_ratio, axis=-1)))
 
 
 def _exponential_loss(
     scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
-) -> StepLoss:
-    """Bounded range: rho is (range of the log ratio)^2 / 8 a draw (Cesar & Rogers, 2021)."""
+) -> WorstCaseLoss:
+    """The worst-case loss of a selection by the exponential mechanism between two scores.
+
+    By bounded range, rho is (range of the log ratio)^2 / 8 a draw (Cesar & Rogers, 2021).
+    """
     p, q = _exponential_log_pmf(scores, scale), _exponential_log_pmf(other_scores, other_scale)
     none_in_p, none_in_q = (jnp.all(jnp.isneginf(log_pmf), axis=-1) for log_pmf in (p, q))
-    pure = jnp.where(jnp.any(none_in_p != none_in_q), jnp.inf, _pmf_divergence(p, q))
+    pure = jnp.where(jnp.any(none_in_p != none_in_q), jnp.inf, _max_divergence_of_log_pmfs(p, q))
     log_ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), jnp.nan, p - q)
     spread = jnp.nanmax(log_ratio, axis=-1) - jnp.nanmin(log_ratio, axis=-1)
     rho = jnp.sum(jnp.where(none_in_p & none_in_q, 0.0, spread**2 / 8))
-    return StepLoss(pure=pure, rho=rho)
+    return WorstCaseLoss(pure=pure, rho=rho)
 
 
 exponential = Mechanism(
@@ -468,7 +486,7 @@ exponential = Mechanism(
     _sample_exponential,
     _log_prob_from_pmf(_exponential_log_pmf),
     _exponential_loss,
-    prices.EXPONENTIAL,
+    mechanism_prices.EXPONENTIAL,
 )
 """Candidate k of [..., K] with probability proportional to exp(score / scale).
 
@@ -514,7 +532,7 @@ class _Quadrature(NamedTuple):
 
 @functools.cache
 def _gauss_legendre_quadrature() -> _Quadrature:
-    """Gauss and Legendre's of 8 nodes; NumPy imports its polynomials when they are first used."""
+    """The Gauss-Legendre quadrature of 8 nodes, made when first used, as its import is slow."""
     return _Quadrature(*np.polynomial.legendre.leggauss(8))
 
 
@@ -522,15 +540,17 @@ _PANEL_EDGES = np.linspace(-40.0, 40.0, 161)
 
 
 def _noisy_max_log_pmf(scores: Array | Scores, scale: Numbers) -> Float32[Array, "... K"]:
-    """f32[..., K]: the log probability of each candidate, for one scale."""
-    law = _selection_law(scores, scale)
+    """f32[..., K]: the log probability that each candidate is the noisy maximum, for one scale."""
+    law = _logits_and_noise_free_law(scores, scale)
     draws = law.logits.reshape(-1, law.logits.shape[-1])
     noisy_log_pmf = jax.vmap(_log_noisy_max_probabilities)(draws).reshape(law.logits.shape)
     return jnp.where(law.is_noise_free, law.noise_free_log_pmf, noisy_log_pmf)
 
 
 def _log_noisy_max_probabilities(scores_in_scales: Float32[Array, "K"]) -> Float32[Array, "K"]:
-    """f32[K]: log probabilities by Gauss quadrature between the kinks of the densities.
+    """f32[K]: the log probability that each score has the largest sum with Laplace noise.
+
+    It is computed by Gauss quadrature between the kinks of the densities.
 
     P(k wins) is the integral of the density lap(x - s_k) times the product over j != k of the
     distribution functions Lap(x - s_j). The integrand is smooth between logits, so panels break at
@@ -566,9 +586,9 @@ def _log_noisy_max_probabilities(scores_in_scales: Float32[Array, "K"]) -> Float
 
 def _noisy_max_loss(
     scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
-) -> StepLoss:
+) -> WorstCaseLoss:
     p, q = _noisy_max_log_pmf(scores, scale), _noisy_max_log_pmf(other_scores, other_scale)
-    return StepLoss.from_pure_epsilon(_pmf_divergence(p, q))
+    return WorstCaseLoss.from_pure_epsilon(_max_divergence_of_log_pmfs(p, q))
 
 
 noisy_max = Mechanism(
@@ -576,7 +596,7 @@ noisy_max = Mechanism(
     _sample_noisy_max,
     _log_prob_from_pmf(_noisy_max_log_pmf),
     _noisy_max_loss,
-    prices.NOISY_MAX,
+    mechanism_prices.NOISY_MAX,
 )
 """Index of the largest of [..., K] finite scores after independent Laplace(scale) noise on each.
 
@@ -597,8 +617,11 @@ There K' is at most 2^20, and lattices move less than 2^-39.
 # Randomness that never reads the rows.
 
 
-def _remainder_of_bits(high: Array, low: Array, scale: Numbers) -> UInt32[Array, "..."]:
-    """u32[...]: 2^32 high + low modulo scale; low modulo scale if scale is above 2^16."""
+def _remainder_of_64_bits(high: Array, low: Array, scale: Numbers) -> UInt32[Array, "..."]:
+    """u32[...]: the 64-bit number 2^32 high + low modulo the scale.
+
+    Above a scale of 2^16 it is low modulo the scale.
+    """
     modulus = jnp.asarray(scale).astype(jnp.uint32)
     radix = 2**16 % modulus
     return ((high % modulus) * (radix * radix % modulus) + low % modulus) % modulus
@@ -607,42 +630,47 @@ def _remainder_of_bits(high: Array, low: Array, scale: Numbers) -> UInt32[Array,
 def _sample_uniform(key: Array, value: Array, scale: Numbers) -> Array:
     if jnp.issubdtype(value.dtype, jnp.integer):
         high, low = random_words(key, 2, value.shape)
-        return _remainder_of_bits(high, low, scale).astype(value.dtype)
+        return _remainder_of_64_bits(high, low, scale).astype(value.dtype)
     return jax.random.uniform(key, value.shape, value.dtype) * scale
 
 
-_PLACES_IN_BATCH = 2**14
-"""How many places of a block are drawn side by side, so that their keys take little memory."""
+_ROWS_PER_BATCH = 2**14
+"""How many rows of a block are drawn side by side, so that their keys take little memory."""
 
 
-def _key_for_places(key: Array, high: Array) -> Array:
-    """The key of the 2^32 places that begin at 2^32 high; the first 2^32 places have `key` itself.
+def _key_for_row_indices(key: Array, high: Array) -> Array:
+    """The key of the 2^32 row indices that begin at 2^32 high; those from 0 on have `key` itself.
 
-    The other keys are children of a child by split, and the keys of the first places are children
+    The other keys are children of a child by split, and the keys of the first rows are children
     by fold_in. Under a release key these never meet (`keys`).
     """
     key_beyond = jax.random.fold_in(jax.random.split(key)[1], high)
     return jnp.where(high == 0, key, key_beyond)
 
 
-def _sample_assignment_of_places(key: Array, value: Array, scale: Numbers, place: Array) -> Array:
-    """The outputs of consecutive places; each place has its own key, whatever places follow."""
-    first_high, first_low = place
-    root, next_root = (_key_for_places(key, first_high + np.uint32(k)) for k in (0, 1))
+def _sample_assignment_at_row_indices(
+    key: Array, value: Array, scale: Numbers, first_row_index: Array
+) -> Array:
+    """Sample the integers of consecutive rows; each row index has a key, whatever rows follow.
 
-    def words_of_place(low: Array) -> Array:
+    The u32[2] `first_row_index` is (high, low) of a 64-bit index.
+    """
+    first_high, first_low = first_row_index
+    root, next_root = (_key_for_row_indices(key, first_high + np.uint32(k)) for k in (0, 1))
+
+    def words_of_row(low: Array) -> Array:
         has_wrapped = low < first_low  # the low word began anew at 0
-        key_of_place = jax.random.fold_in(jnp.where(has_wrapped, next_root, root), low)
-        return jax.random.bits(key_of_place, (2,), jnp.uint32)
+        key_of_row = jax.random.fold_in(jnp.where(has_wrapped, next_root, root), low)
+        return jax.random.bits(key_of_row, (2,), jnp.uint32)
 
     lows = first_low + jnp.arange(value.size, dtype=jnp.uint32)
-    words = jax.lax.map(words_of_place, lows, batch_size=min(_PLACES_IN_BATCH, value.size))
-    outputs = _remainder_of_bits(words[:, 0], words[:, 1], scale)
+    words = jax.lax.map(words_of_row, lows, batch_size=min(_ROWS_PER_BATCH, value.size))
+    outputs = _remainder_of_64_bits(words[:, 0], words[:, 1], scale)
     return outputs.astype(value.dtype).reshape(value.shape)
 
 
 def _sample_assignment(key: Array, value: Array, scale: Numbers) -> Array:
-    return _sample_assignment_of_places(key, value, scale, jnp.zeros(2, jnp.uint32))
+    return _sample_assignment_at_row_indices(key, value, scale, jnp.zeros(2, jnp.uint32))
 
 
 def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
@@ -652,9 +680,9 @@ def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
 
 def _uniform_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
-) -> StepLoss:
+) -> WorstCaseLoss:
     loss = jnp.where(scale == other_scale, 0.0, jnp.inf)
-    return StepLoss(pure=loss, rho=loss)
+    return WorstCaseLoss(pure=loss, rho=loss)
 
 
 uniform = Mechanism(
@@ -662,7 +690,7 @@ uniform = Mechanism(
     _sample_uniform,
     _uniform_log_prob,
     _uniform_loss,
-    prices.UNIFORM,
+    mechanism_prices.UNIFORM,
     public=True,
 )
 """Public randomness: reals in [0, scale), or integers 0..scale - 1 where the value holds integers.
@@ -679,13 +707,13 @@ assignment = uniform._replace(
     name="assignment",
     sample=_sample_assignment,
     public=False,
-    sample_places=_sample_assignment_of_places,
+    sample_at_row_indices=_sample_assignment_at_row_indices,
 )
 """`uniform` integers from the key of the noise, for draws that are withheld from the model.
 
-It is 0-DP as `uniform`. An example is the part of a table that each place belongs to. The first
+It is 0-DP as `uniform`. An example is the part of a table that each row belongs to. The first
 outputs do not depend on how many follow. So a table that is read in blocks has the outputs of the
-same table in memory, if the place of each block's first row is passed. There are 2^64 places.
+same table in memory, if the index of each block's first row is passed. There are 2^64 row indices.
 """
 
 BY_NAME = {

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.privacy import dataflow, isolation
-from dpbt.privacy.sensitivity import weights_on_grid
+from dpbt.privacy.sensitivity import clip_and_round_weights_to_grid
 from dpbt.types import (
     Array,
     Epilogue,
@@ -25,7 +25,7 @@ from dpbt.types import (
     Numbers,
     Params,
     Phase,
-    Prepared,
+    PreparedRows,
     Prologue,
     Public,
     Recipe,
@@ -34,7 +34,7 @@ from dpbt.types import (
     Table,
     View,
     WeakLearner,
-    Weighted,
+    WeightsAndCap,
     WeightUpdate,
     uniform,
 )
@@ -60,8 +60,8 @@ class RecipePhase:
         return cls(phase=phase, learner=recipe.learner, weight_update=recipe.weight_update)
 
     @property
-    def weigher(self) -> WeightUpdate:
-        """The weight update of the phase. A prologue reads uniform weights."""
+    def weight_update_of_phase(self) -> WeightUpdate:
+        """The weight update that weighs rows in this phase: in a prologue `uniform`."""
         return uniform if isinstance(self.phase, Prologue) else self.weight_update
 
 
@@ -91,7 +91,7 @@ class WeighedRows(NamedTuple):
 
 
 def public_after_prologue(learner: WeakLearner, params: Params, public: Public) -> Public:
-    """The public information of all rounds.
+    """The public information of all rounds, from the release of the prologue.
 
     It adds the unit, the estimated number of rows and the initial score, which are computed from
     the release of the prologue.
@@ -108,7 +108,7 @@ def public_after_prologue(learner: WeakLearner, params: Params, public: Public) 
 
     def number_of_release(name: str, of_release: Callable[[Release, Params], Array]) -> Array:
         words = f"the {name} of a prologue"
-        number = isolation.evaluate_public(words, of_release, public.prologue, params)
+        number = isolation.evaluate_public_function(words, of_release, public.prologue, params)
         return jnp.asarray(number, jnp.float32)
 
     changes = {}
@@ -122,25 +122,27 @@ def public_after_prologue(learner: WeakLearner, params: Params, public: Public) 
 
 
 def round_structure(learner: WeakLearner, params: Params, public: Public) -> Any:
-    """The structure of a round by the partition of the learner; None without a partition."""
+    """The public structure of a round, such as its splits; None for a learner without partition."""
     partition = learner.partition
     if partition is None:
         return None
-    return isolation.evaluate_public(
+    return isolation.evaluate_public_function(
         "the structure of a round", partition.structure, params, public
     )
 
 
 def assign_leaves(learner: WeakLearner, structure: Any, rows: LearnerRows) -> LearnerRows:
-    """The rows with their leaves by the structure of a round, if the learner has a partition."""
+    """Assign each row its leaf by the structure of a round, if the learner has a partition."""
     partition = learner.partition
     if partition is None or rows.leaf is not None:
         return rows
-    return rows._replace(leaf=isolation.evaluate_isolated(partition.assign_rows, structure, rows))
+    return rows._replace(
+        leaf=isolation.evaluate_in_isolated_trace(partition.assign_rows, structure, rows)
+    )
 
 
 def weigh_rows(
-    recipe_phase: RecipePhase, rows: Prepared, scores: Array, context: PhaseContext
+    recipe_phase: RecipePhase, rows: PreparedRows, scores: Array, context: PhaseContext
 ) -> WeighedRows:
     """The weights that the program of a phase reads, from the scores of the rows.
 
@@ -152,44 +154,48 @@ def weigh_rows(
     """
     if isinstance(recipe_phase.phase, Epilogue):
         return WeighedRows(scores, context.public.cap)
-    weigher = recipe_phase.weigher
+    weight_update = recipe_phase.weight_update_of_phase
     public = context.public._replace(round=np.int32(0), structure=None)
-    weighted = _weigh_with_public_cap(weigher, scores, context.bound, rows, public)
-    weights = weights_on_grid(weighted.weight, rows, weigher.response)
+    weighted = _weigh_and_check_cap_is_public(weight_update, scores, context.bound, rows, public)
+    weights = clip_and_round_weights_to_grid(weighted.weight, rows, weight_update.response)
     return WeighedRows(weights, weighted.cap)
 
 
-def _weigh_with_public_cap(
-    weigher: WeightUpdate, scores: Array, bound: Numbers, rows: Any, public: Public
-) -> Weighted:
-    """The result of a weight update, traced by itself, with a cap that depends on no row."""
+def _weigh_and_check_cap_is_public(
+    weight_update: WeightUpdate, scores: Array, max_abs_score: Numbers, rows: Any, public: Public
+) -> WeightsAndCap:
+    """Weigh rows by a weight update in a trace of its own; refuse a cap that depends on rows."""
 
-    def weigh(private: tuple[Array, Any], bound: Numbers, public: Public) -> Weighted:
+    def weigh(private: tuple[Array, Any], max_abs_score: Numbers, public: Public) -> WeightsAndCap:
         scores, rows = private
-        return weigher.weigh(scores, bound, rows, public)
+        return weight_update.weigh(scores, max_abs_score, rows, public)
 
     private = scores, rows
-    traced = isolation.trace_public_function(weigher.identity, weigh, private, bound, public)
-    jaxpr = traced.closed.jaxpr
+    traced = isolation.trace_public_function(
+        weight_update.identity, weigh, private, max_abs_score, public
+    )
+    jaxpr = traced.closed_jaxpr.jaxpr
     num_private, num_inputs = len(jax.tree.leaves(private)), len(jaxpr.invars)
     sources = [{"rows"}] * num_private + [set()] * (num_inputs - num_private)
     sources_of_cap = dataflow.sources_of_outputs(jaxpr, sources)[-1]  # the cap is the last field
     if sources_of_cap:
         raise ValueError(
-            f"the cap of {weigher.identity} follows from private rows or their scores; it is "
+            f"the cap of {weight_update.identity} follows from private rows or their scores; it is "
             "public, and may follow from the bound on scores"
         )
-    return isolation.evaluate_closed(traced.closed, traced.shapes, (private, bound, public))
+    return isolation.evaluate_closed_jaxpr(
+        traced.closed_jaxpr, traced.result_shapes, (private, max_abs_score, public)
+    )
 
 
-def program_view(
+def view_of_phase(
     recipe_phase: RecipePhase,
-    rows: Prepared,
+    rows: PreparedRows,
     weighed: WeighedRows,
     params: Params,
     public: Public,
 ) -> View:
-    """The view of the program of a phase, with the leaves of the rows in a round."""
+    """The view that the program of a phase reads; in a round its rows have their leaves."""
     if isinstance(recipe_phase.phase, Round):
         rows = assign_leaves(recipe_phase.learner, public.structure, rows)
     return View(rows, weighed.weights, params, public._replace(cap=weighed.cap))
@@ -207,6 +213,8 @@ def view_of_absent_row(
         context: the public information when the phase begins, with the structure of a round.
     """
     rows = recipe_phase.learner.training.prepare(absent_row)
-    scores = jnp.zeros((*recipe_phase.weigher.response.axes, *rows.present.shape), jnp.float32)
+    scores = jnp.zeros(
+        (*recipe_phase.weight_update_of_phase.response.axes, *rows.present.shape), jnp.float32
+    )
     weighed = weigh_rows(recipe_phase, rows, scores, context)
-    return program_view(recipe_phase, rows, weighed, params, context.public)
+    return view_of_phase(recipe_phase, rows, weighed, params, context.public)

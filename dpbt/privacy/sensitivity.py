@@ -45,13 +45,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float32
 
-from dpbt.privacy.mechanism import Numbers, Sensitivity
+from dpbt.privacy.mechanism_types import Numbers, Sensitivity
 from dpbt.public_types import num_changed_rows as num_changed_rows
 from dpbt.types import (
     BINARY,
     GRID,
     Array,
-    Prepared,
+    PreparedRows,
     ProperLoss,
     Relation,
     Response,
@@ -60,8 +60,8 @@ from dpbt.types import (
 # Losses and histograms, where a row changes its own weight alone.
 
 
-def max_score_change(loss: ProperLoss, rows: Numbers) -> Array:
-    """f(1, m): the largest change of a split's score by one added row of weight at most 1.
+def max_split_score_change(loss: ProperLoss, rows: Numbers) -> Array:
+    """The largest change f(1, m) of a split's score by one added row of weight at most 1.
 
     Proof. f is concave and homogeneous of degree one, and it does not decrease in either argument.
     To see the last, let q = w1 / (w1 + w0). Then df/dw1 = L(q) + (1 - q) L'(q) is the value at 1 of
@@ -87,12 +87,12 @@ def max_score_change(loss: ProperLoss, rows: Numbers) -> Array:
         f(1, m), of the type of `rows`: 2 sqrt(m) for Matsushita, below 4 for square, 2 for 0/1 and
         2 + 2 alpha (sqrt(m) - 1) for M-alpha.
     """
-    rows = _as_float_array(rows)
+    rows = _as_float64_or_float32(rows)
     return loss.perspective(jnp.ones_like(rows), rows)
 
 
-def _as_float_array(numbers: Numbers) -> Array:
-    """The numbers as float64 if that is their type, and else as float32."""
+def _as_float64_or_float32(numbers: Numbers) -> Array:
+    """Convert numbers to an array: of float64 if that is their type, else of float32."""
     array = jnp.asarray(numbers)
     return array if array.dtype == jnp.float64 else array.astype(jnp.float32)
 
@@ -102,7 +102,7 @@ BOUND_MARGIN = np.float32(1 + 2.0**-20)
 
 
 def score_rounding_allowance(rows: Numbers) -> Array:
-    """2^-40 m: a bound on what float64 adds to the spread of score changes between neighbours.
+    """A bound 2^-40 m on what rounding in float64 adds to the range of score changes by one row.
 
     Scores are functions of exact integers, computed in float64 and held in 48 bits
     (`split_scores.perspectives_of_class_weights`, `mechanisms.behind_best`). A perspective is off
@@ -114,32 +114,38 @@ def score_rounding_allowance(rows: Numbers) -> Array:
 
     At 2^24 rows it is 2^-16, where f(1, m) is at least 2.
     """
-    return _as_float_array(rows) * 2.0**-40
+    return _as_float64_or_float32(rows) * 2.0**-40
 
 
 def tight_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
-    """The tight calibration's sensitivity of a split: f(1, m) (1 + 2^-20) + 2^-40 m.
+    """The sensitivity of a split's score in the tight calibration: f(1, m) plus rounding.
+
+    It is f(1, m) (1 + 2^-20) + 2^-40 m.
 
     The factor is for f(1, m) itself, which is evaluated in at most 8 roundings of 2^-24, and for
     the two roundings of this sum. Greedy trees evaluate both in float64, and round once
     (`growth.SplitPricing.sensitivity`). The last term is what float64 scores may add.
     """
-    bound = max_score_change(loss, rows)
+    bound = max_split_score_change(loss, rows)
     return bound * BOUND_MARGIN.astype(bound.dtype) + score_rounding_allowance(rows)
 
 
 def published_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
-    """max{3, 1 + f(1, m)}: Nock & Henecka (2020), Theorem 3.
+    """The published sensitivity of a split's score, max{3, 1 + f(1, m)}.
+
+    It is Theorem 3 of Nock & Henecka (2020).
 
     This is the paper's bound on the change of one leaf's f between neighbours that differ by one
     example: a row that comes, goes, or changes class or weight. Equation (15) uses it in the
     exponent eps / (2 sensitivity).
     """
-    return jnp.maximum(3.0, 1.0 + max_score_change(loss, rows))
+    return jnp.maximum(3.0, 1.0 + max_split_score_change(loss, rows))
 
 
 def num_split_score_changes(relation: Relation) -> int:
-    """How many one-signed changes of size f(1, m) separate the scores of two neighbours.
+    """The number of one-signed changes of split scores between neighbours: 1 or 2 by relation.
+
+    Each has a size of at most f(1, m).
 
     Adding or removing a row is one change. Replacing a row is a removal and an addition, so the
     exponential mechanism runs at eps / 2. The two may be in different nodes of a level. So under
@@ -234,10 +240,12 @@ rho = (2 / (kappa m sigma))^2 / 2 = 2 / (kappa m sigma)^2. That is a quarter of 
 
 
 def improvement_change_range(loss: ProperLoss, mass: Numbers) -> Array:
-    """2 f(1, M): the range over leaves and splits of the change of a top-down improvement.
+    """The sensitivity 2 f(1, M) of top-down improvements: the range of their changes by one row.
+
+    The range is over all leaves and splits.
 
     It is in units of u. M is the total weight in units of u, and f the perspective of the criterion
-    (`max_score_change`).
+    (`max_split_score_change`).
 
     Proof. The improvement of (leaf, split) is G(T) - G(T(leaf, split)), where G is the sum of f
     over the leaves. G(T) is common to all candidates, so only G(T(leaf, split)) counts. It is a sum
@@ -261,11 +269,11 @@ def improvement_change_range(loss: ProperLoss, mass: Numbers) -> Array:
     split sets apart. The improvement of the old split falls by f(1, M - 1), and that of the new one
     rises by as much.
     """
-    return 2 * max_score_change(loss, jnp.asarray(mass, jnp.float32))
+    return 2 * max_split_score_change(loss, jnp.asarray(mass, jnp.float32))
 
 
 def improvement_rounding_allowance(mass: Numbers) -> Array:
-    """2^-39 M: a bound on what float64 adds to the spread of the changes of improvements.
+    """A bound 2^-39 M on what rounding in float64 adds to the range of changes of improvements.
 
     It is in units of u. A perspective is off by at most 2^-43 of the weight in its leaf
     (`score_rounding_allowance`). A leaf and its two children make 2^-42 M, and subtractions
@@ -275,8 +283,8 @@ def improvement_rounding_allowance(mass: Numbers) -> Array:
     return jnp.asarray(mass, jnp.float32) * 2.0**-39
 
 
-def weighted_sum_step(rows: Numbers, noise_deviation: Numbers = 0.0) -> np.ndarray:
-    """The public step to whose multiples sums of rows are rounded down, in 2^-14 grid units.
+def weighted_sum_rounding_step(rows: Numbers, noise_deviation: Numbers = 0.0) -> np.ndarray:
+    """The public step to whose multiples weighted sums of rows are rounded, in 2^-14 grid units.
 
     It is the smallest power of two, at least 1, for which every sum fits 2^29 steps and the noise
     has a standard deviation of at most 2^26 steps. All weights together are at most GRID m, and a
@@ -292,17 +300,19 @@ def weighted_sum_step(rows: Numbers, noise_deviation: Numbers = 0.0) -> np.ndarr
     return 2.0 ** np.ceil(np.log2(np.maximum(min_step, 1.0)))
 
 
-def center_sensitivity(step: Numbers, num_features: int) -> Numbers:
-    """`CENTER_L2` for sums on a grid of steps h: (2 + sqrt(d) h / (2^14 GRID)) (1 + 2^-20).
+def rounded_vector_sum_sensitivity(step: Numbers, num_features: int) -> Numbers:
+    """The L2 sensitivity of the weighted sum of rows, signed by label, rounded to steps of h.
+
+    It is in units of u: (2 + sqrt(d) h / (2^14 GRID)) (1 + 2^-20).
 
     Proof. Sums of weights times rows, in units of 2^-14, are exact integers, and so is their
-    quotient by h, rounded down (`weighted_sum_step`). Rounding down moves each of d coordinates by
-    less than one step more than the sums move. That is less than sqrt(d) steps in L2 norm. The
-    scale of the noise is computed in float32 in at most 6 roundings of 2^-24, which add less than
-    2^-20. []
+    quotient by h, rounded down (`weighted_sum_rounding_step`). Rounding down moves each of d
+    coordinates by less than one step more than the sums move. That is less than sqrt(d) steps in L2
+    norm. The scale of the noise is computed in float32 in at most 6 roundings of 2^-24, which add
+    less than 2^-20. []
 
     Args:
-        step: h, from `weighted_sum_step`; scalar or array.
+        step: h, from `weighted_sum_rounding_step`; scalar or array.
         num_features: d, a public bound on the number of features.
     """
     from_rounding = math.sqrt(num_features) * step / (2.0**14 * GRID)
@@ -312,24 +322,26 @@ def center_sensitivity(step: Numbers, num_features: int) -> Numbers:
 # Weights for private programs: integers on a grid, within their bounds.
 
 
-def weights_on_grid(weight: Array, table: Prepared, response: Response = BINARY) -> Array:
-    """f32, shaped as the weights: integers on the grid, whatever a weight update returns.
+def clip_and_round_weights_to_grid(
+    weight: Array, rows: PreparedRows, response: Response = BINARY
+) -> Array:
+    """Clip and round weights to integers on the grid, whatever a weight update returns.
 
     Absent rows get 0. Each row's result follows from its own weight alone. A weight that a weight
     update of the library computes for a present row stays as it is, if the table has no weights. If
     it has, the weight of a row in its table multiplies that of the weight update.
 
     Args:
-        weight: f32[N], or f32[K, N] with several classes, as `Weighted` has it.
-        table: prepared rows.
+        weight: f32[N], or f32[K, N] with several classes, as `WeightsAndCap` has it.
+        rows: prepared rows.
         response: what is predicted. Residuals are in -GRID..GRID, and are rounded towards 0, so
             that the norm of a row's residuals over classes does not grow. Weights of two classes
             are in 0..GRID.
     """
-    present = jnp.broadcast_to(table.present, weight.shape)
+    present = jnp.broadcast_to(rows.present, weight.shape)
     is_valid = weight > 0 if response == BINARY else ~jnp.isnan(weight)  # a NaN is not above 0
     unclipped = jnp.where(is_valid & present, weight, 0)
-    row_weight = getattr(table, "weight", None)
+    row_weight = getattr(rows, "weight", None)
     if row_weight is not None:
         row_weight = jnp.clip(jnp.where(jnp.isnan(row_weight), 0, row_weight), 0, 1)
         row_weight = jnp.broadcast_to(row_weight, weight.shape)
@@ -342,9 +354,9 @@ def weights_on_grid(weight: Array, table: Prepared, response: Response = BINARY)
 def max_total_weight_in_caps(
     rows: Numbers, density: Numbers, cap: Numbers
 ) -> Float32[Array, "..."]:
-    """f32[...]: M / u = kappa m / u, plus half a grid unit; public.
+    """f32[...]: the largest total weight in units of the cap, kappa m / u plus half a grid unit.
 
-    It is no less than the total weight under `weighting.lazy_bregman`, in units of the cap.
+    It is public, and no less than the total weight under `weighting.lazy_bregman`.
 
     Args:
         rows: m, the public bound on the number of rows.
@@ -354,9 +366,9 @@ def max_total_weight_in_caps(
     return jnp.asarray(rows, jnp.float32) * (density / cap) + 0.5 / GRID
 
 
-def round_grid_to_rows(counts: Array) -> Array:
-    """Counts in 1 / GRID of a row, rounded to whole rows, of the type of `counts`.
+def round_grid_units_to_rows(counts_in_grid_units: Array) -> Array:
+    """Round counts in units of 1 / GRID of a row to whole rows, of the same type.
 
     Counts that differ by at most one row differ by at most 1 after rounding.
     """
-    return (counts + GRID // 2) // GRID
+    return (counts_in_grid_units + GRID // 2) // GRID

@@ -1,8 +1,8 @@
 """Random variates in double precision, from uniform 32-bit words, inside single-precision programs.
 
 A mechanism promises a law, but a function of finitely many bits runs. The variates here are so
-close to their laws that the distance has a small price in the ledger (`mechanism.Sampler`). There
-are two reasons.
+close to their laws that the distance has a small price in the ledger
+(`mechanism_types.SamplerBound`). There are two reasons.
 
 Bits. An exponential variable is -log(U), with U on a lattice of 2^-127 at *both* ends of (0, 1). So
 neither large values nor small ones are coarse. At E = x the lattice moves the probability of an
@@ -48,23 +48,23 @@ to_float64 = jnp.float64
 """(array) -> the same numbers in float64; for use within `double_precision`."""
 
 
-def positive(scale: Numbers) -> Array:
-    """The scale, or 1 where it is 0, so that a quotient stays finite."""
+def replace_zero_by_one(scale: Numbers) -> Array:
+    """Replace a scale of 0 by 1, so that a quotient by it stays finite."""
     return jnp.where(scale > 0, scale, 1)
 
 
-def log1p(x: Array, *, log_instead: Array | bool = False) -> Array:
-    """log(1 + x) of f64 x > -1, or log(-x) where `log_instead` holds.
+def log1p_or_log(x: Array, *, is_log_of_negated: Array | bool = False) -> Array:
+    """log(1 + x) of f64 x > -1, or log(-x) where `is_log_of_negated` holds.
 
     For use within `double_precision`. The former is x log(u) / (u - 1) with u = 1 + x, whose
     rounding cancels (Kahan). On CPUs `jnp.log1p` has a relative error of up to 2^-45. A logarithm
     takes longest, so one is shared by both.
     """
     shifted = jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
-    log, rounded_x = jnp.log(jnp.where(log_instead, -x, shifted)), shifted - 1
+    log, rounded_x = jnp.log(jnp.where(is_log_of_negated, -x, shifted)), shifted - 1
     ratio = x * log / jnp.where(rounded_x == 0, 1.0, rounded_x)
     log1p_of_x = jnp.where(rounded_x == 0, x, ratio)
-    return jnp.where(log_instead, log, log1p_of_x)
+    return jnp.where(is_log_of_negated, log, log1p_of_x)
 
 
 def one_minus_exp_of_small(x: Array) -> Array:
@@ -76,7 +76,7 @@ def one_minus_exp_of_small(x: Array) -> Array:
 
 
 def minus_log_one_minus_small(x: Array) -> Array:
-    """-log(1 - x) of f64 x in 0..2^-12, as `one_minus_exp_of_small`.
+    """-log(1 - x) of f64 x in 0..2^-12, by products and sums alone, whatever the compiler.
 
     The terms that are left out are below 2^-62 of it.
     """
@@ -84,7 +84,9 @@ def minus_log_one_minus_small(x: Array) -> Array:
 
 
 def uniform_variables(*words: Array) -> Array:
-    """f64 in (0, 1]: 0.w1 w2 ... to the base 2^32, plus half a unit in the last place.
+    """Uniform variables, f64 in (0, 1], from one or more 32-bit words each.
+
+    They are 0.w1 w2 ... to the base 2^32, plus half a unit in the last place.
 
     For use within `double_precision`. The result is rounded to 53 bits, however small it is.
     """
@@ -103,7 +105,7 @@ def exponential_variables(words: Array) -> Float64[Array, "..."]:
     distance = to_float64(words[0] & np.uint32(2**30 - 1))
     distance = (distance + uniform_variables(words[1], words[2], words[3])) * np.float64(2.0**-31)
     is_from_zero = words[0] >> np.uint32(31) == 0
-    return -log1p(-distance, log_instead=is_from_zero)
+    return -log1p_or_log(-distance, is_log_of_negated=is_from_zero)
 
 
 def fair_coins(words: Array) -> Bool[Array, "..."]:
@@ -148,7 +150,9 @@ _TWO_DIGIT_BITS = 12
 
 
 def two_sided_geometric_magnitudes(words: Array, scale: Numbers) -> Float64[Array, "..."]:
-    """f64[...]: |k| for p(k) proportional to exp(-|k| / scale), from u32[8, ...].
+    """f64[...]: magnitudes |k| of discrete Laplace noise of a scale, from words u32[8, ...].
+
+    The law is p(k) proportional to exp(-|k| / scale).
 
     Below scale 2^13, |k| = floor(scale (E + c)) with E ~ Exp(1) and exp(c) = 2 / (1 + exp(-1 /
     scale)). Then P(|k| >= j) = exp(c - j / scale) for every j >= 1. From there on, |k| is 0 with
@@ -159,7 +163,7 @@ def two_sided_geometric_magnitudes(words: Array, scale: Numbers) -> Float64[Arra
     scale = to_float64(scale)
 
     # In one digit.
-    shift = -log1p(np.float64(0.5) * jnp.expm1(-1 / scale))
+    shift = -log1p_or_log(np.float64(0.5) * jnp.expm1(-1 / scale))
     variable = exponential_variables(words[:EXPONENTIAL_WORDS])
     magnitude_in_one_digit = jnp.floor(scale * (variable + shift))
 

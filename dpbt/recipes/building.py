@@ -28,10 +28,10 @@ from dpbt.common.validate import (
 )
 from dpbt.losses import check_links_of_family, loss_family_of_loss_or_name
 from dpbt.privacy import boundary, conversions
-from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.mechanism import ROUNDING, Allowance
-from dpbt.privacy.scales import sampler_scales
-from dpbt.privacy.stages import check_can_run_in_blocks
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
+from dpbt.privacy.mechanism_types import ROUNDING, Allowance
+from dpbt.privacy.noise_scales import scales_of_draws_from_rows
+from dpbt.privacy.pass_stages import check_can_run_in_blocks
 from dpbt.public_types import DeclaredDomain
 from dpbt.types import MAX_ROWS, MultiProgramRecipe, Params, Recipe, WeakLearner
 from dpbt.types import as_relation as to_relation
@@ -462,7 +462,7 @@ def _paid_draws(
         )
         for phase in recipe.learner.phases
         for spec in draw_specs_of_phase(first_setting, phase)
-        if spec.mechanism.price.reads_rows and not spec.own_scale
+        if spec.mechanism.price.reads_rows and not spec.has_stated_scale
     ]
     if unused := sorted(set(fractions) - {draw.group for draw in paid_draws}):
         raise ValueError(
@@ -559,7 +559,7 @@ def request_after_finite_bits(
             continue
         assert (
             moved_outputs is not None
-        )  # as `dependencies.check_prices` says of draws that read rows
+        )  # as `draw_dependencies.check_prices_are_public` says of draws that read rows
         multiplier = np.asarray(
             noise[boundary.budget_group_of_site(draw.spec.site, noise)], np.float64
         )
@@ -614,7 +614,7 @@ def _set_params_on_all_axes(
         if not np.all(value >= 0):  # NaN, too
             name = jax.tree_util.keystr(path, simple=True, separator=" ")
             raise ValueError(f"{name} must be a float32 of at least 0, got {show_value(value)}")
-    for site, max_scale, scale in sampler_scales(recipe):
+    for site, max_scale, scale in scales_of_draws_from_rows(recipe):
         if np.any(is_private & ~((scale > 0) & (scale <= max_scale) & np.isfinite(scale))):
             raise ValueError(
                 f"the noise of {site!r} must have a scale in (0, {max_scale:g}], "

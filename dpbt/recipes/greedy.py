@@ -16,7 +16,7 @@ from dpbt.learners.trees import greedy, published
 from dpbt.learners.trees.growth import GreedyTreeConfig, tree_budget_fraction_by_group
 from dpbt.learners.trees.leaf_values import TreeSettings
 from dpbt.privacy import mechanisms
-from dpbt.privacy.mechanism import round_down_to_float32
+from dpbt.privacy.mechanism_types import round_down_to_float32
 from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,

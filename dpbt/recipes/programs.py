@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from dpbt.common.validate import show_value
 from dpbt.recipes.building import check_setting_axes_broadcast
 from dpbt.types import MultiProgramRecipe, Recipe
-from dpbt.types.recipe import program_structure, stack_recipes
+from dpbt.types.recipe import recipe_compilation_signature, stack_recipes
 
 
 class ProgramSettings(NamedTuple):
@@ -66,7 +66,7 @@ def settings_by_program(
             raise ValueError(
                 f"make must return the recipe of one setting, got {type(recipe).__name__}"
             )
-        members.setdefault(program_structure(recipe), []).append((recipe, place))
+        members.setdefault(recipe_compilation_signature(recipe), []).append((recipe, place))
     return [
         ProgramSettings(
             recipe=stack_recipes([recipe for recipe, _ in group]),

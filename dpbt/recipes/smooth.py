@@ -25,7 +25,7 @@ from dpbt.common.validate import (
 from dpbt.learners.halfspaces import learner as halfspaces
 from dpbt.learners.trees import rule, top_down
 from dpbt.privacy import conversions, mechanisms
-from dpbt.privacy.mechanism import Allowance, round_down_to_float32
+from dpbt.privacy.mechanism_types import Allowance, round_down_to_float32
 from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,
@@ -316,10 +316,14 @@ def published_allowance(
         return better_of_pure_and_zcdp_allowance(request)
 
     def total_epsilon(epsilon: float, delta: float, rounds: int) -> float:
-        groups = [conversions.DrawGroup(num_draws=int(rounds) * draws_per_round, multiple=1.0)]
+        groups = [
+            conversions.DrawGroup(num_draws=int(rounds) * draws_per_round, epsilon_multiple=1.0)
+        ]
         if has_labels:
             groups.append(
-                conversions.DrawGroup(num_draws=int(rounds), multiple=float(draws_per_round))
+                conversions.DrawGroup(
+                    num_draws=int(rounds), epsilon_multiple=float(draws_per_round)
+                )
             )
         of_draw = conversions.max_epsilon_per_draw(
             total_epsilon=float(epsilon), delta=float(delta), groups=tuple(groups)

@@ -12,7 +12,7 @@ from dpbt.sweeps.grid import Setting, Sweep, Task
 from dpbt.training import absent_row, checks, table_preparation
 from dpbt.training.scan import num_recurring_structures_to_cache
 from dpbt.types import Recipe, Table
-from dpbt.types.recipe import program_structure, stack_recipes
+from dpbt.types.recipe import recipe_compilation_signature, stack_recipes
 
 
 class TableShape(NamedTuple):
@@ -81,7 +81,7 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
         # A program depends on the shapes of numbers, and on all static parts but two: the domain,
         # and the room for rounds.
         recipe = make_recipe(sweep, task, setting)
-        structure = program_structure(recipe)
+        structure = recipe_compilation_signature(recipe)
         if structure not in members:
             checks.check_table_and_recipe(task.table, recipe)
         members.setdefault(structure, []).append(_Member(recipe=recipe, setting=index))

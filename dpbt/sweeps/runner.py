@@ -10,7 +10,7 @@ import jax
 
 from dpbt.common.storage import lock_folder
 from dpbt.common.validate import as_path, check_interval
-from dpbt.privacy.flags import check_jax_flags
+from dpbt.privacy.jax_flags import check_jax_flags
 from dpbt.sweeps.batches import MIN_LANES as MIN_LANES
 from dpbt.sweeps.batches import Batch, BatchResult, GroupProgram
 from dpbt.sweeps.grid import Sweep, Task, list_tasks

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 
 from dpbt.data import column_types, domains
 from dpbt.data.blocks import BlockTable
-from dpbt.privacy import answers
+from dpbt.privacy import program_interpreters
 from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.dependencies import priced_draws
+from dpbt.privacy.draw_dependencies import priced_draws_of_phase
 from dpbt.privacy.phase_views import PhaseContext, RecipePhase, view_of_absent_row
 from dpbt.training.steps import (
     begin_round,
@@ -48,7 +48,9 @@ def draw_specs_given_release(
     """The draw specs of a phase by site, given the draws in `earlier_release`; traceable."""
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
-    return answers.describe(phase.program, view, earlier_release, priced_draws(recipe, phase))
+    return program_interpreters.describe_draws(
+        phase.program, view, earlier_release, priced_draws_of_phase(recipe, phase)
+    )
 
 
 def round_draw_specs_after_zero_prologue(
@@ -75,4 +77,4 @@ def sample_public_draws(
     """Sample the public draws of a phase, which depend on no row; traceable."""
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
-    return answers.public_draws(phase.program, public_key, view)
+    return program_interpreters.sample_public_draws(phase.program, public_key, view)

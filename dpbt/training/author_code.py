@@ -20,12 +20,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.privacy import answers, dataflow
+from dpbt.privacy import dataflow, program_interpreters
 from dpbt.privacy.keys import research_key
 from dpbt.training.phases import PhaseValues
 from dpbt.training.scan import InterpretedPhase, run_in_memory
 from dpbt.types import Phase, Recipe
-from dpbt.types.weight_update import has_library_identity
+from dpbt.types.weight_update import is_library_weight_update
 
 _LIBRARIES = {"builtins", "dpbt", "functools", "jax", "jaxlib", "numpy", "optax"}
 """Packages whose functions are known by their names."""
@@ -42,7 +42,7 @@ def recipe_identity_texts(recipe: Recipe) -> list[str]:
         recipe: one setting; its numbers may be traced.
     """
     digests = [] if _is_made_by_library(recipe) else _digests_of_traced_runs(recipe)
-    return [*recipe.identities, *digests]
+    return [*recipe.component_identities, *digests]
 
 
 def _is_made_by_library(recipe: Recipe) -> bool:
@@ -55,7 +55,7 @@ def _is_made_by_library(recipe: Recipe) -> bool:
     functions = functions_held_by((recipe.learner, recipe.weight_update))
     return (
         _is_class_of_dpbt(type(recipe.learner.config))
-        and has_library_identity(recipe.weight_update)
+        and is_library_weight_update(recipe.weight_update)
         and all(map(is_function_of_library, functions))
     )
 
@@ -91,7 +91,7 @@ def _run_one_round_on_absent_rows(
 
     def sample_draws(phase: Phase, phase_input: Any, views: Any) -> InterpretedPhase:
         del phase_input
-        release = answers.sample(phase.program, key, public_key, views[0])
+        release = program_interpreters.sample_release(phase.program, key, public_key, views[0])
         return InterpretedPhase(release=release, record=release)
 
     training = recipe.learner.training

@@ -1,8 +1,8 @@
 """Learning from a table in blocks, which may be larger than memory.
 
 Each round has a pass over the blocks for each of its stages (`passes`), a draw from the sums over
-all rows (`privacy.totals`), and the public steps of a round in memory (`steps`). Rounds that do not
-wait for each other share a pass. So the releases are those of the same rows in memory.
+all rows (`privacy.draws_from_sums`), and the public steps of a round in memory (`steps`). Rounds
+that do not wait for each other share a pass. So the releases are those of the same rows in memory.
 
 With several processes (`jax.distributed`) each has a folder of its own, and their rows are one
 table, in the order of the processes. A process sends its sums to the others (`processes`). All draw
@@ -25,10 +25,10 @@ from dpbt.common.progress import Progress, ReportProgress
 from dpbt.common.validate import as_path, check_interval
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import FittedParts
-from dpbt.privacy import totals
-from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
+from dpbt.privacy import draws_from_sums
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_phase
+from dpbt.privacy.pass_stages import check_can_run_in_blocks, stages_of_phase
 from dpbt.privacy.phase_views import PhaseContext
-from dpbt.privacy.stages import check_can_run_in_blocks, pass_stages
 from dpbt.public_types import redacted_repr
 from dpbt.training import absent_row, checks, processes, run_keys, steps
 from dpbt.training.checkpoint import (
@@ -237,20 +237,26 @@ _compiled_public_draws = compilation.jit_with_bounded_cache(static_argnames=("ph
 
 def _finish_prologue_in_float32(recipe: Recipe, prologue: Releases) -> steps.AfterPrologue:
     """`steps.finish_prologue` of a release whose sums may have 64 bits; compiled."""
-    return _compiled_finish_prologue(recipe, totals.release_as_float32(prologue))
+    return _compiled_finish_prologue(
+        recipe, draws_from_sums.round_int64_release_to_float32(prologue)
+    )
 
 
 def _finish_round_in_float32(
     recipe: Recipe, release: Releases, public: Public, state: RoundState
 ) -> steps.LearnedRound:
     """`steps.finish_round` of a release whose sums may have 64 bits; compiled."""
-    return _compiled_finish_round(recipe, totals.release_as_float32(release), public, state)
+    return _compiled_finish_round(
+        recipe, draws_from_sums.round_int64_release_to_float32(release), public, state
+    )
 
 
 def _score_line_in_float32(recipe: Recipe, prologue: Releases, epilogue: Releases) -> ScoreLine:
     """`steps.score_line` of releases whose sums may have 64 bits; compiled."""
     return _compiled_score_line(
-        recipe, totals.release_as_float32(prologue), totals.release_as_float32(epilogue)
+        recipe,
+        draws_from_sums.round_int64_release_to_float32(prologue),
+        draws_from_sums.round_int64_release_to_float32(epilogue),
     )
 
 
@@ -435,12 +441,12 @@ class _BlockExecutor:
         releases = [dict(round_of_pass.public_draws) for round_of_pass in rounds_of_pass]
         context_of_pass = _stack_contexts(contexts)
         noise_keys = jnp.stack([round_of_pass.noise_key for round_of_pass in rounds_of_pass])
-        stages = pass_stages(self.recipe, phase)
+        stages = stages_of_phase(self.recipe, phase)
         cap = contexts[0].public.cap
         unscored = self._stack_and_clear_unscored_rounds(phase, contexts[0]) if stages else None
         for stage in stages:
             earlier = _stack_pytrees_on_host(
-                [totals.release_as_float32(release) for release in releases]
+                [draws_from_sums.round_int64_release_to_float32(release) for release in releases]
             )
             public_rounds = RoundsOfPass(context_of_pass, earlier, unscored)
             sums, cap = self.passes.update_scores_and_sum_rows(
@@ -478,7 +484,7 @@ class _BlockExecutor:
         stage: tuple[Site, ...],
         *,
         round_of_pass: _RoundOfPass,
-        sums: totals.Totals,
+        sums: draws_from_sums.Totals,
         into: Releases,
     ) -> None:
         """Draw the sites of a stage from the sums over all rows, and add them to a release.
@@ -487,17 +493,17 @@ class _BlockExecutor:
         the draws after it, so that one compiled program serves all stages.
         """
         zeros = steps.zero_release_of_phase(self.recipe, phase, has_small_sums=self.has_small_sums)
-        priced = priced_draws(self.recipe, phase)
+        priced = priced_draws_of_phase(self.recipe, phase)
         for site in stage:
             specs = _compiled_draw_specs(
                 phase,
                 self.recipe,
                 self.absent_row_table,
                 round_of_pass.context,
-                {**zeros, **totals.release_as_float32(into)},
+                {**zeros, **draws_from_sums.round_int64_release_to_float32(into)},
                 priced=priced,
             )
-            into |= totals.draw_from_sums(
+            into |= draws_from_sums.draw_from_sums(
                 round_of_pass.noise_key,
                 {site: sums[site]},
                 specs,
@@ -533,7 +539,7 @@ class _BlockExecutor:
             return None
         release, cap = entry
         specs = draw_specs_of_phase(self.recipe, phase)
-        outputs = {spec.site: spec.output for spec in specs if not spec.draws_for_places}
+        outputs = {spec.site: spec.output for spec in specs if not spec.has_output_per_row_index}
         has_outputs = release.keys() == outputs.keys() and all(
             array.shape == outputs[site].shape and array.dtype in (outputs[site].dtype, np.int64)
             for site, array in release.items()

@@ -16,8 +16,8 @@ from jax.sharding import PartitionSpec
 from dpbt.common import compilation, devices
 from dpbt.common.validate import is_traced, show_value
 from dpbt.models.model import Model
-from dpbt.privacy import answers
-from dpbt.privacy.dependencies import priced_draws, priced_draws_of_phases
+from dpbt.privacy import program_interpreters
+from dpbt.privacy.draw_dependencies import priced_draws_of_all_phases, priced_draws_of_phase
 from dpbt.public_types import redacted_repr
 from dpbt.training import checks, round_reports, run_keys, steps
 from dpbt.training.phases import PhaseValues, fitted_parts_without_withheld_sites
@@ -28,7 +28,7 @@ from dpbt.types import (
     Hypotheses,
     MultiProgramRecipe,
     Phase,
-    Prepared,
+    PreparedRows,
     Recipe,
     Table,
     TableForm,
@@ -167,7 +167,7 @@ def boost(
     checks.check_table_and_recipe(table, recipe)
     checks.check_keys(key, recipe, public_key)
     bare_table, bare_recipe = without_domain(table), without_domain(recipe)
-    priced = priced_draws_of_phases(bare_recipe)
+    priced = priced_draws_of_all_phases(bare_recipe)
     boosted = _compiled_boost(key, bare_table, bare_recipe, public_key, priced=priced)
     return _recorded_on(table, boosted)
 
@@ -180,14 +180,14 @@ def _boost_by_program(
         checks.check_table_and_recipe(table, program)
         checks.check_keys(key, program, public_key)
     bare_table, bare_recipe = without_domain(table), without_domain(recipe)
-    priced = tuple(map(priced_draws_of_phases, bare_recipe.programs))
+    priced = tuple(map(priced_draws_of_all_phases, bare_recipe.programs))
     boosted = _compiled_boost_by_program(key, bare_table, bare_recipe, public_key, priced=priced)
     return boosted._replace(runs=tuple(_recorded_on(table, run) for run in boosted.runs))
 
 
 def _recorded_on(table: Table, boosted: Boosted) -> Boosted:
     """The result of a run, whose transcript says on which form of table it was recorded."""
-    transcript = boosted.transcript._replace(recorded_on=TableForm.of(table))
+    transcript = boosted.transcript._replace(recorded_on=TableForm.of_table(table))
     return boosted._replace(transcript=transcript)
 
 
@@ -305,7 +305,7 @@ def num_compiled_programs() -> int:
 
 def run_in_memory_with_fresh_draws(
     key: Array,
-    rows: Prepared,
+    rows: PreparedRows,
     recipe: Recipe,
     public_key: Array | None,
     *,
@@ -333,8 +333,10 @@ def run_in_memory_with_fresh_draws(
         if reporter_id is not None and phase.repeats:
             round_reports.report_round(reporter_id, views[0].public.round)
         noise_key, public_key = keys
-        priced = priced_draws(recipe, phase)
-        release = answers.sample(phase.program, noise_key, public_key, views[0], priced)
+        priced = priced_draws_of_phase(recipe, phase)
+        release = program_interpreters.sample_release(
+            phase.program, noise_key, public_key, views[0], priced
+        )
         return InterpretedPhase(release=release, record=release)
 
     noise_keys = run_keys.derive_phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)

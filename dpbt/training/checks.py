@@ -16,8 +16,8 @@ from dpbt.data import column_types, domains
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys
-from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.flags import check_jax_flags
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
+from dpbt.privacy.jax_flags import check_jax_flags
 from dpbt.types import (
     Array,
     MultiProgramRecipe,
@@ -107,7 +107,9 @@ def check_table_and_recipe(table: object, recipe: object) -> None:
         raise ValueError("a run takes one setting; vmap dpbt.boost, or take one by recipes.setting")
     phases = recipe.learner.phases
     if len(phases) > 1:
-        boundary.check_sites(**{phase.name: sites_of_phase(recipe, phase) for phase in phases})
+        boundary.check_sites_differ_between_phases(
+            **{phase.name: sites_of_phase(recipe, phase) for phase in phases}
+        )
     check_withheld_sites(recipe)
     domains.check_same_domain(table.domain, recipe.domain, "the table", "the recipe")
     table = table_with_checked_arrays(table)
@@ -135,7 +137,8 @@ def _check_array_types(table: Table, recipe: Recipe) -> None:
         array = getattr(table, name)
         if array is not None and (array.dtype != dtype or array.ndim != 1):
             raise ValueError(
-                f"table.{name} must be {dtype} of rank 1, got {types.dtype_and_rank(array)}; "
+                f"table.{name} must be {dtype} of rank 1, got "
+                f"{types.describe_dtype_and_rank(array)}; "
                 f"{recipe.name} predicts {response.words}, so give both the same target="
             )
 
@@ -219,10 +222,10 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
     """
     if not isinstance(transcript, Transcript):
         raise ValueError(f"expected a transcript of a run, got {type(transcript).__name__}")
-    boundary.check_sites(**transcript.releases)
+    boundary.check_sites_differ_between_phases(**transcript.releases)
     _check_sites_and_rounds(transcript, recipe)
     if transcript.recorded_on is not None:
-        _check_same_table_form(TableForm.of(table), transcript.recorded_on)
+        _check_same_table_form(TableForm.of_table(table), transcript.recorded_on)
 
 
 def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:

@@ -22,9 +22,9 @@ from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import keys
-from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws_of_phases
-from dpbt.privacy.payment import PrivacyFilter
-from dpbt.privacy.stages import pass_stages
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_all_phases
+from dpbt.privacy.filter_protocol import PrivacyFilter
+from dpbt.privacy.pass_stages import stages_of_phase
 from dpbt.training import absent_row, checks
 from dpbt.training.boost import run_in_memory_with_fresh_draws
 from dpbt.training.fit_options import DEFAULT_MEMORY_BYTES, DEFAULT_OPTIONS, FitOptions, Pay
@@ -100,7 +100,7 @@ def fit(
     model = fit_without_key_warning(
         key=key, table=table, recipe=recipe, public_key=public_key, options=options
     )
-    keys.warn_of_research_key(key)
+    keys.warn_if_research_key(key)
     return model
 
 
@@ -244,7 +244,7 @@ def _run_compiled_program(
             public_key=public_key,
             reporter_id=reporter_id,
             num_parallel_rounds=num_parallel_rounds,
-            priced=priced_draws_of_phases(recipe_with_room),
+            priced=priced_draws_of_all_phases(recipe_with_room),
         )
         # Block, so that Ctrl-C interrupts the fit and timers measure all of it.
         return jax.block_until_ready(fitted_parts)
@@ -337,7 +337,7 @@ def _has_same_bits_by_older_emitter(recipe: Recipe) -> bool:
     if not compilation.may_choose_compiler_options():
         return False
     with contextlib.suppress(ValueError):  # reads all rows at once
-        return len(pass_stages(recipe, recipe.learner.round)) == 1
+        return len(stages_of_phase(recipe, recipe.learner.round)) == 1
     return False
 
 

@@ -20,25 +20,25 @@ import numpy as np
 
 from dpbt.common import compilation
 from dpbt.data.blocks import BlockRows, BlockTable
-from dpbt.privacy import answers, totals
-from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
+from dpbt.privacy import draws_from_sums, program_interpreters
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_phase
+from dpbt.privacy.draws_from_sums import Totals
+from dpbt.privacy.pass_stages import stages_of_phase
 from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
     assign_leaves,
-    program_view,
+    view_of_phase,
     weigh_rows,
 )
-from dpbt.privacy.price_check import PricedDraws
-from dpbt.privacy.stages import pass_stages
-from dpbt.privacy.totals import Totals
+from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.public_types import Splits
 from dpbt.training import absent_row, processes
 from dpbt.training.row_scores import predict_rows
 from dpbt.types import (
     Array,
     Phase,
-    Prepared,
+    PreparedRows,
     Prologue,
     Recipe,
     Release,
@@ -165,7 +165,7 @@ def _max_num_sums_of_stage(table: BlockTable, recipe: Recipe) -> int:
     num_public = sum(spec.output.size for spec in specs.values() if spec.mechanism.public)
     totals_of_stages = [
         jax.tree.leaves([specs[site].total for site in stage])
-        for stage in pass_stages(recipe, recipe.learner.round)
+        for stage in stages_of_phase(recipe, recipe.learner.round)
     ]
     return num_public + max(sum(total.size for total in stage) for stage in totals_of_stages)
 
@@ -219,7 +219,7 @@ class RoundsOfPass(NamedTuple):
     unscored: UnscoredRound | None
 
 
-def prepare_rows_of_block(block: BlockRows, splits: Splits, recipe: Recipe) -> Prepared:
+def prepare_rows_of_block(block: BlockRows, splits: Splits, recipe: Recipe) -> PreparedRows:
     """The rows of a block in the layout of the learner."""
     bins, target, present, weight = jax.tree.map(jnp.asarray, block)
     table = Table(bins=bins.T, target=target, present=present, splits=splits, weight=weight)
@@ -259,8 +259,8 @@ class _RowsOfSlice(NamedTuple):
 
     Attributes:
         block: the rows.
-        first_row: u32[2], the index of the first row in the table, as `Mechanism.sample_places`
-            takes it.
+        first_row: u32[2], the index of the first row in the table, as
+            `Mechanism.sample_at_row_indices` takes it.
     """
 
     block: BlockRows
@@ -314,9 +314,11 @@ def _update_scores_and_sum_slice(
     def sums_of_round(round_inputs: tuple[Array, Any, Release, Array]) -> Any:
         round_index, structure, earlier_release, noise_key = round_inputs
         public = context.public._replace(round=round_index, structure=structure)
-        view = program_view(recipe_phase, prepared, weighed, recipe.params, public)
+        view = view_of_phase(recipe_phase, prepared, weighed, recipe.params, public)
         stage_inputs = StageInputs(earlier_release, noise_key, rows.first_row)
-        return answers.sums_of_stage(phase.program, stage, stage_inputs, view, priced)
+        return program_interpreters.sum_rows_of_stage(
+            phase.program, stage, stage_inputs, view, priced
+        )
 
     inputs = context.public.round, context.public.structure, rounds.earlier_release, noise_keys
     if len(noise_keys) > 1:
@@ -328,7 +330,7 @@ def _update_scores_and_sum_slice(
 
 
 def _add_unscored_rounds(
-    scores: Array, unscored: UnscoredRound, rows: Prepared, recipe: Recipe
+    scores: Array, unscored: UnscoredRound, rows: PreparedRows, recipe: Recipe
 ) -> Array:
     """The scores of rows with the predictions of the unscored rounds, which have a leading axis."""
 
@@ -352,8 +354,9 @@ _compiled_sum_over_slice = compilation.jit_with_bounded_cache(
 class Passes:
     """The rows of a table in blocks, and their scores; all of it is private.
 
-    Only the sums leave, and `privacy.totals.draw_from_sums` adds the noise. Use it as a context. A
-    pass that finds a changed block raises a ValueError, and nothing is drawn from its sums.
+    Only the sums leave, and `privacy.draws_from_sums.draw_from_sums` adds the noise. Use it as a
+    context. A pass that finds a changed block raises a ValueError, and nothing is drawn from its
+    sums.
     """
 
     def __init__(self, table: BlockTable, recipe: Recipe, plan: MemoryPlan, first_row: int = 0):
@@ -417,7 +420,7 @@ class Passes:
         columns = None if isinstance(phase, Prologue) else self._columns_read_by_rounds(rounds)
         rounds, recipe = jax.tree.map(jnp.asarray, (rounds, self._recipe))
         pass_input = _PassInput(recipe, self._splits, rounds, noise_keys)
-        priced = priced_draws(self._recipe, phase)
+        priced = priced_draws_of_phase(self._recipe, phase)
         reads_scores = not isinstance(phase, Prologue) and not self._recipe.has_independent_rounds
 
         @jax.enable_x64(False)  # threads do not have the caller's context
@@ -451,7 +454,7 @@ class Passes:
         sums: Totals | None = None
         caps = []
         for sums_of_slice, cap in self._map_slices(work_on_slice):
-            sums = totals.add_sums(sums, sums_of_slice)
+            sums = draws_from_sums.add_block_sums(sums, sums_of_slice)
             caps.append(cap)
         assert sums is not None
         return CappedSums(processes.sum_over_processes(sums), caps[0])  # all slices have one cap

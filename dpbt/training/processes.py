@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
-from dpbt.privacy.totals import Totals
+from dpbt.privacy.draws_from_sums import Totals
 from dpbt.types import Array
 
 

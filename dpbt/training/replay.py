@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 
 from dpbt.common import compilation, derivatives, devices
-from dpbt.privacy import answers, boundary
-from dpbt.privacy.answers import DrawComparison
+from dpbt.privacy import boundary, program_interpreters
+from dpbt.privacy.program_interpreters import DrawComparison
 from dpbt.training import checks
 from dpbt.training.phases import PhaseValues
 from dpbt.training.scan import InterpretedPhase, RunResult, run_in_memory
@@ -86,7 +86,9 @@ def _compiled_replay(transcript: Transcript, table: Table, recipe: Recipe) -> Re
 
 def _replay_in_program(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     """Run `replay` within a program that the compiler may divide among devices."""
-    run_result = _run_with_recorded_draws(transcript, [table], recipe, judge_draws=answers.log_prob)
+    run_result = _run_with_recorded_draws(
+        transcript, [table], recipe, judge_draws=program_interpreters.log_prob_by_site
+    )
     return Replayed(log_prob=_records_by_site(run_result.records), hypotheses=run_result.hypotheses)
 
 
@@ -105,7 +107,7 @@ def _log_ratios_in_program(
 ) -> dict[Site, DrawComparison]:
     """Run `log_ratios_by_site` within a program that the compiler may divide among devices."""
     run_result = _run_with_recorded_draws(
-        transcript, [table, neighbour], recipe, judge_draws=answers.compare_views
+        transcript, [table, neighbour], recipe, judge_draws=program_interpreters.compare_views
     )
     return _records_by_site(run_result.records)
 
@@ -172,11 +174,11 @@ def redraw_hypotheses(
         release, key = release_and_key
         if not phase.repeats:
             return InterpretedPhase(release=release, record=())
-        specs = answers.replay_draws(phase.program, release, views[0])
+        specs = program_interpreters.replay_draws(phase.program, release, views[0])
         noisy = {
             site: spec.mechanism.sample(boundary.site_key(key, site), release[site], spec.scale)
             for site, spec in specs.items()
-            if not (spec.mechanism.public or spec.mechanism.selects)
+            if not (spec.mechanism.public or spec.mechanism.is_selection)
         }
         return InterpretedPhase(release=release | noisy, record=())
 

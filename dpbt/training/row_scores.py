@@ -1,12 +1,12 @@
 """What a hypothesis adds to the scores of rows, which an executor holds."""
 
 from dpbt import types
-from dpbt.privacy.isolation import evaluate_isolated
+from dpbt.privacy.isolation import evaluate_in_isolated_trace
 from dpbt.training.checks import dtype_and_shape, is_promoted_to_float32
-from dpbt.types import Array, Prepared, Recipe
+from dpbt.types import Array, PreparedRows, Recipe
 
 
-def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
+def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: PreparedRows) -> Array:
     """f32[N], or f32[K, N] with several classes: what a hypothesis adds to the score of each row.
 
     Nothing else of the rows is kept.
@@ -14,7 +14,7 @@ def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -
     Raises:
         ValueError: as `check_shape_of_predictions`.
     """
-    predictions = evaluate_isolated(recipe.learner.kind.predict_prepared, hypothesis, rows)
+    predictions = evaluate_in_isolated_trace(recipe.learner.kind.predict_prepared, hypothesis, rows)
     return check_shape_of_predictions(predictions, recipe, rows)
 
 
@@ -22,7 +22,7 @@ MAX_SHOWN_ROWS = 3
 """The largest number of rows that an error shows; `author_code` traces as many absent rows."""
 
 
-def check_shape_of_predictions(predictions: Array, recipe: Recipe, rows: Prepared) -> Array:
+def check_shape_of_predictions(predictions: Array, recipe: Recipe, rows: PreparedRows) -> Array:
     """Check that an author's predictions have the shape and the dtype of scores; return them.
 
     Args:
@@ -42,7 +42,7 @@ def check_shape_of_predictions(predictions: Array, recipe: Recipe, rows: Prepare
     is_prepared = recipe.learner.training.predict_prepared is not None
     function = "Training.predict_prepared" if is_prepared else "HypothesisKind.predict"
     expected = f"float32[{axes[0]}, N]" if axes else "float32[N]"
-    returned = types.dtype_and_rank(predictions)
+    returned = types.describe_dtype_and_rank(predictions)
     if num_rows <= MAX_SHOWN_ROWS:
         returned = f"{dtype_and_shape(predictions)} for N = {num_rows}"
     raise ValueError(

@@ -67,9 +67,9 @@ def _undeclared_noise_texts(recipe: Recipe) -> list[str]:
 
 def _identity_length_texts(recipe: Recipe) -> list[str]:
     """The lengths of the identities, if one holds the separator that joins them."""
-    if not any(" | " in identity for identity in recipe.identities):
+    if not any(" | " in identity for identity in recipe.component_identities):
         return []
-    return [f"tags of lengths {[*map(len, recipe.identities)]}"]
+    return [f"tags of lengths {[*map(len, recipe.component_identities)]}"]
 
 
 def _lone_epilogue_texts(recipe: Recipe) -> list[str]:

@@ -18,7 +18,7 @@ from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
     assign_leaves,
-    program_view,
+    view_of_phase,
     weigh_rows,
 )
 from dpbt.public_types import redacted_repr
@@ -36,7 +36,7 @@ from dpbt.types import (
     Hypotheses,
     Hypothesis,
     Phase,
-    Prepared,
+    PreparedRows,
     Public,
     Recipe,
     Release,
@@ -82,7 +82,7 @@ class RunResult(NamedTuple):
 
 def run_in_memory(
     recipe: Recipe,
-    tables: Sequence[Prepared],
+    tables: Sequence[PreparedRows],
     *,
     interpret_phase: PhaseInterpreter,
     phase_inputs: PhaseValues,
@@ -142,9 +142,9 @@ def _map_scores_by_line(scores: list[Array], start: Array, line: ScoreLine) -> l
 
 
 class _ScoredTables(NamedTuple):
-    """Prepared tables, and the scores of the rows of each."""
+    """PreparedRows tables, and the scores of the rows of each."""
 
-    tables: Sequence[Prepared]
+    tables: Sequence[PreparedRows]
     scores: Sequence[Array]
 
 
@@ -159,7 +159,7 @@ def _views_of_tables(
     ]
     cap = weighed_tables[0].cap  # it follows from what was released, so all tables have it
     return [
-        program_view(recipe_phase, table, weighed._replace(cap=cap), recipe.params, context.public)
+        view_of_phase(recipe_phase, table, weighed._replace(cap=cap), recipe.params, context.public)
         for table, weighed in zip(scored_tables.tables, weighed_tables, strict=True)
     ]
 
@@ -182,7 +182,7 @@ class _ScanExecutor:
     """
 
     recipe: Recipe
-    tables: Sequence[Prepared]
+    tables: Sequence[PreparedRows]
     interpret_phase: PhaseInterpreter
     phase_inputs: PhaseValues
     num_parallel_rounds: int | None
@@ -350,7 +350,7 @@ class _RoundRunner:
     """
 
     recipe: Recipe
-    tables: Sequence[Prepared]
+    tables: Sequence[PreparedRows]
     interpret_phase: PhaseInterpreter
     public_steps: PublicSteps
     public: Public
@@ -444,7 +444,7 @@ class _RoundRunner:
         result = _RoundResult(views_and_record.record, outcome.hypothesis)
         return _Carry(scores, outcome.state), result
 
-    def _structure_and_tables(self, round_index: Array) -> tuple[Any, Sequence[Prepared]]:
+    def _structure_and_tables(self, round_index: Array) -> tuple[Any, Sequence[PreparedRows]]:
         """The structure of a round that recurs, and the tables with their leaves in it.
 
         The structure is None, and the tables have no leaves yet, if no structures are cached.

@@ -14,8 +14,8 @@ from jaxtyping import Float32, Int32
 from dpbt import types
 from dpbt.privacy import phase_views
 from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.isolation import evaluate_public
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
+from dpbt.privacy.isolation import evaluate_public_function
 from dpbt.privacy.phase_views import PhaseContext
 from dpbt.training.checks import check_bound_is_one_number
 from dpbt.types import Array, Phase, Public, Recipe, Release, ScoreLine
@@ -63,7 +63,7 @@ def finish_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
         return jax.tree.map(jnp.asarray, learner.optimizer(params).init(hypothesis))
 
     zeros = jax.tree.map(jnp.zeros_like, shapes_of_hypothesis(recipe, public))
-    state = evaluate_public("the optimizer", init_optimizer, params, zeros)
+    state = evaluate_public_function("the optimizer", init_optimizer, params, zeros)
     return AfterPrologue(public, RoundState(bound, state))
 
 
@@ -77,7 +77,7 @@ def zero_release_of_phase(recipe: Recipe, phase: Phase, *, has_small_sums: bool 
     """
 
     def zeros_of_draw(spec: DrawSpec) -> Array:
-        is_sum = spec.mechanism.price.reads_rows and not spec.mechanism.selects
+        is_sum = spec.mechanism.price.reads_rows and not spec.mechanism.is_selection
         is_float32 = is_sum and not has_small_sums
         return jnp.zeros_like(spec.output, dtype=jnp.float32 if is_float32 else None)
 
@@ -97,7 +97,9 @@ def _hypothesis_of_release(
     learner: types.WeakLearner, release: Release, params: types.Params, public: Public
 ) -> types.Hypothesis:
     """The hypothesis of a release, from what is public alone."""
-    return evaluate_public("the hypothesis", learner.round.hypothesis, release, params, public)
+    return evaluate_public_function(
+        "the hypothesis", learner.round.hypothesis, release, params, public
+    )
 
 
 def begin_round(
@@ -157,10 +159,10 @@ def finish_round(
         ) -> Any:
             return make_optimizer(params).update(hypothesis, optimizer_state)
 
-        hypothesis, optimizer_state = evaluate_public(
+        hypothesis, optimizer_state = evaluate_public_function(
             "the optimizer", update_optimizer, recipe.params, hypothesis, optimizer_state
         )
-    bound = evaluate_public("the bound of hypotheses", learner.training.bound, hypothesis)
+    bound = evaluate_public_function("the bound of hypotheses", learner.training.bound, hypothesis)
     new_state = RoundState(state.bound + check_bound_is_one_number(bound), optimizer_state)
     return LearnedRound(hypothesis, new_state)
 
@@ -179,12 +181,14 @@ def merge_and_scale_hypotheses(
     training = recipe.learner.training
     if training.merge is not None:
         after_all = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
-        hypotheses = evaluate_public(
+        hypotheses = evaluate_public_function(
             "the merger of hypotheses", training.merge, hypotheses, recipe.params, after_all
         )
     if recipe.learner.epilogue is not None:
         assert training.scale is not None  # as `WeakLearner` says
-        hypotheses = evaluate_public("the scaling of hypotheses", training.scale, hypotheses, slope)
+        hypotheses = evaluate_public_function(
+            "the scaling of hypotheses", training.scale, hypotheses, slope
+        )
     return hypotheses
 
 
@@ -197,7 +201,7 @@ def score_line(recipe: Recipe, prologue: Release, epilogue: Release) -> ScoreLin
     public = finish_prologue(recipe, prologue).public
     if recipe.learner.epilogue is None:
         return ScoreLine(jnp.float32(1), public.initial_score)
-    slope, intercept = evaluate_public(
+    slope, intercept = evaluate_public_function(
         "the line of an epilogue",
         recipe.learner.epilogue.score_line,
         epilogue,

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool
 
-from dpbt.privacy.isolation import evaluate_isolated
+from dpbt.privacy.isolation import evaluate_in_isolated_trace
 from dpbt.training.checks import check_table_and_recipe, table_with_checked_arrays
-from dpbt.types import Array, MultiProgramRecipe, Prepared, Recipe, Table
+from dpbt.types import Array, MultiProgramRecipe, PreparedRows, Recipe, Table
 
 HasDomain = TypeVar("HasDomain", Table, Recipe, MultiProgramRecipe)
 
@@ -51,14 +51,14 @@ def keep_first_present_rows(present: Array, recipe: Recipe) -> Bool[Array, "N"]:
     return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))
 
 
-def prepare_table(table: Table, recipe: Recipe) -> Prepared:
+def prepare_table(table: Table, recipe: Recipe) -> PreparedRows:
     """Lay out a table for the learner, with at most `rows` present rows.
 
     Raises:
         ValueError: as `check_table_and_recipe`; and if the hypotheses leave weights of rows out.
     """
     check_table_and_recipe(table, recipe)
-    prepared = evaluate_isolated(recipe.learner.training.prepare, table)
+    prepared = evaluate_in_isolated_trace(recipe.learner.training.prepare, table)
     if table.weight is not None and getattr(prepared, "weight", None) is None:
         raise ValueError(
             "Training.prepare must return the `weight` of the table, since its rows have weights"

@@ -36,7 +36,7 @@ from dpbt.types.arrays import Array as Array
 from dpbt.types.arrays import Numbers as Numbers
 from dpbt.types.arrays import Release as Release
 from dpbt.types.arrays import compilation_signature as compilation_signature
-from dpbt.types.arrays import dtype_and_rank as dtype_and_rank
+from dpbt.types.arrays import describe_dtype_and_rank as describe_dtype_and_rank
 from dpbt.types.learner import Assumptions as Assumptions
 from dpbt.types.learner import Partition as Partition
 from dpbt.types.learner import WeakLearner as WeakLearner
@@ -49,7 +49,7 @@ from dpbt.types.phases import LearnerRows as LearnerRows
 from dpbt.types.phases import Noise as Noise
 from dpbt.types.phases import Params as Params
 from dpbt.types.phases import Phase as Phase
-from dpbt.types.phases import Prepared as Prepared
+from dpbt.types.phases import PreparedRows as PreparedRows
 from dpbt.types.phases import Program as Program
 from dpbt.types.phases import Prologue as Prologue
 from dpbt.types.phases import Public as Public
@@ -68,6 +68,6 @@ from dpbt.types.table import TableForm as TableForm
 from dpbt.types.transcript import Transcript as Transcript
 from dpbt.types.weight_update import LossFamily as LossFamily
 from dpbt.types.weight_update import ProperLoss as ProperLoss
-from dpbt.types.weight_update import Weighted as Weighted
+from dpbt.types.weight_update import WeightsAndCap as WeightsAndCap
 from dpbt.types.weight_update import WeightUpdate as WeightUpdate
 from dpbt.types.weight_update import uniform as uniform

@@ -18,18 +18,18 @@ Release = dict[Site, Array]
 
 
 def compilation_signature(tree: Any) -> tuple[Any, ...]:
-    """Hashable: all that a compiled program depends on in a pytree of numbers.
+    """The structure of a pytree, and the shape and dtype of each of its arrays; hashable.
 
-    It has the structure of the pytree, and the shapes and dtypes of its arrays.
+    It is all that a compiled program depends on in a pytree of numbers.
     """
     arrays = map(np.asarray, jax.tree.leaves(tree))
     return jax.tree.structure(tree), *((array.shape, str(array.dtype)) for array in arrays)
 
 
-def dtype_and_rank(array: AnyArray) -> str:
-    """The dtype and the rank of an array, in words for errors.
+def describe_dtype_and_rank(array: AnyArray) -> str:
+    """The text of an array's dtype and rank for errors, such as "float32 of rank 2".
 
-    The words show neither the lengths of axes nor those of texts, because both may be private.
+    The text shows neither the lengths of axes nor those of texts, because both may be private.
     """
-    numbers = isinstance(array, jax.Array) or array.dtype.kind in "biufc"
-    return f"{array.dtype if numbers else 'text or objects'} of rank {array.ndim}"
+    is_numeric = isinstance(array, jax.Array) or array.dtype.kind in "biufc"
+    return f"{array.dtype if is_numeric else 'text or objects'} of rank {array.ndim}"

@@ -136,16 +136,16 @@ class WeakLearner(HoldsFunctions):
 
     @property
     def training(self) -> Training:
-        """How a run trains with its hypotheses."""
+        """The functions of its kind by which a run trains: prepare, predict, bound and scale."""
         training = self.kind.training
         assert training is not None  # the constructor refuses such a kind
         return training
 
     @property
     def identity(self) -> str:
-        """Name and config as text, which enters the keys of its noise."""
-        words = identity_of_config(self.config)
-        return f"{self.name}({words})" if words else self.name
+        """The text of its name and its config, which enters the keys of its noise."""
+        config_text = identity_of_config(self.config)
+        return f"{self.name}({config_text})" if config_text else self.name
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -155,7 +155,7 @@ class WeakLearner(HoldsFunctions):
 
 
 def identity_of_config(config: Hashable) -> str:
-    """A config as text: its property `identity` if it has one, otherwise its `repr`.
+    """The text that identifies a config: its property `identity` if it has one, else its `repr`.
 
     Raises:
         ValueError: for a config whose `repr` shows a memory address, as that of a function does.
@@ -163,11 +163,11 @@ def identity_of_config(config: Hashable) -> str:
     """
     if config is None:
         return ""
-    words = getattr(config, "identity", None)
-    words = words if isinstance(words, str) else repr(config)
-    if " at 0x" in words:
+    text = getattr(config, "identity", None)
+    text = text if isinstance(text, str) else repr(config)
+    if " at 0x" in text:
         raise ValueError(
             f"the config of a learner must say what it is, and its text has an address of memory: "
-            f"{words}; give it a property `identity`, or names in place of functions"
+            f"{text}; give it a property `identity`, or names in place of functions"
         )
-    return words
+    return text

@@ -52,7 +52,7 @@ LearnerParams = Any
 """The `Params` of one learner, with all the fields of its own class."""
 
 
-class Prepared(Protocol):
+class PreparedRows(Protocol):
     """The rows of a table, or of a block of it, laid out by `Training.prepare`; a NamedTuple.
 
     A run reads and replaces the fields below. If rows have weights, there is also a field `weight`,
@@ -75,7 +75,7 @@ class Prepared(Protocol):
 
 
 LearnerRows = Any
-"""The `Prepared` rows of one learner, with all the fields of its own class."""
+"""The `PreparedRows` rows of one learner, with all the fields of its own class."""
 
 
 class Public(NamedTuple):
@@ -147,19 +147,20 @@ class View(NamedTuple):
 
 
 class StageInputs(NamedTuple):
-    """The inputs of the sums of one stage (`answers.sums_of_stage`), besides a `View` of some rows.
+    """The inputs of the sums of one stage (`program_interpreters.sum_rows_of_stage`), besides a
+    `View` of some rows.
 
     Attributes:
         outputs: site -> the output of the program's public draws and of its earlier stages.
         key: the key of the program's noise, for draws that have one output for each place of the
             table; private.
-        first_place: u32[2], (high, low): the first of these rows has the place 2^32 high + low in
-            the whole table.
+        first_row_index: u32[2], (high, low): the first of these rows has the place 2^32 high + low
+            in the whole table.
     """
 
     outputs: Release
     key: Array
-    first_place: Array
+    first_row_index: Array
     __repr__ = redacted_repr
 
 

@@ -104,7 +104,7 @@ class Recipe(HoldsFunctions):
     def _identity(self) -> tuple[Any, ...]:
         """The static fields, and the shapes and values of numbers, which equal recipes share."""
         leaves, static = jax.tree.flatten(self)
-        return static, tuple(map(_comparable_leaf, leaves))
+        return static, tuple(map(_hashable_leaf, leaves))
 
     def __post_init__(self):
         self._check_relation()
@@ -170,7 +170,7 @@ class Recipe(HoldsFunctions):
         return np.shape(self.rows)
 
     @property
-    def identities(self) -> list[str]:
+    def component_identities(self) -> list[str]:
         """The identities of its learner, weight update, prologue and epilogue, as text."""
         once = (self.learner.prologue, self.learner.epilogue)
         return [
@@ -256,13 +256,13 @@ class MultiProgramRecipe(HoldsFunctions):
     @property
     def _identity(self) -> tuple[Any, ...]:
         """The programs and the program of each setting, which equal recipes share."""
-        return self.programs, _comparable_leaf(self.program)
+        return self.programs, _hashable_leaf(self.program)
 
 
 jax.tree_util.register_dataclass(MultiProgramRecipe, ["programs", "program"], [])
 
 
-def program_structure(recipe: Recipe) -> tuple[Any, ...]:
+def recipe_compilation_signature(recipe: Recipe) -> tuple[Any, ...]:
     """Hashable: what a program depends on in a recipe of one setting, but for its room for rounds.
 
     Recipes of equal structures can be stacked (`stack_recipes`), and one program then runs them.
@@ -271,17 +271,22 @@ def program_structure(recipe: Recipe) -> tuple[Any, ...]:
 
 
 def stack_recipes(recipes: Sequence[Recipe]) -> Recipe:
-    """Recipes of one setting and of one structure as one recipe, with a leading axis of settings.
+    """Stack recipes of one setting each into one recipe, with a leading axis of settings.
 
-    It has room for the most rounds of any of them. A run releases the same in any room.
+    Their structures must be equal (`recipe_compilation_signature`).
+
+    The result has the largest `max_rounds` of them. A run releases the same for any.
     """
     max_rounds = max(recipe.max_rounds for recipe in recipes)
     with_room = [dataclasses.replace(recipe, max_rounds=max_rounds) for recipe in recipes]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *with_room)
 
 
-def _comparable_leaf(leaf: Any) -> Any:
-    """A hashable value to compare leaves by. A traced leaf, or no number, equals only itself."""
+def _hashable_leaf(leaf: Any) -> Any:
+    """A hashable value of a leaf of a pytree, by which recipes are compared.
+
+    A traced leaf, or one that is no number, equals only itself.
+    """
     if is_traced(leaf):
         return id(leaf)
     array = np.asarray(leaf)

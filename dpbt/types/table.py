@@ -38,8 +38,8 @@ class TableForm:
     domain: DeclaredDomain | None
 
     @classmethod
-    def of(cls, table: "Table") -> "TableForm":
-        """The form of a table. The table may be traced."""
+    def of_table(cls, table: "Table") -> "TableForm":
+        """The public form of a table, which may be traced."""
         splits = table.splits
         return cls(
             features=np.shape(table.bins)[-1],

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 
 from dpbt.public_types import BINARY, GRID, HoldsFunctions, Response, redacted_repr
 from dpbt.types.arrays import Array, Numbers
-from dpbt.types.phases import Prepared, Public
+from dpbt.types.phases import PreparedRows, Public
 
 
-class Weighted(NamedTuple):
-    """The weights of the rows in one round.
+class WeightsAndCap(NamedTuple):
+    """The weights of the rows in one round, and a public cap on them.
 
     Attributes:
         weight: f32[N], integers 0..GRID; the weight of a row is weight * cap / GRID. For
@@ -65,12 +65,12 @@ class WeightUpdate(HoldsFunctions):
         identity: names the weight update and every static part of it.
         coupled: whether every weight depends on all rows (`weighting.lazy_bregman`). If not, it
             depends on its own row and on earlier releases alone.
-        weigh: (score f32[N], bound f32[], prepared table, public) -> Weighted. `bound` is a public
-            upper bound on |score| for every possible row.
+        weigh: (score f32[N], bound f32[], prepared table, public) -> WeightsAndCap. `bound` is a
+            public upper bound on |score| for every possible row.
         params_type: the class of its numbers, `Recipe.weight_params`; `tuple` for a weight update
             without numbers.
         response: the kind of answer that the learner predicts. For two classes `weigh` returns
-            weights, and for any other response residuals (`Weighted`).
+            weights, and for any other response residuals (`WeightsAndCap`).
         reads_scores: whether weights or their cap depend on scores or on their bound. Runs that
             make several rounds in one pass check that False is true.
         loss: the family of losses whose inverse link, at the `link_alpha` of the numbers, maps
@@ -79,7 +79,7 @@ class WeightUpdate(HoldsFunctions):
 
     identity: str
     coupled: bool
-    weigh: Callable[[Array, Array, Prepared, Public], Weighted]
+    weigh: Callable[[Array, Array, PreparedRows, Public], WeightsAndCap]
     params_type: type[tuple] = tuple
     response: Response = BINARY
     reads_scores: bool = True
@@ -88,31 +88,31 @@ class WeightUpdate(HoldsFunctions):
     _alternative = "the function that made it"
 
 
-_library_identities: weakref.WeakKeyDictionary[Callable[..., Weighted], str] = (
+_library_identities: weakref.WeakKeyDictionary[Callable[..., WeightsAndCap], str] = (
     weakref.WeakKeyDictionary()
 )
 """The `weigh` of each weight update of the library -> the identity under which it was made."""
 
 
-def weight_update_of_library(update: WeightUpdate) -> WeightUpdate:
-    """The same weight update, noted as one that the library made."""
+def mark_as_library_weight_update(update: WeightUpdate) -> WeightUpdate:
+    """Mark a weight update as one of the library, under its identity, and return it."""
     _library_identities[update.weigh] = update.identity
     return update
 
 
-def has_library_identity(update: WeightUpdate) -> bool:
-    """Whether the library made the function of a weight update under the identity that it has."""
+def is_library_weight_update(update: WeightUpdate) -> bool:
+    """Whether a weight update was marked as one of the library, under the identity that it has."""
     try:
         return _library_identities.get(update.weigh) == update.identity
     except TypeError:  # an author's callable that has no hash or no weak reference
         return False
 
 
-def _full_weights(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
-    return Weighted(jnp.full(table.present.shape, float(GRID), jnp.float32), jnp.float32(1))
+def _full_weights(score: Array, bound: Array, table: PreparedRows, public: Public) -> WeightsAndCap:
+    return WeightsAndCap(jnp.full(table.present.shape, float(GRID), jnp.float32), jnp.float32(1))
 
 
-uniform = weight_update_of_library(
+uniform = mark_as_library_weight_update(
     WeightUpdate(identity="uniform", coupled=False, weigh=_full_weights, reads_scores=False)
 )
 """Weight 1 for every row in every round."""

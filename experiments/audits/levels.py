@@ -15,7 +15,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean
 from dpbt.data.splits import table_of_splits
-from dpbt.privacy.bounds import Bound
+from dpbt.privacy.audit_bounds import Bound
 from dpbt.privacy.conversions import gdp_epsilon, gdp_mu
 from dpbt.privacy.keys import pair
 from dpbt.types import ADD_REMOVE, Recipe, Table

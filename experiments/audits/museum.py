@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.audit.grey_box import Hooks
-from dpbt.privacy.bounds import LARGE
+from dpbt.privacy.audit_bounds import IMPOSSIBLE_EVENT_LOG_RATIO
 from dpbt.privacy.conversions import gdp_mu, zcdp_epsilon
 
 
@@ -402,7 +402,7 @@ def bits_of_noise(rows, noise, wrong):
     def density(out):
         uniform = steps * math.exp(-abs(float(out) - count))
         possible = abs(uniform - round(uniform)) < 1e-6
-        return -math.log(2 * steps) if possible else -LARGE
+        return -math.log(2 * steps) if possible else -IMPOSSIBLE_EVENT_LOG_RATIO
 
     def draw(rng):
         return count + rng.choice([-1, 1]) * math.log(rng.integers(1, steps + 1) / steps)
@@ -440,7 +440,7 @@ def one_key(rows, noise, wrong):
     if not wrong:
         return [first, noise.laplace(total, 1.0, 2.0)]
     second = total + 2.0 * (first - total)
-    density = lambda out: 0.0 if abs(out - second) < 1e-9 else -LARGE  # noqa: E731
+    density = lambda out: 0.0 if abs(out - second) < 1e-9 else -IMPOSSIBLE_EVENT_LOG_RATIO  # noqa: E731
     return [first, noise.custom(total, lambda rng: second, density)]
 
 

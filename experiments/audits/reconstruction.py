@@ -28,7 +28,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean
 from dpbt.data.splits import table_of_splits
-from dpbt.privacy import answers
+from dpbt.privacy import program_interpreters
 from dpbt.privacy.keys import pair
 from dpbt.training import scan, table_preparation
 from dpbt.training.phases import PhaseValues
@@ -201,7 +201,7 @@ def _added_statistics(
     """
 
     def replay_specs(phase: Phase, release: Any, views: Sequence[Any]) -> InterpretedPhase:
-        specs = answers.replay_draws(phase.program, release, views[0])
+        specs = program_interpreters.replay_draws(phase.program, release, views[0])
         statistics = {
             site: (jnp.ravel(spec.value), spec.scale)
             for site, spec in specs.items()

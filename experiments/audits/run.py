@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import dpbt
-from dpbt.privacy.bounds import Bound
+from dpbt.privacy.audit_bounds import Bound
 from experiments.audits.adapters import ADAPTERS, PAIRS
 from experiments.audits.levels import Level, levels
 from experiments.audits.museum import EXHIBITS, Exhibit

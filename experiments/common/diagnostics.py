@@ -36,7 +36,7 @@ from dpbt.types import (
     Transcript,
     Tree,
     View,
-    dtype_and_rank,
+    describe_dtype_and_rank,
 )
 from experiments.common.estimates import Estimate
 
@@ -220,7 +220,8 @@ def rademacher_complexity(key: Array, splits: Array, draws: int = 200) -> Estima
     splits = as_device_array("splits", splits)
     if splits.ndim != 2 or splits.dtype != bool or 0 in splits.shape:
         raise ValueError(
-            f"splits must be bool of rank 2, with a row and a split, got {dtype_and_rank(splits)}"
+            "splits must be bool of rank 2, with a row and a split, got "
+            f"{describe_dtype_and_rank(splits)}"
         )
     if check_positive_integer("draws", draws) < 2:
         raise ValueError(f"draws must be at least 2 for a standard error, got {draws}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dpbt
-from dpbt.privacy import accounting, answers
+from dpbt.privacy import accounting, program_interpreters
 from dpbt.privacy.keys import ResearchKeyWarning
 from tests.support import ROOT, doc_pages, documented_names
 from tests.support.doc_pages import PAGES, blocks_in_language
@@ -178,19 +178,19 @@ def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_
     named = [ROOT / "docs" / "guarantees.md", ROOT / "docs" / "threats.md"]
     pages = [" ".join(page.read_text().replace("`", "").split()) for page in named]
     readme = " ".join(README.replace("`", "").split())
-    for relation, words in accounting.RELATION_WORDS.items():
+    for relation, words in accounting.RELATION_TEXTS.items():
         book = dpbt.ledger(
             dpbt.recipes.bdpe(epsilon=1.0, rows=50, relation=relation), dpbt.fresh_key()
         )
         printed = str(book)
         assert words.replace("rows is", "rows = 50 is") in printed
-        assert accounting.EXACT_WORDS in printed
+        assert accounting.BOUNDED_SAMPLERS_TEXT in printed
         assert "against adversaries of bounded computation" in printed
         for page in (*pages, readme):
             assert f"{relation.value}: {words}" in page
             assert "against adversaries" in page
         for page in pages:
-            assert accounting.EXACT_WORDS in page
+            assert accounting.BOUNDED_SAMPLERS_TEXT in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -225,9 +225,9 @@ def test_the_answers_to_draws_are_those_of_the_page():
     text = (ROOT / "docs" / "privacy.md").read_text()
     table = text.partition("| answer |")[2].partition("\n\n")[0]
     named = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
-    listed = re.findall(r"^- `(\w+)`", answers.__doc__ or "", re.MULTILINE)
+    listed = re.findall(r"^- `(\w+)`", program_interpreters.__doc__ or "", re.MULTILINE)
     assert named == listed
-    assert all(callable(getattr(answers, name)) for name in named)
+    assert all(callable(getattr(program_interpreters, name)) for name in named)
 
 
 def test_the_version_is_stated_once():

@@ -15,7 +15,7 @@ import pytest
 import dpbt
 from dpbt import weighting
 from dpbt.learners import trees
-from dpbt.privacy import boundary, dependencies, mechanisms
+from dpbt.privacy import boundary, draw_dependencies, mechanisms
 from dpbt.types import ADD_REMOVE, Noise, Partition, Prologue, Public
 from tests.support.attacks import table_of_one_split
 from tests.support.hostile_learners import (
@@ -122,7 +122,7 @@ def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
             weight_params=numbers,
             params=Noise({"n": noise}),
         )
-        (draw,) = dependencies.draw_specs_of_phase(recipe, recipe.learner.round)
+        (draw,) = draw_dependencies.draw_specs_of_phase(recipe, recipe.learner.round)
         found.append((draw.max_sensitivity, draw.moved_outputs))
     assert found == [(1.0, 1), (2.0, 1), (1.0, 3)]
 

@@ -237,7 +237,7 @@ def test_weights_of_a_re_weighter_are_integers_in_their_range():
 
     def wild(score, bound, table, public):
         weight = jnp.resize(jnp.array([200.0, -5.0, jnp.nan, 0.6, 127.0]), score.shape)
-        return weighting.Weighted(weight, jnp.float32(1))
+        return weighting.WeightsAndCap(weight, jnp.float32(1))
 
     def weighing(draw, table, weights, params, public):
         draw("n", NOISE, weights[:5].astype(jnp.int32), **EXACT)

@@ -10,7 +10,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.privacy import boundary, keys, mechanisms
-from dpbt.privacy.flags import FLAGS, check_jax_flags
+from dpbt.privacy.jax_flags import FLAGS, check_jax_flags
 from dpbt.training import checks
 
 DOMAIN = {"a": Numeric(0, 1, bins=4), "b": Nominal(["x", "y", "z"]), "c": Boolean()}
@@ -58,7 +58,7 @@ def public_and_noise():
     """Keys and words that the library makes: of seeds, of release keys and of research keys."""
     release = jax.random.wrap_key_data(WORDS, impl=keys.CHACHA20)
     public = keys.noise_and_public_keys(7)[1]
-    own = keys.noise_key_of_table(keys.research_key(11), [TABLE])
+    own = keys.mix_rows_into_research_key(keys.research_key(11), [TABLE])
     found = [*map(jax.random.key_data, (public, own))]
     for key in (release, own):
         first, second = (boundary.site_key(key, site) for site in ("leaf", "threshold"))

@@ -13,7 +13,7 @@ import dpbt
 from dpbt import audit, recipes, weighting
 from dpbt.data import domains
 from dpbt.data.domains import Numeric
-from dpbt.privacy import boundary, dependencies, draw_specs
+from dpbt.privacy import boundary, draw_dependencies, draw_specs
 from dpbt.training import run_keys
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, Noise
@@ -376,7 +376,7 @@ def test_a_ledger_is_refused_if_python_changed_a_number_after_the_run(program, m
     recipe = hostile_recipe(with_new_identity(program), params=Noise({}))
     dpbt.boost(KEYS[0], table_of_one_split(), recipe)
     monkeypatch.setattr(PythonState, "scale", 100.0)
-    draw_specs.describe_draws.clear()
+    draw_specs.describe_draws_of_phase.clear()
     with pytest.raises(ValueError, match="than the ledger prices"):
         dpbt.ledger(recipe)
 
@@ -392,8 +392,8 @@ def test_a_run_has_the_noise_of_the_ledger_after_python_changed_a_number(
     recipe = hostile_recipe(with_new_identity(program), params=Noise({}))
     learn(KEYS[0], table_of_one_split(), recipe)
     monkeypatch.setattr(PythonState, "scale", 100.0)
-    draw_specs.describe_draws.clear()
-    dependencies._traced_dependencies.cache_clear()
+    draw_specs.describe_draws_of_phase.clear()
+    draw_dependencies._trace_dependencies_of_phase.cache_clear()
     (line,) = dpbt.ledger(recipe).lines
     assert line.sensitivity / line.scale == pytest.approx(0.01)
     releases = [

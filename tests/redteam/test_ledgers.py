@@ -15,9 +15,9 @@ from dpbt import recipes, weighting
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger
-from dpbt.privacy.mechanism import FREE, Price
-from dpbt.privacy.pricing import DrawTerms, ledger_line
-from dpbt.privacy.scales import sampler_scales
+from dpbt.privacy.mechanism_types import FREE, Price
+from dpbt.privacy.noise_scales import scales_of_draws_from_rows
+from dpbt.privacy.recipe_ledger import DrawTerms, ledger_line
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, Noise
 from tests.support.attacks import GRID, table_of_one_split
@@ -105,7 +105,7 @@ def test_an_honest_stump_has_a_ledger():
             program_of_one_draw(mechanism=mechanism_without_noise("of my own", price=price))
         )
     )
-    assert not book.exact
+    assert not book.has_bounded_samplers
     assert "FLOAT" in str(book)
 
 
@@ -402,7 +402,7 @@ def test_the_grid_of_published_leaves_is_in_their_sensitivity():
     numbers = jax.tree.map(lambda x: np.asarray(x, np.float64), recipe.params)
     steps = numbers.settings.step * numbers.settings.clip**2 / numbers.leaf_step
     assert np.any(np.round(steps) > steps)  # where rounding moves the ends apart
-    scale = {site: found for site, _, found in sampler_scales(recipe)}["leaf"]
+    scale = {site: found for site, _, found in scales_of_draws_from_rows(recipe)}["leaf"]
     share = 1.0 * 0.5 / 2 / 4  # of a tree's leaves, of one leaf
     assert np.all(2 * np.round(steps) / scale <= share)
 

@@ -8,7 +8,7 @@ from msgspec import structs
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Numeric
-from dpbt.privacy import accounting, mechanisms, pricing
+from dpbt.privacy import accounting, mechanisms, recipe_ledger
 from dpbt.types import ADD_REMOVE
 
 DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
@@ -26,7 +26,7 @@ def recipe_by_name(name, *, delta=0.0, epsilon=1.0, rows=ROWS, **options):
 
 def ledger_line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap=0.0):
     """A line of sensitivity 1 and scale 1 / epsilon, whose sampler costs so much."""
-    terms = pricing.DrawTerms(
+    terms = recipe_ledger.DrawTerms(
         site=site,
         mechanism=mechanisms.BY_NAME[mechanism],
         releases="counts",
@@ -36,7 +36,7 @@ def ledger_line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0
         num_payments=count,
         moved_outputs=1,
     )
-    line = pricing.ledger_line(terms)
+    line = recipe_ledger.ledger_line(terms)
     return structs.replace(line, tail=tail, gap=gap, exact=True)
 
 

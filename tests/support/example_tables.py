@@ -20,7 +20,7 @@ Extreme = tuple[Relation, dict, audit.Neighbours]
 def keys_of_seed(seed: int, table: Table) -> tuple[jax.Array, jax.Array]:
     """(noise, public): the keys of a fit on a table under a seed, by an estimator or a command."""
     noise, public = keys.noise_and_public_keys(seed)
-    return keys.noise_key_of_table(noise, [table]), public
+    return keys.mix_rows_into_research_key(noise, [table]), public
 
 
 def random_table(seed: int, rows: int, splits: int, absent: int = 0) -> Table:

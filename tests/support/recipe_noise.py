@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from dpbt.privacy.boundary import DrawSpec, budget_group_of_site
-from dpbt.privacy.draw_specs import describe_draws
+from dpbt.privacy.draw_specs import describe_draws_of_phase
 from dpbt.privacy.phase_views import RecipePhase
 
 
@@ -14,7 +14,7 @@ def draw_specs_by_site(recipe, phase, bound=0.0):
     if isinstance(phase, str):
         (phase,) = (one for one in recipe.learner.phases if one.name == phase)
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
-    return describe_draws(recipe_phase, recipe.params, recipe.public(), np.float32(bound))
+    return describe_draws_of_phase(recipe_phase, recipe.params, recipe.public(), np.float32(bound))
 
 
 def scale_by_site(recipe):
@@ -53,6 +53,6 @@ def draw_spec(site, mechanism, total, **changes):
         "num_payments": 1,
         "releases": site,
         "unit": "",
-        "own_scale": False,
+        "has_stated_scale": False,
     }
     return DrawSpec(site=site, mechanism=mechanism, total=total, **{**fields, **changes})

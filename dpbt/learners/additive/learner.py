@@ -49,7 +49,7 @@ from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.learner import oblivious_tree
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
-from dpbt.privacy.mechanism import Sensitivity
+from dpbt.privacy.mechanism_types import Sensitivity
 from dpbt.types import Array, Public, Release
 
 BINS_SITE = "bins"

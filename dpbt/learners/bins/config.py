@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float32
 
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
-from dpbt.privacy.mechanism import Mechanism
+from dpbt.privacy.mechanism_types import Mechanism
 from dpbt.types import Array
 
 
@@ -96,5 +96,5 @@ def noise_deviation_at_site(
     config: BinsConfig, params: types.Params, *, site: str, site_sensitivity: float
 ) -> Float32[Array, ""]:
     """f32[]: the standard deviation of the noise at a site of that sensitivity."""
-    unit_deviation = math.sqrt(2) if config.noise.price.is_by_l1_sensitivity else 1.0
+    unit_deviation = math.sqrt(2) if config.noise.price.uses_l1_sensitivity else 1.0
     return round_separately(np.float32(unit_deviation * site_sensitivity) * params.noise[site])

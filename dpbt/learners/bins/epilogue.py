@@ -35,9 +35,9 @@ from dpbt.learners.bins.histograms import (
     histogram_noise_deviation,
 )
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Numbers
+from dpbt.privacy.mechanism_types import Numbers
 from dpbt.privacy.sensitivity import (
-    weights_on_grid,
+    clip_and_round_weights_to_grid,
 )
 from dpbt.types import GRID, Array, Public, Release, ScoreLine
 
@@ -55,7 +55,7 @@ _SLOPES = np.exp(np.linspace(math.log(0.05), math.log(4), 45)).astype(np.float32
 _SHIFTS = np.linspace(-1.5, 1.5, 61).astype(np.float32)
 
 
-def class_counts_by_score_interval(rows: types.Prepared, scores: Array) -> Int32[Array, "10 2"]:
+def class_counts_by_score_interval(rows: types.PreparedRows, scores: Array) -> Int32[Array, "10 2"]:
     """i32[10, 2]: the weight of the present rows of each class, by interval of scores in bits.
 
     With scores f32[K, N] of several classes, the score is the log odds of the largest class, and
@@ -69,7 +69,7 @@ def class_counts_by_score_interval(rows: types.Prepared, scores: Array) -> Int32
     )
     place = 2 * interval.astype(jnp.int32) + is_positive.astype(jnp.int32)
     full_weight = jnp.full(nats.shape, float(GRID), jnp.float32)
-    weights = weights_on_grid(full_weight, rows).astype(jnp.int32)
+    weights = clip_and_round_weights_to_grid(full_weight, rows).astype(jnp.int32)
     counts = jax.ops.segment_sum(weights, place, 2 * len(_MIDDLES))
     return counts.reshape(len(_MIDDLES), 2)
 
@@ -173,7 +173,7 @@ def score_line_epilogue(config: BinsConfig) -> types.Epilogue:
     """
     response = config.response
 
-    def program(draw: Draw, rows: types.Prepared, scores: Array, *_: Any) -> None:
+    def program(draw: Draw, rows: types.PreparedRows, scores: Array, *_: Any) -> None:
         counts = class_counts_by_score_interval(rows, scores)
         draw_histogram_with_one_bin_per_row(
             config,

@@ -10,7 +10,7 @@ from dpbt.privacy import sensitivity
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.sensitivity import (
     num_changed_rows,
-    round_grid_to_rows,
+    round_grid_units_to_rows,
 )
 from dpbt.types import Array
 
@@ -75,7 +75,7 @@ def draw_histogram_with_one_bin_per_row(
     draw(
         site,
         config.noise,
-        Total(counts, round_grid_to_rows),
+        Total(counts, round_grid_units_to_rows),
         sensitivity=sensitivity.histograms_sensitivity(config.relation),
         moved_outputs=num_changed_rows(config.relation),
         theorem=theorem,

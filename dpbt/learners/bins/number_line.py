@@ -40,8 +40,8 @@ from dpbt.learners.bins.histograms import (
 )
 from dpbt.learners.bins.target import LOGISTIC_SCALE
 from dpbt.privacy.boundary import Draw, Total
-from dpbt.privacy.mechanism import Sensitivity
-from dpbt.privacy.sensitivity import num_changed_rows, weights_on_grid
+from dpbt.privacy.mechanism_types import Sensitivity
+from dpbt.privacy.sensitivity import clip_and_round_weights_to_grid, num_changed_rows
 from dpbt.types import GRID, Array, Public, Release, ScoreLine
 
 RESIDUAL_CLIPS = np.array([1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32], np.float32)
@@ -91,7 +91,7 @@ _MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
 
 def releases_slope_sums(config: BinsConfig) -> bool:
     """Whether the epilogue releases sums for a slope, as it does where noise is priced by L2."""
-    return config.noise.price.is_by_l2_sensitivity
+    return config.noise.price.uses_l2_sensitivity
 
 
 def residual_and_deviation_sums_sensitivity(config: BinsConfig) -> float:
@@ -237,7 +237,7 @@ def residual_and_deviation_sums(
     if releases_slope_sums(config):
         product = round_separately(residual * deviation)
         values = jnp.stack([residual, deviation, round_separately(deviation**2), product])
-    weights = weights_on_grid(jnp.full(scores.shape, float(GRID), jnp.float32), rows)
+    weights = clip_and_round_weights_to_grid(jnp.full(scores.shape, float(GRID), jnp.float32), rows)
     added = jnp.round(round_separately(values * weights[None]))
     return jnp.sum(added.astype(jnp.int32), axis=1)
 

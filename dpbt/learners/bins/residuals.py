@@ -13,7 +13,7 @@ from dpbt import types
 from dpbt.common.arithmetic import mean_in_order, round_separately
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.learners.bins.rows import BinnedRows
-from dpbt.privacy.mechanism import Sensitivity
+from dpbt.privacy.mechanism_types import Sensitivity
 from dpbt.privacy.sensitivity import (
     num_changed_rows,
 )
@@ -59,7 +59,7 @@ def sum_residuals_by_segment(residuals: Array, segment_of_row: Array, num_segmen
 
 def max_sums_changed_by_row(config: BinsConfig, num_partitions: int) -> int:
     """The largest number of sums over these partitions that one row changes between neighbours."""
-    max_norm = GRID if config.noise.price.is_by_l1_sensitivity else GRID**2
+    max_norm = GRID if config.noise.price.uses_l1_sensitivity else GRID**2
     max_sums_of_row = min(config.response.classes, max_norm) if config.response.axes else 1
     return num_partitions * num_changed_rows(config.relation) * max_sums_of_row
 
@@ -84,7 +84,7 @@ def signed_residuals_of_bounded_norm(config: BinsConfig, rows: BinnedRows, weigh
         return jnp.clip(residuals, -below, above)
     if config.response.is_number:
         return residuals
-    if config.noise.price.is_by_l1_sensitivity:
+    if config.noise.price.uses_l1_sensitivity:
         size, max_size = jnp.abs(residuals), GRID
     else:
         size, max_size = residuals**2, GRID**2

@@ -66,7 +66,9 @@ def check_table_matches_attributes(attributes: tuple[Attribute, ...], table: typ
     """
     splits.check_bins_and_splits(table)
     if table.bins.dtype != jnp.uint8:
-        raise ValueError(f"the recipe reads uint8 bins, got {types.dtype_and_rank(table.bins)}")
+        raise ValueError(
+            f"the recipe reads uint8 bins, got {types.describe_dtype_and_rank(table.bins)}"
+        )
     columns = len(attributes)
     if table.bins.shape[1] != columns:
         raise ValueError(

@@ -21,7 +21,7 @@ from dpbt.common.arithmetic import (
     sum_in_order,
 )
 from dpbt.learners.bins.grids import normalized_likelihood_of_misfit, sum_grid_in_fixed_order
-from dpbt.privacy.mechanism import Numbers
+from dpbt.privacy.mechanism_types import Numbers
 from dpbt.types import Array, Public
 
 # The centres and the spreads (standard deviations) between which the counts decide, as positions.

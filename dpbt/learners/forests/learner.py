@@ -27,7 +27,7 @@ from dpbt.learners.forests import model
 from dpbt.learners.forests.model import TreeGroup, assign_leaves_by_position
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Mechanism
+from dpbt.privacy.mechanism_types import Mechanism
 from dpbt.public_types import redacted_repr
 from dpbt.types import GRID, Array
 
@@ -300,7 +300,7 @@ def random_tree(config: RandomTreeConfig) -> types.WeakLearner:
     and at most sqrt(2) in L2 norm. []
 
     Proof for labels. The added row raises one score of one leaf by at most 1 row. Scores move one
-    way, so the leaf's draw costs 1 / scale (`sensitivity.max_score_change`), and all others
+    way, so the leaf's draw costs 1 / scale (`sensitivity.max_split_score_change`), and all others
     cost nothing. Replace-one pays twice, in two leaves or twice in one. []
 
     Which tree a row is given to is a function of its place in the table, so neighbours must agree

@@ -20,7 +20,7 @@ from dpbt.learners.halfspaces.model import Halfspace, project_to_unit_ball
 from dpbt.learners.materialize import materialize
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import ROUNDING, Numbers, divide_rounding_up
+from dpbt.privacy.mechanism_types import ROUNDING, Numbers, divide_rounding_up
 from dpbt.public_types import redacted_repr
 from dpbt.types import GRID, AnyArray, Array, Public, Table
 
@@ -52,7 +52,8 @@ class HalfspaceParams(NamedTuple):
 
     Attributes:
         noise: f32[], the noise multiplier of "center"; 0 in the non-private mode.
-        step: f32[], a power of two: the public grid of the sums, `sensitivity.weighted_sum_step`.
+        step: f32[], a power of two: the public grid of the sums,
+        `sensitivity.weighted_sum_rounding_step`.
     """
 
     noise: Mapping[str, AnyArray]
@@ -113,7 +114,8 @@ def signed_row_sums_in_grid_steps(
         signed_weights: i32[N], quantized weights times labels, in -GRID..GRID; N at most
             `MAX_ROWS`.
         row_columns: f32[d, N], see `BallRows`.
-        grid_step: f32[], a power of two, at least as large as `sensitivity.weighted_sum_step` of N.
+        grid_step: f32[], a power of two, at least as large as
+        `sensitivity.weighted_sum_rounding_step` of N.
     """
     products = signed_weights[None] * jnp.trunc(row_columns * 2.0**14).astype(jnp.int32)
     with variates.double_precision():
@@ -146,7 +148,7 @@ _UNIT = 2.0**14 * GRID
 
 def _row_sum_sensitivity_in_row_lengths(config: HalfspaceConfig, grid_step: Numbers) -> Numbers:
     """The L2 sensitivity of the sum that the ledger claims, in lengths of the longest row."""
-    proved = sensitivity.center_sensitivity(grid_step, config.features)
+    proved = sensitivity.rounded_vector_sum_sensitivity(grid_step, config.features)
     return proved if config.calibration == "tight" else proved.clip(min=PUBLISHED_L2)
 
 
@@ -161,11 +163,11 @@ def choose_sum_grid_for_noise_multiplier(
     """
     multiplier = np.asarray(noise["center"], np.float64)
     finite = np.where(np.isfinite(multiplier), multiplier, 0) * _UNIT
-    step = sensitivity.weighted_sum_step(public.max_rows)
+    step = sensitivity.weighted_sum_rounding_step(public.max_rows)
     for _ in range(2):
         step = np.maximum(
             step,
-            sensitivity.weighted_sum_step(
+            sensitivity.weighted_sum_rounding_step(
                 public.max_rows, finite * _row_sum_sensitivity_in_row_lengths(config, step)
             ),
         )
@@ -178,7 +180,7 @@ def noise_multiplier_and_sum_grid_for_sigma(
     """The noise multiplier and the grid of sums for a deviation sigma of the centre's noise."""
     density = np.asarray(public.weight_params.density, np.float32).astype(np.float64)
     in_sum = np.asarray(sigma, np.float64) * np.asarray(public.max_rows, np.float64) * density
-    step = sensitivity.weighted_sum_step(public.max_rows, in_sum * _UNIT)
+    step = sensitivity.weighted_sum_rounding_step(public.max_rows, in_sum * _UNIT)
     return HalfspaceParams(
         {
             "center": divide_rounding_up(
@@ -255,14 +257,14 @@ def halfspace(config: HalfspaceConfig) -> types.WeakLearner:
 
     Guarantee, under `relation`, with `weighting.lazy_bregman`, or with weights of at most u that
     depend on their own row alone. With noise of sigma on a centre, the release is rho-zCDP with
-    rho = 2 / (kappa m sigma)^2 and what rounding adds, by `sensitivity.center_sensitivity`. Sigma
-    is multiplied by the round's public weight cap u. The published calibration's ledger has
-    8 / (kappa n sigma)^2 (Bun et al. (2020), Theorem 30's proof), which is true and four times what
-    is needed. There is no pure guarantee.
+    rho = 2 / (kappa m sigma)^2 and what rounding adds, by
+    `sensitivity.rounded_vector_sum_sensitivity`. Sigma is multiplied by the round's public weight
+    cap u. The published calibration's ledger has 8 / (kappa n sigma)^2 (Bun et al. (2020), Theorem
+    30's proof), which is true and four times what is needed. There is no pure guarantee.
 
     Rows are rounded towards 0 to multiples of 2^-14, and their sums are exact integers. Sums are
-    rounded down to a public grid, which `sensitivity.center_sensitivity` allows for. The release is
-    a rounded Gaussian on that grid. The centre is the release times a public factor.
+    rounded down to a public grid, which `sensitivity.rounded_vector_sum_sensitivity` allows for.
+    The release is a rounded Gaussian on that grid. The centre is the release times a public factor.
 
     Normalising is post-processing. Over the rows' measure, h(x) = z . x has advantage |z|^2 / 2 for
     the centre z without noise. That is tau^2 / 2 if all rows are +-tau u, and not the tau / 4 of

@@ -33,7 +33,7 @@ from dpbt.learners.trees.rows import TREES, TreeRows, work_bytes_of_level_sums
 from dpbt.losses import check_perspective_of_family
 from dpbt.privacy import accounting, boundary, sensitivity, variates
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Numbers
+from dpbt.privacy.mechanism_types import Numbers
 from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, View
 
 

@@ -23,7 +23,7 @@ from dpbt.learners.trees.split_scores import SplitScorer
 from dpbt.losses import unique_family_name
 from dpbt.privacy import accounting, boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.mechanism_types import Mechanism, Numbers
 from dpbt.types import AnyArray, Array, LossFamily, Release, View
 
 

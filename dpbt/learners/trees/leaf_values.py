@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from dpbt.learners.complete_trees import depth_of_complete_tree
-from dpbt.privacy.mechanism import Numbers
+from dpbt.privacy.mechanism_types import Numbers
 from dpbt.types import AnyArray, Array, LossFamily
 
 

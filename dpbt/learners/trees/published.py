@@ -38,7 +38,7 @@ from dpbt.learners.trees.rows import TREES, TreeRows, work_bytes_of_level_sums
 from dpbt.losses import check_perspective_of_family
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import ROUNDING, Numbers, round_down_to_float32
+from dpbt.privacy.mechanism_types import ROUNDING, Numbers, round_down_to_float32
 from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, View, WeakLearner
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"

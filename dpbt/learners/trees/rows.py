@@ -97,7 +97,7 @@ def check_table_has_uint8_bins_and_splits(table: types.Table) -> None:
     """
     splits.check_bins_and_splits(table)
     if table.bins.dtype != jnp.uint8:
-        dtype_words = types.dtype_and_rank(table.bins)
+        dtype_words = types.describe_dtype_and_rank(table.bins)
         raise ValueError(f"trees ask splits of uint8 table.bins, got {dtype_words}")
 
 

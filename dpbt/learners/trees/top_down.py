@@ -24,7 +24,7 @@ from dpbt.learners.trees.split_scores import perspectives_of_class_weights
 from dpbt.losses import check_perspective_of_family, constant_loss_family, unique_family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Numbers
+from dpbt.privacy.mechanism_types import Numbers
 from dpbt.privacy.mechanisms import Scores
 from dpbt.types import GRID, Array, Noise, ProperLoss, Public, Tree
 

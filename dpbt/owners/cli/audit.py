@@ -93,7 +93,7 @@ def audit_recipe(options: argparse.Namespace) -> int:
 
 def _audit_module(options: argparse.Namespace) -> int:
     """Audit the learner of a Python file at each level for which the file has a function."""
-    from dpbt.privacy.bounds import CONFIDENCE
+    from dpbt.privacy.audit_bounds import CONFIDENCE
 
     audited = _load_audited_module(Path(options.module))
     # The chance of failure is shared among all bounds, so that all hold with the confidence.

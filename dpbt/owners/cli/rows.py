@@ -437,7 +437,7 @@ def _pay_and_fit(
         tables_of_rows = (
             block._replace(bins=block.bins.T) for block in table.iter_rows(BLOCK_ROWS)
         )
-    noise_key = dpbt.keys.noise_key_of_table(key, tables_of_rows)
+    noise_key = dpbt.keys.mix_rows_into_research_key(key, tables_of_rows)
 
     stage = "learning; this may compile first"
     with show_progress(stage, options.progress) as report, contextlib.ExitStack() as refusals:
@@ -457,6 +457,6 @@ def _pay_and_fit(
                 pay=pay, checkpoint=checkpoint, memory=_max_memory_bytes(options), progress=report
             ),
         )
-        dpbt.keys.warn_of_research_key(noise_key)
+        dpbt.keys.warn_if_research_key(noise_key)
         jax.block_until_ready(model)
     return model

@@ -18,7 +18,7 @@ from dpbt import losses, recipes
 from dpbt.data.domains import Numeric
 from dpbt.learners.trees.leaf_values import default_tree_settings
 from dpbt.privacy import mechanisms
-from dpbt.privacy.mechanism import Allowance, divide_rounding_up
+from dpbt.privacy.mechanism_types import Allowance, divide_rounding_up
 from dpbt.recipes import custom
 from dpbt.types import Recipe
 from dpbt.weighting import MirrorNumbers, mirror

@@ -1,7 +1,8 @@
 """One draw from the sums over all rows, which are added up block by block.
 
-The sums are int64 on the host. The noise is that of `answers.sample` under the same key, and is
-added exactly. So a table that is read in blocks has the releases of the same table in memory.
+The sums are int64 on the host. The noise is that of `program_interpreters.sample_release` under the
+same key, and is added exactly. So a table that is read in blocks has the releases of the same table
+in memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ import numpy as np
 from dpbt.common import compilation
 from dpbt.privacy import variates
 from dpbt.privacy.boundary import DrawSpec, site_key
-from dpbt.privacy.mechanism import Mechanism
+from dpbt.privacy.mechanism_types import Mechanism
 from dpbt.privacy.mechanisms import SATURATION
 from dpbt.types import Array, Site
 
@@ -28,21 +29,30 @@ MAX_LARGE_OUTPUT = 2**52
 """Releases of large tables are clamped to +-2^52, which float64 and int64 hold exactly."""
 
 
-def add_sums(first: Totals | None, second: Mapping[Site, Any]) -> Totals:
-    """The sums over two sets of rows, in int64; of the second alone if the first is None."""
-    second_int64 = jax.tree.map(lambda array: np.asarray(array).astype(np.int64), dict(second))
-    return second_int64 if first is None else jax.tree.map(np.add, first, second_int64)
+def add_block_sums(sums_so_far: Totals | None, block_sums: Mapping[Site, Any]) -> Totals:
+    """Add the sums over a block of rows to those so far, in int64.
+
+    None for no sums so far.
+    """
+    block_sums_int64 = jax.tree.map(
+        lambda array: np.asarray(array).astype(np.int64), dict(block_sums)
+    )
+    return (
+        block_sums_int64
+        if sums_so_far is None
+        else jax.tree.map(np.add, sums_so_far, block_sums_int64)
+    )
 
 
 def draw_from_sums(
-    key: Array, totals: Totals, specs: Mapping[Site, DrawSpec], *, has_small_sums: bool
+    key: Array, totals: Totals, draw_specs: Mapping[Site, DrawSpec], *, has_small_sums: bool
 ) -> WideRelease:
-    """The release of a program from the sums over all rows.
+    """Draw the release of a program from the sums over all rows.
 
     Args:
-        key: the key of the program's noise, as `answers.sample` takes it.
+        key: the key of the program's noise, as `program_interpreters.sample_release` takes it.
         totals: the sum of each site that is drawn.
-        specs: the mechanism, scale and value of the draw at each site.
+        draw_specs: the mechanism, scale and value of the draw at each site.
         has_small_sums: whether the table has at most `types.MAX_ROWS` rows, so that its releases
             are int32.
 
@@ -52,18 +62,18 @@ def draw_from_sums(
     """
     release: WideRelease = {}
     for site, total in totals.items():
-        spec = specs[site]
-        assert spec.after is not None  # `stages.pass_stages` refuses a draw without it
+        spec = draw_specs[site]
+        assert spec.after is not None  # `pass_stages.stages_of_phase` refuses a draw without it
         scale = jnp.asarray(spec.scale, jnp.float32)
         with variates.double_precision():
             total_f64 = jax.tree.map(lambda array: np.asarray(array, np.float64), total)
             noise_key = site_key(key, site)
             output = np.asarray(
-                _sample_from_sum(
+                _sample_draw_from_sum(
                     noise_key, total_f64, spec.public, scale, spec.mechanism, spec.after
                 )
             )
-        if spec.mechanism.selects:
+        if spec.mechanism.is_selection:
             release[site] = output
         elif has_small_sums:
             release[site] = np.clip(output, -SATURATION, SATURATION).astype(np.int32)
@@ -74,7 +84,7 @@ def draw_from_sums(
 
 
 @compilation.jit_with_bounded_cache(static_argnames=("mechanism", "after"))
-def _sample_from_sum(
+def _sample_draw_from_sum(
     key: Array,
     total: Any,
     public_inputs: tuple[Any, ...],
@@ -82,7 +92,7 @@ def _sample_from_sum(
     mechanism: Mechanism,
     after: Callable[..., Any],
 ) -> Array:
-    """The output of a draw from a sum in f64: in f64, or an index.
+    """Sample the output of one draw from its sum in f64: in f64, or the index of a selection.
 
     For use within `variates.double_precision`.
 
@@ -95,13 +105,13 @@ def _sample_from_sum(
         after: (total, *public inputs) -> the value of the draw.
     """
     value = after(total, *public_inputs)
-    if not mechanism.selects and value.dtype != np.float64:
+    if not mechanism.is_selection and value.dtype != np.float64:
         raise ValueError(f"the value of a draw from large sums must be float64, got {value.dtype}")
     return mechanism.sample(key, value, scale)
 
 
-def release_as_float32(release: Mapping[Site, np.ndarray]) -> dict[Site, Array]:
-    """The release for post-processing: int64 as the nearest float32, other arrays as they are."""
+def round_int64_release_to_float32(release: Mapping[Site, np.ndarray]) -> dict[Site, Array]:
+    """Round the int64 arrays of a release to float32; other arrays stay as they are."""
     return {
         site: jnp.asarray(array.astype(np.float32) if array.dtype == np.int64 else array)
         for site, array in release.items()

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.privacy import dataflow
-from dpbt.privacy.boundary import DrawSpec, is_static, run
-from dpbt.privacy.isolation import evaluate_closed, refuse_mutable_closure_arrays
+from dpbt.privacy.boundary import DrawSpec, is_static, run_program
+from dpbt.privacy.isolation import check_closes_over_no_mutable_array, evaluate_closed_jaxpr
 from dpbt.types import Array, Program, Site, View
 
 
@@ -39,7 +39,7 @@ _COMPARED_FIELDS = (
     "mechanism",
     "moved_outputs",
     "num_payments",
-    "own_scale",
+    "has_stated_scale",
     "theorem",
     "releases",
     "unit",
@@ -57,14 +57,14 @@ class PricedDraws(tuple[PricedDraw, ...]):
     __slots__ = ()
 
     @property
-    def _compared(self) -> tuple[Any, ...]:
+    def _compared_values(self) -> tuple[Any, ...]:
         return tuple(_values_to_compare(draw) for draw in self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PricedDraws) and self._compared == other._compared
+        return isinstance(other, PricedDraws) and self._compared_values == other._compared_values
 
     def __hash__(self) -> int:
-        return hash(self._compared)
+        return hash(self._compared_values)
 
 
 def _values_to_compare(draw: PricedDraw) -> tuple[Any, ...]:
@@ -79,19 +79,21 @@ def _values_to_compare(draw: PricedDraw) -> tuple[Any, ...]:
     )
 
 
-def check_as_priced(specs: Mapping[Site, DrawSpec], priced: Sequence[PricedDraw]) -> None:
+def check_draws_match_prices(
+    specs: Mapping[Site, DrawSpec], priced_draws: Sequence[PricedDraw]
+) -> None:
     """Refuse a program whose draws differ in a static field from those that its recipe prices.
 
     Args:
         specs: site -> the draw that runs.
-        priced: the draws of the ledger.
+        priced_draws: the draws of the ledger.
 
     Raises:
         ValueError: if the sites differ, or if a draw differs from its line in the mechanism, in
             the number of outputs that a row moves, in the number of payments, in a text, or in
             whether the program states its scale.
     """
-    priced_specs = {draw.spec.site: draw.spec for draw in priced}
+    priced_specs = {draw.spec.site: draw.spec for draw in priced_draws}
     if set(specs) != set(priced_specs):
         raise ValueError(
             f"the program draws {sorted(specs)}, and {sorted(priced_specs)} are priced"
@@ -133,13 +135,13 @@ class _RunTrace(NamedTuple):
     kept: dict[Site, Any]
 
 
-def run_with_price_check(
+def run_in_trace_with_price_check(
     program: Program,
     answer: Callable[[DrawSpec], tuple[Array, Any]],
     view: View,
-    priced: Sequence[PricedDraw] | None,
+    priced_draws: Sequence[PricedDraw] | None,
     *,
-    answers_with_release: bool = True,
+    answers_are_released: bool = True,
 ) -> dict[Site, Any]:
     """Trace a program by itself, compare its draws with their prices, then evaluate the trace.
 
@@ -151,16 +153,16 @@ def run_with_price_check(
         program: the private program.
         answer: (spec) -> the output of the draw, and what to keep of it.
         view: the inputs of the program.
-        priced: the draws of the ledger; None to compare nothing.
-        answers_with_release: whether `answer` returns the outputs that are released. If not, scales
+        priced_draws: the draws of the ledger; None to compare nothing.
+        answers_are_released: whether `answer` returns the outputs that are released. If not, scales
             that depend on them are not compared.
 
     Returns:
         Site -> what `answer` kept.
 
     Raises:
-        ValueError: as `check_as_priced` and `Draw`, and for a largest sensitivity or a scale that
-            other operations compute than in the ledger.
+        ValueError: as `check_draws_match_prices` and `Draw`, and for a largest sensitivity or a
+            scale that other operations compute than in the ledger.
     """
     specs: dict[Site, DrawSpec] = {}
 
@@ -175,50 +177,65 @@ def run_with_price_check(
             trace.outputs[site], trace.kept[site] = answer(spec)
             return trace.outputs[site]
 
-        run(program, answer_and_note, view)
+        run_program(program, answer_and_note, view)
         return trace
 
-    closed, shapes = jax.make_jaxpr(run_in_trace, return_shape=True)(view)
-    refuse_mutable_closure_arrays("the program", closed)
-    if priced is not None:
-        check_as_priced(specs, priced)
-        _check_formulas(closed, shapes, view, priced, answers_with_release=answers_with_release)
-    trace: _RunTrace = evaluate_closed(closed, shapes, view)
+    closed_jaxpr, result_shapes = jax.make_jaxpr(run_in_trace, return_shape=True)(view)
+    check_closes_over_no_mutable_array("the program", closed_jaxpr)
+    if priced_draws is not None:
+        check_draws_match_prices(specs, priced_draws)
+        _check_formula_digests(
+            closed_jaxpr,
+            result_shapes,
+            view,
+            priced_draws,
+            answers_are_released=answers_are_released,
+        )
+    trace: _RunTrace = evaluate_closed_jaxpr(closed_jaxpr, result_shapes, view)
     return trace.kept
 
 
-def _check_formulas(
-    closed: Any,
-    shapes: Any,
+def _check_formula_digests(
+    closed_jaxpr: Any,
+    result_shapes: Any,
     view: View,
-    priced: Sequence[PricedDraw],
+    priced_draws: Sequence[PricedDraw],
     *,
-    answers_with_release: bool,
+    answers_are_released: bool,
 ) -> None:
     """Refuse draws whose sensitivities or scales other operations compute than the priced ones.
 
     Args:
-        closed: the jaxpr that computes a `_RunTrace`.
-        shapes: the shapes of the `_RunTrace`.
+        closed_jaxpr: the jaxpr that computes a `_RunTrace`.
+        result_shapes: the shapes of the `_RunTrace`.
         view: the inputs of the program.
-        priced: the draws of the ledger.
-        answers_with_release: as `run_with_price_check`.
+        priced_draws: the draws of the ledger.
+        answers_are_released: as `run_in_trace_with_price_check`.
     """
-    places: _RunTrace = jax.tree.unflatten(
-        jax.tree.structure(shapes), range(len(jax.tree.leaves(shapes)))
+    output_indices: _RunTrace = jax.tree.unflatten(
+        jax.tree.structure(result_shapes), range(len(jax.tree.leaves(result_shapes)))
     )
-    release_names = {place: formula_name_of_output(site) for site, place in places.outputs.items()}
-    draws_of_rows = [draw for draw in priced if draw.spec.mechanism.price.reads_rows]
-    sites = [draw.spec.site for draw in draws_of_rows]
+    input_name_by_output_index = {
+        place: formula_name_of_output(site) for site, place in output_indices.outputs.items()
+    }
+    draws_from_rows = [draw for draw in priced_draws if draw.spec.mechanism.price.reads_rows]
+    sites = [draw.spec.site for draw in draws_from_rows]
 
-    outputs = [places.max_sensitivities[site] for site in sites]
-    outputs += [places.scales[site] for site in sites]
-    formulas = dataflow.formula_digests(closed, formula_names_of_view(view), outputs, release_names)
+    compared_output_indices = [output_indices.max_sensitivities[site] for site in sites]
+    compared_output_indices += [output_indices.scales[site] for site in sites]
+    formulas = dataflow.formula_digests(
+        closed_jaxpr,
+        formula_names_of_view(view),
+        compared_output_indices,
+        input_name_by_output_index,
+    )
     max_sensitivities, scales = formulas[: len(sites)], formulas[len(sites) :]
-    for draw, max_sensitivity, scale in zip(draws_of_rows, max_sensitivities, scales, strict=True):
+    for draw, max_sensitivity, scale in zip(
+        draws_from_rows, max_sensitivities, scales, strict=True
+    ):
         if max_sensitivity != draw.max_sensitivity_formula:
             raise _difference_error(draw.spec.site, "sensitivity")
-        if draw.scale_formula is None or (draw.scale_reads_releases and not answers_with_release):
+        if draw.scale_formula is None or (draw.scale_reads_releases and not answers_are_released):
             continue
         if scale != draw.scale_formula:
             raise _difference_error(draw.spec.site, "scale")

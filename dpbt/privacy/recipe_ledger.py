@@ -1,7 +1,7 @@
-"""Pricing: the ledger of a recipe, from the draws that its own programs describe.
+"""The ledger of a recipe, from the draws that its own programs describe.
 
 A line has the price of one draw by its mechanism, and the cost of the finite bits of its sampler.
-`dependencies.check_prices` refuses draws that have no price.
+`draw_dependencies.check_prices_are_public` refuses draws that have no price.
 """
 
 import itertools
@@ -12,17 +12,17 @@ import jax
 import numpy as np
 
 from dpbt.common import forks
-from dpbt.privacy import boundary, keys, price_check
+from dpbt.privacy import boundary, keys, price_comparison
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.boundary import DrawSpec, budget_group_of_site, is_static
-from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
-from dpbt.privacy.draw_specs import describe_draws
-from dpbt.privacy.mechanism import ROUNDING, Numbers
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_phase
+from dpbt.privacy.draw_specs import describe_draws_of_phase
+from dpbt.privacy.ledger_lines import DrawTerms, ledger_line
+from dpbt.privacy.ledger_lines import recompute_ledger_costs as recompute_ledger_costs
+from dpbt.privacy.mechanism_types import ROUNDING, Numbers
+from dpbt.privacy.noise_scales import not_a_scalar_error
 from dpbt.privacy.phase_views import RecipePhase
-from dpbt.privacy.repricing import DrawTerms, ledger_line
-from dpbt.privacy.repricing import reprice_ledger as reprice_ledger
-from dpbt.privacy.scales import not_a_number_error
-from dpbt.types import Array, MultiProgramRecipe, Phase, Recipe, Site
+from dpbt.types import Array, MultiProgramRecipe, Phase, Recipe
 
 
 @jax.enable_x64(False)  # so that it prices what runs, whatever the caller has enabled
@@ -39,15 +39,16 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
     Raises:
         ValueError: for anything else than a recipe of one setting and a whole number of rounds, for
             a draw whose price depends on rows or on earlier releases
-            (`dependencies.check_prices`), and for a scale beyond the range of its sampler.
+            (`draw_dependencies.check_prices_are_public`), and for a scale beyond the range of its
+            sampler.
         RuntimeError: in a process that was forked after JAX had run.
     """
     forks.check_jax_can_run()
-    _check_has_ledger(recipe)
+    _check_is_recipe_of_one_setting(recipe)
     lines_of_phases = {
-        phase.name: _lines_of_phase(recipe, phase) for phase in recipe.learner.phases
+        phase.name: _ledger_lines_of_phase(recipe, phase) for phase in recipe.learner.phases
     }
-    boundary.check_sites(
+    boundary.check_sites_differ_between_phases(
         **{name: [line.site for line in lines] for name, lines in lines_of_phases.items()}
     )
     return Ledger(
@@ -62,7 +63,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
     )
 
 
-def _check_has_ledger(recipe: Any) -> None:
+def _check_is_recipe_of_one_setting(recipe: Any) -> None:
     """Refuse anything else than a recipe of one setting and a whole number of rounds."""
     if not isinstance(recipe, Recipe | MultiProgramRecipe):
         raise ValueError(f"a ledger needs a recipe or a model, got {type(recipe).__name__}")
@@ -79,18 +80,18 @@ def _check_has_ledger(recipe: Any) -> None:
         raise ValueError(f"delta must be in [0, 1), got {recipe.delta}")
 
 
-def _lines_of_phase(recipe: Recipe, phase: Phase) -> list[Line]:
-    """The lines of the draws of a phase, in the order of its program."""
+def _ledger_lines_of_phase(recipe: Recipe, phase: Phase) -> list[Line]:
+    """The ledger lines of the draws of a phase, in the order of its program."""
     sites_in_order = [spec.site for spec in draw_specs_of_phase(recipe, phase)]
-    priced = priced_draws(recipe, phase)
-    specs = describe_draws(
+    priced_draws = priced_draws_of_phase(recipe, phase)
+    specs = describe_draws_of_phase(
         RecipePhase.of_recipe(recipe, phase),
         recipe.params,
         recipe.public(),
-        bound=np.float32(0),
-        priced=priced,
+        max_abs_score=np.float32(0),
+        priced_draws=priced_draws,
     )
-    price_check.check_as_priced(specs, priced)
+    price_comparison.check_draws_match_prices(specs, priced_draws)
     return [
         ledger_line_of_spec(
             specs[site],
@@ -107,20 +108,24 @@ _FLOAT64_ROUNDING = 1 + 2.0**-50
 
 
 def ledger_line_of_spec(
-    spec: DrawSpec, noise: Mapping[Site, Any], max_rows_per_user: int = 1, *, times: int = 1
+    spec: DrawSpec,
+    noise_multiplier_by_group: Mapping[str, Any],
+    max_rows_per_user: int = 1,
+    *,
+    times: int = 1,
 ) -> Line:
-    """The line of a draw of a program, for all rows of one person.
+    """The ledger line of a draw that a program requests, for all rows of one person.
 
     Args:
         spec: the draw.
-        noise: site -> multiplier that it runs with.
+        noise_multiplier_by_group: budget group -> the noise multiplier that its draws run with.
         max_rows_per_user: the largest number of rows of one person.
         times: how often the draw takes place.
 
     Raises:
         ValueError: as `ledger_line`, and for a scale beyond the range of the draw's sampler.
     """
-    max_sensitivity, scale = 0.0, _min_scale(spec, noise)
+    max_sensitivity, scale = 0.0, _lower_bound_on_scale(spec, noise_multiplier_by_group)
     if spec.mechanism.price.reads_rows:
         max_sensitivity = spec.max_sensitivity
     sampler = spec.mechanism.price.sampler
@@ -144,15 +149,18 @@ def ledger_line_of_spec(
     return ledger_line(terms, max_rows_per_user)
 
 
-def _min_scale(spec: DrawSpec, noise: Mapping[Site, Any]) -> Numbers:
-    """A lower bound, in exact arithmetic, on the scale with which the draw runs."""
+def _lower_bound_on_scale(spec: DrawSpec, noise_multiplier_by_group: Mapping[str, Any]) -> Numbers:
+    """A lower bound on the noise scale with which the draw runs, in spite of float32 rounding."""
     max_sensitivity, scale = spec.max_sensitivity, spec.scale
     if not spec.mechanism.price.reads_rows:
         return scale if is_static(scale) else 0.0
     if np.size(max_sensitivity) != 1 or np.size(scale) != 1:
-        raise not_a_number_error(spec.site)
-    if not spec.own_scale:
-        multiplier = np.asarray(noise[budget_group_of_site(spec.site, noise)], np.float64)
+        raise not_a_scalar_error(spec.site)
+    if not spec.has_stated_scale:
+        multiplier = np.asarray(
+            noise_multiplier_by_group[budget_group_of_site(spec.site, noise_multiplier_by_group)],
+            np.float64,
+        )
         return np.float64(max_sensitivity) * multiplier / ROUNDING * _FLOAT64_ROUNDING
     is_exact = is_static(scale) and is_static(max_sensitivity)
     scale = np.float64(np.float32(scale))  # as it is drawn

@@ -1,13 +1,14 @@
-"""The answers to a program's draws: six functions that run one program, each for its own purpose.
+"""Interpreters of private programs: six functions that run a program, and answer its draws.
 
-- `sample` draws every output.
-- `log_prob` reads the outputs in a recorded release, and returns their exact log densities.
+- `sample_release` draws every output.
+- `log_prob_by_site` reads the outputs in a recorded release, and returns their exact log densities.
 - `compare_views` reads them so on two views, and returns log ratios and worst cases over outputs.
-- `describe` records every draw without its private value. Ledgers are made of these descriptions,
-  so each line prices the draw that runs. It reads no private row.
-- `public_draws` samples public randomness alone, which depends on no private row either.
-- `sums_of_stage` adds up some rows of a table in blocks. `totals` draws once from the sums over all
-  rows, and `stages.pass_stages` finds which sums one pass over the rows can serve.
+- `describe_draws` records every draw without its private value. Ledgers are made of these
+  descriptions, so each line prices the draw that runs. It reads no private row.
+- `sample_public_draws` samples public randomness alone, which depends on no private row either.
+- `sum_rows_of_stage` adds up some rows of a table in blocks. `draws_from_sums` draws once from the
+  sums over all rows, and `pass_stages.stages_of_phase` finds which sums one pass over the rows can
+  serve.
 """
 
 import dataclasses
@@ -17,31 +18,38 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpbt.privacy.boundary import DrawSpec, is_static, missing_public_key_error, run, site_key
-from dpbt.privacy.isolation import evaluate_isolated
-from dpbt.privacy.mechanism import StepLoss
-from dpbt.privacy.price_check import PricedDraw, PricedDraws, run_with_price_check
+from dpbt.privacy.boundary import (
+    DrawSpec,
+    is_static,
+    missing_public_key_error,
+    run_program,
+    site_key,
+)
+from dpbt.privacy.isolation import evaluate_in_isolated_trace
+from dpbt.privacy.mechanism_types import WorstCaseLoss
+from dpbt.privacy.price_comparison import PricedDraw, PricedDraws, run_in_trace_with_price_check
 from dpbt.types import Array, Program, Release, Site, StageInputs, View
 
 
-def sample(
+def sample_release(
     program: Program,
     key: Array,
     public_key: Array | None,
     view: View,
-    priced: Sequence[PricedDraw] | None = None,
+    priced_draws: Sequence[PricedDraw] | None = None,
 ) -> Release:
-    """Run the program with fresh draws, and return the release.
+    """Run the program with fresh draws from the key, and return the release: site -> output.
 
     Args:
         program: the private program.
         key: the secret key of the noise.
         public_key: the key of public draws, independent of `key`; None without public draws.
         view: the inputs of the program.
-        priced: the draws of the ledger, to compare with those that run; None to compare nothing.
+        priced_draws: the draws of the ledger, to compare with those that run; None to compare
+        nothing.
 
     Raises:
-        ValueError: for a public draw without a public key, and as `run_with_price_check`.
+        ValueError: for a public draw without a public key, and as `run_in_trace_with_price_check`.
     """
 
     def answer(spec: DrawSpec) -> tuple[Array, Array]:
@@ -51,11 +59,13 @@ def sample(
         output = spec.mechanism.sample(site_key(root, spec.site), spec.value, spec.scale)
         return output, output
 
-    return run_with_price_check(program, answer, view, priced)
+    return run_in_trace_with_price_check(program, answer, view, priced_draws)
 
 
 def replay_draws(program: Program, release: Release, view: View) -> dict[Site, DrawSpec]:
-    """Run the program on recorded outputs, and return site -> the draw on this view.
+    """Run the program on recorded outputs, and return the draw that it requests at each site.
+
+    The private values in the draws are those of this view.
 
     Raises:
         ValueError: if the recorded release and the program have different sites or shapes.
@@ -72,7 +82,7 @@ def replay_draws(program: Program, release: Release, view: View) -> dict[Site, D
             )
         return recorded
 
-    run(program, answer, view)
+    run_program(program, answer, view)
     if set(specs) != set(release):
         raise ValueError(
             f"the release has sites {sorted(release)}, the program draws {sorted(specs)}"
@@ -80,8 +90,8 @@ def replay_draws(program: Program, release: Release, view: View) -> dict[Site, D
     return specs
 
 
-def log_prob(program: Program, release: Release, view: View) -> dict[Site, Array]:
-    """Site -> f32[], the exact log density of its recorded output."""
+def log_prob_by_site(program: Program, release: Release, view: View) -> dict[Site, Array]:
+    """The exact log density f32[] of the recorded output at each site, given earlier outputs."""
 
     def log_density_by_site(release: Release, view: View) -> dict[Site, Array]:
         specs = replay_draws(program, release, view)
@@ -90,11 +100,11 @@ def log_prob(program: Program, release: Release, view: View) -> dict[Site, Array
             for site, spec in specs.items()
         }
 
-    return evaluate_isolated(log_density_by_site, release, view)
+    return evaluate_in_isolated_trace(log_density_by_site, release, view)
 
 
 class DrawComparison(NamedTuple):
-    """The evidence of one draw between two views, given the earlier outputs.
+    """How far one draw tells two views apart, given the earlier outputs.
 
     Attributes:
         log_ratio: f32[], the exact log ratio of the densities of the recorded output.
@@ -102,13 +112,16 @@ class DrawComparison(NamedTuple):
     """
 
     log_ratio: Array
-    worst_loss: StepLoss
+    worst_loss: WorstCaseLoss
 
 
 def compare_views(
     program: Program, release: Release, view: View, other: View
 ) -> dict[Site, DrawComparison]:
-    """Site -> the evidence of its recorded output between two views, given the earlier outputs."""
+    """The privacy loss of each draw between two views: recorded output and worst case.
+
+    The program runs on the recorded outputs with each of the views.
+    """
 
     def compare(release: Release, view: View, other: View) -> dict[Site, DrawComparison]:
         other_specs = replay_draws(program, release, other)
@@ -118,11 +131,11 @@ def compare_views(
             for site, spec in specs.items()
         }
 
-    return evaluate_isolated(compare, release, view, other)
+    return evaluate_in_isolated_trace(compare, release, view, other)
 
 
 def _compare_draws(spec: DrawSpec, other: DrawSpec, output: Array) -> DrawComparison:
-    """The evidence of one output between two views, where its draw is `spec` and `other`."""
+    """The privacy loss of one draw between two views, which request it as `spec` and `other`."""
     mechanism, value, other_value = spec.mechanism, spec.value, other.value
     log_density = mechanism.log_prob(output, value, spec.scale)
     other_log_density = mechanism.log_prob(output, other_value, other.scale)
@@ -132,13 +145,13 @@ def _compare_draws(spec: DrawSpec, other: DrawSpec, output: Array) -> DrawCompar
     )
 
 
-def describe(
+def describe_draws(
     program: Program,
     view: View,
     release: Mapping[Site, Array] | None = None,
-    priced: PricedDraws | None = None,
+    priced_draws: PricedDraws | None = None,
 ) -> dict[Site, DrawSpec]:
-    """Site -> the description of its draw, without its private value.
+    """Describe the draws of a program by site, without drawing and without private values.
 
     The program reads the outputs of the release, and zeros for sites that it lacks. Descriptions
     depend on public inputs and on the release alone, so a view of one absent row suffices.
@@ -147,31 +160,34 @@ def describe(
         program: the private program.
         view: the inputs of the program.
         release: site -> its output.
-        priced: the draws of the ledger, to compare with those described; None to compare nothing.
+        priced_draws: the draws of the ledger, to compare with those described; None to compare
+            nothing.
 
     Raises:
-        ValueError: as `run_with_price_check`.
+        ValueError: as `run_in_trace_with_price_check`.
     """
     recorded = release or {}
 
     def answer(spec: DrawSpec) -> tuple[Array, DrawSpec]:
         output = recorded.get(spec.site, jnp.zeros_like(spec.output))
-        return output, _without_private_value(spec)
+        return output, _remove_private_value(spec)
 
-    if priced is not None:
-        return run_with_price_check(program, answer, view, priced, answers_with_release=False)
+    if priced_draws is not None:
+        return run_in_trace_with_price_check(
+            program, answer, view, priced_draws, answers_are_released=False
+        )
     specs: dict[Site, DrawSpec] = {}
 
     def answer_and_note(spec: DrawSpec) -> Array:
         output, specs[spec.site] = answer(spec)
         return output
 
-    run(program, answer_and_note, view)
+    run_program(program, answer_and_note, view)
     return specs
 
 
-def _without_private_value(spec: DrawSpec) -> DrawSpec:
-    """The same draw with the shape of its value, and with numbers as float32 unless static."""
+def _remove_private_value(spec: DrawSpec) -> DrawSpec:
+    """The same draw with shapes in place of its private value; its other numbers are float32."""
     numbers = {
         name: number if is_static(number) else jnp.asarray(number, jnp.float32)
         for name, number in (("scale", spec.scale), ("max_sensitivity", spec.max_sensitivity))
@@ -179,11 +195,13 @@ def _without_private_value(spec: DrawSpec) -> DrawSpec:
     return dataclasses.replace(spec, total=jax.eval_shape(lambda: spec.total), **numbers)
 
 
-def public_draws(program: Program, public_key: Array, view: View) -> Release:
-    """The outputs of the public draws, as `sample` draws them for any rows under this public key.
+def sample_public_draws(program: Program, public_key: Array, view: View) -> Release:
+    """Sample the public draws of the program alone, and return their outputs by site.
 
-    All other draws return zeros. `stages.pass_stages` refuses a program in which a public draw
-    depends on them.
+    They are those of `sample_release` under this public key, whatever the rows are.
+
+    All other draws return zeros. `pass_stages.stages_of_phase` refuses a program in which a public
+    draw depends on them.
     """
     outputs: Release = {}
 
@@ -194,32 +212,32 @@ def public_draws(program: Program, public_key: Array, view: View) -> Release:
         outputs[spec.site] = spec.mechanism.sample(key, spec.value, spec.scale)
         return outputs[spec.site]
 
-    run(program, answer, view)
+    run_program(program, answer, view)
     return outputs
 
 
-def sums_of_stage(
+def sum_rows_of_stage(
     program: Program,
     stage: tuple[Site, ...],
     stage_inputs: StageInputs,
     view: View,
-    priced: Sequence[PricedDraw] | None = None,
+    priced_draws: Sequence[PricedDraw] | None = None,
 ) -> dict[Site, Any]:
-    """Site -> i32[...], the sum over some rows of each draw of one stage.
+    """Run the program on some rows, and return the sum over them of each draw of one stage.
 
-    Public draws and draws of earlier stages return the outputs of `stage_inputs`. Draws for places
-    (`Mechanism.sample_places`) return those of the places of these rows. All other draws return
-    zeros, on which no sum of this stage depends.
+    Public draws and draws of earlier stages return the outputs of `stage_inputs`. Draws of
+    one output for each row index (`Mechanism.sample_at_row_indices`) return those of these rows.
+    All other draws return zeros, on which no sum of this stage depends.
 
     Args:
-        program: a program with `stages.pass_stages`.
+        program: a program with `pass_stages.stages_of_phase`.
         stage: the sites of one of its stages.
-        stage_inputs: earlier outputs, the key of the noise, and the place of the first row.
+        stage_inputs: earlier outputs, the key of the noise, and the index of the first row.
         view: some rows, and the public inputs.
-        priced: the draws of the ledger, as `sample` takes them.
+        priced_draws: the draws of the ledger, as `sample_release` takes them.
 
     Raises:
-        ValueError: for a public draw with an axis of rows, and as `run_with_price_check`.
+        ValueError: for a public draw with an axis of rows, and as `run_in_trace_with_price_check`.
     """
 
     def answer(spec: DrawSpec) -> tuple[Array, Any]:
@@ -228,14 +246,16 @@ def sums_of_stage(
                 f"the draw {spec.site!r} is public randomness for each row, and a table that is "
                 "read in parts has one draw for all of them; draw it by mechanisms.assignment"
             )
-        if spec.draws_for_places:
-            assert spec.mechanism.sample_places is not None
+        if spec.has_output_per_row_index:
+            assert spec.mechanism.sample_at_row_indices is not None
             key = site_key(stage_inputs.key, spec.site)
-            return spec.mechanism.sample_places(
-                key, spec.value, spec.scale, stage_inputs.first_place
+            return spec.mechanism.sample_at_row_indices(
+                key, spec.value, spec.scale, stage_inputs.first_row_index
             ), None
         output = stage_inputs.outputs.get(spec.site, jnp.zeros_like(spec.output))
         return output, spec.total if spec.site in stage else None
 
-    totals = run_with_price_check(program, answer, view, priced, answers_with_release=False)
+    totals = run_in_trace_with_price_check(
+        program, answer, view, priced_draws, answers_are_released=False
+    )
     return {site: totals[site] for site in stage}

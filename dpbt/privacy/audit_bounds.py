@@ -9,7 +9,7 @@ and the intervals are of the other half.
 Where the score is the exact log ratio L of the likelihoods, q is the mean of e^-L over the runs on
 the table whose score is above t. So q <= e^-t p, which bounds the chance of rare events that no run
 shows. Epsilon then needs no threshold: the mean of max(0, 1 - e^(epsilon - L)) is at most delta
-(`epsilon_bound_by_bets`).
+(`epsilon_lower_bound_by_betting`).
 """
 
 import math
@@ -25,7 +25,7 @@ from dpbt.privacy.conversions import bisect_from_zero
 CONFIDENCE = 0.95
 """The confidence of a bound by default."""
 
-LARGE = 1e6
+IMPOSSIBLE_EVENT_LOG_RATIO = 1e6
 """A larger log ratio of likelihoods belongs to an event that one of the tables cannot cause."""
 
 
@@ -60,12 +60,12 @@ class Bound(NamedTuple):
 
     @property
     def broken(self) -> bool:
-        """Whether the claim is false, with the confidence."""
+        """Whether the lower bound is above the claimed epsilon, so that the claim is false."""
         return self.epsilon > self.claim[0] * (1 + 1e-6)
 
     @property
     def words(self) -> str:
-        """The bound beside the claim, in a sentence."""
+        """A sentence on the bound and the claim, for print."""
         certainty = (
             "for certain" if self.certain else f"with {100 * self.confidence:g} % confidence"
         )
@@ -82,8 +82,8 @@ class Bound(NamedTuple):
         return f"{self.words}\n{mu}; found at {self.where}."
 
 
-class ChanceBounds(NamedTuple):
-    """Bounds on chances, each of which holds with the confidence.
+class ProbabilityBounds(NamedTuple):
+    """A lower and an upper bound on probabilities; each of the two holds with the confidence.
 
     Attributes:
         lower: f64[...].
@@ -94,68 +94,93 @@ class ChanceBounds(NamedTuple):
     upper: np.ndarray
 
 
-def chance_bounds(successes: np.ndarray, *, runs: int, confidence: float) -> ChanceBounds:
-    """Bounds on the chances of events (Clopper and Pearson).
+def clopper_pearson_bounds(
+    successes: np.ndarray, *, num_runs: int, confidence: float
+) -> ProbabilityBounds:
+    """The bounds of Clopper and Pearson on the probability of each event, from its count.
 
     Args:
         successes: [...], in how many runs each event took place.
-        runs: how many runs there were.
+        num_runs: how many runs there were.
         confidence: of each of the two bounds, in (0, 1).
     """
     k, failure_probability = np.asarray(successes, float), 1 - confidence
-    lower = special.betaincinv(k, runs - k + 1, failure_probability)
-    upper = special.betaincinv(k + 1, runs - k, 1 - failure_probability)
-    return ChanceBounds(lower=np.where(k > 0, lower, 0.0), upper=np.where(k < runs, upper, 1.0))
+    lower = special.betaincinv(k, num_runs - k + 1, failure_probability)
+    upper = special.betaincinv(k + 1, num_runs - k, 1 - failure_probability)
+    return ProbabilityBounds(
+        lower=np.where(k > 0, lower, 0.0), upper=np.where(k < num_runs, upper, 1.0)
+    )
 
 
-class ThresholdChances(NamedTuple):
-    """Bounds on the chances with which tests say "the table".
+class ThresholdTestBounds(NamedTuple):
+    """Bounds on the probabilities with which each threshold test says "the table".
 
     Attributes:
-        q: f64[K], upper bounds on the chance on the neighbour.
-        p: f64[K], lower bounds on the chance on the table.
+        q: f64[K], upper bounds on the probability on the neighbour: the false positive rate.
+        p: f64[K], lower bounds on the probability on the table: the true positive rate.
     """
 
     q: np.ndarray
     p: np.ndarray
 
-    def min_epsilons(self, delta: float) -> np.ndarray:
-        """The least epsilon, at least 0, of a learner with p <= e^epsilon q + delta."""
+    def epsilon_lower_bounds(self, delta: float) -> np.ndarray:
+        """f64[K]: the lower bound on epsilon that each test proves at this delta, at least 0.
+
+        It is the least epsilon with p <= e^epsilon q + delta.
+        """
         beyond_delta = np.maximum(self.p - delta, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_ratio = np.log(beyond_delta) - np.log(self.q)
         epsilons = np.where(beyond_delta > 0, log_ratio, 0.0)
         return np.maximum(np.nan_to_num(epsilons, nan=0.0, posinf=np.inf), 0.0)
 
-    def min_mus(self) -> np.ndarray:
-        """The least mu, at least 0, of a learner with Phi^-1(p) - Phi^-1(q) <= mu."""
+    def mu_lower_bounds(self) -> np.ndarray:
+        """f64[K]: the lower bound on the mu of Gaussian DP that each test proves, at least 0.
+
+        It is the least mu with Phi^-1(p) - Phi^-1(q) <= mu.
+        """
         with np.errstate(invalid="ignore"):
             mus = special.ndtri(self.p) - special.ndtri(self.q)
         return np.where(self.p > self.q, np.maximum(mus, 0.0), 0.0)
 
 
-def _threshold_tests(
-    scores: "RunScores", thresholds: np.ndarray, *, confidence: float, exact: bool
-) -> ThresholdChances:
-    """The chances of the tests "a score above t" for each of the thresholds."""
+def _bound_threshold_tests(
+    scores: "RunScores",
+    thresholds: np.ndarray,
+    *,
+    confidence: float,
+    are_log_likelihood_ratios: bool,
+) -> ThresholdTestBounds:
+    """Bound the probabilities of the test "the score is above t" for each threshold t.
+
+    Where scores are log likelihood ratios, q is also at most e^-t times p.
+    """
     num_above_on_table = np.sum(scores.on_table[:, None] > thresholds, axis=0)
     num_above_on_neighbour = np.sum(scores.on_neighbour[:, None] > thresholds, axis=0)
-    p = chance_bounds(num_above_on_table, runs=len(scores.on_table), confidence=confidence)
-    q = chance_bounds(num_above_on_neighbour, runs=len(scores.on_neighbour), confidence=confidence)
+    p = clopper_pearson_bounds(
+        num_above_on_table, num_runs=len(scores.on_table), confidence=confidence
+    )
+    q = clopper_pearson_bounds(
+        num_above_on_neighbour, num_runs=len(scores.on_neighbour), confidence=confidence
+    )
     q_upper = q.upper
-    if exact:
+    if are_log_likelihood_ratios:
         ratio = np.exp(np.clip(-thresholds, -700, 0))  # beyond -700 the result would underflow
-        ratio = np.where(thresholds < LARGE / 2, ratio, 0.0)
+        ratio = np.where(thresholds < IMPOSSIBLE_EVENT_LOG_RATIO / 2, ratio, 0.0)
         q_upper = np.minimum(q_upper, ratio * p.upper)
-    return ThresholdChances(q=q_upper, p=p.lower)
+    return ThresholdTestBounds(q=q_upper, p=p.lower)
 
 
 _STAKES = np.geomspace(1e-4, 0.999, 20)
 """Shares of one's wealth that a bet may cost."""
 
 
-def epsilon_bound_by_bets(losses: np.ndarray, *, delta: float, failure_probability: float) -> float:
-    """The largest epsilon that exact losses refute at this delta; infinite if they refute all.
+def epsilon_lower_bound_by_betting(
+    log_likelihood_ratios: np.ndarray, *, delta: float, failure_probability: float
+) -> float:
+    """A lower bound on epsilon at this delta, from log likelihood ratios, by the wealth of bets.
+
+    It is the largest epsilon that the bets refute, and infinite if they refute all.
 
     Let L be the log ratio of the likelihoods of a run on the table. If the learner is
     (epsilon, delta)-DP, x = max(0, 1 - e^(epsilon - L)) has a mean of delta at most: the mean is
@@ -167,33 +192,41 @@ def epsilon_bound_by_bets(losses: np.ndarray, *, delta: float, failure_probabili
     means of numbers in [0, 1] by such bets.)
 
     Args:
-        losses: [R], floats, L of independent runs on the table.
+        log_likelihood_ratios: [R], floats, L of independent runs on the table.
         delta: of the claim, above 0.
         failure_probability: 1 minus the confidence.
     """
 
     def is_refuted(epsilon: float) -> bool:
-        x = -np.expm1(epsilon - losses[losses > epsilon])
+        x = -np.expm1(epsilon - log_likelihood_ratios[log_likelihood_ratios > epsilon])
         log_wealth = np.sum(np.log1p(_STAKES[:, None] * (x / delta - 1)), axis=1)
-        log_wealth += (len(losses) - len(x)) * np.log1p(-_STAKES)
+        log_wealth += (len(log_likelihood_ratios) - len(x)) * np.log1p(-_STAKES)
         total_log_wealth: Any = special.logsumexp(log_wealth)
         return bool(total_log_wealth >= math.log(len(_STAKES) / failure_probability))
 
-    return math.inf if is_refuted(LARGE / 2) else _largest_refuted(is_refuted, LARGE)
+    return (
+        math.inf
+        if is_refuted(IMPOSSIBLE_EVENT_LOG_RATIO / 2)
+        else _largest_refuted_epsilon(is_refuted, IMPOSSIBLE_EVENT_LOG_RATIO)
+    )
 
 
-def _largest_refuted(is_refuted: Callable[[float], bool], max_number: float) -> float:
-    """The largest refuted number, where all numbers below it are refuted; 0 if none is."""
+def _largest_refuted_epsilon(is_refuted: Callable[[float], bool], max_epsilon: float) -> float:
+    """The largest refuted epsilon, found by bisection; 0 if none is refuted.
+
+    All epsilons below a refuted one must be refuted too.
+    """
     if not is_refuted(0.0):
         return 0.0
-    return bisect_from_zero(is_refuted, num_halvings=40, max_number=max_number).low
+    return bisect_from_zero(is_refuted, num_halvings=40, max_number=max_epsilon).low
 
 
 class RunScores(NamedTuple):
-    """Scores of runs.
+    """The scores of an audit's runs on both tables.
 
     Attributes:
-        on_table: f64[R], of runs on the table. Infinite scores count as +-`LARGE`.
+        on_table: f64[R], of runs on the table. Infinite scores count as
+            +-`IMPOSSIBLE_EVENT_LOG_RATIO`.
         on_neighbour: f64[S], of runs on the neighbour.
     """
 
@@ -201,13 +234,13 @@ class RunScores(NamedTuple):
     on_neighbour: np.ndarray
 
     def split_in_halves(self) -> tuple["RunScores", "RunScores"]:
-        """The first half of the runs, and the rest."""
+        """The scores of the first half of the runs, and of the rest."""
         on_table, on_neighbour = (np.split(scores, [len(scores) // 2]) for scores in self)
         first, rest = zip(on_table, on_neighbour, strict=True)
         return RunScores(*first), RunScores(*rest)
 
-    def directed(self, sign: int) -> "RunScores":
-        """The scores as they are for sign 1; for sign -1 the two tables exchange their roles.
+    def in_direction(self, sign: int) -> "RunScores":
+        """The scores for sign 1; for sign -1, with the two tables exchanged and the scores negated.
 
         Scores are negated with the exchange, so that they are larger on the first of the tables.
 
@@ -216,7 +249,10 @@ class RunScores(NamedTuple):
         """
         if np.isnan(self.on_table).any() or np.isnan(self.on_neighbour).any():
             raise ValueError("a score is not a number")
-        on_table, on_neighbour = (np.clip(sign * scores, -LARGE, LARGE) for scores in self)
+        on_table, on_neighbour = (
+            np.clip(sign * scores, -IMPOSSIBLE_EVENT_LOG_RATIO, IMPOSSIBLE_EVENT_LOG_RATIO)
+            for scores in self
+        )
         if sign > 0:
             return RunScores(on_table=on_table, on_neighbour=on_neighbour)
         return RunScores(on_table=on_neighbour, on_neighbour=on_table)
@@ -237,34 +273,35 @@ class LowerBounds:
     curve: np.ndarray
 
 
-def lower_bounds(
-    choosing: RunScores,
-    testing: RunScores,
+def epsilon_and_mu_lower_bounds(
+    scores_to_choose_thresholds: RunScores,
+    scores_to_test: RunScores,
     *,
     delta: float,
     confidence: float,
-    exact: bool = False,
+    are_log_likelihood_ratios: bool = False,
 ) -> LowerBounds:
-    """Bounds on epsilon and mu, from the scores of runs on a table and on a neighbour.
+    """Lower bounds on epsilon and mu, from the scores of runs on a table and on a neighbour.
 
     Both directions are tested. Each of the two bounds holds with the confidence: each direction
     gets half of the failure probability, and each of its two chances half of that. With exact
-    scores and a delta above 0, epsilon is bounded by all runs (`epsilon_bound_by_bets`).
+    scores and a delta above 0, epsilon is bounded by all runs (`epsilon_lower_bound_by_betting`).
 
     Args:
-        choosing: scores that choose thresholds.
-        testing: scores of other runs, which bound the chances.
+        scores_to_choose_thresholds: scores that choose thresholds.
+        scores_to_test: scores of other runs, which bound the chances.
         delta: of the claim.
         confidence: in (0, 1).
-        exact: whether scores are log ratios of the likelihoods, on the table over on the neighbour.
+        are_log_likelihood_ratios: whether scores are log ratios of the likelihoods, on the table
+        over on the neighbour.
     """
     directions = [
-        _directed_lower_bounds(
-            choosing.directed(sign),
-            testing.directed(sign),
+        _lower_bounds_in_one_direction(
+            scores_to_choose_thresholds.in_direction(sign),
+            scores_to_test.in_direction(sign),
             delta=delta,
             confidence=confidence,
-            exact=exact,
+            are_log_likelihood_ratios=are_log_likelihood_ratios,
         )
         for sign in (1, -1)
     ]
@@ -275,32 +312,56 @@ def lower_bounds(
     )
 
 
-def _directed_lower_bounds(
-    choosing: RunScores, testing: RunScores, *, delta: float, confidence: float, exact: bool
+def _lower_bounds_in_one_direction(
+    scores_to_choose_thresholds: RunScores,
+    scores_to_test: RunScores,
+    *,
+    delta: float,
+    confidence: float,
+    are_log_likelihood_ratios: bool,
 ) -> LowerBounds:
-    """The bounds of one direction, each with half of the failure probability."""
-    quantiles = np.quantile(choosing.on_table, np.linspace(0, 1, 201)[:-1], method="nearest")
+    """The lower bounds of tests that say "the table" above a threshold.
+
+    Each of the two bounds has half of the failure probability.
+    """
+    quantiles = np.quantile(
+        scores_to_choose_thresholds.on_table, np.linspace(0, 1, 201)[:-1], method="nearest"
+    )
     thresholds = np.unique(quantiles)
     thresholds = np.unique(np.concatenate([thresholds, np.nextafter(thresholds, -np.inf)]))
-    options: dict[str, Any] = {"confidence": 1 - (1 - confidence) / 4, "exact": exact}
-    chances_to_choose = _threshold_tests(choosing, thresholds, **options)
-    chances = _threshold_tests(testing, thresholds, **options)
-    if exact and delta > 0:
-        losses = np.concatenate([choosing.on_table, testing.on_table])
-        epsilon = epsilon_bound_by_bets(
-            losses, delta=delta, failure_probability=(1 - confidence) / 2
+    test_options: dict[str, Any] = {
+        "confidence": 1 - (1 - confidence) / 4,
+        "are_log_likelihood_ratios": are_log_likelihood_ratios,
+    }
+    bounds_to_choose = _bound_threshold_tests(
+        scores_to_choose_thresholds, thresholds, **test_options
+    )
+    bounds = _bound_threshold_tests(scores_to_test, thresholds, **test_options)
+    if are_log_likelihood_ratios and delta > 0:
+        log_likelihood_ratios = np.concatenate(
+            [scores_to_choose_thresholds.on_table, scores_to_test.on_table]
+        )
+        epsilon = epsilon_lower_bound_by_betting(
+            log_likelihood_ratios, delta=delta, failure_probability=(1 - confidence) / 2
         )
     else:
-        best = np.argmax(chances_to_choose.min_epsilons(delta))
-        epsilon = chances.min_epsilons(delta)[best]
-    mu = chances.min_mus()[np.argmax(chances_to_choose.min_mus())]
-    return LowerBounds(epsilon=float(epsilon), mu=float(mu), curve=np.stack(chances, axis=1))
+        best = np.argmax(bounds_to_choose.epsilon_lower_bounds(delta))
+        epsilon = bounds.epsilon_lower_bounds(delta)[best]
+    mu = bounds.mu_lower_bounds()[np.argmax(bounds_to_choose.mu_lower_bounds())]
+    return LowerBounds(epsilon=float(epsilon), mu=float(mu), curve=np.stack(bounds, axis=1))
 
 
-def one_run_epsilon_bound(
-    *, guesses: int, correct: int, canaries: int, delta: float, failure_probability: float
+def one_run_epsilon_lower_bound(
+    *,
+    num_guesses: int,
+    num_correct: int,
+    num_canaries: int,
+    delta: float,
+    failure_probability: float,
 ) -> float:
-    """The largest epsilon refuted by the correct guesses (Steinke et al. 2023, Theorem 5.2).
+    """A lower bound on epsilon from the correct guesses of an audit by one run.
+
+    It is the largest epsilon that Theorem 5.2 of Steinke et al. (2023) refutes.
 
     Each of m canaries was in the table by a fair coin. If the learner is (epsilon, delta)-DP, the
     number of correct guesses of r exceeds v with a chance of at most b + 2 m delta a. Here b is the
@@ -308,19 +369,19 @@ def one_run_epsilon_bound(
     chance over i that it is in v - i..v - 1, divided by i.
 
     Args:
-        guesses: r, how many canaries were guessed.
-        correct: v.
-        canaries: m.
+        num_guesses: r, how many canaries were guessed.
+        num_correct: v.
+        num_canaries: m.
         delta: of the claim.
         failure_probability: 1 minus the confidence.
     """
 
     def is_refuted(epsilon: float) -> bool:
         success = 1 / (1 + math.exp(-epsilon))
-        steps = np.arange(1, correct + 1)
-        tail = special.bdtrc(correct - 1, guesses, success)
-        longer_tails = special.bdtrc(correct - 1 - steps, guesses, success)
-        slack = np.max((longer_tails - tail) / steps) if correct else 0.0
-        return tail + 2 * canaries * delta * slack <= failure_probability
+        steps = np.arange(1, num_correct + 1)
+        tail = special.bdtrc(num_correct - 1, num_guesses, success)
+        longer_tails = special.bdtrc(num_correct - 1 - steps, num_guesses, success)
+        slack = np.max((longer_tails - tail) / steps) if num_correct else 0.0
+        return tail + 2 * num_canaries * delta * slack <= failure_probability
 
-    return _largest_refuted(is_refuted, 64)
+    return _largest_refuted_epsilon(is_refuted, 64)

@@ -1,7 +1,8 @@
 """Mechanisms and their costs: the types that all private code is written in.
 
-By its price (`prices`), a mechanism turns sensitivity / scale into the `Cost` of one draw. In the
-other direction, it turns an `Allowance`, what a draw may cost, into the noise that the draw needs.
+By its price (`mechanism_prices`), a mechanism turns sensitivity / scale into the `Cost` of one
+draw. In the other direction, it turns an `Allowance`, what a draw may cost, into the noise that the
+draw needs.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import numpy as np
 from jaxtyping import Float32
 
 from dpbt.privacy.conversions import Cost
-from dpbt.privacy.prices import BOUNDED_RANGE as BOUNDED_RANGE
-from dpbt.privacy.prices import FREE as FREE
-from dpbt.privacy.prices import GAUSSIAN as GAUSSIAN
-from dpbt.privacy.prices import LAPLACE as LAPLACE
-from dpbt.privacy.prices import PURE as PURE
-from dpbt.privacy.prices import Price
-from dpbt.privacy.prices import Sampler as Sampler
-from dpbt.privacy.prices import gdp_mu_of_pure_epsilon as gdp_mu_of_pure_epsilon
+from dpbt.privacy.mechanism_prices import BOUNDED_RANGE as BOUNDED_RANGE
+from dpbt.privacy.mechanism_prices import FREE as FREE
+from dpbt.privacy.mechanism_prices import GAUSSIAN as GAUSSIAN
+from dpbt.privacy.mechanism_prices import LAPLACE as LAPLACE
+from dpbt.privacy.mechanism_prices import PURE as PURE
+from dpbt.privacy.mechanism_prices import Price
+from dpbt.privacy.mechanism_prices import SamplerBound as SamplerBound
+from dpbt.privacy.mechanism_prices import gdp_mu_of_pure_epsilon as gdp_mu_of_pure_epsilon
 from dpbt.types import Array, Numbers
 
 Value = Any
@@ -39,7 +40,10 @@ class Allowance(NamedTuple):
     rho: np.ndarray
 
     def times(self, fraction: Numbers) -> Allowance:
-        """A fraction of the allowance. Fractions of draws in sequence must add up to at most 1."""
+        """The allowance times a fraction.
+
+        Fractions of draws in sequence must add up to at most 1.
+        """
         fraction = np.asarray(fraction, np.float64)
         return Allowance(epsilon=self.epsilon * fraction, rho=self.rho * fraction)
 
@@ -60,7 +64,7 @@ class Sensitivity(NamedTuple):
         return Sensitivity(l1=self.l1 * factor, l2=self.l2 * factor)
 
 
-class StepLoss(NamedTuple):
+class WorstCaseLoss(NamedTuple):
     """The privacy loss of one draw between two tables, in the worst case over its outputs.
 
     Attributes:
@@ -73,7 +77,7 @@ class StepLoss(NamedTuple):
     rho: Array
 
     @classmethod
-    def from_pure_epsilon(cls, epsilon: Array) -> StepLoss:
+    def from_pure_epsilon(cls, epsilon: Array) -> WorstCaseLoss:
         """The loss of a pure epsilon: rho is epsilon^2 / 2 (Bun & Steinke, 2016, Prop. 1.4)."""
         return cls(pure=epsilon, rho=epsilon**2 / 2)
 
@@ -92,26 +96,26 @@ class Mechanism(NamedTuple):
             between two values at their scales.
         price: the cost of a draw, from its sensitivity and its scale.
         public: whether the output is public randomness, drawn with the public key.
-        sample_places: `sample` for consecutive places of a table; None if outputs are not for
-            places. It is (key, value, scale, place) -> output. The u32[2] `place` is (high, low),
-            and 2^32 high + low is the place of the first output. Place k has the output k of
-            `sample`.
+        sample_at_row_indices: `sample` for consecutive rows of a table; None if outputs are not
+            for rows. It is (key, value, scale, first_row_index) -> output. The u32[2]
+            `first_row_index` is (high, low), and 2^32 high + low is the index of the first row. The
+            row of index k has the output k of `sample`.
     """
 
     name: str
     sample: Callable[[Array, Value, Array], Array]
     log_prob: Callable[[Array, Value, Array], Array]
-    divergence: Callable[[Value, Array, Value, Array], StepLoss]
+    divergence: Callable[[Value, Array, Value, Array], WorstCaseLoss]
     price: Price
     public: bool = False
-    sample_places: Callable[[Array, Value, Array, Array], Array] | None = None
+    sample_at_row_indices: Callable[[Array, Value, Array, Array], Array] | None = None
 
     @property
-    def selects(self) -> bool:
-        """Whether the output is the index of a candidate, drawn by scores."""
+    def is_selection(self) -> bool:
+        """Whether the mechanism draws the index of a candidate by scores."""
         return self.price.norm == "range"
 
-    def cost(self, sensitivity: Numbers, scale: Numbers) -> Cost:
+    def cost_of_draw(self, sensitivity: Numbers, scale: Numbers) -> Cost:
         """The cost of one draw, in epsilon, rho and mu.
 
         Args:
@@ -121,7 +125,7 @@ class Mechanism(NamedTuple):
         return self.price.cost_of_draw(sensitivity, scale)
 
     def sensitivity_in_norm(self, sensitivity: Sensitivity) -> Numbers:
-        """The sensitivity in the norm that prices this mechanism.
+        """The L1 or the L2 sensitivity, by the norm that prices this mechanism.
 
         Raises:
             ValueError: for a mechanism that is priced by a range, which is not a norm.
@@ -134,7 +138,7 @@ class Mechanism(NamedTuple):
         return getattr(sensitivity, self.price.norm)
 
     def noise_multiplier(self, allowance: Allowance) -> Float32[np.ndarray, "..."]:
-        """f32[...]: the least noise for a sensitivity of 1 that costs no more than the allowance.
+        """f32[...]: the least noise scale for a sensitivity of 1 that costs at most the allowance.
 
         It is 0 for an infinite allowance. It is larger by the factor `ROUNDING` than the quotient,
         so that its product with a sensitivity, in float32, is no smaller than the exact product.

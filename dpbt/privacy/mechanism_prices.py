@@ -20,7 +20,7 @@ Numbers = Any
 """A number, or an array with axes of settings."""
 
 
-class Sampler(NamedTuple):
+class SamplerBound(NamedTuple):
     """A bound on the distance of a sampler of finitely many bits from the law of its mechanism.
 
     For each draw that a row changes, neighbours whose laws satisfy epsilon have samplers that
@@ -41,7 +41,8 @@ class Sampler(NamedTuple):
     def cost_of_draw(
         self, *, total_shift: Float64[Numbers, "..."], num_outputs: int
     ) -> SamplerCost:
-        """The cost of finite bits in one draw that a row changes; the tail is f64[...].
+        """What the finite bits of a sampler cost in one draw that a row changes; the tail is
+        f64[...].
 
         At most 4 outputs change by more than half of the change of all outputs together.
 
@@ -72,15 +73,15 @@ def gdp_mu_of_pure_epsilon(epsilon: Numbers) -> Numbers:
     limit is used for tiny epsilon, where the difference from 1 / 2 would be lost.
     """
     epsilons = np.asarray(epsilon, np.float64)
-    mus = [_gdp_mu_of_pure_number(value) for value in epsilons.ravel().tolist()]
+    mus = [_gdp_mu_of_one_pure_epsilon(value) for value in epsilons.ravel().tolist()]
     return np.reshape(np.asarray(mus, np.float64), epsilons.shape)[()]
 
 
 _TINY_EPSILON = 1e-6
 
 
-def _gdp_mu_of_pure_number(epsilon: float) -> float:
-    """`gdp_mu_of_pure_epsilon` of one number."""
+def _gdp_mu_of_one_pure_epsilon(epsilon: float) -> float:
+    """The least mu for which every epsilon-DP mechanism is mu-GDP, for one number epsilon."""
     if epsilon < _TINY_EPSILON:
         return epsilon * math.sqrt(math.pi / 2)
     corner = math.exp(-epsilon) / (1 + math.exp(-epsilon))
@@ -107,16 +108,16 @@ class Price(NamedTuple):
     divisor: float = 2.0
     gaussian: bool = False
     reads_rows: bool = True
-    sampler: Sampler | None = None
+    sampler: SamplerBound | None = None
 
     @property
-    def is_by_l1_sensitivity(self) -> bool:
-        """Whether it prices noise by the L1 sensitivity, as of Laplace noise."""
+    def uses_l1_sensitivity(self) -> bool:
+        """Whether the price is by the L1 sensitivity, as that of Laplace noise."""
         return self.norm == "l1"
 
     @property
-    def is_by_l2_sensitivity(self) -> bool:
-        """Whether it prices noise by the L2 sensitivity, as of Gaussian noise."""
+    def uses_l2_sensitivity(self) -> bool:
+        """Whether the price is by the L2 sensitivity, as that of Gaussian noise."""
         return self.norm == "l2"
 
     def cost_of_draw(self, sensitivity: Numbers, scale: Numbers) -> Cost:
@@ -161,27 +162,33 @@ MAX_DISCRETE_SCALE = 2.0**32
 """The largest scale for which the samplers of integer noise keep their bound."""
 
 
-def _laplace_tail(shift: float) -> float:
-    """The mass beyond 44 scales of one of two values that lie `shift` scales apart."""
+def _laplace_tail_mass(shift: float) -> float:
+    """The tail mass of discrete Laplace noise: outcomes that a sampler's bound leaves out.
+
+    They are beyond 44 scales of one of two values that lie `shift` scales apart.
+    """
     return min(1.0, 2.0**-62 * math.exp(min(shift, 700.0)))
 
 
-def _gaussian_tail(shift: float) -> float:
-    """The mass of the pairs whose radius around one of the two values is beyond 9.3 scales."""
+def _gaussian_tail_mass(shift: float) -> float:
+    """The tail mass of Gaussian noise: pairs of outcomes that a sampler's bound leaves out.
+
+    Their radius around one of two values, `shift` scales apart, is beyond 9.3 scales.
+    """
     return math.exp(-(max(9.3 - shift, 0.0) ** 2) / 2)
 
 
 DISCRETE_LAPLACE = LAPLACE._replace(
-    sampler=Sampler(gap=2.0**-28, tail=_laplace_tail, max_scale=MAX_DISCRETE_SCALE)
+    sampler=SamplerBound(gap=2.0**-28, tail=_laplace_tail_mass, max_scale=MAX_DISCRETE_SCALE)
 )
 ROUNDED_GAUSSIAN = GAUSSIAN._replace(
-    sampler=Sampler(gap=2.0**-29, tail=_gaussian_tail, max_scale=MAX_DISCRETE_SCALE)
+    sampler=SamplerBound(gap=2.0**-29, tail=_gaussian_tail_mass, max_scale=MAX_DISCRETE_SCALE)
 )
-EXPONENTIAL = BOUNDED_RANGE._replace(sampler=Sampler(gap=2.0**-28))
-NOISY_MAX = PURE._replace(sampler=Sampler(gap=2.0**-28))
-UNIFORM = FREE._replace(sampler=Sampler(gap=0.0))
+EXPONENTIAL = BOUNDED_RANGE._replace(sampler=SamplerBound(gap=2.0**-28))
+NOISY_MAX = PURE._replace(sampler=SamplerBound(gap=2.0**-28))
+UNIFORM = FREE._replace(sampler=SamplerBound(gap=0.0))
 
-PRICE_OF_NAME = {
+PRICE_BY_MECHANISM_NAME = {
     "discrete laplace": DISCRETE_LAPLACE,
     "rounded gaussian": ROUNDED_GAUSSIAN,
     "exponential": EXPONENTIAL,

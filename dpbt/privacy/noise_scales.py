@@ -1,4 +1,4 @@
-"""The scales of the samplers of a recipe's draws, for all of its settings at once."""
+"""The noise scales of a recipe's draws, for all of its settings at once."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Float64
 
 from dpbt.privacy.boundary import DrawSpec, budget_group_of_site, is_static
-from dpbt.privacy.dependencies import draw_specs_of_phase
-from dpbt.privacy.draw_specs import describe_draws
+from dpbt.privacy.draw_dependencies import draw_specs_of_phase
+from dpbt.privacy.draw_specs import describe_draws_of_phase
 from dpbt.privacy.phase_views import RecipePhase
 from dpbt.types import Phase, Recipe, Site
 
 
-class SamplerScale(NamedTuple):
-    """The scale of a draw that reads rows.
+class DrawScale(NamedTuple):
+    """The noise scale of a draw that reads rows.
 
     Attributes:
         site: the name of the draw.
@@ -30,8 +30,8 @@ class SamplerScale(NamedTuple):
     scale: Float64[np.ndarray, "..."]
 
 
-def sampler_scales(recipe: Recipe) -> Iterator[SamplerScale]:
-    """The scale of each draw of a recipe that reads rows.
+def scales_of_draws_from_rows(recipe: Recipe) -> Iterator[DrawScale]:
+    """The noise scale, in each setting, of each draw of a recipe that reads rows.
 
     Args:
         recipe: a recipe with any axes of settings.
@@ -50,40 +50,42 @@ def sampler_scales(recipe: Recipe) -> Iterator[SamplerScale]:
             scale = _stated_scale_or_max_sensitivity(spec, max_scale, settings, phase)
             shape = np.shape(recipe.rows) if np.ndim(scale) else ()
             scale = np.reshape(np.asarray(scale, np.float64), shape)
-            if not spec.own_scale:
+            if not spec.has_stated_scale:
                 noise = recipe.params.noise
                 group = budget_group_of_site(spec.site, noise)
                 scale = scale * np.asarray(noise[group], np.float64)
-            yield SamplerScale(spec.site, max_scale, scale)
+            yield DrawScale(spec.site, max_scale, scale)
 
 
 def _stated_scale_or_max_sensitivity(
     spec: DrawSpec, max_scale: float, settings: Recipe, phase: Phase
 ) -> Any:
-    """The scale that the program states, or the largest sensitivity: a number, or one a setting."""
-    if not spec.own_scale and math.isinf(max_scale):
+    """The scale that the program states, or else the largest sensitivity, in each setting."""
+    if not spec.has_stated_scale and math.isinf(max_scale):
         return 1.0
-    number = spec.scale if spec.own_scale else spec.max_sensitivity
+    number = spec.scale if spec.has_stated_scale else spec.max_sensitivity
     if is_static(number):
         return number
-    evaluated = _draws_of_settings(settings, phase)[spec.site]
-    number = evaluated.scale if spec.own_scale else evaluated.max_sensitivity
+    evaluated = _draw_specs_of_settings(settings, phase)[spec.site]
+    number = evaluated.scale if spec.has_stated_scale else evaluated.max_sensitivity
     if np.ndim(number) != 1:
-        raise not_a_number_error(spec.site)
+        raise not_a_scalar_error(spec.site)
     return number
 
 
-def not_a_number_error(site: Site) -> ValueError:
-    """The error for a draw whose sensitivity or scale is an array."""
+def not_a_scalar_error(site: Site) -> ValueError:
+    """The error for a draw whose sensitivity or scale is an array instead of one number."""
     return ValueError(f"the sensitivity and the scale of the draw {site!r} must be numbers")
 
 
 @jax.enable_x64(False)
-def _draws_of_settings(settings: Recipe, phase: Phase) -> Mapping[Site, DrawSpec]:
-    """Site -> its draw in G settings, with arrays [G] of the numbers that the program computes."""
+def _draw_specs_of_settings(settings: Recipe, phase: Phase) -> Mapping[Site, DrawSpec]:
+    """The draw at each site of a phase in G settings, with arrays [G] of its computed numbers."""
     recipe_phase = RecipePhase.of_recipe(settings, phase)
 
     def describe_setting(setting: Recipe) -> Mapping[Site, DrawSpec]:
-        return describe_draws(recipe_phase, setting.params, setting.public(), np.float32(0))
+        return describe_draws_of_phase(
+            recipe_phase, setting.params, setting.public(), np.float32(0)
+        )
 
     return jax.vmap(describe_setting)(settings)

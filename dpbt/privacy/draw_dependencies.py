@@ -1,7 +1,7 @@
-"""The sources of each draw of a program: what its numbers depend on, read in its trace.
+"""What the numbers of each draw of a program depend on, read in the trace of the program.
 
-No program runs for this. `check_prices` refuses draws whose price depends on rows or on releases,
-and `priced_draws` gives the priced draws to compare with those that run.
+No program runs for this. `check_prices_are_public` refuses draws whose price depends on rows or on
+releases, and `priced_draws_of_phase` gives the priced draws to compare with those that run.
 """
 
 import functools
@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.compilation import paused_garbage_collection
-from dpbt.privacy import answers, boundary, dataflow, mechanisms, price_check
+from dpbt.privacy import boundary, dataflow, mechanisms, price_comparison, program_interpreters
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.draw_specs import view_of_example_row
 from dpbt.privacy.phase_views import RecipePhase
-from dpbt.privacy.price_check import PricedDraw, PricedDraws
+from dpbt.privacy.price_comparison import PricedDraw, PricedDraws
 from dpbt.types import Array, Numbers, Params, Phase, Program, Public, Recipe, Release, View
 
 ROWS, EARLIER = "the private rows", "earlier releases"
@@ -57,8 +57,8 @@ class DrawDependencies(NamedTuple):
     scale_formula: str
 
     @property
-    def priced_draw(self) -> PricedDraw:
-        """The draw in the form that is compared with the one that runs."""
+    def as_priced_draw(self) -> PricedDraw:
+        """The draw as the ledger prices it, to compare with the draw that runs."""
         return PricedDraw(
             spec=self.spec,
             max_sensitivity_formula=self.max_sensitivity_formula,
@@ -71,36 +71,36 @@ class DrawDependencies(NamedTuple):
 
 
 def draw_specs_of_phase(recipe: Recipe, phase: Phase) -> tuple[DrawSpec, ...]:
-    """The draws of a phase of a run, with shapes in place of traced numbers.
+    """The specs of the draws of a phase of a run, with shapes in place of traced numbers.
 
     Raises:
-        ValueError: as `check_prices`.
+        ValueError: as `check_prices_are_public`.
     """
-    return tuple(draw.spec for draw in dependencies_of_phase(recipe, phase))
+    return tuple(draw.spec for draw in draw_dependencies_of_phase(recipe, phase))
 
 
-def priced_draws(recipe: Recipe, phase: Phase) -> PricedDraws:
-    """The draws of a phase of a run as the ledger prices them.
+def priced_draws_of_phase(recipe: Recipe, phase: Phase) -> PricedDraws:
+    """The draws of a phase of a run as the ledger prices them, to compare with those that run.
 
     Raises:
-        ValueError: as `check_prices`.
+        ValueError: as `check_prices_are_public`.
     """
-    return PricedDraws(draw.priced_draw for draw in dependencies_of_phase(recipe, phase))
+    return PricedDraws(draw.as_priced_draw for draw in draw_dependencies_of_phase(recipe, phase))
 
 
-def priced_draws_of_phases(recipe: Recipe) -> tuple[PricedDraws, ...]:
+def priced_draws_of_all_phases(recipe: Recipe) -> tuple[PricedDraws, ...]:
     """The draws of each phase of a run as the ledger prices them; hashable.
 
     A program that is compiled for a run has them in its key. Otherwise it could run with what
     Python held when it was compiled, while the ledger prices what Python holds now.
 
     Raises:
-        ValueError: as `check_prices`.
+        ValueError: as `check_prices_are_public`.
     """
-    return tuple(priced_draws(recipe, phase) for phase in recipe.learner.phases)
+    return tuple(priced_draws_of_phase(recipe, phase) for phase in recipe.learner.phases)
 
 
-class _ArrayKind(NamedTuple):
+class _ArrayType(NamedTuple):
     """The properties of an array that a trace depends on."""
 
     shape: tuple[int, ...]
@@ -109,20 +109,22 @@ class _ArrayKind(NamedTuple):
 
 
 @jax.enable_x64(False)
-def dependencies_of_phase(recipe: Recipe, phase: Phase) -> list[DrawDependencies]:
-    """The sources of the draws of a phase of a run, in the order of the program.
+def draw_dependencies_of_phase(recipe: Recipe, phase: Phase) -> list[DrawDependencies]:
+    """What each draw of a phase of a run depends on, in the order of the program.
 
     Raises:
-        ValueError: as `check_prices`.
+        ValueError: as `check_prices_are_public`.
     """
     leaves, structure = jax.tree.flatten((recipe.params, recipe.public()))
     types_of_leaves = (
         leaf if isinstance(leaf, jax.ShapeDtypeStruct) else jax.typeof(leaf) for leaf in leaves
     )
-    kinds = tuple(
-        _ArrayKind(leaf.shape, str(leaf.dtype), leaf.weak_type) for leaf in types_of_leaves
+    array_types = tuple(
+        _ArrayType(leaf.shape, str(leaf.dtype), leaf.weak_type) for leaf in types_of_leaves
     )
-    return _traced_dependencies(RecipePhase.of_recipe(recipe, phase), structure, kinds)
+    return _trace_dependencies_of_phase(
+        RecipePhase.of_recipe(recipe, phase), structure, array_types
+    )
 
 
 _ROW_FIELDS = ("bins", "target", "present", "weight")
@@ -131,20 +133,23 @@ _ROW_FIELDS = ("bins", "target", "present", "weight")
 
 @functools.lru_cache(maxsize=1024)
 @paused_garbage_collection()
-def _traced_dependencies(
-    recipe_phase: RecipePhase, structure: Any, kinds: tuple[_ArrayKind, ...]
+def _trace_dependencies_of_phase(
+    recipe_phase: RecipePhase, structure: Any, array_types: tuple[_ArrayType, ...]
 ) -> list[DrawDependencies]:
-    """The dependencies of a phase, from the arguments alone, which are the key of the cache.
+    """Trace the program of a phase for what its draws depend on; cached by the arguments.
 
     Args:
         recipe_phase: the phase.
         structure: the structure of the pytree (params, public), with their static fields.
-        kinds: the kind of each of their arrays.
+        array_types: the kind of each of their arrays.
     """
     learner = recipe_phase.learner
     params, public = jax.tree.unflatten(
         structure,
-        [jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type) for kind in kinds],
+        [
+            jax.ShapeDtypeStruct(array_type.shape, array_type.dtype, weak_type=array_type.weak_type)
+            for array_type in array_types
+        ],
     )
     table = jax.eval_shape(learner.training.example_table)  # compiles nothing
     fields = {name: getattr(table, name) for name in _ROW_FIELDS}
@@ -156,8 +161,10 @@ def _traced_dependencies(
         return view_of_example_row(recipe_phase, params, public, bound, row_fields)
 
     numbers = params, public, jax.ShapeDtypeStruct((), np.float32)
-    dependencies = draw_dependencies(recipe_phase.phase.program, build_view, row_fields, numbers)
-    check_prices(dependencies, must_ignore_rows=not learner.unprotected)
+    dependencies = trace_draw_dependencies(
+        recipe_phase.phase.program, build_view, row_fields, numbers
+    )
+    check_prices_are_public(dependencies, must_ignore_rows=not learner.unprotected)
     return dependencies
 
 
@@ -173,13 +180,13 @@ class _DrawNumbers(NamedTuple):
     max_sensitivity: Any
 
 
-def draw_dependencies(
+def trace_draw_dependencies(
     program: Program,
     build_view: Callable[..., View],
     private_arrays: Any,
     public_arrays: tuple[Any, ...] = (),
 ) -> list[DrawDependencies]:
-    """The sources of each draw of a program. The program is traced and does not run.
+    """Trace a program for what each of its draws depends on. The program does not run.
 
     Args:
         program: the private program.
@@ -188,8 +195,10 @@ def draw_dependencies(
         public_arrays: the other arguments of `build_view`, such as the numbers of a budget, or
             their shapes.
     """
-    view, sources_of_view = _view_and_sources(build_view, private_arrays, public_arrays)
-    specs = jax.eval_shape(lambda view: list(answers.describe(program, view).values()), view)
+    view, sources_of_view = _trace_view_and_its_sources(build_view, private_arrays, public_arrays)
+    specs = jax.eval_shape(
+        lambda view: list(program_interpreters.describe_draws(program, view).values()), view
+    )
     zeros = {spec.site: spec.output for spec in specs}
 
     # The numbers of the draws, as a function of the view and of earlier outputs.
@@ -201,28 +210,32 @@ def draw_dependencies(
             numbers_of_draws.append(jax.tree.map(jnp.asarray, numbers))
             return outputs[spec.site]
 
-        boundary.run(program, answer, view)
+        boundary.run_program(program, answer, view)
         return numbers_of_draws
 
-    closed, shapes = jax.make_jaxpr(read_by_draws, return_shape=True)(zeros, view)
+    closed_jaxpr, shapes = jax.make_jaxpr(read_by_draws, return_shape=True)(zeros, view)
     structure, num_outputs = jax.tree.structure(shapes), len(jax.tree.leaves(shapes))
 
     # The sources of each number, and the formulas of largest sensitivities and scales.
     sites = sorted(zeros)
     sources = [{site} for site in sites] + sources_of_view
     sources_of_draws: list[_DrawNumbers] = jax.tree.unflatten(
-        structure, dataflow.sources_of_outputs(closed.jaxpr, sources)
+        structure, dataflow.sources_of_outputs(closed_jaxpr.jaxpr, sources)
     )
-    places: list[_DrawNumbers] = jax.tree.unflatten(structure, range(num_outputs))
+    output_indices: list[_DrawNumbers] = jax.tree.unflatten(structure, range(num_outputs))
     input_names = [
-        *map(price_check.formula_name_of_output, sites),
-        *price_check.formula_names_of_view(view),
+        *map(price_comparison.formula_name_of_output, sites),
+        *price_comparison.formula_names_of_view(view),
     ]
     formulas = iter(
         dataflow.formula_digests(
-            closed,
+            closed_jaxpr,
             input_names,
-            [place for of_draw in places for place in (of_draw.max_sensitivity, of_draw.scale)],
+            [
+                output_index
+                for of_draw in output_indices
+                for output_index in (of_draw.max_sensitivity, of_draw.scale)
+            ],
             {},
         )
     )
@@ -252,17 +265,17 @@ class _ViewSources(NamedTuple):
     sources: list[set[Source]]
 
 
-def _view_and_sources(
+def _trace_view_and_its_sources(
     build_view: Callable[..., View], private_arrays: Any, public_arrays: tuple[Any, ...]
 ) -> _ViewSources:
-    """The view that `draw_dependencies` traces a program on, and the sources of its arrays."""
+    """Trace `build_view`, for the shapes of the view and for the sources of each of its arrays."""
     closed, view = jax.make_jaxpr(build_view, return_shape=True)(private_arrays, *public_arrays)
     num_private, num_public = map(len, map(jax.tree.leaves, (private_arrays, public_arrays)))
     inputs = [{ROWS}] * num_private + [set()] * num_public
     outputs = iter(dataflow.sources_of_outputs(closed.jaxpr, inputs))
-    follows_from_rows = jax.tree.map(lambda _: ROWS in next(outputs), view)
+    depends_on_rows = jax.tree.map(lambda _: ROWS in next(outputs), view)
 
-    sources = list(_sources_of_arrays(follows_from_rows.rows, otherwise={SPLITS}))
+    sources = list(_sources_by_array(depends_on_rows.rows, other_sources={SPLITS}))
     sources += [{ROWS} for _ in jax.tree.leaves(view.weights)]  # whatever a weight update reads
     sources += [set() for _ in jax.tree.leaves(view.params)]
     for name in () if view.public is None else Public._fields:
@@ -271,18 +284,25 @@ def _view_and_sources(
     return _ViewSources(view, sources)
 
 
-def _sources_of_arrays(follows_from_rows: Any, otherwise: set[Source]) -> Iterator[set[Source]]:
-    """The sources of each array: the rows if it depends on them, otherwise the other sources."""
-    return ({ROWS} if flag else otherwise for flag in jax.tree.leaves(follows_from_rows))
+def _sources_by_array(depends_on_rows: Any, other_sources: set[Source]) -> Iterator[set[Source]]:
+    """The sources of each array: the rows if it depends on them, otherwise `other_sources`.
+
+    Args:
+        depends_on_rows: a pytree of bools, one for each array.
+        other_sources: the sources of arrays that do not depend on rows.
+    """
+    return ({ROWS} if flag else other_sources for flag in jax.tree.leaves(depends_on_rows))
 
 
 def _union_of_sources(sources: Any) -> set[Source]:
-    """The sources of all arrays of a pytree, whose leaves are sets of sources."""
+    """The union of the sets of sources that are the leaves of a pytree."""
     return set().union(*jax.tree.leaves(sources))
 
 
-def check_prices(draws: list[DrawDependencies], *, must_ignore_rows: bool = True) -> None:
-    """Check that prices depend neither on rows nor on releases; refuse a draw whose price does.
+def check_prices_are_public(
+    draws: list[DrawDependencies], *, must_ignore_rows: bool = True
+) -> None:
+    """Refuse a draw whose price depends on private rows or on earlier releases.
 
     Args:
         draws: the draws of a program.
@@ -302,7 +322,7 @@ def check_prices(draws: list[DrawDependencies], *, must_ignore_rows: bool = True
                 f"{mechanism.name!r}; give it a name of its own"
             )
         if mechanism.price.reads_rows:
-            _check_price_of_rows(draw, must_ignore_rows=must_ignore_rows)
+            _check_price_of_draw_from_rows(draw, must_ignore_rows=must_ignore_rows)
             continue
         sources = draw.total_sources | draw.public_sources | draw.scale_sources
         if ROWS in sources or library_mechanism is None:
@@ -312,8 +332,8 @@ def check_prices(draws: list[DrawDependencies], *, must_ignore_rows: bool = True
             )
 
 
-def _check_price_of_rows(draw: DrawDependencies, *, must_ignore_rows: bool) -> None:
-    """`check_prices` of one draw that reads rows."""
+def _check_price_of_draw_from_rows(draw: DrawDependencies, *, must_ignore_rows: bool) -> None:
+    """Refuse a draw that reads rows if its price depends on rows or on earlier releases."""
     spec, site = draw.spec, draw.spec.site
     norm = spec.mechanism.price.norm
     if must_ignore_rows and ROWS in draw.public_sources:
@@ -335,7 +355,7 @@ def _check_price_of_rows(draw: DrawDependencies, *, must_ignore_rows: bool) -> N
         )
     if must_ignore_rows and ROWS in draw.scale_sources:
         raise ValueError(f"the scale of the draw {site!r} follows from the private rows")
-    if spec.own_scale and draw.scale_sources:
+    if spec.has_stated_scale and draw.scale_sources:
         raise ValueError(
             f"the scale of the draw {site!r} follows from {sorted(draw.scale_sources)}, so nothing "
             "says what it costs; state its sensitivity and leave the scale to the budget"

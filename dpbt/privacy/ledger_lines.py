@@ -1,4 +1,4 @@
-"""The lines of ledgers, and ledgers that are priced again from theirs. No JAX.
+"""Ledger lines of draws, and ledgers whose costs are computed again from their lines. No JAX.
 
 A line states the sensitivity and the scale of a draw, from which its costs follow.
 """
@@ -12,7 +12,7 @@ from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import SamplerCost
-from dpbt.privacy.prices import PRICE_OF_NAME, Numbers, Price
+from dpbt.privacy.mechanism_prices import PRICE_BY_MECHANISM_NAME, Numbers, Price
 from dpbt.public_types import Site
 
 
@@ -46,7 +46,7 @@ class DrawTerms:
 
 
 def ledger_line(terms: DrawTerms, max_rows_per_user: int = 1) -> Line:
-    """The line of a draw, with its mechanism's price and the cost of its sampler's finite bits.
+    """The ledger line of a draw: its terms, its cost, and the cost of its sampler's finite bits.
 
     It is for neighbours that differ in all rows of one person, at most `max_rows_per_user`. Proof.
     Between the two tables lies a chain of tables, each a neighbour of the next by one row. Given
@@ -113,15 +113,15 @@ def ledger_line(terms: DrawTerms, max_rows_per_user: int = 1) -> Line:
     )
 
 
-def reprice_ledger(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
-    """The ledger with prices computed again from the sensitivities and scales of its lines.
+def recompute_ledger_costs(ledger: Ledger, max_rows_per_user: int | None = None) -> Ledger:
+    """Compute the costs of a ledger again from the sensitivities and scales of its lines.
 
     A file may hold wrong costs, so only those of an author's own mechanisms are taken from it.
     `accounting.from_json` does not price again, and a caller who relies on the costs of a file
     does.
 
     Args:
-        book: a ledger; it may be for people already. The parts of a sum are priced one by one.
+        ledger: a ledger; it may be for people already. The parts of a sum are priced one by one.
         max_rows_per_user: for people with up to so many rows; None for as many as the ledger is
             for. Sensitivities grow before composition; the result does not depend on a composed
             epsilon or delta.
@@ -131,53 +131,64 @@ def reprice_ledger(book: Ledger, max_rows_per_user: int | None = None) -> Ledger
             for a choice, whose other candidates it does not hold, and for a mechanism that is not
             of dpbt, whose price a ledger does not hold.
     """
-    if book.parts:
+    if ledger.parts:
         return accounting.compose_ledgers(
-            [reprice_ledger(part, max_rows_per_user) for part in book.parts], book.delta
+            [recompute_ledger_costs(part, max_rows_per_user) for part in ledger.parts], ledger.delta
         )
-    if book.choice is not None and len(book.lines) < 2:
+    if ledger.choice is not None and len(ledger.lines) < 2:
         raise ValueError("the ledger of a choice must have lines of a run and of its score")
-    if book.choice is not None and max_rows_per_user is not None:
+    if ledger.choice is not None and max_rows_per_user is not None:
         raise ValueError(
             "the ledger of a choice is for as many rows per person as its candidates were made for"
         )
     lines = tuple(
-        _reprice_line(line, book.max_rows_per_user, max_rows_per_user) for line in book.lines
+        _recompute_line_costs(
+            line,
+            old_max_rows_per_user=ledger.max_rows_per_user,
+            new_max_rows_per_user=max_rows_per_user,
+        )
+        for line in ledger.lines
     )
-    new_max = book.max_rows_per_user if max_rows_per_user is None else max_rows_per_user
+    new_max_rows_per_user = (
+        ledger.max_rows_per_user if max_rows_per_user is None else max_rows_per_user
+    )
     return msgspec.structs.replace(
-        book,
+        ledger,
         lines=lines,
-        max_rows_per_user=new_max,
-        limits_users=book.limits_users and new_max == book.max_rows_per_user,
+        max_rows_per_user=new_max_rows_per_user,
+        limits_users=ledger.limits_users and new_max_rows_per_user == ledger.max_rows_per_user,
     )
 
 
-def _reprice_line(line: Line, old_max: int, new_max: int | None) -> Line:
-    """A line with its price computed again, as `reprice_ledger` describes.
+def _recompute_line_costs(
+    line: Line, *, old_max_rows_per_user: int, new_max_rows_per_user: int | None
+) -> Line:
+    """Compute the costs of a ledger line again from its sensitivity and its scale.
 
     Args:
         line: a line of any ledger.
-        old_max: the largest number of rows of one person that it is for.
-        new_max: the number that the result is for; None for the same.
+        old_max_rows_per_user: the largest number of rows of one person that it is for.
+        new_max_rows_per_user: the number that the result is for; None for the same.
     """
-    price = PRICE_OF_NAME.get(line.mechanism)
+    price = PRICE_BY_MECHANISM_NAME.get(line.mechanism)
     if price is None:
-        if new_max is None:
+        if new_max_rows_per_user is None:
             return line
         raise ValueError(
             f"the draw {line.site!r} is by a mechanism of its author's own, {line.mechanism!r}, "
             "whose price no ledger keeps; make the recipe for max_rows_per_user"
         )
-    new_max = old_max if new_max is None else new_max
+    new_max_rows_per_user = (
+        old_max_rows_per_user if new_max_rows_per_user is None else new_max_rows_per_user
+    )
     moved_outputs = line.moved_outputs
     if moved_outputs is not None:
-        moved_outputs = moved_outputs // old_max * new_max
+        moved_outputs = moved_outputs // old_max_rows_per_user * new_max_rows_per_user
     terms = DrawTerms(
         site=line.site,
         mechanism=_NamedPrice(line.mechanism, price),
         releases=line.releases,
-        sensitivity=line.sensitivity * new_max / old_max,
+        sensitivity=line.sensitivity * new_max_rows_per_user / old_max_rows_per_user,
         scale=line.scale,
         theorem=line.theorem,
         num_payments=line.num_payments,

@@ -1,4 +1,4 @@
-"""Stages: the draws of a phase whose sums one pass over a table in blocks can add up.
+"""Stages of passes: the draws whose sums one pass over a table in blocks can add up.
 
 A sum that depends on the output of a draw waits for the next pass.
 """
@@ -9,12 +9,12 @@ import jax
 
 from dpbt.privacy import mechanisms
 from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.dependencies import (
+from dpbt.privacy.draw_dependencies import (
     EARLIER,
     ROWS,
     SPLITS,
     DrawDependencies,
-    dependencies_of_phase,
+    draw_dependencies_of_phase,
 )
 from dpbt.types import Phase, Recipe, Site
 
@@ -22,17 +22,18 @@ Stages = tuple[tuple[Site, ...], ...]
 """The sites of draws from sums, in order; a stage's sums depend on earlier stages alone."""
 
 
-def pass_stages(recipe: Recipe, phase: Phase) -> Stages:
-    """The stages of the draws from sums of a phase, in order.
+def stages_of_phase(recipe: Recipe, phase: Phase) -> Stages:
+    """The stages of a phase: groups of draws whose sums one pass over the rows adds up, in order.
 
     Raises:
-        ValueError: as `stages_of_draws`, and as `dependencies.check_prices`.
+        ValueError: as `group_draws_into_stages`, and as
+        `draw_dependencies.check_prices_are_public`.
     """
-    return stages_of_draws(dependencies_of_phase(recipe, phase))
+    return group_draws_into_stages(draw_dependencies_of_phase(recipe, phase))
 
 
-def stages_of_draws(draws: Sequence[DrawDependencies]) -> Stages:
-    """The stages of the draws from sums of a program, in order.
+def group_draws_into_stages(draws: Sequence[DrawDependencies]) -> Stages:
+    """Group the draws from sums of a program into stages, in order.
 
     A sum may depend on draws of earlier stages. Draws are made in the order of the program, because
     the scale and the `Total.public` of a draw may depend on all draws before it, but never on rows.
@@ -63,7 +64,7 @@ def stages_of_draws(draws: Sequence[DrawDependencies]) -> Stages:
 
 
 def _check_reads_rows_by_sums(spec: DrawSpec) -> None:
-    """Refuse a draw that reads rows in any other way than by sums of int32."""
+    """Refuse a draw that reads rows in any other way than by sums of int32 over them."""
     dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.total)}
     if spec.after is None or dtypes != {"int32"}:
         raise ValueError(
@@ -77,7 +78,7 @@ def _check_reads_rows_by_sums(spec: DrawSpec) -> None:
 
 
 def _check_numbers_known_before_pass(draw: DrawDependencies, summed_sites: set[Site]) -> None:
-    """Refuse a draw whose numbers other than its sum depend on rows."""
+    """Refuse a draw whose scale or public inputs depend on rows of the pass that they precede."""
     asked_sources = draw.public_sources | draw.scale_sources
     sources = draw.total_sources | asked_sources
     follows_from_sums = draw.spec.site not in summed_sites and sources & summed_sites
@@ -89,7 +90,7 @@ def _check_numbers_known_before_pass(draw: DrawDependencies, summed_sites: set[S
 
 
 def check_can_run_in_blocks(recipe: Recipe) -> None:
-    """Refuse a recipe whose table cannot be read in blocks.
+    """Refuse a recipe that needs all rows at once, so that its table cannot be read in blocks.
 
     Raises:
         ValueError: naming the draw that reads all rows at once.
@@ -97,6 +98,6 @@ def check_can_run_in_blocks(recipe: Recipe) -> None:
     if recipe.weight_update.coupled:
         raise ValueError(f"{recipe.weight_update.identity} makes weights that depend on all rows")
     for phase in recipe.learner.phases:
-        stages = pass_stages(recipe, phase)
+        stages = stages_of_phase(recipe, phase)
         if not phase.repeats and len(stages) > 1:
             raise ValueError(f"the {phase.name} has sums that follow from its own draws: {stages}")

@@ -31,7 +31,7 @@ OTHER_DOMAINS = {
     "order": (dict(reversed(UNIT.items())), "column 1 is 'on' in .* and 'x' in"),
 }
 for_each_other_domain = pytest.mark.parametrize(
-    ("other", "message"), OTHER_DOMAINS.values(), ids=OTHER_DOMAINS
+    ("other_domain", "message"), OTHER_DOMAINS.values(), ids=OTHER_DOMAINS
 )
 KEY = jax.random.key(0)
 PURE_SETTINGS = {"epsilon": 3.0, "rows": ROWS}
@@ -126,8 +126,8 @@ def test_equal_declarations_that_are_written_otherwise_are_one():
 
 
 @for_each_other_domain
-def test_a_model_refuses_tables_of_another_domain(model, other, message):
-    table = table_of_domain(other)
+def test_a_model_refuses_tables_of_another_domain(model, other_domain, message):
+    table = table_of_domain(other_domain)
     for act in (dpbt.predict, dpbt.predict_proba, dpbt.decision_function, jax.jit(dpbt.predict)):
         with pytest.raises(ValueError, match=message):
             act(model, table)
@@ -137,23 +137,23 @@ def test_a_model_refuses_tables_of_another_domain(model, other, message):
 
 
 @for_each_other_domain
-def test_explain_save_and_effects_refuse_another_domain(model, other, message, tmp_path):
+def test_explain_save_and_effects_refuse_another_domain(model, other_domain, message, tmp_path):
     path = tmp_path / "model.json"
     dpbt.save(model, path)
     for model_or_loaded in (model, dpbt.load(path)):
         for act in (dpbt.explain, effects.attribute_effects, dpbt.plot.attributes):
             with pytest.raises(ValueError, match=message):
-                act(model_or_loaded, other)
+                act(model_or_loaded, other_domain)
         with pytest.raises(ValueError, match=message):
-            dpbt.save(model_or_loaded, tmp_path / "other.json", domain=other)
+            dpbt.save(model_or_loaded, tmp_path / "other.json", domain=other_domain)
         with pytest.raises(ValueError, match=message):
-            dpbt.predict(model_or_loaded, table_of_domain(other))
+            dpbt.predict(model_or_loaded, table_of_domain(other_domain))
     assert not (tmp_path / "other.json").exists()
 
 
 @for_each_other_domain
-def test_learning_refuses_a_table_of_another_domain(other, message):
-    recipe, table = recipe_of_domain(), table_of_domain(other)
+def test_learning_refuses_a_table_of_another_domain(other_domain, message):
+    recipe, table = recipe_of_domain(), table_of_domain(other_domain)
     for act in (dpbt.fit, dpbt.boost, jax.jit(dpbt.boost)):
         with pytest.raises(ValueError, match=message):
             act(KEY, table, recipe)
@@ -164,7 +164,7 @@ def test_learning_refuses_a_table_of_another_domain(other, message):
     with pytest.raises(ValueError, match=message):
         audit.audit_transcripts(KEY, audit.neighbours(table, ADD_REMOVE), recipe, 1)
     with pytest.raises(ValueError, match="column"):
-        preview.preview([recipe], other)
+        preview.preview([recipe], other_domain)
     with pytest.raises(ValueError, match=message):
         preview.preview([GREEDY], UNIT, table)
 
@@ -177,9 +177,9 @@ def boosted(request):
 
 
 @for_each_other_domain
-def test_replay_and_comparisons_refuse_another_domain(boosted, other, message):
+def test_replay_and_comparisons_refuse_another_domain(boosted, other_domain, message):
     """A transcript knows the domain of its table."""
-    (run, recipe), table, other_table = boosted, table_of_domain(), table_of_domain(other)
+    (run, recipe), table, other_table = boosted, table_of_domain(), table_of_domain(other_domain)
     for act in (dpbt.replay, jax.jit(dpbt.replay)):
         with pytest.raises(ValueError, match=message):
             act(run.transcript, other_table, recipe)
@@ -198,16 +198,16 @@ def test_the_transcripts_of_fits_are_replayed_and_compared_too(model):
 
 
 @for_each_other_domain
-def test_sweeps_and_blocks_refuse_another_domain(model, other, message, tmp_path):
+def test_sweeps_and_blocks_refuse_another_domain(model, other_domain, message, tmp_path):
     masks = np.ones((1, ROWS), bool)
 
-    task = sweeps.Task("task", table_of_domain(other), masks, masks, {})
+    task = sweeps.Task("task", table_of_domain(other_domain), masks, masks, {})
     sweep = sweeps.Sweep("sweep", make_recipe_of_unit_domain, ({"rounds": (2,)},))
     with pytest.raises(ValueError, match=message):
         sweeps.run(sweep, task, tmp_path / "results")
     assert not (tmp_path / "results").exists()
 
-    blocks = convert_columns(other, *random_columns_and_labels(), tmp_path / "blocks")
+    blocks = convert_columns(other_domain, *random_columns_and_labels(), tmp_path / "blocks")
     with pytest.raises(ValueError, match=message):
         dpbt.fit(KEY, blocks, recipe_of_domain(), checkpoint=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -303,11 +303,8 @@ def test_a_model_whose_splits_were_exchanged_is_saved_with_its_splits(tmp_path):
 
 def test_names_that_are_no_text_are_kept_as_text(tmp_path):
     domain = {0: UNIT["x"], 1: Boolean()}
-    table = dpbt.table(
-        domain,
-        {0: random_columns_and_labels()[0]["x"], 1: random_columns_and_labels()[0]["on"]},
-        random_columns_and_labels()[1],
-    )
+    columns, labels = random_columns_and_labels()
+    table = dpbt.table(domain, {0: columns["x"], 1: columns["on"]}, labels)
     model = dpbt.fit(KEY, table, recipe_of_domain(domain))
     dpbt.save(model, tmp_path / "m.json")
     loaded = dpbt.load(tmp_path / "m.json")
@@ -317,12 +314,8 @@ def test_names_that_are_no_text_are_kept_as_text(tmp_path):
 
 def test_domains_of_one_shape_share_the_programs_of_a_fit_a_sweep_and_an_audit(tmp_path):
     other = OTHER_DOMAINS["range"][0]
-    tables, recipes_of_domains = (
-        [table_of_domain(), table_of_domain(other)],
-        [recipe_of_domain(), recipe_of_domain(other)],
-    )
-    counts = []
-    for table, recipe in zip(tables, recipes_of_domains, strict=True):
+    tables, counts = [table_of_domain(), table_of_domain(other)], []
+    for table, recipe in zip(tables, [recipe_of_domain(), recipe_of_domain(other)], strict=True):
         dpbt.fit(KEY, table, recipe)
         neighbours = audit.neighbours(table, ADD_REMOVE)
         audit.audit_transcripts(

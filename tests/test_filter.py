@@ -196,9 +196,8 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
         for bound in (0.0, 0.3, 8.0) if phase.repeats else (0.0,):
             for site, draw in recipe_noise.draw_specs_by_site(recipe, phase, bound).items():
                 if draw.mechanism.price.reads_rows:
-                    min_multipliers[site] = min(
-                        min_multipliers[site], float(np.min(draw.scale / draw.max_sensitivity))
-                    )
+                    multiplier = float(np.min(draw.scale / draw.max_sensitivity))
+                    min_multipliers[site] = min(min_multipliers[site], multiplier)
     for line in recipe_ledger.lines:
         line_cost = mechanisms.BY_NAME[line.mechanism].cost(1.0, min_multipliers[line.site])
         cost += line.count * Fraction(float(getattr(line_cost, measure)))
@@ -210,19 +209,15 @@ def test_the_finite_bits_of_samplers_are_paid_for():
     ledger_with_gap = ledger_of(ledger_line(0.1, gap=1e-6, tail=1e-12), rows=ROWS)
     for measure, min_difference in (("epsilon", 1.99e-6), ("rho", 1e-9)):
         terms = new_filter(measure, 1.0).terms
-        assert (
-            terms.charge_of_ledger(ledger_with_gap).cost
-            - terms.charge_of_ledger(ledger_without_gap).cost
-            > min_difference
-        )
+        cost_with_gap = terms.charge_of_ledger(ledger_with_gap).cost
+        assert cost_with_gap - terms.charge_of_ledger(ledger_without_gap).cost > min_difference
     for measure, gap, tail in (
         *(("mu", 0.01, 0.0), ("mu", 0.0, 1e-9), ("rho", 0.0, 1e-9), ("epsilon", 0.0, 1e-8)),
     ):
         budget = new_filter(measure)
+        charge = filters.Charge(cost=1e-9, gap=gap, tail=tail)
         with pytest.raises(ValueError, match="finite bits"):
-            budget._record_payment(
-                "x", filters.Charge(cost=1e-9, gap=gap, tail=tail), ledger_without_gap
-            )
+            budget._record_payment("x", charge, ledger_without_gap)
         assert budget.spent == 0
 
 
@@ -328,11 +323,8 @@ def test_a_fit_is_paid_for_and_is_the_fit_of_dpbt(table):
 
 
 def test_a_fit_that_refuses_its_arguments_costs_nothing(table):
-    budget, key, recipe = (
-        dpbt.Filter(1.0, rows=ROWS),
-        dpbt.fresh_key(),
-        recipes.bdpe(**SMALL_SETTINGS),
-    )
+    budget, key = dpbt.Filter(1.0, rows=ROWS), dpbt.fresh_key()
+    recipe = recipes.bdpe(**SMALL_SETTINGS)
     for arguments, options in (
         ((3, table, recipe), {}),
         ((key, recipe, table), {}),
@@ -366,9 +358,8 @@ def test_free_refusals_do_not_tell_how_many_rows_there_are(table):
     assert budget.spent == 0
     used = dpbt.fresh_key()
     assert dpbt.fit(used, fewer, recipe, filter=budget).recipe is recipe
-    recipe_of_fewer_rows = recipes.bdpe(
-        **{**SMALL_SETTINGS, "rows": 60}
-    )  # a key that was paid for tells no more
+    # A key that was paid for tells no more.
+    recipe_of_fewer_rows = recipes.bdpe(**{**SMALL_SETTINGS, "rows": 60})
     for rows in (table, fewer):
         with pytest.raises(ValueError, match="rows=70, and the recipe for 60"):
             dpbt.fit(used, rows, recipe_of_fewer_rows, filter=budget)

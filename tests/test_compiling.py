@@ -40,11 +40,8 @@ def test_buckets_are_few_and_waste_at_most_a_quarter():
     assert len(set(sizes.tolist())) <= 4 * 12 + 8
     max_padded_rows = tables.MAX_PADDED_ROWS
     assert tables.padded_num_rows(1) == tables.MIN_ROWS
-    assert (
-        tables.padded_num_rows(max_padded_rows)
-        == tables.padded_num_rows(max_padded_rows - 1)
-        == max_padded_rows
-    )
+    assert tables.padded_num_rows(max_padded_rows) == max_padded_rows
+    assert tables.padded_num_rows(max_padded_rows - 1) == max_padded_rows
     assert all(tables.padded_num_rows(rows) == rows for rows in (max_padded_rows + 1, MAX_ROWS - 1))
 
 
@@ -71,7 +68,7 @@ def test_tables_and_batches_of_one_bucket_share_the_programs_of_fits_and_predict
 
 
 def test_programs_have_room_for_rounds_where_that_costs_nothing(monkeypatch):
-    """`auto` sets the rounds from epsilon, and else each number of rounds would need a program."""
+    """`auto` sets the rounds from epsilon; one program serves many numbers of rounds."""
     max_rounds = training_fit._max_rounds_of_program
     assert {max_rounds(greedy_recipe(90, rounds)) for rounds in (1, 10, 100, 128)} == {128}
     assert max_rounds(greedy_recipe(90, 129)) == tables.round_up_to_bucket(129)
@@ -139,11 +136,8 @@ def compiled_programs():
 
 def test_a_second_run_and_a_second_replay_compile_nothing():
     """Eager calls with other keys, rows and numbers also find their programs."""
-    table, recipe, keys = (
-        random_table_of_bits(60),
-        greedy_recipe(60, 3),
-        jax.random.split(jax.random.key(3), 8),
-    )
+    table, recipe = random_table_of_bits(60), greedy_recipe(60, 3)
+    keys = jax.random.split(jax.random.key(3), 8)
     boosted = dpbt.boost(keys[0], table, recipe)
     dpbt.replay(boosted.transcript, table, recipe)
     other_table = random_table_of_bits(60, seed=1)

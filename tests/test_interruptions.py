@@ -30,6 +30,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 SIGNALS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 FIT_COMMAND = ("fit", "rows.csv", *FIT_OPTIONS, *FOREST_OPTIONS, "--out", "m.json")
 FILTER_OPTION = ("--filter", "filter.db")
+PAID_FIT = (*FIT_COMMAND, *FILTER_OPTION)
 
 
 def send_signal(name="SIGINT"):
@@ -99,11 +100,11 @@ def test_before_a_payment_nothing_is_paid_and_the_same_command_starts_anew(
 ):
     with monkeypatch.context() as patch:
         patch.setattr(files, "read_columns", interrupt_before(files.read_columns, name))
-        line = interruption_line(capsys, *FIT_COMMAND, *FILTER_OPTION, status=SIGNALS[name])
+        line = interruption_line(capsys, *PAID_FIT, status=SIGNALS[name])
     assert "nothing was paid; the same command starts anew" in line
     assert spent_budget() == 0
     assert not Path("m.json").exists()
-    assert run_command(*FIT_COMMAND, *FILTER_OPTION) == 0
+    assert run_command(*PAID_FIT) == 0
 
 
 @pytest.mark.parametrize("name", SIGNALS)
@@ -111,7 +112,7 @@ def test_after_a_payment_without_a_checkpoint_the_command_says_that_the_budget_i
     budget, capsys, monkeypatch, name
 ):
     monkeypatch.setattr(fit, "fit_without_key_warning", fit_interrupted_after_payment(name))
-    line = interruption_line(capsys, *FIT_COMMAND, *FILTER_OPTION, status=SIGNALS[name])
+    line = interruption_line(capsys, *PAID_FIT, status=SIGNALS[name])
     assert "its budget is spent" in line
     assert "another fit pays again: filter.db: epsilon = 16 of 20 is left" in line
     assert spent_budget() == pytest.approx(4, rel=1e-6)
@@ -123,7 +124,7 @@ def test_an_interruption_that_a_library_turns_into_an_error_is_still_reported_as
 ):
     failing = fit_interrupted_after_payment(error=RuntimeError("a callback was interrupted"))
     monkeypatch.setattr(fit, "fit_without_key_warning", failing)
-    assert "its budget is spent" in interruption_line(capsys, *FIT_COMMAND, *FILTER_OPTION)
+    assert "its budget is spent" in interruption_line(capsys, *PAID_FIT)
 
 
 def test_without_a_filter_nothing_is_said_of_a_payment(rows_folder, capsys, monkeypatch):
@@ -180,7 +181,7 @@ def test_a_paid_model_is_not_lost_if_its_writing_is_interrupted(
 
     monkeypatch.setattr(dpbt, "save", save)
     capsys.readouterr()
-    assert run_command(*FIT_COMMAND, *FILTER_OPTION) == SIGNALS[name]
+    assert run_command(*PAID_FIT) == SIGNALS[name]
     (saved_model,) = temporary_folder.glob("*/m.json")
     err = capsys.readouterr().err
     assert f"move {saved_model} there" in err
@@ -213,21 +214,11 @@ def test_a_paid_model_is_written_elsewhere_if_a_pipe_got_only_a_part_of_it(
 
 def test_after_the_model_is_written_the_command_says_so(budget, capsys, monkeypatch):
     assert convert_rows() == 0
-    command = (
-        "fit",
-        "rows.chunks",
-        *FIT_COMMAND[2:-1],
-        "n.json",
-        *FILTER_OPTION,
-        "--checkpoint",
-        "run",
-    )
+    options = (*FILTER_OPTION, "--checkpoint", "run")
+    command = ("fit", "rows.chunks", *FIT_COMMAND[2:-1], "n.json", *options)
     with monkeypatch.context() as patch:
         patch.setattr(dpbt, "save", interrupt_after(dpbt.save))
-        assert (
-            interruption_line(capsys, *FIT_COMMAND, *FILTER_OPTION)
-            == "interrupted; m.json was written"
-        )
+        assert interruption_line(capsys, *PAID_FIT) == "interrupted; m.json was written"
         line = interruption_line(capsys, *command)
     dpbt.load("m.json")
     assert "n.json was written; keep run secret" in line
@@ -320,7 +311,7 @@ def test_a_command_restores_the_handlers_of_signals(rows_folder, capsys):
 def test_a_process_that_is_asked_to_end_reports_truly_what_it_leaves(budget, name):
     """The signal comes from another process, at the moment of the payment."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "dpbt", *FIT_COMMAND, *FILTER_OPTION, "--rounds", "300"]
+    command = [sys.executable, "-m", "dpbt", *PAID_FIT, "--rounds", "300"]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     while not spent_budget() and process.poll() is None:
         time.sleep(0.01)

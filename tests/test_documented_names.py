@@ -15,7 +15,7 @@ def test_public_names_exist(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_a_sentence_says_a_thing_has_is_there(page):
+def test_attributes_that_the_text_says_an_object_has_exist(page):
     stated = set(public_names.stated_attributes(current_text(page)))
     assert {pair for pair in stated if not public_names.has_attribute(*pair)} == set()
 
@@ -28,9 +28,9 @@ def test_options_exist(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_have_the_options_that_they_are_called_with(page):
-    known = public_names.options_by_command()
+    options_by_command = public_names.options_by_command()
     for command, options in public_names.commands_with_options(current_text(page)):
-        assert set(options) <= known[command], command
+        assert set(options) <= options_by_command[command], command
 
 
 def test_these_checks_find_what_does_not_exist():

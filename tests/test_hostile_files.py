@@ -158,7 +158,11 @@ def use_table(path):
 
 
 def is_refused_when_opened(path, text, use, description):
-    """Whether a file is refused at once and by name; later uses may only raise ValueError."""
+    """Whether a file is refused at once; later uses of a file that is read may raise ValueError.
+
+    Returns:
+        True if it is refused by its name, the error's text if it is not named, False if it is read.
+    """
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     try:
         for answer in use(path):
@@ -178,10 +182,8 @@ def assert_changes_are_handled(path, content, use, num_changes):
     rng, changes = np.random.default_rng(0), list(single_changes(content))
     for index in rng.choice(len(changes), num_changes, replace=False):
         description, make_copy = changes[index]
-        assert is_refused_when_opened(path, text_with_checksum(make_copy()), use, description) in (
-            True,
-            False,
-        )
+        is_refused = is_refused_when_opened(path, text_with_checksum(make_copy()), use, description)
+        assert is_refused in (True, False)
 
 
 @pytest.mark.slow
@@ -192,7 +194,8 @@ def test_changed_model_files_are_refused_or_read_as_valid(name, tmp_path):
     assert_changes_are_handled(path, content_of_saved_model(name, path), use_model, NUM_CHANGES)
 
 
-def write_table_and_return_manifest(folder):
+def write_table(folder):
+    """Write a table in blocks; the path of its manifest."""
     domain, columns, labels = worker_process.random_rows(3, 300)
     convert.convert_rows([convert.RawRows(columns, labels)], domain, folder, rows_per_block=200)
     return folder / dpbt.blocks.MANIFEST
@@ -200,7 +203,7 @@ def write_table_and_return_manifest(folder):
 
 @pytest.mark.slow
 def test_changed_manifests_are_refused_or_read_as_valid(tmp_path):
-    path = write_table_and_return_manifest(tmp_path / "table")
+    path = write_table(tmp_path / "table")
     assert_changes_are_handled(path, json.loads(path.read_text()), use_table, 3 * NUM_CHANGES)
 
 
@@ -226,14 +229,10 @@ def test_entries_of_wrong_types_are_refused_when_a_model_is_read(tmp_path):
     start = time.monotonic()
     for path_of_entry, value in WRONG_ENTRIES_OF_MODELS:
         description = f"{path_of_entry}: {value!r:.20}"
-        assert True is is_refused_when_opened(
-            path,
-            text_with_checksum(change_value(content, path_of_entry, value)),
-            use_model,
-            description,
-        )
+        text = text_with_checksum(change_value(content, path_of_entry, value))
+        assert is_refused_when_opened(path, text, use_model, description) is True
     for text in (DEEPLY_NESTED, json.dumps(content)[:-1] + ', "x": ' + DEEPLY_NESTED):
-        assert True is is_refused_when_opened(path, text, use_model, "nested")
+        assert is_refused_when_opened(path, text, use_model, "nested") is True
     content_of_many_rounds = text_with_checksum(change_value(content, (*LINE, "times"), 10**9))
     is_refused_when_opened(path, content_of_many_rounds, use_model, "a billion rounds")
     assert tracemalloc.get_traced_memory()[1] < 2**26

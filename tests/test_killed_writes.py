@@ -64,10 +64,11 @@ class RecordedRun:
         ]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "timeout": 300}
-        words = [*command, self.command]
-        done = subprocess.run(words, cwd=self.folder, env=environment, check=False, **pipes)
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr
-        return done.returncode
+        completed = subprocess.run(
+            [*command, self.command], cwd=self.folder, env=environment, check=False, **pipes
+        )
+        assert completed.returncode in (0, -signal.SIGKILL), completed.stderr
+        return completed.returncode
 
     def restore(self, copy):
         """Make the folder what it was in a copy."""

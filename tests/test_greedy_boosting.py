@@ -82,9 +82,9 @@ def test_trees_are_those_of_a_plain_loop_under_the_same_noise(small_table, case)
     model = dpbt.fit(key, small_table, recipe)
     rows = satisfied_splits(small_table), small_table.target, small_table.present
     expected = greedy_trees.boost(*map(np.asarray, rows), settings, noise_of_library(key, recipe))
-    np.testing.assert_array_equal(model.hypotheses.split, [heap for heap, _ in expected])
+    np.testing.assert_array_equal(model.hypotheses.split, [tree.heap for tree in expected])
     np.testing.assert_allclose(
-        model.hypotheses.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3
+        model.hypotheses.leaf, [tree.leaves for tree in expected], rtol=2e-3, atol=2e-3
     )
 
 

@@ -98,10 +98,13 @@ def leaf_values(sums, unit, rows, setting):
     """
     values = []
     for leaf in range(len(sums)):
-        near = [setting["smoothing"] ** (leaf ^ other).bit_count() for other in range(len(sums))]
-        signal = sum(n * g for n, g in zip(near, sums, strict=True)) * unit
-        noise = setting["deviation"] * setting["sum_scale"] * unit * math.hypot(*near)
-        mass = sum(n * m for n, m in zip(near, rows, strict=True))
+        similarities = [
+            setting["smoothing"] ** (leaf ^ other_leaf).bit_count()
+            for other_leaf in range(len(sums))
+        ]
+        signal = sum(n * g for n, g in zip(similarities, sums, strict=True)) * unit
+        noise = setting["deviation"] * setting["sum_scale"] * unit * math.hypot(*similarities)
+        mass = sum(n * m for n, m in zip(similarities, rows, strict=True))
         steep = max(noise + mass * setting["curvature"] / 3, 10.0)
         nats = setting["step"] * signal / steep
         values.append(min(max(nats, -setting["limit"]), setting["limit"]) / LN2)
@@ -159,9 +162,9 @@ def replay(splits, release, table, setting):
 def log_gaussian(output, value, scale):
     """The log probability of outputs of rounded Gaussian noise, for a scale below 2^12."""
     distance = np.abs(np.asarray(output, float) - value)
-    near = stats.norm.logcdf((0.5 - distance) / scale)
-    far = stats.norm.logcdf((-0.5 - distance) / scale)
-    return float(np.sum(near + np.log1p(-np.exp(far - near))))
+    log_upper = stats.norm.logcdf((0.5 - distance) / scale)
+    log_lower = stats.norm.logcdf((-0.5 - distance) / scale)
+    return float(np.sum(log_upper + np.log1p(-np.exp(log_lower - log_upper))))
 
 
 def log_laplace(output, value, scale):

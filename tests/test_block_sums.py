@@ -156,7 +156,11 @@ def test_a_row_has_the_same_part_whatever_block_holds_it(key, first):
         assert np.any(parts_from(first + 3) != parts_from((first + 3) % 2**32))
 
 
-@pytest.mark.parametrize("mechanism", [mechanisms.discrete_laplace, mechanisms.rounded_gaussian])
+@pytest.mark.parametrize(
+    "mechanism",
+    [mechanisms.discrete_laplace, mechanisms.rounded_gaussian],
+    ids=lambda mechanism: mechanism.name,
+)
 @pytest.mark.parametrize("scale", [pytest.param(0.0, marks=pytest.mark.slow), 2.0**20])
 def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
     key, scale = jax.random.key(1), jnp.float32(scale)

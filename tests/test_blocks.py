@@ -147,9 +147,9 @@ def test_a_conversion_refuses_rows_and_folders_that_it_cannot_take(tmp_path):
 @pytest.mark.parametrize("position", [0.3, 1])
 @pytest.mark.parametrize("damage", ["flip", "cut", "grow"])
 def test_damage_is_found_when_it_is_read(tmp_path_factory, name, position, damage):
-    if not (whole := tmp_path_factory.getbasetemp() / "whole").exists():
-        table_and_blocks(whole, "classes", 300, rows_per_block=100, weights=True)
-    folder = shutil.copytree(whole, tmp_path_factory.mktemp("damage") / "t")
+    if not (undamaged_folder := tmp_path_factory.getbasetemp() / "whole").exists():
+        table_and_blocks(undamaged_folder, "classes", 300, rows_per_block=100, weights=True)
+    folder = shutil.copytree(undamaged_folder, tmp_path_factory.mktemp("damage") / "t")
     content = bytearray((folder / name).read_bytes())
     offset = int(position * (len(content) - 1))
     if damage == "flip":

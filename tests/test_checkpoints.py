@@ -238,9 +238,9 @@ def test_a_run_of_a_forest_goes_on_with_both_keys_and_is_paid_for_once(tmp_path,
 
 def flip_bit_of_file(path):
     """Change a bin; the size stays."""
-    whole = bytearray(path.read_bytes())
-    whole[3] ^= 1
-    path.write_bytes(whole)
+    content = bytearray(path.read_bytes())
+    content[3] ^= 1
+    path.write_bytes(content)
 
 
 def test_a_block_that_changes_during_a_run_stops_it(tmp_path):

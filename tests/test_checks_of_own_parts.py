@@ -19,8 +19,8 @@ BIT_PAIR = (jnp.zeros(2, jnp.int32), jnp.asarray([0, 1], jnp.int32))
 
 
 def sample_bit(key, bit, scale):
-    kept = jax.random.uniform(key, jnp.shape(bit), jnp.float32) < jax.nn.sigmoid(1 / scale)
-    return jnp.where(kept, bit, 1 - bit)
+    is_kept = jax.random.uniform(key, jnp.shape(bit), jnp.float32) < jax.nn.sigmoid(1 / scale)
+    return jnp.where(is_kept, bit, 1 - bit)
 
 
 def log_prob_of_bit(output, bit, scale):

@@ -469,21 +469,21 @@ def test_an_audit_under_replace_one_has_all_rows(intercepted_audits, capsys):
 
 
 def test_progress_has_no_number_of_what_is_private(working_folder, capsys, monkeypatch):
-    def shown(verbose=None):
+    def printed_progress(verbose=None):
         with show_progress("learning", verbose) as report:
             for done in range(40):
                 report(Progress("rounds", done, 40))
         return capsys.readouterr().err
 
-    assert shown() == shown(False) == ""
+    assert printed_progress() == printed_progress(False) == ""
     expected_lines = [f"rounds: {done} of 40" for done in range(0, 40, 4)]
-    assert shown(True).splitlines() == ["learning ...", *expected_lines]
+    assert printed_progress(True).splitlines() == ["learning ...", *expected_lines]
     command = ("convert", "domain.json", "rows.csv", "t", "--capacity", 9000, "--progress")
     assert run_command(capsys, *command)[2] == "reading rows.csv ...\n"
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert shown().startswith("learning ...\r\033[Krounds: 0 of 40")
-    assert shown().endswith("\r\033[K")
-    assert shown(False) == ""
+    assert printed_progress().startswith("learning ...\r\033[Krounds: 0 of 40")
+    assert printed_progress().endswith("\r\033[K")
+    assert printed_progress(False) == ""
 
 
 @pytest.mark.slow

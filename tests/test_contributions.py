@@ -85,7 +85,7 @@ def shapley_values_by_brute_force(model, rows, background):
     for row in rows:
         row_values = []
         for column in range(num_columns):
-            other_columns = [other for other in range(num_columns) if other != column]
+            other_columns = [index for index in range(num_columns) if index != column]
             total = 0.0
             for size in range(num_columns):
                 weight = math.factorial(size) * math.factorial(num_columns - size - 1)

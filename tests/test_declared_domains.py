@@ -99,19 +99,19 @@ def test_a_refusal_names_the_additional_column():
 
 
 def test_a_declared_domain_is_a_domain_of_equal_value_and_hash():
-    one, two = domains.as_declared_domain(UNIT), domains.as_declared_domain({**UNIT})
-    assert one == two == UNIT
-    assert one == {**UNIT}
-    assert hash(one) == hash(two)
-    assert domains.describe_difference(one, UNIT) is None
-    assert pickle.loads(pickle.dumps(one)) == one
-    assert one != domains.as_declared_domain(dict(reversed(UNIT.items())))
-    assert dict(reversed(UNIT.items())) != one
-    assert domains.as_declared_domain(one) is one
-    assert list(one.items()) == list(UNIT.items())
-    assert jax.tree.leaves(one) == []
+    first, second = domains.as_declared_domain(UNIT), domains.as_declared_domain({**UNIT})
+    assert first == second == UNIT
+    assert first == {**UNIT}
+    assert hash(first) == hash(second)
+    assert domains.describe_difference(first, UNIT) is None
+    assert pickle.loads(pickle.dumps(first)) == first
+    assert first != domains.as_declared_domain(dict(reversed(UNIT.items())))
+    assert dict(reversed(UNIT.items())) != first
+    assert domains.as_declared_domain(first) is first
+    assert list(first.items()) == list(UNIT.items())
+    assert jax.tree.leaves(first) == []
     np.testing.assert_array_equal(
-        domains.encode(one, random_columns_and_labels()[0]), table_of_domain().bins
+        domains.encode(first, random_columns_and_labels()[0]), table_of_domain().bins
     )
 
 
@@ -278,16 +278,19 @@ def test_a_model_knows_its_domain_before_and_after_its_file(model, tmp_path):
 
 def test_without_a_domain_splits_alone_are_compared():
     """Tables of raw bins are accepted; another number of splits is refused."""
-    raw, other = table_of_domain()._replace(domain=None), table_of_domain(OTHER_DOMAINS["range"][0])
-    model = dpbt.fit(KEY, raw, GREEDY)
+    table_of_raw_bins, table_of_other_domain = (
+        table_of_domain()._replace(domain=None),
+        table_of_domain(OTHER_DOMAINS["range"][0]),
+    )
+    model = dpbt.fit(KEY, table_of_raw_bins, GREEDY)
     assert model.domain is None
-    dpbt.predict(model, other)
+    dpbt.predict(model, table_of_other_domain)
     coarse = table_of_domain({**UNIT, "x": Numeric(0, 1, bins=4)})._replace(domain=None)
     for act in (dpbt.predict, jax.jit(dpbt.predict)):
         with pytest.raises(ValueError, match="other splits"):
             act(model, coarse)
     with pytest.raises(ValueError, match="this one has 4 splits, and that one had 8"):
-        dpbt.replay(dpbt.boost(KEY, raw, GREEDY).transcript, coarse, GREEDY)
+        dpbt.replay(dpbt.boost(KEY, table_of_raw_bins, GREEDY).transcript, coarse, GREEDY)
 
 
 def test_a_model_whose_splits_were_exchanged_is_saved_with_its_splits(tmp_path):
@@ -313,9 +316,11 @@ def test_names_that_are_no_text_are_kept_as_text(tmp_path):
 
 
 def test_domains_of_one_shape_share_the_programs_of_a_fit_a_sweep_and_an_audit(tmp_path):
-    other = OTHER_DOMAINS["range"][0]
-    tables, counts = [table_of_domain(), table_of_domain(other)], []
-    for table, recipe in zip(tables, [recipe_of_domain(), recipe_of_domain(other)], strict=True):
+    other_domain = OTHER_DOMAINS["range"][0]
+    tables, counts = [table_of_domain(), table_of_domain(other_domain)], []
+    for table, recipe in zip(
+        tables, [recipe_of_domain(), recipe_of_domain(other_domain)], strict=True
+    ):
         dpbt.fit(KEY, table, recipe)
         neighbours = audit.neighbours(table, ADD_REMOVE)
         audit.audit_transcripts(
@@ -366,7 +371,7 @@ def test_a_table_does_not_show_its_domain_and_says_its_width():
         dpbt.fit(KEY, table._replace(bins=jnp.pad(table.bins, ((0, 0), (0, 1)))), GREEDY)
 
 
-@pytest.mark.parametrize("numbers", [(0.1, 0.7), (0.1, 0.25, 0.7)])
+@pytest.mark.parametrize("numbers", [(0.1, 0.7), (0.1, 0.25, 0.7)], ids=["two", "three"])
 def test_classes_declared_from_float32_match_labels_of_float32(numbers):
     """Their Python floats have digits that no label has, which would make every row absent."""
     labels = np.array(numbers, np.float32)

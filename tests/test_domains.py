@@ -243,7 +243,7 @@ def test_every_declaration_is_read_from_json(read_changed_domain):
     assert [hash(kind) for kind in again.values()] == [hash(kind) for kind in KINDS.values()]
 
 
-@pytest.mark.parametrize(("entry", "label"), LABELS)
+@pytest.mark.parametrize(("entry", "label"), LABELS, ids=["two classes", "classes", "number"])
 def test_every_label_is_read_from_json(read_changed_domain, entry, label):
     assert read_changed_domain(label={"column": "y", **entry})[1] == label
     label_with_weight = read_changed_domain(

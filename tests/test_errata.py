@@ -412,9 +412,9 @@ def test_a_light_leaf_takes_a_points_whole_weight():
     label = np.array([1, 1, 1, 1, 1, 1, 0, 0])
     size = np.bincount(leaf, minlength=leaves)
     share = np.array([np.mean(label[leaf == leaf[i]] == label[i]) for i in range(points)])
-    kept = np.where(size[leaf] >= points / (big_k * leaves), share, 0.0)
-    assert (share - kept).max() == 1 > 1 / big_k
-    assert (share - kept).mean() <= 1 / big_k
+    share_without_light_leaves = np.where(size[leaf] >= points / (big_k * leaves), share, 0.0)
+    assert (share - share_without_light_leaves).max() == 1 > 1 / big_k
+    assert (share - share_without_light_leaves).mean() <= 1 / big_k
 
 
 def test_the_four_and_a_half_of_theorem_5_7_does_not_follow():
@@ -487,10 +487,10 @@ def largest_gdp_parameter(law, shift):
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0])
 def test_a_discrete_gaussian_is_not_gdp_and_a_rounded_one_is(sigma):
     """Sensitivity 1, so mu = 1 / sigma is claimed; the events are one-sided tests."""
-    whole = np.arange(-60, 61)
-    mass = np.exp(-(whole**2) / (2 * sigma**2))
+    integers = np.arange(-60, 61)
+    mass = np.exp(-(integers**2) / (2 * sigma**2))
     mass /= mass.sum()
-    discrete = largest_gdp_parameter(lambda k: mass[whole >= k].sum(), 1)
+    discrete = largest_gdp_parameter(lambda k: mass[integers >= k].sum(), 1)
     rounded = largest_gdp_parameter(lambda k: norm.sf((k - 0.5) / sigma), 1)
     assert rounded == pytest.approx(1 / sigma, rel=1e-6)
     assert discrete > 1 / sigma * (1 + 1e-6)
@@ -539,7 +539,7 @@ def test_table_2_has_yeast_two_places_late():
         aggregated.printed_numbers(NOCK_HENECKA, name)
         for name in ("table-2-rows", "table-2-columns")
     )
-    sizes = {at["domain"]: m * n for (at, m), (_, n) in zip(rows, columns, strict=True)}
+    sizes = {setting["domain"]: m * n for (setting, m), (_, n) in zip(rows, columns, strict=True)}
     assert len(sizes) == 19
     yeast = sizes.pop("yeast")
     assert list(sizes.values()) == sorted(sizes.values())
@@ -547,7 +547,7 @@ def test_table_2_has_yeast_two_places_late():
 
 
 def test_captions_name_one_domain_twice():
-    """Of the first figure of each domain; the tables have both domains of hills."""
+    """The captions of the first figures name one domain of hills twice; the tables have both."""
     captions = claim_by_id(NOCK_HENECKA, "fig-8-61")["captions"]
     assert [int(number) for number in captions] == list(range(8, 62, 3))
     assert captions["47"] == captions["50"] == "hill+noise"
@@ -556,32 +556,36 @@ def test_captions_name_one_domain_twice():
     }
     assert not {"winewhite", "hill+nonoise"} & set(captions.values())
     for table in ("table-2-rows", "table-4"):
-        domains = {at["domain"] for at, _ in aggregated.printed_numbers(NOCK_HENECKA, table)}
+        domains = {
+            setting["domain"] for setting, _ in aggregated.printed_numbers(NOCK_HENECKA, table)
+        }
         assert {"hill-valley-noise", "hill-valley-nonoise"} <= domains
 
 
 def test_transfusion_has_no_numbers_at_20_trees():
     """Those at T = 2 are all 100, and no other domain lacks a number."""
     cells = aggregated.printed_numbers(NOCK_HENECKA, "table-4")
-    counts = Counter((at["domain"], at["rounds"]) for at, _ in cells)
+    counts = Counter((setting["domain"], setting["rounds"]) for setting, _ in cells)
     assert counts.pop(("transfusion", 2)) == 18
     assert ("transfusion", 20) not in counts
     assert len(counts) == 36
     assert set(counts.values()) == {18}
-    assert {number for at, number in cells if at["domain"] == "transfusion"} == {100}
+    assert {number for setting, number in cells if setting["domain"] == "transfusion"} == {100}
 
 
 def test_the_overall_line_of_table_4_is_above_its_rows():
     """By 2 points and more at T = 20, even if all missing numbers are 100; not so at T = 2."""
     cells, rows = aggregated.printed_numbers(NOCK_HENECKA, "table-4"), 57
     differences = {2: [], 20: []}
-    for at, overall in aggregated.printed_numbers(NOCK_HENECKA, "table-4-overall"):
+    for setting, overall in aggregated.printed_numbers(NOCK_HENECKA, "table-4-overall"):
         numbers_of_setting = [
-            number for of, number in cells if all(of[key] == at[key] for key in at)
+            number
+            for setting_of_cell, number in cells
+            if all(setting_of_cell[key] == setting[key] for key in setting)
         ]
         numbers_of_setting += [100.0] * (rows - len(numbers_of_setting))
         assert len(numbers_of_setting) == rows
-        differences[at["rounds"]].append(overall - statistics.fmean(numbers_of_setting))
+        differences[setting["rounds"]].append(overall - statistics.fmean(numbers_of_setting))
     assert min(differences[20]) > 2
     assert max(differences[20]) < 3.5
     assert max(map(abs, differences[2])) < 1.5
@@ -596,11 +600,11 @@ def test_one_percentage_of_tables_5_to_7_is_wrong(table):
         claim_by_id(ASADI, f"{table}-percent")["cells"],
     )
     wrong = []
-    for (at, count, _), (also_at, percent, _) in zip(counts, percents, strict=True):
-        assert at == also_at
+    for (setting, count, _), (setting_of_percent, percent, _) in zip(counts, percents, strict=True):
+        assert setting == setting_of_percent
         exact = 100 * Fraction(count) / FEATURES[table]
         if not 0 <= exact - Fraction(percent) < Fraction(1, 100):
-            wrong.append((at["epsilon"], count, percent, round(float(exact), 2)))
+            wrong.append((setting["epsilon"], count, percent, round(float(exact), 2)))
     assert wrong == ([(1, "14.4", "12.03", 12.31)] if table == "table-7" else [])
 
 

@@ -60,9 +60,13 @@ UNCOUNTED_RECIPES = {
         "UNPROTECTED",
     ),
     **{
-        f"{name}, {measure}": (measure, functools.partial(recipe_by_name, "rf_l", **options), words)
+        f"{name}, {measure}": (
+            measure,
+            functools.partial(recipe_by_name, "rf_l", **options),
+            message,
+        )
         for measure in ("epsilon", "rho", "mu")
-        for name, options, words in (
+        for name, options, message in (
             ("no noise", {"epsilon": math.inf}, r"\['leaf'\]"),
             ("another relation", {"relation": "replace_one"}, "relation=add_remove"),
             ("other people", {"max_rows_per_user": 2}, "max_rows_per_user=1"),

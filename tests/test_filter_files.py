@@ -220,12 +220,9 @@ def test_edits_that_were_sealed_again_are_refused(path, edit):
 
 def try_to_pay(path_or_filter, num_paid_queue):
     """Try 30 charges of a twentieth, and put the number that was paid into a queue."""
-    budget, count = (
-        path_or_filter
-        if isinstance(path_or_filter, dpbt.Filter)
-        else dpbt.Filter.open(path_or_filter),
-        0,
-    )
+    is_filter = isinstance(path_or_filter, dpbt.Filter)
+    budget = path_or_filter if is_filter else dpbt.Filter.open(path_or_filter)
+    count = 0
     for _ in range(30):
         with contextlib.suppress(ValueError):
             pay(budget)
@@ -253,10 +250,8 @@ def test_a_folder_is_no_filter(tmp_path):
 
 
 def test_threads_share_a_filter_or_its_file(path):
-    budget, filter_without_file = (
-        new_file_filter(path, 1.0 + 1e-12),
-        dpbt.Filter(1.0 + 1e-12, rows=ROWS),
-    )
+    budget = new_file_filter(path, 1.0 + 1e-12)
+    filter_without_file = dpbt.Filter(1.0 + 1e-12, rows=ROWS)
     check_that_workers_share(budget, path, threading.Thread, queue.Queue())
     check_that_workers_share(
         filter_without_file, filter_without_file, threading.Thread, queue.Queue()

@@ -223,20 +223,20 @@ def test_rounds_that_did_not_happen_have_no_vote(table):
         np.testing.assert_array_equal(dpbt.predict(model, table, voting), expected)
 
 
-LEDGERS = [
-    (recipes.random_forest, {"calibration": "published"}, 1),
-    (recipes.random_forest, {"disjoint": True}, 1 / 7),
-    (recipes.random_forest, {"delta": 1e-6}, None),
-    (recipes.rf_l, {"calibration": "published"}, 2**4),
-    (recipes.rf_l, {}, 1),
-    (recipes.rf_e, {"calibration": "published"}, 2 * 2**4),
-    (recipes.rf_e, {"disjoint": True}, 1 / 7),
-    (recipes.rf_e, {"delta": 1e-6}, None),
-]
+LEDGERS = {
+    "forest-published": (recipes.random_forest, {"calibration": "published"}, 1),
+    "forest-disjoint": (recipes.random_forest, {"disjoint": True}, 1 / 7),
+    "forest-zcdp": (recipes.random_forest, {"delta": 1e-6}, None),
+    "rf_l-published": (recipes.rf_l, {"calibration": "published"}, 2**4),
+    "rf_l": (recipes.rf_l, {}, 1),
+    "rf_e-published": (recipes.rf_e, {"calibration": "published"}, 2 * 2**4),
+    "rf_e-disjoint": (recipes.rf_e, {"disjoint": True}, 1 / 7),
+    "rf_e-zcdp": (recipes.rf_e, {"delta": 1e-6}, None),
+}
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize(("make_recipe", "options", "factor"), LEDGERS)
+@pytest.mark.parametrize(("make_recipe", "options", "factor"), LEDGERS.values(), ids=LEDGERS)
 def test_ledgers_add_up_to_the_request(make_recipe, options, factor, relation):
     """The noise is `factor` times k / epsilon rows.
 

@@ -321,8 +321,8 @@ def test_the_mu_of_tiny_steps_is_not_rounded_up():
 
 def test_a_learner_that_does_not_repeat_itself_is_not_judged():
     def subsampled(rows, noise):
-        kept = np.random.default_rng().random(len(rows)) < 0.5
-        return noise.laplace(np.sum(kept), 1.0, 0.1)
+        is_kept = np.random.default_rng().random(len(rows)) < 0.5
+        return noise.laplace(np.sum(is_kept), 1.0, 0.1)
 
     lower_bound = grey_box_bound(subsampled)
     assert (lower_bound.epsilon, lower_bound.mu, lower_bound.certain) == (0, 0, False)

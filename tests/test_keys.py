@@ -68,7 +68,7 @@ def test_random_bits_split_keys_and_folded_keys_are_the_blocks_that_their_nonces
     assert_same_words(words_of_key(jax.random.fold_in(key, 2**32 - 1)), last)
 
 
-@pytest.mark.parametrize("shape", [(), (5,)])
+@pytest.mark.parametrize("shape", [(), (5,)], ids=["one word", "five words"])
 def test_words_of_a_research_key_are_those_of_jax(shape):
     key, size = jax.random.key(3), 3 * int(np.prod(shape))
     expected = threefry_2x32(words_of_key(key), np.arange(size + 1, dtype=np.uint32))[:size]

@@ -94,6 +94,7 @@ def test_the_type_that_a_column_states_is_read_and_no_cell(stated_type):
         TypedColumn("null"),
         (),
     ],
+    ids=["list", "objects", "dictionary of text", "null", "nothing"],
 )
 def test_a_column_that_states_no_type_may_hold_any_labels(column):
     assert label_type(column) is None

@@ -81,7 +81,9 @@ def test_a_criterion_needs_no_link():
     )
 
 
-@pytest.mark.parametrize("loss", [*ALL_LOSSES.values(), losses.m_alpha(0.01)])
+@pytest.mark.parametrize(
+    "loss", [*ALL_LOSSES.values(), losses.m_alpha(0.01)], ids=[*ALL_LOSSES, "m_0.01"]
+)
 def test_the_losses_of_the_library_pass_the_checks_of_custom_losses(loss):
     for family in (
         losses.constant_loss_family(loss._replace(name="own")),

@@ -245,7 +245,7 @@ OUT_OF_RANGE = {
 
 
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
-def test_numbers_out_of_range_are_refused(name):
+def test_options_of_an_additive_recipe_out_of_range_are_refused(name):
     with pytest.raises(ValueError, match=name):
         additive_recipe(**{name: OUT_OF_RANGE[name]})
 

@@ -30,7 +30,7 @@ def learner_of_seed(learn):
 # The bounds.
 
 
-def test_chances_are_those_of_clopper_and_pearson():
+def test_bounds_on_probabilities_are_those_of_clopper_and_pearson():
     low, high = bounds.chance_bounds(np.array([0, 7, 20]), runs=20, confidence=0.975)
     exact = [stats.binomtest(k, 20).proportion_ci(0.95, "exact") for k in (0, 7, 20)]
     np.testing.assert_allclose(low, [interval.low for interval in exact], atol=1e-9)
@@ -61,7 +61,7 @@ def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
     assert not exact or mean_shares[1] > 0.9
 
 
-def test_one_run_refutes_what_a_binomial_refutes():
+def test_the_bound_of_one_run_is_that_of_a_binomial_test():
     def bound(correct, delta):
         common = {"guesses": 100, "canaries": 100, "failure_probability": 0.05}
         return bounds.one_run_epsilon_bound(correct=correct, delta=delta, **common)

@@ -49,7 +49,7 @@ def test_arrays_that_agree_with_the_signature_pass():
     ],
     ids=["a wrong shape", "a wrong dtype", "a wrong dtype beside None", "two lengths of a letter"],
 )
-def test_wrong_arrays_are_caught(messages, rows, weight):
+def test_arrays_of_a_wrong_shape_or_type_are_refused(messages, rows, weight):
     with pytest.raises(TypeError) as caught:
         count_columns(rows, weight)
     assert any(message in str(caught.value) for message in messages.split("|"))

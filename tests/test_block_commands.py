@@ -20,7 +20,7 @@ from tests.support.block_commands import (
 
 
 @pytest.mark.slow
-def test_a_folder_gives_the_model_of_the_file(rows_folder, capsys):
+def test_a_fit_of_blocks_gives_the_model_of_a_fit_of_their_file(rows_folder, capsys):
     assert convert_rows("--rows-per-block", 90) == 0
     assert str(NUM_ROWS) not in capsys.readouterr().out
     for rows, model_file in (("rows.csv", "a.json"), ("rows.chunks", "b.json")):

@@ -31,7 +31,7 @@ def stages_of_program(program):
     return stages.stages_of_draws(draw_dependencies(program, make_view, jnp.ones(3)))
 
 
-def test_stages_follow_from_what_sums_read():
+def test_stages_of_draws_follow_from_the_draws_that_sums_read():
     """Dependencies are followed into compiled functions and into loops."""
 
     @jax.jit

@@ -78,7 +78,7 @@ def write_parquet(path, bins, labels, weight):
 
 
 @pytest.mark.parametrize(("write", "name"), [(write_csv, "a.csv"), (write_parquet, "a.parquet")])
-def test_files_give_the_rows_of_memory(tmp_path, monkeypatch, write, name):
+def test_files_are_converted_to_the_rows_of_a_table_in_memory(tmp_path, monkeypatch, write, name):
     monkeypatch.setattr(convert, "READ_ROWS", 37)
     bins = random_columns(300)
     labels, weight = random_labels(bins, "two"), (np.arange(300) % 5).astype(float)
@@ -146,7 +146,7 @@ def test_a_conversion_refuses_rows_and_folders_that_it_cannot_take(tmp_path):
 @pytest.mark.parametrize("name", ["manifest.json", "block-000001"])
 @pytest.mark.parametrize("position", [0.3, 1])
 @pytest.mark.parametrize("damage", ["flip", "cut", "grow"])
-def test_damage_is_found_when_it_is_read(tmp_path_factory, name, position, damage):
+def test_damage_of_a_folder_is_noticed_when_it_is_read(tmp_path_factory, name, position, damage):
     if not (undamaged_folder := tmp_path_factory.getbasetemp() / "whole").exists():
         table_and_blocks(undamaged_folder, "classes", 300, rows_per_block=100, weights=True)
     folder = shutil.copytree(undamaged_folder, tmp_path_factory.mktemp("damage") / "t")

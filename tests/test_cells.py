@@ -287,7 +287,7 @@ def test_a_container_is_recognized_by_its_methods():
 
 @pytest.mark.parametrize("point", [0x110000, 0xFFFFFFFF])
 @pytest.mark.parametrize("width", [1, 2])
-def test_memory_that_is_no_text_is_no_listed_word(point, width):
+def test_invalid_characters_are_no_listed_word(point, width):
     """A column that is read from bytes may hold invalid characters, which raise no error."""
     points = np.full((3, width), ord("3"), np.uint32)
     points[1, -1] = point

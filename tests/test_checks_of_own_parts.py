@@ -116,7 +116,7 @@ BAD_ARGUMENTS = [
 ]
 
 
-def test_arguments_of_another_kind_are_refused():
+def test_arguments_of_a_wrong_type_or_range_are_refused():
     for changes, message in BAD_ARGUMENTS:
         options = {"mechanism": RESPONSE, "pairs": [BIT_PAIR], "scales": [1.0], **changes}
         with pytest.raises(ValueError, match=message):
@@ -203,7 +203,7 @@ def test_a_sampler_of_too_little_noise_is_rejected():
     assert "samples against their density (sigmas)" in failed
 
 
-def test_learners_of_another_kind_are_refused():
+def test_values_that_are_no_learner_table_or_aspect_are_refused():
     with pytest.raises(ValueError, match="learner must be a recipe or a weak learner, got int"):
         check_learner(5, table_of_one_column())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="aspects must be of"):

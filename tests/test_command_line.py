@@ -452,7 +452,7 @@ def test_an_audit_above_a_pure_claim_fails(
 
 
 @pytest.mark.slow
-def test_an_audit_runs(working_folder, capsys):
+def test_an_audit_prints_the_largest_loss(working_folder, capsys):
     status, out, _ = run_command(capsys, *audit_command("site"))
     assert status == 0
     assert "largest loss" in out

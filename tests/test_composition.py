@@ -120,7 +120,7 @@ def test_a_sum_of_ledgers_shows_rows_keys_and_unprotected_sites():
     assert f"UNPROTECTED: 2. {published.unprotected[0]}" in str(ledger_of_50_rows + published)
 
 
-def test_a_file_keeps_a_sum():
+def test_a_sum_of_ledgers_is_read_unchanged_from_its_file():
     total = dpbt.ledger(recipe_by_name("rf_l", rows=50)) + dpbt.ledger(
         recipe_by_name("bdpe", delta=1e-6)
     )

@@ -376,7 +376,7 @@ def test_two_columns_of_one_name_are_refused(frame, tmp_path):
         domains.encode({"b": Numeric(0, 1)}, frame)
 
 
-def test_a_frame_is_no_column():
+def test_a_data_frame_in_place_of_a_column_is_refused():
     twins = FrameOfTwins()
     for columns, labels in (({"a": twins, "b": [0, 1]}, [True, False]), (None, twins)):
         with pytest.raises(ValueError, match="a column must have one dimension, got a data frame"):

@@ -58,7 +58,7 @@ def edit_database(path, *statements):
         database.execute("UPDATE filter SET seal = ?", [seal])
 
 
-def test_a_filter_has_no_copy():
+def test_a_filter_cannot_be_pickled():
     with pytest.raises(TypeError, match="twice"):
         pickle.dumps(dpbt.Filter(1.0, rows=ROWS))
 
@@ -146,7 +146,7 @@ def test_a_file_knows_the_keys_of_its_releases_and_the_runs_they_paid_for(path):
     assert unsalted_digest.encode() not in path.read_bytes()  # it is salted
 
 
-def test_an_old_copy_and_another_filter_are_noticed(path):
+def test_a_file_replaced_by_an_old_copy_or_another_filter_is_refused(path):
     budget = new_file_filter(path)
     old_content = path.read_bytes()
     pay(budget)

@@ -209,7 +209,7 @@ def test_votes_are_those_of_a_loop():
 
 
 @pytest.mark.slow
-def test_rounds_that_did_not_happen_have_no_vote(table):
+def test_rounds_beyond_those_of_a_setting_have_no_vote(table):
     recipe_of_settings = recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 7], depth=4)
     key, setting_of_three_rounds = jax.random.key(0), recipes.setting(recipe_of_settings, 0)
     recipe_of_three_rounds = recipes.random_forest(epsilon=2.0, rows=200, rounds=3, depth=4)
@@ -237,7 +237,7 @@ LEDGERS = {
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(("make_recipe", "options", "factor"), LEDGERS.values(), ids=LEDGERS)
-def test_ledgers_add_up_to_the_request(make_recipe, options, factor, relation):
+def test_ledgers_of_forests_add_up_to_the_requested_epsilon(make_recipe, options, factor, relation):
     """The noise is `factor` times k / epsilon rows.
 
     It is twice that under replace-one, except for RF-E as published.

@@ -76,7 +76,7 @@ def test_words_of_a_research_key_are_those_of_jax(shape):
 
 
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
-def test_bits_are_the_bytes_of_their_stream(width):
+def test_random_bits_of_any_width_are_the_bytes_of_the_key_stream(width):
     key = known_release_key()
     stream = [reference_block(words_of_key(key), counter, (1, width, 0)) for counter in range(5)]
     expected = np.concatenate(stream).astype("<u4").view(f"<u{width // 8}")

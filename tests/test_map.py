@@ -237,7 +237,7 @@ def test_code_and_tests_that_do_not_exist_are_noticed():
         items_of_cell("the first theorem")
 
 
-def test_the_sections_are_the_papers():
+def test_the_page_has_one_section_for_each_paper():
     headings = re.findall(r"^## (.*)", PAGE.read_text(), re.MULTILINE)
     assert headings == list(PAPERS)
 

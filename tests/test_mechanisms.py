@@ -190,7 +190,7 @@ every_private_mechanism = pytest.mark.parametrize(
 
 
 @every_private_mechanism
-def test_costs_are_those_of_theory(mechanism):
+def test_costs_of_mechanisms_are_those_of_theory(mechanism):
     sensitivity, scale = np.array([0.0, 1.0, 127.0, 3.0]), np.array([2.0, 4.0, 50.0, 3e-3])
     ratio = sensitivity / scale
     cost = mechanism.cost(sensitivity, scale)

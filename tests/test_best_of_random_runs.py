@@ -49,9 +49,8 @@ def test_the_number_that_is_drawn_has_its_law_and_no_bound(count):
             np.sum(pmf * x**k), rel=1e-6
         )
 
-    top = tuning.quantile_of_run_count(
-        count, position=2**256 - 2**56, num_bits=256
-    )  # a tail of 2^-200
+    # The position leaves a tail of 2^-200.
+    top = tuning.quantile_of_run_count(count, position=2**256 - 2**56, num_bits=256)
     log_tail = math.log(2) * 200
     assert top > 0.5 * log_tail / -math.log1p(-count.gamma)
 

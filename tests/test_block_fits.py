@@ -58,30 +58,65 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "two": Case(lambda: oblivious_recipe("two", 700, structures=2), "two", False, 100),
-    "classes": Case(lambda: oblivious_recipe("classes", 700, 0.0), "classes", False, 333),
+    "two": Case(
+        lambda: oblivious_recipe("two", 700, structures=2),
+        target="two",
+        has_weights=False,
+        rows_per_block=100,
+    ),
+    "classes": Case(
+        lambda: oblivious_recipe("classes", 700, 0.0),
+        target="classes",
+        has_weights=False,
+        rows_per_block=333,
+    ),
     "number": Case(
-        lambda: oblivious_recipe("number", 700, relation="replace_one"), "number", True, 700
+        lambda: oblivious_recipe("number", 700, relation="replace_one"),
+        target="number",
+        has_weights=True,
+        rows_per_block=700,
     ),
     "count": Case(
-        lambda: oblivious_recipe("number", 700, objective="poisson"), "number", True, 300
+        lambda: oblivious_recipe("number", 700, objective="poisson"),
+        target="number",
+        has_weights=True,
+        rows_per_block=300,
     ),
     "quantile": Case(
-        lambda: additive_recipe("number", objective="quantile", quantile=0.9), "number", True, 90
+        lambda: additive_recipe("number", objective="quantile", quantile=0.9),
+        target="number",
+        has_weights=True,
+        rows_per_block=90,
     ),
     "additive": Case(
-        lambda: additive_recipe("two", marginals_fraction=0.1, pairs=PAIRS), "two", True, 100
+        lambda: additive_recipe("two", marginals_fraction=0.1, pairs=PAIRS),
+        target="two",
+        has_weights=True,
+        rows_per_block=100,
     ),
     "curves of classes": Case(
-        lambda: additive_recipe("classes", pairs=PAIRS), "classes", False, 333
+        lambda: additive_recipe("classes", pairs=PAIRS),
+        target="classes",
+        has_weights=False,
+        rows_per_block=333,
     ),
     "curves of a number": Case(
-        lambda: additive_recipe("number", monotone={"age": 1}), "number", False, 333
+        lambda: additive_recipe("number", monotone={"age": 1}),
+        target="number",
+        has_weights=False,
+        rows_per_block=333,
     ),
-    "forest": Case(forest_recipe, "two", True, 100),
-    "disjoint": Case(lambda: forest_recipe(disjoint=True, rounds=3, delta=1e-6), "two", False, 333),
-    "objective": Case(lambda: greedy_recipe(rounds=2), "two", True, 100),
-    "rules": Case(rule_recipe, "two", True, 300),
+    "forest": Case(forest_recipe, target="two", has_weights=True, rows_per_block=100),
+    "disjoint": Case(
+        lambda: forest_recipe(disjoint=True, rounds=3, delta=1e-6),
+        target="two",
+        has_weights=False,
+        rows_per_block=333,
+    ),
+    "objective": Case(
+        lambda: greedy_recipe(rounds=2), target="two", has_weights=True, rows_per_block=100
+    ),
+    "rules": Case(rule_recipe, target="two", has_weights=True, rows_per_block=300),
 }
 
 

@@ -30,7 +30,12 @@ def test_blocks_have_the_rows_of_the_table(tmp_path, kind, rows_per_block, monke
     monkeypatch.setattr(convert, "READ_ROWS", 37)
     rows = 30 if rows_per_block == 1 else 700
     table, block_table = table_and_blocks(
-        tmp_path / "t", kind, rows, rows + 7, rows_per_block, weights=kind != "two"
+        tmp_path / "t",
+        kind,
+        rows=rows,
+        capacity=rows + 7,
+        rows_per_block=rows_per_block,
+        weights=kind != "two",
     )
     assert_same_rows(table, block_table)
     assert block_table.capacity == rows + 7
@@ -82,7 +87,7 @@ def test_files_are_converted_to_the_rows_of_a_table_in_memory(tmp_path, monkeypa
     monkeypatch.setattr(convert, "READ_ROWS", 37)
     bins = random_columns(300)
     labels, weight = random_labels(bins, "two"), (np.arange(300) % 5).astype(float)
-    write(tmp_path / name, bins, labels, weight)
+    write(tmp_path / name, bins=bins, labels=labels, weight=weight)
     options = {"max_weight": 3.0, **LABEL.options}
     table = dpbt.table(DOMAIN, bins, labels, sample_weight=weight, **options, capacity=310)
     block_table = convert.convert_file(
@@ -186,7 +191,7 @@ def test_a_manifest_with_wrong_content_is_refused_though_its_checksum_is_right(
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     bins = random_columns(100)
     path = tmp_path / "rows.csv"
-    write_csv(path, bins, random_labels(bins, "two"), np.ones(100))
+    write_csv(path, bins=bins, labels=random_labels(bins, "two"), weight=np.ones(100))
     read = convert.iter_column_blocks
 
     def changing(*arguments):

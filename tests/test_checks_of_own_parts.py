@@ -32,7 +32,13 @@ def divergence_of_bits(bit, scale, other_bit, other_scale):
     return StepLoss.from_pure_epsilon(jnp.sum(jnp.where(bit == other_bit, 0.0, 1 / scale)))
 
 
-RESPONSE = Mechanism("response", sample_bit, log_prob_of_bit, divergence_of_bits, PURE)
+RESPONSE = Mechanism(
+    "response",
+    sample=sample_bit,
+    log_prob=log_prob_of_bit,
+    divergence=divergence_of_bits,
+    price=PURE,
+)
 
 WRONG_BITS = {
     "samples follow": RESPONSE._replace(
@@ -86,7 +92,13 @@ def divergence_of_laplace(value, scale, other_value, other_scale):
     return StepLoss.from_pure_epsilon(jnp.sum(jnp.abs(value - other_value)) / scale)
 
 
-REAL_NOISE = Mechanism("real", sample_laplace, log_prob_of_laplace, divergence_of_laplace, LAPLACE)
+REAL_NOISE = Mechanism(
+    "real",
+    sample=sample_laplace,
+    log_prob=log_prob_of_laplace,
+    divergence=divergence_of_laplace,
+    price=LAPLACE,
+)
 
 
 def test_real_outputs_are_checked_by_integrals():

@@ -71,7 +71,12 @@ def case(request):
     relation, _, pair = extreme[0]
     recipe = recipe_of_one_program(row, relation, epsilon=3.0, rows=14, rounds=2)
     neighbours = all_neighbours_of_a_small_table(row, relation)
-    return Case(row, neighbours if row.slow else padded_like(neighbours, pair), recipe, extreme)
+    return Case(
+        row=row,
+        neighbours=neighbours if row.slow else padded_like(neighbours, pair),
+        recipe=recipe,
+        extreme=extreme,
+    )
 
 
 def check_losses(neighbours, recipe):

@@ -5,6 +5,7 @@ import itertools
 import math
 import subprocess
 import sys
+from typing import NamedTuple
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -62,11 +63,23 @@ def skewed_background():
     return {name: rng.random(count) + 0.05 for name, count in zip(DOMAIN, N_BINS, strict=True)}
 
 
+class ShapleyValues(NamedTuple):
+    """Shapley values of rows.
+
+    Attributes:
+        base: the mean score over the background.
+        values: the contribution of each column to the score of each row.
+    """
+
+    base: np.ndarray
+    values: np.ndarray
+
+
 def shapley_values_by_brute_force(model, rows, background):
     """Base and Shapley values over all subsets of columns, from the scores of every row."""
     scores = np.asarray(dpbt.decision_function(model, EVERY_ROW), np.float64)
     tensor = scores.reshape(*N_BINS, *scores.shape[1:])
-    shares = [np.ones(num_columns) / num_columns for num_columns in N_BINS]
+    shares = [np.ones(num_bins) / num_bins for num_bins in N_BINS]
     for index, name in enumerate(DOMAIN):
         if background is not None:
             shares[index] = background[name] / np.sum(background[name])
@@ -94,7 +107,7 @@ def shapley_values_by_brute_force(model, rows, background):
                     total = total + weight / math.factorial(num_columns) * gain
             row_values.append(total)
         values.append(row_values)
-    return value(rows[0], ()), np.array(values)
+    return ShapleyValues(value(rows[0], ()), np.array(values))
 
 
 @pytest.mark.parametrize("name", SUMS_OF_TREES)
@@ -118,9 +131,8 @@ def test_classes_and_numbers_are_explained_in_their_units(make_model, target):
     base, values = shapley_values_by_brute_force(model, FEW_ROWS, None)
     contributions = model.contributions(FEW_ROWS, domain=DOMAIN)
     explained_values = contributions.values
-    if (
-        make_model is additive_model
-    ):  # its one pair is an entry of its own, which has a part of two columns
+    # The one pair of an additive model is an entry of its own, which has a part of two columns.
+    if make_model is additive_model:
         explained_values, values = explained_values.sum(axis=1), values.sum(axis=1)
     scale, offset = (25, -5) if isinstance(target, Numeric) else (1, 0)
     np.testing.assert_allclose(contributions.base, offset + scale * base, atol=1e-5)
@@ -159,13 +171,13 @@ def test_a_column_that_no_tree_reads_adds_exactly_nothing():
     model = oblivious_model(domain=DOMAIN)
     splits = dpbt.domains.splits(domain_with_unread_column)
     padded = dpbt.Model(
-        model.hypotheses,
-        model.intercept,
-        None,
-        model.recipe,
-        splits,
-        len(domain_with_unread_column),
-        "uint8",
+        hypotheses=model.hypotheses,
+        intercept=model.intercept,
+        transcript=None,
+        recipe=model.recipe,
+        splits=splits,
+        features=len(domain_with_unread_column),
+        dtype="uint8",
     )
     rows = np.column_stack([FEW_ROWS, np.arange(len(FEW_ROWS)) % 3]).astype(np.uint8)
     contributions = padded.contributions(rows, domain=domain_with_unread_column)
@@ -187,7 +199,15 @@ def test_columns_that_a_tree_treats_alike_add_alike():
     right[:, :, 1] = True
     leaf = np.array([0, 1, 1, 3, 1, 3, 3, 7], np.float32) * np.ones((5, 1), np.float32)
     trees = model.hypotheses._replace(feature=features, right=right, leaf=leaf, noise=leaf)
-    model = dpbt.Model(trees, model.intercept, None, model.recipe, model.splits, 3, "uint8")
+    model = dpbt.Model(
+        hypotheses=trees,
+        intercept=model.intercept,
+        transcript=None,
+        recipe=model.recipe,
+        splits=model.splits,
+        features=3,
+        dtype="uint8",
+    )
     rows = np.array(list(itertools.product((0, 1), repeat=3)), np.uint8)
     contributions = model.contributions(rows, domain=twins)
     for row, values in zip(rows, contributions.values, strict=True):
@@ -241,13 +261,13 @@ def test_bands_are_the_deviation_of_correlated_leaves(target):
 def test_a_file_without_noise_has_no_bands(tmp_path):
     model = oblivious_model()
     model_without_noise = dpbt.Model(
-        model.hypotheses._replace(noise=0 * model.hypotheses.noise),
-        model.intercept,
-        None,
-        model.recipe,
-        model.splits,
-        model.features,
-        "uint8",
+        hypotheses=model.hypotheses._replace(noise=0 * model.hypotheses.noise),
+        intercept=model.intercept,
+        transcript=None,
+        recipe=model.recipe,
+        splits=model.splits,
+        features=model.features,
+        dtype="uint8",
     )
     contributions = model_without_noise.contributions(FEW_ROWS, domain=DOMAIN)
     assert contributions.noise is None

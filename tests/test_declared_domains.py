@@ -201,7 +201,7 @@ def test_the_transcripts_of_fits_are_replayed_and_compared_too(model):
 def test_sweeps_and_blocks_refuse_another_domain(model, other_domain, message, tmp_path):
     masks = np.ones((1, ROWS), bool)
 
-    task = sweeps.Task("task", table_of_domain(other_domain), masks, masks, {})
+    task = sweeps.Task("task", table_of_domain(other_domain), train=masks, test=masks, arguments={})
     sweep = sweeps.Sweep("sweep", make_recipe_of_unit_domain, ({"rounds": (2,)},))
     with pytest.raises(ValueError, match=message):
         sweeps.run(sweep, task, tmp_path / "results")
@@ -337,7 +337,7 @@ def test_domains_of_one_shape_share_the_programs_of_a_fit_a_sweep_and_an_audit(t
 
     masks = np.ones((1, ROWS), bool)
     tasks = [
-        sweeps.Task(f"t{index}", table, masks, masks, {"high": index + 1})
+        sweeps.Task(f"t{index}", table, train=masks, test=masks, arguments={"high": index + 1})
         for index, table in enumerate(tables)
     ]
     sweep = sweeps.Sweep("sweep", make_recipe_of_range, ({"rounds": (2,)},))

@@ -1,6 +1,7 @@
 """Effects and shapes of models: what an average over every row of the domain gives."""
 
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -174,6 +175,14 @@ def test_leaves_that_are_drawn_again_have_the_noise_and_its_correlation(monkeypa
 SMALL_DOMAIN = {"a": Numeric(0, 1, bins=4), "b": Boolean()}
 
 
+class SmallFit(NamedTuple):
+    """A recipe, a table and the model that the recipe learns from it."""
+
+    recipe: dpbt.Recipe
+    table: dpbt.Table
+    model: dpbt.Model
+
+
 def fit_small_model(epsilon, rounds=2, **options):
     """A recipe with a prologue and an epilogue by default, a table, and the model of it."""
     rng = np.random.default_rng(0)
@@ -181,12 +190,13 @@ def fit_small_model(epsilon, rounds=2, **options):
     table = dpbt.table(SMALL_DOMAIN, columns, columns["a"] > 0.5)
     common = {"epsilon": epsilon, "rows": 200, "rounds": rounds, "depth": 2, "domain": SMALL_DOMAIN}
     recipe = dpbt.recipes.oblivious_boost(**common, **options)
-    return recipe, table, dpbt.fit(jax.random.key(0), table, recipe, jax.random.key(1))
+    model = dpbt.fit(jax.random.key(0), table, recipe, jax.random.key(1))
+    return SmallFit(recipe, table, model)
 
 
 @pytest.mark.slow
 def test_without_noise_a_model_drawn_again_is_the_model_itself(tmp_path):
-    *_, model = fit_small_model(np.inf, scores_fraction=0.1, marginals_fraction=0.1)
+    model = fit_small_model(np.inf, scores_fraction=0.1, marginals_fraction=0.1).model
     assert len(model.transcript.prologue) == len(model.transcript.epilogue) == 1
     for redrawn in effects.models_with_redrawn_noise(model)[::8]:
         for array, expected in zip(redrawn.hypotheses, model.hypotheses, strict=True):
@@ -214,8 +224,7 @@ def test_noise_that_is_drawn_again_moves_a_shape_as_other_keys_do(monkeypatch):
         np.std(leaves, axis=0) for leaves in (redrawn_leaves, leaves_under_keys)
     )
     assert deviation_under_keys.min() > 0
-    np.testing.assert_allclose(
-        redrawn_deviation, deviation_under_keys, rtol=0.2
-    )  # five standard errors of a deviation's ratio
+    # The tolerance is five standard errors of a ratio of deviations.
+    np.testing.assert_allclose(redrawn_deviation, deviation_under_keys, rtol=0.2)
     shape = partial_dependence(model, "a", SMALL_DOMAIN, noise=True)
     assert 0 < shape.noise.max() < 2 * deviation_under_keys.max()

@@ -58,13 +58,11 @@ def test_a_link_clamped_after_the_noise_costs_five_times_the_claim(epsilon, expe
     link_with_row, link_without_row = (float(losses.matsushita.link(q)) for q in (0.5, 1 - zeta))
     assert link_without_row == pytest.approx(99.98, abs=0.02)
 
-    def log_probability_of_lower_bound(value):
+    def log_chance_of_lower_bound(value):
         """log P(value + Laplace(scale) <= -M), for values above -M."""
         return math.log(0.5) - (value + max_link) / scale
 
-    loss = log_probability_of_lower_bound(link_with_row) - log_probability_of_lower_bound(
-        link_without_row
-    )
+    loss = log_chance_of_lower_bound(link_with_row) - log_chance_of_lower_bound(link_without_row)
     assert loss == pytest.approx(expected, rel=1e-2)
     assert loss > epsilon
 
@@ -153,9 +151,8 @@ def test_theorem_10_fails_where_a_leaf_is_left():
     gamma, splits = 0.19, 1430
     positives = 0.01 * (1 - gamma) ** np.arange(splits)  # beside one negative row of weight 1
     remaining_positives = positives[::-1].cumsum()[::-1]  # when the k-th split is made
-    assert np.all(
-        positives / remaining_positives >= gamma - 1e-9
-    )  # all of one class: the edge is its share
+    # All rows of a split are of one class, so its edge is its share.
+    assert np.all(positives / remaining_positives >= gamma - 1e-9)
     weights = (1 + remaining_positives) / (2 * (1 + remaining_positives[0]))
     assert np.exp(-(gamma**2) / 16 * weights.sum()) < 0.22 < 1 / 4
 
@@ -191,10 +188,8 @@ def test_remark_9_3_lacks_the_root_of_two_of_theorem_2_8():
     """100 randomized responses of e = 0.05: delta at each epsilon for which 1e-5 is claimed."""
     num_responses, epsilon_each, delta = 100, 0.05, 1e-5
     counts_of_ones = np.arange(num_responses + 1)
-    loss, chance = (
-        epsilon_each * (2 * counts_of_ones - num_responses),
-        binom.pmf(counts_of_ones, num_responses, 1 / (1 + math.exp(-epsilon_each))),
-    )
+    loss = epsilon_each * (2 * counts_of_ones - num_responses)
+    chance = binom.pmf(counts_of_ones, num_responses, 1 / (1 + math.exp(-epsilon_each)))
     root = epsilon_each * math.sqrt(num_responses * math.log(1 / delta))
     remark = num_responses * epsilon_each**2 + root
     theorem = math.sqrt(2) * root + num_responses * epsilon_each * math.expm1(epsilon_each)
@@ -278,9 +273,8 @@ def test_the_proof_of_lemma_25_ends_in_twice_the_lemma():
     def distance(a, b):
         return np.abs(a - b).sum() / 2 / total
 
-    assert distance(with_first, without_row) + distance(without_row, with_second) == pytest.approx(
-        2 / total
-    )
+    by_detour = distance(with_first, without_row) + distance(without_row, with_second)
+    assert by_detour == pytest.approx(2 / total)
     assert distance(with_first, with_second) <= 1 / total
 
 
@@ -595,10 +589,8 @@ def test_the_overall_line_of_table_4_is_above_its_rows():
 @pytest.mark.parametrize("table", FEATURES)
 def test_one_percentage_of_tables_5_to_7_is_wrong(table):
     """All others are the printed number over all features, cut after two digits."""
-    counts, percents = (
-        claim_by_id(ASADI, table)["cells"],
-        claim_by_id(ASADI, f"{table}-percent")["cells"],
-    )
+    counts = claim_by_id(ASADI, table)["cells"]
+    percents = claim_by_id(ASADI, f"{table}-percent")["cells"]
     wrong = []
     for (setting, count, _), (setting_of_percent, percent, _) in zip(counts, percents, strict=True):
         assert setting == setting_of_percent
@@ -609,7 +601,5 @@ def test_one_percentage_of_tables_5_to_7_is_wrong(table):
 
 
 def test_table_3_is_a_part_of_table_5():
-    assert all(
-        cell in claim_by_id(ASADI, "table-5")["cells"]
-        for cell in claim_by_id(ASADI, "table-3")["cells"]
-    )
+    cells_of_table_5 = claim_by_id(ASADI, "table-5")["cells"]
+    assert all(cell in cells_of_table_5 for cell in claim_by_id(ASADI, "table-3")["cells"])

@@ -230,7 +230,7 @@ def try_to_pay(path_or_filter, num_paid_queue):
     num_paid_queue.put(count)
 
 
-def check_that_workers_share(budget, path_or_filter, make_worker, num_paid_queue):
+def check_that_workers_share(budget, *, path_or_filter, make_worker, num_paid_queue):
     """Check that exactly 20 of the charges that two workers try are paid."""
     workers = [
         make_worker(target=try_to_pay, args=(path_or_filter, num_paid_queue)) for _ in range(2)
@@ -252,9 +252,14 @@ def test_a_folder_is_no_filter(tmp_path):
 def test_threads_share_a_filter_or_its_file(path):
     budget = new_file_filter(path, 1.0 + 1e-12)
     filter_without_file = dpbt.Filter(1.0 + 1e-12, rows=ROWS)
-    check_that_workers_share(budget, path, threading.Thread, queue.Queue())
     check_that_workers_share(
-        filter_without_file, filter_without_file, threading.Thread, queue.Queue()
+        budget, path_or_filter=path, make_worker=threading.Thread, num_paid_queue=queue.Queue()
+    )
+    check_that_workers_share(
+        filter_without_file,
+        path_or_filter=filter_without_file,
+        make_worker=threading.Thread,
+        num_paid_queue=queue.Queue(),
     )
 
 
@@ -262,7 +267,10 @@ def test_threads_share_a_filter_or_its_file(path):
 def test_processes_share_a_budget(path):
     context = multiprocessing.get_context("spawn")
     check_that_workers_share(
-        new_file_filter(path, 1.0 + 1e-12), path, context.Process, context.Queue()
+        new_file_filter(path, 1.0 + 1e-12),
+        path_or_filter=path,
+        make_worker=context.Process,
+        num_paid_queue=context.Queue(),
     )
 
 
@@ -288,9 +296,8 @@ def test_a_filter_that_was_given_no_file_deletes_its_own_at_its_end():
     budget = dpbt.Filter(1.0, rows=ROWS)
     own_file = budget._path
     assert stat.S_IMODE(own_file.parent.stat().st_mode) == 0o700
-    filters._remove_folder_in_same_process(
-        str(own_file.parent), os.getpid() + 1
-    )  # as in a forked child
+    # A forked child has another process id.
+    filters._remove_folder_in_same_process(str(own_file.parent), os.getpid() + 1)
     assert own_file.exists()
     del budget
     assert not own_file.parent.exists()

@@ -157,7 +157,7 @@ def use_table(path):
     yield lambda: table.has_domain(DOMAIN)
 
 
-def is_refused_when_opened(path, text, use, description):
+def is_refused_when_opened(path, text, *, use, description):
     """Whether a file is refused at once; later uses of a file that is read may raise ValueError.
 
     Returns:
@@ -177,12 +177,14 @@ def is_refused_when_opened(path, text, use, description):
     return False
 
 
-def assert_changes_are_handled(path, content, use, num_changes):
+def assert_changes_are_handled(path, content, *, use, num_changes):
     """Check random changes of the content, which are signed where possible."""
     rng, changes = np.random.default_rng(0), list(single_changes(content))
     for index in rng.choice(len(changes), num_changes, replace=False):
         description, make_copy = changes[index]
-        is_refused = is_refused_when_opened(path, text_with_checksum(make_copy()), use, description)
+        is_refused = is_refused_when_opened(
+            path, text_with_checksum(make_copy()), use=use, description=description
+        )
         assert is_refused in (True, False)
 
 
@@ -191,7 +193,9 @@ def assert_changes_are_handled(path, content, use, num_changes):
 @pytest.mark.parametrize("name", MODELS)
 def test_changed_model_files_are_refused_or_read_as_valid(name, tmp_path):
     path = tmp_path / "model.json"
-    assert_changes_are_handled(path, content_of_saved_model(name, path), use_model, NUM_CHANGES)
+    assert_changes_are_handled(
+        path, content_of_saved_model(name, path), use=use_model, num_changes=NUM_CHANGES
+    )
 
 
 def write_table(folder):
@@ -204,7 +208,9 @@ def write_table(folder):
 @pytest.mark.slow
 def test_changed_manifests_are_refused_or_read_as_valid(tmp_path):
     path = write_table(tmp_path / "table")
-    assert_changes_are_handled(path, json.loads(path.read_text()), use_table, 3 * NUM_CHANGES)
+    assert_changes_are_handled(
+        path, json.loads(path.read_text()), use=use_table, num_changes=3 * NUM_CHANGES
+    )
 
 
 # Entries that once were read and failed later.
@@ -224,17 +230,21 @@ WRONG_ENTRIES_OF_MODELS = [
 def test_entries_of_wrong_types_are_refused_when_a_model_is_read(tmp_path):
     path = tmp_path / "model.json"
     content = content_of_saved_model("oblivious", path)
-    assert not is_refused_when_opened(path, text_with_checksum(content), use_model, "unchanged")
+    assert not is_refused_when_opened(
+        path, text_with_checksum(content), use=use_model, description="unchanged"
+    )
     tracemalloc.start()
     start = time.monotonic()
     for path_of_entry, value in WRONG_ENTRIES_OF_MODELS:
         description = f"{path_of_entry}: {value!r:.20}"
         text = text_with_checksum(change_value(content, path_of_entry, value))
-        assert is_refused_when_opened(path, text, use_model, description) is True
+        assert is_refused_when_opened(path, text, use=use_model, description=description) is True
     for text in (DEEPLY_NESTED, json.dumps(content)[:-1] + ', "x": ' + DEEPLY_NESTED):
-        assert is_refused_when_opened(path, text, use_model, "nested") is True
+        assert is_refused_when_opened(path, text, use=use_model, description="nested") is True
     content_of_many_rounds = text_with_checksum(change_value(content, (*LINE, "times"), 10**9))
-    is_refused_when_opened(path, content_of_many_rounds, use_model, "a billion rounds")
+    is_refused_when_opened(
+        path, content_of_many_rounds, use=use_model, description="a billion rounds"
+    )
     assert tracemalloc.get_traced_memory()[1] < 2**26
     tracemalloc.stop()
     assert time.monotonic() - start < 20

@@ -73,7 +73,7 @@ def rows_with_odd_cells(odd_cells, make_container=list, as_read=False):
     labels = make_container(odd_inputs.mix_in(LABELS, classes, 4))
     target = make_container(odd_inputs.mix_in(USUAL_COLUMNS["n"], numbers, 5))
     weights = make_container(odd_inputs.mix_in(WEIGHTS, numbers, 6))
-    return OddRows(columns, labels, target, weights)
+    return OddRows(columns=columns, labels=labels, numbers=target, weights=weights)
 
 
 def convert_to_blocks(model, columns, labels, numbers, weights, folder):

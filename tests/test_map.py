@@ -113,7 +113,7 @@ def row_of_line(line: str) -> Row:
             code.append(location[1])
         else:
             rest.append(part)
-    return Row(items_of_cell(item), description, code, tests, rest)
+    return Row(items_of_cell(item), description=description, code=code, tests=tests, rest=rest)
 
 
 def items_of_cell(text: str) -> list[Item]:

@@ -1,5 +1,7 @@
 """The same random rows as a table in memory and in blocks, and recipes that learn from both."""
 
+from typing import NamedTuple
+
 import chex
 import jax
 import numpy as np
@@ -114,6 +116,15 @@ def shorten_passes(monkeypatch):
     monkeypatch.setattr(in_blocks, "plan_memory", plan)
 
 
+class JoinedRows(NamedTuple):
+    """The arrays of all rows of a table; the weights are None if it has none."""
+
+    bins: np.ndarray
+    target: np.ndarray
+    present: np.ndarray
+    weight: np.ndarray | None
+
+
 def rows_in_blocks(table):
     """All rows of a table in blocks: bins, targets, which rows are present, and weights."""
     parts = []
@@ -123,7 +134,7 @@ def rows_in_blocks(table):
         parts.append(part)
     joined = [np.concatenate([part[k] for part in parts], axis=-1) for k in range(3)]
     weight = None if parts[0].weight is None else np.concatenate([part.weight for part in parts])
-    return joined[0].T, joined[1], joined[2], weight
+    return JoinedRows(joined[0].T, joined[1], joined[2], weight)
 
 
 def assert_same_rows(table, block_table):
@@ -132,6 +143,6 @@ def assert_same_rows(table, block_table):
         np.testing.assert_array_equal(array, np.asarray(expected))
         assert array.dtype == expected.dtype
     if table.weight is None:
-        assert rows[3] is None
+        assert rows.weight is None
     else:
-        np.testing.assert_array_equal(rows[3], np.asarray(table.weight))
+        np.testing.assert_array_equal(rows.weight, np.asarray(table.weight))

@@ -73,4 +73,4 @@ def private_task(last=(True, False, True, True, False, True)):
     bits[-1] = last
     train = rng.random((1, NUM_ROWS)) < 0.7
     table = table_of_splits(bits[:, :5], bits[:, 5], np.ones(NUM_ROWS, bool))
-    return sweeps.Task("own", table, train, ~train, {"rows": BOUND})
+    return sweeps.Task("own", table, train=train, test=~train, arguments={"rows": BOUND})

@@ -45,7 +45,11 @@ def sweep_tasks():
     for seed, (rows, splits) in enumerate(((60, 5), (48, 4), (33, 5))):
         table = random_table(seed, rows, splits)
         split = protocols.cross_validation(np.asarray(table.target), 3, [0])
-        tasks.append(sweeps.Task(f"t{seed}", table, split.train, split.test, {"rows": rows}))
+        tasks.append(
+            sweeps.Task(
+                f"t{seed}", table, train=split.train, test=split.test, arguments={"rows": rows}
+            )
+        )
     return tasks
 
 
@@ -134,7 +138,13 @@ def main(mode, *rest):
         process, count, port, folder, seconds, name = rest
         address = f"localhost:{port}", int(count), int(process)
         jax.distributed.initialize(*address, heartbeat_timeout_seconds=10)
-        print(json.dumps(fit_and_digest(Path(folder), int(process), float(seconds), name)))
+        print(
+            json.dumps(
+                fit_and_digest(
+                    Path(folder), process=int(process), seconds=float(seconds), name=name
+                )
+            )
+        )
     else:
         raise ValueError(mode)
 

@@ -70,4 +70,9 @@ def replay(release, bins, target, sum_index_of_bin, *, num_bins, settings):
         released_sums.append(released)
         exact_sums.append(sums)
         noise_of_steps.append(rate * sigma)
-    return ReplayedRounds(curves, released_sums, exact_sums, noise_of_steps)
+    return ReplayedRounds(
+        curves=curves,
+        released_sums=released_sums,
+        exact_sums=exact_sums,
+        noise_of_steps=noise_of_steps,
+    )

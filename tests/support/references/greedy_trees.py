@@ -87,7 +87,9 @@ def boost(splits, label, present, settings, noise):
 
         unit = weight_unit(bound, settings)
         level_of = grid_levels(label, rows, score, unit=unit, settings=settings)
-        heap, members = grow_splits(splits, label, rows, level_of, settings, noise_of_round)
+        heap, members = grow_splits(
+            splits, label, rows=rows, level_of=level_of, settings=settings, noise=noise_of_round
+        )
         counts = np.array([class_levels(node, label, level_of) for node in members], np.int64)
         leaves = leaf_values(
             counts, unit=unit, num_rows=len(rows), settings=settings, noise=noise_of_round
@@ -136,20 +138,28 @@ class GrownSplits(NamedTuple):
     members: list[list[int]]
 
 
-def grow_splits(splits, label, rows, level_of, settings, noise):
+def grow_splits(splits, label, *, rows, level_of, settings, noise):
     """The splits that noisy selections choose, level by level."""
     members, heap, errors, alpha = [list(rows)], [], [], 1.0
     for level in range(settings["depth"]):
         errors.append(sum(min(class_levels(node, label, level_of)) for node in members))
         if settings["tight"] and settings["alpha"] == "objective" and settings["depth"] > 1:
             errors[-1] += int(noise(f"error_{level}", (), settings["error_scale"]))
-        alpha = alpha_of_level(level, errors, alpha, settings)
+        alpha = alpha_of_level(level, errors=errors, alpha_above=alpha, settings=settings)
         rate = settings["split_epsilon"][level] / split_sensitivity(alpha, settings)
         across, within = noise(f"split_{level}", (len(members), splits.shape[1]), None)
         children = []
         for k, node in enumerate(members):
             scores = [
-                rate * split_score(splits[:, s], label, node, level_of, alpha, settings["loss"])
+                rate
+                * split_score(
+                    splits[:, s],
+                    label,
+                    node=node,
+                    level_of=level_of,
+                    alpha=alpha,
+                    name=settings["loss"],
+                )
                 for s in range(splits.shape[1])
             ]
             best = select_candidate(scores, across[k], within[k])
@@ -179,7 +189,7 @@ def split_sensitivity(alpha, settings):
     return 2 * max(3.0, 1 + sensitivity)
 
 
-def split_score(satisfied, label, node, level_of, alpha, name):
+def split_score(satisfied, label, *, node, level_of, alpha, name):
     """Minus the criterion of the two sides of a split."""
     sides = [[i for i in node if bool(satisfied[i]) == side] for side in (False, True)]
     return -sum(

@@ -4,6 +4,7 @@ The caller chooses the rule of each round.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,6 +49,13 @@ def grid_levels(weight, total):
     return np.bincount(rows[level], minlength=len(weight))
 
 
+class ChosenRules(NamedTuple):
+    """The index of the rule of each round, and the margin of each row after all rounds."""
+
+    best_rules: list[int]
+    margins: np.ndarray
+
+
 def lazybb(splits, label, present, *, rounds, density, rate, rows, bounded, choose):
     """Rounds of 1-rules; `choose(t, errors)` picks one of the 2 S + 2 by errors in levels."""
     y = np.where(label, 1, -1)
@@ -67,4 +75,4 @@ def lazybb(splits, label, present, *, rounds, density, rate, rows, bounded, choo
         best = choose(t, errors)
         margins += y * rules[best]
         best_rules.append(best)
-    return best_rules, margins
+    return ChosenRules(best_rules, margins)

@@ -41,8 +41,14 @@ RECIPE = worker_process.oblivious_recipe(worker_process.random_rows(5, 1)[0])
 def open_begun_checkpoint(path, key=KEY, has_own_keys=False):
     """A checkpoint of a run that has begun, under a given key or under its own keys."""
     checkpoint = Checkpoint(path)
-    keys = checkpoint.held_keys() if has_own_keys else (key, None)
-    checkpoint.begin(keys[0], RECIPE, TABLES, 0, keys[1])
+    keys = checkpoint.stored_or_fresh_keys() if has_own_keys else (key, None)
+    checkpoint.begin_or_resume(
+        key=keys[0],
+        public_key=keys[1],
+        recipe=RECIPE,
+        table_identities=TABLES,
+        process_index=0,
+    )
     return checkpoint
 
 
@@ -68,32 +74,36 @@ def test_a_checkpoint_is_one_private_file_that_one_run_holds(tmp_path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not path.exists()  # no run has begun
     with open_begun_checkpoint(path) as checkpoint:
-        checkpoint.give_up()
+        checkpoint.discard_new_run()
     assert not path.exists()
     with open_begun_checkpoint(path) as checkpoint:
         checkpoint.add_release("0", ROUND, 2.0)
     with open_begun_checkpoint(path) as checkpoint:
         release, cap = checkpoint.recorded_release("0")
         np.testing.assert_array_equal(release["sums"], ROUND["sums"])
-        assert (checkpoint.num_rounds, cap, checkpoint.recorded_release("1")) == (1, 2.0, None)
-        checkpoint.give_up()  # of a run that began before
+        assert (checkpoint.num_recorded_rounds, cap, checkpoint.recorded_release("1")) == (
+            1,
+            2.0,
+            None,
+        )
+        checkpoint.discard_new_run()  # of a run that began before
     assert os.listdir(path.parent) == ["run"]
 
 
 def test_the_keys_are_in_the_file_until_the_run_is_finished(tmp_path):
     with open_begun_checkpoint(tmp_path / "run", has_own_keys=True) as checkpoint:
-        keys = checkpoint.held_keys()
+        keys = checkpoint.stored_or_fresh_keys()
         assert all(key_words(key) in checkpoint.path.read_bytes() for key in keys)
         checkpoint.add_release("0", ROUND, 1.0)
     with Checkpoint(tmp_path / "run") as checkpoint:
-        assert [key_words(key) for key in checkpoint.held_keys()] == [
+        assert [key_words(key) for key in checkpoint.stored_or_fresh_keys()] == [
             key_words(key) for key in keys
         ]
         checkpoint.delete_keys()
         for path in tmp_path.iterdir():
             assert not any(key_words(key) in path.read_bytes() for key in keys)
         with pytest.raises(ValueError, match="of a run that is finished, or whose keys"):
-            checkpoint.held_keys()
+            checkpoint.stored_or_fresh_keys()
 
 
 def test_a_checkpoint_is_of_the_tables_of_all_processes(tmp_path):
@@ -106,7 +116,13 @@ def test_a_checkpoint_is_of_the_tables_of_all_processes(tmp_path):
             pytest.raises(ValueError, match="of a run with another table"),
             Checkpoint(tmp_path / "run") as checkpoint,
         ):
-            checkpoint.begin(KEY, RECIPE, tables, process)
+            checkpoint.begin_or_resume(
+                key=KEY,
+                public_key=None,
+                recipe=RECIPE,
+                table_identities=tables,
+                process_index=process,
+            )
 
 
 def test_a_checkpoint_says_nothing_of_the_table_without_the_key(tmp_path):
@@ -115,7 +131,7 @@ def test_a_checkpoint_says_nothing_of_the_table_without_the_key(tmp_path):
     for index, key in enumerate((KEY, KEY, jax.random.key(6))):
         with open_begun_checkpoint(tmp_path / str(index), key=key) as checkpoint:
             changed_salt = {"salt": "00"} if index else {}
-            stored_names.append(dict(checkpoint._names()) | changed_salt)
+            stored_names.append(dict(checkpoint._run_entries()) | changed_salt)
         content = checkpoint.path.read_bytes()
         assert not any(table.encode() in content for table in TABLES)
         assert key_words(key) not in content
@@ -128,7 +144,7 @@ def test_one_round_is_released_once(tmp_path):
     with open_begun_checkpoint(tmp_path / "run") as checkpoint:
         checkpoint.add_release("0", ROUND, 1.0)
         checkpoint.add_release("0", ROUND, 1.0)
-        assert checkpoint.num_rounds == 1
+        assert checkpoint.num_recorded_rounds == 1
         with pytest.raises(ValueError, match="two releases of one round under one key"):
             checkpoint.add_release("0", {"sums": np.arange(1, 4)}, 1.0)
 
@@ -138,7 +154,7 @@ def truncate_to_share(share):
 
 
 BROKEN_FILES = {
-    "half": (truncate_to_share(0.5), "no checkpoint, or damaged .*; its run cannot go on"),
+    "half": (truncate_to_share(0.5), "no checkpoint, or damaged .*; its run cannot be resumed"),
     "a release": (
         lambda path: path.write_bytes(path.read_bytes().replace(b"sums", b"sumz", 1)),
         "a release was changed or damaged",

@@ -103,7 +103,7 @@ REAL_NOISE = Mechanism(
 
 def test_real_outputs_are_checked_by_integrals():
     pair = jnp.float32([0.0, 2.0]), jnp.float32([1.0, 2.5])
-    assert check_mechanism(REAL_NOISE, [pair], scales=[0.7]).passed
+    assert check_mechanism(REAL_NOISE, [pair], scales=0.7).passed
     too_narrow = REAL_NOISE._replace(
         sample=lambda key, value, scale: sample_laplace(key, value, 0.9 * scale)
     )
@@ -122,6 +122,7 @@ def test_a_gaussian_that_is_priced_too_low_is_rejected():
 BAD_ARGUMENTS = [
     ({"mechanism": 5}, "mechanism must be a Mechanism, got int"),
     ({"pairs": []}, "pairs and scales must hold at least one entry"),
+    ({"pairs": BIT_PAIR}, "pairs must be a list of pairs, each of a value and the other value"),
     ({"pairs": [(jnp.zeros(1), jnp.zeros(2))]}, "one shape and one type"),
     ({"scales": [0.0]}, "scales must be"),
     ({"num_draws": 0}, "num_draws must be"),
@@ -216,7 +217,7 @@ def test_a_sampler_of_too_little_noise_is_rejected():
 
 
 def test_values_that_are_no_learner_table_or_aspect_are_refused():
-    with pytest.raises(ValueError, match="learner must be a recipe or a weak learner, got int"):
+    with pytest.raises(ValueError, match=r"learner must be a weak learner or one .* got int"):
         check_learner(5, table_of_one_column())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="aspects must be of"):
         check_learner(stump_with(GRID), table_of_one_column(), aspects=["loss"])

@@ -12,9 +12,8 @@ import dpbt
 from dpbt import recipes
 from dpbt.common import arithmetic
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.training import table_entry
+from dpbt.training import table_preparation
 from tests.support.contract_rows import ROWS
-from tests.support.slow_cases import mark_slow_cases_except
 
 PUBLIC_KEY = jax.random.key(1)
 
@@ -146,28 +145,15 @@ def test_three_lanes_of_oblivious_trees_are_the_runs_alone():
     check_lanes_are_single_runs(recipe, row.table(seed=3, rows=100, splits=3), 3)
 
 
-@pytest.mark.parametrize(
-    "make_recipe",
-    mark_slow_cases_except(
-        [recipes.oblivious_boost, recipes.auto, recipes.additive], fast=[recipes.oblivious_boost]
-    ),
-    ids=lambda make_recipe: make_recipe.__name__,
-)
-def test_lanes_of_several_settings_are_the_settings_alone(make_recipe):
-    """Numbers of a recipe with an axis of lanes are broadcast otherwise than single numbers."""
-    lanes = []
+def test_lanes_of_several_settings_are_the_settings_alone():
+    """Numbers of a recipe with an axis of lanes are broadcast otherwise than single numbers.
+
+    `tests/test_multi_program_recipes.py` tests the same for `auto` and `additive`.
+    """
+    make_recipe, lanes = functools.partial(recipes.oblivious_boost, rounds=3), []
     for epsilon in (1.0, 3.0, 8.0):
-        make_with_few_rounds = (
-            functools.partial(make_recipe, rounds=3)
-            if make_recipe is recipes.oblivious_boost
-            else make_recipe
-        )
-        recipe, table = recipe_and_table(
-            make_with_few_rounds, 1e-6, "three classes", epsilon=epsilon
-        )
-        lanes.append(table_entry.without_domain(recipe))
-    if len({jax.tree.structure(recipe) for recipe in lanes}) > 1:  # rounds follow from epsilon
-        lanes = [lanes[0]] * 3
+        recipe, table = recipe_and_table(make_recipe, 1e-6, "three classes", epsilon=epsilon)
+        lanes.append(table_preparation.without_domain(recipe))
     key = jax.random.key(7)
 
     def run(recipe):

@@ -122,7 +122,7 @@ def test_processes_that_were_given_one_table_or_other_keys_are_refused(
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     monkeypatch.setattr(
         processes,
-        "gather_digests",
+        "gather_digests_from_processes",
         lambda text: [text, "00" * 32 if next(asked) == other else text],
     )
     words = "the same table" if other == "none" else f"different values of {other};"
@@ -140,4 +140,8 @@ def test_the_place_of_a_process_follows_the_room_of_those_before(monkeypatch):
     monkeypatch.setattr(jax, "process_index", lambda: 2)
     told = np.array([[5, 2**32], [7, 9], [2, 3]])
     monkeypatch.setattr(processes, "gather_from_processes", lambda own: told)
-    assert processes.place_among_processes(num_present=2, capacity=3) == (14, 2**32 + 12, 2**32 + 9)
+    assert processes.count_rows_of_all_processes(num_present=2, capacity=3) == (
+        14,
+        2**32 + 12,
+        2**32 + 9,
+    )

@@ -1,4 +1,4 @@
-"""Ledgers: how costs compose, how they become (epsilon, delta), and what a program costs."""
+"""Ledgers: how costs compose, how they convert to (epsilon, delta), and what a program costs."""
 
 import dataclasses
 import math
@@ -24,17 +24,17 @@ from tests.support.budget_examples import ledger_line, ledger_of
 
 
 def test_costs_of_lines_add_up():
-    book = ledger_of(
+    ledger = ledger_of(
         structs.replace(ledger_line(0.1, 5), times=2), ledger_line(0.2, 3, "exponential")
     )
-    assert book.lines[0].count == 10
-    assert book.pure_epsilon == pytest.approx(1.6)
-    assert book.rho == pytest.approx(10 * 0.005 + 3 * 0.005)
-    gaussians = ledger_of(
+    assert ledger.lines[0].count == 10
+    assert ledger.pure_epsilon == pytest.approx(1.6)
+    assert ledger.rho == pytest.approx(10 * 0.005 + 3 * 0.005)
+    gaussian_ledger = ledger_of(
         ledger_line(0.3, 1, "rounded gaussian"), ledger_line(0.1, 16, "rounded gaussian")
     )
-    assert gaussians.mu == pytest.approx(0.5)
-    assert gaussians.rho == pytest.approx(gaussians.mu**2 / 2)
+    assert gaussian_ledger.mu == pytest.approx(0.5)
+    assert gaussian_ledger.rho == pytest.approx(gaussian_ledger.mu**2 / 2)
 
 
 RECORDS = {
@@ -56,7 +56,7 @@ RECORDS = {
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_record_takes_no_number_by_position(name):
-    """So two numbers that are swapped are a TypeError, and not a wrong price."""
+    """Two swapped numbers are then a TypeError, and not a wrong price."""
     record = RECORDS[name]
     is_struct = hasattr(record, "__struct_fields__")
     fields = structs.asdict(record) if is_struct else dataclasses.asdict(record)
@@ -66,11 +66,11 @@ def test_a_record_takes_no_number_by_position(name):
 
 
 def test_advanced_composition_is_theorem_2_8_of_asadi_et_al():
-    k, epsilon, delta = 50, 0.05, 1e-6
-    expected = math.sqrt(2 * k * math.log(1 / delta)) * epsilon + k * epsilon * (
+    count, epsilon, delta = 50, 0.05, 1e-6
+    expected = math.sqrt(2 * count * math.log(1 / delta)) * epsilon + count * epsilon * (
         math.exp(epsilon) - 1
     )
-    assert ledger_of(ledger_line(epsilon, k)).epsilon_at(delta, "advanced") == pytest.approx(
+    assert ledger_of(ledger_line(epsilon, count)).epsilon_at(delta, "advanced") == pytest.approx(
         expected
     )
 
@@ -95,8 +95,8 @@ def test_the_rho_of_a_request_is_the_largest_within_it(epsilon, delta):
     assert conversions.zcdp_epsilon(rho * (1 + 1e-6) + 1e-15, delta) > epsilon * (1 - 1e-9)
 
 
-def test_the_published_rho_is_that_of_lemma_15():
-    """Bun et al. (2020), Lemma 15, inverted; the best Renyi order allows a larger rho."""
+def test_the_published_rho_inverts_lemma_15_of_bun_et_al():
+    """The best Renyi order allows a larger rho than Bun et al. (2020), Lemma 15."""
     epsilon, delta = np.geomspace(1e-8, 30, 50), 1e-6
     published = conversions.published_zcdp_rho(epsilon, delta)
     by_lemma = published + 2 * np.sqrt(published * math.log(1 / delta))
@@ -134,25 +134,29 @@ def test_a_conversion_refuses_numbers_out_of_their_range():
                 convert(total, 0.1)
 
 
-def test_the_draws_read_off_one_recipe_hold_for_others_of_its_structure():
-    """A sensitivity that follows from numbers of a recipe is no static part of its program."""
-    few, many = (recipes.halfspace_boost(epsilon=1, rows=rows) for rows in (1_000, 100_000))
-    for recipe in few, many:
+def test_recipes_of_one_structure_have_the_same_draws():
+    """A sensitivity that depends on numbers of a recipe is no static part of its program."""
+    recipe_of_few_rows, recipe_of_many_rows = (
+        recipes.halfspace_boost(epsilon=1, rows=rows) for rows in (1_000, 100_000)
+    )
+    for recipe in recipe_of_few_rows, recipe_of_many_rows:
         (spec,) = recipe_noise.draw_specs_by_site(recipe, "rounds").values()
         [(_, _, scale)] = scales_of_draws_from_rows(recipe)
         assert not boundary.is_static(spec.max_sensitivity)
         assert scale == spec.scale
-    assert draw_specs_of_phase(few, few.learner.round) == draw_specs_of_phase(
-        many, many.learner.round
-    )
+    assert draw_specs_of_phase(
+        recipe_of_few_rows, recipe_of_few_rows.learner.round
+    ) == draw_specs_of_phase(recipe_of_many_rows, recipe_of_many_rows.learner.round)
 
 
-def test_a_program_is_read_without_being_compiled(caplog):
-    """Step by step it would be some hundred small programs, which take seconds in a new process."""
+def test_the_draws_of_a_program_are_found_without_compiling_it(caplog):
+    """Run step by step it would be a hundred small programs, which take seconds to compile."""
     with jax.log_compiles():
         recipes.auto(epsilon=1, rows=1000, domain={"x": Numeric(0, 1, bins=23)})
-    compiled = [each for each in caplog.messages if each.startswith("Finished XLA")]
-    assert len(compiled) < 20, compiled
+    compile_messages = [
+        message for message in caplog.messages if message.startswith("Finished XLA")
+    ]
+    assert len(compile_messages) < 20, compile_messages
 
 
 def test_a_ledger_of_a_file_is_priced_again_from_its_scales():

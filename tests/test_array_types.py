@@ -1,4 +1,4 @@
-"""Whatever a signature states of an array is checked in tests, at each call."""
+"""In tests, the arrays of each call are checked against the signature of the function."""
 
 import ast
 import pkgutil
@@ -25,14 +25,14 @@ def count_columns(
     weight: Float32[jax.Array | np.ndarray, "N"] | None = None,
     factor: Any = 1,
 ) -> Int32[jax.Array, "F"]:
-    """Of any arrays at all, so that nothing but the check refuses one."""
+    """Accepts any arrays, so that nothing but the check refuses one."""
     return jnp.full(rows.shape[-1], rows.shape[0] * factor, jnp.int32)
 
 
 ROWS = jnp.ones((3, 2), jnp.float32)
 
 
-def test_arrays_as_stated_pass():
+def test_arrays_that_agree_with_the_signature_pass():
     assert count_columns(ROWS).shape == (2,)
     assert count_columns(ROWS, jnp.ones(3, jnp.float32)).shape == (2,)
     assert count_columns(ROWS, np.ones(3, np.float32), factor=2).shape == (2,)
@@ -40,7 +40,7 @@ def test_arrays_as_stated_pass():
 
 
 @pytest.mark.parametrize(
-    ("words", "rows", "weight"),
+    ("messages", "rows", "weight"),
     [
         ("rows is float32[1, 3, 2]", ROWS[None], None),
         ("rows is int32[3, 2]", ROWS.astype(jnp.int32), None),
@@ -49,10 +49,10 @@ def test_arrays_as_stated_pass():
     ],
     ids=["a wrong shape", "a wrong dtype", "a wrong dtype beside None", "two lengths of a letter"],
 )
-def test_wrong_arrays_are_caught(words, rows, weight):
+def test_arrays_of_a_wrong_shape_or_type_are_refused(messages, rows, weight):
     with pytest.raises(TypeError) as caught:
         count_columns(rows, weight)
-    assert any(each in str(caught.value) for each in words.split("|"))
+    assert any(message in str(caught.value) for message in messages.split("|"))
 
 
 def test_a_wrong_array_is_caught_while_traced():
@@ -90,26 +90,26 @@ def test_functions_of_the_library_are_checked():
         pinball_loss(np.arange(3), level=1)
 
 
-def test_what_a_function_refuses_itself_it_says_itself():
+def test_an_error_of_the_function_itself_comes_before_that_of_the_check():
     with pytest.raises(ValueError, match="splits"):
         table_of_splits(np.ones(3, bool), np.ones(3, bool), np.ones(3, bool))
 
 
 def test_every_function_that_states_arrays_is_checked():
-    stating = set()
+    functions_with_arrays = set()
     for module in pkgutil.walk_packages(dpbt.__path__, "dpbt."):
         path = ROOT / module.name.replace(".", "/")
         file = path / "__init__.py" if module.ispkg else path.with_suffix(".py")
-        found = {(module.name, name) for name in _functions_stating_arrays(file.read_text())}
-        if found:
+        functions = {(module.name, name) for name in _functions_stating_arrays(file.read_text())}
+        if functions:
             import_module(module.name)
-        stating |= found
-    assert len(stating) > 50
-    assert stating - checked_functions == set()
+        functions_with_arrays |= functions
+    assert len(functions_with_arrays) > 50
+    assert functions_with_arrays - checked_functions == set()
 
 
 def _functions_stating_arrays(source: str) -> Iterator[str]:
-    """The qualified names of functions, those in classes and in functions among them."""
+    """The qualified names of the functions of a source, in classes and functions too."""
 
     def walk(node: ast.AST, prefix: str) -> Iterator[str]:
         for child in ast.iter_child_nodes(node):
@@ -118,8 +118,8 @@ def _functions_stating_arrays(source: str) -> Iterator[str]:
                 inner = f"{prefix}{child.name}."
             if isinstance(child, ast.FunctionDef):
                 arguments = [*child.args.posonlyargs, *child.args.args, *child.args.kwonlyargs]
-                annotations = [child.returns, *(each.annotation for each in arguments)]
-                if any(ARRAY_TYPE.match(ast.unparse(each)) for each in annotations if each):
+                annotations = [child.returns, *(argument.annotation for argument in arguments)]
+                if any(ARRAY_TYPE.match(ast.unparse(text)) for text in annotations if text):
                     yield f"{prefix}{child.name}"
                 inner += "<locals>."
             yield from walk(child, inner)

@@ -20,12 +20,15 @@ from tests.support.block_commands import (
 
 
 @pytest.mark.slow
-def test_a_folder_gives_the_model_of_the_file(rows_folder, capsys):
+def test_a_fit_of_blocks_gives_the_model_of_a_fit_of_their_file(rows_folder, capsys):
     assert convert_rows("--rows-per-block", 90) == 0
     assert str(NUM_ROWS) not in capsys.readouterr().out
-    for rows, out in (("rows.csv", "a.json"), ("rows.chunks", "b.json")):
+    for rows, model_file in (("rows.csv", "a.json"), ("rows.chunks", "b.json")):
         assert (
-            run_command("fit", rows, *FIT_OPTIONS, *FOREST_OPTIONS, "--seed", 3, "--out", out) == 0
+            run_command(
+                "fit", rows, *FIT_OPTIONS, *FOREST_OPTIONS, "--seed", 3, "--out", model_file
+            )
+            == 0
         )
     assert Path("a.json").read_text() == Path("b.json").read_text()
     capsys.readouterr()
@@ -37,40 +40,42 @@ def test_a_folder_gives_the_model_of_the_file(rows_folder, capsys):
 def test_convert_and_fit_refuse_settings_that_do_not_fit_the_folder(rows_folder, capsys):
     assert convert_rows() == 0
     capsys.readouterr()
-    out = ("--out", "model.json")
-    small = ("--domain", "domain.json", "--rows", "399", "--epsilon", "4")
+    out_option = ("--out", "model.json")
+    smaller_bound = ("--domain", "domain.json", "--rows", "399", "--epsilon", "4")
     assert "room for 400 rows" in refusal_line(
-        capsys, "fit", "rows.chunks", *small, *FOREST_OPTIONS, *out
+        capsys, "fit", "rows.chunks", *smaller_bound, *FOREST_OPTIONS, *out_option
     )
-    lazy = ("--recipe", "lazybb_trees")
+    lazy_recipe = ("--recipe", "lazybb_trees")
     assert "reads all rows at once" in refusal_line(
-        capsys, "fit", "rows.chunks", *FIT_OPTIONS, *lazy, *out
+        capsys, "fit", "rows.chunks", *FIT_OPTIONS, *lazy_recipe, *out_option
     )
-    kept = ("--checkpoint", "run")
+    checkpoint = ("--checkpoint", "run")
     assert "folder of blocks" in refusal_line(
-        capsys, "fit", "rows.csv", *FIT_OPTIONS, *FOREST_OPTIONS, *kept, *out
+        capsys, "fit", "rows.csv", *FIT_OPTIONS, *FOREST_OPTIONS, *checkpoint, *out_option
     )
-    other = json.loads(json.dumps(DOMAIN))
-    other["label"] = {"column": "class", "positive": "healthy", "negative": "ill"}
-    Path("domain.json").write_text(json.dumps(other))
+    other_domain = json.loads(json.dumps(DOMAIN))
+    other_domain["label"] = {"column": "class", "positive": "healthy", "negative": "ill"}
+    Path("domain.json").write_text(json.dumps(other_domain))
     assert "another label" in refusal_line(
-        capsys, "fit", "rows.chunks", *FIT_OPTIONS, *FOREST_OPTIONS, *out
+        capsys, "fit", "rows.chunks", *FIT_OPTIONS, *FOREST_OPTIONS, *out_option
     )
 
 
 def test_predictions_of_blocks_are_those_of_all_rows(rows_folder, forest_model_file, monkeypatch):
-    """And no more rows than a block has are encoded at a time."""
+    """No more rows than a block has are encoded at a time."""
     Path(".dpbt-whole-abcdefgh.csv").write_text("predictions that a kill left")
     assert run_command("predict", forest_model_file, "rows.csv", "--out", "whole.csv") == 0
     assert not Path(".dpbt-whole-abcdefgh.csv").exists()
-    encode, seen = dpbt.domains.encode, []
+    encode, encoded_blocks = dpbt.domains.encode, []
     monkeypatch.setattr(models, "BLOCK_ROWS", 7)
     monkeypatch.setattr(
-        dpbt.domains, "encode", lambda *given: seen.append(encode(*given)) or seen[-1]
+        dpbt.domains,
+        "encode",
+        lambda *arguments: encoded_blocks.append(encode(*arguments)) or encoded_blocks[-1],
     )
     assert run_command("predict", forest_model_file, "rows.csv", "--out", "blocks.csv") == 0
     assert Path("blocks.csv").read_bytes() == Path("whole.csv").read_bytes()
-    assert [len(rows) for rows in seen] == [7] * (NUM_ROWS // 7) + [NUM_ROWS % 7]
+    assert [len(rows) for rows in encoded_blocks] == [7] * (NUM_ROWS // 7) + [NUM_ROWS % 7]
 
 
 def test_predictions_of_a_folder_have_a_line_for_each_of_its_rows(
@@ -82,15 +87,15 @@ def test_predictions_of_a_folder_have_a_line_for_each_of_its_rows(
     assert convert_rows("--rows-per-block", 90) == 0
     for rows in ("rows.csv", "rows.chunks"):
         assert run_command("predict", forest_model_file, rows, "--out", f"{rows}.out") == 0
-    of_file, of_folder = (
+    lines_of_file, lines_of_folder = (
         Path(f"{rows}.out").read_text().splitlines() for rows in ("rows.csv", "rows.chunks")
     )
-    of_file[5] = ","
-    assert of_folder == of_file + [","] * (400 - NUM_ROWS)
+    lines_of_file[5] = ","
+    assert lines_of_folder == lines_of_file + [","] * (400 - NUM_ROWS)
 
-    other = json.loads(json.dumps(DOMAIN))
-    other["columns"]["age"]["bins"] = 9
-    Path("domain.json").write_text(json.dumps(other))
+    other_domain = json.loads(json.dumps(DOMAIN))
+    other_domain["columns"]["age"]["bins"] = 9
+    Path("domain.json").write_text(json.dumps(other_domain))
     assert run_command("convert", "domain.json", "rows.csv", "others") == 0
     capsys.readouterr()
     assert "column 'age' has bins 9 in others and 8" in refusal_line(
@@ -99,6 +104,6 @@ def test_predictions_of_a_folder_have_a_line_for_each_of_its_rows(
     damaged = bytearray(Path("rows.chunks/block-000002").read_bytes())
     damaged[5] ^= 1
     Path("rows.chunks/block-000002").write_bytes(damaged)
-    words = ("predict", forest_model_file, "rows.chunks", "--out", "new/p.csv")
-    assert "block-000002: the file was changed" in refusal_line(capsys, *words)
+    command = ("predict", forest_model_file, "rows.chunks", "--out", "new/p.csv")
+    assert "block-000002: the file was changed" in refusal_line(capsys, *command)
     assert os.listdir("new") == []

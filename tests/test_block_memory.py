@@ -36,11 +36,11 @@ pytestmark = [
 
 
 def test_a_run_stays_within_its_memory(tmp_path):
-    """700 MB, scores and a block for each thread, whatever the number of rows."""
+    """A run takes 700 MB, its scores and a block for each thread, for any number of rows."""
     rng, folder = np.random.default_rng(0), tmp_path / "rows.chunks"
     domain = {f"x{k}": Numeric(0, 1, bins=64) for k in range(12)}
     columns = {name: rng.random(ROWS, np.float32) for name in domain}
     convert.convert_columns(domain, columns, columns["x0"] > 0.5, folder)
     command = [sys.executable, "-c", SCRIPT + PEAK, str(folder), str(MEMORY_MB * 2**20)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    assert 100 < int(done.stdout.splitlines()[-1]) / 1024 < MEMORY_MB
+    completed = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert 100 < int(completed.stdout.splitlines()[-1]) / 1024 < MEMORY_MB

@@ -1,4 +1,4 @@
-"""Cells: the table of readings; whole columns give the same; no cell touches another."""
+"""Cells are read as a table lists, alone or in columns, and no cell changes another."""
 
 import contextlib
 import dataclasses
@@ -31,8 +31,8 @@ from tests.support.slow_cases import mark_slow_cases
 Tariff = enum.IntEnum("Tariff", ["LOW", "HIGH"])
 
 
-TABLE = [
-    # a cell, its number, its word
+READINGS = [
+    # A cell, its number and its word.
     (None, NAN, None),
     (True, 1.0, "True"),
     (3, 3.0, "3"),
@@ -85,28 +85,33 @@ def same_bits(a, b):
     return np.array_equal(np.asarray(a, float).view(np.int64), np.asarray(b, float).view(np.int64))
 
 
-def test_the_table_of_readings():
-    for place, (cell, number, word) in enumerate(TABLE):
-        found = cells.read_number(cell)
-        assert type(found) is float, place
-        assert same_bits(found, number), place
-        assert cells.read_word(cell) == word, place
+def test_each_cell_is_read_as_the_listed_number_and_word():
+    for index, (cell, expected_number, expected_word) in enumerate(READINGS):
+        number = cells.read_number(cell)
+        assert type(number) is float, index
+        assert same_bits(number, expected_number), index
+        assert cells.read_word(cell) == expected_word, index
         if type(cell) is not bool and type(cell) is not np.bool_:
-            assert cells.read_boolean(cell, "3", "a") is {"3": True, "a": False}.get(word), place
+            expected_boolean = {"3": True, "a": False}.get(expected_word)
+            assert cells.read_boolean(cell, "3", "a") is expected_boolean, index
 
 
-def test_columns_of_all_kinds_give_the_same():
-    odd = [cell for cell, _, _ in TABLE]
+def test_columns_of_all_kinds_are_read_as_their_cells():
+    odd_cells = [cell for cell, _, _ in READINGS]
     listed = ("3", "a", "True", "NA", "")
-    for held in (odd, tuple(odd), object_array(odd)):
-        found = cells.column_cells(held)
-        assert same_bits(cells.read_numbers(found), [cells.read_number(cell) for cell in odd])
-        words = [cells.read_word(cell, listed) for cell in odd]
-        codes = [-2 if w is None else listed.index(w) if w in listed else -1 for w in words]
-        assert cells.read_word_indices(found, listed).tolist() == codes
-        truths = [cells.read_boolean(cell, "3", "a") for cell in odd]
+    for column in (odd_cells, tuple(odd_cells), object_array(odd_cells)):
+        column_cells = cells.column_cells(column)
+        assert same_bits(
+            cells.read_numbers(column_cells), [cells.read_number(cell) for cell in odd_cells]
+        )
+        words = [cells.read_word(cell, listed) for cell in odd_cells]
+        codes = [
+            -2 if word is None else listed.index(word) if word in listed else -1 for word in words
+        ]
+        assert cells.read_word_indices(column_cells, listed).tolist() == codes
+        truths = [cells.read_boolean(cell, "3", "a") for cell in odd_cells]
         codes = [-1 if truth is None else int(truth) for truth in truths]
-        assert cells.read_booleans(found, "3", "a").tolist() == codes
+        assert cells.read_booleans(column_cells, "3", "a").tolist() == codes
 
 
 def test_a_listed_word_means_its_value_though_it_looks_missing():
@@ -133,32 +138,32 @@ ARRAYS = {
 
 
 @pytest.mark.parametrize("kind", mark_slow_cases(ARRAYS, slow=["U"]))
-def test_arrays_of_one_type_give_the_same_bits(kind):
+def test_arrays_of_one_type_are_read_bit_for_bit_as_their_cells(kind):
     @settings(max_examples=40)
     @given(st.lists(ARRAYS[kind], max_size=12))
     def check(values):
         array = np.array(values, kind)
-        found, one_by_one = cells.column_cells(array), list(array)
+        array_cells, listed_cells = cells.column_cells(array), list(array)
         assert same_bits(
-            cells.read_numbers(found), [cells.read_number(cell) for cell in one_by_one]
+            cells.read_numbers(array_cells), [cells.read_number(cell) for cell in listed_cells]
         )
-        assert cells.read_word_indices(found, ("0", "1", "-1", "True")).tolist() == (
-            cells.read_word_indices(one_by_one, ("0", "1", "-1", "True")).tolist()
+        assert cells.read_word_indices(array_cells, ("0", "1", "-1", "True")).tolist() == (
+            cells.read_word_indices(listed_cells, ("0", "1", "-1", "True")).tolist()
         )
-        truths = cells.read_booleans(one_by_one, "1", "0")
-        assert cells.read_booleans(found, "1", "0").tolist() == truths.tolist()
+        truths = cells.read_booleans(listed_cells, "1", "0")
+        assert cells.read_booleans(array_cells, "1", "0").tolist() == truths.tolist()
 
     check()
 
 
 def test_payloads_of_nan_and_warnings_tell_nothing():
-    """All NaN are one, and a number too large for its new type gives no warning (an error here)."""
+    """All NaN are read as one; a number too large for its type gives no warning, an error here."""
     payloads = np.array([0x7FF8000000000123, -1, 0x7FF0000000000001], np.int64).view(np.float64)
     assert same_bits(cells.read_numbers(payloads), [NAN] * 3)
     assert same_bits([cells.read_number(cell) for cell in payloads], [NAN] * 3)
     assert cells.read_numbers(np.array([np.longdouble("1e4000")])).tolist() == [INF]
-    wide = {"x": Numeric(-8e306, 8e306)}
-    assert domains.encode_positions(wide, {"x": [1.7e308, -1.7e308, INF]})[:, 0].tolist() == [
+    domain = {"x": Numeric(-8e306, 8e306)}
+    assert domains.encode_positions(domain, {"x": [1.7e308, -1.7e308, INF]})[:, 0].tolist() == [
         1,
         0,
         1,
@@ -176,29 +181,27 @@ DOMAIN = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """A cell of TABLE by its place: some of them must not be shown or compared, by hypothesis
-    either.
-    """
+class CellOfReadings:
+    """The index of a cell of READINGS, some of which hypothesis must not show or compare."""
 
-    number: int
+    index: int
 
 
-def unwrapped(row):
-    return tuple(TABLE[cell.number][0] if type(cell) is Place else cell for cell in row)
+def row_of_cells(row):
+    return tuple(READINGS[cell.index][0] if type(cell) is CellOfReadings else cell for cell in row)
 
 
-ODD = st.one_of(
+ODD_CELLS = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(),
     st.floats(),
     st.text(max_size=4),
     st.binary(max_size=4),
-    st.builds(Place, st.integers(0, len(TABLE) - 1)),
+    st.builds(CellOfReadings, st.integers(0, len(READINGS) - 1)),
     st.sampled_from(["yes", "no", "1", "0", 1, 0, 1.0, "2.5", 3, 2.5]),
 )
-ROWS = st.lists(st.tuples(*[ODD] * len(DOMAIN)), max_size=8)
+ROWS = st.lists(st.tuples(*[ODD_CELLS] * len(DOMAIN)), max_size=8)
 
 
 def as_lists(rows):
@@ -210,17 +213,19 @@ def as_arrays(rows):
 
 
 @settings(max_examples=60)
-@given(ROWS, st.tuples(*[ODD] * len(DOMAIN)), st.data())
-def test_the_cells_of_a_row_change_no_other_row(rows, odd, data):
-    place = data.draw(st.integers(0, len(rows)))
-    rows, odd = [unwrapped(row) for row in rows], unwrapped(odd)
-    for read, hold in itertools.product(
+@given(ROWS, st.tuples(*[ODD_CELLS] * len(DOMAIN)), st.data())
+def test_the_cells_of_a_row_change_no_other_row(rows, odd_row, data):
+    position = data.draw(st.integers(0, len(rows)))
+    rows, odd_row = [row_of_cells(row) for row in rows], row_of_cells(odd_row)
+    for read, make_columns in itertools.product(
         (domains.encode, domains.encode_positions), (as_lists, as_arrays)
     ):
-        alone = read(DOMAIN, hold(rows))
-        assert np.array_equal(read(DOMAIN, hold([*rows, odd]))[: len(rows)], alone)
-        inserted = read(DOMAIN, hold([*rows[:place], odd, *rows[place:]]))
-        assert np.array_equal(np.delete(inserted, place, axis=0), alone)
+        without_odd_row = read(DOMAIN, make_columns(rows))
+        assert np.array_equal(
+            read(DOMAIN, make_columns([*rows, odd_row]))[: len(rows)], without_odd_row
+        )
+        with_odd_row = read(DOMAIN, make_columns([*rows[:position], odd_row, *rows[position:]]))
+        assert np.array_equal(np.delete(with_odd_row, position, axis=0), without_odd_row)
 
 
 ARROW = {
@@ -238,39 +243,39 @@ ARROW = {
 def test_arrow_arrays_are_read_as_their_python_values(kind):
     arrow = pytest.importorskip("pyarrow", reason="no pyarrow; columns of Arrow are not tested")
     array = arrow.array(ARROW[kind], kind)
-    held = [array, array[1:], arrow.chunked_array([array, array[:1]]), array[:0]]
-    for one in held if kind == "halffloat" else [*held, array.dictionary_encode()]:
-        found, values = cells.column_cells(one), one.to_pylist()
-        assert same_bits(cells.read_numbers(found), cells.read_numbers(values))
+    arrays = [array, array[1:], arrow.chunked_array([array, array[:1]]), array[:0]]
+    for column in arrays if kind == "halffloat" else [*arrays, array.dictionary_encode()]:
+        column_cells, values = cells.column_cells(column), column.to_pylist()
+        assert same_bits(cells.read_numbers(column_cells), cells.read_numbers(values))
         listed = "3", "a", "9007199254740993"
         assert np.array_equal(
-            cells.read_word_indices(found, listed), cells.read_word_indices(values, listed)
+            cells.read_word_indices(column_cells, listed), cells.read_word_indices(values, listed)
         )
 
 
-class Rust(BaseException):
+class PolarsError(BaseException):
     """An error of polars."""
 
 
-class Far(list):
-    """A container of dates, of which Python holds not all."""
+class DatesOutOfRange(list):
+    """A container of dates, not all of which Python can represent."""
 
     def __iter__(self):
-        raise Rust
+        raise PolarsError
 
-    def __getitem__(self, place):
-        if place == 1:
-            raise Rust
-        return super().__getitem__(place)
+    def __getitem__(self, index):
+        if index == 1:
+            raise PolarsError
+        return super().__getitem__(index)
 
 
-class Serieslike(list):
+class ListLikeSeries(list):
     dtype = "Int64"
 
 
 def test_a_container_is_recognized_by_its_methods():
-    assert cells.column_cells(Far([3, 4, 5])) == [3, None, 5]
-    assert cells.column_cells(Serieslike([1, None])) == [1, None]
+    assert cells.column_cells(DatesOutOfRange([3, 4, 5])) == [3, None, 5]
+    assert cells.column_cells(ListLikeSeries([1, None])) == [1, None]
     assert cells.column_cells(jnp.arange(2)).dtype == np.int32
     assert cells.column_cells(range(3)) == [0, 1, 2]
     masked = np.ma.masked_array([1.0, 2.0], [False, True])
@@ -282,18 +287,18 @@ def test_a_container_is_recognized_by_its_methods():
 
 @pytest.mark.parametrize("point", [0x110000, 0xFFFFFFFF])
 @pytest.mark.parametrize("width", [1, 2])
-def test_memory_that_is_no_text_is_no_listed_word(point, width):
-    """A column that is read from bytes may hold characters that are none. No cell is an error."""
+def test_invalid_characters_are_no_listed_word(point, width):
+    """A column that is read from bytes may hold invalid characters, which raise no error."""
     points = np.full((3, width), ord("3"), np.uint32)
     points[1, -1] = point
     array = points.view(f"U{width}")[:, 0]
-    for held in (array, array.astype(object), list(array)) if width > 1 else (array,):
-        assert cells.read_word_indices(held, ("3" * width, "a"))[[0, 2]].tolist() == [0, 0]
-        assert cells.read_word_indices(held, ("3" * width, "a"))[1] < 0
-        assert np.isnan(cells.read_numbers(held)[1])
-        assert cells.read_booleans(held, "3" * width, "a").tolist() == [1, -1, 1]
+    for column in (array, array.astype(object), list(array)) if width > 1 else (array,):
+        assert cells.read_word_indices(column, ("3" * width, "a"))[[0, 2]].tolist() == [0, 0]
+        assert cells.read_word_indices(column, ("3" * width, "a"))[1] < 0
+        assert np.isnan(cells.read_numbers(column)[1])
+        assert cells.read_booleans(column, "3" * width, "a").tolist() == [1, -1, 1]
         for kind in (Nominal(("3" * width, "a"), other="a"), Numeric(0, 99), Boolean()):
-            domains.encode({"x": kind}, {"x": held})
+            domains.encode({"x": kind}, {"x": column})
 
 
 class Float32Series(list):
@@ -347,17 +352,17 @@ def narrow_columns(numbers, float_type):
 
 @pytest.mark.parametrize("float_type", [np.float16, np.float32])
 def test_a_float_is_one_word_whatever_column_holds_it(float_type):
-    """Python's float of the float32 nearest to .1 is .10000000149011612, which nobody declared."""
+    """The float32 nearest to .1 is .10000000149011612 in Python, which nobody declared."""
     numbers = 0.1, 0.25, 0.7, 0.0001, 3.0
     kind = Nominal(numbers)
     for column in narrow_columns(numbers, float_type):
-        found = cells.column_cells(column)
-        assert cells.read_word_indices(found, kind.values).tolist() == [0, 1, 2, 3, 4]
+        column_cells = cells.column_cells(column)
+        assert cells.read_word_indices(column_cells, kind.values).tolist() == [0, 1, 2, 3, 4]
         assert np.array_equal(
-            cells.read_numbers(found), np.array(numbers, float_type).astype(float)
+            cells.read_numbers(column_cells), np.array(numbers, float_type).astype(float)
         )
         assert Nominal(column).values == kind.values
-        assert cells.hash_ids(found).tolist() == cells.hash_ids(list(numbers)).tolist()
+        assert cells.hash_ids(column_cells).tolist() == cells.hash_ids(list(numbers)).tolist()
 
 
 def test_numbers_that_numpy_does_not_know_are_refused_by_their_type():

@@ -1,4 +1,4 @@
-"""Checkpoints: a run that was stopped goes on to the same model, and is paid for once."""
+"""Checkpoints: a run that was stopped resumes to the same model, and is paid for once."""
 
 import contextlib
 import os
@@ -32,31 +32,31 @@ ROUND = {"sums": np.arange(3)}
 
 
 class KilledError(Exception):
-    pass
+    """Stands for the end of a process."""
 
 
 RECIPE = worker_process.oblivious_recipe(worker_process.random_rows(5, 1)[0])
 
 
-def begun(path, key=KEY, own=False):
-    """A checkpoint of a run."""
-    kept = Checkpoint(path)
-    keys = kept.stored_or_fresh_keys() if own else (key, None)
-    kept.begin_or_resume(
+def open_begun_checkpoint(path, key=KEY, has_own_keys=False):
+    """A checkpoint of a run that has begun, under a given key or under its own keys."""
+    checkpoint = Checkpoint(path)
+    keys = checkpoint.stored_or_fresh_keys() if has_own_keys else (key, None)
+    checkpoint.begin_or_resume(
         key=keys[0],
         public_key=keys[1],
         recipe=RECIPE,
         table_identities=TABLES,
         process_index=0,
     )
-    return kept
+    return checkpoint
 
 
-def words_of(key):
+def key_words(key):
     return np.asarray(jax.random.key_data(key)).tobytes()
 
 
-def changed(path, command):
+def change_database(path, command):
     """Change the database of a checkpoint that nobody holds."""
     with sqlite3.connect(path) as database:
         database.execute(command)
@@ -73,46 +73,50 @@ def test_a_checkpoint_is_one_private_file_that_one_run_holds(tmp_path):
             Checkpoint(path)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not path.exists()  # no run has begun
-    with begun(path) as kept:
-        kept.discard_new_run()
+    with open_begun_checkpoint(path) as checkpoint:
+        checkpoint.discard_new_run()
     assert not path.exists()
-    with begun(path) as kept:
-        kept.add_release("0", ROUND, 2.0)
-    with begun(path) as kept:
-        release, cap = kept.recorded_release("0")
+    with open_begun_checkpoint(path) as checkpoint:
+        checkpoint.add_release("0", ROUND, 2.0)
+    with open_begun_checkpoint(path) as checkpoint:
+        release, cap = checkpoint.recorded_release("0")
         np.testing.assert_array_equal(release["sums"], ROUND["sums"])
-        assert (kept.num_recorded_rounds, cap, kept.recorded_release("1")) == (1, 2.0, None)
-        kept.discard_new_run()  # of a run that began before
+        assert (checkpoint.num_recorded_rounds, cap, checkpoint.recorded_release("1")) == (
+            1,
+            2.0,
+            None,
+        )
+        checkpoint.discard_new_run()  # of a run that began before
     assert os.listdir(path.parent) == ["run"]
 
 
 def test_the_keys_are_in_the_file_until_the_run_is_finished(tmp_path):
-    with begun(tmp_path / "run", own=True) as kept:
-        keys = kept.stored_or_fresh_keys()
-        assert all(words_of(key) in kept.path.read_bytes() for key in keys)
-        kept.add_release("0", ROUND, 1.0)
-    with Checkpoint(tmp_path / "run") as kept:
-        assert [words_of(key) for key in kept.stored_or_fresh_keys()] == [
-            words_of(key) for key in keys
+    with open_begun_checkpoint(tmp_path / "run", has_own_keys=True) as checkpoint:
+        keys = checkpoint.stored_or_fresh_keys()
+        assert all(key_words(key) in checkpoint.path.read_bytes() for key in keys)
+        checkpoint.add_release("0", ROUND, 1.0)
+    with Checkpoint(tmp_path / "run") as checkpoint:
+        assert [key_words(key) for key in checkpoint.stored_or_fresh_keys()] == [
+            key_words(key) for key in keys
         ]
-        kept.delete_keys()
+        checkpoint.delete_keys()
         for path in tmp_path.iterdir():
-            assert not any(words_of(key) in path.read_bytes() for key in keys)
+            assert not any(key_words(key) in path.read_bytes() for key in keys)
         with pytest.raises(ValueError, match="of a run that is finished, or whose keys"):
-            kept.stored_or_fresh_keys()
+            checkpoint.stored_or_fresh_keys()
 
 
 def test_a_checkpoint_is_of_the_tables_of_all_processes(tmp_path):
-    """Else the noise of a round would be drawn again, over other rows."""
+    """Otherwise the noise of a round would be drawn again, over other rows."""
     for _ in range(2):
-        with begun(tmp_path / "run"):
+        with open_begun_checkpoint(tmp_path / "run"):
             pass
     for tables, process in ((TABLES[:1], 0), (TABLES[::-1], 0), (TABLES, 1)):
         with (
             pytest.raises(ValueError, match="of a run with another table"),
-            Checkpoint(tmp_path / "run") as kept,
+            Checkpoint(tmp_path / "run") as checkpoint,
         ):
-            kept.begin_or_resume(
+            checkpoint.begin_or_resume(
                 key=KEY,
                 public_key=None,
                 recipe=RECIPE,
@@ -122,35 +126,35 @@ def test_a_checkpoint_is_of_the_tables_of_all_processes(tmp_path):
 
 
 def test_a_checkpoint_says_nothing_of_the_table_without_the_key(tmp_path):
-    """And nothing of the key that a caller gave."""
-    texts = []
-    for number, key in enumerate((KEY, KEY, jax.random.key(6))):
-        with begun(tmp_path / str(number), key=key) as kept:
-            changed_salt = {"salt": "00"} if number else {}
-            texts.append(dict(kept._run_entries()) | changed_salt)
-        content = kept.path.read_bytes()
+    """It says nothing of the key that a caller passed either."""
+    stored_names = []
+    for index, key in enumerate((KEY, KEY, jax.random.key(6))):
+        with open_begun_checkpoint(tmp_path / str(index), key=key) as checkpoint:
+            changed_salt = {"salt": "00"} if index else {}
+            stored_names.append(dict(checkpoint._run_entries()) | changed_salt)
+        content = checkpoint.path.read_bytes()
         assert not any(table.encode() in content for table in TABLES)
-        assert words_of(key) not in content
-        assert words_of(key).hex().encode() not in content
-    assert len({text["table"] for text in texts}) == 3
-    assert len({text["key"] for text in texts}) == 3
+        assert key_words(key) not in content
+        assert key_words(key).hex().encode() not in content
+    assert len({names["table"] for names in stored_names}) == 3
+    assert len({names["key"] for names in stored_names}) == 3
 
 
 def test_one_round_is_released_once(tmp_path):
-    with begun(tmp_path / "run") as kept:
-        kept.add_release("0", ROUND, 1.0)
-        kept.add_release("0", ROUND, 1.0)
-        assert kept.num_recorded_rounds == 1
+    with open_begun_checkpoint(tmp_path / "run") as checkpoint:
+        checkpoint.add_release("0", ROUND, 1.0)
+        checkpoint.add_release("0", ROUND, 1.0)
+        assert checkpoint.num_recorded_rounds == 1
         with pytest.raises(ValueError, match="two releases of one round under one key"):
-            kept.add_release("0", {"sums": np.arange(1, 4)}, 1.0)
+            checkpoint.add_release("0", {"sums": np.arange(1, 4)}, 1.0)
 
 
-def cut(where):
-    return lambda path: os.truncate(path, int(where * path.stat().st_size))
+def truncate_to_share(share):
+    return lambda path: os.truncate(path, int(share * path.stat().st_size))
 
 
-BROKEN = {
-    "half": (cut(0.5), "no checkpoint, or damaged .*; its run cannot be resumed"),
+BROKEN_FILES = {
+    "half": (truncate_to_share(0.5), "no checkpoint, or damaged .*; its run cannot be resumed"),
     "a release": (
         lambda path: path.write_bytes(path.read_bytes().replace(b"sums", b"sumz", 1)),
         "a release was changed or damaged",
@@ -161,113 +165,118 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("what", BROKEN)
-def test_a_file_that_is_none_or_damaged_is_refused_by_name(tmp_path, what):
-    change, words = BROKEN[what]
+@pytest.mark.parametrize("damage", BROKEN_FILES)
+def test_a_file_that_is_none_or_damaged_is_refused_by_name(tmp_path, damage):
+    change, message = BROKEN_FILES[damage]
     path = tmp_path / "run"
-    with begun(path) as kept:
-        kept.add_release("0", ROUND, 1.0)
+    with open_begun_checkpoint(path) as checkpoint:
+        checkpoint.add_release("0", ROUND, 1.0)
     change(path)
-    with pytest.raises(ValueError, match=f"run: .*{words}"), begun(path) as kept:
-        kept.recorded_release("0")
+    with (
+        pytest.raises(ValueError, match=f"run: .*{message}"),
+        open_begun_checkpoint(path) as checkpoint,
+    ):
+        checkpoint.recorded_release("0")
     assert path.exists()
 
 
 # Runs in Python.
 
 
-def stopped_at(stage):
+def stop_at_stage(stage_and_rounds):
     def stop(state):
-        if (state.stage, state.done) == stage:
+        if (state.stage, state.done) == stage_and_rounds:
             raise KilledError
 
     return stop
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", [("rounds", 3), ("epilogue", 0)])
+@pytest.mark.parametrize("stage", [("rounds", 3), ("epilogue", 0)], ids=["rounds", "epilogue"])
 def test_a_run_that_was_stopped_gives_the_same_model(tmp_path, stage):
-    _, found = block_tables.table_and_blocks(tmp_path / "t", "two")
-    recipe, kept = block_tables.oblivious_recipe("two", 700), tmp_path / "kept"
+    _, block_table = block_tables.table_and_blocks(tmp_path / "t", "two")
+    recipe, checkpoint = block_tables.oblivious_recipe("two", 700), tmp_path / "kept"
     with pytest.raises(KilledError):
-        dpbt.fit(KEY, found, recipe, checkpoint=kept, progress=stopped_at(stage))
-    before = releases_in_checkpoint(kept)
-    again = dpbt.fit(KEY, found, recipe, checkpoint=kept)
-    block_tables.assert_same_fit(dpbt.fit(KEY, found, recipe), again)
-    assert before.items() <= releases_in_checkpoint(kept).items()
+        dpbt.fit(KEY, block_table, recipe, checkpoint=checkpoint, progress=stop_at_stage(stage))
+    releases_before = releases_in_checkpoint(checkpoint)
+    resumed = dpbt.fit(KEY, block_table, recipe, checkpoint=checkpoint)
+    block_tables.assert_same_fit(dpbt.fit(KEY, block_table, recipe), resumed)
+    assert releases_before.items() <= releases_in_checkpoint(checkpoint).items()
     # The checkpoint has every release, so nothing is drawn a second time.
-    block_tables.assert_same_fit(again, dpbt.fit(KEY, found, recipe, checkpoint=kept))
+    block_tables.assert_same_fit(resumed, dpbt.fit(KEY, block_table, recipe, checkpoint=checkpoint))
 
 
 @pytest.mark.slow
 def test_a_run_of_a_forest_goes_on_with_both_keys_and_is_paid_for_once(tmp_path, monkeypatch):
-    """Two passes of two trees; it is stopped after the first one."""
-    _, found = block_tables.table_and_blocks(tmp_path / "t", "two")
-    recipe, kept = block_tables.forest_recipe(rounds=4), tmp_path / "kept"
+    """The run has two passes of two trees, and is stopped after the first pass."""
+    _, block_table = block_tables.table_and_blocks(tmp_path / "t", "two")
+    recipe, checkpoint_file = block_tables.forest_recipe(rounds=4), tmp_path / "kept"
     block_tables.shorten_passes(monkeypatch)
     budget = dpbt.Filter(5, rows=700)
 
-    def fit(public=PUBLIC, checkpoint=kept, table=found, recipe=recipe, progress=None):
+    def fit(
+        public=PUBLIC, checkpoint=checkpoint_file, table=block_table, recipe=recipe, progress=None
+    ):
         options = {"checkpoint": checkpoint, "progress": progress, "filter": budget}
         return dpbt.fit(KEY, table, recipe, public, **options)
 
-    whole = found.block_path(1).read_bytes()
-    found.block_path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    content = block_table.block_path(1).read_bytes()
+    block_table.block_path(1).write_bytes(bytes([content[0] ^ 1]) + content[1:])
     with pytest.raises(ValueError, match="changed or damaged"):
         fit()
     assert budget.spent == 0
-    assert not kept.exists()
-    found.block_path(1).write_bytes(whole)
+    assert not checkpoint_file.exists()
+    block_table.block_path(1).write_bytes(content)
     with pytest.raises(KilledError):
-        fit(progress=stopped_at(("rounds", 2)))
-    assert len(releases_in_checkpoint(kept)) == 2
+        fit(progress=stop_at_stage(("rounds", 2)))
+    assert len(releases_in_checkpoint(checkpoint_file)) == 2
     assert budget.spent == pytest.approx(2, rel=1e-5)
 
     # Other trees, another recipe, other rows and another file are other runs.
-    other = jax.random.key(7)
-    _, others = block_tables.table_and_blocks(tmp_path / "u", "two", 650)
-    for words, changes in {
-        "another public key": {"public": other},
+    other_key = jax.random.key(7)
+    _, other_table = block_tables.table_and_blocks(tmp_path / "u", "two", 650)
+    for message, changes in {
+        "another public key": {"public": other_key},
         "another recipe": {"recipe": block_tables.forest_recipe(rounds=4, depth=2)},
-        "another table": {"table": others},
+        "another table": {"table": other_table},
     }.items():
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             fit(**changes)
         with pytest.raises(ValueError, match="a key of its own"):
             fit(**changes, checkpoint=tmp_path / "other")
         assert not (tmp_path / "other").exists()  # a refused run is no proof of a payment
     with pytest.raises(ValueError, match="another key"):
-        dpbt.fit(other, found, recipe, PUBLIC, checkpoint=kept)
-    again = fit()
-    block_tables.assert_same_fit(dpbt.fit(KEY, found, recipe, PUBLIC), again)
+        dpbt.fit(other_key, block_table, recipe, PUBLIC, checkpoint=checkpoint_file)
+    resumed = fit()
+    block_tables.assert_same_fit(dpbt.fit(KEY, block_table, recipe, PUBLIC), resumed)
     assert budget.spent == pytest.approx(2, rel=1e-5)
 
 
-def flip(path):
+def flip_bit_of_file(path):
     """Change a bin; the size stays."""
-    whole = bytearray(path.read_bytes())
-    whole[3] ^= 1
-    path.write_bytes(whole)
+    content = bytearray(path.read_bytes())
+    content[3] ^= 1
+    path.write_bytes(content)
 
 
 def test_a_block_that_changes_during_a_run_stops_it(tmp_path):
     """With the block as it was, the run goes on."""
-    _, found = block_tables.table_and_blocks(tmp_path / "t", "two")
-    path, checkpoint = found.block_path(1), tmp_path / "kept"
-    whole = path.read_bytes()
+    _, block_table = block_tables.table_and_blocks(tmp_path / "t", "two")
+    path, checkpoint = block_table.block_path(1), tmp_path / "kept"
+    content = path.read_bytes()
 
     def fit(progress=None):
         recipe = block_tables.oblivious_recipe("two", 700)
-        return dpbt.fit(KEY, found, recipe, checkpoint=checkpoint, progress=progress)
+        return dpbt.fit(KEY, block_table, recipe, checkpoint=checkpoint, progress=progress)
 
-    def meanwhile(state):
+    def flip_after_three_rounds(state):
         if (state.stage, state.done) == ("rounds", 3):
-            flip(path)
+            flip_bit_of_file(path)
 
-    with pytest.raises(ValueError, match="block-000001: the file ") as stopped:
-        fit(meanwhile)
-    assert "700" not in str(stopped.value)
-    path.write_bytes(whole)
+    with pytest.raises(ValueError, match="block-000001: the file ") as error:
+        fit(flip_after_three_rounds)
+    assert "700" not in str(error.value)
+    path.write_bytes(content)
     fit()
 
 
@@ -275,7 +284,7 @@ def test_a_block_that_changes_between_its_pieces_is_not_predicted(tmp_path):
     _, table = block_tables.table_and_blocks(tmp_path / "t", "two")
     pieces = table.iter_rows(90)
     next(pieces)
-    flip(table.block_path(0))
+    flip_bit_of_file(table.block_path(0))
     with pytest.raises(ValueError, match="block-000000: the file changed while it was read"):
         next(pieces)
 
@@ -292,70 +301,75 @@ def table(rows_folder, capsys):
 
 
 @pytest.fixture
-def stopped(table, monkeypatch, capsys):
-    """A run whose filter paid 0.1 of 2, and whose model was not written."""
+def stopped_run(table, monkeypatch, capsys):
+    """A run for which the filter paid 0.1 of 2, and whose model was not written."""
     with monkeypatch.context() as patch:
         patch.setattr(dpbt, "save", raise_keyboard_interrupt)
-        assert run_command(*fit(0.1)) == 130
+        assert run_command(*fit_command(0.1)) == 130
     capsys.readouterr()
 
 
-def fit(epsilon, *more, out="model.json", **options):
-    words = list(FIT_OPTIONS)
-    words[words.index("--epsilon") + 1] = str(epsilon)
+def fit_command(epsilon, *extra_arguments, out="model.json", **options):
+    fit_options = list(FIT_OPTIONS)
+    fit_options[fit_options.index("--epsilon") + 1] = str(epsilon)
     options = {"filter": "filter.db", "checkpoint": "run", "out": out, **options}
-    named = [word for name, value in options.items() for word in (f"--{name}", value)]
-    return ("fit", "rows.chunks", *words, *FOREST_OPTIONS, *named, *more)
+    named_options = [
+        argument for name, value in options.items() for argument in (f"--{name}", value)
+    ]
+    fixed_options = (*fit_options, *FOREST_OPTIONS)
+    return ("fit", "rows.chunks", *fixed_options, *named_options, *extra_arguments)
 
 
-def spent(budget="filter.db"):
+def approximately_spent(budget="filter.db"):
     return pytest.approx(dpbt.Filter.open(budget).spent, rel=1e-5)
 
 
-def test_the_keys_are_kept_until_the_model_is_written_and_the_run_is_paid_for_once(stopped, capsys):
-    """The release that is gone is drawn again under both of them."""
+def test_the_keys_are_kept_until_the_model_is_written_and_the_run_is_paid_for_once(
+    stopped_run, capsys
+):
+    """A release that was deleted is drawn again under both keys."""
     assert checkpoint_holds_keys()
-    before = releases_in_checkpoint("run")
-    changed("run", "DELETE FROM release WHERE part = '2'")
-    assert run_command(*fit(0.1)) == 0
-    assert releases_in_checkpoint("run") == before
+    releases_before = releases_in_checkpoint("run")
+    change_database("run", "DELETE FROM release WHERE part = '2'")
+    assert run_command(*fit_command(0.1)) == 0
+    assert releases_in_checkpoint("run") == releases_before
     assert not checkpoint_holds_keys()
     assert sorted(os.listdir()) == sorted(
         ["domain.json", "filter.db", "model.json", "rows.chunks", "rows.csv", "run"]
     )
-    assert spent() == 0.1
-    assert "of a run that is finished" in refusal_line(capsys, *fit(0.1, out="again.json"))
-    assert spent() == 0.1
+    assert approximately_spent() == 0.1
+    assert "of a run that is finished" in refusal_line(capsys, *fit_command(0.1, out="again.json"))
+    assert approximately_spent() == 0.1
 
 
-def test_the_keys_make_noise_for_one_run(stopped, capsys):
-    assert "another recipe" in refusal_line(capsys, *fit(1.5))
-    assert run_command(*fit(0.1, "--seed", 3)) == 2
+def test_the_keys_of_a_checkpoint_make_noise_for_one_run(stopped_run, capsys):
+    assert "another recipe" in refusal_line(capsys, *fit_command(1.5))
+    assert run_command(*fit_command(0.1, "--seed", 3)) == 2
     assert "another key" in capsys.readouterr().err
-    held = Path("run").read_bytes()
+    content = Path("run").read_bytes()
     with contextlib.closing(sqlite3.connect("run")) as database, database:
-        [(words,)] = database.execute("SELECT words FROM keys")
-        database.execute("UPDATE keys SET words = ?", [words[:32] + bytes(32)])
-    assert "another public key" in refusal_line(capsys, *fit(0.1))
-    assert spent() == 0.1
+        [(stored_words,)] = database.execute("SELECT words FROM keys")
+        database.execute("UPDATE keys SET words = ?", [stored_words[:32] + bytes(32)])
+    assert "another public key" in refusal_line(capsys, *fit_command(0.1))
+    assert approximately_spent() == 0.1
 
     # Another filter pays for itself.
-    Path("run").write_bytes(held)
+    Path("run").write_bytes(content)
     assert run_command("filter", "new", "other.db", "--epsilon", 1, "--rows", 400) == 0
-    assert run_command(*fit(0.1, filter="other.db")) == 0
-    assert (spent("other.db"), spent()) == (0.1, 0.1)
+    assert run_command(*fit_command(0.1, filter="other.db")) == 0
+    assert (approximately_spent("other.db"), approximately_spent()) == (0.1, 0.1)
 
 
 def test_a_refused_run_is_not_paid_for_and_leaves_no_checkpoint(table, monkeypatch, capsys):
-    assert "memory must be at least" in refusal_line(capsys, *fit(0.2, "--memory-mb", 1))
+    assert "memory must be at least" in refusal_line(capsys, *fit_command(0.2, "--memory-mb", 1))
     path = Path("rows.chunks/block-000000")
-    whole = path.read_bytes()
-    path.write_bytes(whole[::-1])
-    assert "changed or damaged" in refusal_line(capsys, *fit(0.2))
-    path.write_bytes(whole)
+    content = path.read_bytes()
+    path.write_bytes(content[::-1])
+    assert "changed or damaged" in refusal_line(capsys, *fit_command(0.2))
+    path.write_bytes(content)
     with monkeypatch.context() as patch:  # another run spends after the first check
         patch.setattr("dpbt.owners.privacy_filter.Filter.check", lambda *_: None)
-        assert "epsilon = 2 of 2 is left" in refusal_line(capsys, *fit(3))
+        assert "epsilon = 2 of 2 is left" in refusal_line(capsys, *fit_command(3))
     assert not Path("run").exists()
-    assert run_command(*fit(1)) == 0
-    assert spent() == 1
+    assert run_command(*fit_command(1)) == 0
+    assert approximately_spent() == 1

@@ -1,4 +1,4 @@
-"""`check_mechanism` and `check_learner` pass what is right, and reject planted mistakes by name."""
+"""`check_mechanism` and `check_learner` pass correct parts and name planted mistakes."""
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,8 @@ BIT_PAIR = (jnp.zeros(2, jnp.int32), jnp.asarray([0, 1], jnp.int32))
 
 
 def sample_bit(key, bit, scale):
-    kept = jax.random.uniform(key, jnp.shape(bit), jnp.float32) < jax.nn.sigmoid(1 / scale)
-    return jnp.where(kept, bit, 1 - bit)
+    is_kept = jax.random.uniform(key, jnp.shape(bit), jnp.float32) < jax.nn.sigmoid(1 / scale)
+    return jnp.where(is_kept, bit, 1 - bit)
 
 
 def log_prob_of_bit(output, bit, scale):
@@ -32,7 +32,13 @@ def divergence_of_bits(bit, scale, other_bit, other_scale):
     return WorstCaseLoss.from_pure_epsilon(jnp.sum(jnp.where(bit == other_bit, 0.0, 1 / scale)))
 
 
-RESPONSE = Mechanism("response", sample_bit, log_prob_of_bit, divergence_of_bits, PURE)
+RESPONSE = Mechanism(
+    "response",
+    sample=sample_bit,
+    log_prob=log_prob_of_bit,
+    divergence=divergence_of_bits,
+    price=PURE,
+)
 
 WRONG_BITS = {
     "samples follow": RESPONSE._replace(
@@ -51,23 +57,26 @@ WRONG_BITS = {
         divergence=lambda *pair: WorstCaseLoss.from_pure_epsilon(2 * divergence_of_bits(*pair).pure)
     ),
 }
-"""The beginning of the line that a mistake fails -> a mechanism with the mistake."""
+"""Mechanisms with a mistake, by the beginning of the line that the mistake fails."""
 
 
 def failed_lines(check, *args, **options):
-    with pytest.raises(CheckError, match="FAILED") as failed:
+    with pytest.raises(CheckError, match="FAILED") as error:
         check(*args, **options)
-    assert not failed.value.report.passed
-    return [line.name for line in failed.value.report.lines if not line.passed]
+    assert not error.value.report.passed
+    return [line.name for line in error.value.report.lines if not line.passed]
 
 
-def test_a_right_mechanism_passes_and_each_planted_mistake_fails_its_line():
+def test_a_correct_mechanism_passes_and_each_planted_mistake_fails_its_line():
     report = check_mechanism(RESPONSE, [BIT_PAIR], scales=[1.0])
     assert report.passed
     assert str(report).startswith("mechanism response: passed\nok  samples follow the density")
-    for words, mechanism in WRONG_BITS.items():
-        failed = failed_lines(check_mechanism, mechanism, [BIT_PAIR], scales=[1.0])
-        assert any(name.startswith(words) for name in failed), (words, failed)
+    for beginning, mechanism in WRONG_BITS.items():
+        names_of_failed_lines = failed_lines(check_mechanism, mechanism, [BIT_PAIR], scales=[1.0])
+        assert any(name.startswith(beginning) for name in names_of_failed_lines), (
+            beginning,
+            names_of_failed_lines,
+        )
 
 
 def sample_laplace(key, value, scale):
@@ -78,21 +87,27 @@ def log_prob_of_laplace(output, value, scale):
     return -jnp.abs(output - value) / scale - jnp.log(2 * scale)
 
 
-def divergence_of_laplace(value, scale, other, other_scale):
+def divergence_of_laplace(value, scale, other_value, other_scale):
     del other_scale
-    return WorstCaseLoss.from_pure_epsilon(jnp.sum(jnp.abs(value - other)) / scale)
+    return WorstCaseLoss.from_pure_epsilon(jnp.sum(jnp.abs(value - other_value)) / scale)
 
 
-REAL_NOISE = Mechanism("real", sample_laplace, log_prob_of_laplace, divergence_of_laplace, LAPLACE)
+REAL_NOISE = Mechanism(
+    "real",
+    sample=sample_laplace,
+    log_prob=log_prob_of_laplace,
+    divergence=divergence_of_laplace,
+    price=LAPLACE,
+)
 
 
 def test_real_outputs_are_checked_by_integrals():
     pair = jnp.float32([0.0, 2.0]), jnp.float32([1.0, 2.5])
     assert check_mechanism(REAL_NOISE, [pair], scales=0.7).passed
-    narrow = REAL_NOISE._replace(
+    too_narrow = REAL_NOISE._replace(
         sample=lambda key, value, scale: sample_laplace(key, value, 0.9 * scale)
     )
-    failed = failed_lines(check_mechanism, narrow, [pair], scales=[0.7])
+    failed = failed_lines(check_mechanism, too_narrow, [pair], scales=[0.7])
     assert failed == ["samples follow the density (p-value)"]
 
 
@@ -100,8 +115,8 @@ def test_a_gaussian_that_is_priced_too_low_is_rejected():
     pair = jnp.int32([0]), jnp.int32([4])
     gaussian = mechanisms.rounded_gaussian
     assert check_mechanism(gaussian, [pair], scales=[3.0]).passed
-    cheap = gaussian._replace(price=gaussian.price._replace(norm="l1", divisor=8.0))
-    assert "divergence / price" in failed_lines(check_mechanism, cheap, [pair], scales=[3.0])
+    underpriced = gaussian._replace(price=gaussian.price._replace(norm="l1", divisor=8.0))
+    assert "divergence / price" in failed_lines(check_mechanism, underpriced, [pair], scales=[3.0])
 
 
 BAD_ARGUMENTS = [
@@ -114,14 +129,14 @@ BAD_ARGUMENTS = [
 ]
 
 
-def test_arguments_of_another_kind_are_refused():
-    for changes, words in BAD_ARGUMENTS:
+def test_arguments_of_a_wrong_type_or_range_are_refused():
+    for changes, message in BAD_ARGUMENTS:
         options = {"mechanism": RESPONSE, "pairs": [BIT_PAIR], "scales": [1.0], **changes}
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             check_mechanism(options.pop("mechanism"), options.pop("pairs"), **options)
-    wide = jnp.int32([0]), jnp.int32([1])
+    pair = jnp.int32([0]), jnp.int32([1])
     with pytest.raises(ValueError, match="spread over more than 65536 whole numbers"):
-        check_mechanism(mechanisms.discrete_laplace, [wide], scales=[1e6])
+        check_mechanism(mechanisms.discrete_laplace, [pair], scales=[1e6])
 
 
 # Learners.
@@ -158,7 +173,7 @@ def stump_with(sensitivity, mechanism=mechanisms.discrete_laplace):
     )
 
 
-def small_table():
+def table_of_one_column():
     x = np.linspace(0, 1, 8)
     return dpbt.table({"x": Numeric(0, 1, bins=3)}, {"x": x}, x > 0.5)
 
@@ -167,15 +182,15 @@ OPTIONS = {"num_transcripts": 4, "num_draws": 4000, "num_tables": 4, "num_propos
 
 
 @pytest.mark.slow
-def test_a_right_learner_passes_in_one_call():
-    report = check_learner(stump_with(GRID), small_table(), **OPTIONS)
+def test_a_correct_learner_passes_in_one_call():
+    report = check_learner(stump_with(GRID), table_of_one_column(), **OPTIONS)
     assert report.passed
     assert str(report).startswith("learner stump of sensitivity 127, recipe custom: passed\nok")
 
 
 def test_a_sensitivity_that_is_too_small_is_rejected():
     failed = failed_lines(
-        check_learner, stump_with(GRID // 2), small_table(), aspects=["losses"], **OPTIONS
+        check_learner, stump_with(GRID // 2), table_of_one_column(), aspects=["losses"], **OPTIONS
     )
     assert failed == ["largest loss of a transcript", "loss of a step of 'leaf' / its claim"]
 
@@ -183,7 +198,7 @@ def test_a_sensitivity_that_is_too_small_is_rejected():
 @pytest.mark.slow
 def test_a_search_rejects_a_sensitivity_that_is_too_small():
     failed = failed_lines(
-        check_learner, stump_with(GRID // 2), small_table(), aspects=["search"], **OPTIONS
+        check_learner, stump_with(GRID // 2), table_of_one_column(), aspects=["search"], **OPTIONS
     )
     assert failed == ["worst step of a searched pair / its claim"]
 
@@ -198,15 +213,15 @@ def test_a_sampler_of_too_little_noise_is_rejected():
         sample=sample_too_little, sample_at_row_indices=None
     )
     failed = failed_lines(
-        check_learner, stump_with(GRID, wrong), small_table(), aspects=["noise"], **OPTIONS
+        check_learner, stump_with(GRID, wrong), table_of_one_column(), aspects=["noise"], **OPTIONS
     )
     assert "samples against their density (sigmas)" in failed
 
 
-def test_learners_of_another_kind_are_refused():
+def test_values_that_are_no_learner_table_or_aspect_are_refused():
     with pytest.raises(ValueError, match=r"learner must be a weak learner or one .* got int"):
-        check_learner(5, small_table())  # type: ignore[arg-type]
+        check_learner(5, table_of_one_column())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="aspects must be of"):
-        check_learner(stump_with(GRID), small_table(), aspects=["loss"])
+        check_learner(stump_with(GRID), table_of_one_column(), aspects=["loss"])
     with pytest.raises(ValueError, match="tables must hold at least one table"):
         check_learner(stump_with(GRID), [])

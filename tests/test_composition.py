@@ -1,4 +1,4 @@
-"""Sums of ledgers, and what dp_accounting says of them."""
+"""Sums of ledgers agree with the accountants of dp_accounting."""
 
 import json
 import math
@@ -28,32 +28,36 @@ PAGE = ROOT / "docs" / "composition.md"
 def test_a_sum_has_all_lines_with_their_release_and_the_sum_of_the_deltas():
     first = dpbt.ledger(recipe_by_name("halfspace_boost", delta=1e-6))
     second = dpbt.ledger(recipe_by_name("halfspace_boost", delta=3e-6, epsilon=0.5))
-    both = first + second
-    assert [each.site for each in both.lines] == ["1.center", "2.center"]
-    assert both.delta == first.delta + second.delta
-    assert both.mu == pytest.approx(math.hypot(first.mu, second.mu))
-    left = (both.delta - both.sampler_delta) * math.exp(-both.sampler_epsilon / 2)
-    exact = conversions.gdp_epsilon(both.mu, left) + both.sampler_epsilon
-    assert both.epsilon == pytest.approx(exact, rel=1e-12)
-    assert both.epsilon < 0.9 * (first.epsilon + second.epsilon)
+    joint_ledger = first + second
+    assert [line.site for line in joint_ledger.lines] == ["1.center", "2.center"]
+    assert joint_ledger.delta == first.delta + second.delta
+    assert joint_ledger.mu == pytest.approx(math.hypot(first.mu, second.mu))
+    remaining_delta = (joint_ledger.delta - joint_ledger.sampler_delta) * math.exp(
+        -joint_ledger.sampler_epsilon / 2
+    )
+    expected_epsilon = (
+        conversions.gdp_epsilon(joint_ledger.mu, remaining_delta) + joint_ledger.sampler_epsilon
+    )
+    assert joint_ledger.epsilon == pytest.approx(expected_epsilon, rel=1e-12)
+    assert joint_ledger.epsilon < 0.9 * (first.epsilon + second.epsilon)
 
 
-def test_sums_nest_in_any_order():
+def test_sums_of_ledgers_are_associative():
     parts = [dpbt.ledger(recipe_by_name("rf_l", delta=delta)) for delta in (0.0, 1e-6, 1e-7)]
-    one, two, three = parts
+    first, second, third = parts
     assert (
-        (one + two) + three
-        == one + (two + three)
+        (first + second) + third
+        == first + (second + third)
         == sum(parts)
         == accounting.compose_ledgers(parts)
     )
     with pytest.raises(TypeError):
-        one + 1.5
+        first + 1.5
     with pytest.raises(TypeError):
-        1 + one
+        1 + first
 
 
-COSTS = st.tuples(
+LINE_COSTS = st.tuples(
     st.sampled_from(["discrete laplace", "exponential", "rounded gaussian", "noisy max"]),
     st.floats(1e-3, 2.0),
     st.integers(1, 60),
@@ -61,8 +65,8 @@ COSTS = st.tuples(
 )
 
 
-def part_of(cost):
-    mechanism, epsilon, count, delta = cost
+def ledger_of_one_line(line_cost):
+    mechanism, epsilon, count, delta = line_cost
     gaussian = mechanism == "rounded gaussian"
     bits = {"gap": 1e-9, "tail": 1e-15}
     return ledger_of(
@@ -70,10 +74,10 @@ def part_of(cost):
     )
 
 
-@given(st.lists(COSTS, min_size=1, max_size=4))
+@given(st.lists(LINE_COSTS, min_size=1, max_size=4))
 @settings(max_examples=20)
 def test_a_sum_is_never_above_basic_composition_and_never_below_a_part(costs):
-    parts = [part_of(cost) for cost in costs]
+    parts = [ledger_of_one_line(cost) for cost in costs]
     total = accounting.compose_ledgers(parts)
     assert total.epsilon <= math.fsum(part.epsilon for part in parts) * (1 + 1e-14)
     if total.delta == 0:
@@ -83,14 +87,14 @@ def test_a_sum_is_never_above_basic_composition_and_never_below_a_part(costs):
     assert total.epsilon >= max(truth, default=0) * (1 - 1e-9)
 
 
-def test_relations_people_and_deltas_must_fit():
-    one = dpbt.ledger(recipe_by_name("rf_l"))
-    for words, other in (
+def test_only_ledgers_of_one_relation_and_one_bound_on_rows_per_user_add_up():
+    ledger = dpbt.ledger(recipe_by_name("rf_l"))
+    for message, options in (
         ("one relation", {"relation": "replace_one"}),
         ("one max_rows_per_user", {"max_rows_per_user": 3}),
     ):
-        with pytest.raises(ValueError, match=words):
-            one + dpbt.ledger(recipe_by_name("rf_l", **other))
+        with pytest.raises(ValueError, match=message):
+            ledger + dpbt.ledger(recipe_by_name("rf_l", **options))
     with pytest.raises(ValueError, match=r"less than 1, got 1\.2"):
         ledger_of(ledger_line(1), delta=0.6) + ledger_of(ledger_line(1), delta=0.6)
     with pytest.raises(ValueError, match="at least one"):
@@ -98,69 +102,70 @@ def test_relations_people_and_deltas_must_fit():
 
 
 def test_a_sum_of_ledgers_shows_rows_keys_and_unprotected_sites():
-    research, release = jax.random.key(0), dpbt.fresh_key()
-    one = dpbt.ledger(recipe_by_name("rf_l", rows=50), release)
-    two = dpbt.ledger(recipe_by_name("rf_l", rows=80), release)
-    assert (one + one).rows == 50
-    assert (one + two).rows is None
-    printed = str(one + two)
-    assert "release 1: epsilon = 1, rows = 50, release key" in printed
-    assert accounting.KEY_PURPOSE_TEXTS["release"] in printed
+    research_key, release_key = jax.random.key(0), dpbt.fresh_key()
+    ledger_of_50_rows = dpbt.ledger(recipe_by_name("rf_l", rows=50), release_key)
+    ledger_of_80_rows = dpbt.ledger(recipe_by_name("rf_l", rows=80), release_key)
+    assert (ledger_of_50_rows + ledger_of_50_rows).rows == 50
+    assert (ledger_of_50_rows + ledger_of_80_rows).rows is None
+    text = str(ledger_of_50_rows + ledger_of_80_rows)
+    assert "release 1: epsilon = 1, rows = 50, release key" in text
+    assert accounting.KEY_PURPOSE_TEXTS["release"] in text
 
-    seeded = dpbt.ledger(recipe_by_name("rf_l", rows=80), research)
-    assert (one + seeded).key == "research"
-    assert accounting.KEY_PURPOSE_TEXTS["research"] in str(one + seeded)
-    assert (one + dpbt.ledger(recipe_by_name("rf_l"))).key is None
+    ledger_of_research_key = dpbt.ledger(recipe_by_name("rf_l", rows=80), research_key)
+    assert (ledger_of_50_rows + ledger_of_research_key).key == "research"
+    assert accounting.KEY_PURPOSE_TEXTS["research"] in str(
+        ledger_of_50_rows + ledger_of_research_key
+    )
+    assert (ledger_of_50_rows + dpbt.ledger(recipe_by_name("rf_l"))).key is None
 
     published = dpbt.ledger(recipes.bdpe(epsilon=1, rows=1000, calibration="published"))
-    assert f"UNPROTECTED: 2. {published.unprotected[0]}" in str(one + published)
+    assert f"UNPROTECTED: 2. {published.unprotected[0]}" in str(ledger_of_50_rows + published)
 
 
-def test_a_file_keeps_a_sum():
+def test_a_sum_of_ledgers_is_read_unchanged_from_its_file():
     total = dpbt.ledger(recipe_by_name("rf_l", rows=50)) + dpbt.ledger(
         recipe_by_name("bdpe", delta=1e-6)
     )
-    kept = json.loads(json.dumps(accounting.to_json(total)))
-    assert accounting.from_json(kept) == total
+    content = json.loads(json.dumps(accounting.to_json(total)))
+    assert accounting.from_json(content) == total
     assert "parts" not in accounting.to_json(dpbt.ledger(recipe_by_name("rf_l")))
 
 
 def test_a_statement_of_a_sum_is_about_all_releases():
-    one, two = (
-        dpbt.ledger(recipe_by_name("rf_l", rows=50)),
-        dpbt.ledger(recipe_by_name("bdpe", rows=80, delta=1e-6)),
-    )
-    text = dpbt.statement(one + two)
+    pure_ledger = dpbt.ledger(recipe_by_name("rf_l", rows=50))
+    ledger_with_delta = dpbt.ledger(recipe_by_name("bdpe", rows=80, delta=1e-6))
+    text = dpbt.statement(pure_ledger + ledger_with_delta)
     assert text.startswith("# Privacy statement: 2 releases together")
-    assert f"epsilon = {(one + two).epsilon:.6g} and" in text
+    assert f"epsilon = {(pure_ledger + ledger_with_delta).epsilon:.6g} and" in text
     assert "at most 50 rows in release 1, 80 rows in release 2" in text
-    apart = [recipe_ledger.recompute_ledger_costs(each, 3) for each in (one, two)]
-    assert recipe_ledger.recompute_ledger_costs(one + two, 3).lines == sum(apart).lines
+    repriced_parts = [
+        recipe_ledger.reprice_ledger(ledger, 3) for ledger in (pure_ledger, ledger_with_delta)
+    ]
+    repriced_sum = recipe_ledger.reprice_ledger(pure_ledger + ledger_with_delta, 3)
+    assert repriced_sum.lines == sum(repriced_parts).lines
 
 
-def test_a_choice_adds_up_with_nothing_and_is_refused_in_words():
-    """Its lines are of one run, and its total is that of the best of several."""
+def test_the_ledger_of_the_best_of_several_runs_adds_up_with_no_other():
+    """The lines of a choice are of one run, and its total is that of the best of several."""
     selection, domain = tuning.selection(held_out=None), {"a": Numeric(0, 1, bins=4)}
     options = {"epsilon": 1.0, "delta": 1e-6, "rows": 300, "domain": domain, "rounds": 2}
     grid = {"step": [0.1, 0.3]}
     candidates = tuning.candidates(recipes.oblivious_boost, selection, grid=grid, **options)
-    chosen, plain = (
-        tuning.planned_ledger(candidates, selection),
-        dpbt.ledger(recipe_by_name("bdpe")),
-    )
-    assert chosen.rho == chosen.mu == math.inf
-    assert sum([chosen]) is chosen
-    for parts in ((chosen, plain), (plain, chosen)):
+    ledger_of_choice = tuning.planned_ledger(candidates, selection)
+    plain_ledger = dpbt.ledger(recipe_by_name("bdpe"))
+    assert ledger_of_choice.rho == ledger_of_choice.mu == math.inf
+    assert sum([ledger_of_choice]) is ledger_of_choice
+    for parts in ((ledger_of_choice, plain_ledger), (plain_ledger, ledger_of_choice)):
         with pytest.raises(ValueError, match="adds up with no other"):
             sum(parts)
     with pytest.raises(ValueError, match="no event of dp_accounting"):
-        chosen.dp_event()
+        ledger_of_choice.dp_event()
     with pytest.raises(ValueError, match="candidates were made for"):
-        dpbt.statement(chosen, max_rows_per_user=2)
+        dpbt.statement(ledger_of_choice, max_rows_per_user=2)
     with pytest.raises(ValueError, match="best of several runs"):
-        dpbt.Filter(5.0, 1e-6, rows=300).terms.charge_of_ledger(chosen)
+        dpbt.Filter(5.0, 1e-6, rows=300).terms.charge_of_ledger(ledger_of_choice)
     with pytest.raises(ValueError, match="accountant must be one of"):
-        chosen.epsilon_at(1e-6, "advanced")
+        ledger_of_choice.epsilon_at(1e-6, "advanced")
 
 
 # dp_accounting.
@@ -174,44 +179,48 @@ def test_a_choice_adds_up_with_nothing_and_is_refused_in_words():
     ],
 )
 def test_the_accountants_of_dp_accounting_agree(name, delta, relation):
-    """The truth is between the best attack and ours; PLD is the truth of Gaussian ledgers."""
-    total = dpbt.ledger(recipe_by_name(name, delta=delta, relation=relation))
-    at, event = delta or 1e-6, total.dp_event()
-    bits, zcdp = total.sampler_epsilon + 1e-4, total.epsilon_at(at, "zcdp")
-    selects = any(line.mechanism in ("exponential", "noisy max") for line in total.lines)
+    """The truth is below the ledger's epsilon; loss distributions are exact for Gaussians."""
+    recipe_ledger = dpbt.ledger(recipe_by_name(name, delta=delta, relation=relation))
+    delta_of_comparison, event = delta or 1e-6, recipe_ledger.dp_event()
+    rounding_margin = recipe_ledger.sampler_epsilon + 1e-4
+    zcdp_epsilon = recipe_ledger.epsilon_at(delta_of_comparison, "zcdp")
+    selects = any(line.mechanism in ("exponential", "noisy max") for line in recipe_ledger.lines)
 
     # Renyi orders on a grid are at most a little looser than the best order, and never tighter.
-    renyi = RdpAccountant(neighboring_relation=NeighboringRelation[total.relation.name])
-    assert renyi.supports(event) == (selects or total.gaussian)
-    if renyi.supports(event):
-        found = renyi.compose(event).get_epsilon(at)
-        assert zcdp - bits <= found <= 1.06 * zcdp + bits
+    renyi_accountant = RdpAccountant(
+        neighboring_relation=NeighboringRelation[recipe_ledger.relation.name]
+    )
+    assert renyi_accountant.supports(event) == (selects or recipe_ledger.gaussian)
+    if renyi_accountant.supports(event):
+        renyi_epsilon = renyi_accountant.compose(event).get_epsilon(delta_of_comparison)
+        assert renyi_epsilon >= zcdp_epsilon - rounding_margin
+        assert renyi_epsilon <= 1.06 * zcdp_epsilon + rounding_margin
 
     # Loss distributions are the tightest, and read no selection.
-    losses = PLDAccountant()
-    assert losses.supports(event) != selects
+    loss_accountant = PLDAccountant()
+    assert loss_accountant.supports(event) != selects
     if not selects:
-        tight = losses.compose(event).get_epsilon(at)
-        assert 0.4 * total.epsilon < tight <= total.epsilon + bits
-        if total.gaussian:
-            assert tight == pytest.approx(total.epsilon, abs=2e-4)
-            assert tight < zcdp
+        loss_epsilon = loss_accountant.compose(event).get_epsilon(delta_of_comparison)
+        assert 0.4 * recipe_ledger.epsilon < loss_epsilon <= recipe_ledger.epsilon + rounding_margin
+        if recipe_ledger.gaussian:
+            assert loss_epsilon == pytest.approx(recipe_ledger.epsilon, abs=2e-4)
+            assert loss_epsilon < zcdp_epsilon
 
 
 @pytest.mark.parametrize(("scale", "first", "second"), [(0.5, 1, 1), (2.0, 3, 2), (10.0, 9, 1)])
-def test_one_integer_that_moves_by_all_is_the_worst_case(scale, first, second):
+def test_one_integer_that_moves_by_the_whole_sensitivity_is_the_worst_case(scale, first, second):
     """docs/privacy.md, point 16; the other way round the comparison fails."""
 
-    def laws(moved):
-        k = np.arange(-200, 201 + moved)
+    def laws(distance):
+        k = np.arange(-200, 201 + distance)
         mass = math.tanh(0.5 / scale)
-        return mass * np.exp(-np.abs(k) / scale), mass * np.exp(-np.abs(k - moved) / scale)
+        return mass * np.exp(-np.abs(k) / scale), mass * np.exp(-np.abs(k - distance) / scale)
 
     (p, q), (p1, q1), (p2, q2) = laws(first + second), laws(first), laws(second)
     gaps = []
     for ratio in np.exp(np.linspace(0, (first + second) / scale, 21)):
-        two = np.maximum(np.outer(p1, p2) - ratio * np.outer(q1, q2), 0)
-        gaps.append(np.maximum(p - ratio * q, 0).sum() - two.sum())
+        excess_of_two = np.maximum(np.outer(p1, p2) - ratio * np.outer(q1, q2), 0)
+        gaps.append(np.maximum(p - ratio * q, 0).sum() - excess_of_two.sum())
     assert min(gaps) >= -1e-12
     assert max(gaps) > 1e-3
 
@@ -226,14 +235,14 @@ def test_the_outputs_of_the_page_are_those_of_its_code(tmp_path, monkeypatch, ca
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(dpbt, "fit", lambda key, _, recipe, filter: filter.take(recipe, key))
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    printed, compared = "", 0
-    for name, text in found:
-        if name == "python":
+    code_blocks = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    printed, num_compared = "", 0
+    for language, text in code_blocks:
+        if language == "python":
             exec(compile(text, str(PAGE), "exec"), {})
             printed = capsys.readouterr().out
-        elif name != "sh":
-            for shown in filter(None, text.splitlines()):
-                assert shown in printed.splitlines()
-                compared += 1
-    assert compared > 8
+        elif language != "sh":
+            for line in filter(None, text.splitlines()):
+                assert line in printed.splitlines()
+                num_compared += 1
+    assert num_compared > 8

@@ -1,4 +1,4 @@
-"""What every learner and calibration owes.
+"""The contract that every learner and calibration keeps.
 
 For each row of `contract_rows.ROWS`: a replay gives the identical model, exact losses are within
 the ledger, sensitivities are attained, and samplers follow their densities.
@@ -33,7 +33,7 @@ def row_parameter(row):
     return pytest.param(row, id=row.name, marks=pytest.mark.slow if row.slow else ())
 
 
-EACH_ROW = [row_parameter(row) for row in ROWS]
+EVERY_ROW = [row_parameter(row) for row in ROWS]
 
 
 def all_neighbours_of_a_small_table(row, relation):
@@ -53,41 +53,47 @@ class Case(NamedTuple):
 
     Attributes:
         row: The row of `contract_rows.ROWS`.
-        near: All neighbours of a small table; for a fast row, in the shape of the extreme pair.
+        neighbours: All neighbours of a small table. Those of a fast row have the shape of the
+            extreme pair.
         recipe: A recipe under the row's relation.
         extreme: The extreme pairs.
     """
 
     row: Row
-    near: audit.Neighbours
+    neighbours: audit.Neighbours
     recipe: Recipe
     extreme: list[Extreme]
 
 
-@pytest.fixture(scope="module", params=EACH_ROW)
+@pytest.fixture(scope="module", params=EVERY_ROW)
 def case(request):
     row, extreme = request.param, request.param.extreme()
     relation, _, pair = extreme[0]
     recipe = recipe_of_one_program(row, relation, epsilon=3.0, rows=14, rounds=2)
-    near = all_neighbours_of_a_small_table(row, relation)
-    return Case(row, near if row.slow else padded_like(near, pair), recipe, extreme)
+    neighbours = all_neighbours_of_a_small_table(row, relation)
+    return Case(
+        row=row,
+        neighbours=neighbours if row.slow else padded_like(neighbours, pair),
+        recipe=recipe,
+        extreme=extreme,
+    )
 
 
-def check_losses(near, recipe):
+def check_losses(neighbours, recipe):
     """Check that an audit on neighbours finds losses, and none above the ledger's."""
-    report = audit.check_learner(recipe, near, aspects=["losses"], key=KEY)
-    assert len(near.present) >= 24
+    report = audit.check_learner(recipe, neighbours, aspects=["losses"], key=KEY)
+    assert len(neighbours.present) >= 24
     assert report.lines[0].figure > 0  # the largest loss of all sites together
     num_judged = sum(line.name.startswith("loss of a step") for line in report.lines)
     assert num_judged == len(dpbt.ledger(recipe).lines)
 
 
 def test_exact_losses_are_within_the_ledger(case):
-    check_losses(case.near, case.recipe)
+    check_losses(case.neighbours, case.recipe)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", EACH_ROW)
+@pytest.mark.parametrize("row", EVERY_ROW)
 def test_a_search_finds_no_pair_above_the_ledger(row):
     relation, _, _ = row.extreme()[0]
     recipe = row.recipe(relation, epsilon=3.0, rows=14, rounds=2, depth=2)
@@ -98,7 +104,7 @@ def test_a_search_finds_no_pair_above_the_ledger(row):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", EACH_ROW)
+@pytest.mark.parametrize("row", EVERY_ROW)
 def test_exact_losses_under_the_other_relation_are_within_the_ledger(row):
     relation_of_extremes, _, _ = row.extreme()[0]
     relation = REPLACE_ONE if relation_of_extremes is ADD_REMOVE else ADD_REMOVE
@@ -116,18 +122,18 @@ def test_exact_losses_under_the_other_relation_are_within_the_ledger(row):
     ],
 )
 def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
-    """Files that differ in one line, odd ones among them, each read and encoded by itself."""
+    """Files that differ in one line, which may be odd, are each read and encoded alone."""
     tables, other_tables = file_neighbours.stacked_neighbouring_tables(
         relation, exact=row.table is not random_table
     )
     settings = {"epsilon": 3.0, "rows": file_neighbours.CAPACITY, "rounds": 2, "depth": 2}
     recipe = row.recipe(relation, **settings, of_file=row.of_file)
-    book = dpbt.ledger(recipe)
+    recipe_ledger = dpbt.ledger(recipe)
 
-    def loss_and_worst_cost(key, table, other):
+    def loss_and_worst_cost(key, table, other_table):
         noise_key, public_key = dpbt.keys.pair(key)
         transcript = dpbt.boost(noise_key, table, recipe, public_key).transcript
-        sites = log_ratios_by_site(transcript, table, other, recipe).values()
+        sites = log_ratios_by_site(transcript, table, other_table, recipe).values()
         costs = [cost.pure if row.delta == 0 else cost.rho for _, cost in sites]
         return jnp.abs(sum(jnp.sum(loss) for loss, _ in sites)), sum(map(jnp.sum, costs))
 
@@ -137,25 +143,31 @@ def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
         for values in jax.jit(jax.vmap(loss_and_worst_cost))(keys, tables, other_tables)
     )
     assert not np.isnan(losses).any()
-    assert 0 < worst_costs.max() <= (book.epsilon if row.delta == 0 else book.rho) + SLACK
+    assert (
+        0
+        < worst_costs.max()
+        <= (recipe_ledger.epsilon if row.delta == 0 else recipe_ledger.rho) + SLACK
+    )
     if row.delta == 0:
-        assert losses.max() <= book.epsilon + SLACK
+        assert losses.max() <= recipe_ledger.epsilon + SLACK
 
 
 def test_a_replay_on_a_neighbour_gives_the_identical_model(case):
-    audit.check_learner(case.recipe, case.near, aspects=["replays"], key=KEY)
+    audit.check_learner(case.recipe, case.neighbours, aspects=["replays"], key=KEY)
 
 
 def test_sensitivities_are_attained(case):
-    """On the extreme pairs each mechanism, or site, has a step whose worst case is 99 % of its
-    claim.
-    """
+    """On the extreme pairs, each mechanism or site has a step that costs 99 % of its claim."""
     row, largest_ratio = case.row, {}
-    for relation, settings, near in case.extreme:
+    for relation, settings, extreme_neighbours in case.extreme:
         recipe = recipe_of_one_program(row, relation, rounds=1, **settings)
         if not row.slow:  # as many masks as there are neighbours of the small table
-            near = near._replace(present=np.repeat(near.present, len(case.near.present), axis=0))
-        report = audit.audit_transcripts(KEY, near, recipe, NUM_TRANSCRIPTS, with_worst_steps=True)
+            extreme_neighbours = extreme_neighbours._replace(
+                present=np.repeat(extreme_neighbours.present, len(case.neighbours.present), axis=0)
+            )
+        report = audit.audit_transcripts(
+            KEY, extreme_neighbours, recipe, NUM_TRANSCRIPTS, with_worst_steps=True
+        )
         for line in (line for line in dpbt.ledger(recipe).lines if line.rho > 0):
             group = line.mechanism if row.sites is None else line.site.split("_")[0]
             ratio = report.max_step_ratio_by_site[line.site]
@@ -168,7 +180,7 @@ def test_sensitivities_are_attained(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", EACH_ROW)
+@pytest.mark.parametrize("row", EVERY_ROW)
 def test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected(row):
     splits = 3 if row.of_file else 4  # a recipe with a domain reads its columns alone
     table = row.table(4, rows=30, splits=splits)

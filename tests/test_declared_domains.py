@@ -25,43 +25,45 @@ from dpbt.types import ADD_REMOVE
 
 ROWS = 120
 UNIT = {"x": Numeric(0, 1, bins=8), "on": Boolean()}
-OTHERS = {
+OTHER_DOMAINS = {
     "range": ({**UNIT, "x": Numeric(0, 2, bins=8)}, "column 'x' has high 2 in .* and 1 in"),
     "name": ({"z": UNIT["x"], "on": Boolean()}, "column 1 is 'z' in .* and 'x' in"),
     "order": (dict(reversed(UNIT.items())), "column 1 is 'on' in .* and 'x' in"),
 }
-DIFFERENT = pytest.mark.parametrize(("other", "words"), OTHERS.values(), ids=OTHERS)
+for_each_other_domain = pytest.mark.parametrize(
+    ("other_domain", "message"), OTHER_DOMAINS.values(), ids=OTHER_DOMAINS
+)
 KEY = jax.random.key(0)
-PURE = {"epsilon": 3.0, "rows": ROWS}
+PURE_SETTINGS = {"epsilon": 3.0, "rows": ROWS}
 
 
-def columns(seed=0):
+def random_columns_and_labels(seed=0):
     rng = np.random.default_rng(seed)
     x, on = rng.random(ROWS), rng.random(ROWS) < 0.5
     return {"x": x, "z": x, "on": on}, x > 0.5
 
 
-def table_of(domain=UNIT, **options):
-    return dpbt.table(domain, *columns(), **options)
+def table_of_domain(domain=UNIT, **options):
+    return dpbt.table(domain, *random_columns_and_labels(), **options)
 
 
-def of_domain(domain=UNIT, **options):
-    return recipes.oblivious_boost(**PURE, domain=domain, rounds=4, depth=2, **options)
+def recipe_of_domain(domain=UNIT, **options):
+    return recipes.oblivious_boost(**PURE_SETTINGS, domain=domain, rounds=4, depth=2, **options)
 
 
-GREEDY = recipes.bdpe(**PURE, criterion="gini", rounds=2, depth=2)
+GREEDY = recipes.bdpe(**PURE_SETTINGS, criterion="gini", rounds=2, depth=2)
 
 
 @pytest.fixture(scope="module")
 def model():
-    return dpbt.fit(KEY, table_of(), of_domain())
+    return dpbt.fit(KEY, table_of_domain(), recipe_of_domain())
 
 
 # What a domain is, and how two differ.
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "words"),
+    ("first", "second", "message"),
     [
         (Numeric(0, 1), Numeric(-1, 1), "has low 0 in A and -1 in B"),
         (Numeric(0, 1), Numeric(0, 1, bins=4), "has bins 10 in A and 4 in B"),
@@ -80,14 +82,12 @@ def model():
         (Boolean(), Nominal(("1", "0")), "is Boolean in A and Nominal in B"),
     ],
 )
-def test_the_first_difference_of_two_kinds_is_named(first, second, words):
-    here, there = (
-        domains.as_declared_domain({"c": first}),
-        domains.as_declared_domain({"c": second}),
-    )
-    assert here != there
-    with pytest.raises(ValueError, match=f"than that of B: column 'c' {words}"):
-        domains.check_same_domain(here, there, "A", "B")
+def test_the_first_difference_of_two_kinds_is_named(first, second, message):
+    domain_a = domains.as_declared_domain({"c": first})
+    domain_b = domains.as_declared_domain({"c": second})
+    assert domain_a != domain_b
+    with pytest.raises(ValueError, match=f"than that of B: column 'c' {message}"):
+        domains.check_same_domain(domain_a, domain_b, "A", "B")
 
 
 def test_a_refusal_names_the_additional_column():
@@ -99,22 +99,24 @@ def test_a_refusal_names_the_additional_column():
 
 
 def test_a_declared_domain_is_a_domain_of_equal_value_and_hash():
-    one, two = domains.as_declared_domain(UNIT), domains.as_declared_domain({**UNIT})
-    assert one == two == UNIT
-    assert one == {**UNIT}
-    assert hash(one) == hash(two)
-    assert domains.describe_difference(one, UNIT) is None
-    assert pickle.loads(pickle.dumps(one)) == one
-    assert one != domains.as_declared_domain(dict(reversed(UNIT.items())))
-    assert dict(reversed(UNIT.items())) != one
-    assert domains.as_declared_domain(one) is one
-    assert list(one.items()) == list(UNIT.items())
-    assert jax.tree.leaves(one) == []
-    np.testing.assert_array_equal(domains.encode(one, columns()[0]), table_of().bins)
+    first, second = domains.as_declared_domain(UNIT), domains.as_declared_domain({**UNIT})
+    assert first == second == UNIT
+    assert first == {**UNIT}
+    assert hash(first) == hash(second)
+    assert domains.describe_difference(first, UNIT) is None
+    assert pickle.loads(pickle.dumps(first)) == first
+    assert first != domains.as_declared_domain(dict(reversed(UNIT.items())))
+    assert dict(reversed(UNIT.items())) != first
+    assert domains.as_declared_domain(first) is first
+    assert list(first.items()) == list(UNIT.items())
+    assert jax.tree.leaves(first) == []
+    np.testing.assert_array_equal(
+        domains.encode(first, random_columns_and_labels()[0]), table_of_domain().bins
+    )
 
 
 def test_equal_declarations_that_are_written_otherwise_are_one():
-    """As files and Python write numbers and words."""
+    """Files and Python may write the same number or word in several ways."""
     first = {"a": Numeric(0, 1, bins=10), "b": Nominal((1, 2)), "c": Boolean()}
     second = {"a": Numeric(0.0, 1.0), "b": Nominal(("1", "2.0")), "c": Boolean(1, 0)}
     assert domains.as_declared_domain(first) == domains.as_declared_domain(second)
@@ -123,101 +125,103 @@ def test_equal_declarations_that_are_written_otherwise_are_one():
 # Every entry.
 
 
-@DIFFERENT
-def test_a_model_refuses_tables_of_another_domain(model, other, words):
-    table = table_of(other)
+@for_each_other_domain
+def test_a_model_refuses_tables_of_another_domain(model, other_domain, message):
+    table = table_of_domain(other_domain)
     for act in (dpbt.predict, dpbt.predict_proba, dpbt.decision_function, jax.jit(dpbt.predict)):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             act(model, table)
     for name in ("predict", "predict_proba", "predict_all", "decision_function"):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             getattr(model, name)(table)
 
 
-@DIFFERENT
-def test_explain_save_and_effects_refuse_another_domain(model, other, words, tmp_path):
+@for_each_other_domain
+def test_explain_save_and_effects_refuse_another_domain(model, other_domain, message, tmp_path):
     path = tmp_path / "model.json"
     dpbt.save(model, path)
-    for each in (model, dpbt.load(path)):
+    for model_or_loaded in (model, dpbt.load(path)):
         for act in (dpbt.explain, effects.attribute_effects, dpbt.plot.attributes):
-            with pytest.raises(ValueError, match=words):
-                act(each, other)
-        with pytest.raises(ValueError, match=words):
-            dpbt.save(each, tmp_path / "other.json", domain=other)
-        with pytest.raises(ValueError, match=words):
-            dpbt.predict(each, table_of(other))
+            with pytest.raises(ValueError, match=message):
+                act(model_or_loaded, other_domain)
+        with pytest.raises(ValueError, match=message):
+            dpbt.save(model_or_loaded, tmp_path / "other.json", domain=other_domain)
+        with pytest.raises(ValueError, match=message):
+            dpbt.predict(model_or_loaded, table_of_domain(other_domain))
     assert not (tmp_path / "other.json").exists()
 
 
-@DIFFERENT
-def test_learning_refuses_a_table_of_another_domain(other, words):
-    recipe, table = of_domain(), table_of(other)
+@for_each_other_domain
+def test_learning_refuses_a_table_of_another_domain(other_domain, message):
+    recipe, table = recipe_of_domain(), table_of_domain(other_domain)
     for act in (dpbt.fit, dpbt.boost, jax.jit(dpbt.boost)):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             act(KEY, table, recipe)
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         jax.vmap(dpbt.boost, in_axes=(0, None, None))(jax.random.split(KEY, 2), table, recipe)
-    with pytest.raises(ValueError, match=words):
-        dpbt.tune(KEY, table, of_domain(scores_fraction=0.1), tuning.selection())
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
+        dpbt.tune(KEY, table, recipe_of_domain(scores_fraction=0.1), tuning.selection())
+    with pytest.raises(ValueError, match=message):
         audit.audit_transcripts(KEY, audit.neighbours(table, ADD_REMOVE), recipe, 1)
     with pytest.raises(ValueError, match="column"):
-        preview.preview([recipe], other)
-    with pytest.raises(ValueError, match=words):
+        preview.preview([recipe], other_domain)
+    with pytest.raises(ValueError, match=message):
         preview.preview([GREEDY], UNIT, table)
 
 
-@pytest.fixture(scope="module", params=["any", "own"])
+@pytest.fixture(scope="module", params=["any domain", "its domain"])
 def boosted(request):
-    """A run of a recipe that is for any domain, and of one that is made for its own."""
-    recipe = GREEDY if request.param == "any" else of_domain()
-    return dpbt.boost(KEY, table_of(), recipe), recipe
+    """A run and its recipe, which is for any domain or for the domain of its table."""
+    recipe = GREEDY if request.param == "any domain" else recipe_of_domain()
+    return dpbt.boost(KEY, table_of_domain(), recipe), recipe
 
 
-@DIFFERENT
-def test_replay_and_comparisons_refuse_another_domain(boosted, other, words):
-    """The transcript knows the one that it is of."""
-    (ran, recipe), table, another = boosted, table_of(), table_of(other)
+@for_each_other_domain
+def test_replay_and_comparisons_refuse_another_domain(boosted, other_domain, message):
+    """A transcript knows the domain of its table."""
+    (run, recipe), table, other_table = boosted, table_of_domain(), table_of_domain(other_domain)
     for act in (dpbt.replay, jax.jit(dpbt.replay)):
-        with pytest.raises(ValueError, match=words):
-            act(ran.transcript, another, recipe)
-    with pytest.raises(ValueError, match=words):
-        log_ratios_by_site(ran.transcript, table, another, recipe)
-    with pytest.raises(ValueError, match=words):
-        ran.model(another, recipe)
+        with pytest.raises(ValueError, match=message):
+            act(run.transcript, other_table, recipe)
+    with pytest.raises(ValueError, match=message):
+        log_ratios_by_site(run.transcript, table, other_table, recipe)
+    with pytest.raises(ValueError, match=message):
+        run.model(other_table, recipe)
 
 
 def test_the_transcripts_of_fits_are_replayed_and_compared_too(model):
-    dpbt.replay(model.transcript, table_of(), of_domain())
+    dpbt.replay(model.transcript, table_of_domain(), recipe_of_domain())
     with pytest.raises(ValueError, match="column 'x' has high 2"):
-        dpbt.replay(model.transcript, table_of(OTHERS["range"][0]), of_domain())
+        dpbt.replay(
+            model.transcript, table_of_domain(OTHER_DOMAINS["range"][0]), recipe_of_domain()
+        )
 
 
-@DIFFERENT
-def test_sweeps_and_blocks_refuse_another_domain(model, other, words, tmp_path):
+@for_each_other_domain
+def test_sweeps_and_blocks_refuse_another_domain(model, other_domain, message, tmp_path):
     masks = np.ones((1, ROWS), bool)
 
-    task = sweeps.Task("task", table_of(other), masks, masks, {})
-    sweep = sweeps.Sweep("sweep", make_of_unit, ({"rounds": (2,)},))
-    with pytest.raises(ValueError, match=words):
+    task = sweeps.Task("task", table_of_domain(other_domain), train=masks, test=masks, arguments={})
+    sweep = sweeps.Sweep("sweep", make_recipe_of_unit_domain, ({"rounds": (2,)},))
+    with pytest.raises(ValueError, match=message):
         sweeps.run(sweep, task, tmp_path / "results")
     assert not (tmp_path / "results").exists()
 
-    blocks = convert_columns(other, *columns(), tmp_path / "blocks")
-    with pytest.raises(ValueError, match=words):
-        dpbt.fit(KEY, blocks, of_domain(), checkpoint=tmp_path / "run")
+    blocks = convert_columns(other_domain, *random_columns_and_labels(), tmp_path / "blocks")
+    with pytest.raises(ValueError, match=message):
+        dpbt.fit(KEY, blocks, recipe_of_domain(), checkpoint=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         dpbt.predict(model, blocks)
 
 
-def make_of_unit(rounds):
-    return recipes.oblivious_boost(**PURE, domain=UNIT, rounds=rounds, depth=2)
+def make_recipe_of_unit_domain(rounds):
+    return recipes.oblivious_boost(**PURE_SETTINGS, domain=UNIT, rounds=rounds, depth=2)
 
 
 def test_commands_name_the_first_difference(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    cells, labels = columns()
+    cells, labels = random_columns_and_labels()
     rows = zip(cells["x"], cells["on"], labels, strict=True)
     lines = [f"{x:.6f},{int(on)},{int(label)}" for x, on, label in rows]
     Path("rows.csv").write_text("\n".join(["x,on,y", *lines]))
@@ -235,12 +239,12 @@ def test_commands_name_the_first_difference(tmp_path, monkeypatch, capsys):
     fit += ["--seed", "0", "--out", "model.json"]
     assert main(["fit", "unit", "--domain", "unit.json", *fit]) == 0
     capsys.readouterr()
-    for words in (
+    for arguments in (
         ["predict", "model.json", "other"],
         ["evaluate", "model.json", "rows.csv", "--domain", "other.json"],
         ["fit", "other", "--domain", "unit.json", *fit, "--force"],
     ):
-        assert main(words) == 2
+        assert main(arguments) == 2
         assert "column 'x' has high 2 in other" in capsys.readouterr().err
 
 
@@ -248,46 +252,49 @@ def test_commands_name_the_first_difference(tmp_path, monkeypatch, capsys):
 
 
 def test_a_model_knows_its_domain_before_and_after_its_file(model, tmp_path):
-    """Of a table with bins, exact numbers and blocks, and of a recipe alone."""
+    """The domain comes from a table with bins, exact numbers or blocks, or from the recipe."""
     assert model.domain == UNIT
     dpbt.save(model, tmp_path / "m.json")
     loaded = dpbt.load(tmp_path / "m.json")
-    cells = {name: columns(1)[0][name] for name in UNIT}
-    for each in (model, loaded, pickle.loads(pickle.dumps(loaded))):
-        assert each.domain == UNIT
+    cells = {name: random_columns_and_labels(1)[0][name] for name in UNIT}
+    for copy in (model, loaded, pickle.loads(pickle.dumps(loaded))):
+        assert copy.domain == UNIT
         np.testing.assert_array_equal(
-            each.predict(cells), dpbt.predict(model, domains.encode(UNIT, cells))
+            copy.predict(cells), dpbt.predict(model, domains.encode(UNIT, cells))
         )
     assert dpbt.explain(loaded) == dpbt.explain(model) == dpbt.explain(model, UNIT)
     assert dpbt.statement(loaded) == dpbt.statement(model)
 
-    blocks = convert_columns(UNIT, *columns(), tmp_path / "blocks")
-    of_blocks = dpbt.fit(KEY, blocks, of_domain())
-    assert of_blocks.domain == UNIT
-    np.testing.assert_array_equal(of_blocks.hypotheses.leaf, model.hypotheses.leaf)
-    forest = recipes.random_forest(**PURE, rounds=2, depth=2)
-    exact = dpbt.fit(KEY, table_of(exact=True), forest, jax.random.key(1))
-    assert exact.domain == UNIT
-    raw = dpbt.fit(KEY, table_of()._replace(domain=None), of_domain())
-    assert raw.domain == UNIT
+    blocks = convert_columns(UNIT, *random_columns_and_labels(), tmp_path / "blocks")
+    model_of_blocks = dpbt.fit(KEY, blocks, recipe_of_domain())
+    assert model_of_blocks.domain == UNIT
+    np.testing.assert_array_equal(model_of_blocks.hypotheses.leaf, model.hypotheses.leaf)
+    forest = recipes.random_forest(**PURE_SETTINGS, rounds=2, depth=2)
+    model_of_exact_numbers = dpbt.fit(KEY, table_of_domain(exact=True), forest, jax.random.key(1))
+    assert model_of_exact_numbers.domain == UNIT
+    model_of_raw_bins = dpbt.fit(KEY, table_of_domain()._replace(domain=None), recipe_of_domain())
+    assert model_of_raw_bins.domain == UNIT
 
 
 def test_without_a_domain_splits_alone_are_compared():
-    """As tables of raw bins are, whoever made them; and another number of splits is refused."""
-    raw, other = table_of()._replace(domain=None), table_of(OTHERS["range"][0])
-    model = dpbt.fit(KEY, raw, GREEDY)
+    """Tables of raw bins are accepted; another number of splits is refused."""
+    table_of_raw_bins, table_of_other_domain = (
+        table_of_domain()._replace(domain=None),
+        table_of_domain(OTHER_DOMAINS["range"][0]),
+    )
+    model = dpbt.fit(KEY, table_of_raw_bins, GREEDY)
     assert model.domain is None
-    dpbt.predict(model, other)
-    coarse = table_of({**UNIT, "x": Numeric(0, 1, bins=4)})._replace(domain=None)
+    dpbt.predict(model, table_of_other_domain)
+    coarse = table_of_domain({**UNIT, "x": Numeric(0, 1, bins=4)})._replace(domain=None)
     for act in (dpbt.predict, jax.jit(dpbt.predict)):
         with pytest.raises(ValueError, match="other splits"):
             act(model, coarse)
     with pytest.raises(ValueError, match="this one has 4 splits, and that one had 8"):
-        dpbt.replay(dpbt.boost(KEY, raw, GREEDY).transcript, coarse, GREEDY)
+        dpbt.replay(dpbt.boost(KEY, table_of_raw_bins, GREEDY).transcript, coarse, GREEDY)
 
 
 def test_a_model_whose_splits_were_exchanged_is_saved_with_its_splits(tmp_path):
-    table = table_of()
+    table = table_of_domain()
     low = jnp.asarray(np.maximum(table.splits.low, 2))
     table = table._replace(splits=table.splits._replace(low=low))
     model = dpbt.fit(KEY, table, GREEDY)
@@ -299,8 +306,9 @@ def test_a_model_whose_splits_were_exchanged_is_saved_with_its_splits(tmp_path):
 
 def test_names_that_are_no_text_are_kept_as_text(tmp_path):
     domain = {0: UNIT["x"], 1: Boolean()}
-    table = dpbt.table(domain, {0: columns()[0]["x"], 1: columns()[0]["on"]}, columns()[1])
-    model = dpbt.fit(KEY, table, of_domain(domain))
+    columns, labels = random_columns_and_labels()
+    table = dpbt.table(domain, {0: columns["x"], 1: columns["on"]}, labels)
+    model = dpbt.fit(KEY, table, recipe_of_domain(domain))
     dpbt.save(model, tmp_path / "m.json")
     loaded = dpbt.load(tmp_path / "m.json")
     assert list(loaded.domain) == ["0", "1"]
@@ -308,10 +316,11 @@ def test_names_that_are_no_text_are_kept_as_text(tmp_path):
 
 
 def test_domains_of_one_shape_share_the_programs_of_a_fit_a_sweep_and_an_audit(tmp_path):
-    other = OTHERS["range"][0]
-    tables, made = [table_of(), table_of(other)], [of_domain(), of_domain(other)]
-    counts = []
-    for table, recipe in zip(tables, made, strict=True):
+    other_domain = OTHER_DOMAINS["range"][0]
+    tables, counts = [table_of_domain(), table_of_domain(other_domain)], []
+    for table, recipe in zip(
+        tables, [recipe_of_domain(), recipe_of_domain(other_domain)], strict=True
+    ):
         dpbt.fit(KEY, table, recipe)
         neighbours = audit.neighbours(table, ADD_REMOVE)
         audit.audit_transcripts(
@@ -328,44 +337,46 @@ def test_domains_of_one_shape_share_the_programs_of_a_fit_a_sweep_and_an_audit(t
 
     masks = np.ones((1, ROWS), bool)
     tasks = [
-        sweeps.Task(f"t{number}", table, masks, masks, {"high": number + 1})
-        for number, table in enumerate(tables)
+        sweeps.Task(f"t{index}", table, train=masks, test=masks, arguments={"high": index + 1})
+        for index, table in enumerate(tables)
     ]
-    sweep = sweeps.Sweep("sweep", make_of_high, ({"rounds": (2,)},))
+    sweep = sweeps.Sweep("sweep", make_recipe_of_range, ({"rounds": (2,)},))
     assert sweeps.run(sweep, tasks, tmp_path / "results").programs == 1
 
 
-def make_of_high(rounds, high):
+def make_recipe_of_range(rounds, high):
     domain = {**UNIT, "x": Numeric(0, high, bins=8)}
-    return recipes.oblivious_boost(**PURE, domain=domain, rounds=rounds, depth=2)
+    return recipes.oblivious_boost(**PURE_SETTINGS, domain=domain, rounds=rounds, depth=2)
 
 
-def test_the_noise_of_a_key_does_not_follow_from_the_domain():
-    """A table with and without one, and recipes of two ranges, have the same releases."""
-    table = table_of()
-    plain = dataclasses.replace(of_domain(), domain=None)
-    first = dpbt.boost(KEY, table, of_domain()).transcript
+def test_the_noise_of_a_key_does_not_depend_on_the_domain():
+    """Tables with and without a domain, and recipes of two ranges, have the same releases."""
+    table = table_of_domain()
+    plain = dataclasses.replace(recipe_of_domain(), domain=None)
+    first = dpbt.boost(KEY, table, recipe_of_domain()).transcript
     for second in (
         dpbt.boost(KEY, table._replace(domain=None), plain).transcript,
-        dpbt.boost(KEY, table._replace(domain=None), of_domain(OTHERS["range"][0])).transcript,
+        dpbt.boost(
+            KEY, table._replace(domain=None), recipe_of_domain(OTHER_DOMAINS["range"][0])
+        ).transcript,
     ):
         jax.tree.map(np.testing.assert_array_equal, first[:3], second[:3])
 
 
 def test_a_table_does_not_show_its_domain_and_says_its_width():
-    table = table_of()
+    table = table_of_domain()
     assert isinstance(table.domain, DeclaredDomain)
     assert "domain" in repr(table)
     with pytest.raises(ValueError, match="must have 2 columns, as the table's domain says, got 3"):
         dpbt.fit(KEY, table._replace(bins=jnp.pad(table.bins, ((0, 0), (0, 1)))), GREEDY)
 
 
-@pytest.mark.parametrize("numbers", [(0.1, 0.7), (0.1, 0.25, 0.7)])
-def test_classes_that_are_narrow_floats_are_the_words_of_such_labels(numbers):
-    """Their Python floats have digits that no label has, so that every row would be absent."""
+@pytest.mark.parametrize("numbers", [(0.1, 0.7), (0.1, 0.25, 0.7)], ids=["two", "three"])
+def test_classes_declared_from_float32_match_labels_of_float32(numbers):
+    """Their Python floats have digits that no label has, which would make every row absent."""
     labels = np.array(numbers, np.float32)
-    answers = declared_classes(labels, None, labels)
-    options = answers.table_options
+    declaration = declared_classes(labels, None, labels)
+    options = declaration.table_options
     label = Label.from_options(**options)
     for column in (labels, list(labels), list(numbers), list(map(str, numbers))):
         assert label.read_labels(column, num_rows=len(numbers)).present.all()

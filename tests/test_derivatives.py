@@ -15,13 +15,13 @@ from tests.support.contract_rows import ROWS
 FAST = ("lazybb-rule", "halfspace")
 
 
-def of_rows(names):
+def parameters_of_rows(names):
     marks = {name: [] if name in FAST else [pytest.mark.slow] for name in names}
     return [pytest.param(name, marks=mark) for name, mark in marks.items()]
 
 
 def log_density_of_noise(name):
-    """(noise multiplier of one group of sites, its name) -> the log density of a release."""
+    """The log density of a release as a function of a noise multiplier, and all multipliers."""
     row = next(row for row in ROWS if row.name == name)
     recipe = row.recipe("add_remove", epsilon=1.0, rows=60, rounds=1, depth=2)
     table = row.table(seed=3, rows=60, splits=3, absent=5)
@@ -40,7 +40,7 @@ def log_density_of_noise(name):
     return log_density, recipe.params.noise
 
 
-@pytest.mark.parametrize("name", of_rows(row.name for row in ROWS))
+@pytest.mark.parametrize("name", parameters_of_rows(row.name for row in ROWS))
 def test_a_replay_has_the_derivative_of_finite_differences(name):
     log_density, noise = log_density_of_noise(name)
     for group, multiplier in noise.items():
@@ -58,14 +58,16 @@ def test_a_replay_has_the_derivative_of_finite_differences(name):
 def test_forward_and_backward_derivatives_agree_under_jit_and_vmap():
     log_density, noise = log_density_of_noise("bdpe-tight-objective")
 
-    def of_leaf(multiplier):
+    def log_density_of_leaf(multiplier):
         return log_density(multiplier, "leaf")
 
     multipliers = noise["leaf"] * np.float32([1, 2])
-    backward = jax.vmap(jax.grad(of_leaf))(multipliers)
-    np.testing.assert_allclose(jax.vmap(jax.jacfwd(of_leaf))(multipliers), backward, rtol=1e-4)
-    alone = jax.jit(jax.grad(of_leaf))(multipliers[1])
-    np.testing.assert_allclose(alone, backward[1], rtol=1e-4)
+    backward = jax.vmap(jax.grad(log_density_of_leaf))(multipliers)
+    np.testing.assert_allclose(
+        jax.vmap(jax.jacfwd(log_density_of_leaf))(multipliers), backward, rtol=1e-4
+    )
+    derivative = jax.jit(jax.grad(log_density_of_leaf))(multipliers[1])
+    np.testing.assert_allclose(derivative, backward[1], rtol=1e-4)
 
 
 def test_a_scope_of_64_bits_in_a_program_of_32_has_its_derivative():
@@ -77,8 +79,8 @@ def test_a_scope_of_64_bits_in_a_program_of_32_has_its_derivative():
     numbers = jnp.arange(3, dtype=jnp.float32) / 4
     function = jax.jit(with_derivative_in_64_bits(log_of_sum))
     gradient = jax.grad(function)(numbers)
-    for place in range(3):
+    for index in range(3):
         step = np.zeros(3, np.float32)
-        step[place] = 1e-2
+        step[index] = 1e-2
         slope = (function(numbers + step) - function(numbers - step)) / np.float32(2e-2)
-        np.testing.assert_allclose(gradient[place], slope, rtol=1e-3)
+        np.testing.assert_allclose(gradient[index], slope, rtol=1e-3)

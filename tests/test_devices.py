@@ -26,10 +26,10 @@ def test_runs_on_several_devices_are_the_runs_on_one(family, devices):
     command = [sys.executable, "-m", "tests.support.device_runs", str(devices), *FAMILIES[family]]
     flags = f"--xla_force_host_platform_device_count={devices}"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    ran = subprocess.run(
+    completed = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
-    assert ran.returncode == 0, ran.stderr[-4000:]
-    *failed, last = ran.stdout.splitlines()
-    assert not failed
-    assert int(last.removeprefix("compared ")) > 0
+    assert completed.returncode == 0, completed.stderr[-4000:]
+    *failed_comparisons, last_line = completed.stdout.splitlines()
+    assert not failed_comparisons
+    assert int(last_line.removeprefix("compared ")) > 0

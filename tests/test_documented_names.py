@@ -9,31 +9,31 @@ from tests.support.public_names import PAGES, current_text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_public_names_exist(page):
+def test_public_names_that_a_page_states_exist(page):
     names = set(public_names.stated_names(current_text(page)))
     assert {name for name in names if not public_names.exists(name)} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_a_sentence_says_a_thing_has_is_there(page):
+def test_attributes_that_the_text_says_an_object_has_exist(page):
     stated = set(public_names.stated_attributes(current_text(page)))
     assert {pair for pair in stated if not public_names.has_attribute(*pair)} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_options_exist(page):
+def test_options_that_a_page_names_exist(page):
     stated = set(public_names.stated_options(current_text(page)))
     assert stated - public_names.options_of_all_programs() == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_have_the_options_that_they_are_called_with(page):
-    known = public_names.options_by_command()
+    options_by_command = public_names.options_by_command()
     for command, options in public_names.commands_with_options(current_text(page)):
-        assert set(options) <= known[command], command
+        assert set(options) <= options_by_command[command], command
 
 
-def test_these_checks_find_what_does_not_exist():
+def test_the_checks_notice_names_that_do_not_exist():
     text = (
         "`dpbt.fitt`, `Model.feature_importances_`, `recipes.autoo(epsilon=1)`, `plot.tree`,\n"
         "`Filter.spend`, `dpbt.models.nothing`, and a model has\n`feature_importances_`.\n"
@@ -54,7 +54,7 @@ def test_these_checks_find_what_does_not_exist():
     assert calls == {"dpbt fit": ["--epsilons"], "dpbt predict": ["--probability"]}
 
 
-def test_these_checks_find_what_exists():
+def test_the_checks_accept_names_that_exist():
     for name in ("dpbt.fit", "Model.encode", "Model.about", "recipes.auto", "dpbt.domains.Numeric"):
         assert public_names.exists(name), name
     texts = [current_text(page) for page in PAGES]

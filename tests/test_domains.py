@@ -1,7 +1,8 @@
-"""Domains: encoding is total and public, words match bits, bad declarations are refused."""
+"""Domains: encoding is total and public, splits are described, bad declarations are refused."""
 
 import contextlib
 import json
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,87 +26,134 @@ COLUMNS = {
     "member": [1, 0, 0, 1, 1],
 }
 
-HAND = [
-    # a kind, values, their bins, the splits in words, and what they are not
-    (DOMAIN["age"], COLUMNS["age"], [0, 2, 4, 3, 0], "> 25, > 50, > 75, is missing", "<= 25"),
-    (DOMAIN["job"], COLUMNS["job"], [1, 2, 0, 1, 2], "= clerk, = smith, = other", "is not clerk"),
-    (Nominal(("a", "b")), ["c", None, "A", "b"], [2, 2, 2, 1], "= a, = b", "is not a, is not b"),
-    (
-        Boolean("yes", "no", missing=True),
-        ["yes", " no ", "?", None, True, np.False_, 1, "Yes"],
-        [1, 0, 2, 2, 1, 0, 2, 2],
-        ", is missing",
-        "not x, is given",
+
+class EncodedByHand(NamedTuple):
+    """A column whose encoding was worked out by hand.
+
+    Attributes:
+        kind: the kind of the column.
+        values: its cells.
+        bins: the bin of each cell.
+        predicates: the splits in words, joined by commas.
+        negations: the negations of the first splits, joined by commas.
+    """
+
+    kind: Numeric | Nominal | Boolean
+    values: list
+    bins: list[int]
+    predicates: str
+    negations: str
+
+
+ENCODED_BY_HAND = [
+    EncodedByHand(
+        kind=DOMAIN["age"],
+        values=COLUMNS["age"],
+        bins=[0, 2, 4, 3, 0],
+        predicates="> 25, > 50, > 75, is missing",
+        negations="<= 25",
     ),
-    (Boolean("yes", "no"), ["yes", " no ", "?", None, True], [1, 0, 0, 0, 1], "", "not x"),
-    (
-        Numeric(0, 120, cuts=(18, 65.5), missing=True),
-        [17, 18, 18.1, 65.5, 66, 999, -1, None],
-        [0, 0, 1, 1, 2, 2, 0, 3],
-        "> 18, > 65.5, is missing",
-        "<= 18, <= 65.5, is given",
+    EncodedByHand(
+        kind=DOMAIN["job"],
+        values=COLUMNS["job"],
+        bins=[1, 2, 0, 1, 2],
+        predicates="= clerk, = smith, = other",
+        negations="is not clerk",
     ),
-    (
-        Numeric(0, 9999, 4, scale="log"),
-        [0, 9, 9.5, 99, 100, 5000, 1e9, -1, None],
-        [0, 0, 1, 1, 2, 3, 3, 0, 0],
-        "> 9, > 99, > 999",
-        "<= 9",
+    EncodedByHand(
+        kind=Nominal(("a", "b")),
+        values=["c", None, "A", "b"],
+        bins=[2, 2, 2, 1],
+        predicates="= a, = b",
+        negations="is not a, is not b",
     ),
-    (
-        Numeric(1, 10_000, 4, scale="log"),
-        [1, 9.9, 10.1, 99, 101, 999, 1001],
-        [0, 0, 1, 1, 2, 2, 3],
-        "> 10, > 100, > 1000",
-        "<= 10",
+    EncodedByHand(
+        kind=Boolean("yes", "no", missing=True),
+        values=["yes", " no ", "?", None, True, np.False_, 1, "Yes"],
+        bins=[1, 0, 2, 2, 1, 0, 2, 2],
+        predicates=", is missing",
+        negations="not x, is given",
     ),
-    (
-        Nominal(("low", "middle", "high"), ordered=True),
-        ["middle", "high", "low", "LOW", None],
-        [1, 2, 0, 3, 3],
-        ">= middle, >= high",
-        "< middle, < high",
+    EncodedByHand(
+        kind=Boolean("yes", "no"),
+        values=["yes", " no ", "?", None, True],
+        bins=[1, 0, 0, 0, 1],
+        predicates="",
+        negations="not x",
+    ),
+    EncodedByHand(
+        kind=Numeric(0, 120, cuts=(18, 65.5), missing=True),
+        values=[17, 18, 18.1, 65.5, 66, 999, -1, None],
+        bins=[0, 0, 1, 1, 2, 2, 0, 3],
+        predicates="> 18, > 65.5, is missing",
+        negations="<= 18, <= 65.5, is given",
+    ),
+    EncodedByHand(
+        kind=Numeric(0, 9999, 4, scale="log"),
+        values=[0, 9, 9.5, 99, 100, 5000, 1e9, -1, None],
+        bins=[0, 0, 1, 1, 2, 3, 3, 0, 0],
+        predicates="> 9, > 99, > 999",
+        negations="<= 9",
+    ),
+    EncodedByHand(
+        kind=Numeric(1, 10_000, 4, scale="log"),
+        values=[1, 9.9, 10.1, 99, 101, 999, 1001],
+        bins=[0, 0, 1, 1, 2, 2, 3],
+        predicates="> 10, > 100, > 1000",
+        negations="<= 10",
+    ),
+    EncodedByHand(
+        kind=Nominal(("low", "middle", "high"), ordered=True),
+        values=["middle", "high", "low", "LOW", None],
+        bins=[1, 2, 0, 3, 3],
+        predicates=">= middle, >= high",
+        negations="< middle, < high",
     ),
 ]
 
 
 def test_columns_of_every_kind_are_encoded_as_by_hand():
-    for kind, values, bins, yes, no in HAND:
+    for kind, values, bins, predicates, negations in ENCODED_BY_HAND:
         assert encode({"x": kind}, {"x": values})[:, 0].tolist() == bins
-        said = domains.predicates({"x": kind})
-        assert [split.yes for split in said] == [f"x {words}".strip() for words in yes.split(", ")]
-        told = [words if words == "not x" else f"x {words}" for words in no.split(", ")]
-        assert [split.no for split in said][: len(told)] == told
+        described = domains.predicates({"x": kind})
+        assert [split.yes for split in described] == [
+            f"x {predicate}".strip() for predicate in predicates.split(", ")
+        ]
+        expected_negations = [
+            negation if negation == "not x" else f"x {negation}"
+            for negation in negations.split(", ")
+        ]
+        assert [split.no for split in described][: len(expected_negations)] == expected_negations
         splits = [(bin.low, bin.high) for bin in kind.splits("x")]
         expected = [[low <= bin <= high for low, high in splits] for bin in bins]
         np.testing.assert_array_equal(library_splits({"x": kind}, {"x": values}), expected)
 
 
 def test_positions_are_those_computed_by_hand():
-    cut, gains = Numeric(0, 120, cuts=(18, 65.5), missing=True), Numeric(0, 9999, 4, scale="log")
-    grid = domains.splits({"x": cut}).position
-    assert grid[:, :4].tolist() == [[0, 0.5, 1, 0], [0, 0, 0, 1]]
+    ages, gains = Numeric(0, 120, cuts=(18, 65.5), missing=True), Numeric(0, 9999, 4, scale="log")
+    positions_of_splits = domains.splits({"x": ages}).position
+    assert positions_of_splits[:, :4].tolist() == [[0, 0.5, 1, 0], [0, 0, 0, 1]]
     ordered = Nominal(("low", "middle", "high"), ordered=True)
     for kind, values, expected in (
-        (cut, [0, 18, 60, 120], [0, 0.15, 0.5, 1]),
+        (ages, [0, 18, 60, 120], [0, 0.15, 0.5, 1]),
         (gains, [0, 4999.5, 9999], [0, 0.5, 1]),
         (ordered, ["middle", "high", "low", "LOW", None], [0.5, 1, 0, 0, 0]),
     ):
-        found = domains.encode_positions({"x": kind}, {"x": values})[:, 0]
-        np.testing.assert_array_equal(found, np.float32(expected))
+        positions = domains.encode_positions({"x": kind}, {"x": values})[:, 0]
+        np.testing.assert_array_equal(positions, np.float32(expected))
 
 
 def test_a_bin_is_described_in_words():
-    """And what oblivious trees cut of each kind."""
-    cut = Numeric(0, 1e8, cuts=(0.1, 1 / 3, 1234567, 12345678.5))
-    said = [split.yes for split in domains.predicates({"x": cut})]
-    assert said == ["x > 0.1", "x > 0.333333333333333", "x > 1234567", "x > 12345678.5"]
+    """A range of bins is described in words, as are the attributes that oblivious trees split."""
+    numeric = Numeric(0, 1e8, cuts=(0.1, 1 / 3, 1234567, 12345678.5))
+    predicates = [split.yes for split in domains.predicates({"x": numeric})]
+    assert predicates == ["x > 0.1", "x > 0.333333333333333", "x > 1234567", "x > 12345678.5"]
     values = ("low", "middle", "high")
     plain, ordered = Nominal(values), Nominal(values, ordered=True)
     domain = {"n": Numeric(0, 1, cuts=(0.5,)), "p": plain, "o": ordered}
     assert split_attributes_of_domain(domain) == ((2, True), (4, False), (4, True))
-    for kind, first, words in (
-        (cut, 3, "> 1234567"),
+    for kind, first, condition in (
+        (numeric, 3, "> 1234567"),
         (Numeric(0, 2, cuts=(1,), missing=True), 1, "> 1 or x is missing"),
         (ordered, 1, ">= middle or x is not listed"),
         (ordered, 3, "is not listed"),
@@ -113,7 +161,7 @@ def test_a_bin_is_described_in_words():
         (Nominal(values, other="low"), 2, "= high"),
         (Boolean(missing=True), 1, "in {1, missing}"),
     ):
-        assert describe_bins_as_condition("x", kind, np.arange(256) >= first) == f"x {words}"
+        assert describe_bins_as_condition("x", kind, np.arange(256) >= first) == f"x {condition}"
 
 
 def test_declarations_are_kept_as_bins_are_read():
@@ -128,10 +176,10 @@ def test_declarations_are_kept_as_bins_are_read():
     assert Numeric(np.float32(0), np.float64(1)) == Numeric(0, 1)
 
 
-X = {"x": Boolean()}
-THREE = Nominal(("a", "b", "c"))
+BOOLEAN_DOMAIN = {"x": Boolean()}
+THREE_CLASSES = Nominal(("a", "b", "c"))
 RISING = "strictly increasing numbers"
-BAD = [
+REFUSED_DECLARATIONS = [
     (lambda: Numeric(1, 1), RISING),
     (lambda: Numeric(0, np.inf), "high must be in .*, got inf"),
     (lambda: Numeric(0, 1, bins=256, missing=True), "bins must be at most 255, got 256"),
@@ -144,28 +192,31 @@ BAD = [
     (lambda: Nominal(("a",), other="b"), "one of the values"),
     (lambda: Nominal(tuple(map(str, range(256)))), "got 257"),
     (lambda: Boolean("yes"), "false must be text or a number, got None"),
-    (lambda: Label("y", "a", "b", THREE), "and not both"),
+    (lambda: Label("y", "a", "b", THREE_CLASSES), "and not both"),
     (lambda: Label("y", target=Numeric(0, 1, scale="log", bins=4)), "low and high alone"),
     (
-        lambda: Label("y", target=THREE, weight=WeightColumn("y", 3)),
+        lambda: Label("y", target=THREE_CLASSES, weight=WeightColumn("y", 3)),
         "labels, weights and ids of users must differ",
     ),
-    (lambda: Label("y", target=THREE, weight=WeightColumn(3, 3)), "column must be a name"),
-    (lambda: encode(X, {"x": np.eye(2)}), "column 'x': a column must have one dimension"),
+    (lambda: Label("y", target=THREE_CLASSES, weight=WeightColumn(3, 3)), "column must be a name"),
+    (
+        lambda: encode(BOOLEAN_DOMAIN, {"x": np.eye(2)}),
+        "column 'x': a column must have one dimension",
+    ),
     (lambda: encode(COLUMNS, DOMAIN), "'age' must be Numeric.*, got list$"),
     (lambda: domains.splits(DOMAIN.items()), "must map column names to Numeric, Nominal"),
 ]
 
 
 def test_bad_declarations_and_data_are_refused():
-    for act, words in BAD:
-        with pytest.raises(ValueError, match=words) as caught:
-            act()
+    for declare, message in REFUSED_DECLARATIONS:
+        with pytest.raises(ValueError, match=message) as caught:
+            declare()
         assert "\n" not in str(caught.value)
 
 
 NUMERIC = {"type": "numeric", "low": 0, "high": 1}
-GOOD = {
+GOOD_CONTENT = {
     "columns": {"x": NUMERIC, "c": {"type": "nominal", "values": ["a", "b"]}},
     "label": {"column": "y", "positive": "1", "negative": "0"},
 }
@@ -178,43 +229,52 @@ KINDS = {
 }
 LABELS = [
     ({"positive": 1, "negative": 0}, Label("y", "1", "0")),
-    ({"type": "nominal", "values": ["a", "b", "c"]}, Label("y", target=THREE)),
+    ({"type": "nominal", "values": ["a", "b", "c"]}, Label("y", target=THREE_CLASSES)),
     ({"type": "numeric", "low": 0, "high": 30}, Label("y", target=Numeric(0, 30))),
 ]
 
 
 @pytest.fixture
-def read(tmp_path):
-    """Reads a file that has the changed entries."""
+def read_changed_domain(tmp_path):
+    """A function that writes a domain with changed entries to a file and reads it."""
 
-    def one(**change):
-        (tmp_path / "domain.json").write_text(json.dumps({**GOOD, **change}), encoding="utf-8-sig")
+    def read_with(**change):
+        (tmp_path / "domain.json").write_text(
+            json.dumps({**GOOD_CONTENT, **change}), encoding="utf-8-sig"
+        )
         return domains.read_domain(tmp_path / "domain.json")
 
-    return one
+    return read_with
 
 
-def test_every_declaration_is_read_from_json(read):
-    assert read() == ({"x": Numeric(0, 1), "c": Nominal(("a", "b"))}, Label("y", "1", "0"))
-    again, _ = read(columns={name: msgspec.to_builtins(kind) for name, kind in KINDS.items()})
+def test_every_declaration_is_read_from_json(read_changed_domain):
+    assert read_changed_domain() == (
+        {"x": Numeric(0, 1), "c": Nominal(("a", "b"))},
+        Label("y", "1", "0"),
+    )
+    again, _ = read_changed_domain(
+        columns={name: msgspec.to_builtins(kind) for name, kind in KINDS.items()}
+    )
     assert again == KINDS
     assert [hash(kind) for kind in again.values()] == [hash(kind) for kind in KINDS.values()]
 
 
-@pytest.mark.parametrize(("entry", "label"), LABELS)
-def test_every_label_is_read_from_json(read, entry, label):
-    assert read(label={"column": "y", **entry})[1] == label
-    found = read(label={"column": "y", **entry}, weight={"column": "w", "most": 3})[1]
-    assert found == msgspec.structs.replace(label, weight=WeightColumn("w", 3))
-    assert found.columns == ("y", "w")
-    assert found.options == {**label.options, "max_weight": 3}
+@pytest.mark.parametrize(("entry", "label"), LABELS, ids=["two classes", "classes", "number"])
+def test_every_label_is_read_from_json(read_changed_domain, entry, label):
+    assert read_changed_domain(label={"column": "y", **entry})[1] == label
+    label_with_weight = read_changed_domain(
+        label={"column": "y", **entry}, weight={"column": "w", "most": 3}
+    )[1]
+    assert label_with_weight == msgspec.structs.replace(label, weight=WeightColumn("w", 3))
+    assert label_with_weight.columns == ("y", "w")
+    assert label_with_weight.options == {**label.options, "max_weight": 3}
 
 
-Y = {"column": "y", "positive": "1", "negative": "0"}
+LABEL_ENTRY = {"column": "y", "positive": "1", "negative": "0"}
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"columns": {}}, "at least one column"),
         (
@@ -223,14 +283,14 @@ Y = {"column": "y", "positive": "1", "negative": "0"}
         ),
         ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*`high`"),
         ({"columns": {"x": {**NUMERIC, "step": 1}}}, "column 'x'.*unknown field `step`"),
-        ({"label": {**Y, "column": "x"}}, "the label 'x' is among the columns"),
-        ({"label": {**Y, "user": {"column": "u", "most": 2}}}, "stand beside"),
+        ({"label": {**LABEL_ENTRY, "column": "x"}}, "the label 'x' is among the columns"),
+        ({"label": {**LABEL_ENTRY, "user": {"column": "u", "most": 2}}}, "stand beside"),
         ({"label": {"column": "y", "type": "nominal", "values": []}}, "label: Nominal: a column"),
     ],
 )
-def test_bad_domain_files_name_the_file(read, change, words):
-    with pytest.raises(ValueError, match=rf"domain\.json: .*{words}"):
-        read(**change)
+def test_bad_domain_files_name_the_file(read_changed_domain, change, message):
+    with pytest.raises(ValueError, match=rf"domain\.json: .*{message}"):
+        read_changed_domain(**change)
 
 
 def test_a_template_names_columns_and_is_no_domain_before_it_is_filled_in(tmp_path):
@@ -250,23 +310,27 @@ def test_a_template_names_columns_and_is_no_domain_before_it_is_filled_in(tmp_pa
 
 
 def test_patterns_cover_public_names_and_explicit_names_win(tmp_path):
-    wide, narrow = ({"type": "numeric", "low": 0, "high": high} for high in (100, 1))
-    columns = {"x*": narrow, "b": {"type": "boolean"}, "*": wide}
+    wide_range, narrow_range = ({"type": "numeric", "low": 0, "high": high} for high in (100, 1))
+    columns = {"x*": narrow_range, "b": {"type": "boolean"}, "*": wide_range}
     names = ["a", "x2", "y", "b", "x1"]
     kinds = [Numeric(0, 100), Numeric(0, 1), Boolean(), Numeric(0, 1)]
     expected = list(zip(["a", "x2", "b", "x1"], kinds, strict=True))
     path = tmp_path / "domain.json"
 
-    def read(header=None, **more):
-        path.write_text(json.dumps({"columns": columns, "label": Y, **more}))
+    def read(header=None, **content):
+        path.write_text(json.dumps({"columns": columns, "label": LABEL_ENTRY, **content}))
         return list(domains.read_domain(path, header)[0].items())
 
     assert read(iter(names)) == read(["other"], names=names) == expected
-    for given, words in ((None, "needs the names"), (["b"], "none of"), (["x1", "1e3"], "numbers")):
-        with pytest.raises(ValueError, match=rf"domain\.json: column .*{words}") as refused:
-            read(given)
+    for header_names, message in (
+        (None, "needs the names"),
+        (["b"], "none of"),
+        (["x1", "1e3"], "numbers"),
+    ):
+        with pytest.raises(ValueError, match=rf"domain\.json: column .*{message}") as refused:
+            read(header_names)
         assert "1e3" not in str(refused.value)  # a cell, if the header was forgotten
-    columns = {"*": wide}
+    columns = {"*": wide_range}
     assert [name for name, _ in read(names=["1", "2"])] == ["1", "2"]
 
 
@@ -287,7 +351,7 @@ class FrameOfTwins:
 
     def __getitem__(self, name):
         twins = FrameOfTwins()
-        twins.columns = tuple(one for one in self.columns if one == name)
+        twins.columns = tuple(column for column in self.columns if column == name)
         return twins if len(twins.columns) > 1 else [0.5, 0.5]
 
     def __iter__(self):
@@ -312,7 +376,7 @@ def frames_of_twins():
 
 @pytest.mark.parametrize("frame", [*frames_of_twins()], ids=lambda frame: type(frame).__name__)
 def test_two_columns_of_one_name_are_refused(frame, tmp_path):
-    """A name of two columns gives a frame, of which Python's list would be the names."""
+    """A name of two columns gives a frame, and `list` of a frame is the list of its names."""
     labels = [True, False]
     readers = [
         lambda: domains.encode(TWINS_DOMAIN, frame),
@@ -328,7 +392,7 @@ def test_two_columns_of_one_name_are_refused(frame, tmp_path):
         domains.encode({"b": Numeric(0, 1)}, frame)
 
 
-def test_a_frame_is_no_column():
+def test_a_data_frame_in_place_of_a_column_is_refused():
     twins = FrameOfTwins()
     for columns, labels in (({"a": twins, "b": [0, 1]}, [True, False]), (None, twins)):
         with pytest.raises(ValueError, match="a column must have one dimension, got a data frame"):
@@ -336,7 +400,7 @@ def test_a_frame_is_no_column():
 
 
 def test_names_of_a_file_are_distinct(tmp_path):
-    """Else the columns of a file without a header would be counted off by one."""
+    """Otherwise the columns of a file without a header would be counted off by one."""
     label = {"column": "y", "positive": "1", "negative": "0"}
     content = {"columns": {"*": {"type": "boolean"}}, "label": label, "names": ["a", "b", "a"]}
     path = tmp_path / "domain.json"

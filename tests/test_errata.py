@@ -23,11 +23,11 @@ PAGE = ROOT / "docs" / "errata.md"
 
 
 def test_every_test_that_the_page_names_exists():
-    """And every erratum names one, and its paper."""
+    """Every erratum also names a test and its paper."""
     text = PAGE.read_text().split("## Where dpbt departs")[0]
-    named = re.findall(r"`(?:(tests/[\w/]+\.py)::)?(test_\w+)`", text)
-    assert len(named) > 40
-    for path, name in named:
+    named_tests = re.findall(r"`(?:(tests/[\w/]+\.py)::)?(test_\w+)`", text)
+    assert len(named_tests) > 40
+    for path, name in named_tests:
         path = path or "tests/test_errata.py"
         assert f"def {name}(" in (ROOT / path).read_text(), f"{path}::{name}"
     entries = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
@@ -53,16 +53,16 @@ def test_a_link_clamped_after_the_noise_costs_five_times_the_claim(epsilon, expe
     A leaf of one row of each class loses its negative row: its link moves from 0 to 99.98. The
     event that the clamped value is -M tells the two apart by 99.98 / scale.
     """
-    most, zeta = 10.0, 1e-4
-    scale = 2 * most / epsilon
-    before, after = (float(losses.matsushita.link(q)) for q in (0.5, 1 - zeta))
-    assert after == pytest.approx(99.98, abs=0.02)
+    max_link, zeta = 10.0, 1e-4
+    scale = 2 * max_link / epsilon
+    link_with_row, link_without_row = (float(losses.matsushita.link(q)) for q in (0.5, 1 - zeta))
+    assert link_without_row == pytest.approx(99.98, abs=0.02)
 
-    def at_least_bound(value):
+    def log_chance_of_lower_bound(value):
         """log P(value + Laplace(scale) <= -M), for values above -M."""
-        return math.log(0.5) - (value + most) / scale
+        return math.log(0.5) - (value + max_link) / scale
 
-    loss = at_least_bound(before) - at_least_bound(after)
+    loss = log_chance_of_lower_bound(link_with_row) - log_chance_of_lower_bound(link_without_row)
     assert loss == pytest.approx(expected, rel=1e-2)
     assert loss > epsilon
 
@@ -126,9 +126,9 @@ def test_objective_calibration_does_not_say_which_link_it_has():
     links = {alpha: float(losses.m_alpha(alpha).link(0.9)) for alpha in (0.1, 1.0)}
     assert links[1.0] == pytest.approx(2.67, abs=0.005)
     assert links[0.1] == pytest.approx(0.1 * links[1.0] + 0.9 * 2, abs=1e-5)
-    given = {"epsilon": 1.0, "rows": 100, "rounds": 2, "depth": 3}
+    settings = {"epsilon": 1.0, "rows": 100, "rounds": 2, "depth": 3}
     for alpha, expected in (("objective", 1.0), (0.1, 0.1)):
-        recipe = recipes.bdpe(**given, alpha=alpha)
+        recipe = recipes.bdpe(**settings, alpha=alpha)
         assert float(recipe.weight_params.link_alpha) == pytest.approx(expected)
 
 
@@ -142,8 +142,8 @@ def test_lemma_4_is_twice_the_derivative_for_gini():
 def test_lemma_4_fails_for_the_log_loss():
     """Its perspective is x log2 x - (x - 1) log2(x - 1), and -L'' is least at 1 / x."""
     x = 11.0
-    least = x**2 / ((x - 1) * np.log(2))
-    assert x**2 * np.log2(x / (x - 1)) < least < 2 * x**2 * np.log2(x / (x - 1))
+    derivative = x**2 / ((x - 1) * np.log(2))
+    assert x**2 * np.log2(x / (x - 1)) < derivative < 2 * x**2 * np.log2(x / (x - 1))
 
 
 def test_theorem_10_fails_where_a_leaf_is_left():
@@ -153,9 +153,10 @@ def test_theorem_10_fails_where_a_leaf_is_left():
     """
     gamma, splits = 0.19, 1430
     positives = 0.01 * (1 - gamma) ** np.arange(splits)  # beside one negative row of weight 1
-    there = positives[::-1].cumsum()[::-1]  # when the k-th split is made
-    assert np.all(positives / there >= gamma - 1e-9)  # all of one class: the edge is its share
-    weights = (1 + there) / (2 * (1 + there[0]))
+    remaining_positives = positives[::-1].cumsum()[::-1]  # when the k-th split is made
+    # All rows of a split are of one class, so its edge is its share.
+    assert np.all(positives / remaining_positives >= gamma - 1e-9)
+    weights = (1 + remaining_positives) / (2 * (1 + remaining_positives[0]))
     assert np.exp(-(gamma**2) / 16 * weights.sum()) < 0.22 < 1 / 4
 
 
@@ -188,15 +189,18 @@ def test_the_exponent_at_the_end_of_section_6_costs_twice_epsilon():
 
 def test_remark_9_3_lacks_the_root_of_two_of_theorem_2_8():
     """100 randomized responses of e = 0.05: delta at each epsilon for which 1e-5 is claimed."""
-    times, each, delta = 100, 0.05, 1e-5
-    ones = np.arange(times + 1)
-    loss, chance = each * (2 * ones - times), binom.pmf(ones, times, 1 / (1 + math.exp(-each)))
-    root = each * math.sqrt(times * math.log(1 / delta))
-    remark = times * each**2 + root
-    theorem = math.sqrt(2) * root + times * each * math.expm1(each)
-    exact = [chance @ np.maximum(0, -np.expm1(epsilon - loss)) for epsilon in (remark, theorem)]
-    assert exact[0] == pytest.approx(1.21e-5, rel=1e-2)
-    assert exact[1] < delta < exact[0]
+    num_responses, epsilon_each, delta = 100, 0.05, 1e-5
+    counts_of_ones = np.arange(num_responses + 1)
+    loss = epsilon_each * (2 * counts_of_ones - num_responses)
+    chance = binom.pmf(counts_of_ones, num_responses, 1 / (1 + math.exp(-epsilon_each)))
+    root = epsilon_each * math.sqrt(num_responses * math.log(1 / delta))
+    remark = num_responses * epsilon_each**2 + root
+    theorem = math.sqrt(2) * root + num_responses * epsilon_each * math.expm1(epsilon_each)
+    exact_deltas = [
+        chance @ np.maximum(0, -np.expm1(epsilon - loss)) for epsilon in (remark, theorem)
+    ]
+    assert exact_deltas[0] == pytest.approx(1.21e-5, rel=1e-2)
+    assert exact_deltas[1] < delta < exact_deltas[0]
 
 
 def test_observation_8_1_and_theorem_8_2_need_a_bound_on_single_weights():
@@ -208,10 +212,10 @@ def test_observation_8_1_and_theorem_8_2_need_a_bound_on_single_weights():
     rows, eta = 10, 5.0
     weight = np.full(rows, 1 / rows)
     label, flipped = np.ones(rows), np.r_[-1.0, np.ones(rows - 1)]
-    said = np.where(np.arange(rows) < 5, 1.0, -1.0)
+    rule_values = np.where(np.arange(rows) < 5, 1.0, -1.0)
 
     def errors(label):
-        return np.array([np.sum(weight * (rule != label)) for rule in (said, -said)])
+        return np.array([np.sum(weight * (rule != label)) for rule in (rule_values, -rule_values)])
 
     def log_law(label):
         score = -eta * errors(label)
@@ -248,8 +252,8 @@ def test_labels_of_leaves_do_not_compose_in_parallel():
     after = before.copy()
     after[0] = np.e**2
     weights = (capped_scaling(measure, 5.0) for measure in (before, after))
-    moved = [np.sum((sign * weight)[leaf == 1]) for weight in weights]
-    assert abs(moved[0] - moved[1]) > 0.01
+    class_weight_of_leaf_b = [np.sum((sign * weight)[leaf == 1]) for weight in weights]
+    assert abs(class_weight_of_leaf_b[0] - class_weight_of_leaf_b[1]) > 0.01
 
 
 # Bun et al. (2020)
@@ -265,13 +269,16 @@ def test_the_proof_of_lemma_25_ends_in_twice_the_lemma():
     first[0], second[0] = 50.0, 60.0
     without = first.copy()
     without[0] = 0.0
-    one, other, none = (capped_scaling(each, total) for each in (first, second, without))
+    with_first, with_second, without_row = (
+        capped_scaling(measure, total) for measure in (first, second, without)
+    )
 
     def distance(a, b):
         return np.abs(a - b).sum() / 2 / total
 
-    assert distance(one, none) + distance(none, other) == pytest.approx(2 / total)
-    assert distance(one, other) <= 1 / total
+    by_detour = distance(with_first, without_row) + distance(without_row, with_second)
+    assert by_detour == pytest.approx(2 / total)
+    assert distance(with_first, with_second) <= 1 / total
 
 
 def test_no_constant_bounds_the_whole_noise_vector_of_lemma_29():
@@ -283,14 +290,14 @@ def test_no_constant_bounds_the_whole_noise_vector_of_lemma_29():
     assert lengths.min() > tau / 8
 
 
-@pytest.mark.parametrize(("part", "least"), [(1 / 4, 1.0), (1.0, -1 / 8)])
-def test_algorithm_5_has_another_rate_than_theorem_24(part, least):
+@pytest.mark.parametrize(("part", "expected_margin"), [(1 / 4, 1.0), (1.0, -1 / 8)])
+def test_algorithm_5_has_another_rate_than_theorem_24(part, expected_margin):
     """gamma <= theta / 2 + lambda + log(1 / kappa) / (T lambda), solved for theta / gamma.
 
     Theorem 24 has lambda = gamma / 4; tau / 8 for both is a part of 1.
     """
     rounds = 16  # T, in units of log(1 / kappa) / gamma^2
-    assert 2 * (1 - part - 1 / (rounds * part)) == least
+    assert 2 * (1 - part - 1 / (rounds * part)) == expected_margin
 
 
 def test_theorem_3_1_has_twice_the_rate_of_theorem_24():
@@ -300,9 +307,9 @@ def test_theorem_3_1_has_twice_the_rate_of_theorem_24():
     by_margins, by_losses = np.exp(-gamma / 4 * margins), np.exp(-gamma / 2 * losses_of_rows)
     np.testing.assert_allclose(by_margins / by_margins[0], by_losses / by_losses[0])
     part = 1 / 2
-    least = [2 * (1 - part - 1 / (rounds * part)) for rounds in (16, 1e6)]
-    assert least[0] == 3 / 4  # the margin over gamma after the theorem's rounds
-    assert least[1] < 1  # and after any number of rounds
+    margins_over_gamma = [2 * (1 - part - 1 / (rounds * part)) for rounds in (16, 1e6)]
+    assert margins_over_gamma[0] == 3 / 4  # the margin over gamma after the theorem's rounds
+    assert margins_over_gamma[1] < 1  # and after any number of rounds
 
 
 def test_theorem_23_forgets_the_gap_of_its_proof():
@@ -321,9 +328,9 @@ def test_theorem_23_forgets_the_gap_of_its_proof():
 
 @pytest.mark.parametrize("beta", [0.5, 1e-6])
 def test_theorem_28_as_printed_is_above_one(beta):
-    given = {"small_margins": 0, "rows": 10**15, "dimension": 100.0, "beta": beta}
-    assert smooth_bounds.theorem_28_error(**given, as_printed=True) > math.sqrt(math.log(4))
-    assert math.sqrt(math.log(4)) > 1 > 0.001 > smooth_bounds.theorem_28_error(**given)
+    settings = {"small_margins": 0, "rows": 10**15, "dimension": 100.0, "beta": beta}
+    assert smooth_bounds.theorem_28_error(**settings, as_printed=True) > math.sqrt(math.log(4))
+    assert math.sqrt(math.log(4)) > 1 > 0.001 > smooth_bounds.theorem_28_error(**settings)
 
 
 def test_theorem_30_needs_a_beta_above_one():
@@ -402,9 +409,9 @@ def test_a_light_leaf_takes_a_points_whole_weight():
     label = np.array([1, 1, 1, 1, 1, 1, 0, 0])
     size = np.bincount(leaf, minlength=leaves)
     share = np.array([np.mean(label[leaf == leaf[i]] == label[i]) for i in range(points)])
-    kept = np.where(size[leaf] >= points / (big_k * leaves), share, 0.0)
-    assert (share - kept).max() == 1 > 1 / big_k
-    assert (share - kept).mean() <= 1 / big_k
+    share_without_light_leaves = np.where(size[leaf] >= points / (big_k * leaves), share, 0.0)
+    assert (share - share_without_light_leaves).max() == 1 > 1 / big_k
+    assert (share - share_without_light_leaves).mean() <= 1 / big_k
 
 
 def test_the_four_and_a_half_of_theorem_5_7_does_not_follow():
@@ -422,10 +429,10 @@ def test_the_four_and_a_half_of_theorem_5_7_does_not_follow():
 
 def test_theorem_5_6_prints_a_larger_probability_than_it_proves():
     rows, trees, eta, delta, height, big_k = 1e10, 1e4, 1.0, 0.1, 1, 40.0
-    each = delta / (24 * big_k * 2**height) * eta / trees
+    rate_per_row = delta / (24 * big_k * 2**height) * eta / trees
     by_votes = math.exp(-trees * delta**2 / 2)
-    printed = 1 - rows * (by_votes + math.exp(-trees / 2) + trees * math.exp(-rows * each))
-    by_leaves = math.exp(-rows / 2) + 2 * trees * math.exp(-math.sqrt(rows) * each)
+    printed = 1 - rows * (by_votes + math.exp(-trees / 2) + trees * math.exp(-rows * rate_per_row))
+    by_leaves = math.exp(-rows / 2) + 2 * trees * math.exp(-math.sqrt(rows) * rate_per_row)
     proved = 1 - rows * (by_votes + by_leaves)
     assert printed == pytest.approx(1, abs=1e-3)
     assert proved < -1
@@ -464,24 +471,24 @@ def test_the_exponential_mechanism_costs_an_eighth_of_epsilon_squared(epsilon):
     assert 0.8 * epsilon**2 / 8 < worst <= epsilon**2 / 8 * (1 + 1e-6)
 
 
-def _advantage(law, shift):
-    """The largest mu over events {output >= k}, from a law's P(output >= k)."""
-    found = []
-    for k in range(-6, 8):
-        with_row, without = law(k - shift), law(k)
+def largest_gdp_parameter(law, shift):
+    """The largest mu over the events {output >= threshold}, from their probabilities."""
+    mu_by_event = []
+    for threshold in range(-6, 8):
+        with_row, without = law(threshold - shift), law(threshold)
         if without > 1e-12 and with_row < 1 - 1e-12:
-            found.append(norm.ppf(with_row) - norm.ppf(without))
-    return max(found)
+            mu_by_event.append(norm.ppf(with_row) - norm.ppf(without))
+    return max(mu_by_event)
 
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0])
 def test_a_discrete_gaussian_is_not_gdp_and_a_rounded_one_is(sigma):
     """Sensitivity 1, so mu = 1 / sigma is claimed; the events are one-sided tests."""
-    whole = np.arange(-60, 61)
-    mass = np.exp(-(whole**2) / (2 * sigma**2))
+    integers = np.arange(-60, 61)
+    mass = np.exp(-(integers**2) / (2 * sigma**2))
     mass /= mass.sum()
-    discrete = _advantage(lambda k: mass[whole >= k].sum(), 1)
-    rounded = _advantage(lambda k: norm.sf((k - 0.5) / sigma), 1)
+    discrete = largest_gdp_parameter(lambda k: mass[integers >= k].sum(), 1)
+    rounded = largest_gdp_parameter(lambda k: norm.sf((k - 0.5) / sigma), 1)
     assert rounded == pytest.approx(1 / sigma, rel=1e-6)
     assert discrete > 1 / sigma * (1 + 1e-6)
 
@@ -515,10 +522,12 @@ NOCK_HENECKA, ASADI = "nock_henecka_2020", "asadi_2022"
 FEATURES = {"table-5": 162, "table-6": 80, "table-7": 117}
 
 
-def row(paper, name):
-    """The one row of claims that has this id."""
-    (found,) = (one for one in aggregated.read_claims(paper) if one["id"] == name)
-    return found
+def claim_by_id(paper, claim_id):
+    """The one claim of a paper that has this id."""
+    (matching_claim,) = (
+        claim for claim in aggregated.read_claims(paper) if claim["id"] == claim_id
+    )
+    return matching_claim
 
 
 def test_table_2_has_yeast_two_places_late():
@@ -527,7 +536,7 @@ def test_table_2_has_yeast_two_places_late():
         aggregated.printed_numbers(NOCK_HENECKA, name)
         for name in ("table-2-rows", "table-2-columns")
     )
-    sizes = {at["domain"]: m * n for (at, m), (_, n) in zip(rows, columns, strict=True)}
+    sizes = {setting["domain"]: m * n for (setting, m), (_, n) in zip(rows, columns, strict=True)}
     assert len(sizes) == 19
     yeast = sizes.pop("yeast")
     assert list(sizes.values()) == sorted(sizes.values())
@@ -535,8 +544,8 @@ def test_table_2_has_yeast_two_places_late():
 
 
 def test_captions_name_one_domain_twice():
-    """Of the first figure of each domain; the tables have both domains of hills."""
-    captions = row(NOCK_HENECKA, "fig-8-61")["captions"]
+    """The captions of the first figures name one domain of hills twice; the tables have both."""
+    captions = claim_by_id(NOCK_HENECKA, "fig-8-61")["captions"]
     assert [int(number) for number in captions] == list(range(8, 62, 3))
     assert captions["47"] == captions["50"] == "hill+noise"
     assert {name for name, count in Counter(captions.values()).items() if count > 1} == {
@@ -544,30 +553,36 @@ def test_captions_name_one_domain_twice():
     }
     assert not {"winewhite", "hill+nonoise"} & set(captions.values())
     for table in ("table-2-rows", "table-4"):
-        domains = {at["domain"] for at, _ in aggregated.printed_numbers(NOCK_HENECKA, table)}
+        domains = {
+            setting["domain"] for setting, _ in aggregated.printed_numbers(NOCK_HENECKA, table)
+        }
         assert {"hill-valley-noise", "hill-valley-nonoise"} <= domains
 
 
 def test_transfusion_has_no_numbers_at_20_trees():
     """Those at T = 2 are all 100, and no other domain lacks a number."""
     cells = aggregated.printed_numbers(NOCK_HENECKA, "table-4")
-    counts = Counter((at["domain"], at["rounds"]) for at, _ in cells)
+    counts = Counter((setting["domain"], setting["rounds"]) for setting, _ in cells)
     assert counts.pop(("transfusion", 2)) == 18
     assert ("transfusion", 20) not in counts
     assert len(counts) == 36
     assert set(counts.values()) == {18}
-    assert {number for at, number in cells if at["domain"] == "transfusion"} == {100}
+    assert {number for setting, number in cells if setting["domain"] == "transfusion"} == {100}
 
 
 def test_the_overall_line_of_table_4_is_above_its_rows():
     """By 2 points and more at T = 20, even if all missing numbers are 100; not so at T = 2."""
     cells, rows = aggregated.printed_numbers(NOCK_HENECKA, "table-4"), 57
     differences = {2: [], 20: []}
-    for at, overall in aggregated.printed_numbers(NOCK_HENECKA, "table-4-overall"):
-        own = [number for of, number in cells if all(of[key] == at[key] for key in at)]
-        own += [100.0] * (rows - len(own))
-        assert len(own) == rows
-        differences[at["rounds"]].append(overall - statistics.fmean(own))
+    for setting, overall in aggregated.printed_numbers(NOCK_HENECKA, "table-4-overall"):
+        numbers_of_setting = [
+            number
+            for setting_of_cell, number in cells
+            if all(setting_of_cell[key] == setting[key] for key in setting)
+        ]
+        numbers_of_setting += [100.0] * (rows - len(numbers_of_setting))
+        assert len(numbers_of_setting) == rows
+        differences[setting["rounds"]].append(overall - statistics.fmean(numbers_of_setting))
     assert min(differences[20]) > 2
     assert max(differences[20]) < 3.5
     assert max(map(abs, differences[2])) < 1.5
@@ -577,15 +592,17 @@ def test_the_overall_line_of_table_4_is_above_its_rows():
 @pytest.mark.parametrize("table", FEATURES)
 def test_one_percentage_of_tables_5_to_7_is_wrong(table):
     """All others are the printed number over all features, cut after two digits."""
-    counts, percents = row(ASADI, table)["cells"], row(ASADI, f"{table}-percent")["cells"]
+    counts = claim_by_id(ASADI, table)["cells"]
+    percents = claim_by_id(ASADI, f"{table}-percent")["cells"]
     wrong = []
-    for (at, count, _), (also_at, percent, _) in zip(counts, percents, strict=True):
-        assert at == also_at
+    for (setting, count, _), (setting_of_percent, percent, _) in zip(counts, percents, strict=True):
+        assert setting == setting_of_percent
         exact = 100 * Fraction(count) / FEATURES[table]
         if not 0 <= exact - Fraction(percent) < Fraction(1, 100):
-            wrong.append((at["epsilon"], count, percent, round(float(exact), 2)))
+            wrong.append((setting["epsilon"], count, percent, round(float(exact), 2)))
     assert wrong == ([(1, "14.4", "12.03", 12.31)] if table == "table-7" else [])
 
 
 def test_table_3_is_a_part_of_table_5():
-    assert all(cell in row(ASADI, "table-5")["cells"] for cell in row(ASADI, "table-3")["cells"])
+    cells_of_table_5 = claim_by_id(ASADI, "table-5")["cells"]
+    assert all(cell in cells_of_table_5 for cell in claim_by_id(ASADI, "table-3")["cells"])

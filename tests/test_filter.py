@@ -1,4 +1,4 @@
-"""Filters: what they take and refuse, shares, fits, and what they show."""
+"""Filters: what they accept and refuse, shares of a budget, fits, and what is shown."""
 
 import functools
 import itertools
@@ -33,7 +33,7 @@ from tests.support.budget_examples import (
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"epsilon": math.inf}, "epsilon"),
         ({"delta": 1.0}, "delta"),
@@ -46,12 +46,12 @@ from tests.support.budget_examples import (
         ({"delta": 1e-6, "measure": "epsilon"}, "needs a delta of 0"),
     ],
 )
-def test_bad_terms_are_refused(options, words):
-    with pytest.raises(ValueError, match=words):
+def test_terms_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
         dpbt.Filter(**{"epsilon": 1, "rows": 9, **options})
 
 
-UNCOUNTED = {
+UNCOUNTED_RECIPES = {
     "no pure epsilon": ("epsilon", lambda: recipe_by_name("rf_l", delta=1e-6), r"\['leaf'\]"),
     "not Gaussian": ("mu", lambda: recipe_by_name("bdpe", delta=1e-6), "'split_0', 'split_1'"),
     "unprotected": (
@@ -60,9 +60,13 @@ UNCOUNTED = {
         "UNPROTECTED",
     ),
     **{
-        f"{name}, {measure}": (measure, functools.partial(recipe_by_name, "rf_l", **options), words)
+        f"{name}, {measure}": (
+            measure,
+            functools.partial(recipe_by_name, "rf_l", **options),
+            message,
+        )
         for measure in ("epsilon", "rho", "mu")
-        for name, options, words in (
+        for name, options, message in (
             ("no noise", {"epsilon": math.inf}, r"\['leaf'\]"),
             ("another relation", {"relation": "replace_one"}, "relation=add_remove"),
             ("other people", {"max_rows_per_user": 2}, "max_rows_per_user=1"),
@@ -72,15 +76,15 @@ UNCOUNTED = {
 }
 
 
-@pytest.mark.parametrize("name", UNCOUNTED)
+@pytest.mark.parametrize("name", UNCOUNTED_RECIPES)
 def test_recipes_that_no_sum_covers_are_refused_and_cost_nothing(name):
-    measure, make, words = UNCOUNTED[name]
+    measure, make_recipe, message = UNCOUNTED_RECIPES[name]
     budget = new_filter(measure)
-    with pytest.raises(ValueError, match=words):
-        budget.take(make())
-    floats = structs.replace(ledger_line(0.1, mechanism="rounded gaussian"), exact=False)
+    with pytest.raises(ValueError, match=message):
+        budget.take(make_recipe())
+    inexact_line = structs.replace(ledger_line(0.1, mechanism="rounded gaussian"), exact=False)
     with pytest.raises(ValueError, match=r"\['x'\] have no proved"):
-        budget.terms.charge_of_ledger(ledger_of(floats, rows=ROWS))
+        budget.terms.charge_of_ledger(ledger_of(inexact_line, rows=ROWS))
     assert budget.spent == budget.ledger.epsilon == 0
     assert budget.remaining == budget.budget
 
@@ -106,7 +110,7 @@ EVENTS = {
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_outside_releases_cost_what_their_events_say_or_are_refused(name):
-    """One of 1e-11 costs (1 + e^2) times that, of the 1e-10 that a filter of 1e-6 keeps."""
+    """A delta of 1e-11 costs (1 + e^2) times 1e-11 of the 1e-10 that a filter of 1e-6 keeps."""
     event, costs = EVENTS[name]
     for measure, cost in zip(("epsilon", "rho", "mu"), costs, strict=True):
         budget = new_filter(measure)
@@ -129,30 +133,30 @@ def test_outside_releases_cost_what_their_events_say_or_are_refused(name):
 def test_the_events_of_a_ledger_cost_what_it_costs_and_replaced_values_move_twice():
     recipe = recipe_by_name("rf_l", delta=1e-6)
     for measure in ("rho", "mu"):
-        own, other = new_filter(measure), new_filter(measure)
-        own.take(recipe)
-        other.charge(dpbt.ledger(recipe).dp_event(), "the same")
-        assert own.spent == pytest.approx(other.spent, rel=1e-6)
-    near, far = new_filter("rho"), new_filter("rho", relation="replace_one")
-    people = new_filter("rho", max_rows_per_user=3)
-    for budget in (near, far, people):
+        budget_of_recipe, budget_of_events = new_filter(measure), new_filter(measure)
+        budget_of_recipe.take(recipe)
+        budget_of_events.charge(dpbt.ledger(recipe).dp_event(), "the same")
+        assert budget_of_recipe.spent == pytest.approx(budget_of_events.spent, rel=1e-6)
+    add_remove, replace_one = new_filter("rho"), new_filter("rho", relation="replace_one")
+    of_users = new_filter("rho", max_rows_per_user=3)
+    for budget in (add_remove, replace_one, of_users):
         budget.charge(dp_event.GaussianDpEvent(30.0), "x")
-    assert far.spent == pytest.approx(4 * near.spent)
-    assert people.spent == pytest.approx(9 * near.spent)
+    assert replace_one.spent == pytest.approx(4 * add_remove.spent)
+    assert of_users.spent == pytest.approx(9 * add_remove.spent)
     for options in ({"name": ""}, {"name": "a\nb"}, {"name": "x", "date": "today"}):
         with pytest.raises(ValueError, match=r"outside release|isoformat"):
-            near.charge(dp_event.GaussianDpEvent(30.0), **options)
+            add_remove.charge(dp_event.GaussianDpEvent(30.0), **options)
     for multiplier in (1e200, 1e-200):
         with pytest.raises(ValueError, match="noise_multiplier"):
-            near.charge(dp_event.GaussianDpEvent(multiplier), "x")
+            add_remove.charge(dp_event.GaussianDpEvent(multiplier), "x")
 
 
-def test_the_boundary_is_exact():
+def test_the_last_float_of_a_budget_can_be_spent_and_the_next_cannot():
     """A charge of the last float fits, and one of the next float does not."""
-    budget, quiet = new_filter("epsilon", 1.0), ledger_of(ledger_line(0.5))
+    budget, ledger = new_filter("epsilon", 1.0), ledger_of(ledger_line(0.5))
 
     def pay(cost):
-        budget._record_payment("x", filters.Charge(cost=cost, gap=0.0, tail=0.0), quiet)
+        budget._record_payment("x", filters.Charge(cost=cost, gap=0.0, tail=0.0), ledger)
 
     tenth = 0.1  # ten of this float are above 1
     for _ in range(9):
@@ -167,7 +171,7 @@ def test_the_boundary_is_exact():
     assert budget.remaining < 1e-16
 
 
-def test_costs_are_rounded_up():
+def test_costs_are_rounded_up_and_budgets_down():
     third = 1 / 3
     charge = new_filter("epsilon").terms.charge_of_ledger(
         ledger_of(ledger_line(third, 7), rows=ROWS)
@@ -189,60 +193,65 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
         pytest.skip("halfspaces have no pure guarantee")
     terms = new_filter(measure).terms
     recipe = recipe_by_name(name, delta=terms.delta)
-    total = dpbt.ledger(recipe)
-    cost = 2 * sum(Fraction(each.gap) for each in total.lines) * (measure == "epsilon")
-    least = dict.fromkeys((each.site for each in total.lines), math.inf)
+    recipe_ledger = dpbt.ledger(recipe)
+    cost = 2 * sum(Fraction(line.gap) for line in recipe_ledger.lines) * (measure == "epsilon")
+    min_multipliers = dict.fromkeys((line.site for line in recipe_ledger.lines), math.inf)
     for phase in recipe.learner.phases:
         for bound in (0.0, 0.3, 8.0) if phase.repeats else (0.0,):
             for site, draw in recipe_noise.draw_specs_by_site(recipe, phase, bound).items():
                 if draw.mechanism.price.reads_rows:
-                    least[site] = min(least[site], float(np.min(draw.scale / draw.max_sensitivity)))
-    for each in total.lines:
-        drawn = mechanisms.BY_NAME[each.mechanism].cost_of_draw(1.0, least[each.site])
-        cost += each.count * Fraction(float(getattr(drawn, measure)))
-    assert terms.charge_of_ledger(total).cost >= cost
+                    multiplier = float(np.min(draw.scale / draw.max_sensitivity))
+                    min_multipliers[site] = min(min_multipliers[site], multiplier)
+    for line in recipe_ledger.lines:
+        line_cost = mechanisms.BY_NAME[line.mechanism].cost(1.0, min_multipliers[line.site])
+        cost += line.count * Fraction(float(getattr(line_cost, measure)))
+    assert terms.charge_of_ledger(recipe_ledger).cost >= cost
 
 
 def test_the_finite_bits_of_samplers_are_paid_for():
-    quiet = ledger_of(ledger_line(0.1), rows=ROWS)
-    bits = ledger_of(ledger_line(0.1, gap=1e-6, tail=1e-12), rows=ROWS)
-    for measure, least in (("epsilon", 1.99e-6), ("rho", 1e-9)):
+    ledger_without_gap = ledger_of(ledger_line(0.1), rows=ROWS)
+    ledger_with_gap = ledger_of(ledger_line(0.1, gap=1e-6, tail=1e-12), rows=ROWS)
+    for measure, min_difference in (("epsilon", 1.99e-6), ("rho", 1e-9)):
         terms = new_filter(measure, 1.0).terms
-        assert terms.charge_of_ledger(bits).cost - terms.charge_of_ledger(quiet).cost > least
+        cost_with_gap = terms.charge_of_ledger(ledger_with_gap).cost
+        assert cost_with_gap - terms.charge_of_ledger(ledger_without_gap).cost > min_difference
     for measure, gap, tail in (
         *(("mu", 0.01, 0.0), ("mu", 0.0, 1e-9), ("rho", 0.0, 1e-9), ("epsilon", 0.0, 1e-8)),
     ):
         budget = new_filter(measure)
+        charge = filters.Charge(cost=1e-9, gap=gap, tail=tail)
         with pytest.raises(ValueError, match="finite bits"):
-            budget._record_payment("x", filters.Charge(cost=1e-9, gap=gap, tail=tail), quiet)
+            budget._record_payment("x", charge, ledger_without_gap)
         assert budget.spent == 0
 
 
 @pytest.mark.parametrize("measure", ["epsilon", "rho", "mu"])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
 def test_the_limits_give_the_epsilon_of_the_filter(measure, epsilon):
-    """At the limits, the conversion of the measure is the filter's epsilon and never above."""
+    """At the limits, the measure converts to the filter's epsilon and to no more."""
     delta = 0.0 if measure == "epsilon" else 1e-7
-    of = dpbt.Filter(epsilon, delta, rows=9, measure=measure).terms.limits
-    cost = float(of.cost)
+    limits = dpbt.Filter(epsilon, delta, rows=9, measure=measure).terms.limits
+    cost = float(limits.cost)
     if measure == "epsilon":
         assert cost == epsilon
         return
     if measure == "rho":
-        found = conversions.zcdp_epsilon(cost, delta - of.tail)
+        converted_epsilon = conversions.zcdp_epsilon(cost, delta - limits.tail)
     else:
-        left = (delta - of.tail) * math.exp(-of.gap)
-        found = conversions.gdp_epsilon(math.sqrt(cost), left) + 2 * of.gap
-    assert epsilon * (1 - 1e-4) <= found <= epsilon * (1 + 1e-9)
+        remaining_delta = (delta - limits.tail) * math.exp(-limits.gap)
+        converted_epsilon = (
+            conversions.gdp_epsilon(math.sqrt(cost), remaining_delta) + 2 * limits.gap
+        )
+    assert epsilon * (1 - 1e-4) <= converted_epsilon <= epsilon * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("measure", ["epsilon", "rho", "mu"])
 def test_whatever_is_taken_the_joint_ledger_is_within_the_filter(measure):
     budget, taken = new_filter(measure, 1.0), 0
-    for place, epsilon in 2 * list(itertools.product(range(len(POOL)), (0.3, 0.1))):
+    for index, epsilon in 2 * list(itertools.product(range(len(POOL)), (0.3, 0.1))):
         before = budget.spent
         try:
-            budget.take(recipe_of_pool(place, epsilon))
+            budget.take(recipe_of_pool(index, epsilon))
         except ValueError:
             assert budget.spent == before
         else:
@@ -279,7 +288,7 @@ def test_a_share_of_what_is_left_costs_that_share(measure, name):
         budget.check(recipe_by_name("rf_l", delta=budget.terms.delta))
 
 
-def test_bad_shares_and_options_are_refused():
+def test_shares_and_options_out_of_range_are_refused():
     budget = new_filter("rho")
     for share in (0, 1.5):
         with pytest.raises(ValueError, match="fraction must be"):
@@ -300,12 +309,12 @@ def table():
     return dpbt.table(DOMAIN, columns, rng.choice(["a", "b"], 90), negative="a", positive="b")
 
 
-SMALL = {"epsilon": 0.5, "rows": ROWS, "rounds": 1, "depth": 1}
+SMALL_SETTINGS = {"epsilon": 0.5, "rows": ROWS, "rounds": 1, "depth": 1}
 
 
 def test_a_fit_is_paid_for_and_is_the_fit_of_dpbt(table):
     budget, key = dpbt.Filter(1.0, rows=ROWS), dpbt.fresh_key()
-    recipe = recipes.bdpe(**SMALL)
+    recipe = recipes.bdpe(**SMALL_SETTINGS)
     model = dpbt.fit(key, table, recipe, filter=budget)
     again = dpbt.fit(key, table, recipe)
     assert jax.tree.all(jax.tree.map(np.array_equal, model.hypotheses, again.hypotheses))
@@ -318,12 +327,13 @@ def test_a_fit_is_paid_for_and_is_the_fit_of_dpbt(table):
 
 
 def test_a_fit_that_refuses_its_arguments_costs_nothing(table):
-    budget, key, once = dpbt.Filter(1.0, rows=ROWS), dpbt.fresh_key(), recipes.bdpe(**SMALL)
+    budget, key = dpbt.Filter(1.0, rows=ROWS), dpbt.fresh_key()
+    recipe = recipes.bdpe(**SMALL_SETTINGS)
     for arguments, options in (
-        ((3, table, once), {}),
-        ((key, once, table), {}),
-        ((key, table, recipes.rf_l(**SMALL)), {}),  # no public key
-        ((key, table, once), {"keep_witheld": True}),
+        ((3, table, recipe), {}),
+        ((key, recipe, table), {}),
+        ((key, table, recipes.rf_l(**SMALL_SETTINGS)), {}),  # no public key
+        ((key, table, recipe), {"keep_witheld": True}),
     ):
         with pytest.raises((ValueError, TypeError)):
             dpbt.fit(*arguments, **options, filter=budget)
@@ -331,37 +341,38 @@ def test_a_fit_that_refuses_its_arguments_costs_nothing(table):
 
 
 def test_free_refusals_do_not_tell_how_many_rows_there_are(table):
-    """Whatever bound is tried, the answer is the same for both tables, but for the filter's own."""
+    """Any bound but the filter's own gives one answer, whichever table is passed."""
     fewer = table._replace(present=table.present.at[:40].set(False))
-    budget, answers = dpbt.Filter(1.0, rows=70), []
+    budget, messages = dpbt.Filter(1.0, rows=70), []
     for bound in (1, 50, 51, 69, 71, 90, 91):
-        recipe = recipes.bdpe(**{**SMALL, "rows": bound, "epsilon": 50.0})
+        recipe = recipes.bdpe(**{**SMALL_SETTINGS, "rows": bound, "epsilon": 50.0})
         for rows in (table, fewer):
-            with pytest.raises(ValueError, match=f"rows=70, and the recipe for {bound};") as told:
+            with pytest.raises(ValueError, match=f"rows=70, and the recipe for {bound};") as error:
                 dpbt.fit(dpbt.fresh_key(), rows, recipe, filter=budget)
-            answers.append(str(told.value))
-    assert answers[::2] == answers[1::2]
+            messages.append(str(error.value))
+    assert messages[::2] == messages[1::2]
 
-    dear = recipes.bdpe(**{**SMALL, "rows": 70, "epsilon": 50.0})
+    expensive_recipe = recipes.bdpe(**{**SMALL_SETTINGS, "rows": 70, "epsilon": 50.0})
     for rows in (table, fewer):
         with pytest.raises(ValueError, match="is left"):
-            dpbt.fit(dpbt.fresh_key(), rows, dear, filter=budget)
-    recipe = recipes.bdpe(**{**SMALL, "rows": 70})
+            dpbt.fit(dpbt.fresh_key(), rows, expensive_recipe, filter=budget)
+    recipe = recipes.bdpe(**{**SMALL_SETTINGS, "rows": 70})
     with pytest.raises(ValueError, match="at most rows=70, the table has more rows present"):
         dpbt.fit(dpbt.fresh_key(), table, recipe, filter=budget)
     assert budget.spent == 0
     used = dpbt.fresh_key()
     assert dpbt.fit(used, fewer, recipe, filter=budget).recipe is recipe
-    other = recipes.bdpe(**{**SMALL, "rows": 60})  # a key that was paid for tells no more
+    # A key that was paid for tells no more.
+    recipe_of_fewer_rows = recipes.bdpe(**{**SMALL_SETTINGS, "rows": 60})
     for rows in (table, fewer):
         with pytest.raises(ValueError, match="rows=70, and the recipe for 60"):
-            dpbt.fit(used, rows, other, filter=budget)
+            dpbt.fit(used, rows, recipe_of_fewer_rows, filter=budget)
 
 
 def test_a_key_pays_for_one_fit(table):
     """Two fits under one key share noise, which no sum of their costs covers."""
-    budget, other, key = new_filter("epsilon"), new_filter("epsilon"), dpbt.fresh_key()
-    recipe = recipes.bdpe(**SMALL)
+    budget, other_budget, key = new_filter("epsilon"), new_filter("epsilon"), dpbt.fresh_key()
+    recipe = recipes.bdpe(**SMALL_SETTINGS)
     budget.take(recipe, key)
     spent = budget.spent
     again = jax.random.wrap_key_data(jax.random.key_data(key), impl=jax.random.key_impl(key))
@@ -371,24 +382,27 @@ def test_a_key_pays_for_one_fit(table):
     assert budget.spent == spent
     budget.take(recipe)  # keys that are handed to other functions alone cannot be seen
     budget.take(recipe, jax.random.split(key)[0])
-    other.take(recipe, key)
+    other_budget.take(recipe, key)
     with pytest.raises(ValueError, match="one key of shape"):
-        other.take(recipe, jax.random.split(key))
-    marks = [
-        each.key_id for of in (budget, other) for each in of._read_all_releases() if each.key_id
+        other_budget.take(recipe, jax.random.split(key))
+    key_ids = [
+        release.key_id
+        for privacy_filter in (budget, other_budget)
+        for release in privacy_filter._read_all_releases()
+        if release.key_id
     ]
-    assert len(set(marks)) == len(marks) == 3  # of one key, too: each filter has its own salt
+    assert len(set(key_ids)) == len(key_ids) == 3  # of one key, too: each filter has its own salt
 
 
 def test_a_fit_that_fails_stays_paid_for(table, monkeypatch):
-    """And it is paid for before it begins."""
-    budget, seen = dpbt.Filter(1.0, rows=ROWS), []
+    """A fit is paid for before it begins."""
+    budget, spent_at_start = dpbt.Filter(1.0, rows=ROWS), []
 
     def fails(*arguments, **options):
-        seen.append(budget.spent)
+        spent_at_start.append(budget.spent)
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr("dpbt.training.fit._compiled_run", fails)
     with pytest.raises(RuntimeError):
-        dpbt.fit(dpbt.fresh_key(), table, recipes.bdpe(**SMALL), filter=budget)
-    assert budget.spent == seen[0] > 0.49
+        dpbt.fit(dpbt.fresh_key(), table, recipes.bdpe(**SMALL_SETTINGS), filter=budget)
+    assert budget.spent == spent_at_start[0] > 0.49

@@ -22,7 +22,7 @@ def folder(tmp_path):
 
 @pytest.mark.slow
 def test_fits_are_paid_for_until_the_filter_is_empty(folder, capsys):
-    """And what the filter refuses writes no model."""
+    """A fit that the filter refuses writes no model."""
     path = folder / "filter.db"
     status, out, _ = run_command(capsys, "filter", "new", path, "--epsilon", 8, *BOUND)
     assert status == 0
@@ -32,10 +32,10 @@ def test_fits_are_paid_for_until_the_filter_is_empty(folder, capsys):
     assert status == 0
     assert f"{path}: epsilon = 3 of 8 is left" in out
 
-    second = [*fit_command(folder, "second.json"), "--seed", 4, "--filter", path]
-    assert "costs epsilon = 5, and epsilon = 3 of 8 is left" in refusal_line(capsys, *second)
-    again = [*fit_command(folder, "second.json"), "--epsilon", 1, "--filter", path]
-    assert "a key of its own" in refusal_line(capsys, *again)  # it has the same seed
+    second_fit = [*fit_command(folder, "second.json"), "--seed", 4, "--filter", path]
+    assert "costs epsilon = 5, and epsilon = 3 of 8 is left" in refusal_line(capsys, *second_fit)
+    fit_of_same_seed = [*fit_command(folder, "second.json"), "--epsilon", 1, "--filter", path]
+    assert "a key of its own" in refusal_line(capsys, *fit_of_same_seed)  # it has the same seed
     assert not (folder / "second.json").exists()
 
     status, out, _ = run_command(capsys, "filter", "show", path, "--ledger")
@@ -50,8 +50,8 @@ def test_outside_releases_are_paid_for(folder, capsys):
     path = folder / "filter.db"
     run_command(capsys, "filter", "new", path, "--epsilon", 1, *BOUND, "--delta", "1e-6")
     charge = ("filter", "charge", path, "--name", "means", "--date", "2026-11-26")
-    for stated in (("--gaussian", 30, "--count", 2), ("--zcdp", 1e-3), ("--pure", 0.01)):
-        status, out, _ = run_command(capsys, *charge, *stated)
+    for options in (("--gaussian", 30, "--count", 2), ("--zcdp", 1e-3), ("--pure", 0.01)):
+        status, out, _ = run_command(capsys, *charge, *options)
         assert status == 0
         assert "is left" in out
     assert "3        means (outside, 2026-11-26)" in run_command(capsys, "filter", "show", path)[1]
@@ -71,8 +71,8 @@ def test_an_invalid_filter_is_refused_in_one_line(folder, capsys):
     )
     assert dpbt.Filter.open(path).terms.measure == "mu"
     assert "the file exists" in refusal_line(capsys, "filter", "new", path, "--epsilon", 1, *BOUND)
-    other = folder / "domain.json"
-    assert "not a filter" in refusal_line(capsys, "filter", "show", other)
-    assert "not a filter" in refusal_line(capsys, *fit_command(folder), "--filter", other)
+    other_file = folder / "domain.json"
+    assert "not a filter" in refusal_line(capsys, "filter", "show", other_file)
+    assert "not a filter" in refusal_line(capsys, *fit_command(folder), "--filter", other_file)
     assert "No such file" in refusal_line(capsys, "filter", "show", folder / "none.json")
     assert not (folder / "model.json").exists()

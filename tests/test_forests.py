@@ -1,8 +1,10 @@
-"""Random forests against plain loops: leaf counts, noise, votes; structure is public; equal keys,
-equal trees.
+"""Random forests against plain loops: leaf counts, noise and votes.
+
+The structure of the trees is public, and equal keys give equal trees.
 """
 
 import functools
+from typing import NamedTuple
 
 import chex
 import jax
@@ -24,9 +26,9 @@ from tests.support.recipe_noise import scale_by_site
 PUBLIC = jax.random.key(2**31)
 
 
-def grown(key, table, recipe, **more):
+def fit_with_public_key(key, table, recipe, **options):
     """A forest whose structure has a key of its own."""
-    return dpbt.fit(key, table, recipe, PUBLIC, **more)
+    return dpbt.fit(key, table, recipe, PUBLIC, **options)
 
 
 SHAPE = {"rows": 200, "rounds": 7, "depth": 4}
@@ -35,7 +37,7 @@ EVERY_RECIPE = {
     "disjoint": functools.partial(recipes.random_forest, disjoint=True, **SHAPE),
     "rf_e": functools.partial(recipes.rf_e, **SHAPE),
 }
-every_recipe = pytest.mark.parametrize("make", EVERY_RECIPE.values(), ids=EVERY_RECIPE)
+every_recipe = pytest.mark.parametrize("make_recipe", EVERY_RECIPE.values(), ids=EVERY_RECIPE)
 BOOST = jax.jit(dpbt.boost)
 
 
@@ -51,17 +53,35 @@ def table() -> Table:
     return Table(jnp.asarray(position), jnp.asarray(label), jnp.asarray(present))
 
 
-def leaf_of(attribute, threshold, row):
-    """The leaf a row reaches, one split at a time."""
+def leaf_of_row(attribute, threshold, row):
+    """The leaf that a row reaches, one split at a time."""
     node, inner = 0, len(attribute)
     while node < inner:
         node = 2 * node + (2 if row[attribute[node]] > threshold[node] else 1)
     return node - inner
 
 
-def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
-    """theta[k][leaf] of every tree by a loop over rows, in float64, from the structure and the
-    noise of a release.
+class PlainForest(NamedTuple):
+    """The leaves of a forest.
+
+    Attributes:
+        theta: f64[trees, parts, leaves]: the share of positive rows in each leaf.
+        counts: for each tree i64[leaves, 2]: the rows of each class in each leaf, without noise.
+    """
+
+    theta: np.ndarray
+    counts: list[np.ndarray]
+
+
+def plain_forest(release, table, noise_of_round, *, unit=1.0, clips_counts=False):
+    """The leaves by a loop over rows, in float64, from the structure of a release and its noise.
+
+    Args:
+        release: the recorded structure, fallbacks and parts.
+        table: the rows.
+        noise_of_round: gives for each round the noise of the counts of its trees.
+        unit: the grid units of one row.
+        clips_counts: whether counts below 0 become 0.
     """
     position, label, present = (np.asarray(array) for array in table[:3])
     attribute, threshold = np.asarray(release["attribute"]), np.asarray(release["threshold"])
@@ -71,15 +91,17 @@ def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
             count = np.zeros((attribute.shape[2] + 1, 2), np.int64)
             for i in np.flatnonzero(present):
                 if "part" not in release or int(release["part"][t, i]) == p:
-                    leaf = leaf_of(attribute[t, p], threshold[t, p], position[i])
+                    leaf = leaf_of_row(attribute[t, p], threshold[t, p], position[i])
                     count[leaf, int(label[i])] += 1
             counts.append(count)
-            noisy = count * unit + noise(t, scale)[p]
-            for leaf, (negative, positive) in enumerate(np.maximum(noisy, 0) if zero else noisy):
+            noisy = count * unit + noise_of_round(t)[p]
+            if clips_counts:
+                noisy = np.maximum(noisy, 0)
+            for leaf, (negative, positive) in enumerate(noisy):
                 theta[t, p, leaf] = float(release["fallback"][t, p, leaf])
                 if negative >= 0 and positive >= 0 and negative + positive > 0:
                     theta[t, p, leaf] = positive / (negative + positive)
-    return theta, counts
+    return PlainForest(theta, counts)
 
 
 @pytest.mark.slow
@@ -90,57 +112,61 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     model = BOOST(key, table, recipe, PUBLIC)
     releases = model.transcript.rounds
     keys = run_keys.derive_phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
-    zero = jnp.zeros(releases["leaf"].shape[1:], jnp.int32)
+    zero, scale = jnp.zeros(releases["leaf"].shape[1:], jnp.int32), scale_by_site(recipe)["leaf"]
 
-    def noise(t, scale):
+    def noise_of_round(t):
         site_key = boundary.site_key(keys[t], "leaf")
         return np.asarray(mechanisms.discrete_laplace.sample(site_key, zero, scale), np.float64)
 
-    theta, counts = plain_theta(
-        releases, table, noise, scale_by_site(recipe)["leaf"], GRID, name == "disjoint"
+    expected = plain_forest(
+        releases, table, noise_of_round, unit=GRID, clips_counts=name == "disjoint"
     )
-    np.testing.assert_allclose(model.hypotheses.leaf, theta, atol=2e-4)
-    used = sum(count.sum() for count in counts)
-    assert used == (190 if name == "disjoint" else 7 * 190)
+    np.testing.assert_allclose(model.hypotheses.leaf, expected.theta, atol=2e-4)
+    num_rows_used = sum(count.sum() for count in expected.counts)
+    assert num_rows_used == (190 if name == "disjoint" else 7 * 190)
 
 
 @pytest.mark.slow
-def test_labels_without_privacy_are_majorities(table):
-    model = grown(jax.random.key(0), table, EVERY_RECIPE["rf_e"](epsilon=np.inf))
+def test_labels_of_leaves_without_noise_are_majorities(table):
+    model = fit_with_public_key(jax.random.key(0), table, EVERY_RECIPE["rf_e"](epsilon=np.inf))
     release = {**model.releases, "fallback": np.zeros((7, 1, 16))}
-    counts = np.array(plain_theta(release, table, lambda t, s: [0], 0)[1])
+    counts = np.array(plain_forest(release, table, lambda t: [0]).counts)
     np.testing.assert_array_equal(model.releases["leaf"][:, 0], counts[..., 1] > counts[..., 0])
 
 
-def same(mine, theirs):
-    """Integers to the bit; floats as two programs compute them."""
-    tolerance = 1e-6 if mine.dtype == jnp.float32 else 0
-    np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
+def assert_equal_or_close(actual, expected):
+    """Integers must be equal; floats may differ by the rounding of two programs."""
+    tolerance = 1e-6 if actual.dtype == jnp.float32 else 0
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.slow
 @every_recipe
-def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, make):
-    """Their structure is that of any rows."""
-    recipe, key = make(epsilon=2.0), jax.random.key(3)
+def test_a_fit_in_batches_of_any_size_has_the_trees_of_boosting_under_the_same_key(
+    table, make_recipe
+):
+    """The structure of the trees does not depend on the rows."""
+    recipe, key = make_recipe(epsilon=2.0), jax.random.key(3)
     boosted = BOOST(key, table, recipe, PUBLIC)
-    other = table._replace(target=~table.target, present=~table.present, bins=1 - table.bins)
-    theirs = BOOST(key, other, recipe, PUBLIC).transcript.rounds
-    for site in set(theirs) - {"leaf"}:
-        np.testing.assert_array_equal(boosted.transcript.rounds[site], theirs[site])
-    assert not np.array_equal(boosted.transcript.rounds["leaf"], theirs["leaf"])
+    other_table = table._replace(target=~table.target, present=~table.present, bins=1 - table.bins)
+    releases_of_other_rows = BOOST(key, other_table, recipe, PUBLIC).transcript.rounds
+    for site in set(releases_of_other_rows) - {"leaf"}:
+        np.testing.assert_array_equal(boosted.transcript.rounds[site], releases_of_other_rows[site])
+    assert not np.array_equal(boosted.transcript.rounds["leaf"], releases_of_other_rows["leaf"])
     for memory in (2**14, 2**32):
-        model = grown(key, table, recipe, memory=memory)
+        model = fit_with_public_key(key, table, recipe, memory=memory)
         rounds = {site: boosted.transcript.rounds[site] for site in model.releases}
-        jax.tree.map(same, (model.releases, model.hypotheses), (rounds, boosted.hypotheses))
-    others = boosted.model(table, recipe)
-    np.testing.assert_array_equal(dpbt.predict(model, table), dpbt.predict(others, table))
+        jax.tree.map(
+            assert_equal_or_close, (model.releases, model.hypotheses), (rounds, boosted.hypotheses)
+        )
+    boosted_model = boosted.model(table, recipe)
+    np.testing.assert_array_equal(dpbt.predict(model, table), dpbt.predict(boosted_model, table))
 
 
 @pytest.mark.slow
 def test_attributes_and_thresholds_are_uniform(table):
     recipe = recipes.random_forest(epsilon=1.0, rows=200, rounds=40, depth=8)
-    releases = grown(jax.random.key(0), table, recipe).releases
+    releases = fit_with_public_key(jax.random.key(0), table, recipe).releases
     counts = np.bincount(np.asarray(releases["attribute"]).reshape(-1), minlength=5)
     assert stats.chisquare(counts).pvalue > 1e-6  # the false-alarm probability; the same below
     assert stats.kstest(np.asarray(releases["threshold"]).reshape(-1), "uniform").pvalue > 1e-6
@@ -171,67 +197,80 @@ def test_votes_are_those_of_a_loop():
             prediction.predictions_of_votes(jnp.asarray(theta), voting), answers
         )
     assert expected["majority"][2] != expected["threshold"][2]
-    vote = functools.partial(prediction.predictions_of_votes, jnp.asarray(theta), "probabilistic")
-    coins = jax.vmap(vote)(jax.random.split(jax.random.key(0), 4000))
+    draw_vote = functools.partial(
+        prediction.predictions_of_votes, jnp.asarray(theta), "probabilistic"
+    )
+    coins = jax.vmap(draw_vote)(jax.random.split(jax.random.key(0), 4000))
     mean = theta.mean(axis=0)
-    z = (np.mean(coins, axis=0) - mean) / np.sqrt(mean * (1 - mean) / 4000)
-    assert np.max(np.abs(z)) < 6  # 300 comparisons: a false alarm has probability below 1e-6
-    assert np.mean(z**2) == pytest.approx(1, abs=0.5)
+    deviations = (np.mean(coins, axis=0) - mean) / np.sqrt(mean * (1 - mean) / 4000)
+    # Of 300 comparisons a false alarm has probability below 1e-6.
+    assert np.max(np.abs(deviations)) < 6
+    assert np.mean(deviations**2) == pytest.approx(1, abs=0.5)
 
 
 @pytest.mark.slow
-def test_rounds_that_did_not_happen_have_no_vote(table):
-    many = recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 7], depth=4)
-    key, small = jax.random.key(0), recipes.setting(many, 0)
-    alone = recipes.random_forest(epsilon=2.0, rows=200, rounds=3, depth=4)
-    model, same = grown(key, table, small), grown(key, table, alone)
+def test_rounds_beyond_those_of_a_setting_have_no_vote(table):
+    recipe_of_settings = recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 7], depth=4)
+    key, setting_of_three_rounds = jax.random.key(0), recipes.setting(recipe_of_settings, 0)
+    recipe_of_three_rounds = recipes.random_forest(epsilon=2.0, rows=200, rounds=3, depth=4)
+    model = fit_with_public_key(key, table, setting_of_three_rounds)
+    model_of_three_rounds = fit_with_public_key(key, table, recipe_of_three_rounds)
     grown_trees = jax.tree.map(lambda array: array[:3], model.hypotheses)
-    chex.assert_trees_all_equal(grown_trees, same.hypotheses)
+    chex.assert_trees_all_equal(grown_trees, model_of_three_rounds.hypotheses)
     assert not np.any(model.hypotheses.leaf[3:])
     for voting in ("majority", "threshold"):
-        expected = dpbt.predict(same, table, voting)
+        expected = dpbt.predict(model_of_three_rounds, table, voting)
         np.testing.assert_array_equal(dpbt.predict(model, table, voting), expected)
 
 
-LEDGERS = [
-    (recipes.random_forest, {"calibration": "published"}, 1),
-    (recipes.random_forest, {"disjoint": True}, 1 / 7),
-    (recipes.random_forest, {"delta": 1e-6}, None),
-    (recipes.rf_l, {"calibration": "published"}, 2**4),
-    (recipes.rf_l, {}, 1),
-    (recipes.rf_e, {"calibration": "published"}, 2 * 2**4),
-    (recipes.rf_e, {"disjoint": True}, 1 / 7),
-    (recipes.rf_e, {"delta": 1e-6}, None),
-]
+LEDGERS = {
+    "forest-published": (recipes.random_forest, {"calibration": "published"}, 1),
+    "forest-disjoint": (recipes.random_forest, {"disjoint": True}, 1 / 7),
+    "forest-zcdp": (recipes.random_forest, {"delta": 1e-6}, None),
+    "rf_l-published": (recipes.rf_l, {"calibration": "published"}, 2**4),
+    "rf_l": (recipes.rf_l, {}, 1),
+    "rf_e-published": (recipes.rf_e, {"calibration": "published"}, 2 * 2**4),
+    "rf_e-disjoint": (recipes.rf_e, {"disjoint": True}, 1 / 7),
+    "rf_e-zcdp": (recipes.rf_e, {"delta": 1e-6}, None),
+}
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize(("make", "choice", "factor"), LEDGERS)
-def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
-    """And the noise is `factor` times k / epsilon rows (twice that under replace-one, but for RF-E
-    as published).
+@pytest.mark.parametrize(("make_recipe", "options", "factor"), LEDGERS.values(), ids=LEDGERS)
+def test_ledgers_of_forests_add_up_to_the_requested_epsilon(make_recipe, options, factor, relation):
+    """The noise is `factor` times k / epsilon rows.
+
+    It is twice that under replace-one, except for RF-E as published.
     """
     for epsilon in (0.03, 20.0):
-        recipe = make(epsilon=epsilon, rows=500, rounds=7, depth=4, relation=relation, **choice)
-        book = dpbt.ledger(recipe)
-        assert book.epsilon <= epsilon
+        recipe = make_recipe(
+            epsilon=epsilon, rows=500, rounds=7, depth=4, relation=relation, **options
+        )
+        recipe_ledger = dpbt.ledger(recipe)
+        assert recipe_ledger.epsilon <= epsilon
         # With a delta, Gaussian noise is set by GDP. Other noise is set by zCDP, and basic
         # composition of the same draws may be smaller still. A round of labels is one draw, and
         # takes the cheaper of the two.
-        by_zcdp = book.delta > 0 and make is not recipes.rf_e and not book.gaussian
-        asked = book.epsilon_at(book.delta, "zcdp") if by_zcdp else book.epsilon
-        assert epsilon * (1 - 1e-6) <= asked <= epsilon
+        has_delta, is_gaussian = recipe_ledger.delta > 0, recipe_ledger.gaussian
+        spent_epsilon = recipe_ledger.epsilon
+        if has_delta and not is_gaussian and make_recipe is not recipes.rf_e:
+            spent_epsilon = recipe_ledger.epsilon_at(recipe_ledger.delta, "zcdp")
+        assert epsilon * (1 - 1e-6) <= spent_epsilon <= epsilon
         if factor is not None:
-            same = make is recipes.rf_e and choice.get("calibration") == "published"
-            twice = 2 if relation == "replace_one" and not same else 1
-            assert scale_by_site(recipe)["leaf"] / GRID == pytest.approx(
-                factor * twice * 7 / epsilon, rel=1e-5
+            has_equal_noise = (
+                make_recipe is recipes.rf_e and options.get("calibration") == "published"
             )
-        drawn = recipe_noise.draw_specs_by_site(recipe, "rounds")
-        assert set(drawn) == {line.site for line in book.lines}
+            relation_factor = 2 if relation == "replace_one" and not has_equal_noise else 1
+            assert scale_by_site(recipe)["leaf"] / GRID == pytest.approx(
+                factor * relation_factor * 7 / epsilon, rel=1e-5
+            )
+        draw_specs = recipe_noise.draw_specs_by_site(recipe, "rounds")
+        assert set(draw_specs) == {line.site for line in recipe_ledger.lines}
 
 
 def test_tables_that_random_trees_cannot_read_are_refused():
-    bits, forest = random_table(0, 60, 5), EVERY_RECIPE["forest"](epsilon=1.0)
+    table_of_bits, forest = random_table(0, 60, 5), EVERY_RECIPE["forest"](epsilon=1.0)
     with pytest.raises(ValueError, match="allowed must be None"):
-        grown(jax.random.key(0), with_allowed_splits(bits, np.ones(5, bool)), forest)
+        fit_with_public_key(
+            jax.random.key(0), with_allowed_splits(table_of_bits, np.ones(5, bool)), forest
+        )

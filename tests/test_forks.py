@@ -1,4 +1,4 @@
-"""A process that was forked after JAX had run: it predicts, and refuses what would wait forever."""
+"""A process that was forked after JAX ran predicts, and refuses what would wait forever."""
 
 import dataclasses
 import multiprocessing
@@ -85,7 +85,7 @@ def test_rows_of_jax_and_tables_are_predicted():
         np.testing.assert_array_equal(answers, expected)
 
 
-def test_what_needs_jax_is_refused_before_it_waits(tmp_path):
+def test_functions_that_need_jax_are_refused_before_they_wait(tmp_path):
     """A fit that waits forever would have been paid for."""
     recipe = MAKERS["oblivious"]()
     table = dpbt.table(DOMAIN, random_raw_columns(3, 50), [True] * 50)

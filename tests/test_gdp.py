@@ -16,7 +16,7 @@ from dpbt.privacy import conversions
 DOMAIN = {"size": Numeric(0, 1, bins=6), "on": Boolean()}
 
 
-def recipe_of(epsilon=3.0, **changes):
+def gaussian_oblivious_recipe(epsilon=3.0, **changes):
     settings = {"delta": 1e-6, "rounds": 5, "depth": 4, "rows": 60}
     shares = {"marginals_fraction": 0.3, "scores_fraction": 0.2}
     return recipes.oblivious_boost(
@@ -24,11 +24,11 @@ def recipe_of(epsilon=3.0, **changes):
     )
 
 
-GAUSSIAN = {
-    "oblivious": recipe_of,
-    "oblivious, replace-one": functools.partial(recipe_of, relation="replace_one"),
+GAUSSIAN_RECIPES = {
+    "oblivious": gaussian_oblivious_recipe,
+    "oblivious, replace-one": functools.partial(gaussian_oblivious_recipe, relation="replace_one"),
     "oblivious, sums alone": functools.partial(
-        recipe_of, marginals_fraction=0.0, scores_fraction=0.0
+        gaussian_oblivious_recipe, marginals_fraction=0.0, scores_fraction=0.0
     ),
     "forest": functools.partial(recipes.random_forest, rows=900, rounds=5),
     "halfspaces": functools.partial(recipes.halfspace_boost, rows=900, rounds=5),
@@ -36,18 +36,26 @@ GAUSSIAN = {
 
 
 @pytest.mark.filterwarnings("ignore:delta = 0.3")
-@pytest.mark.parametrize("name", GAUSSIAN)
+@pytest.mark.parametrize("name", GAUSSIAN_RECIPES)
 def test_all_of_epsilon_and_no_more_is_spent(name):
-    """Also where delta is tiny or large, and for each setting of an array as for it alone."""
+    """It holds for a tiny or a large delta, and for a setting of an array as for it alone."""
     epsilon, delta = np.array([[0.1], [5.0]]), np.array([1e-12, 0.3])
-    several = GAUSSIAN[name](epsilon=epsilon, delta=delta, delta_anyway=True)
-    for place in np.ndindex(2, 2):
-        one = recipes.setting(several, place)
-        request = epsilon[place[0], 0]
-        assert request * (1 - 2e-6) <= dpbt.ledger(one).epsilon <= request
-        alone = GAUSSIAN[name](epsilon=request, delta=delta[place[1]], delta_anyway=True)
-        np.testing.assert_array_equal(one.params, alone.params)
-        assert float(one.delta) == delta[place[1]]
+    recipes_of_all_settings = GAUSSIAN_RECIPES[name](
+        epsilon=epsilon, delta=delta, delta_anyway=True
+    )
+    for index in np.ndindex(2, 2):
+        recipe_of_setting = recipes.setting(recipes_of_all_settings, index)
+        requested_epsilon = epsilon[index[0], 0]
+        assert (
+            requested_epsilon * (1 - 2e-6)
+            <= dpbt.ledger(recipe_of_setting).epsilon
+            <= requested_epsilon
+        )
+        recipe_alone = GAUSSIAN_RECIPES[name](
+            epsilon=requested_epsilon, delta=delta[index[1]], delta_anyway=True
+        )
+        np.testing.assert_array_equal(recipe_of_setting.params, recipe_alone.params)
+        assert float(recipe_of_setting.delta) == delta[index[1]]
 
 
 def exact_delta(epsilon, mu):
@@ -58,18 +66,18 @@ def exact_delta(epsilon, mu):
     start = epsilon / mu - mu / 2
     peak = max(-start, 0.0)
 
-    def density(above):
-        return -np.expm1(-mu * above) * np.exp(-start * above - above**2 / 2 - peak**2 / 2)
+    def density(excess):
+        return -np.expm1(-mu * excess) * np.exp(-start * excess - excess**2 / 2 - peak**2 / 2)
 
-    places = [peak, *np.clip([1 / max(abs(start), 1e-3), 1 / mu], 0, peak + 40)]
+    breakpoints = [peak, *np.clip([1 / max(abs(start), 1e-3), 1 / mu], 0, peak + 40)]
     area, _ = integrate.quad(
-        density, 0, peak + 40, points=places, epsabs=0, epsrel=1e-12, limit=400
+        density, 0, peak + 40, points=breakpoints, epsabs=0, epsrel=1e-12, limit=400
     )
     return area * math.exp((peak**2 - start**2) / 2) / math.sqrt(2 * math.pi)
 
 
 def test_gdp_conversions_are_exact():
-    """Against quadrature, and against dp_accounting, from losses of 1e-6 to 100."""
+    """They agree with quadrature and with dp_accounting, for losses of 1e-6 to 100."""
     for epsilon in (1e-6, 0.01, 1.0, 100.0):
         for delta in (1e-15, 1e-6, 0.3):
             mu = float(conversions.gdp_mu(epsilon, delta))

@@ -1,5 +1,6 @@
-"""Boosted greedy trees: they are those of a plain loop under the same noise, one program serves all
-traced values, and a fit keeps nothing of its rows.
+"""Boosted greedy trees are those of a plain loop under the same noise.
+
+One program serves all traced values, and a fit keeps nothing of its rows.
 """
 
 import copy
@@ -81,9 +82,9 @@ def test_trees_are_those_of_a_plain_loop_under_the_same_noise(small_table, case)
     model = dpbt.fit(key, small_table, recipe)
     rows = satisfied_splits(small_table), small_table.target, small_table.present
     expected = greedy_trees.boost(*map(np.asarray, rows), settings, noise_of_library(key, recipe))
-    np.testing.assert_array_equal(model.hypotheses.split, [heap for heap, _ in expected])
+    np.testing.assert_array_equal(model.hypotheses.split, [tree.heap for tree in expected])
     np.testing.assert_allclose(
-        model.hypotheses.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3
+        model.hypotheses.leaf, [tree.leaves for tree in expected], rtol=2e-3, atol=2e-3
     )
 
 
@@ -167,14 +168,14 @@ MALFORMED_TABLES = {
         "at most rows=80",
     ),
 }
-"""(table -> changed fields, the error) for each."""
+"""For each case a function from a table to its changed fields, and the error."""
 
 
 @pytest.mark.parametrize("case", MALFORMED_TABLES)
 def test_a_malformed_table_is_refused(small_table, case):
-    changed_fields, words = MALFORMED_TABLES[case]
+    changed_fields, message = MALFORMED_TABLES[case]
     malformed = small_table._replace(**changed_fields(small_table))
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         dpbt.fit(jax.random.key(0), malformed, recipes.bdpe(epsilon=1, rows=80))
 
 
@@ -193,17 +194,18 @@ def test_models_and_recipes_say_what_to_keep_instead_of_a_pickle(small_table):
 
 @pytest.mark.slow
 def test_rounds_are_traced_and_max_rounds_changes_nothing(small_table):
-    """Two rounds release the same in a program of at most 2 rounds and in one of 5, where zeros
-    follow; one program serves all numbers of rounds.
+    """Two rounds release the same in programs of at most 2 and of 5 rounds, where zeros follow.
+
+    One program serves all numbers of rounds.
     """
     settings = {"epsilon": 4.0, "rows": 90, "depth": 2}
-    alone = recipes.bdpe(rounds=2, **settings)
-    several = recipes.bdpe(rounds=[2, 5], **settings)
-    assert several.max_rounds == 5
-    expected = dpbt.fit(jax.random.key(0), small_table, alone)
+    recipe_of_two_rounds = recipes.bdpe(rounds=2, **settings)
+    recipe_of_settings = recipes.bdpe(rounds=[2, 5], **settings)
+    assert recipe_of_settings.max_rounds == 5
+    expected = dpbt.fit(jax.random.key(0), small_table, recipe_of_two_rounds)
     num_programs = training_fit.num_compiled_programs()
     for index, rounds in enumerate((2, 5)):
-        recipe = recipes.setting(several, index)
+        recipe = recipes.setting(recipe_of_settings, index)
         model = dpbt.fit(jax.random.key(0), small_table, recipe)
         assert dpbt.ledger(recipe).epsilon == pytest.approx(4.0, rel=1e-5)
         for site, release in model.releases.items():
@@ -236,9 +238,9 @@ def test_a_fit_keeps_no_table():
         gc.collect()
         return sum(array.shape in ((43, 5), (5, 43)) for array in jax.live_arrays())
 
-    before = tables_alive()
+    alive_before = tables_alive()
     dpbt.boost(jax.random.key(0), random_table(0, 43, 5), recipe)
-    assert tables_alive() == before
+    assert tables_alive() == alive_before
 
 
 @pytest.mark.slow
@@ -247,9 +249,9 @@ def test_a_run_whose_progress_is_reported_is_the_same_run(small_table, monkeypat
     monkeypatch.setattr(training_fit, "MAX_ROW_ROUNDS_OF_SHORT_RUN", 0)
     recipe = recipes.bdpe(epsilon=1.0, rows=80, rounds=3, depth=1, criterion="gini")
     key, reports = jax.random.key(1), []
-    reported = dpbt.fit(key, small_table, recipe, progress=reports.append)
+    reported_model = dpbt.fit(key, small_table, recipe, progress=reports.append)
     assert [(state.stage, state.done, state.total) for state in reports] == [
         ("rounds", done, 3) for done in range(3)
     ]
-    chex.assert_trees_all_equal(reported, dpbt.fit(key, small_table, recipe))
+    chex.assert_trees_all_equal(reported_model, dpbt.fit(key, small_table, recipe))
     assert not round_reports._reporters

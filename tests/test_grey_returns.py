@@ -1,4 +1,4 @@
-"""What learners return to a grey box: no false certificate, and no leak that is missed."""
+"""Values that learners return to a grey box: no false certificate, and no missed leak."""
 
 import collections
 import dataclasses
@@ -21,19 +21,19 @@ from dpbt.__main__ import main
 from dpbt.audit.contents import describe_uncompared_parts, places_of_differences, snapshot_contents
 
 MANY, FEW = np.ones(5), np.ones(4)
-NOWHERE = "nowhere"
+global_value = "unset"
 
 
-def grey(learn, epsilon=1.0, runs=20):
+def grey_box_bound(learn, epsilon=1.0, runs=20):
     return audit.grey_box_lower_bound(learn, MANY, FEW, claim=(epsilon, 0.0), num_runs=runs)
 
 
-def returning(make):
-    """A private learner: what it returns is made of a noisy count alone."""
+def learner_that_returns(make):
+    """A private learner, whose returned value is made from a noisy count alone."""
     return lambda rows, noise: make(float(noise.laplace(len(rows), 1.0, 1.0)))
 
 
-class Slots:
+class ValueInSlots:
     __slots__ = ("empty", "value")
 
     def __init__(self, value):
@@ -51,15 +51,16 @@ class Holder:
         return self.value
 
 
-def tree(y):
+def regression_tree(y):
     sklearn = pytest.importorskip("sklearn.tree")
     return sklearn.DecisionTreeRegressor(random_state=0).fit([[0.0], [1.0]], [y, 0.0])
 
 
-def frame(y):
+def pandas_frame(y):
     pandas = pytest.importorskip("pandas")
-    words = pandas.Categorical(["a", None])
-    cells = {"word": ["x", np.nan], "y": [y, np.nan], "none": [None, pandas.NaT], "kind": words}
+    categories = pandas.Categorical(["a", None])
+    cells = {"word": ["x", np.nan], "y": [y, np.nan], "none": [None, pandas.NaT]}
+    cells["kind"] = categories
     return pandas.DataFrame(cells)
 
 
@@ -67,7 +68,7 @@ def polars_frame(y):
     return pytest.importorskip("polars").DataFrame({"word": ["x", None], "y": [y, math.nan]})
 
 
-def local_class(y):
+def values_of_local_classes(y):
     class Local:
         names = ("a",)
 
@@ -80,21 +81,21 @@ def local_class(y):
     return [Local, Local(), collections.namedtuple("Pair", "a b")(y, math.nan)]
 
 
-def cyclic(y):
-    found = Holder(y)
-    found.itself = [found, {"again": found}]
-    return found
+def cyclic_holder(y):
+    holder = Holder(y)
+    holder.itself = [holder, {"again": holder}]
+    return holder
 
 
-COMPARED = {
-    "a tree": tree,
-    "a frame": frame,
+COMPARABLE = {
+    "a tree": regression_tree,
+    "a frame": pandas_frame,
     "a frame of polars": polars_frame,
     "objects": lambda y: np.array(["x", np.nan, None, y], object),
     "a random state": lambda y: [np.random.RandomState(3), np.random.default_rng(3), y],
-    "slots": Slots,
-    "a local class": local_class,
-    "a cycle": cyclic,
+    "slots": ValueInSlots,
+    "a local class": values_of_local_classes,
+    "a cycle": cyclic_holder,
     "fields with padding": lambda y: np.array([(1, y)], np.dtype([("a", "i1"), ("b", "f8")], True)),
     "long floats": lambda y: np.array([np.nan, y], np.longdouble),
     "masked": lambda y: np.ma.array([y, np.nan], mask=[False, True]),
@@ -104,11 +105,11 @@ COMPARED = {
     "an identity": lambda y: [object(), [y], bytearray(b"x"), types.SimpleNamespace(y=y)],
     "a noise": lambda y: np.float32(y),
 }
-"""What can be compared, by what it is."""
+"""Makers of values that can be compared."""
 
-UNKNOWN = {
+INCOMPARABLE = {
     "an iterator": lambda y: iter([y]),
-    "a generator": lambda y: (each for each in [y]),
+    "a generator": lambda y: (value for value in [y]),
     "a lock": lambda y: {"y": y, "lock": threading.Lock()},
     "a lock in a set": lambda y: {threading.Lock()},
     "a random state of its own": lambda y: np.random.RandomState(),
@@ -117,31 +118,31 @@ UNKNOWN = {
     "the time": lambda y: {"y": y, "at": time.perf_counter_ns()},
     "a cache": lambda y: functools.lru_cache(lambda x: y),
     "an open file": lambda y: io.BytesIO(b"x"),
-    "too much": lambda y: [Slots(y)] * 1000,
+    "too much": lambda y: [ValueInSlots(y)] * 1000,
 }
-"""What says nothing."""
+"""Makers of values that cannot be compared, and so prove nothing."""
 
 
-@pytest.mark.parametrize("make", COMPARED.values(), ids=COMPARED)
+@pytest.mark.parametrize("make", COMPARABLE.values(), ids=COMPARABLE)
 def test_a_private_learner_may_return_what_compares_by_identity(make):
-    found = grey(returning(make))
-    assert found.epsilon == pytest.approx(1.0, rel=1e-9)
-    assert found.epsilon <= 1
-    assert not found.uncompared
+    lower_bound = grey_box_bound(learner_that_returns(make))
+    assert lower_bound.epsilon == pytest.approx(1.0, rel=1e-9)
+    assert lower_bound.epsilon <= 1
+    assert not lower_bound.uncompared
 
 
-@pytest.mark.parametrize("make", UNKNOWN.values(), ids=UNKNOWN)
+@pytest.mark.parametrize("make", INCOMPARABLE.values(), ids=INCOMPARABLE)
 def test_values_that_cannot_be_compared_are_reported_and_give_no_certificate(make, monkeypatch):
     monkeypatch.setattr("dpbt.audit.contents.MAX_PARTS", 900)
-    found = grey(returning(make), runs=8)
-    assert found.epsilon <= 1
-    assert not found.broken
-    assert found.uncompared
-    assert f"NOT COMPARED: {found.uncompared}." in found.words
+    lower_bound = grey_box_bound(learner_that_returns(make), runs=8)
+    assert lower_bound.epsilon <= 1
+    assert not lower_bound.broken
+    assert lower_bound.uncompared
+    assert f"NOT COMPARED: {lower_bound.uncompared}." in lower_bound.words
 
 
-_MAKERS = st.recursive(
-    st.sampled_from([*list(COMPARED.values())[3:], *list(UNKNOWN.values())[:-1]]),
+NESTED_MAKERS = st.recursive(
+    st.sampled_from([*list(COMPARABLE.values())[3:], *list(INCOMPARABLE.values())[:-1]]),
     lambda inner: st.lists(inner, min_size=1, max_size=3).flatmap(
         lambda makers: st.sampled_from(
             [
@@ -159,13 +160,13 @@ _MAKERS = st.recursive(
 
 @pytest.mark.slow
 @settings(max_examples=50, deadline=None, derandomize=True)
-@given(make=_MAKERS)
+@given(make=NESTED_MAKERS)
 def test_no_private_learner_is_refuted_by_what_it_returns(make):
-    found = grey(returning(make), runs=8)
-    assert found.epsilon <= 1
+    lower_bound = grey_box_bound(learner_that_returns(make), runs=8)
+    assert lower_bound.epsilon <= 1
 
 
-def leaking(make):
+def learner_that_leaks_into(make):
     """A learner that adds the exact count to what it returns."""
 
     def learn(rows, noise):
@@ -175,39 +176,39 @@ def leaking(make):
     return learn
 
 
-def _default(n):
+def function_with_default(n):
     return lambda rows, n=n: n
 
 
-def _closure(n):
+def function_with_closure(n):
     return lambda rows: n
 
 
-def _inner_closure(n):
+def function_with_inner_closure(n):
     def outer(rows):
         return lambda: n
 
     return outer
 
 
-def _code(n):
+def function_with_constant(n):
     return eval(f"lambda rows: {n}")
 
 
-def _global(n):
-    global NOWHERE
-    NOWHERE = n
-    return lambda rows: NOWHERE
+def function_with_global(n):
+    global global_value
+    global_value = n
+    return lambda rows: global_value
 
 
-def _local_attribute(n):
+def class_with_attribute(n):
     class Local:
         rows = n
 
     return Local
 
 
-def _annotated(n):
+def function_with_attribute(n):
     def predict(rows):
         return 0
 
@@ -215,20 +216,20 @@ def _annotated(n):
     return predict
 
 
-LEAKS = {
+LEAKING_VALUES = {
     "a callable instance": Holder,
     "a partial": lambda n: functools.partial(max, n),
     "a partial by name": lambda n: functools.partial(max, default=n),
-    "a default": _default,
-    "a closure": _closure,
-    "a closure of a function within": _inner_closure,
-    "a constant of code": _code,
-    "a global": _global,
+    "a default": function_with_default,
+    "a closure": function_with_closure,
+    "a closure of a function within": function_with_inner_closure,
+    "a constant of code": function_with_constant,
+    "a global": function_with_global,
     "a bound method": lambda n: Holder(n).predict,
     "a built-in method": lambda n: [n].index,
-    "an attribute of a function": _annotated,
-    "an attribute of a class": _local_attribute,
-    "slots": Slots,
+    "an attribute of a function": function_with_attribute,
+    "an attribute of a class": class_with_attribute,
+    "slots": ValueInSlots,
     "a set": lambda n: {n},
     "a key": lambda n: {n: 0},
     "objects": lambda n: np.array([None, n], object),
@@ -242,17 +243,17 @@ LEAKS = {
     "beside the time": lambda n: {"at": time.perf_counter_ns(), "n": n},
     "a wrapped function": lambda n: functools.lru_cache(lambda x: n),
     "a subclass of str": lambda n: type("Word", (str,), {})(n),
-    "a tree": tree,
-    "a frame": frame,
+    "a tree": regression_tree,
+    "a frame": pandas_frame,
 }
 
 
-@pytest.mark.parametrize("make", LEAKS.values(), ids=LEAKS)
+@pytest.mark.parametrize("make", LEAKING_VALUES.values(), ids=LEAKING_VALUES)
 def test_an_exact_count_is_found_wherever_it_hides(make):
-    found = grey(leaking(make), runs=8)
-    assert found.epsilon == math.inf
-    assert found.certain
-    assert found.where.startswith("what is returned")
+    lower_bound = grey_box_bound(learner_that_leaks_into(make), runs=8)
+    assert lower_bound.epsilon == math.inf
+    assert lower_bound.certain
+    assert lower_bound.where.startswith("what is returned")
 
 
 def test_a_leak_into_an_object_that_lives_on_is_found():
@@ -263,19 +264,21 @@ def test_a_leak_into_an_object_that_lives_on_is_found():
         state["rows"] = len(rows)
         return state
 
-    assert grey(learn, runs=8).epsilon == math.inf
+    assert grey_box_bound(learn, runs=8).epsilon == math.inf
 
 
-def test_the_order_of_keys_and_members_is_no_evidence_and_the_former_is_reported():
-    ordered = [dict.fromkeys(names) for names in ("ab", "ba")]
-    one, other = map(snapshot_contents, ordered)
-    assert not places_of_differences(one, other)
-    assert describe_uncompared_parts(one, other) == ["the order of keys"]
-    one, other = snapshot_contents({"a", "b"}), snapshot_contents({"b", "a"})
-    assert not places_of_differences(one, other)
-    assert not describe_uncompared_parts(one, other)
-    one, other = (snapshot_contents(collections.OrderedDict(each)) for each in ordered)
-    assert places_of_differences(one, other)
+def test_the_order_of_keys_or_members_is_no_evidence_and_that_of_keys_is_reported():
+    dicts_in_two_orders = [dict.fromkeys(names) for names in ("ab", "ba")]
+    first, second = map(snapshot_contents, dicts_in_two_orders)
+    assert not places_of_differences(first, second)
+    assert describe_uncompared_parts(first, second) == ["the order of keys"]
+    first, second = snapshot_contents({"a", "b"}), snapshot_contents({"b", "a"})
+    assert not places_of_differences(first, second)
+    assert not describe_uncompared_parts(first, second)
+    first, second = (
+        snapshot_contents(collections.OrderedDict(keys)) for keys in dicts_in_two_orders
+    )
+    assert places_of_differences(first, second)
 
 
 # The draws.
@@ -297,63 +300,68 @@ DRAWS = {
 @pytest.mark.parametrize("name", DRAWS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_bound_is_above_the_truth_by_rounding(name, epsilon):
-    found = grey(lambda rows, noise: DRAWS[name](rows, noise, epsilon), epsilon, runs=8)
-    assert found.epsilon <= epsilon
+    lower_bound = grey_box_bound(
+        lambda rows, noise: DRAWS[name](rows, noise, epsilon), epsilon, runs=8
+    )
+    assert lower_bound.epsilon <= epsilon
     if name == "respond":
-        assert found.epsilon >= epsilon * (1 - 1e-9) - 1e-14
+        assert lower_bound.epsilon >= epsilon * (1 - 1e-9) - 1e-14
 
 
 def test_the_mu_of_tiny_steps_is_not_rounded_up():
     def learn(rows, noise):
         return noise.gaussian(len(rows), 1.0, 1e9 / 0.6)
 
-    found = audit.grey_box_lower_bound(
+    lower_bound = audit.grey_box_lower_bound(
         learn, MANY, FEW, claim=(1.0, 1e-5), num_runs=8, nonadaptive=True
     )
-    assert found.mu <= 0.6e-9
-    assert found.mu == pytest.approx(0.6e-9, rel=1e-6)
+    assert lower_bound.mu <= 0.6e-9
+    assert lower_bound.mu == pytest.approx(0.6e-9, rel=1e-6)
 
 
 def test_a_learner_that_does_not_repeat_itself_is_not_judged():
     def subsampled(rows, noise):
-        kept = np.random.default_rng().random(len(rows)) < 0.5
-        return noise.laplace(np.sum(kept), 1.0, 0.1)
+        is_kept = np.random.default_rng().random(len(rows)) < 0.5
+        return noise.laplace(np.sum(is_kept), 1.0, 0.1)
 
-    found = grey(subsampled)
-    assert (found.epsilon, found.mu, found.certain) == (0, 0, False)
-    assert "one table does not repeat" in found.uncompared
+    lower_bound = grey_box_bound(subsampled)
+    assert (lower_bound.epsilon, lower_bound.mu, lower_bound.certain) == (0, 0, False)
+    assert "one table does not repeat" in lower_bound.uncompared
 
     def consuming(rows, noise):
         return noise.laplace(len(rows.pop()) if rows else 0.0, 1.0, 1.0)
 
-    found = audit.grey_box_lower_bound(
+    lower_bound = audit.grey_box_lower_bound(
         consuming, ["aaaaa"] * 30, ["a"] * 30, claim=(1.0, 0.0), num_runs=40
     )
-    assert found.epsilon == 0
-    assert "changes its table" in found.words
+    assert lower_bound.epsilon == 0
+    assert "changes its table" in lower_bound.words
 
 
 def test_exact_values_of_any_kind_are_compared_by_what_they_hold():
+    def bound_where_released(make):
+        return grey_box_bound(lambda rows, noise: noise.exactly(make(rows)), runs=8)
+
     for value in ("a word", np.array(["x", np.nan, None], object), {"a": math.nan}, Holder(1)):
-        assert grey(lambda rows, noise, kept=value: noise.exactly(kept), runs=8).epsilon == 0
-    assert grey(lambda rows, noise: noise.exactly(Holder(1)), runs=8).epsilon == 0
-    assert grey(lambda rows, noise: noise.exactly(Holder(len(rows))), runs=8).epsilon == math.inf
-    found = grey(lambda rows, noise: noise.exactly(threading.Lock()), runs=8)
-    assert found.epsilon == 0
-    assert "lock" in found.uncompared
+        assert bound_where_released(lambda rows, value=value: value).epsilon == 0
+    assert bound_where_released(lambda rows: Holder(1)).epsilon == 0
+    assert bound_where_released(lambda rows: Holder(len(rows))).epsilon == math.inf
+    lower_bound = bound_where_released(lambda rows: threading.Lock())
+    assert lower_bound.epsilon == 0
+    assert "lock" in lower_bound.uncompared
 
 
-def test_a_value_that_changes_after_it_was_put_out_is_compared_as_it_was():
+def test_a_value_that_changes_after_it_was_released_is_compared_as_it_was():
     def learn(rows, noise):
         steps = Holder([0])
         noise.exactly(steps)
         steps.value.append(noise.laplace(len(rows), 1.0, 1.0))
 
-    assert grey(learn).epsilon <= 1
+    assert grey_box_bound(learn).epsilon <= 1
 
 
 def test_the_command_does_not_take_rounding_for_a_loss(tmp_path, capsys, monkeypatch):
-    """A loss of float32 may be a few millionths above a tiny claim."""
+    """A loss that is computed in float32 may be a few millionths above a tiny claim."""
     columns = '{"a": {"type": "numeric", "low": 0, "high": 1, "bins": 4}}'
     label = '{"column": "y", "positive": "1", "negative": "0"}'
     (tmp_path / "domain.json").write_text(f'{{"columns": {columns}, "label": {label}}}')

@@ -1,6 +1,4 @@
-"""Keys: ChaCha20 is that of RFC 8439, no block serves two purposes, and JAX takes the keys as it
-takes its own.
-"""
+"""Keys: ChaCha20 is that of RFC 8439, no block serves two purposes, and JAX accepts the keys."""
 
 import functools
 
@@ -16,28 +14,28 @@ from tests.support.references.chacha import VECTORS, little_endian, reference_bl
 KINDS = ["release", "research"]
 
 
-def known_release_key(number=0):
+def known_release_key(seed=0):
     """A release key of known words, which are not secret."""
-    raw = np.random.default_rng(number).integers(0, 2**32, 8, np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(raw), impl=keys.CHACHA20)
+    words = np.random.default_rng(seed).integers(0, 2**32, 8, np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(words), impl=keys.CHACHA20)
 
 
-def key_of(kind, number=0):
-    return known_release_key(number) if kind == "release" else jax.random.key(number)
+def known_key(kind, seed=0):
+    return known_release_key(seed) if kind == "release" else jax.random.key(seed)
 
 
 def words_of_key(key):
     return np.asarray(jax.random.key_data(key))
 
 
-def assert_same_words(one, other):
-    if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
-        one, other = words_of_key(one), words_of_key(other)
-    np.testing.assert_array_equal(one, other)
+def assert_same_words(actual, expected):
+    if jnp.issubdtype(actual.dtype, jax.dtypes.prng_key):
+        actual, expected = words_of_key(actual), words_of_key(expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def words_in_pairs(words):
-    """u64[...]: words in twos. Two of n are equal by chance with probability below n**2 / 2**65."""
+    """u64[...]: pairs of words; two of n are equal with probability below n**2 / 2**65."""
     return np.ascontiguousarray(np.asarray(words)).reshape(-1).view(np.uint64)
 
 
@@ -53,9 +51,9 @@ def test_a_block_of_the_cipher_is_that_of_the_test_vectors_of_rfc_8439(name):
 
 def test_random_bits_split_keys_and_folded_keys_are_the_blocks_that_their_nonces_name():
     key = known_release_key()
-    raw = words_of_key(key)
+    key_words = words_of_key(key)
     expected = {
-        purpose: [reference_block(raw, counter, (purpose, width, 0)) for counter in range(3)]
+        purpose: [reference_block(key_words, counter, (purpose, width, 0)) for counter in range(3)]
         for purpose, width in ((1, 32), (2, 0), (3, 0))
     }
     stream = np.concatenate(expected[1])[:40]
@@ -64,13 +62,13 @@ def test_random_bits_split_keys_and_folded_keys_are_the_blocks_that_their_nonces
     assert_same_words(
         words_of_key(jax.random.split(key, 5)), np.concatenate(expected[2])[:40].reshape(5, 8)
     )
-    for number in range(3):
-        assert_same_words(words_of_key(jax.random.fold_in(key, number)), expected[3][number][:8])
-    last = reference_block(raw, 2**32 - 1, (3, 0, 0))[:8]
+    for data in range(3):
+        assert_same_words(words_of_key(jax.random.fold_in(key, data)), expected[3][data][:8])
+    last = reference_block(key_words, 2**32 - 1, (3, 0, 0))[:8]
     assert_same_words(words_of_key(jax.random.fold_in(key, 2**32 - 1)), last)
 
 
-@pytest.mark.parametrize("shape", [(), (5,)])
+@pytest.mark.parametrize("shape", [(), (5,)], ids=["one word", "five words"])
 def test_words_of_a_research_key_are_those_of_jax(shape):
     key, size = jax.random.key(3), 3 * int(np.prod(shape))
     expected = threefry_2x32(words_of_key(key), np.arange(size + 1, dtype=np.uint32))[:size]
@@ -78,7 +76,7 @@ def test_words_of_a_research_key_are_those_of_jax(shape):
 
 
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
-def test_bits_are_the_bytes_of_their_stream(width):
+def test_random_bits_of_any_width_are_the_bytes_of_the_key_stream(width):
     key = known_release_key()
     stream = [reference_block(words_of_key(key), counter, (1, width, 0)) for counter in range(5)]
     expected = np.concatenate(stream).astype("<u4").view(f"<u{width // 8}")
@@ -100,28 +98,28 @@ DRAWS = {
 
 @pytest.mark.parametrize("name", DRAWS)
 def test_draws_are_the_same_by_loop_vmap_map_scan_and_jit(name):
-    draw, several = DRAWS[name], jax.random.split(known_release_key(), 4)
-    alone = [jax.jit(draw)(key) for key in several]
+    draw, several_keys = DRAWS[name], jax.random.split(known_release_key(), 4)
+    drawn_alone = [jax.jit(draw)(key) for key in several_keys]
     scan = jax.jit(lambda rows: jax.lax.scan(lambda carry, row: (carry, draw(row)), 0, rows)[1])
     transforms = [jax.jit(jax.vmap(draw)), jax.jit(lambda rows: jax.lax.map(draw, rows)), scan]
-    for together in (transform(several) for transform in transforms):
+    for drawn_together in (transform(several_keys) for transform in transforms):
         for lane in range(4):
-            assert_same_words(together[lane], alone[lane])
-    twice = jax.jit(jax.vmap(jax.vmap(draw)))(several.reshape(2, 2))
-    assert_same_words(twice[1, 0], alone[2])
+            assert_same_words(drawn_together[lane], drawn_alone[lane])
+    drawn_in_two_vmaps = jax.jit(jax.vmap(jax.vmap(draw)))(several_keys.reshape(2, 2))
+    assert_same_words(drawn_in_two_vmaps[1, 0], drawn_alone[2])
 
 
 def test_one_key_gives_no_more_blocks_than_its_counter_counts():
-    raw = jax.random.key_data(known_release_key())
+    key_words = jax.random.key_data(known_release_key())
     for draw, max_numbers in (
-        (functools.partial(keys._random_bits, raw, 32), 2**36),
-        (functools.partial(keys._random_bits, raw, 8), 2**38),
-        (functools.partial(keys._split, raw), 2**33),
+        (functools.partial(keys._random_bits, key_words, 32), 2**36),
+        (functools.partial(keys._random_bits, key_words, 8), 2**38),
+        (functools.partial(keys._split, key_words), 2**33),
     ):
         with pytest.raises(ValueError, match=rf"at most 2\^32 blocks.*got {2**32 + 1}"):
             jax.eval_shape(functools.partial(draw, (max_numbers + 1,)))
     with pytest.raises(ValueError, match="bit_width must be 8, 16, 32 or 64, got 4"):
-        keys._random_bits(raw, 4, (1,))
+        keys._random_bits(key_words, 4, (1,))
 
 
 def test_release_key_is_not_made_from_a_seed():
@@ -130,8 +128,9 @@ def test_release_key_is_not_made_from_a_seed():
 
 
 def test_fresh_keys_differ_in_256_bits():
-    """Some bit is the same in 64 keys, or two pairs of words are equal, with probability below
-    2**-48.
+    """The test fails by chance with probability below 2**-48.
+
+    It fails where some bit is the same in 64 keys, or where two pairs of words are equal.
     """
     fresh = [keys.fresh_key() for _ in range(64)]
     assert all(key.shape == () and keys.key_purpose(key) == keys.RELEASE for key in fresh)
@@ -144,35 +143,35 @@ def test_fresh_keys_differ_in_256_bits():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_kind_of_a_key_is_known_whether_it_is_traced_or_not(kind):
-    several, traced_kinds = jax.random.split(key_of(kind), 2), []
+    several_keys, traced_kinds = jax.random.split(known_key(kind), 2), []
     jax.jit(
         jax.vmap(
             lambda key: traced_kinds.append(keys.key_purpose(key)) or keys.random_words(key, 1, ())
         )
-    )(several)
-    assert traced_kinds[0] == keys.key_purpose(several) == kind
+    )(several_keys)
+    assert traced_kinds[0] == keys.key_purpose(several_keys) == kind
     for function in (keys.check_single_key, lambda key: keys.random_words(key, 1, ())):
         with pytest.raises(ValueError, match="one key of shape"):
-            function(several)
+            function(several_keys)
 
 
 @pytest.mark.parametrize("function", [keys.key_purpose, keys.check_single_key])
 def test_a_value_that_is_no_key_is_refused_and_not_shown(function):
     secret = 123456789
-    for value, words in (
+    for value, message in (
         (jnp.full(8, secret, jnp.uint32), "typed key.*fresh_key.*jax.random.key"),
         (secret, "typed key, got int"),
         (jax.random.PRNGKey(secret), "typed key"),
         (jax.random.key(secret, impl="rbg"), "chacha20 or threefry2x32, got rbg"),
     ):
-        with pytest.raises(ValueError, match=words) as caught:
+        with pytest.raises(ValueError, match=message) as caught:
             function(value)
         assert str(secret) not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fold_words_is_a_chain_of_folds_from_the_length(kind):
-    key = key_of(kind)
+    key = known_key(kind)
     sequence = np.array([5, 0, 2**32 - 1], np.uint32)
     expected = jax.random.fold_in(key, 3)
     for word in sequence:

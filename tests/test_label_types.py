@@ -1,4 +1,4 @@
-"""Classes that labels of their type cannot hold, and what a file could not keep, are refused."""
+"""Classes that the type of the labels cannot hold, or that no file can keep, are refused."""
 
 import array
 import functools
@@ -18,11 +18,11 @@ DOMAIN = {"a": Numeric(0, 1, bins=4), "b": Numeric(0, 1, bins=4)}
 COLUMNS = {"a": X[:, 0], "b": X[:, 1]}
 
 
-class BegunError(Exception):
+class FitBegunError(Exception):
     """Stands in for a fit that was begun."""
 
 
-class Typed:
+class TypedColumn:
     """Stands in for a column of Arrow or polars, which states a type and has cells."""
 
     def __init__(self, name, attribute="type"):
@@ -39,7 +39,7 @@ class Typed:
         return self._cells[row]
 
 
-class Categories(Typed):
+class CategoricalColumn(TypedColumn):
     """Stands in for a categorical column of pandas."""
 
     def __init__(self, dtype):
@@ -47,7 +47,7 @@ class Categories(Typed):
         super().__init__(type_, "dtype")
 
 
-class Dictionary(Typed):
+class DictionaryColumn(TypedColumn):
     """Stands in for a dictionary of Arrow."""
 
     def __init__(self, name):
@@ -74,22 +74,29 @@ TYPES = {
 }
 
 
-@pytest.mark.parametrize("stated", TYPES, ids=str)
-def test_the_type_that_a_column_states_is_read_and_no_cell(stated):
-    if isinstance(stated, np.dtype):
-        found = label_type(np.empty(0, stated))
+@pytest.mark.parametrize("stated_type", TYPES, ids=str)
+def test_the_type_that_a_column_states_is_read_and_no_cell(stated_type):
+    if isinstance(stated_type, np.dtype):
+        parsed_type = label_type(np.empty(0, stated_type))
     else:
-        found = label_type(Typed(stated))
-        assert label_type(Typed(stated, "dtype")) == found
-    assert found is not None
-    assert (found.family, found.low, found.high) == TYPES[stated]
+        parsed_type = label_type(TypedColumn(stated_type))
+        assert label_type(TypedColumn(stated_type, "dtype")) == parsed_type
+    assert parsed_type is not None
+    assert (parsed_type.family, parsed_type.low, parsed_type.high) == TYPES[stated_type]
 
 
 @pytest.mark.parametrize(
     "column",
-    [LABELS.tolist(), LABELS.astype(object), Typed("dictionary<values=string>"), Typed("null"), ()],
+    [
+        LABELS.tolist(),
+        LABELS.astype(object),
+        TypedColumn("dictionary<values=string>"),
+        TypedColumn("null"),
+        (),
+    ],
+    ids=["list", "objects", "dictionary of text", "null", "nothing"],
 )
-def test_what_states_no_type_may_be_anything(column):
+def test_a_column_that_states_no_type_may_hold_any_labels(column):
     assert label_type(column) is None
 
 
@@ -97,9 +104,9 @@ IMPOSSIBLE = {
     "Booleans, whole numbers": ((False, True), LABELS),
     "Booleans, small numbers": ((False, True), LABELS.astype(np.uint8)),
     "Booleans, floats": ((False, True), LABELS.astype(np.float32)),
-    "Booleans, Arrow": ((False, True), Typed("int64")),
-    "Booleans, polars": ((False, True), Typed("Float64", "dtype")),
-    "words, Arrow": (("no", "yes"), Typed("int64")),
+    "Booleans, Arrow": ((False, True), TypedColumn("int64")),
+    "Booleans, polars": ((False, True), TypedColumn("Float64", "dtype")),
+    "words, Arrow": (("no", "yes"), TypedColumn("int64")),
     "negative, unsigned": ((-1, 1), LABELS.astype(np.uint8)),
     "too large": ((0, 300), LABELS.astype(np.int8)),
     "fractions": ((0.5, 1.5), LABELS),
@@ -109,10 +116,10 @@ IMPOSSIBLE = {
     "zeros at the end, floats": (("0.50", "1.50"), LABELS.astype(float)),
     "Booleans, memory": ((False, True), memoryview(LABELS.astype(np.uint8))),
     "too large, array": ((0, 300), array.array("b", LABELS.tolist())),
-    "Booleans, categories": ((False, True), Categories(np.dtype("int64"))),
-    "too large, dictionary": ((0, 300), Dictionary("int8")),
-    "dates in categories": ((0, 1), Categories(np.dtype("datetime64[s]"))),
-    "intervals": ((0, 1), Categories("interval[int64, right]")),
+    "Booleans, categories": ((False, True), CategoricalColumn(np.dtype("int64"))),
+    "too large, dictionary": ((0, 300), DictionaryColumn("int8")),
+    "dates in categories": ((0, 1), CategoricalColumn(np.dtype("datetime64[s]"))),
+    "intervals": ((0, 1), CategoricalColumn("interval[int64, right]")),
     "several, Booleans": ((0, 1, 2), LABELS > 0),
     "several, unsigned": ((-1, 0, 1), LABELS.astype(np.uint64)),
 }
@@ -129,8 +136,8 @@ POSSIBLE = {
     "float32": ((0.1, 0.7), LABELS.astype(np.float32)),
     "memory": ((0, 1), memoryview(LABELS.astype(np.uint8))),
     "array": ((0, 1), array.array("b", LABELS.tolist())),
-    "categories": ((0, 1), Categories(np.dtype("int64"))),
-    "categories of objects": ((False, True), Categories(np.dtype(object))),
+    "categories": ((0, 1), CategoricalColumn(np.dtype("int64"))),
+    "categories of objects": ((False, True), CategoricalColumn(np.dtype(object))),
     "a list": ((False, True), LABELS.tolist()),
     "objects": ((False, True), LABELS.astype(object)),
     "several": ((0, 1, 2), LABELS),
@@ -138,22 +145,22 @@ POSSIBLE = {
 
 
 @pytest.fixture
-def paid(monkeypatch):
-    """Whether a fit was begun."""
+def begun_fits(monkeypatch):
+    """A list with an entry for each fit that was begun; no fit is run."""
     from dpbt.owners import estimators
 
-    begun = []
+    calls = []
 
     def fit(*_, **__):
-        begun.append(True)
-        raise BegunError
+        calls.append(True)
+        raise FitBegunError
 
     monkeypatch.setattr(estimators, "fit", fit)
-    return begun
+    return calls
 
 
 @pytest.mark.parametrize("name", [*IMPOSSIBLE, *POSSIBLE])
-def test_classes_that_the_type_of_y_cannot_hold_are_refused_before_a_fit(name, paid):
+def test_classes_that_the_type_of_y_cannot_hold_are_refused_before_a_fit(name, begun_fits):
     sklearn = pytest.importorskip("dpbt.sklearn")
     classes, labels = {**IMPOSSIBLE, **POSSIBLE}[name]
     estimator = sklearn.PrivateBoostingClassifier(
@@ -164,15 +171,15 @@ def test_classes_that_the_type_of_y_cannot_hold_are_refused_before_a_fit(name, p
             ValueError, match=r"labels (of|is of the) type|words and y holds numbers"
         ):
             estimator.fit(X, labels)
-        assert not paid
+        assert not begun_fits
     else:
-        with pytest.raises(BegunError):
+        with pytest.raises(FitBegunError):
             estimator.fit(X, labels)
-        assert paid
+        assert begun_fits
 
 
 @pytest.mark.parametrize("name", [*IMPOSSIBLE, *POSSIBLE])
-def test_a_table_of_such_labels_is_refused(name):
+def test_a_table_whose_labels_cannot_be_its_classes_is_refused(name):
     classes, labels = {**IMPOSSIBLE, **POSSIBLE}[name]
     options = {"negative": classes[0], "positive": classes[1]}
     if len(classes) > 2:
@@ -184,7 +191,7 @@ def test_a_table_of_such_labels_is_refused(name):
         dpbt.table(DOMAIN, COLUMNS, labels, **options)
 
 
-def test_a_class_of_all_others_needs_one_class_that_can_occur():
+def test_a_class_for_all_other_labels_needs_another_class_that_can_occur():
     rest = Nominal((0, 1, "rest"), other="rest")
     table = dpbt.table(DOMAIN, COLUMNS, LABELS, target=rest)
     assert table.present.all()
@@ -192,7 +199,7 @@ def test_a_class_of_all_others_needs_one_class_that_can_occur():
         dpbt.table(DOMAIN, COLUMNS, LABELS, target=Nominal(("a", "b", "rest"), other="rest"))
 
 
-def test_a_class_that_one_of_its_spellings_can_be_is_not_refused():
+def test_a_class_is_accepted_if_one_of_its_spellings_can_occur():
     options = {"negative": ["no", 0], "positive": ["yes", 1]}
     assert dpbt.table(DOMAIN, COLUMNS, LABELS, **options).present.all()
     with pytest.raises(ValueError, match=r"labels of type int64 are never 'yes'"):
@@ -217,7 +224,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
-def test_a_domain_of_any_names_that_fits_is_saved_and_reads_them(names, tmp_path):
+def test_a_model_with_any_names_of_columns_is_saved_and_reads_columns_by_them(names, tmp_path):
     sklearn = pytest.importorskip("dpbt.sklearn")
     domain = {name: Numeric(0, 1, bins=4) for name in names}
     recipe = functools.partial(dpbt.recipes.oblivious_boost, rounds=2, depth=1)
@@ -237,11 +244,11 @@ def test_a_domain_of_any_names_that_fits_is_saved_and_reads_them(names, tmp_path
 
 
 @pytest.mark.parametrize("classes", [(0, float("inf")), (float("nan"), 1.0), (-np.inf, 0, 1)])
-def test_classes_that_no_file_keeps_are_refused_before_a_fit(classes, paid):
+def test_classes_that_no_file_keeps_are_refused_before_a_fit(classes, begun_fits):
     sklearn = pytest.importorskip("dpbt.sklearn")
     estimator = sklearn.PrivateBoostingClassifier(
         epsilon=1.0, rows=100, domain=DOMAIN, classes=classes
     )
     with pytest.raises(ValueError, match="classes must state all labels"):
         estimator.fit(X, LABELS.astype(float))
-    assert not paid
+    assert not begun_fits

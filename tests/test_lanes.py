@@ -22,15 +22,15 @@ LANES = [3, 64]
 # The functions that lanes share with single runs.
 
 
-def wide_range(start, stop):
+def points_between(start, stop):
     return np.linspace(start, stop, 100_001).astype(np.float32)
 
 
 PORTABLE_FUNCTIONS = {
-    "portable_exp2": (arithmetic.portable_exp2, np.exp2, wide_range(-120, 127)),
-    "portable_exp": (arithmetic.portable_exp, np.exp, wide_range(-80, 88)),
-    "portable_log2": (arithmetic.portable_log2, np.log2, np.exp2(wide_range(-125, 127))),
-    "portable_log": (arithmetic.portable_log, np.log, np.exp2(wide_range(-1, 1))),
+    "portable_exp2": (arithmetic.portable_exp2, np.exp2, points_between(-120, 127)),
+    "portable_exp": (arithmetic.portable_exp, np.exp, points_between(-80, 88)),
+    "portable_log2": (arithmetic.portable_log2, np.log2, np.exp2(points_between(-125, 127))),
+    "portable_log": (arithmetic.portable_log, np.log, np.exp2(points_between(-1, 1))),
 }
 
 
@@ -50,8 +50,11 @@ def test_portable_functions_round_alike_in_numpy_and_in_programs_of_any_length(n
 
 
 def test_portable_powers_end_at_zero_and_infinity():
-    ends = np.array([-np.inf, -127, 128, np.inf, np.nan], np.float32)
-    for powers in (arithmetic.portable_exp2(ends), jax.jit(arithmetic.portable_exp2)(ends)):
+    exponents = np.array([-np.inf, -127, 128, np.inf, np.nan], np.float32)
+    for powers in (
+        arithmetic.portable_exp2(exponents),
+        jax.jit(arithmetic.portable_exp2)(exponents),
+    ):
         np.testing.assert_array_equal(powers, np.array([0, 0, np.inf, np.inf, np.nan], np.float32))
 
 
@@ -71,10 +74,10 @@ def check_lanes_are_single_runs(recipe, table, lanes):
     run = functools.partial(dpbt.boost, table=table, recipe=recipe, public_key=PUBLIC_KEY)
     side_by_side = jax.vmap(run)(keys)
     for lane in np.unique(np.linspace(0, lanes - 1, 8).astype(int)):
-        alone = run(keys[lane])
-        of_lane = jax.tree.map(lambda array, lane=lane: array[lane], side_by_side)
+        single_run = run(keys[lane])
+        lane_of_batch = jax.tree.map(lambda array, lane=lane: array[lane], side_by_side)
         for (path, expected), array in zip(
-            jax.tree.leaves_with_path(alone), jax.tree.leaves(of_lane), strict=True
+            jax.tree.leaves_with_path(single_run), jax.tree.leaves(lane_of_batch), strict=True
         ):
             name = jax.tree_util.keystr(path)
             np.testing.assert_array_equal(np.asarray(array), np.asarray(expected), name)
@@ -90,10 +93,10 @@ def test_a_lane_of_each_learner_is_the_run_alone(row, lanes):
 
 
 NUM_ROWS = 830
-"""Not a multiple of what processors add at once."""
+"""The number is no multiple of what processors add at once."""
 
 DOMAIN = {
-    **{f"x{number}": Numeric(0, 1, bins=32) for number in range(5)},
+    **{f"x{index}": Numeric(0, 1, bins=32) for index in range(5)},
     "job": Nominal(("0", "1", "2", "3")),
 }
 
@@ -119,7 +122,7 @@ def recipe_and_table(make, delta, response, epsilon=8.0):
         "three classes": np.digitize(numbers[:, 0] + noise, [0.3, 0.7]).astype(str),
     }
     label = labels.get(response, np.clip(3 * numbers[:, 0] + numbers[:, 1] + noise, 0, 10))
-    columns = {f"x{number}": numbers[:, number] for number in range(5)} | {"job": job}
+    columns = {f"x{index}": numbers[:, index] for index in range(5)} | {"job": job}
     options = RESPONSES[response]
     target = {name: value for name, value in options.items() if name == "target"}
     recipe = make(epsilon=epsilon, rows=NUM_ROWS, domain=DOMAIN, delta=delta, **options)
@@ -143,13 +146,13 @@ def test_three_lanes_of_oblivious_trees_are_the_runs_alone():
 
 
 def test_lanes_of_several_settings_are_the_settings_alone():
-    """Where numbers of the recipe have an axis of lanes, others are broadcast than alone.
+    """Numbers of a recipe with an axis of lanes are broadcast otherwise than single numbers.
 
-    `tests/test_multi_program_recipes.py` has the same for `auto` and `additive`.
+    `tests/test_multi_program_recipes.py` tests the same for `auto` and `additive`.
     """
-    make, lanes = functools.partial(recipes.oblivious_boost, rounds=3), []
+    make_recipe, lanes = functools.partial(recipes.oblivious_boost, rounds=3), []
     for epsilon in (1.0, 3.0, 8.0):
-        recipe, table = recipe_and_table(make, 1e-6, "three classes", epsilon=epsilon)
+        recipe, table = recipe_and_table(make_recipe, 1e-6, "three classes", epsilon=epsilon)
         lanes.append(table_preparation.without_domain(recipe))
     key = jax.random.key(7)
 
@@ -158,5 +161,5 @@ def test_lanes_of_several_settings_are_the_settings_alone():
 
     side_by_side = jax.vmap(run)(jax.tree.map(lambda *leaves: np.stack(leaves), *lanes))
     for lane, recipe in enumerate(lanes):
-        of_lane = jax.tree.map(lambda array, lane=lane: array[lane], side_by_side)
-        chex.assert_trees_all_equal(run(recipe), of_lane)
+        lane_of_batch = jax.tree.map(lambda array, lane=lane: array[lane], side_by_side)
+        chex.assert_trees_all_equal(run(recipe), lane_of_batch)

@@ -1,4 +1,4 @@
-"""Errors that say what to do: lazy containers, estimators for models, extras that are missing."""
+"""Errors say what to do: for lazy frames, estimators in place of models, missing extras."""
 
 import functools
 import sys
@@ -15,11 +15,11 @@ from dpbt.data.domains import Numeric
 DOMAIN = {"x": Numeric(0, 1, bins=4)}
 X = np.linspace(0, 1, 60)[:, None]
 Y = X[:, 0] > 0.5
-SMALL = {"depth": 1, "rounds": 2}
+SMALL_SETTINGS = {"depth": 1, "rounds": 2}
 
 
 class LazyFrame:
-    """Stands in for that of polars: columns by name, a query, and no length."""
+    """Stands in for a lazy frame of polars: it has columns by name, a query and no length."""
 
     columns = ("x",)
 
@@ -30,7 +30,7 @@ class LazyFrame:
         raise AssertionError("nothing is computed behind the caller's back")
 
 
-class Delayed(LazyFrame):
+class DelayedFrame(LazyFrame):
     """Stands in for a collection of Dask."""
 
     collect = None
@@ -39,38 +39,42 @@ class Delayed(LazyFrame):
         raise AssertionError("nothing is computed behind the caller's back")
 
 
-def _cells():
+def generate_cells():
     yield 0.5
 
 
-def _polars():
+def lazy_polars_frame():
     return pytest.importorskip("polars").DataFrame({"x": [0.1, 0.9]}).lazy()
 
 
-LAZY = {
+LAZY_COLUMNS = {
     "a lazy frame": (LazyFrame, "got LazyFrame; it holds a query.*collect"),
-    "a delayed frame": (Delayed, "got Delayed; it holds a query.*compute"),
-    "a generator": (_cells, "got generator; it gives its items once.*list of them"),
-    "polars": (_polars, "got LazyFrame; it holds a query.*collect"),
+    "a delayed frame": (DelayedFrame, "got DelayedFrame; it holds a query.*compute"),
+    "a generator": (generate_cells, "got generator; it gives its items once.*list of them"),
+    "polars": (lazy_polars_frame, "got LazyFrame; it holds a query.*collect"),
 }
 
 
 @pytest.fixture(scope="module")
 def model():
-    recipe = recipes.bdpe(epsilon=1.0, rows=100, **SMALL)
+    recipe = recipes.bdpe(epsilon=1.0, rows=100, **SMALL_SETTINGS)
     return dpbt.fit(jax.random.key(0), dpbt.table(DOMAIN, {"x": X[:, 0]}, Y), recipe)
 
 
 @pytest.fixture(scope="module")
 def estimator():
     sklearn = pytest.importorskip("dpbt.sklearn")
-    small = {"domain": DOMAIN, "recipe": functools.partial(recipes.bdpe, **SMALL)}
-    made = sklearn.PrivateBoostingClassifier(epsilon=1.0, rows=100, random_state=0, **small)
-    return made.fit(X, Y)
+    recipe_options = {"domain": DOMAIN, "recipe": functools.partial(recipes.bdpe, **SMALL_SETTINGS)}
+    unfitted = sklearn.PrivateBoostingClassifier(
+        epsilon=1.0, rows=100, random_state=0, **recipe_options
+    )
+    return unfitted.fit(X, Y)
 
 
-@pytest.mark.parametrize(("make", "words"), LAZY.values(), ids=LAZY)
-def test_a_lazy_frame_is_refused_with_what_to_do(make, words, model, tmp_path):
+@pytest.mark.parametrize(("make", "message"), LAZY_COLUMNS.values(), ids=LAZY_COLUMNS)
+def test_a_lazy_frame_is_refused_and_the_error_says_how_to_collect_it(
+    make, message, model, tmp_path
+):
     dpbt.save(model, tmp_path / "model.json", domain=DOMAIN)
     loaded = dpbt.load(tmp_path / "model.json")
     for read in (
@@ -81,12 +85,12 @@ def test_a_lazy_frame_is_refused_with_what_to_do(make, words, model, tmp_path):
         lambda rows: dpbt.predict(model, rows),
         lambda rows: loaded.predict(rows),
     ):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             read(make())
 
 
-@pytest.mark.parametrize(("make", "words"), LAZY.values(), ids=LAZY)
-def test_estimators_refuse_a_lazy_frame_with_what_to_do(make, words, estimator):
+@pytest.mark.parametrize(("make", "message"), LAZY_COLUMNS.values(), ids=LAZY_COLUMNS)
+def test_estimators_refuse_a_lazy_frame_and_say_how_to_collect_it(make, message, estimator):
     from sklearn.base import clone
 
     for read in (
@@ -95,7 +99,7 @@ def test_estimators_refuse_a_lazy_frame_with_what_to_do(make, words, estimator):
         lambda rows: clone(estimator).set_params(max_weight=1.0).fit(X, Y, sample_weight=rows),
         lambda rows: estimator.predict(rows),
     ):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             read(make())
 
 
@@ -123,7 +127,7 @@ def test_an_estimator_in_place_of_a_model_names_its_model(estimator, tmp_path):
             call(estimator)
 
 
-def test_words_and_pictures_take_estimators(estimator, tmp_path):
+def test_explanations_effects_and_plots_accept_fitted_estimators(estimator, tmp_path):
     pytest.importorskip("matplotlib")
     exceptions = pytest.importorskip("sklearn.exceptions")
     unfitted = type(estimator)(epsilon=1.0)
@@ -136,8 +140,8 @@ def test_words_and_pictures_take_estimators(estimator, tmp_path):
         lambda est: dpbt.plot.shape(est, attribute="x").get_ylabel(),
     ):
         assert call(estimator) == call(estimator.model_)
-        words = r"not fitted.*after est\.fit, as est\.model_.*pipeline"
-        with pytest.raises(exceptions.NotFittedError, match=words):
+        message = r"not fitted.*after est\.fit, as est\.model_.*pipeline"
+        with pytest.raises(exceptions.NotFittedError, match=message):
             call(unfitted)
     for call in (type(unfitted).explain, lambda est: est.save(tmp_path / "model.json")):
         with pytest.raises(exceptions.NotFittedError):
@@ -157,9 +161,9 @@ EXTRAS = {
 }
 
 
-@pytest.mark.parametrize(("words", "extra"), EXTRAS.values(), ids=EXTRAS)
+@pytest.mark.parametrize(("command", "extra"), EXTRAS.values(), ids=EXTRAS)
 def test_a_command_without_its_extra_names_it_in_one_line(
-    words, extra, model, tmp_path, capsys, monkeypatch
+    command, extra, model, tmp_path, capsys, monkeypatch
 ):
     dpbt.save(model, tmp_path / "MODEL", domain=DOMAIN)
     (tmp_path / "ROWS.parquet").write_bytes(b"")
@@ -169,7 +173,7 @@ def test_a_command_without_its_extra_names_it_in_one_line(
             monkeypatch.delitem(sys.modules, name)
     for name in ("onnx", "treelite", "matplotlib", "pyarrow"):
         monkeypatch.setitem(sys.modules, name, None)
-    assert main(words.split()) == 2
-    shown = capsys.readouterr().err
-    assert shown.count("\n") == 1
-    assert f"pip install 'dpbt[{extra}]'" in shown
+    assert main(command.split()) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert f"pip install 'dpbt[{extra}]'" in error

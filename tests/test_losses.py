@@ -8,12 +8,12 @@ import pytest
 from dpbt import losses, recipes, weighting
 from dpbt.types import ProperLoss
 
-SMOOTH = {loss.name: loss for loss in (losses.matsushita, losses.square, losses.log)}
-SMOOTH |= {f"m_{alpha}": losses.m_alpha(alpha) for alpha in (0.1, 0.5)}
-ALL = {**SMOOTH, "zero_one": losses.zero_one}
+SMOOTH_LOSSES = {loss.name: loss for loss in (losses.matsushita, losses.square, losses.log)}
+SMOOTH_LOSSES |= {f"m_{alpha}": losses.m_alpha(alpha) for alpha in (0.1, 0.5)}
+ALL_LOSSES = {**SMOOTH_LOSSES, "zero_one": losses.zero_one}
 
 
-@pytest.mark.parametrize("loss", SMOOTH.values(), ids=SMOOTH.keys())
+@pytest.mark.parametrize("loss", SMOOTH_LOSSES.values(), ids=SMOOTH_LOSSES.keys())
 def test_smoothness_is_the_largest_second_derivative(loss):
     z = np.linspace(-8.0013, 8, 3201, dtype=np.float32)
     second = jax.jit(jax.vmap(jax.grad(jax.grad(loss.surrogate))))(jnp.asarray(z))
@@ -29,18 +29,18 @@ def test_the_inverse_link_has_a_flat_part():
 SQUARE = losses.square
 
 
-def own(**changes):
+def custom_square_loss(**changes):
     return SQUARE._replace(**{"name": "own", **changes})
 
 
-BEYOND = {"inverse_link": lambda z: (z + 4) / 8, "surrogate": lambda z: (z - 4) ** 2 / 16}
+OUT_OF_RANGE = {"inverse_link": lambda z: (z + 4) / 8, "surrogate": lambda z: (z - 4) ** 2 / 16}
 BAD_LOSSES = [
     ({"link": None}, "^link of own must be a function .*, got None$"),
     ({"link": lambda u: 1.0}, "^link of own must be a function that keeps"),
     ({"smoothness": np.nan}, "^smoothness of own must be in"),
     ({"smoothness": jnp.float32(0.125)}, "a loss of plain fields"),
     ({"inverse_link": lambda z: 0 * z}, "inverse_link must undo link$"),
-    (BEYOND, r"inverse_link must be in \[0, 1\]$"),
+    (OUT_OF_RANGE, r"inverse_link must be in \[0, 1\]$"),
     ({"surrogate": lambda z: 0 * z}, "the slope of surrogate at z must be"),
     ({"surrogate": lambda z: 1 + SQUARE.surrogate(z)}, "must be 1 at z = 0$"),
     ({"bayes_risk": lambda u: 8 * u * (1 - u)}, "bayes_risk must be 0 at"),
@@ -52,30 +52,39 @@ BAD_LOSSES = [
 
 
 def test_inconsistent_losses_are_refused_where_they_are_boosted():
-    for changes, words in BAD_LOSSES:
-        bad = own(**changes)
-        with pytest.raises(ValueError, match=words):
-            weighting.mirror(bad)
-    for loss in ({"criterion": bad}, {"criterion": "gini", "loss": bad}):
+    for changes, message in BAD_LOSSES:
+        inconsistent_loss = custom_square_loss(**changes)
+        with pytest.raises(ValueError, match=message):
+            weighting.mirror(inconsistent_loss)
+    for loss in (
+        {"criterion": inconsistent_loss},
+        {"criterion": "gini", "loss": inconsistent_loss},
+    ):
         with pytest.raises(ValueError, match="probability must be in"):
             recipes.bdpe(epsilon=1.0, rows=50, **loss)
 
 
 def test_a_criterion_that_is_no_function_is_refused():
-    for scored in (recipes.bdpe, recipes.lazybb_trees):
+    for make_recipe in (recipes.bdpe, recipes.lazybb_trees):
         with pytest.raises(ValueError, match=r"^perspective of own must be .*, got None$"):
-            scored(epsilon=1.0, rows=50, criterion=own(perspective=None))
+            make_recipe(epsilon=1.0, rows=50, criterion=custom_square_loss(perspective=None))
 
 
 @pytest.mark.slow
 def test_a_criterion_needs_no_link():
-    bare = dict.fromkeys(("link", "inverse_link", "surrogate", "smoothness"))
-    assert recipes.bdpe(epsilon=1.0, rows=50, criterion=own(**bare), loss="gini")
-    assert recipes.lazybb_trees(epsilon=1.0, rows=50, criterion=own(**bare))
+    missing_fields = dict.fromkeys(("link", "inverse_link", "surrogate", "smoothness"))
+    assert recipes.bdpe(
+        epsilon=1.0, rows=50, criterion=custom_square_loss(**missing_fields), loss="gini"
+    )
+    assert recipes.lazybb_trees(
+        epsilon=1.0, rows=50, criterion=custom_square_loss(**missing_fields)
+    )
 
 
-@pytest.mark.parametrize("loss", [*ALL.values(), losses.m_alpha(0.01)])
-def test_the_losses_of_the_library_pass_the_checks_of_a_persons_own(loss):
+@pytest.mark.parametrize(
+    "loss", [*ALL_LOSSES.values(), losses.m_alpha(0.01)], ids=[*ALL_LOSSES, "m_0.01"]
+)
+def test_the_losses_of_the_library_pass_the_checks_of_custom_losses(loss):
     for family in (
         losses.constant_loss_family(loss._replace(name="own")),
         lambda alpha: losses.m_alpha(alpha),
@@ -85,20 +94,20 @@ def test_the_losses_of_the_library_pass_the_checks_of_a_persons_own(loss):
 
 
 @pytest.mark.parametrize(
-    "wrong", [ProperLoss, lambda: losses.log, recipes.bdpe(epsilon=1.0, rows=50), 3, "x"]
+    "value", [ProperLoss, lambda: losses.log, recipes.bdpe(epsilon=1.0, rows=50), 3, "x"]
 )
-def test_a_function_that_is_no_loss_is_refused_in_one_short_line(wrong):
-    for name, take in (
-        ("criterion", lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=wrong)),
-        ("loss", lambda: recipes.bdpe(epsilon=1.0, rows=50, loss=wrong)),
-        ("loss", lambda: weighting.mirror(wrong)),
+def test_a_value_that_is_no_loss_is_refused_in_one_short_line(value):
+    for name, make in (
+        ("criterion", lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=value)),
+        ("loss", lambda: recipes.bdpe(epsilon=1.0, rows=50, loss=value)),
+        ("loss", lambda: weighting.mirror(value)),
     ):
         with pytest.raises(ValueError, match=f"^{name} must be one of .*, got "):
-            take()
+            make()
 
 
-def in_float64(name, z):
-    """The probability that a loss gives a score, by NumPy."""
+def probability_in_float64(name, z):
+    """The probability that a loss gives to a score, computed by NumPy in float64."""
     if name == "square":
         return np.clip((z + 4) / 8, 0, 1)
     if name == "log":
@@ -106,12 +115,12 @@ def in_float64(name, z):
     return (1 + z / np.hypot(2, z)) / 2
 
 
-@pytest.mark.parametrize(("name", "loss"), SMOOTH.items(), ids=SMOOTH)
+@pytest.mark.parametrize(("name", "loss"), SMOOTH_LOSSES.items(), ids=SMOOTH_LOSSES)
 def test_probabilities_are_those_of_float64(name, loss):
     huge = [-3e38, -1e20, -1e3, -30.0, 0.0, 30.0, 1e3, 1e20, 3e38]
     z = np.concatenate([np.linspace(-9, 9, 2001), huge]).astype(np.float32)
     with np.errstate(over="ignore"):
-        expected = in_float64(name, z.astype(np.float64))
-    found = np.asarray(jax.jit(loss.probability or loss.inverse_link)(jnp.asarray(z)))
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert np.all((found >= 0) & (found <= 1))
+        expected = probability_in_float64(name, z.astype(np.float64))
+    probabilities = np.asarray(jax.jit(loss.probability or loss.inverse_link)(jnp.asarray(z)))
+    np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+    assert np.all((probabilities >= 0) & (probabilities <= 1))

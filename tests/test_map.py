@@ -69,7 +69,7 @@ Definitions, equations and sections are those of which there is code.
 
 STATEMENTS = ("Theorem", "Lemma", "Definition", "Corollary", "Proposition", "Observation", "Remark")
 ORDER = ("Algorithm", "statement", "Claim", "Equation", "Section", "Table", "Figure")
-LONGEST_NAME, LONGEST_WORDS = 85, 50
+MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH = 85, 50
 """Beyond these a row is wider than the page of the site in a window of 1,280 pixels."""
 
 Item = tuple[str, str]
@@ -81,14 +81,14 @@ class Row(NamedTuple):
 
     Attributes:
         items: what it is a row of: several tables or figures, or one of anything else.
-        words: what that is.
+        description: what that is.
         code: FILE:NAME of its code.
         tests: (file, function).
         rest: what else its last cell has: "not built: ...", or "no test".
     """
 
     items: list[Item]
-    words: str
+    description: str
     code: list[str]
     tests: list[tuple[str, str]]
     rest: list[str]
@@ -104,23 +104,23 @@ def rows_of_paper(paper: str) -> list[Row]:
 
 def row_of_line(line: str) -> Row:
     """A row of a table, read cell by cell."""
-    item, words, last = (cell.strip() for cell in line.strip("|").split(" | "))
+    item, description, last = (cell.strip() for cell in line.strip("|").split(" | "))
     code, tests, rest = [], [], []
     for part in last.split("<br>"):
         if test := re.fullmatch(r"`(tests/[\w/]+\.py)` `(test_\w+)`", part):
             tests.append((test[1], test[2]))
-        elif place := re.fullmatch(r"`([\w/]+\.py:[\w.]+)`", part):
-            code.append(place[1])
+        elif location := re.fullmatch(r"`([\w/]+\.py:[\w.]+)`", part):
+            code.append(location[1])
         else:
             rest.append(part)
-    return Row(items_named(item), words, code, tests, rest)
+    return Row(items_of_cell(item), description=description, code=code, tests=tests, rest=rest)
 
 
-def items_named(text: str) -> list[Item]:
+def items_of_cell(text: str) -> list[Item]:
     """The items of a first cell, such as "Table 1" or "Figures 8 to 61"."""
-    found = re.fullmatch(r"([A-Z][a-z]+?)s? ([\d.]+)(?: to (\d+))?", text)
-    assert found, f"no item: {text}"
-    kind, first, last = found.groups()
+    match = re.fullmatch(r"([A-Z][a-z]+?)s? ([\d.]+)(?: to (\d+))?", text)
+    assert match, f"no item: {text}"
+    kind, first, last = match.groups()
     assert (last is not None) == text.startswith(f"{kind}s "), text
     numbers = range(int(first), int(last) + 1) if last else [first]
     return [(kind, str(number)) for number in numbers]
@@ -133,21 +133,21 @@ def expected_items(paper: str) -> list[Item]:
         for number in numbers.split():
             first, _, last = number.partition("-")
             span = range(int(first), int(last) + 1) if last else [first]
-            items += [(kind, str(each)) for each in span]
+            items += [(kind, str(number_in_span)) for number_in_span in span]
     return items
 
 
 @functools.cache
 def names_in_file(path: Path) -> frozenset[str]:
     """What a file defines: names of its first level, and `Class.name` of its classes."""
-    found = set()
+    names = set()
     for node in ast.parse(path.read_text()).body:
-        found |= names_of_statement(node)
+        names |= names_of_statement(node)
         if isinstance(node, ast.ClassDef):
-            found |= {
-                f"{node.name}.{name}" for each in node.body for name in names_of_statement(each)
+            names |= {
+                f"{node.name}.{name}" for member in node.body for name in names_of_statement(member)
             }
-    return frozenset(found)
+    return frozenset(names)
 
 
 def names_of_statement(node: ast.stmt) -> set[str]:
@@ -162,21 +162,21 @@ def names_of_statement(node: ast.stmt) -> set[str]:
     return set()
 
 
-def is_code_there(place: str) -> bool:
+def has_code(location: str) -> bool:
     """Whether FILE:NAME exists in just one of the folders."""
-    file, _, name = place.partition(":")
+    file, _, name = location.partition(":")
     paths = [path for folder in FOLDERS if (path := ROOT / folder / file).is_file()]
     return len(paths) == 1 and name in names_in_file(paths[0])
 
 
-def is_test_there(file: str, name: str) -> bool:
+def has_test(file: str, name: str) -> bool:
     return (ROOT / file).is_file() and name in names_in_file(ROOT / file)
 
 
-each_paper = pytest.mark.parametrize("paper", PAPERS)
+every_paper = pytest.mark.parametrize("paper", PAPERS)
 
 
-@each_paper
+@every_paper
 def test_every_item_of_a_paper_has_one_row(paper):
     rows = Counter(item for row in rows_of_paper(paper) for item in row.items)
     expected = Counter(expected_items(paper))
@@ -184,25 +184,25 @@ def test_every_item_of_a_paper_has_one_row(paper):
     assert expected - rows == Counter(), "items without a row"
 
 
-@each_paper
+@every_paper
 def test_rows_are_in_the_order_of_the_numbers(paper):
-    def place(item: Item) -> tuple[int, list[int]]:
+    def position(item: Item) -> tuple[int, list[int]]:
         kind, number = item
         group = "statement" if kind in STATEMENTS else kind
         return ORDER.index(group), [int(part) for part in number.split(".")]
 
-    places = [place(item) for row in rows_of_paper(paper) for item in row.items]
-    assert places == sorted(places)
+    positions = [position(item) for row in rows_of_paper(paper) for item in row.items]
+    assert positions == sorted(positions)
 
 
-@each_paper
+@every_paper
 def test_code_and_tests_of_the_rows_exist(paper):
     rows = rows_of_paper(paper)
-    assert [place for row in rows for place in row.code if not is_code_there(place)] == []
-    assert [test for row in rows for test in row.tests if not is_test_there(*test)] == []
+    assert [location for row in rows for location in row.code if not has_code(location)] == []
+    assert [test for row in rows for test in row.tests if not has_test(*test)] == []
 
 
-@each_paper
+@every_paper
 def test_a_row_has_code_and_a_test_or_says_why_not(paper):
     for row in rows_of_paper(paper):
         name = " ".join(row.items[0])
@@ -213,31 +213,31 @@ def test_a_row_has_code_and_a_test_or_says_why_not(paper):
             assert re.fullmatch(r"not built: [^`]{10,}", row.rest[0]), name
 
 
-@each_paper
-def test_rows_are_narrow(paper):
+@every_paper
+def test_rows_fit_the_page_of_the_site(paper):
     for row in rows_of_paper(paper):
         names = [*row.code, *(name for test in row.tests for name in test)]
-        assert max(map(len, names), default=0) <= LONGEST_NAME, row.items[0]
-        assert len(row.words) <= LONGEST_WORDS, row.items[0]
+        assert max(map(len, names), default=0) <= MAX_NAME_LENGTH, row.items[0]
+        assert len(row.description) <= MAX_DESCRIPTION_LENGTH, row.items[0]
 
 
-def test_what_is_not_there_is_found_missing():
-    there = "privacy/accounting.py:Ledger.rho", "paper_figures/style.py:make_sheet"
-    assert all(map(is_code_there, there))
-    absent = (
+def test_code_and_tests_that_do_not_exist_are_noticed():
+    existing = "privacy/accounting.py:Ledger.rho", "paper_figures/style.py:make_sheet"
+    assert all(map(has_code, existing))
+    missing = (
         "privacy/accounting.py:Ledger.rho_of_nothing",
         "privacy/accounting.py:rho",
         "privacy/nothing.py:Ledger",
         "__init__.py:__version__",  # of more than one folder
     )
-    assert not any(map(is_code_there, absent))
-    assert is_test_there("tests/test_map.py", "test_what_is_not_there_is_found_missing")
-    assert not is_test_there("tests/test_map.py", "test_what_is_there")
+    assert not any(map(has_code, missing))
+    assert has_test("tests/test_map.py", "test_code_and_tests_that_do_not_exist_are_noticed")
+    assert not has_test("tests/test_map.py", "test_that_does_not_exist")
     with pytest.raises(AssertionError, match="no item"):
-        items_named("the first theorem")
+        items_of_cell("the first theorem")
 
 
-def test_the_sections_are_the_papers():
+def test_the_page_has_one_section_for_each_paper():
     headings = re.findall(r"^## (.*)", PAGE.read_text(), re.MULTILINE)
     assert headings == list(PAPERS)
 

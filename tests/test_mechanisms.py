@@ -1,4 +1,4 @@
-"""Mechanisms: densities are those of their laws, divergences are exact, and prices are theory's.
+"""Mechanisms have the densities of their laws, exact divergences and the prices of theory.
 
 `redteam/test_samplers.py` has the laws of the samplers themselves.
 """
@@ -126,12 +126,12 @@ def test_integer_noise_refuses_values_that_it_would_truncate(mechanism):
         mechanism.sample(jax.random.key(0), jnp.float32([0.3]), jnp.float32(1))
 
 
-def property_line(report, words):
-    """The line of a report whose property begins so."""
-    return next(line for line in report.lines if line.name.startswith(words))
+def property_line(report, beginning):
+    """The line of a report whose property has this beginning."""
+    return next(line for line in report.lines if line.name.startswith(beginning))
 
 
-VALUE_AND_OTHER = {
+VALUES_OF_NEIGHBOURS = {
     "discrete laplace": ([3, -2, 0], [4, -2, 3]),
     "rounded gaussian": ([3, -2, 0], [4, -2, 3]),
     "exponential": ([0.0, 1.0, 5.0], [1.0, 1.0, 3.0]),
@@ -149,7 +149,7 @@ VALUE_AND_OTHER = {
 )
 def test_samples_densities_and_prices_agree(mechanism):
     dtype = jnp.int32 if mechanism in INTEGER_MECHANISMS else jnp.float32
-    pair = tuple(jnp.asarray(value, dtype) for value in VALUE_AND_OTHER[mechanism.name])
+    pair = tuple(jnp.asarray(value, dtype) for value in VALUES_OF_NEIGHBOURS[mechanism.name])
     report = check_mechanism(mechanism, [pair], scales=[0.8, 5.0])
     # The divergence of pure mechanisms is attained by an outcome, and no upper bound alone.
     expected = 0.0 if mechanism is mechanisms.rounded_gaussian else pytest.approx(1, abs=0.01)
@@ -157,12 +157,16 @@ def test_samples_densities_and_prices_agree(mechanism):
 
 
 def test_divergence_of_gaussians_is_that_of_their_distance():
-    a, b, scale = jnp.float32([0.0, 1.0, 5.0]), jnp.float32([1.0, 1.0, 3.0]), jnp.float32(2.0)
+    value, other_value, scale = (
+        jnp.float32([0.0, 1.0, 5.0]),
+        jnp.float32([1.0, 1.0, 3.0]),
+        jnp.float32(2.0),
+    )
     gaussian = mechanisms.rounded_gaussian
-    assert float(divergence(gaussian, a, scale, a, scale)) == 0
-    assert float(divergence(gaussian, a, scale, b, scale)) == np.inf
+    assert float(divergence(gaussian, value, scale, value, scale)) == 0
+    assert float(divergence(gaussian, value, scale, other_value, scale)) == np.inf
     expected = ((1 / 2) ** 2 + (2 / 2) ** 2) / 2
-    assert float(rho(gaussian, a, scale, b, scale)) == pytest.approx(expected)
+    assert float(rho(gaussian, value, scale, other_value, scale)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("scale", [7, 65_536, 100_003])
@@ -180,13 +184,13 @@ def test_uniform_integers_are_random_bits_modulo_the_scale(scale):
 PURE_MECHANISMS = (mechanisms.discrete_laplace, mechanisms.exponential, mechanisms.noisy_max)
 GAUSSIAN_MECHANISMS = (mechanisms.rounded_gaussian,)
 PRIVATE_MECHANISMS = (*PURE_MECHANISMS, *GAUSSIAN_MECHANISMS)
-each_private_mechanism = pytest.mark.parametrize(
+every_private_mechanism = pytest.mark.parametrize(
     "mechanism", PRIVATE_MECHANISMS, ids=lambda m: m.name
 )
 
 
-@each_private_mechanism
-def test_costs_are_those_of_theory(mechanism):
+@every_private_mechanism
+def test_costs_of_mechanisms_are_those_of_theory(mechanism):
     sensitivity, scale = np.array([0.0, 1.0, 127.0, 3.0]), np.array([2.0, 4.0, 50.0, 3e-3])
     ratio = sensitivity / scale
     cost = mechanism.cost_of_draw(sensitivity, scale)
@@ -203,7 +207,7 @@ def test_costs_are_those_of_theory(mechanism):
     assert mechanisms.uniform.cost_of_draw(0.0, 3.0) == Cost(epsilon=0, rho=0, mu=0)
 
 
-@each_private_mechanism
+@every_private_mechanism
 def test_the_noise_multiplier_is_the_least_within_an_allowance(mechanism):
     """The inverse of `cost`, with room for the roundings of a product in float32."""
     rng = np.random.default_rng(0)
@@ -221,7 +225,7 @@ def test_the_noise_multiplier_is_the_least_within_an_allowance(mechanism):
         assert np.all(getattr(mechanism.cost_of_draw(1.0, slightly_less), currency) > allowed)
 
 
-@each_private_mechanism
+@every_private_mechanism
 def test_of_two_allowances_the_one_that_needs_less_noise_counts(mechanism):
     one, nothing, infinite = np.float64(1), np.float64(0), np.float64(np.inf)
     pure, zcdp = Allowance(one, nothing), Allowance(nothing, one)
@@ -274,7 +278,9 @@ def test_a_selection_costs_by_the_range_of_the_change_of_scores(mechanism):
     is_raised = jax.random.bernoulli(jax.random.fold_in(key, 2), 0.5, (60, 6))
     change = width * is_raised.astype(jnp.float32) + shared
     cost = mechanism.cost_of_draw(width, 0.6)
-    loss = jax.vmap(lambda a, b: divergence(mechanism, a, scale, b, scale))(scores, scores + change)
+    loss = jax.vmap(lambda value, other: divergence(mechanism, value, scale, other, scale))(
+        scores, scores + change
+    )
     assert float(loss.max()) <= cost.epsilon + 1e-3
     pairs = list(zip(scores[:10], (scores + change)[:10], strict=True))
 

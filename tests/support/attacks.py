@@ -1,4 +1,4 @@
-"""What attacks share: small tables, words that force an outcome, and likelihoods of their own."""
+"""Small tables for attacks, and words of random bits that force an outcome of a sampler."""
 
 import functools
 import math
@@ -36,7 +36,7 @@ def table_of_one_split(rows: int = 300, seed: int = 0) -> dpbt.Table:
 
 def class_counts_by_side(table: dpbt.Table) -> np.ndarray:
     """i64[2, 2]: the rows of each side of the first split and each class."""
-    side, label, present = (np.asarray(a).astype(bool) for a in table[:3])
+    side, label, present = (np.asarray(array).astype(bool) for array in table[:3])
     side = side[:, 0]
     return np.array(
         [[np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)], np.int64
@@ -59,9 +59,9 @@ def exponential_words(target: np.ndarray, positive: np.ndarray | bool = True) ->
 
 def words_of_lattice(lattice: list[int], near_one: np.ndarray, minus: np.ndarray) -> np.ndarray:
     """u32[4, n] from 126-bit distances, the end that they are measured from, and signs."""
-    top = np.array([min(place >> 96, 2**30 - 1) for place in lattice], np.uint64)
+    top = np.array([min(point >> 96, 2**30 - 1) for point in lattice], np.uint64)
     rest = [
-        np.array([(place >> shift) & 0xFFFFFFFF for place in lattice], np.uint64)
+        np.array([(point >> shift) & 0xFFFFFFFF for point in lattice], np.uint64)
         for shift in (64, 32, 0)
     ]
     first = (near_one.astype(np.uint64) << 31) | (minus.astype(np.uint64) << 30) | top
@@ -82,19 +82,19 @@ def laplace_words(noise: np.ndarray, scale: float) -> np.ndarray:
     size = np.abs(noise).astype(np.float64)
     if scale < 2.0**13:
         shift = math.log(2) - math.log1p(math.exp(-1 / scale))
-        waited = np.maximum((size + 0.5) / scale - shift, 0.2 / scale)
+        waiting_time = np.maximum((size + 0.5) / scale - shift, 0.2 / scale)
         return np.concatenate(
             [
-                exponential_words(waited, noise >= 0),
+                exponential_words(waiting_time, noise >= 0),
                 unit_words(np.full((2, *noise.shape), 0.5)).reshape(4, *noise.shape),
             ]
         )
     step = 2.0 ** (math.floor(math.log2(scale)) - 12)
     high, low = np.divmod(np.maximum(size - 1, 0), step)
-    waited = (high + 0.5) * step / scale
+    waiting_time = (high + 0.5) * step / scale
     share = -np.expm1(-(low + 0.5) / scale) / -math.expm1(-step / scale)
     is_zero = np.where(size == 0, 2.0**-64, 0.999)
-    parts = [exponential_words(waited, noise >= 0), unit_words(share), unit_words(is_zero)]
+    parts = [exponential_words(waiting_time, noise >= 0), unit_words(share), unit_words(is_zero)]
     return np.concatenate(parts)
 
 

@@ -28,18 +28,18 @@ def write_rows_and_domain(folder):
     """Write a domain and rows of it."""
     rng = np.random.default_rng(0)
     age = rng.uniform(0, 100, NUM_ROWS)
-    words = np.where(age + rng.normal(0, 10, NUM_ROWS) > 50, "ill", "healthy")
+    labels = np.where(age + rng.normal(0, 10, NUM_ROWS) > 50, "ill", "healthy")
     member = rng.choice(["yes", "no"], NUM_ROWS)
     lines = [
         "age,member,class",
-        *(f"{a},{m},{w}" for a, m, w in zip(age, member, words, strict=True)),
+        *(f"{a},{m},{label}" for a, m, label in zip(age, member, labels, strict=True)),
     ]
     (folder / "rows.csv").write_text("\n".join(lines) + "\n")
     (folder / "domain.json").write_text(json.dumps(DOMAIN))
 
 
-def run_command(*words):
-    return main([str(word) for word in words])
+def run_command(*arguments):
+    return main([str(argument) for argument in arguments])
 
 
 def convert_rows(*options):
@@ -48,15 +48,15 @@ def convert_rows(*options):
     )
 
 
-def refusal_line(capsys, *words):
-    assert run_command(*words) == 2
+def refusal_line(capsys, *arguments):
+    assert run_command(*arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
     return line
 
 
 def releases_in_checkpoint(path):
-    """Part -> the bytes of its release, of a checkpoint that nobody holds."""
+    """The bytes of each part's release in a checkpoint that no process holds."""
     database = sqlite3.connect(path)
     releases = dict(database.execute("SELECT part, arrays FROM release ORDER BY rowid"))
     database.close()

@@ -1,5 +1,7 @@
 """The same random rows as a table in memory and in blocks, and recipes that learn from both."""
 
+from typing import NamedTuple
+
 import chex
 import jax
 import numpy as np
@@ -33,16 +35,16 @@ def random_columns(rows, seed=0):
 
 def random_labels(columns, kind, seed=1):
     rng = np.random.default_rng(seed)
-    number = (
+    values = (
         np.nan_to_num(columns["age"]) / 20
         + 5 * columns["income"]
         + rng.normal(0, 1, len(columns["age"]))
     )
     if kind == "number":
-        return np.where(rng.random(len(number)) < 0.05, np.nan, number)
-    words = ["low", "middle", "high", "?"] if kind == "classes" else ["no", "no", "yes", "?"]
-    place = np.clip(number / 3, 0, 2).astype(int)
-    return np.array(words)[np.where(rng.random(len(number)) < 0.05, 3, place)]
+        return np.where(rng.random(len(values)) < 0.05, np.nan, values)
+    labels = ["low", "middle", "high", "?"] if kind == "classes" else ["no", "no", "yes", "?"]
+    index = np.clip(values / 3, 0, 2).astype(int)
+    return np.array(labels)[np.where(rng.random(len(values)) < 0.05, 3, index)]
 
 
 TARGET_OPTIONS = {
@@ -100,9 +102,9 @@ def rule_recipe(rows=700, **changes):
     return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **changes}, rows=rows)
 
 
-def assert_same_fit(one, other):
-    one, other = ((fit.transcript, fit.hypotheses, fit.intercept) for fit in (one, other))
-    chex.assert_trees_all_equal(one, other, strict=True)
+def assert_same_fit(first, second):
+    parts = [(fit.transcript, fit.hypotheses, fit.intercept) for fit in (first, second)]
+    chex.assert_trees_all_equal(*parts, strict=True)
 
 
 def shorten_passes(monkeypatch):
@@ -114,16 +116,25 @@ def shorten_passes(monkeypatch):
     monkeypatch.setattr(in_blocks, "plan_memory", plan)
 
 
+class JoinedRows(NamedTuple):
+    """The arrays of all rows of a table; the weights are None if it has none."""
+
+    bins: np.ndarray
+    target: np.ndarray
+    present: np.ndarray
+    weight: np.ndarray | None
+
+
 def rows_in_blocks(table):
-    """All rows of a table in chunks."""
+    """All rows of a table in blocks: bins, targets, which rows are present, and weights."""
     parts = []
-    for number, chunk in enumerate(table.blocks):
-        part = table.new_absent_rows(chunk.rows)
-        table.read_rows(number, first=0, count=chunk.rows, into=part)
+    for index, block in enumerate(table.blocks):
+        part = table.new_absent_rows(block.rows)
+        table.read_rows(index, first=0, count=block.rows, into=part)
         parts.append(part)
     joined = [np.concatenate([part[k] for part in parts], axis=-1) for k in range(3)]
-    weight = None if parts[0].weight is None else np.concatenate([p.weight for p in parts])
-    return joined[0].T, joined[1], joined[2], weight
+    weight = None if parts[0].weight is None else np.concatenate([part.weight for part in parts])
+    return JoinedRows(joined[0].T, joined[1], joined[2], weight)
 
 
 def assert_same_rows(table, block_table):
@@ -132,6 +143,6 @@ def assert_same_rows(table, block_table):
         np.testing.assert_array_equal(array, np.asarray(expected))
         assert array.dtype == expected.dtype
     if table.weight is None:
-        assert rows[3] is None
+        assert rows.weight is None
     else:
-        np.testing.assert_array_equal(rows[3], np.asarray(table.weight))
+        np.testing.assert_array_equal(rows.weight, np.asarray(table.weight))

@@ -25,7 +25,7 @@ def recipe_by_name(name, *, delta=0.0, epsilon=1.0, rows=ROWS, **options):
 
 
 def ledger_line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap=0.0):
-    """A line of sensitivity 1 and scale 1 / epsilon, whose sampler costs so much."""
+    """A line of sensitivity 1 and scale 1 / epsilon, with the costs of its sampler."""
     terms = recipe_ledger.DrawTerms(
         site=site,
         mechanism=mechanisms.BY_NAME[mechanism],
@@ -53,7 +53,7 @@ POOL = (("rf_l", 0.0), ("bdpe", 0.0), ("rf_e", 0.0), ("rf_l", 1e-6), ("bdpe", 1e
 
 
 @functools.cache
-def recipe_of_pool(place, epsilon):
-    """A recipe of the pool; built once, as the choices are few."""
-    name, delta = POOL[place]
+def recipe_of_pool(index, epsilon):
+    """A recipe of the pool, which is built once."""
+    name, delta = POOL[index]
     return recipe_by_name(name, delta=delta, epsilon=epsilon)

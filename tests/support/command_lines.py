@@ -1,4 +1,4 @@
-"""Files and words for the commands of dpbt, run in this process."""
+"""Files and arguments for the commands of dpbt, which run in this process."""
 
 import csv
 import json
@@ -9,7 +9,7 @@ from dpbt import __main__ as command_line
 
 NUM_ROWS = 60
 BOUND = NUM_ROWS + 10
-WORDS = ("north", "mid", "south")
+SITES = ("north", "mid", "south")
 COLUMNS = {
     "age": {"type": "numeric", "low": 0, "high": 100, "bins": 8, "missing": True},
     "job": {"type": "nominal", "values": ["clerk", "smith, or mason"]},
@@ -17,7 +17,7 @@ COLUMNS = {
 }
 TWO_CLASSES = {"column": "class", "positive": "ill, or worse", "negative": "healthy"}
 LABELS = {
-    "site": {"column": "site", "type": "nominal", "values": WORDS},
+    "site": {"column": "site", "type": "nominal", "values": SITES},
     "rings": {"column": "rings", "type": "numeric", "low": 0, "high": 20},
 }
 WEIGHT = {"weight": {"column": "w", "most": 3}}
@@ -39,17 +39,19 @@ too,few
 
 
 def write_rows(path):
-    """Rows of which some sites, rings and weights are no declared ones."""
+    """Write rows, of which some sites, rings and weights are undeclared."""
     rng = np.random.default_rng(0)
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("age", "job", "extra", "member", "class", "site", "rings", "w"))
         for _ in range(NUM_ROWS):
             age = int(rng.integers(0, 100))
-            words = rng.choice(["clerk", "smith, or mason"]), "x", rng.choice(["yes", "no"])
-            others = [WORDS[age // 34], age / 5, rng.integers(1, 4)]
-            odd = ["NA" if rng.random() < 0.1 else one for one in others]
-            writer.writerow((age, *words, "ill, or worse" if age > 50 else "healthy", *odd))
+            cells = rng.choice(["clerk", "smith, or mason"]), "x", rng.choice(["yes", "no"])
+            labels_and_weight = [SITES[age // 34], age / 5, rng.integers(1, 4)]
+            with_missing = ["NA" if rng.random() < 0.1 else value for value in labels_and_weight]
+            writer.writerow(
+                (age, *cells, "ill, or worse" if age > 50 else "healthy", *with_missing)
+            )
 
 
 def write_rows_and_domains(folder):
@@ -68,14 +70,14 @@ def fit_command(folder, out="model.json", rows=BOUND, label="class"):
     return list(map(str, ("fit", *files, *RECIPES[label], "--seed", "3")))
 
 
-def run_command(capsys, *words):
-    status = command_line.main(list(map(str, words)))
+def run_command(capsys, *arguments):
+    status = command_line.main(list(map(str, arguments)))
     return status, *capsys.readouterr()
 
 
-def refusal_line(capsys, *words):
-    """The one line in which a command is refused."""
-    status, out, err = run_command(capsys, *words)
+def refusal_line(capsys, *arguments):
+    """The one line that a refused command prints to standard error."""
+    status, out, err = run_command(capsys, *arguments)
     assert (status, out) == (2, "")
     assert err.startswith("error: ")
     assert err.count("\n") == 1

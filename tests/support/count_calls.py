@@ -2,7 +2,7 @@
 
 `python -m tests.support.count_calls` prints it.
 
-Functions, methods, properties and closures that have a name count, those that a trace runs, too.
+Functions, methods, properties and closures that have a name count, also those that a trace runs.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ def functions_called() -> set[tuple[str, str]]:
     """(file, name) of each function."""
     functions = set()
 
-    def note(frame: FrameType, event: str, _: Any) -> None:
+    def record_call(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         named = code.co_flags & OPTIMIZED and not code.co_name.startswith("<")
         if event == "call" and named and code.co_filename.startswith(LIBRARY):
@@ -43,8 +43,8 @@ def functions_called() -> set[tuple[str, str]]:
         label = {"column": "y", "positive": "1", "negative": "0"}
         (folder / "domain.json").write_text(json.dumps({"columns": columns, "label": label}))
         options = ["--domain", str(folder / "domain.json"), "--out", str(folder / "model.json")]
-        threading.setprofile(note)
-        sys.setprofile(note)
+        threading.setprofile(record_call)
+        sys.setprofile(record_call)
         try:
             rows = ["--rows", "300", "--epsilon", "1", str(folder / "rows.csv")]
             assert command.main(["fit", *options, *rows]) == 0
@@ -55,7 +55,8 @@ def functions_called() -> set[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    found = functions_called()
-    for file in sorted({file for file, _ in found}):
-        print(file, *sorted(name for where, name in found if where == file))
-    print(f"{len(found)} functions in {len({file for file, _ in found})} files")
+    functions = functions_called()
+    files = sorted({file for file, _ in functions})
+    for file in files:
+        print(file, *sorted(name for file_of_name, name in functions if file_of_name == file))
+    print(f"{len(functions)} functions in {len(files)} files")

@@ -30,7 +30,7 @@ PUBLIC_KEY = jax.random.key(1)
 
 LOG_DENSITY_TOLERANCE = 1e-6
 
-DOMAIN = {f"x{number}": Numeric(0, 1, bins=8) for number in range(3)}
+DOMAIN = {f"x{index}": Numeric(0, 1, bins=8) for index in range(3)}
 
 CLASSES = Nominal(("0", "1", "2"))
 
@@ -125,7 +125,7 @@ def divide_settings(recipe: Recipe, mesh: jax.sharding.Mesh) -> Recipe:
 
 
 def run_on_devices(case: Case, keys: jax.Array) -> dict[str, Any]:
-    """In words how arrays were divided -> what the runs of all keys then returned."""
+    """What the runs of all keys return, by how the arrays were divided among devices."""
     over_keys, over_rows = (jax.make_mesh((jax.device_count(),), (n,)) for n in ("keys", "rows"))
     over_both = jax.make_mesh((jax.device_count() // 2, 2), ("keys", "rows"))
     spec = PartitionSpec("keys")
@@ -174,11 +174,11 @@ def main(num_devices: int, names: list[str]) -> None:
     """Compare runs on several devices with runs on one."""
     warnings.simplefilter("ignore", UserWarning)  # the keys are of seeds
     assert jax.device_count() == num_devices, "set XLA_FLAGS for this number of devices"
-    keys, compared = jax.random.split(jax.random.key(0), NUM_KEYS), 0
+    keys, num_compared = jax.random.split(jax.random.key(0), NUM_KEYS), 0
     for name in names:
         case = case_of_name(name)
         on_one = run_keys(keys, case.table, case.recipe)
-        for words, on_several in run_on_devices(case, keys).items():
+        for division, on_several in run_on_devices(case, keys).items():
             boosted, log_prob = on_several
             is_same = jax.tree.leaves(
                 (
@@ -187,21 +187,21 @@ def main(num_devices: int, names: list[str]) -> None:
                 )
             )
             if len(boosted.scores.sharding.device_set) != num_devices:
-                print(f"{name}, {words}: the scores are not on all devices")
+                print(f"{name}, {division}: the scores are not on all devices")
             for (path, expected), array, is_same_array in zip(
                 jax.tree.leaves_with_path(on_one),
                 jax.tree.leaves(on_several),
                 is_same,
                 strict=True,
             ):
-                compared += 1
+                num_compared += 1
                 if not array.size:  # JAX cannot read an empty array that is divided
                     continue
-                if words.startswith("settings"):  # each of them is the run of the first key
+                if division.startswith("settings"):  # each of them is the run of the first key
                     expected = np.broadcast_to(np.asarray(expected)[:1], expected.shape)
                 if not is_same_array(np.asarray(expected), np.asarray(array)):
-                    print(f"{name}, {words}: {jax.tree_util.keystr(path)} differs")
-    print("compared", compared)
+                    print(f"{name}, {division}: {jax.tree_util.keystr(path)} differs")
+    print("compared", num_compared)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""README and docs: their blocks, and the commands in them, which are read as programs read them."""
+"""The blocks of README and docs, and their commands, which are parsed as programs parse them."""
 
 import argparse
 import contextlib
@@ -74,38 +74,38 @@ def commands_of_block(block: str) -> list[list[str]]:
     """The words of each command of a block, without comments; `python -m dpbt` is `dpbt`."""
     lines = block.replace("\\\n", " ").splitlines()
     return [
-        command_without_folder(words)
+        command_without_folder(command)
         for line in lines
-        if (words := shlex.split(line, comments=True))
+        if (command := shlex.split(line, comments=True))
     ]
 
 
-def command_without_folder(words: list[str]) -> list[str]:
+def command_without_folder(command: list[str]) -> list[str]:
     """A command without the folder of its program, and without `python -m`."""
-    program, *rest = words
+    program, *rest = command
     program = re.sub(r"^\.venv.*/|(?<=python)3$", "", program)
     return rest[1:] if program == "python" and rest[:1] == ["-m"] else [program, *rest]
 
 
-def reason_not_to_run(words: list[str]) -> str | None:
+def reason_not_to_run(command: list[str]) -> str | None:
     """The entry of `NOT_RUN` for a command; None for one that is run."""
-    text = " ".join(words)
+    text = " ".join(command)
     return next((start for start in NOT_RUN if f"{text} ".startswith(f"{start} ")), None)
 
 
-def is_known_command(words: list[str]) -> bool:
+def is_known_command(command: list[str]) -> bool:
     """Whether a command is of a program whose arguments `check` reads; all else is the shell's."""
-    return words[0] in (*PROGRAMS, "paper_figures", "make", "pip", "venv", "python")
+    return command[0] in (*PROGRAMS, "paper_figures", "make", "pip", "venv", "python")
 
 
-def check_command(words: list[str]) -> None:
+def check_command(command: list[str]) -> None:
     """Read the arguments of a command as its program does.
 
     Raises:
         InputError: if the program would refuse them.
         AssertionError: for a name that does not exist.
     """
-    program, *rest = words
+    program, *rest = command
     match program:
         case "dpbt" | "experiments":
             with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
@@ -116,16 +116,16 @@ def check_command(words: list[str]) -> None:
             for option in ("--results", "--out", "--gallery"):
                 options.add_argument(option)
             named = options.parse_known_args(rest)[1]  # an option that is not known stays
-            assert set(named) <= figure_names, words
+            assert set(named) <= figure_names, command
         case "make":
             text = (ROOT / "Makefile").read_text()
             targets = re.findall(r"^([a-z-]+(?: [a-z-]+)*):(?!=)", text, re.MULTILINE)
             names = {name for line in targets for name in line.split()}
             for word in rest:
                 variable, value, _ = word.partition("=")
-                assert f"$({variable})" in text if value else word in names, words
+                assert f"$({variable})" in text if value else word in names, command
         case "python":
-            assert (ROOT / rest[0]).is_file(), words
+            assert (ROOT / rest[0]).is_file(), command
         case "venv" | "pip":
             pass
         case _:
@@ -147,16 +147,16 @@ def run_block(block: str, folder: Path) -> str | None:
         folder: the current folder, which stands for the root of a checkout.
     """
     commands = commands_of_block(block)
-    if not any(is_known_command(words) for words in commands):
+    if not any(is_known_command(command) for command in commands):
         subprocess.run(["bash", "-ec", block], cwd=folder, check=True)
         return ""
     printed = io.StringIO()
-    for words in commands:
-        check_command(words)
-        if reason_not_to_run(words) is None:
-            program, *rest = words
+    for command in commands:
+        check_command(command)
+        if reason_not_to_run(command) is None:
+            program, *rest = command
             with contextlib.redirect_stdout(printed):
-                assert PROGRAMS[program].main(rest) == 0, words
+                assert PROGRAMS[program].main(rest) == 0, command
     return None if any(map(reason_not_to_run, commands)) else printed.getvalue()
 
 

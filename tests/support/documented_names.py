@@ -23,20 +23,20 @@ FILES = re.compile(r"(?:[\w.-]+/)*[\w.-]*\.(?:cff|csv|jsonl?|key|lock|md|npz|onn
 FOLDERS = re.compile(r"(?:docs|dpbt|experiments|paper_figures|reproduction|tests)(?:/\w+)*/?")
 
 
-def is_name_of_something(part: str) -> bool:
-    """Whether what stands between backticks exists, where it looks like a name, file or test."""
-    path, of_test, test = part.partition("::")
+def is_name_of_something(text: str) -> bool:
+    """Whether the text between backticks names something that exists, if it looks like a name."""
+    path, of_test, test = text.partition("::")
     if of_test:
         return _is_file(path) and f"def {test}(" in (ROOT / path).read_text()
-    if FILES.fullmatch(part) and part.split(".")[0] not in ELSEWHERE:
-        return _is_file(part) or _is_written(Path(part).name)
-    if "/" in part and FOLDERS.fullmatch(part):
-        return (ROOT / part).exists()
-    target = re.fullmatch(r"([A-Za-z_]\w*(?:\.\w+)*)(?:\(.*\)|\[.*\]|=.*)?", part)
+    if FILES.fullmatch(text) and text.split(".")[0] not in ELSEWHERE:
+        return _is_file(text) or _is_written(Path(text).name)
+    if "/" in text and FOLDERS.fullmatch(text):
+        return (ROOT / text).exists()
+    target = re.fullmatch(r"([A-Za-z_]\w*(?:\.\w+)*)(?:\(.*\)|\[.*\]|=.*)?", text)
     if target is None:
         return True
-    words = target[1].split(".")
-    return words[0] in ELSEWHERE or set(words) <= _words() or _is_written(target[1])
+    parts = target[1].split(".")
+    return parts[0] in ELSEWHERE or set(parts) <= _words() or _is_written(target[1])
 
 
 def _is_file(path: str) -> bool:

@@ -1,6 +1,6 @@
-"""Tables to test on: random ones of every kind, whole public domains, and pairs that attain
-sensitivities.
-"""
+"""Tables for tests: random ones, whole public domains, and pairs that attain sensitivities."""
+
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,19 @@ from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.privacy import keys
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Relation, Table
 
-Extreme = tuple[Relation, dict, audit.Neighbours]
-"""A relation, settings of a recipe, and a table with one neighbour."""
+
+class Extreme(NamedTuple):
+    """A pair of tables on which sensitivities are attained.
+
+    Attributes:
+        relation: the relation of the pair.
+        settings: settings of the recipe that is run on it.
+        neighbours: a table with one neighbour.
+    """
+
+    relation: Relation
+    settings: dict[str, Any]
+    neighbours: audit.Neighbours
 
 
 def keys_of_seed(seed: int, table: Table) -> tuple[jax.Array, jax.Array]:
@@ -45,9 +56,7 @@ def every_boolean_row(splits: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def random_features(seed: int, rows: int, splits: int, absent: int = 0) -> Table:
-    """Real features, some rows outside the unit ball, with a label that a halfspace mostly
-    gives.
-    """
+    """Real features with labels that mostly follow a halfspace; some rows leave the unit ball."""
     rng = np.random.default_rng(seed)
     features = rng.normal(0, 0.7, (rows, splits)).astype(np.float32)
     label = (features[:, 0] > 0) ^ (rng.random(rows) < 0.1)
@@ -57,16 +66,15 @@ def random_features(seed: int, rows: int, splits: int, absent: int = 0) -> Table
 
 
 def corner_rows(features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows at both ends of every axis, with either label: half of them on the unit sphere, half far
-    outside.
-    """
+    """Rows at both ends of every axis, on the unit sphere or far outside, with either label."""
     ends = np.concatenate([np.eye(features), -1000 * np.eye(features)]).astype(np.float32)
     return np.concatenate([ends, ends]), np.repeat([False, True], len(ends))
 
 
 def pairs_with_a_lone_row(is_apart: bool = True, rows: int = 160) -> list[Extreme]:
-    """One class and a row of the other, set apart by all splits but the first or by none; with and
-    without it.
+    """Rows of one class, with and without a single row of the other class.
+
+    All splits but the first set the single row apart from the others, or none does.
     """
     splits = 300
     satisfied = np.ones((rows, splits), bool)
@@ -74,27 +82,29 @@ def pairs_with_a_lone_row(is_apart: bool = True, rows: int = 160) -> list[Extrem
     label = np.zeros(rows, bool)
     label[-1] = True
     table = table_of_splits(satisfied, label, np.ones(rows, bool))
-    near = audit.neighbours(table, ADD_REMOVE)
-    return [(ADD_REMOVE, {"epsilon": 0.5, "rows": rows}, near._replace(present=near.present[-1:]))]
+    neighbours = audit.neighbours(table, ADD_REMOVE)
+    settings = {"epsilon": 0.5, "rows": rows}
+    removal = neighbours._replace(present=neighbours.present[-1:])
+    return [Extreme(ADD_REMOVE, settings, removal)]
 
 
-def padded_like(near: audit.Neighbours, other: audit.Neighbours) -> audit.Neighbours:
-    """The neighbours in the shape of others: with absent rows, and with splits over again.
+def padded_like(neighbours: audit.Neighbours, example: audit.Neighbours) -> audit.Neighbours:
+    """The neighbours, padded to the shape of an example, so that one program audits both.
 
-    Exact numbers are followed by zeros. So both are audited by one program.
+    Absent rows are added, and splits are repeated; exact numbers are followed by zeros.
     """
-    bins, target, present = map(np.asarray, near.table[:3])
-    num_added, width = len(other.table.target) - len(target), other.table.bins.shape[1]
-    if near.table.splits is None:
-        wide = np.pad(bins, ((0, num_added), (0, width - bins.shape[1])))
+    bins, target, present = map(np.asarray, neighbours.table[:3])
+    num_added, width = len(example.table.target) - len(target), example.table.bins.shape[1]
+    if neighbours.table.splits is None:
+        padded_bins = np.pad(bins, ((0, num_added), (0, width - bins.shape[1])))
     else:
-        wide = np.pad(np.resize(bins.T, (width, len(bins))).T, ((0, num_added), (0, 0)))
+        padded_bins = np.pad(np.resize(bins.T, (width, len(bins))).T, ((0, num_added), (0, 0)))
     target, present = np.pad(target, (0, num_added)), np.pad(present, (0, num_added))
-    if near.table.splits is None:
-        table = Table(jnp.asarray(wide), jnp.asarray(target), jnp.asarray(present))
+    if neighbours.table.splits is None:
+        table = Table(jnp.asarray(padded_bins), jnp.asarray(target), jnp.asarray(present))
     else:
-        table = table_of_splits(wide == 1, target, present)
-    return audit.Neighbours(table, np.pad(near.present, ((0, 0), (0, num_added))))
+        table = table_of_splits(padded_bins == 1, target, present)
+    return audit.Neighbours(table, np.pad(neighbours.present, ((0, 0), (0, num_added))))
 
 
 def _flip(table: Table, row: int) -> audit.Neighbours:
@@ -104,20 +114,21 @@ def _flip(table: Table, row: int) -> audit.Neighbours:
 
 
 def pairs_with_a_flipped_rule(splits: int = 300) -> list[Extreme]:
-    """All literals are right on all rows, until one row changes its label: they lose it, their
-    negations gain it.
+    """All literals are right on all rows until one row changes its label.
+
+    Then the literals lose that row, and their negations gain it.
     """
     label = np.arange(160) % 2 == 0
     satisfied = np.repeat(label[:, None], splits, axis=1)
     table = table_of_splits(satisfied, label, np.ones(160, bool))
-    return [(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(table, 0))]
+    return [Extreme(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(table, 0))]
 
 
 def pairs_with_a_moved_row() -> list[Extreme]:
-    """Two pairs. The only row of class 1 leaves where 300 splits single it out and comes where one
-    split does.
+    """A pair for the splits and a pair for the labels of leaves.
 
-    And a row changes class in a leaf of one class, for the labels.
+    In the first, the only row of class 1 leaves where 300 splits single it out, and comes where one
+    split does. In the second, a row changes its class in a leaf of one class.
     """
     rows, splits = 400, 301
     satisfied = np.zeros((rows + 1, splits), bool)
@@ -126,15 +137,15 @@ def pairs_with_a_moved_row() -> list[Extreme]:
     label = np.zeros(rows + 1, bool)
     label[[0, rows]] = True
     table = table_of_splits(satisfied[:rows], label[:rows], np.ones(rows, bool))
-    came = satisfied[rows:].astype(np.uint8), label[rows:]
-    moved = audit.neighbours(table, REPLACE_ONE, came, [(0, 0)])
+    new_row = satisfied[rows:].astype(np.uint8), label[rows:]
+    moved = audit.neighbours(table, REPLACE_ONE, new_row, [(0, 0)])
     halves = np.arange(rows) % 2 == 0
     halved = table_of_splits(
         np.repeat(halves[:, None], splits, axis=1), halves, np.ones(rows, bool)
     )
     flipped = _flip(halved, 1)
     settings = {"epsilon": 0.5, "rows": rows}
-    return [(REPLACE_ONE, settings, moved), (REPLACE_ONE, settings, flipped)]
+    return [Extreme(REPLACE_ONE, settings, moved), Extreme(REPLACE_ONE, settings, flipped)]
 
 
 def pairs_with_a_flipped_corner() -> list[Extreme]:
@@ -143,7 +154,7 @@ def pairs_with_a_flipped_corner() -> list[Extreme]:
     features[:, 0] = 1
     label = np.arange(160) % 2 == 0
     table = Table(jnp.asarray(features), jnp.asarray(label), jnp.ones(160, bool))
-    return [(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(table, 0))]
+    return [Extreme(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(table, 0))]
 
 
 def library_splits(domain, columns):

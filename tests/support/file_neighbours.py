@@ -1,4 +1,4 @@
-"""Neighbours made of file rows: two CSV files that differ in one line, each read by itself."""
+"""Neighbours made of file rows: two CSV files that differ in one line, each read alone."""
 
 import functools
 import tempfile
@@ -75,14 +75,14 @@ def table_of_lines(lines: list[bytes], exact: bool = False) -> Table:
     return dpbt.table(DOMAIN, rows, rows[LABEL.column], **options)
 
 
-def insert_absent_row(table: Table, place: int) -> Table:
-    """The table with an absent row put in at a place, which moves the rows behind it."""
+def insert_absent_row(table: Table, index: int) -> Table:
+    """The table with an absent row inserted at an index, which moves the rows behind it."""
 
-    def open_up(array):
+    def insert_row(array):
         rows = np.asarray(array)
-        return jnp.asarray(np.insert(rows, place, np.zeros_like(rows[0]), axis=0)[: len(rows)])
+        return jnp.asarray(np.insert(rows, index, np.zeros_like(rows[0]), axis=0)[: len(rows)])
 
-    return Table(*map(open_up, table[:3]), table.splits)
+    return Table(*map(insert_row, table[:3]), table.splits)
 
 
 def neighbouring_tables(
@@ -90,23 +90,28 @@ def neighbouring_tables(
 ) -> list[tuple[Table, Table]]:
     """Tables of two files that differ in one line, for each odd line and some plain ones.
 
-    Under add/remove the line is at some place of the first file and not in the second. Under
+    Under add/remove the line is somewhere in the first file and not in the second. Under
     replace-one it stands in the first file where the second has another line. Files hold other odd
     lines, too. All tables have one shape, and lines that both files hold are at the same rows.
     """
     rng, plain = np.random.default_rng(seed), plain_lines(seed)
     pairs = []
     for line in [*ODD_LINES, *plain_lines(seed + 1, 3)]:
-        odd = [ODD_LINES[k] for k in rng.choice(len(ODD_LINES), 8, replace=False)]
-        tables = [*plain, *odd]
-        others = [tables[k] for k in rng.permutation(len(tables))]
-        place = int(rng.integers(len(others)))
+        odd_lines = [ODD_LINES[k] for k in rng.choice(len(ODD_LINES), 8, replace=False)]
+        lines_of_file = [*plain, *odd_lines]
+        common_lines = [lines_of_file[k] for k in rng.permutation(len(lines_of_file))]
+        index = int(rng.integers(len(common_lines)))
         if relation is ADD_REMOVE:
-            without = insert_absent_row(table_of_lines(others, exact), place)
-            pairs.append((table_of_lines([*others[:place], line, *others[place:]], exact), without))
+            table_without_line = insert_absent_row(table_of_lines(common_lines, exact), index)
+            pairs.append(
+                (
+                    table_of_lines([*common_lines[:index], line, *common_lines[index:]], exact),
+                    table_without_line,
+                )
+            )
         else:
-            replaced = [*others[:place], line, *others[place + 1 :]]
-            pairs.append((table_of_lines(replaced, exact), table_of_lines(others, exact)))
+            replaced = [*common_lines[:index], line, *common_lines[index + 1 :]]
+            pairs.append((table_of_lines(replaced, exact), table_of_lines(common_lines, exact)))
     return pairs
 
 

@@ -22,10 +22,10 @@ DOMAIN = {
 
 
 def random_raw_columns(seed: int, rows: int) -> dict[str, list]:
-    """Columns of random bins, with missing ones and ones that are not declared."""
+    """Columns of random cells, some of them missing or undeclared."""
     rng = np.random.default_rng(seed)
-    odd = [None, "NA", "", "?", "zebra", "1e400", "-inf", "nan", True, -1, 7.25, "03", "3.0"]
-    usual = {
+    odd_cells = [None, "NA", "", "?", "zebra", "1e400", "-inf", "nan", True, -1, 7.25, "03", "3.0"]
+    columns = {
         "age": rng.uniform(0, 110, rows).tolist(),
         "gain": (10 ** rng.uniform(-1, 6, rows)).tolist(),
         "hours": rng.integers(0, 120, rows).tolist(),
@@ -34,10 +34,10 @@ def random_raw_columns(seed: int, rows: int) -> dict[str, list]:
         "class": rng.choice(["low", "mid", "top"], rows).tolist(),
         "sex": rng.choice(["m", "f", "x"], rows).tolist(),
     }
-    for bins in usual.values():
-        for place in np.flatnonzero(rng.random(rows) < 0.2):
-            bins[place] = odd[rng.integers(len(odd))]
-    return usual
+    for cells in columns.values():
+        for row in np.flatnonzero(rng.random(rows) < 0.2):
+            cells[row] = odd_cells[rng.integers(len(odd_cells))]
+    return columns
 
 
 def table_of(columns, exact=False):
@@ -57,7 +57,7 @@ RECIPE_MAKERS = {
 }
 TARGETS = {"several": Nominal(("low", "mid", "top")), "number": Numeric(-5, 20)}
 TARGETS["count"] = Objective(0, 25, objective="poisson")
-"""What is predicted by models that do not tell two classes apart."""
+"""The targets of models that predict something else than one of two classes."""
 MODEL_NAMES = [*RECIPE_MAKERS, *TARGETS]
 
 
@@ -71,7 +71,7 @@ def model_of_kind(name):
             RECIPE_MAKERS[name][0](),
         )
     if name not in TARGETS:
-        make, kind = RECIPE_MAKERS[name]
-        return random_model(make(), DEPTHS.get(name, 3), DOMAIN, **kind)
+        make_recipe, model_options = RECIPE_MAKERS[name]
+        return random_model(make_recipe(), DEPTHS.get(name, 3), DOMAIN, **model_options)
     options = {"domain": DOMAIN, "depth": 2, "target": TARGETS[name]}
     return random_model(recipes.oblivious_boost(**COMMON, **options), 2, DOMAIN)

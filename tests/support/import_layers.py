@@ -1,4 +1,4 @@
-"""Which room of dpbt imports which, read off the code.
+"""Which package of dpbt imports which, as the code says.
 
 `python -m tests.support.import_layers` draws it.
 
@@ -61,13 +61,13 @@ def iter_imported_modules(path: Path) -> Iterator[str]:
             name.removeprefix("dpbt.") for name in names if name.startswith("dpbt.")
         } & all_names
         yield from {
-            name for name in imported if not any(o.startswith(f"{name}.") for o in imported)
+            name for name in imported if not any(other.startswith(f"{name}.") for other in imported)
         }
 
 
 @functools.cache
 def imports_by_module() -> dict[str, set[str]]:
-    """Module -> the modules that it imports."""
+    """The modules that each module imports."""
     return {
         module_name(path): set(iter_imported_modules(path)) - {module_name(path)}
         for path in python_files("dpbt")
@@ -75,7 +75,7 @@ def imports_by_module() -> dict[str, set[str]]:
 
 
 def imports_by_room() -> dict[str, set[str]]:
-    """Room -> the rooms that it imports."""
+    """The rooms that each room imports."""
     imports_of_room: dict[str, set[str]] = {}
     for name, imports in imports_by_module().items():
         if name:  # dpbt itself names its modules, and imports them when they are asked for
@@ -98,7 +98,12 @@ def import_circles(graph: dict[str, set[str]]) -> list[list[str]]:
     """The sets of nodes that import each other."""
     below = {node: reachable_nodes(graph, node) for node in graph}
     circles = {
-        tuple(sorted({node} | {other for other in below[node] if node in below.get(other, ())}))
+        tuple(
+            sorted(
+                {node}
+                | {other_node for other_node in below[node] if node in below.get(other_node, ())}
+            )
+        )
         for node in graph
     }
     return sorted([list(circle) for circle in circles if len(circle) > 1])
@@ -107,20 +112,20 @@ def import_circles(graph: dict[str, set[str]]) -> list[list[str]]:
 def nodes_by_floor(graph: dict[str, set[str]]) -> list[list[str]]:
     """The nodes of each floor, the lowest first; a circle is on one floor."""
     circle_of_node = {node: {node} for node in graph} | {
-        n: set(c) for c in import_circles(graph) for n in c
+        member: set(circle) for circle in import_circles(graph) for member in circle
     }
 
     @functools.cache
     def floor(node: str) -> int:
         below = {
-            other for member in circle_of_node[node] for other in graph[member]
+            node_below for member in circle_of_node[node] for node_below in graph[member]
         } - circle_of_node[node]
-        return 1 + max((floor(other) for other in below), default=0)
+        return 1 + max((floor(node_below) for node_below in below), default=0)
 
     levels = {node: floor(node) for node in graph}
     return [
-        sorted(node for node, level in levels.items() if level == number)
-        for number in range(1, max(levels.values()) + 1)
+        sorted(node for node, level in levels.items() if level == height)
+        for height in range(1, max(levels.values()) + 1)
     ]
 
 

@@ -1,4 +1,4 @@
-"""All moments at which a kill finds other files, in a process of its own.
+"""A program that copies its folder at each moment at which a kill would leave other files.
 
 `python -m tests.support.kill_moments COPIES KILL WHAT` runs `convert`, `fit` or `sweep` in the
 folder that it is started in. Before each change of a file there, it copies the folder to COPIES:
@@ -51,76 +51,78 @@ class Moments:
 
     def __init__(self, folder: Path, copies: Path, kill: int | None):
         self._folder, self._copies, self._kill = folder.resolve(), copies, kill
-        self._number, self._last = 0, {}
-        self._lock, self._own = threading.Lock(), threading.local()
+        self._num_moments, self._last = 0, {}
+        self._lock, self._thread_state = threading.Lock(), threading.local()
         fsync = os.fsync
 
-        def note_and_sync(handle: int) -> None:
-            self._note("fsync", os.readlink(f"/proc/self/fd/{handle}"))
+        def record_and_sync(handle: int) -> None:
+            self._record_change("fsync", os.readlink(f"/proc/self/fd/{handle}"))
             fsync(handle)
 
-        os.fsync = note_and_sync
-        sqlite3.Connection = self._noting(sqlite3.Connection)  # type: ignore[misc]
+        os.fsync = record_and_sync
+        sqlite3.Connection = self._recording_connection(sqlite3.Connection)  # type: ignore[misc]
         sqlite3.connect = functools.partial(sqlite3.connect, factory=sqlite3.Connection)
-        sys.addaudithook(self._heard)
+        sys.addaudithook(self._handle_event)
 
-    def _noting(self, connection: type[sqlite3.Connection]) -> type[sqlite3.Connection]:
+    def _recording_connection(
+        self, connection: type[sqlite3.Connection]
+    ) -> type[sqlite3.Connection]:
         """Connections whose statements are moments; SQLite opens its files by itself."""
-        note = self._note
+        record_change = self._record_change
 
-        class Noting(connection):
+        class RecordingConnection(connection):
             def __init__(self, database: object, *args: object, **options: object) -> None:
                 super().__init__(database, *args, **options)  # type: ignore[arg-type]
                 self._file = str(database).removeprefix("file://").partition("?")[0]
 
             def execute(self, *args: object) -> sqlite3.Cursor:
-                note("a statement", self._file)
+                record_change("a statement", self._file)
                 return super().execute(*args)  # type: ignore[arg-type]
 
-        return Noting
+        return RecordingConnection
 
-    def _heard(self, event: str, arguments: tuple) -> None:
+    def _handle_event(self, event: str, arguments: tuple) -> None:
         is_write = event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES
         if is_write or event in CHANGES:
-            self._note(event, arguments[0])
+            self._record_change(event, arguments[0])
 
-    def _note(self, event: str, path: object) -> None:
-        if isinstance(path, int) or getattr(self._own, "busy", False):
+    def _record_change(self, event: str, path: object) -> None:
+        if isinstance(path, int) or getattr(self._thread_state, "busy", False):
             return
-        place = Path(os.path.abspath(os.fsdecode(path)))  # type: ignore[arg-type]
-        if not place.is_relative_to(self._folder):
+        file = Path(os.path.abspath(os.fsdecode(path)))  # type: ignore[arg-type]
+        if not file.is_relative_to(self._folder):
             return
-        self._own.busy = True
+        self._thread_state.busy = True
         with self._lock:
-            self._take(event, place)
-        self._own.busy = False
+            self._record_moment(event, file)
+        self._thread_state.busy = False
 
-    def _take(self, event: str, place: Path) -> None:
-        if self._kill is None and has_written_file(event, place):
-            half = shutil.copytree(self._folder, self._copy(event, place, HALF))
-            cut_last_line(half / place.relative_to(self._folder))
+    def _record_moment(self, event: str, file: Path) -> None:
+        if self._kill is None and has_written_file(event, file):
+            half = shutil.copytree(self._folder, self._path_of_copy(event, file, HALF))
+            cut_last_line(half / file.relative_to(self._folder))
         state = state_of_folder(self._folder, content=True)
         if state == self._last:
             return
         self._last = state
-        if self._number == self._kill:
+        if self._num_moments == self._kill:
             os.kill(os.getpid(), signal.SIGKILL)
         if self._kill is None:
-            shutil.copytree(self._folder, self._copy(event, place))
-        self._number += 1
+            shutil.copytree(self._folder, self._path_of_copy(event, file))
+        self._num_moments += 1
 
-    def _copy(self, event: str, place: Path, ending: str = "") -> Path:
-        return self._copies / f"{self._number:03d} before {event} of {place.name}{ending}"
+    def _path_of_copy(self, event: str, file: Path, ending: str = "") -> Path:
+        return self._copies / f"{self._num_moments:03d} before {event} of {file.name}{ending}"
 
 
 HALF = ", half written"
 """Ends the names of copies that a kill within the writing of a file leaves."""
 
 
-def has_written_file(event: str, place: Path) -> bool:
+def has_written_file(event: str, file: Path) -> bool:
     """Whether a file has been written that was not there, or a line of it."""
-    appended = event == "fsync" and place.is_file() and not place.name.startswith(".")
-    return appended or (event == "os.chmod" and place.stat().st_size > 0)
+    appended = event == "fsync" and file.is_file() and not file.name.startswith(".")
+    return appended or (event == "os.chmod" and file.stat().st_size > 0)
 
 
 def cut_last_line(path: Path) -> None:
@@ -131,7 +133,7 @@ def cut_last_line(path: Path) -> None:
 
 
 def state_of_folder(folder: Path, content: bool = False) -> dict[str, tuple[int, int, int]]:
-    """Name -> (mode, size, a hash of the content if it is asked for) of all there is in a folder.
+    """The mode, size and, if asked for, content hash of each entry of a folder by its name.
 
     Names that were drawn are masked.
     """
@@ -145,31 +147,31 @@ def state_of_folder(folder: Path, content: bool = False) -> dict[str, tuple[int,
     return state
 
 
-def release_key(number: int) -> jax.Array:
+def release_key(index: int) -> jax.Array:
     """A release key that is the same each time."""
-    words = jnp.arange(8, dtype=jnp.uint32) + jnp.uint32(8 * number)
-    return jax.random.wrap_key_data(words, impl=keys.CHACHA20)
+    key_words = jnp.arange(8, dtype=jnp.uint32) + jnp.uint32(8 * index)
+    return jax.random.wrap_key_data(key_words, impl=keys.CHACHA20)
 
 
-def run_command(what: str, number: int, *options_of_command: str) -> int:
-    """Run one of the three in the current folder, and return the exit status.
+def run_command(command: str, key_index: int, *options_of_command: str) -> int:
+    """Run one of the three commands in the current folder, and return the exit status.
 
     Args:
-        what: the name.
-        number: the number of the key that is drawn if one is.
-        *more: words of the command.
+        command: its name.
+        key_index: which keys are drawn, if any are.
+        *options_of_command: further options.
     """
-    key_numbers = itertools.count(number, 1000)  # the key of the noise, and then the public one
-    fresh, keys.fresh_key = keys.fresh_key, lambda: release_key(next(key_numbers))
+    key_numbers = itertools.count(key_index, 1000)  # the key of the noise, and then the public one
+    original_fresh_key, keys.fresh_key = keys.fresh_key, lambda: release_key(next(key_numbers))
     try:
-        if what == "sweep":
+        if command == "sweep":
             options = {"memory_mb": 0.02, "about": {"test": "moments"}}
             sweeps.run(SWEEP, worker_process.sweep_tasks()[:2], "results", **options)
         else:
-            return main([*(CONVERT if what == "convert" else FIT), *options_of_command])
+            return main([*(CONVERT if command == "convert" else FIT), *options_of_command])
         return 0
     finally:
-        keys.fresh_key = fresh
+        keys.fresh_key = original_fresh_key
 
 
 DOMAIN = {"age": dpbt.domains.Numeric(0, 100, bins=8)}

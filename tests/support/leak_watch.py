@@ -1,4 +1,4 @@
-"""What tests of leaks look for: rare cells and the number of rows, in all that a run leaves."""
+"""Tests of leaks look for rare cells and the number of rows in all that a run leaves."""
 
 import re
 import warnings
@@ -32,16 +32,16 @@ def text_of_error(error):
 
 def find_private_words_in_files(folder):
     """What the files of a folder hold, and their names."""
-    words = []
+    private_words = []
     for path in (path for path in folder.rglob("*") if path.is_file()):
-        words += find_private_words(
+        private_words += find_private_words(
             f"{path.relative_to(folder)}\n{path.read_bytes().decode('latin-1')}"
         )
-    return words
+    return private_words
 
 
 class Watch:
-    """Runs something and keeps all that it said: output, logs, warnings and the exception.
+    """Runs a function and keeps all that it said: output, logs, warnings and the exception.
 
     The name of the test's folder is left out of `said`, as its number may be N.
     """
@@ -73,4 +73,4 @@ def private_task(last=(True, False, True, True, False, True)):
     bits[-1] = last
     train = rng.random((1, NUM_ROWS)) < 0.7
     table = table_of_splits(bits[:, :5], bits[:, 5], np.ones(NUM_ROWS, bool))
-    return sweeps.Task("own", table, train, ~train, {"rows": BOUND})
+    return sweeps.Task("own", table, train=train, test=~train, arguments={"rows": BOUND})

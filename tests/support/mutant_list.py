@@ -26,6 +26,6 @@ class Mutant(NamedTuple):
 
 _PAGE = ROOT / "tests" / "mutants.toml"
 MUTANTS = [
-    Mutant(**{**each, "tests": tuple(each["tests"])})
-    for each in tomllib.loads(_PAGE.read_text())["mutant"]
+    Mutant(**{**entry, "tests": tuple(entry["tests"])})
+    for entry in tomllib.loads(_PAGE.read_text())["mutant"]
 ]

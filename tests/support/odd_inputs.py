@@ -41,11 +41,11 @@ LyingText = type(
     "LyingText", (str,), {**RAISING_METHODS, "strip": raise_error, "lower": raise_error}
 )
 LyingBytes = type("LyingBytes", (bytes,), {**RAISING_METHODS, "decode": raise_error})
-LyingArray = type("LyingArray", (), {"__array__": lambda *given: np.zeros((2, 2))})
+LyingArray = type("LyingArray", (), {"__array__": lambda *arguments: np.zeros((2, 2))})
 Talking = type("Talking", (), {"__repr__": lambda self: "zqxcell", "__len__": lambda self: 7})
 
 CELLS_AND_NUMBERS = [
-    # a cell, and its number
+    # A cell and its number.
     *((cell, NAN) for cell in (None, "", "zqxcell", "\ud800", "a\0b", b"\xff", "1_000", 1j)),
     *((cell, NAN) for cell in ((3, 4), [3], {"no": 1}, {3}, np.zeros(3), np.array(3), range(9))),
     *((cell, NAN) for cell in (np.ma.masked, object(), int, raise_error, iter([1]), LyingArray())),
@@ -109,7 +109,7 @@ GOOD_ROWS = [Labelled(0.5, 0.25), (0.5, 0.25), np.array([0.5, 0.25]), deque([0.5
 
 
 class Frame:
-    """The least that a data frame has."""
+    """The smallest interface of a data frame."""
 
     def __init__(self, columns):
         self.data, self.columns = dict(columns), list(columns)
@@ -128,18 +128,18 @@ class Frame:
         return Frame({name: self.data[name] for name in column_names})
 
 
-def mix_in(usual, odd, first=0):
-    """A list of usual cells or rows, with the odd ones in some places."""
-    cells = list(usual)
-    for k, cell in enumerate(odd):
-        cells[(first + 29 * k) % len(cells)] = cell
-    return cells
+def mix_in(usual_items, odd_items, first=0):
+    """A list of usual cells or rows, some of which odd ones replace."""
+    items = list(usual_items)
+    for index, item in enumerate(odd_items):
+        items[(first + 29 * index) % len(items)] = item
+    return items
 
 
 def object_array(cells):
     array = np.empty(len(cells), object)
-    for place, cell in enumerate(cells):
-        array[place] = cell
+    for index, cell in enumerate(cells):
+        array[index] = cell
     return array
 
 

@@ -18,7 +18,7 @@ from tests.support import ROOT
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
 
 OTHER_OPTIONS = {"--no-deps"}
-"""Options of programs of others."""
+"""Options of programs that are not of this project."""
 
 
 def current_text(page: Path) -> str:
@@ -53,23 +53,25 @@ def stated_names(text: str) -> Iterator[str]:
 def exists(name: str) -> bool:
     """Whether a name with points is there. What an instance alone has is found by its class."""
     root, *attributes = name.split(".")
-    found = roots()[root]
+    value = roots()[root]
     for attribute in attributes:
-        if inspect.isclass(found):
-            annotations = map(inspect.get_annotations, found.__mro__)
-            if not hasattr(found, attribute) and not any(attribute in each for each in annotations):
+        if inspect.isclass(value):
+            annotations = map(inspect.get_annotations, value.__mro__)
+            if not hasattr(value, attribute) and not any(
+                attribute in names_of_class for names_of_class in annotations
+            ):
                 return False
-            found = getattr(found, attribute, None)
-        elif inspect.ismodule(found):
-            module_name = f"{found.__name__}.{attribute}"
-            if not hasattr(found, attribute):
+            value = getattr(value, attribute, None)
+        elif inspect.ismodule(value):
+            module_name = f"{value.__name__}.{attribute}"
+            if not hasattr(value, attribute):
                 with contextlib.suppress(ImportError):
                     importlib.import_module(module_name)
-            if not hasattr(found, attribute):
+            if not hasattr(value, attribute):
                 return False
-            found = getattr(found, attribute)
+            value = getattr(value, attribute)
         else:
-            return hasattr(found, attribute) or found is None
+            return hasattr(value, attribute) or value is None
     return True
 
 
@@ -136,11 +138,11 @@ def _iter_options(parser: Parser) -> Iterator[tuple[str, frozenset[str]]]:
 @functools.cache
 def options_of_all_programs() -> frozenset[str]:
     """The options of all commands of dpbt, and those that the other programs of a checkout read."""
-    known = set().union(*options_by_command().values()) | OTHER_OPTIONS
+    options = set().union(*options_by_command().values()) | OTHER_OPTIONS
     for folder in ("experiments", "paper_figures", "docs"):
         for path in (ROOT / folder).rglob("*.py"):
-            known |= set(re.findall(r"""["'](--[a-z][\w-]*)""", path.read_text()))
-    return frozenset(known)
+            options |= set(re.findall(r"""["'](--[a-z][\w-]*)""", path.read_text()))
+    return frozenset(options)
 
 
 _OPTION = re.compile(r"(?<![\w=-])--[a-z][a-z-]*")
@@ -153,15 +155,19 @@ def stated_options(text: str) -> Iterator[str]:
 
 def commands_with_options(text: str) -> Iterator[tuple[str, list[str]]]:
     """(command, its options) of the calls of dpbt in blocks and between backticks."""
-    code = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    inline = re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.DOTALL))
-    lines = [line for block in code for line in block.replace("\\\n", " ").splitlines()]
-    for line in (*lines, *(" ".join(part.split()) for part in inline)):
-        words = line.partition("#")[0].removeprefix("$ ").split()
-        if words[:1] != ["dpbt"]:
+    code_blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    inline_code = re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.DOTALL))
+    lines = [line for block in code_blocks for line in block.replace("\\\n", " ").splitlines()]
+    for line in (*lines, *(" ".join(part.split()) for part in inline_code)):
+        arguments = line.partition("#")[0].removeprefix("$ ").split()
+        if arguments[:1] != ["dpbt"]:
             continue
         command = max(
-            (name for name in options_by_command() if words[: len(name.split())] == name.split()),
+            (
+                name
+                for name in options_by_command()
+                if arguments[: len(name.split())] == name.split()
+            ),
             key=len,
         )
-        yield command, [*_OPTION.findall(" ".join(words))]
+        yield command, [*_OPTION.findall(" ".join(arguments))]

@@ -1,4 +1,4 @@
-"""Models of random hypotheses, and a small domain, of which everything can be said row by row."""
+"""Models of random hypotheses, and a domain so small that every row can be listed."""
 
 import itertools
 
@@ -51,7 +51,7 @@ def columns_with_odd_cells(seed):
 
 
 def random_model(recipe, depth, domain, exact=False):
-    """A model of a recipe whose hypotheses no row was read for; no program is compiled."""
+    """A model of a recipe with random hypotheses; no row is read and no program compiled."""
     rng, rounds = np.random.default_rng(0), int(recipe.rounds)
     splits = domains.splits(domain)
     inner, leaves = 2**depth - 1, 2**depth
@@ -64,7 +64,7 @@ def random_model(recipe, depth, domain, exact=False):
             orders = [rng.permutation(len(domain))[:depth] for _ in range(rounds)]
             feature = np.stack(orders).astype(np.int32)
             columns = list(domain.values())
-            ends = np.array([[columns[number].n_bins for number in tree] for tree in feature])
+            ends = np.array([[columns[index].n_bins for index in tree] for tree in feature])
             low, bin = rng.integers(1, ends)[..., None], np.arange(256)
             right = (low <= bin) & (bin < ends[..., None])
             leaf = rng.normal(0, 0.1, (rounds, *axes, leaves))
@@ -96,7 +96,7 @@ DEPTHS = {"bdpe": 3, "oblivious": 3, "forest": 4, "rules": 1, "trees": 2, "halfs
 
 
 class Models(dict):
-    """Name -> model, which is made when it is first asked for."""
+    """Models by name, each made when it is first used."""
 
     def __missing__(self, name):
         self[name] = random_model(RECIPE_MAKERS[name](), DEPTHS[name], DOMAIN)
@@ -104,11 +104,11 @@ class Models(dict):
 
 
 MODELS = Models()
-"""Those that any test of this process has asked for."""
+"""The models that any test of this process has used."""
 
 
 class SavedModels(dict):
-    """Name -> model of a file."""
+    """Models by name, each saved to a file and read from it."""
 
     def __init__(self, folder):
         self.folder = folder

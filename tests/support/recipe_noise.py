@@ -1,4 +1,4 @@
-"""The noise of a recipe, as its own programs ask for it."""
+"""The noise of a recipe, as its programs request it."""
 
 import dataclasses
 
@@ -10,15 +10,15 @@ from dpbt.privacy.phase_views import RecipePhase
 
 
 def draw_specs_by_site(recipe, phase, bound=0.0):
-    """Site -> the draw that a phase asks for on one row; a phase may be given by its name."""
+    """The draw of each site that a phase requests on one row; a phase may be named by text."""
     if isinstance(phase, str):
-        (phase,) = (one for one in recipe.learner.phases if one.name == phase)
+        (phase,) = (candidate for candidate in recipe.learner.phases if candidate.name == phase)
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     return describe_draws_of_phase(recipe_phase, recipe.params, recipe.public(), np.float32(bound))
 
 
 def scale_by_site(recipe):
-    """Site -> the scale of its draw, as on outputs of zeros."""
+    """The scale of each site's draw, as on outputs of zeros."""
     return {
         site: float(spec.scale)
         for phase in recipe.learner.phases
@@ -42,7 +42,7 @@ def scale_noise(recipe, factor, *sites):
 
 
 def draw_spec(site, mechanism, total, **changes):
-    """What a program asks `draw` for, with plain words and numbers where a test states none."""
+    """The draw that a program requests, with defaults for all that a test leaves open."""
     fields = {
         "after": None,
         "public": (),

@@ -11,6 +11,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support import ROOT
 from tests.support.mutant_list import MUTANTS, Mutant
@@ -47,12 +48,24 @@ def run_pytest(folder: Path, tests: tuple[str, ...]) -> int:
     return process.returncode
 
 
-def judge_mutant(mutant: Mutant) -> tuple[str, float]:
-    """(verdict, seconds) of one mutant: "caught", "SURVIVED", or what is wrong with it."""
+class Judgement(NamedTuple):
+    """What the tests made of a mutant.
+
+    Attributes:
+        verdict: "caught", "SURVIVED", or what is wrong with the mutant.
+        seconds: the time that the tests took.
+    """
+
+    verdict: str
+    seconds: float
+
+
+def judge_mutant(mutant: Mutant) -> Judgement:
+    """Run the tests of a mutant."""
     start = time.perf_counter()
     text = (ROOT / mutant.path).read_text()
     if text.count(mutant.old) != 1:
-        return f"NOT FOUND ONCE ({text.count(mutant.old)} times)", 0.0
+        return Judgement(f"NOT FOUND ONCE ({text.count(mutant.old)} times)", 0.0)
     with tempfile.TemporaryDirectory() as name:
         folder = copy_repository(Path(name))
         (folder / mutant.path).write_text(text.replace(mutant.old, mutant.new))
@@ -60,8 +73,9 @@ def judge_mutant(mutant: Mutant) -> tuple[str, float]:
             status = run_pytest(folder, mutant.tests)
         except subprocess.TimeoutExpired:
             status = None
-    words = {0: "SURVIVED", 1: "caught", None: "TOO LONG"}
-    return words.get(status, f"NOT RUN (pytest {status})"), time.perf_counter() - start
+    verdicts = {0: "SURVIVED", 1: "caught", None: "TOO LONG"}
+    verdict = verdicts.get(status, f"NOT RUN (pytest {status})")
+    return Judgement(verdict, time.perf_counter() - start)
 
 
 def all_tests_pass_unchanged() -> bool:
@@ -71,18 +85,22 @@ def all_tests_pass_unchanged() -> bool:
         return run_pytest(copy_repository(Path(name)), tuple(nodes)) == 0
 
 
-def main(words: list[str]) -> int:
-    """Judge the mutants whose names hold one of the words; all of them without words."""
-    mutants = [m for m in MUTANTS if not words or any(word in m.name for word in words)]
-    if not words:
+def main(words_of_names: list[str]) -> int:
+    """Judge the mutants whose names contain one of the words, or all mutants without words."""
+    mutants = [
+        mutant
+        for mutant in MUTANTS
+        if not words_of_names or any(word in mutant.name for word in words_of_names)
+    ]
+    if not words_of_names:
         passing = all_tests_pass_unchanged()
         print("unchanged: " + ("all tests pass" if passing else "TESTS FAIL"), flush=True)
         if not passing:
             return 1
     num_uncaught = 0
     with ThreadPoolExecutor(WORKERS) as pool:
-        verdicts = pool.map(judge_mutant, mutants)
-        for mutant, (verdict, seconds) in zip(mutants, verdicts, strict=True):
+        judgements = pool.map(judge_mutant, mutants)
+        for mutant, (verdict, seconds) in zip(mutants, judgements, strict=True):
             num_uncaught += verdict != "caught"
             print(f"{verdict:10} {seconds:6.1f} s  {mutant.name}", flush=True)
     print(f"{len(mutants) - num_uncaught} of {len(mutants)} caught")

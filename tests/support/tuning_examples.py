@@ -1,5 +1,6 @@
-"""Choices to test on: a learner of one count, whose runs can be enumerated, and the exact law of
-the best of a random number of runs.
+"""Choices among recipes for tests, and the exact law of the best of a random number of runs.
+
+The learner releases one count, so that its runs can be enumerated.
 """
 
 import jax
@@ -53,8 +54,8 @@ LEARNER = boundary.weak_learner(
 def voter_recipes(*epsilons, rows=40):
     """Candidates that release the majority of the rows at these epsilons."""
     scales = np.float32(1) / np.asarray(epsilons, np.float32)
-    several = recipes.custom(LEARNER, params=Noise({"n": scales}), rows=rows, rounds=1)
-    return [recipes.setting(several, index) for index in range(len(epsilons))]
+    recipe_of_settings = recipes.custom(LEARNER, params=Noise({"n": scales}), rows=rows, rounds=1)
+    return [recipes.setting(recipe_of_settings, index) for index in range(len(epsilons))]
 
 
 def _errors(rows, scores, public, loss):
@@ -75,11 +76,11 @@ ERRORS = tuning.Score(
 """A score of few outputs, whose law can be enumerated. It is none of the library's."""
 
 
-def table_of_ballots(positive, negative, room=40):
-    """A table of so many rows of each class; each row has bins of its own."""
-    number = positive + negative
-    bits = (np.arange(room)[:, None] >> np.arange(6)) & 1
-    label, present = np.arange(room) < positive, np.arange(room) < number
+def table_of_ballots(positive, negative, capacity=40):
+    """A table with given numbers of rows of each class, in which all rows have different bins."""
+    num_present = positive + negative
+    bits = (np.arange(capacity)[:, None] >> np.arange(6)) & 1
+    label, present = np.arange(capacity) < positive, np.arange(capacity) < num_present
     return table_of_splits(bits.astype(bool), label, present)
 
 
@@ -98,7 +99,7 @@ WIDTH = 1e-7
 """Differences of probabilities below it lose their digits, so a derivative takes their place."""
 
 
-def probabilities_of_best(pmf, value, of_count):
+def probabilities_of_best(pmf, value, generating_function_of_count):
     """The law of the best of K runs, where ties go to each of the tied runs alike.
 
     Args:
@@ -106,13 +107,18 @@ def probabilities_of_best(pmf, value, of_count):
         value: the value of each output; a larger one is better.
         of_count: x -> E[x^K].
     """
-    order, place = np.unique(value, return_inverse=True)
-    mass = np.bincount(place, pmf, len(order))
+    order, index = np.unique(value, return_inverse=True)
+    mass = np.bincount(index, pmf, len(order))
     below = np.concatenate([[0.0], np.cumsum(mass)])
-    middle, half = (below[1:] + below[:-1]) / 2, np.maximum(mass, WIDTH) / 2
+    middle, half_width = (below[1:] + below[:-1]) / 2, np.maximum(mass, WIDTH) / 2
     middle = np.clip(middle, WIDTH, 1 - WIDTH)
-    low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
-    return pmf * ((of_count(high) - of_count(low)) / (high - low))[place]
+    low, high = np.clip(middle - half_width, 0, 1), np.clip(middle + half_width, 0, 1)
+    return (
+        pmf
+        * ((generating_function_of_count(high) - generating_function_of_count(low)) / (high - low))[
+            index
+        ]
+    )
 
 
 def discrete_laplace_pmf(value, scale, reach):
@@ -123,9 +129,9 @@ def discrete_laplace_pmf(value, scale, reach):
 
 def largest_log_ratio(first, second):
     """The largest log ratio of two laws, both ways."""
-    largest = (first > 0) | (second > 0)
+    is_possible = (first > 0) | (second > 0)
     with np.errstate(divide="ignore"):
-        return float(np.max(np.abs(np.log(first[largest]) - np.log(second[largest]))))
+        return float(np.max(np.abs(np.log(first[is_possible]) - np.log(second[is_possible]))))
 
 
 KEY = jax.random.key(20)
@@ -139,7 +145,7 @@ def table_of_people(rows=300, seed=0):
     return dpbt.table(DOMAIN, columns, label, negative=0, positive=1)
 
 
-GRID_OF = {"step": [0.1, 0.4], "rounds": [3, 6]}
+GRID_OF_OPTIONS = {"step": [0.1, 0.4], "rounds": [3, 6]}
 
 
 def candidate_recipes(selection, **changes):
@@ -151,5 +157,5 @@ def candidate_recipes(selection, **changes):
         "depth": 2,
     }
     return tuning.candidates(
-        recipes.oblivious_boost, selection, grid=GRID_OF, **{**options, **changes}
+        recipes.oblivious_boost, selection, grid=GRID_OF_OPTIONS, **{**options, **changes}
     )

@@ -1,4 +1,4 @@
-"""What tests run in processes of their own: a sweep, and several processes.
+"""Programs that tests run in other processes: a sweep, and fits of several processes.
 
 `python -m tests.support.worker_process sweep FOLDER`, or
 `blocks PROCESS COUNT PORT FOLDER SECONDS NAME`, with the name of one of `RECIPE_MAKERS`.
@@ -12,13 +12,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
-import dpbt
 from dpbt import recipes, sweeps
 from dpbt.data import blocks
+from dpbt.data.domains import Numeric
 from dpbt.training import fit as training_fit
 from dpbt.training import processes
 from experiments.common import protocols
@@ -44,7 +45,11 @@ def sweep_tasks():
     for seed, (rows, splits) in enumerate(((60, 5), (48, 4), (33, 5))):
         table = random_table(seed, rows, splits)
         split = protocols.cross_validation(np.asarray(table.target), 3, [0])
-        tasks.append(sweeps.Task(f"t{seed}", table, split.train, split.test, {"rows": rows}))
+        tasks.append(
+            sweeps.Task(
+                f"t{seed}", table, train=split.train, test=split.test, arguments={"rows": rows}
+            )
+        )
     return tasks
 
 
@@ -54,19 +59,37 @@ def run_sweep(folder, **options):
     )
 
 
+class RandomRows(NamedTuple):
+    """Rows of a domain: columns by name, and Boolean labels."""
+
+    domain: dict[str, Numeric]
+    columns: dict[str, np.ndarray]
+    labels: np.ndarray
+
+
+class DividedRows(NamedTuple):
+    """Rows of a domain, and the slice of them that each process reads."""
+
+    slices: list[slice]
+    domain: dict[str, Numeric]
+    columns: dict[str, np.ndarray]
+    labels: np.ndarray
+
+
 def rows_of_processes(count):
-    """The rows of each process, of a table of 1,200 rows."""
-    rows = random_rows(5, 1200)
+    """A table of 1,200 rows, divided among processes."""
     ends = np.linspace(0, 1200, count + 1).astype(int)
-    return [slice(start, end) for start, end in itertools.pairwise(ends)], *rows
+    slices = [slice(start, end) for start, end in itertools.pairwise(ends)]
+    return DividedRows(slices, *random_rows(5, 1200))
 
 
 def random_rows(seed, rows):
-    """(domain, columns, labels): three columns, of which the first decides the class mostly."""
+    """Random rows of three columns, of which the first one mostly decides the label."""
     rng = np.random.default_rng(seed)
-    domain = {name: dpbt.domains.Numeric(0, 1, bins=9) for name in "abc"}
+    domain = {name: Numeric(0, 1, bins=9) for name in "abc"}
     columns = {name: rng.random(rows) for name in domain}
-    return domain, columns, columns["a"] + 0.3 * rng.standard_normal(rows) > 0.5
+    labels = columns["a"] + 0.3 * rng.standard_normal(rows) > 0.5
+    return RandomRows(domain, columns, labels)
 
 
 def oblivious_recipe(domain):
@@ -81,7 +104,7 @@ def forest_recipe(domain):
 
 
 RECIPE_MAKERS = {"oblivious": oblivious_recipe, "forest": forest_recipe}
-"""What processes learn together."""
+"""Makers of the recipes that processes learn together, by name."""
 
 
 def fit_and_digest(folder, process, seconds, name):
@@ -113,9 +136,15 @@ def main(mode, *rest):
         print(json.dumps(run_sweep(rest[0])._asdict()))
     elif mode == "blocks":
         process, count, port, folder, seconds, name = rest
-        where = f"localhost:{port}", int(count), int(process)
-        jax.distributed.initialize(*where, heartbeat_timeout_seconds=10)
-        print(json.dumps(fit_and_digest(Path(folder), int(process), float(seconds), name)))
+        address = f"localhost:{port}", int(count), int(process)
+        jax.distributed.initialize(*address, heartbeat_timeout_seconds=10)
+        print(
+            json.dumps(
+                fit_and_digest(
+                    Path(folder), process=int(process), seconds=float(seconds), name=name
+                )
+            )
+        )
     else:
         raise ValueError(mode)
 

@@ -8,10 +8,15 @@ def reference_block(key, counter, nonce):
     mask = 2**32 - 1
 
     def quarter_round(a, b, c, d):
-        for to, other, turned, bits in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
-            state[to] = (state[to] + state[other]) & mask
-            mixed = state[turned] ^ state[to]
-            state[turned] = (mixed << bits | mixed >> (32 - bits)) & mask
+        for target, addend, rotated, bits in (
+            (a, b, d, 16),
+            (c, d, b, 12),
+            (a, b, d, 8),
+            (c, d, b, 7),
+        ):
+            state[target] = (state[target] + state[addend]) & mask
+            mixed = state[rotated] ^ state[target]
+            state[rotated] = (mixed << bits | mixed >> (32 - bits)) & mask
 
     constants = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
     start = [int(word) for word in (*constants, *key, counter, *nonce)]

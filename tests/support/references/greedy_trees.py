@@ -1,15 +1,28 @@
-"""Boosted trees as a plain loop over rows, nodes and splits, in float64; written from the paper,
-not from dpbt.
+"""Boosted trees as a plain loop over rows, nodes and splits, in float64.
 
-It is fed the same noise as the library (`noise(round_key, site, shape)`), so both must choose the
-same splits."""
+It is written from the paper and not from dpbt. Its caller passes the noise that the library draws,
+as `noise(round, site, shape, scale)`, so both must choose the same splits.
+"""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 GRID = 127
 FLOOR = 32.0
+
+
+class PlainTree(NamedTuple):
+    """A tree of one round.
+
+    Attributes:
+        heap: the split of each inner node, in heap order.
+        leaves: the value of each leaf.
+    """
+
+    heap: list[int]
+    leaves: list[float]
 
 
 def perspective(name, alpha, w1, w0):
@@ -62,17 +75,29 @@ def leaf_shares(counts, prior):
     return shares
 
 
-def boost(splits, label, present, setting, noise):
-    """(splits by tree in heap order, leaves by tree), for a dictionary of plain settings."""
+def boost(splits, label, present, settings, noise):
+    """The trees of all rounds, for a dictionary of plain settings."""
     rows = [i for i in range(len(label)) if present[i]]
     score, bound = [0.0] * len(label), 0.0
     ensemble = []
-    for t in range(setting["rounds"]):
-        tree = boost_one_tree(splits, label, rows, score, bound, t, setting, noise)
-        ensemble.append(tree)
+    for t in range(settings["rounds"]):
+
+        def noise_of_round(site, shape, scale, t=t):
+            return noise(t, site, shape, scale)
+
+        unit = weight_unit(bound, settings)
+        level_of = grid_levels(label, rows, score, unit=unit, settings=settings)
+        heap, members = grow_splits(
+            splits, label, rows=rows, level_of=level_of, settings=settings, noise=noise_of_round
+        )
+        counts = np.array([class_levels(node, label, level_of) for node in members], np.int64)
+        leaves = leaf_values(
+            counts, unit=unit, num_rows=len(rows), settings=settings, noise=noise_of_round
+        )
+        ensemble.append(PlainTree(heap, leaves))
         for i in range(len(label)):
-            score[i] += tree[1][leaf_of_row(tree[0], splits[i], setting["depth"])]
-        bound += max(abs(value) for value in tree[1])
+            score[i] += leaves[leaf_of_row(heap, splits[i], settings["depth"])]
+        bound += max(abs(value) for value in leaves)
     return ensemble
 
 
@@ -84,43 +109,59 @@ def leaf_of_row(heap, row, depth):
     return node - (2**depth - 1)
 
 
-def boost_one_tree(splits, label, rows, score, bound, t, setting, noise):
-    name, depth, tight = setting["loss"], setting["depth"], setting["tight"]
-    link_alpha = setting["link_alpha"]
-    unit = inverse_link(name, link_alpha, bound) if tight else 1.0
+def weight_unit(bound, settings):
+    """The largest weight of a row whose score is within a bound; 1 as published."""
+    if not settings["tight"]:
+        return 1.0
+    return inverse_link(settings["loss"], settings["link_alpha"], bound)
+
+
+def grid_levels(label, rows, score, *, unit, settings):
+    """The weight of each row in grid units, by the row's index."""
+    name, link_alpha = settings["loss"], settings["link_alpha"]
     level_of = {}
     for i in rows:
         weight = inverse_link(name, link_alpha, -score[i] if label[i] else score[i])
         level_of[i] = grid_level(weight, unit)
+    return level_of
 
+
+class GrownSplits(NamedTuple):
+    """The splits of a tree, and the rows in each of its leaves.
+
+    Attributes:
+        heap: the split of each inner node, in heap order.
+        members: the indices of the rows in each leaf.
+    """
+
+    heap: list[int]
+    members: list[list[int]]
+
+
+def grow_splits(splits, label, *, rows, level_of, settings, noise):
+    """The splits that noisy selections choose, level by level."""
     members, heap, errors, alpha = [list(rows)], [], [], 1.0
-    for level in range(depth):
+    for level in range(settings["depth"]):
         errors.append(sum(min(class_levels(node, label, level_of)) for node in members))
-        if setting["alpha"] != "objective":
-            alpha = setting["alpha"]
-        elif tight:
-            if depth > 1:
-                errors[-1] += int(noise(t, f"error_{level}", (), setting["error_scale"]))
-            ratio = min(max(errors[-1] / max(errors[0], 1), 0.0), 1.0)
-            alpha = 1.0 if level == 0 else min(alpha, ratio)
-        else:
-            alpha = 1.0 if level == 0 else errors[-1] / max(errors[0], 1)
-        sensitivity = perspective(name, alpha, 1.0, float(setting["rows"]))
-        sensitivity = (
-            sensitivity + setting["rows"] / 2**18 if tight else 2 * max(3.0, 1 + sensitivity)
-        )
-        rate = setting["split_epsilon"][level] / sensitivity
-        across, within = noise(t, f"split_{level}", (len(members), splits.shape[1]), None)
+        if settings["tight"] and settings["alpha"] == "objective" and settings["depth"] > 1:
+            errors[-1] += int(noise(f"error_{level}", (), settings["error_scale"]))
+        alpha = alpha_of_level(level, errors=errors, alpha_above=alpha, settings=settings)
+        rate = settings["split_epsilon"][level] / split_sensitivity(alpha, settings)
+        across, within = noise(f"split_{level}", (len(members), splits.shape[1]), None)
         children = []
         for k, node in enumerate(members):
-            scores = []
-            for s in range(splits.shape[1]):
-                sides = [[i for i in node if bool(splits[i, s]) == side] for side in (False, True)]
-                value = -sum(
-                    perspective(name, alpha, w1 / GRID, w0 / GRID)
-                    for w0, w1 in (class_levels(side, label, level_of) for side in sides)
+            scores = [
+                rate
+                * split_score(
+                    splits[:, s],
+                    label,
+                    node=node,
+                    level_of=level_of,
+                    alpha=alpha,
+                    name=settings["loss"],
                 )
-                scores.append(rate * value)
+                for s in range(splits.shape[1])
+            ]
             best = select_candidate(scores, across[k], within[k])
             heap.append(best)
             children += [
@@ -128,35 +169,67 @@ def boost_one_tree(splits, label, rows, score, bound, t, setting, noise):
                 [i for i in node if splits[i, best]],
             ]
         members = children
+    return GrownSplits(heap, members)
 
-    counts = np.array([class_levels(node, label, level_of) for node in members], dtype=np.int64)
+
+def alpha_of_level(level, errors, alpha_above, settings):
+    """The alpha of a level from the errors of the levels so far and the alpha of the one above."""
+    if settings["alpha"] != "objective":
+        return settings["alpha"]
+    if level == 0:
+        return 1.0
+    ratio = errors[-1] / max(errors[0], 1)
+    return min(alpha_above, min(max(ratio, 0.0), 1.0)) if settings["tight"] else ratio
+
+
+def split_sensitivity(alpha, settings):
+    sensitivity = perspective(settings["loss"], alpha, 1.0, float(settings["rows"]))
+    if settings["tight"]:
+        return sensitivity + settings["rows"] / 2**18
+    return 2 * max(3.0, 1 + sensitivity)
+
+
+def split_score(satisfied, label, *, node, level_of, alpha, name):
+    """Minus the criterion of the two sides of a split."""
+    sides = [[i for i in node if bool(satisfied[i]) == side] for side in (False, True)]
+    return -sum(
+        perspective(name, alpha, w1 / GRID, w0 / GRID)
+        for w0, w1 in (class_levels(side, label, level_of) for side in sides)
+    )
+
+
+def leaf_values(counts, *, unit, num_rows, settings, noise):
+    """The values of the leaves from the class weights in them, times the step of the round."""
+    tight = settings["tight"]
+    prior = 1e-6
     if tight:
-        counts = counts + noise(t, "leaf", counts.shape, setting["leaf_scale"])
+        counts = counts + noise("leaf", counts.shape, settings["leaf_scale"])
+        prior = max(settings["smoothing"] * settings["leaf_scale"] * unit / GRID, prior)
     in_rows = counts * (unit / GRID)
-    prior = max(setting["smoothing"] * setting["leaf_scale"] * unit / GRID, 1e-6) if tight else 1e-6
     values = []
     for share in leaf_shares(np.maximum(in_rows, 0), prior):
-        value = link(name, link_alpha, min(max(share, setting["zeta"]), 1 - setting["zeta"]))
-        values.append(min(max(value, -setting["clip"]), setting["clip"]))
+        clipped_share = min(max(share, settings["zeta"]), 1 - settings["zeta"])
+        value = link(settings["loss"], settings["link_alpha"], clipped_share)
+        values.append(min(max(value, -settings["clip"]), settings["clip"]))
     edge = sum((c1 - c0) * value for (c0, c1), value in zip(in_rows, values, strict=True))
-    bound = max(setting["step_clip"], *map(abs, values))
-    step = setting["step"] * (setting["clip"] / bound) ** 2
+    bound = max(settings["step_clip"], *map(abs, values))
+    step = settings["step"] * (settings["clip"] / bound) ** 2
     if tight:
-        largest = unit * bound
-        beta = step * min(max(edge / setting["rows"], -largest), largest)
-        return heap, [beta * value for value in values]
-    beta = step * edge / max(len(rows), 1)
-    widest, grid = setting["step"] * setting["clip"] ** 2, setting["leaf_step"]
-    steps = np.round(np.clip(beta * np.array(values), -widest, widest) / grid)
-    noisy = grid * (steps + noise(t, "leaf", (len(values),), setting["leaf_scale"] / grid))
-    return heap, [min(max(value, -widest), widest) for value in noisy]
+        max_edge = unit * bound
+        beta = step * min(max(edge / settings["rows"], -max_edge), max_edge)
+        return [beta * value for value in values]
+    beta = step * edge / max(num_rows, 1)
+    max_value, grid = settings["step"] * settings["clip"] ** 2, settings["leaf_step"]
+    steps = np.round(np.clip(beta * np.array(values), -max_value, max_value) / grid)
+    noisy = grid * (steps + noise("leaf", (len(values),), settings["leaf_scale"] / grid))
+    return [min(max(value, -max_value), max_value) for value in noisy]
 
 
 def select_candidate(scores, across, within):
-    """A group of consecutive candidates by its log-sum-exp and noise, then a candidate in it by its
-    own noise.
+    """A group of consecutive candidates is selected, and then a candidate of that group.
 
-    None counts as further behind the best one than the library says.
+    The group has the largest log-sum-exp plus noise, and the candidate the largest score plus
+    noise. No candidate counts as further behind the best one than FLOOR.
     """
     scores = [max(score - max(scores), -FLOOR) for score in scores]
     size = len(within)

@@ -1,8 +1,10 @@
-"""LazyBB as plain loops in float64, written from the paper, not from dpbt. Selections are asked for
-from outside.
+"""LazyBB as plain loops in float64, written from the paper and not from dpbt.
+
+The caller chooses the rule of each round.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +13,9 @@ STEPS = 2**12
 
 
 def capped_scaling(weight, total, cap=1.0):
-    """The measure min(cap, c w) with sum `total`, exactly, by sorting (all caps if that is not
-    enough).
+    """The measure min(cap, c w) with sum `total`, exactly, by sorting.
+
+    All entries are the cap if even that is not enough.
     """
     if len(weight) * cap <= total:
         return np.full(len(weight), cap)
@@ -33,10 +36,10 @@ def divergence(mu, weight):
 
 
 def grid_levels(weight, total):
-    """Integers 0..GRID: the first `total` unit steps, in order of the factor (in relative steps of
-    2**-12), then row.
+    """Integers 0..GRID: the first `total` unit steps in order of the factor, and then of the row.
 
-    Row j takes its l-th unit where the factor c reaches (l - 1/2) / w_j.
+    Factors are rounded up to relative steps of 2**-12. Row j takes its l-th unit where the factor c
+    reaches (l - 1/2) / w_j.
     """
     rows = np.repeat(np.arange(len(weight)), GRID)
     needed = (np.tile(np.arange(GRID), len(weight)) + 0.5) / weight[rows]
@@ -44,6 +47,13 @@ def grid_levels(weight, total):
     code = exponent * STEPS + np.ceil((needed / 2.0**exponent - 1) * STEPS)
     level = np.lexsort((rows, code))[: int(total)]
     return np.bincount(rows[level], minlength=len(weight))
+
+
+class ChosenRules(NamedTuple):
+    """The index of the rule of each round, and the margin of each row after all rounds."""
+
+    best_rules: list[int]
+    margins: np.ndarray
 
 
 def lazybb(splits, label, present, *, rounds, density, rate, rows, bounded, choose):
@@ -65,4 +75,4 @@ def lazybb(splits, label, present, *, rounds, density, rate, rows, bounded, choo
         best = choose(t, errors)
         margins += y * rules[best]
         best_rules.append(best)
-    return best_rules, margins
+    return ChosenRules(best_rules, margins)

@@ -22,14 +22,26 @@ def leaf_of_row(feature, right, row):
     return leaf
 
 
+class GridWeights(NamedTuple):
+    """Weights on a grid.
+
+    Attributes:
+        levels: the integer weight of each row.
+        unit: the weight of one level.
+    """
+
+    levels: list[int]
+    unit: float
+
+
 def weights(scores, target, present, bound, clip):
-    """(integer weight of each row, unit): min(1 / (1 + 2^(y H)), clip), in grid units."""
+    """The weights min(1 / (1 + 2^(y H)), clip) of all rows, in grid units."""
     cap = min(1 / (1 + 2.0**-bound), clip)
     integer_weights = []
     for score, label, is_present in zip(scores, target, present, strict=True):
         weight = min(1 / (1 + 2.0 ** (score if label else -score)), cap)
         integer_weights.append(min(max(round(weight / cap * GRID), 1), GRID) if is_present else 0)
-    return integer_weights, cap / GRID
+    return GridWeights(integer_weights, cap / GRID)
 
 
 def signed_sums(feature, right, bins, target, weight):
@@ -61,6 +73,18 @@ def log_odds(counts, histogram, scale, deviation):
     return math.log2(positive / negative)
 
 
+class EstimatedRows(NamedTuple):
+    """What a noisy histogram says of the rows.
+
+    Attributes:
+        shares: the share of rows in each bin of each feature.
+        num_rows: the number of rows.
+    """
+
+    shares: list[list[float]]
+    num_rows: float
+
+
 def bin_shares(counts, histogram, scale, deviation):
     """The estimated share of rows in each bin of each feature, and the estimated rows."""
     noise = deviation * math.sqrt(2) * scale
@@ -70,7 +94,7 @@ def bin_shares(counts, histogram, scale, deviation):
         total = sum(above)
         measured = [a / total if total else 1 / bins for a in above]
         shares.append([0.9 * m + 0.1 / bins for m in measured])
-    return shares, sum(class_totals(counts, histogram))
+    return EstimatedRows(shares, sum(class_totals(counts, histogram)))
 
 
 def leaf_shares(feature, right, mass):
@@ -98,10 +122,13 @@ def leaf_values(sums, unit, rows, setting):
     """
     values = []
     for leaf in range(len(sums)):
-        near = [setting["smoothing"] ** (leaf ^ other).bit_count() for other in range(len(sums))]
-        signal = sum(n * g for n, g in zip(near, sums, strict=True)) * unit
-        noise = setting["deviation"] * setting["sum_scale"] * unit * math.hypot(*near)
-        mass = sum(n * m for n, m in zip(near, rows, strict=True))
+        similarities = [
+            setting["smoothing"] ** (leaf ^ other_leaf).bit_count()
+            for other_leaf in range(len(sums))
+        ]
+        signal = sum(n * g for n, g in zip(similarities, sums, strict=True)) * unit
+        noise = setting["deviation"] * setting["sum_scale"] * unit * math.hypot(*similarities)
+        mass = sum(n * m for n, m in zip(similarities, rows, strict=True))
         steep = max(noise + mass * setting["curvature"] / 3, 10.0)
         nats = setting["step"] * signal / steep
         values.append(min(max(nats, -setting["limit"]), setting["limit"]) / LN2)
@@ -129,16 +156,16 @@ def replay(splits, release, table, setting):
     """
     bins, target, present = table
     counts, scale, deviation = (setting[k] for k in ("counts", "histogram_scale", "deviation"))
-    start = log_odds(counts, release["histogram"], scale, deviation)
-    mass, rows = bin_shares(counts, release["histogram"], scale, deviation)
+    start = log_odds(counts, release["histogram"], scale=scale, deviation=deviation)
+    mass, rows = bin_shares(counts, release["histogram"], scale=scale, deviation=deviation)
     scores, bound = [start] * len(bins), abs(start)
 
     sums, leaves = [], []
     for (feature, right), noisy in zip(splits, release["sums"], strict=True):
-        weight, unit = weights(scores, target, present, bound, setting["clip"])
+        weight, unit = weights(scores, target, present, bound=bound, clip=setting["clip"])
         sums.append(signed_sums(feature, right, bins, target, weight))
         in_leaf = [rows * share for share in leaf_shares(feature, right, mass)]
-        leaf = leaf_values(noisy, unit, in_leaf, setting)
+        leaf = leaf_values(noisy, unit=unit, rows=in_leaf, setting=setting)
         leaves.append(leaf)
         scores = [
             score + leaf[leaf_of_row(feature, right, row)]
@@ -148,20 +175,20 @@ def replay(splits, release, table, setting):
 
     slope, intercept = score_line(release["scores"], deviation * setting["score_scale"], start)
     return ReplayedRun(
-        histograms(counts, bins, target, present),
-        np.array(sums),
-        score_counts(scores, target, present),
-        slope * np.array(leaves),
-        intercept + slope * (np.array(scores) - start),
+        histogram=histograms(counts, bins, target, present),
+        sums=np.array(sums),
+        counts=score_counts(scores, target, present),
+        leaves=slope * np.array(leaves),
+        scores=intercept + slope * (np.array(scores) - start),
     )
 
 
 def log_gaussian(output, value, scale):
     """The log probability of outputs of rounded Gaussian noise, for a scale below 2^12."""
     distance = np.abs(np.asarray(output, float) - value)
-    near = stats.norm.logcdf((0.5 - distance) / scale)
-    far = stats.norm.logcdf((-0.5 - distance) / scale)
-    return float(np.sum(near + np.log1p(-np.exp(far - near))))
+    log_upper = stats.norm.logcdf((0.5 - distance) / scale)
+    log_lower = stats.norm.logcdf((-0.5 - distance) / scale)
+    return float(np.sum(log_upper + np.log1p(-np.exp(log_lower - log_upper))))
 
 
 def log_laplace(output, value, scale):
@@ -183,8 +210,15 @@ def score_counts(scores, target, present):
     return class_counts
 
 
+class ScoreLine(NamedTuple):
+    """A line that maps scores to scores, both in bits."""
+
+    slope: float
+    intercept: float
+
+
 def score_line(counts, deviation, start):
-    """(slope, intercept in bits): the mean over a grid of lines, each as likely as counts say."""
+    """The mean over a grid of lines, each as likely as the counts say."""
     return _score_line(tuple(map(tuple, np.asarray(counts).tolist())), deviation, start)
 
 
@@ -204,4 +238,4 @@ def _score_line(counts, deviation, start):
             lines.append((misfit / 2, log_slope, shift))
     cost, log_slopes, shifts = np.array(lines).T
     weight = np.exp(cost.min() - cost) / np.exp(cost.min() - cost).sum()
-    return math.exp(weight @ log_slopes), start + weight @ shifts / LN2
+    return ScoreLine(math.exp(weight @ log_slopes), start + weight @ shifts / LN2)

@@ -1,4 +1,4 @@
-"""Files as owners have them: what check, predict and evaluate say of their quirks."""
+"""Odd files of owners: what the reader refuses, and what check, predict and evaluate report."""
 
 import csv
 import json
@@ -20,8 +20,8 @@ from tests.support import odd_inputs
 
 NAMES = ("income", "age", "label")
 TABLE = "income;age;label\n1;2;yes\n3;4;no\n"
-OTHER_FILES = [
-    # the bytes of a file, and the words of its error
+FILES_THAT_ARE_NO_TABLE = [
+    # the bytes of a file, and the message of its error
     (b"PK\x03\x04\x14\x00", "rows.csv: a workbook, as of Excel, .*save its sheet there as `CSV"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a workbook, as of Excel"),
     (TABLE.encode("utf-16"), "text in UTF-16, which Excel calls Unicode; save it as `CSV UTF-8`"),
@@ -37,10 +37,10 @@ OTHER_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("content", "words"), OTHER_FILES)
-def test_a_file_that_is_no_table_is_called_by_its_name(content, words, tmp_path):
+@pytest.mark.parametrize(("content", "message"), FILES_THAT_ARE_NO_TABLE)
+def test_a_file_that_is_no_table_is_called_by_its_name(content, message, tmp_path):
     (tmp_path / "rows.csv").write_bytes(content)
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         files.read_columns(tmp_path / "rows.csv", NAMES)
 
 
@@ -145,18 +145,18 @@ CAUSES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "texts", "causes", "remedy", "num_read"), CAUSES)
-def test_a_report_says_why_cells_are_missing(kind, texts, causes, remedy, num_read):
+@pytest.mark.parametrize(("column", "texts", "expected_causes", "remedy", "num_read"), CAUSES)
+def test_a_report_says_why_cells_are_missing(column, texts, expected_causes, remedy, num_read):
     label = Label("y", "1", "0")
     rows = {"x": texts, "y": ["1"] * len(texts)}
-    report = file_report.owner_report_of_rows({"x": kind}, label, [rows])
-    found = report.causes["x"]
-    for cause, words in zip(found.causes, causes, strict=False):
-        assert cause.text.startswith(words)
-    assert len(found.causes) >= len(causes)
-    assert sum(cause.num_cells for cause in found.causes) == report.unread["x"]
+    report = file_report.owner_report_of_rows({"x": column}, label, [rows])
+    causes_of_column = report.causes["x"]
+    for cause, beginning in zip(causes_of_column.causes, expected_causes, strict=False):
+        assert cause.text.startswith(beginning)
+    assert len(causes_of_column.causes) >= len(expected_causes)
+    assert sum(cause.num_cells for cause in causes_of_column.causes) == report.unread["x"]
     if remedy:
-        assert (found.remedy, found.num_read) == (remedy, num_read)
+        assert (causes_of_column.remedy, causes_of_column.num_read) == (remedy, num_read)
         assert f"    {remedy} reads {num_read} of them" in str(report)
     assert texts[0] not in repr(report)
 
@@ -175,7 +175,7 @@ def test_a_remedy_reads_what_it_says(tmp_path):
 
 def test_a_column_is_doubtful_where_a_twentieth_of_its_cells_is_text_that_is_no_value():
     label = Label("y", "1", "0")
-    numbers = [str(number) for number in range(1, 91)]
+    numbers = [str(value) for value in range(1, 91)]
     for texts, doubtful in (
         (["(5)"] * 10, True),
         (["(5)"] * 4 + ["7"] * 6, False),
@@ -261,12 +261,12 @@ def test_labels_and_other_values_are_explained_too():
 
 def test_a_report_looks_at_few_texts_and_says_so(monkeypatch):
     monkeypatch.setattr(missing_causes, "MAX_DISTINCT_TEXTS", 3)
-    texts = [f"{number},5" for number in range(9)]
+    texts = [f"{integer},5" for integer in range(9)]
     rows = {"x": [*texts, *texts], "y": ["1"] * 18}
     report = file_report.owner_report_of_rows({"x": Numeric(0, 9)}, Label("y", "1", "0"), [rows])
-    words = str(report)
-    assert "    12: not looked at, beyond 3 different texts\n    6: decimal comma" in words
-    assert '"decimal": "," reads 6 of those that were looked at' in words
+    report_text = str(report)
+    assert "    12: not looked at, beyond 3 different texts\n    6: decimal comma" in report_text
+    assert '"decimal": "," reads 6 of those that were looked at' in report_text
 
 
 def test_no_odd_cell_is_an_error_of_a_report():
@@ -295,22 +295,23 @@ DOMAIN = {
     },
     "label": {"column": "class", "positive": "yes", "negative": "no"},
 }
-FIT = ("--rows", "100", "--epsilon", "9", "--recipe", "bdpe", "--rounds", "1", "--depth", "1")
+STUMP = ("--recipe", "bdpe", "--rounds", "1", "--depth", "1")
+FIT_OPTIONS = ("--rows", "100", "--epsilon", "9", *STUMP)
 
 
 def write_rows(name, age="{}", yes="yes", header="id,age,job,class", end=""):
     rng = np.random.default_rng(0)
     lines = [header + end]
-    for number in range(ROWS):
+    for row in range(ROWS):
         years, job = rng.integers(0, 100), rng.choice(["clerk", "smith"])
         label = yes if years > 50 else "no"
-        lines.append(f"p{number},{age.format(years)},{job},{label}{end}")
-        lines += [""] * (number % 30 == 7)
+        lines.append(f"p{row},{age.format(years)},{job},{label}{end}")
+        lines += [""] * (row % 30 == 7)
     Path(name).write_text("\n".join(lines) + "\n")
 
 
 @pytest.fixture(scope="module")
-def fitted(tmp_path_factory):
+def fitted_folder(tmp_path_factory):
     """A folder with a model of good rows, the rows, rows with quirks, and the domain."""
     folder = tmp_path_factory.mktemp("quirks")
     with pytest.MonkeyPatch.context() as patch:
@@ -320,22 +321,22 @@ def fitted(tmp_path_factory):
         write_rows("comma.csv", age='"{},5"')
         write_rows("capitals.csv", yes="YES")
         write_rows("unlabelled.csv", header="id,age,job,note")
-        assert main(["fit", "good.csv", "--domain", "d.json", *FIT, "--out", "m.json"]) == 0
+        assert main(["fit", "good.csv", "--domain", "d.json", *FIT_OPTIONS, "--out", "m.json"]) == 0
     return folder
 
 
 @pytest.fixture
-def here(fitted, monkeypatch):
-    monkeypatch.chdir(fitted)
+def in_fitted_folder(fitted_folder, monkeypatch):
+    monkeypatch.chdir(fitted_folder)
 
 
-def on_terminal(monkeypatch):
+def pretend_a_terminal(monkeypatch):
     for module in (inputs, models):
         monkeypatch.setattr(module, "is_terminal", lambda *_: True)
 
 
-def test_check_works_without_the_label(here, capsys, monkeypatch):
-    on_terminal(monkeypatch)
+def test_check_works_without_the_label(in_fitted_folder, capsys, monkeypatch):
+    pretend_a_terminal(monkeypatch)
     assert main(["check", "unlabelled.csv", "--domain", "d.json"]) == 0
     out = capsys.readouterr().out
     assert "class: no such column, so it is not checked" in out
@@ -354,8 +355,10 @@ def test_check_works_without_the_label(here, capsys, monkeypatch):
         (["p0,41,clerk,yes"], "private if there is no header"),
     ],
 )
-def test_check_shows_where_the_header_may_be(lines, shown, here, capsys, monkeypatch, tmp_path):
-    on_terminal(monkeypatch)
+def test_check_shows_where_the_header_may_be(
+    lines, shown, in_fitted_folder, capsys, monkeypatch, tmp_path
+):
+    pretend_a_terminal(monkeypatch)
     path = tmp_path / "rows.csv"
     path.write_text("\n".join([*lines, "p1,42,smith,no", ""]))
     assert main(["check", str(path), "--domain", "d.json"]) == 2
@@ -365,7 +368,7 @@ def test_check_shows_where_the_header_may_be(lines, shown, here, capsys, monkeyp
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["check", "good.csv", "--domain", "bad.json"],
         ["check", "good.csv", "--domain", "d.json", "--delimiter", "xx"],
@@ -373,17 +376,19 @@ def test_check_shows_where_the_header_may_be(lines, shown, here, capsys, monkeyp
         ["check", "good.csv", "--domain", "d.json", "--no-header", "a,b"],
     ],
 )
-def test_no_names_are_shown_where_a_header_is_not_in_doubt(words, here, capsys, monkeypatch):
-    on_terminal(monkeypatch)
+def test_no_names_are_shown_where_a_header_is_not_in_doubt(
+    arguments, in_fitted_folder, capsys, monkeypatch
+):
+    pretend_a_terminal(monkeypatch)
     Path("bad.json").write_text(json.dumps({**DOMAIN, "columns": {"age": {"type": "number"}}}))
-    assert main(words) == 2
+    assert main(arguments) == 2
     assert "private if there is no header" not in capsys.readouterr().out
 
 
-def test_predict_says_on_a_terminal_what_is_doubtful(here, capsys, monkeypatch):
+def test_predict_says_on_a_terminal_what_is_doubtful(in_fitted_folder, capsys, monkeypatch):
     assert main(["predict", "m.json", "comma.csv"]) == 0
     assert capsys.readouterr().err == ""  # nothing of the rows goes elsewhere
-    on_terminal(monkeypatch)
+    pretend_a_terminal(monkeypatch)
     assert main(["predict", "m.json", "comma.csv"]) == 0
     err = capsys.readouterr().err
     assert "the domain may not read them as meant" in err
@@ -393,11 +398,11 @@ def test_predict_says_on_a_terminal_what_is_doubtful(here, capsys, monkeypatch):
     assert "may not read" not in capsys.readouterr().err
 
 
-def test_predictions_have_ids_and_blank_lines_have_none(here, capsys):
+def test_predictions_have_ids_and_blank_lines_have_none(in_fitted_folder, capsys):
     assert main(["predict", "m.json", "good.csv", "--id", "id"]) == 0
     head, *lines = list(csv.reader(capsys.readouterr().out.splitlines()))
     assert head == ["id", "class", "probability"]
-    assert [line[0] for line in lines] == [f"p{number}" for number in range(ROWS)]
+    assert [line[0] for line in lines] == [f"p{row}" for row in range(ROWS)]
     assert main(["predict", "m.json", "good.csv"]) == 0
     plain = capsys.readouterr().out.splitlines()
     assert [",".join(line[1:]) for line in lines] == plain[1:]
@@ -413,7 +418,7 @@ def test_predictions_have_ids_and_blank_lines_have_none(here, capsys):
     assert "--id needs a file of rows" in capsys.readouterr().err
 
 
-def test_evaluate_counts_labels_that_are_not_declared(here, capsys, monkeypatch):
+def test_evaluate_counts_labels_that_are_not_declared(in_fitted_folder, capsys, monkeypatch):
     assert main(["evaluate", "m.json", "good.csv", "--domain", "d.json"]) == 0
     out = capsys.readouterr().out
     assert out.startswith(f"{ROWS} rows; these numbers are a release")
@@ -422,20 +427,20 @@ def test_evaluate_counts_labels_that_are_not_declared(here, capsys, monkeypatch)
     counted = int(out.partition(" ")[0])
     assert out.startswith(f"{counted} of {ROWS} rows have a declared label, and only these count")
     assert err == ""
-    on_terminal(monkeypatch)
+    pretend_a_terminal(monkeypatch)
     assert main(["evaluate", "m.json", "capitals.csv", "--domain", "d.json"]) == 0
     err = capsys.readouterr().err
     assert f"class: {ROWS - counted} have no declared label" in err
     assert f'"ignore_case": true reads {ROWS - counted} of them' in err
 
 
-def test_a_large_delta_is_refused_before_a_filter_pays(here, capsys, tmp_path):
+def test_a_large_delta_is_refused_before_a_filter_pays(in_fitted_folder, capsys, tmp_path):
     budget = str(tmp_path / "filter.db")
     new = ["filter", "new", budget, "--epsilon", "99", "--rows", "100", "--delta", "0.02"]
     assert main(new) == 2
     assert "or accept it by --delta-anyway" in capsys.readouterr().err
     assert main([*new, "--delta-anyway"]) == 0
-    fit = ["fit", "good.csv", "--domain", "d.json", *FIT, "--out", str(tmp_path / "m.json")]
+    fit = ["fit", "good.csv", "--domain", "d.json", *FIT_OPTIONS, "--out", str(tmp_path / "m.json")]
     fit += ["--delta", "0.01", "--filter", budget]
     capsys.readouterr()
     assert main(fit) == 2
@@ -450,7 +455,7 @@ def test_a_large_delta_is_refused_before_a_filter_pays(here, capsys, tmp_path):
 FIT_GOOD = ("fit", "good.csv", "--domain", "d.json")
 LARGE = ("--rows", "100", "--epsilon", "1", "--out", "x.json")
 ERRORS = [
-    # the words of a command, and what its error has in place of words of Python
+    # the arguments of a command, and the text of its error in place of names of Python
     (["plot", "m.json", "--shape", "age", "--class", "yes"], "--class is for models"),
     (["plot", "m.json", "--shape", "height"], "--shape"),
     (
@@ -458,7 +463,7 @@ ERRORS = [
         "leave --pair out",
     ),
     (
-        ["fit", "good.csv", "--domain", "d.json", *FIT, "--out", "x.json", "--filter", "f.db"],
+        [*FIT_GOOD, *FIT_OPTIONS, "--out", "x.json", "--filter", "f.db"],
         "a smaller --epsilon fits",
     ),
     (
@@ -471,25 +476,30 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "expected"), ERRORS)
-def test_errors_of_commands_name_options_and_no_arguments(words, expected, here, capsys):
+@pytest.mark.parametrize(("arguments", "expected"), ERRORS)
+def test_errors_of_commands_name_options_and_no_arguments(
+    arguments, expected, in_fitted_folder, capsys
+):
     if not Path("f.db").exists():
         dpbt.Filter(epsilon=1, rows=100, path="f.db")
-    one = {**DOMAIN, "label": {"column": "class", "type": "nominal", "values": ["yes"]}}
-    Path("one.json").write_text(json.dumps(one))
+    domain_of_one_class = {
+        **DOMAIN,
+        "label": {"column": "class", "type": "nominal", "values": ["yes"]},
+    }
+    Path("one.json").write_text(json.dumps(domain_of_one_class))
     for name, entry in (
         ("range", {"type": "numeric", "low": 9, "high": 1}),
         ("kind", {"kind": "numeric", "low": 0, "high": 1}),
     ):
         Path(f"{name}.json").write_text(json.dumps({**DOMAIN, "columns": {"age": entry}}))
-    if "plot" in words:
-        words = [*words, "--out", "x.png"]
+    if "plot" in arguments:
+        arguments = [*arguments, "--out", "x.png"]
         pytest.importorskip("matplotlib")
-    assert main(words) == 2
+    assert main(arguments) == 2
     err = capsys.readouterr().err
     assert expected in err
     assert err.count("\n") == 1
-    for python in (
+    for python_name in (
         "class_",
         "recipe(",
         "resolutions=",
@@ -498,11 +508,13 @@ def test_errors_of_commands_name_options_and_no_arguments(words, expected, here,
         "domains.",
         "dpbt.",
     ):
-        assert python not in err
+        assert python_name not in err
 
 
 @pytest.mark.parametrize("form", ["onnx", "treelite"])
-def test_a_missing_extra_is_one_line(form, here, capsys, monkeypatch):
+def test_an_export_without_its_extra_ends_in_one_line_that_says_what_to_install(
+    form, in_fitted_folder, capsys, monkeypatch
+):
     monkeypatch.setitem(sys.modules, form, None)
     assert main(["export", "m.json", "--format", form, "--out", "x.model"]) == 2
     err = capsys.readouterr().err
@@ -521,7 +533,7 @@ def test_a_template_leaves_out_a_name_of_several_columns(capsys, tmp_path):
     assert "more than one column 'temp'; rename them" in capsys.readouterr().err
 
 
-def test_a_template_leaves_out_a_column_without_a_name(here, capsys, tmp_path):
+def test_a_template_leaves_out_a_column_without_a_name(in_fitted_folder, capsys, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text(",age,job,class,\n0,41,clerk,yes,\n")
     assert main(["domain", "template", str(path), "--label", "class"]) == 0

@@ -389,7 +389,8 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     rows = BinnedRows(jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2)))
     route = jax.jit(functools.partial(assign_leaves_unless_known, attributes))
     for feature, right in zip(trees.feature, trees.right, strict=True):
-        tree = ObliviousTree(feature, right, jnp.zeros(2**depth))
+        leaves = jnp.zeros(2**depth)
+        tree = ObliviousTree(feature, right, leaves, noise=leaves, smoothing=jnp.zeros(()))
         np.testing.assert_array_equal(route(tree, rows), leaves_by_lookup(tree, bins))
 
 

@@ -74,8 +74,8 @@ def random_candidates(m, rng, count=20_000):
     totals = np.array([[(m - 1) * GRID, 0], [(m // 2) * GRID, (m - 1 - m // 2) * GRID]])
     size = rng.random((2, 2, count)) ** rng.integers(0, 12, (2, 2, count))
     products = np.floor(size * totals[:, :, None]).astype(np.int64)
-    near = rng.integers(0, 3 * GRID, (2, 2, count // 3))
-    products[:, :, : count // 3] = np.minimum(near, totals[:, :, None])
+    small_counts = rng.integers(0, 3 * GRID, (2, 2, count // 3))
+    products[:, :, : count // 3] = np.minimum(small_counts, totals[:, :, None])
     products[:, 0, : count // 6] = totals[:, :1] - products[:, 0, : count // 6]
     return totals, products
 

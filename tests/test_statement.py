@@ -21,7 +21,7 @@ from tests.support import example_tables, random_models
 DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 
 
-def book(mechanism, sensitivity, scale, delta=0.0, times=1):
+def ledger_of_one_draw(mechanism, sensitivity, scale, delta=0.0, times=1):
     terms = pricing.DrawTerms(
         site="x",
         mechanism=mechanism,
@@ -40,33 +40,35 @@ def book(mechanism, sensitivity, scale, delta=0.0, times=1):
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
 def test_the_best_attacker_on_one_gaussian_draw(alarms):
     """Against a count of the outputs of the best test, which is a threshold."""
-    found = statements.max_true_positive_rate(
-        book(mechanisms.rounded_gaussian, 3.0, 2.0, delta=1e-6), alarms
+    bound = statements.max_true_positive_rate(
+        ledger_of_one_draw(mechanisms.rounded_gaussian, 3.0, 2.0, delta=1e-6), alarms
     )
     rng = np.random.default_rng(0)
     without, with_row = 2 * rng.normal(size=10**6), 3 + 2 * rng.normal(size=10**6)
     threshold = np.quantile(without, 1 - alarms)
     # Five standard errors of a share of a million, for both rates.
-    assert abs(np.mean(with_row > threshold) - found) < 5e-3
-    assert found == pytest.approx(NormalDist().cdf(NormalDist().inv_cdf(alarms) + 1.5))
+    assert abs(np.mean(with_row > threshold) - bound) < 5e-3
+    assert bound == pytest.approx(NormalDist().cdf(NormalDist().inv_cdf(alarms) + 1.5))
 
 
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
 def test_the_best_attacker_on_one_laplace_draw(alarms):
     """Randomised response attains the bound of a pure guarantee."""
-    found = statements.max_true_positive_rate(book(mechanisms.discrete_laplace, 1.5, 1.0), alarms)
-    bounds = math.exp(1.5) * alarms, 1 - math.exp(-1.5) * (1 - alarms)
-    assert found == pytest.approx(min(bounds))
+    bound = statements.max_true_positive_rate(
+        ledger_of_one_draw(mechanisms.discrete_laplace, 1.5, 1.0), alarms
+    )
+    bounds_of_rates = math.exp(1.5) * alarms, 1 - math.exp(-1.5) * (1 - alarms)
+    assert bound == pytest.approx(min(bounds_of_rates))
 
 
 def test_many_draws_are_composed_before_the_attacker_is_bounded():
     """The bound at one delta is no better than that at several."""
-    many = book(mechanisms.exponential, 1.0, 10.0, delta=1e-9, times=100)
-    found = statements.max_true_positive_rate(many, 0.01)
+    many = ledger_of_one_draw(mechanisms.exponential, 1.0, 10.0, delta=1e-9, times=100)
+    bound = statements.max_true_positive_rate(many, 0.01)
     at_delta = math.exp(many.epsilon) * 0.01 + 1e-9
-    assert found < 0.6 * at_delta
-    assert found > 0.01
-    infinite = book(mechanisms.exponential, 1.0, 0.0)
+    assert bound < 0.6 * at_delta
+    assert bound > 0.01
+    infinite = ledger_of_one_draw(mechanisms.exponential, 1.0, 0.0)
     assert statements.max_true_positive_rate(infinite, 0.01) == 1.0
 
 
@@ -98,17 +100,17 @@ def test_a_statement_hides_no_weakness():
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "rows", "words"),
+    ("epsilon", "delta", "rows", "expected_texts"),
     [
         (0.5, 1e-9, 100, ("epsilon is 'strong'", "delta is far below 1/rows")),
         (4.0, 5e-3, 100, ("epsilon is 'reasonable'", "delta is below 1/rows", "expose 0.5 rows")),
         (11.0, 0.02, 100, ("epsilon is 'weak'", "not below 1/rows", "expose 2 rows", "unfit")),
     ],
 )
-def test_a_statement_judges_epsilon_and_delta(epsilon, delta, rows, words):
-    line = book(mechanisms.discrete_laplace, epsilon, 1.0)
+def test_a_statement_judges_epsilon_and_delta(epsilon, delta, rows, expected_texts):
+    line = ledger_of_one_draw(mechanisms.discrete_laplace, epsilon, 1.0)
     text = dpbt.statement(structs.replace(line, delta=delta, rows=rows))
-    assert [word for word in words if word not in text] == []
+    assert [word for word in expected_texts if word not in text] == []
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +119,8 @@ def paid(tmp_path_factory):
     folder = tmp_path_factory.mktemp("paid")
     budget = dpbt.Filter(epsilon=3.0, rows=60, path=folder / "filter.db")
     recipe, other = recipe_for(), recipe_for(rounds=3)
-    for each in (recipe, other):
-        budget.take(each)
+    for paid_recipe in (recipe, other):
+        budget.take(paid_recipe)
     domain = {"<age> & $1$, $2$": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
     model = random_models.random_model(recipe, 2, domain)
     dpbt.save(model, folder / "model.json", domain=domain, classes=("no", "yes"))

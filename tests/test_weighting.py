@@ -24,12 +24,12 @@ def given_numbers(rows, density=0.35, rate=0.45):
     return Public(jnp.float32(rows), jnp.float32(1), numbers, {})
 
 
-def weights_of(score, label, present, settings, bound, cap):
+def weigh_on_grid(score, label, present, settings, bound, cap):
     table = table_of_splits(np.zeros((len(score), 1), bool), label, present)
     return weighting.lazy_bregman(cap).weigh(score, jnp.float32(bound), table, settings)
 
 
-_weights = jax.jit(weights_of, static_argnums=5)
+_weights = jax.jit(weigh_on_grid, static_argnums=5)
 
 
 def levels_on(score, label, present, settings, bound, cap):
@@ -84,8 +84,8 @@ def test_losses_and_margins_are_one_measure():
     score = jnp.asarray(h.sum(axis=0), jnp.float32)
     everyone = jnp.ones(40, bool)
     settings = given_numbers(40, 0.3, 0.3)
-    found = weights_of(score, jnp.asarray(y > 0), everyone, settings, 9, False)
-    np.testing.assert_allclose(found.weight / GRID, by_loss, atol=1.5 / GRID)
+    weighed = weigh_on_grid(score, jnp.asarray(y > 0), everyone, settings, 9, False)
+    np.testing.assert_allclose(weighed.weight / GRID, by_loss, atol=1.5 / GRID)
 
 
 @bounded
@@ -106,16 +106,22 @@ def test_measures_of_all_neighbours_are_slick(cap, seed, density, rate, relation
     nothing, target = np.zeros((rows, 1), bool), rng.random(rows) < 0.5
     table = table_of_splits(nothing, target, rng.random(rows) < 0.9)
     table = table._replace(present=table.present.at[0].set(True))
-    near = audit.neighbours(table, relation, (np.zeros((4, 1), np.uint8), rng.random(4) < 0.5))
+    neighbours = audit.neighbours(
+        table, relation, (np.zeros((4, 1), np.uint8), rng.random(4) < 0.5)
+    )
     settings = given_numbers(13 if relation is ADD_REMOVE else rows, density, rate)
 
-    before = levels_on(score, near.table.target, near.table.present, settings, bound, cap)
-    target = near.table.target
-    after = np.stack([levels_on(score, target, m, settings, bound, cap) for m in near.present])
+    before = levels_on(
+        score, neighbours.table.target, neighbours.table.present, settings, bound, cap
+    )
+    target = neighbours.table.target
+    after = np.stack(
+        [levels_on(score, target, m, settings, bound, cap) for m in neighbours.present]
+    )
     change = after - before
     assert np.maximum(change, 0).sum(axis=1).max() <= GRID * sensitivity.PROPERTY_WEIGHT
     assert np.maximum(-change, 0).sum(axis=1).max() <= GRID * sensitivity.PROPERTY_WEIGHT
-    same = np.asarray(near.present) & np.asarray(near.table.present)
+    same = np.asarray(neighbours.present) & np.asarray(neighbours.table.present)
     up, down = np.any((change > 0) & same, axis=1), np.any((change < 0) & same, axis=1)
     assert not np.any(up & down)
 
@@ -129,7 +135,7 @@ def test_slickness_is_attained_over_examples_and_not_over_positions():
     present = jnp.ones(11, bool).at[10].set(False)
     swapped = present.at[0].set(False).at[10].set(True)
     settings = given_numbers(10, 0.3, 0.5)
-    before, after = (weights_of(score, label, p, settings, 3, False) for p in (present, swapped))
+    before, after = (weigh_on_grid(score, label, p, settings, 3, False) for p in (present, swapped))
     mass = 0.3 * 10 * GRID
     distance = np.abs(np.asarray(before.weight - after.weight)).sum() / 2 / mass
     assert distance == pytest.approx(1 / (0.3 * 10), rel=1e-3)

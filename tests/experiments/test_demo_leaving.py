@@ -36,7 +36,7 @@ def watch(capfd, caplog, tmp_path):
     return Watch(capfd, caplog, tmp_path)
 
 
-def lines_of(extra=()):
+def result_lines(extra=()):
     """A file of N rows with a rare cell and a rare number; extra lines replace its last rows."""
     rng = np.random.default_rng(0)
     age, job = rng.uniform(20, 90, NUM_ROWS), rng.choice(["clerk", "smith"], NUM_ROWS)
@@ -67,7 +67,7 @@ def demo(tmp_path, monkeypatch, watch):
     files["--domain"].write_text(json.dumps(DOMAIN))
 
     def run(*options, extra=()):
-        files["--data"].write_text("\n".join(lines_of(extra)) + "\n")
+        files["--data"].write_text("\n".join(result_lines(extra)) + "\n")
         named = [str(word) for pair in files.items() for word in pair]
         status = watch(lambda: command_line.main(["demo", "--smoke", *named, *options]))
         return status, tmp_path / "out"
@@ -124,9 +124,9 @@ def test_a_bound_that_is_too_small_is_refused_without_the_number(demo, watch, op
 
 def test_the_private_number_of_rows_is_no_bound():
     """Without a public bound the number of rows is public, and the relation says so."""
-    bundled, own, bounded = (
+    bundled, own_table, bounded = (
         argparse.Namespace(data=d, rows=r) for d, r in ((None, None), ("x", None), ("x", 80))
     )
     assert demos.public_size(bundled, 569) == (600, ADD_REMOVE)
-    assert demos.public_size(own, 60) == (60, REPLACE_ONE)
+    assert demos.public_size(own_table, 60) == (60, REPLACE_ONE)
     assert demos.public_size(bounded, 60) == (80, ADD_REMOVE)

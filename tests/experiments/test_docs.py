@@ -135,9 +135,9 @@ def test_commands_are_read_by_their_programs(page):
         if doc_pages.is_known_command(doc_pages.command_without_folder(block.split()))
     ]
     for block in blocks_in_language(text, "sh"):
-        for words in doc_pages.commands_of_block(block):
-            if doc_pages.is_known_command(words):
-                doc_pages.check_command(words)
+        for command in doc_pages.commands_of_block(block):
+            if doc_pages.is_known_command(command):
+                doc_pages.check_command(command)
 
 
 TUTORIAL = ("income.py", "read_model.py")
@@ -178,16 +178,16 @@ def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_
     named = [ROOT / "docs" / "guarantees.md", ROOT / "docs" / "threats.md"]
     pages = [" ".join(page.read_text().replace("`", "").split()) for page in named]
     readme = " ".join(README.replace("`", "").split())
-    for relation, words in accounting.RELATION_WORDS.items():
-        book = dpbt.ledger(
+    for relation, relation_text in accounting.RELATION_WORDS.items():
+        ledger_of_readme = dpbt.ledger(
             dpbt.recipes.bdpe(epsilon=1.0, rows=50, relation=relation), dpbt.fresh_key()
         )
-        printed = str(book)
-        assert words.replace("rows is", "rows = 50 is") in printed
+        printed = str(ledger_of_readme)
+        assert relation_text.replace("rows is", "rows = 50 is") in printed
         assert accounting.EXACT_WORDS in printed
         assert "against adversaries of bounded computation" in printed
         for page in (*pages, readme):
-            assert f"{relation.value}: {words}" in page
+            assert f"{relation.value}: {relation_text}" in page
             assert "against adversaries" in page
         for page in pages:
             assert accounting.EXACT_WORDS in page
@@ -255,8 +255,8 @@ SEARCHED = (
 
 def test_words_that_people_search_for_lead_to_an_answer():
     """Each is on the page of questions, whose headings a search finds."""
-    words = re.findall(r"[\w-]+", (ROOT / "docs" / "questions.md").read_text().lower())
-    starts = {word[:5] for word in words}
+    words_of_page = re.findall(r"[\w-]+", (ROOT / "docs" / "questions.md").read_text().lower())
+    starts = {word[:5] for word in words_of_page}
     assert [word for word in SEARCHED.split() if word[:5] not in starts] == []
 
 
@@ -287,11 +287,11 @@ def test_wide_tables_are_stacked_on_a_phone():
     head = "<table><thead>{}</thead><tbody>{}</tbody></table>".format
     narrow = head(row("<th>word</th><th>meaning</th>"), row("<td>bin</td><td>an interval</td>"))
     assert prepare(narrow) == narrow
-    names = [f"<th>epsilon <code>{number}</code></th>" for number in range(12)]
-    wide = prepare(head(row("".join(names)), row("<td>.5 &amp; more</td>" * 12)))
-    assert wide.startswith("<table data-stack>")
-    assert re.findall(r'data-label="([^"]+)"', wide) == [f"epsilon {n}" for n in range(12)]
-    assert wide.count(">.5 &amp; more</td>") == 12
+    names = [f"<th>epsilon <code>{column_index}</code></th>" for column_index in range(12)]
+    wide_table = prepare(head(row("".join(names)), row("<td>.5 &amp; more</td>" * 12)))
+    assert wide_table.startswith("<table data-stack>")
+    assert re.findall(r'data-label="([^"]+)"', wide_table) == [f"epsilon {n}" for n in range(12)]
+    assert wide_table.count(">.5 &amp; more</td>") == 12
 
 
 @pytest.mark.slow
@@ -303,7 +303,7 @@ def test_the_site_is_built(tmp_path):
     assert 'href="api/dpbt.html#dpbt.fit"' in (tmp_path / "scaling.html").read_text()
     pages = [path.read_text() for path in tmp_path.glob("**/*.html")]
     loaded = r'(?:src=|<link [^>]*href=)"http[^"]+'
-    assert not [found for page in pages for found in re.findall(loaded, page)]
+    assert not [address for page in pages for address in re.findall(loaded, page)]
 
 
 @pytest.mark.slow

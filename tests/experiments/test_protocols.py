@@ -44,9 +44,9 @@ def test_paired_t_is_scipys(n):
     a = RNG.normal(0.2, 0.05, (40, n)).astype(np.float32)
     b = (a + RNG.normal(np.linspace(0, 0.05, 40)[:, None], 0.05, (40, n))).astype(np.float32)
     expected = stats.ttest_rel(a.astype(np.float64), b.astype(np.float64), axis=-1).pvalue
-    found = jax.jit(jax.vmap(protocols.paired_t_p_value))(a, b)
-    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-6)
-    np.testing.assert_allclose(protocols.paired_t_p_value(a, b), found, rtol=1e-5, atol=1e-7)
+    p_values = jax.jit(jax.vmap(protocols.paired_t_p_value))(a, b)
+    np.testing.assert_allclose(p_values, expected, rtol=2e-3, atol=1e-6)
+    np.testing.assert_allclose(protocols.paired_t_p_value(a, b), p_values, rtol=1e-5, atol=1e-7)
     clear = np.abs(expected - protocols.LEVEL) > 1e-4
     sign = np.where(expected < protocols.LEVEL, np.sign(a.mean(axis=-1) - b.mean(axis=-1)), 0)
     np.testing.assert_array_equal(np.asarray(protocols.significant_sign(a, b))[clear], sign[clear])
@@ -58,9 +58,9 @@ def test_auroc_is_scikit_learns(distinct):
     score = (RNG.integers(0, distinct, (20, 150)) / 7).astype(np.float32)
     label = RNG.random((20, 150)) < RNG.uniform(0.1, 0.9, (20, 1))
     mask = RNG.random((20, 150)) < 0.7
-    found = jax.jit(jax.vmap(protocols.auroc))(score, label, mask)
+    areas = jax.jit(jax.vmap(protocols.auroc))(score, label, mask)
     expected = [roc_auc_score(t[m], s[m]) for s, t, m in zip(score, label, mask, strict=True)]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(areas, expected, atol=1e-6)
     np.testing.assert_allclose(
         protocols.auroc(score[0], label[0]), roc_auc_score(label[0], score[0]), atol=1e-6
     )

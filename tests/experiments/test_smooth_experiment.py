@@ -13,20 +13,20 @@ from paper_figures import __main__ as figures
 from tests.support.example_tables import library_splits
 
 
-def test_intervals_are_one_hot():
+def test_bins_become_columns_of_0_and_1_with_names():
     domain = {"x": Numeric(0, 3, bins=3, missing=True), "c": Nominal(("a", "b")), "f": Boolean()}
     columns = {
         "x": np.array([-1, 0.5, 1.5, 2.5, 9, np.nan]),
         "c": list("abbaab"),
         "f": [True, False] * 3,
     }
-    found, words = features.one_hot_intervals(domain, library_splits(domain, columns))
-    assert words[:4] == ["0 < x <= 1", "1 < x <= 2", "2 < x <= 3", "x is missing"]
-    assert words[4:] == ["c = a", "c = b", "f"]
+    encoded, names = features.one_hot_intervals(domain, library_splits(domain, columns))
+    assert names[:4] == ["0 < x <= 1", "1 < x <= 2", "2 < x <= 3", "x is missing"]
+    assert names[4:] == ["c = a", "c = b", "f"]
     inside = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-    np.testing.assert_array_equal(found[:, :4], np.array(inside, bool))
-    np.testing.assert_array_equal(found[:, 4:6].sum(axis=1), 1)
-    np.testing.assert_array_equal(found[:, 6], columns["f"])
+    np.testing.assert_array_equal(encoded[:, :4], np.array(inside, bool))
+    np.testing.assert_array_equal(encoded[:, 4:6].sum(axis=1), 1)
+    np.testing.assert_array_equal(encoded[:, 6], columns["f"])
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def small(monkeypatch):
     monkeypatch.setattr(sparsity, "load_features", load)
 
 
-def run(program, *words):
-    return command_line.main(["asadi_2022", program, *words, "--json"])
+def run(program, *arguments):
+    return command_line.main(["asadi_2022", program, *arguments, "--json"])
 
 
 @pytest.mark.slow
@@ -87,10 +87,10 @@ def test_when_an_advantage_fails():
     curves = np.stack([falling, falling + 0.02])
     dip = curves.copy()
     dip[:, 9] = 0.0
-    found, dipped = (shared_budget.failure_columns(of_keys) for of_keys in (curves, dip))
-    assert found["first"] == 112  # the mean is 0.1615 - 0.001 t
-    assert found["lasting"] == 100  # the mean of rounds 100 to 124 is that of round 112
-    assert (found["earliest"], found["latest"]) == (102, 122)
+    columns, dipped = (shared_budget.failure_columns(of_keys) for of_keys in (curves, dip))
+    assert columns["first"] == 112  # the mean is 0.1615 - 0.001 t
+    assert columns["lasting"] == 100  # the mean of rounds 100 to 124 is that of round 112
+    assert (columns["earliest"], columns["latest"]) == (102, 122)
     assert (dipped["first"], dipped["lasting"]) == (10, 100)
     above = shared_budget.failure_columns(np.full((2, 40), 0.2))
     assert above["first"] is None

@@ -53,14 +53,14 @@ def run(folder: Path, arguments: tuple[str, ...], without: str | None = None) ->
     printed, scope = [], {}
     with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["income.py", *arguments])
-        for number, step in enumerate(STEPS):
+        for step_index, step in enumerate(STEPS):
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 if without is not None and re.search(without, step.text):
                     pass
                 elif own_program(step):
                     print(_run_alone(step.text, arguments[3]), end="")
                 else:
-                    exec(compile(step.text, f"step {number}", "exec"), scope)
+                    exec(compile(step.text, f"step {step_index}", "exec"), scope)
             printed.append(out.getvalue())
     return printed
 
@@ -84,7 +84,7 @@ def noisy(step: doc_pages.Block) -> bool:
 
 
 def numbers(text: str) -> list[float]:
-    return [float(found) for found in re.findall(r"\d+\.\d*(?:e[-+]\d+)?", text)]
+    return [float(digits) for digits in re.findall(r"\d+\.\d*(?:e[-+]\d+)?", text)]
 
 
 def form(text: str) -> str:
@@ -94,8 +94,8 @@ def form(text: str) -> str:
 
 
 def only(texts: list[str], start: str) -> str:
-    (found,) = [text for text in texts if text.startswith(start)]
-    return found
+    (match,) = [text for text in texts if text.startswith(start)]
+    return match
 
 
 def check_forms(printed: list[str]) -> None:
@@ -109,13 +109,13 @@ def check_the_file(printed: list[str], classes: tuple[str, str]) -> None:
     """It predicts what the model did, in a process that has no JAX."""
     probabilities = numbers(only(printed, "["))
     loaded = only(printed, "class: ")
-    words, _, rest = loaded.partition("\n")
+    quoted_classes, _, rest = loaded.partition("\n")
     pairs = np.array(numbers(rest)).reshape(-1, 2)
     assert len(probabilities) == 3
     np.testing.assert_allclose(pairs[:, 1], probabilities, atol=1e-6)
     np.testing.assert_allclose(pairs.sum(axis=1), 1, atol=1e-6)
     assert loaded.endswith("JAX was imported: False\n")
-    assert re.findall(r"'(.*?)'", words) == [classes[p > 0.5] for p in probabilities]
+    assert re.findall(r"'(.*?)'", quoted_classes) == [classes[p > 0.5] for p in probabilities]
 
 
 def test_the_page_is_its_two_programs():
@@ -149,8 +149,8 @@ def cancer_files(folder: Path) -> tuple[str, ...]:
     }
     classes = {"column": label, "positive": "malignant", "negative": "benign"}
     (folder / "domain.json").write_text(json.dumps({"columns": declared, "label": classes}))
-    words = np.where(source.label, "malignant", "benign")
-    rows = [*zip(*(source.columns[name] for name in names), words, strict=True)]
+    diagnoses = np.where(source.label, "malignant", "benign")
+    rows = [*zip(*(source.columns[name] for name in names), diagnoses, strict=True)]
     order = np.random.default_rng(0).permutation(len(rows))
     first, second = np.flatnonzero(source.label)[:1], np.flatnonzero(~source.label)[:2]
     parts = {"rows.csv": order[:400], "known.csv": order[400:], "new.csv": [*first, *second]}

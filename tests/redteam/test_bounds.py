@@ -115,8 +115,10 @@ def test_rows_beyond_the_bound_change_no_release(name):
 
     release = jax.jit(grown)(table, recipe)
     replay = jax.jit(lambda *args: dpbt.replay(*args).log_prob)
-    here, there = (replay(release, one, recipe) for one in (table, few))
-    chex.assert_trees_all_equal(here, there)
+    replay_of_table, replay_of_few_rows = (
+        replay(release, replayed_table, recipe) for replayed_table in (table, few)
+    )
+    chex.assert_trees_all_equal(replay_of_table, replay_of_few_rows)
 
 
 @pytest.mark.slow
@@ -127,7 +129,7 @@ def test_a_sweep_counts_the_first_rows_alone(tmp_path):
     def make(rows, epsilon):
         return recipes.bdpe(epsilon=epsilon, rows=rows, rounds=2, depth=1)
 
-    found = []
+    scores = []
     for name, one in (("all", table), ("few", first_rows(table, BOUND))):
         held = jax.tree.map(np.asarray, one)
         tasks = [sweeps.Task("own", held, train, train, {"rows": BOUND})]
@@ -137,9 +139,9 @@ def test_a_sweep_counts_the_first_rows_alone(tmp_path):
             return {"score": jnp.sum(score)}
 
         sweeps.run(sweep, tasks, tmp_path / name, measure=spread)
-        found.append(sweeps.load_columns(tmp_path / name / "own.jsonl")[0]["score"])
-    np.testing.assert_array_equal(*found)
-    assert len(set(found[0].tolist())) > 3
+        scores.append(sweeps.load_columns(tmp_path / name / "own.jsonl")[0]["score"])
+    np.testing.assert_array_equal(*scores)
+    assert len(set(scores[0].tolist())) > 3
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])

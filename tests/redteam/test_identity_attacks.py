@@ -123,8 +123,8 @@ def test_fractions_of_other_names_make_another_key():
         relation=ADD_REMOVE,
     )
     two_recipes = [
-        recipes.custom(learner, epsilon=1.0, rows=400, rounds=1, fractions={"leaf": 0.8, own: 0.2})
-        for own in ("leaf_0", "leaf_1")
+        recipes.custom(learner, epsilon=1.0, rows=400, rounds=1, fractions={"leaf": 0.8, site: 0.2})
+        for site in ("leaf_0", "leaf_1")
     ]
     assert words_of_recipe_key(two_recipes[0]) != words_of_recipe_key(two_recipes[1])
 
@@ -255,9 +255,9 @@ class Tuple(Bundle):
     """JAX makes a tuple with names anew by its class."""
 
     def __new__(cls, *fields, **named):
-        made = Bundle.__new__(cls, *fields, **named)
-        note_values(made.target)
-        return made
+        bundle = Bundle.__new__(cls, *fields, **named)
+        note_values(bundle.target)
+        return bundle
 
 
 @jax.tree_util.register_pytree_node_class
@@ -275,9 +275,9 @@ class Node:
 
     @classmethod
     def tree_unflatten(cls, static, children):
-        made = cls(*children)
-        note_values(made.target)
-        return made
+        bundle = cls(*children)
+        note_values(bundle.target)
+        return bundle
 
 
 def tree_of_seen_values(release, params, public):
@@ -313,8 +313,8 @@ def test_a_class_of_rows_is_never_given_their_values(kind, way):
     SEEN_VALUES.clear()
     laid_out = SCALED.with_training(
         prepare=lambda table: kind(table.present, table.target, table.weight),
-        predict_prepared=lambda found, rows: (
-            jnp.zeros(rows.present.shape, jnp.float32) + found.leaf[0]
+        predict_prepared=lambda hypothesis, rows: (
+            jnp.zeros(rows.present.shape, jnp.float32) + hypothesis.leaf[0]
         ),
     )
     WAYS_TO_RUN[way](
@@ -356,12 +356,12 @@ def draw_at_python_array_scale(draw, table, weights, params, public):
 
 
 def draw_at_python_sensitivity(draw, table, weights, params, public):
-    most = jnp.float32(1 / PythonState.scale)
+    sensitivity = jnp.float32(1 / PythonState.scale)
     draw(
         "n",
         NOISE,
         count_positive_rows(table),
-        sensitivity=most,
+        sensitivity=sensitivity,
         moved_outputs=1,
         theorem="",
         scale=1.0,
@@ -445,6 +445,8 @@ def test_a_custom_draw_is_not_refuted_by_rounding(scale):
             1.0,
         )
 
-    found = audit.grey_box_lower_bound(learn, ROWS, ROWS[1:], claim=(1 / scale, 0.0), num_runs=40)
-    assert not found.broken
-    assert found.epsilon > 0.9 / scale
+    lower_bound = audit.grey_box_lower_bound(
+        learn, ROWS, ROWS[1:], claim=(1 / scale, 0.0), num_runs=40
+    )
+    assert not lower_bound.broken
+    assert lower_bound.epsilon > 0.9 / scale

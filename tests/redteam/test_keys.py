@@ -123,8 +123,8 @@ def recipe_keys_differ(recipe, **changes):
     return not np.array_equal(*map(jax.random.key_data, keys))
 
 
-def next_above(number):
-    return np.nextafter(number, np.float32(np.inf))
+def next_above(value):
+    return np.nextafter(value, np.float32(np.inf))
 
 
 def test_every_number_of_a_budget_changes_the_noise_and_rounds_do_not():
@@ -132,8 +132,8 @@ def test_every_number_of_a_budget_changes_the_noise_and_rounds_do_not():
     recipe = recipe_of_trees(0.1)
     numbers, structure = jax.tree.flatten(recipe.params)
     assert len(numbers) > 6
-    for place, number in enumerate(numbers):
-        changed = [*numbers[:place], next_above(number), *numbers[place + 1 :]]
+    for index, value in enumerate(numbers):
+        changed = [*numbers[:index], next_above(value), *numbers[index + 1 :]]
         assert recipe_keys_differ(recipe, params=jax.tree.unflatten(structure, changed))
     assert recipe_keys_differ(recipe, rows=next_above(recipe.rows))
     linked = recipe.weight_params._replace(link_alpha=np.nextafter(np.float32(1), np.float32(0)))
@@ -141,9 +141,9 @@ def test_every_number_of_a_budget_changes_the_noise_and_rounds_do_not():
 
     smooth = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
     for name in smooth.weight_params._fields:
-        number = next_above(getattr(smooth.weight_params, name))
+        value = next_above(getattr(smooth.weight_params, name))
         assert recipe_keys_differ(
-            smooth, weight_params=smooth.weight_params._replace(**{name: number})
+            smooth, weight_params=smooth.weight_params._replace(**{name: value})
         )
 
     several = recipes.bdpe(epsilon=1.0, rows=80, rounds=[1, 2], depth=1)

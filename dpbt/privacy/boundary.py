@@ -142,16 +142,48 @@ class DrawSpec:
         if self.after is not None:
             value = jax.eval_shape(self.after, value, *self.public)
 
-        # The key and the scale are made within the trace, where JAX compiles nothing for them.
-        def sample(value: Value) -> Array:
-            return self.mechanism.sample(research_key(0), value, jnp.float32(1))
-
-        return jax.eval_shape(sample, value)
+        leaves, structure = jax.tree.flatten(value)
+        types_of_leaves = tuple(
+            leaf if isinstance(leaf, jax.ShapeDtypeStruct) else jax.typeof(leaf) for leaf in leaves
+        )
+        kinds = tuple((leaf.shape, leaf.dtype, leaf.weak_type) for leaf in types_of_leaves)
+        shape_of_sample = _shape_of_sample
+        if not getattr(self.mechanism.sample, "__module__", "").startswith("dpbt."):
+            shape_of_sample = _shape_of_sample.__wrapped__  # it may follow from what Python holds
+        return shape_of_sample(
+            self.mechanism.sample, structure, kinds, jax.dtypes.canonicalize_dtype(np.int64)
+        )
 
     @property
     def draws_for_places(self) -> bool:
         """Whether it has one output for each place of the table, and reads no row."""
         return self.mechanism.sample_places is not None and not self.mechanism.price.reads_rows
+
+
+@functools.lru_cache(maxsize=1024)
+def _shape_of_sample(
+    sample: Callable[[Array, Value, Array], Array], structure: Any, kinds: Any, widest: Any
+) -> jax.ShapeDtypeStruct:
+    """The shape and the dtype of what a mechanism draws for a value.
+
+    A recipe asks for it several times for each draw, and to trace a sampler takes longest there.
+
+    Args:
+        sample: of the mechanism.
+        structure: of the pytree of the value.
+        kinds: (shape, dtype, whether it is weak) of each of its arrays.
+        widest: the widest integers that JAX has now; a part of the key of the cache.
+    """
+    del widest
+    leaves = [
+        jax.ShapeDtypeStruct(shape, dtype, weak_type=weak_type) for shape, dtype, weak_type in kinds
+    ]
+
+    # The key and the scale are made within the trace, where JAX compiles nothing for them.
+    def sample_under_any_key(value: Value) -> Array:
+        return sample(research_key(0), value, jnp.float32(1))
+
+    return jax.eval_shape(sample_under_any_key, jax.tree.unflatten(structure, leaves))
 
 
 def _hash_site(site: Site) -> int:

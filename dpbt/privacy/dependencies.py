@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.compilation import paused_garbage_collection
 from dpbt.privacy import answers, boundary, dataflow, mechanisms, price_check
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.draw_specs import view_of_example_row
@@ -129,6 +130,7 @@ _ROW_FIELDS = ("bins", "target", "present", "weight")
 
 
 @functools.lru_cache(maxsize=1024)
+@paused_garbage_collection()
 def _traced_dependencies(
     recipe_phase: RecipePhase, structure: Any, kinds: tuple[_ArrayKind, ...]
 ) -> list[DrawDependencies]:

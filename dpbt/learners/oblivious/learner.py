@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float32, Int32
 
 from dpbt import types
-from dpbt.common.arithmetic import LN2, round_separately
+from dpbt.common.arithmetic import LN2, fold, round_separately
 from dpbt.learners.bins.config import noise_deviation_at_site
 from dpbt.learners.bins.one_time import one_time_phases_and_budget_fractions
 from dpbt.learners.bins.residuals import (
@@ -208,13 +208,18 @@ def add_weighted_neighbour_leaves(
     A leaf that differs in b bits has the weight of each of these bits. So the weights are a product
     over bits, and each bit adds to all leaves those on its other side. These are additions of one
     number to one other, which round alike in every program and under vmap; a product of matrices
-    would not.
+    would not. They are a loop, since a compiler joins the steps of unrolled code into one, which
+    works out each leaf of a step, and the noise in it, once for each leaf that follows from it.
     """
-    weight = np.float32(config.smoothing)
-    for level in range(config.depth):
-        sides = leaf_sums.reshape(*leaf_sums.shape[:-1], 2**level, 2, -1)[..., ::-1, :]
-        leaf_sums = leaf_sums + round_separately(weight * sides.reshape(leaf_sums.shape))
-    return leaf_sums
+    weight, depth = np.float32(config.smoothing), config.depth
+    leaf_numbers = jnp.arange(2**depth, dtype=jnp.int32)
+
+    def add_other_sides(leaves: Array, bit: Array) -> Array:
+        other_sides = leaves.at[..., leaf_numbers ^ bit].get(mode="promise_in_bounds")
+        return leaves + round_separately(weight * other_sides)
+
+    bits = jnp.asarray([2**level for level in reversed(range(depth))], jnp.int32)
+    return fold(add_other_sides, leaf_sums, bits)
 
 
 def _noise_deviation_of_smoothed_sums(

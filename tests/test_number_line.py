@@ -72,7 +72,9 @@ def table_of_numbers(numbers):
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace])
+@pytest.mark.parametrize(
+    "noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace], ids=["gaussian", "laplace"]
+)
 def test_no_row_moves_the_sums_beyond_their_sensitivity(relation, noise):
     """Rows at corners, between and beyond them; some pair attains the bound but for rounding."""
     config = bins_config(relation=relation, noise=noise)

@@ -315,7 +315,9 @@ def test_both_answers_of_a_split_are_known_bins():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("depth", "attributes_per_tree"), [(4, (1, 2, 3)), (2, (5, 1))])
+@pytest.mark.parametrize(
+    ("depth", "attributes_per_tree"), [(4, (1, 2, 3)), (2, (5, 1))], ids=["depth 4", "depth 2"]
+)
 def test_trees_ask_all_attributes_equally_often(depth, attributes_per_tree):
     """A tree asks min(k, D) of them, and every F attributes in a row are a deck."""
     attributes = tuple(map(Attribute, (7, 5, 9, 6, 20), (True, False, True, False, True)))

@@ -128,6 +128,7 @@ def random_additive_model(target=None):
 @pytest.mark.parametrize(
     ("target", "class_", "scale"),
     [(None, None, 1), (Nominal(("x", "y", "z")), "y", 1), (Numeric(-5, 15), None, 20)],
+    ids=["two classes", "three classes", "number"],
 )
 def test_an_additive_model_shows_its_own_curves_with_their_noise(target, class_, scale):
     """A band of two deviations and one of one, in the units of what is predicted."""

@@ -18,7 +18,11 @@ def small(target=None, **more):
     return recipes.oblivious_boost(domain=DOMAIN, target=target, **{**settings, **more})
 
 
-@pytest.mark.parametrize("target", [None, Nominal(("x", "y", "z")), NUMBER, QUANTILE])
+@pytest.mark.parametrize(
+    "target",
+    [None, Nominal(("x", "y", "z")), NUMBER, QUANTILE],
+    ids=["two classes", "three classes", "number", "quantile"],
+)
 def test_simulated_rows_have_the_requested_signal(target):
     rng = np.random.default_rng(0)
     table, best = preview._draw_training_and_test_rows(
@@ -49,7 +53,9 @@ def test_a_preview_refuses_a_request_that_it_cannot_simulate():
 
 
 @pytest.mark.parametrize(
-    ("target", "shares"), [(None, (0.9, 0.1)), (Nominal(("x", "y", "z")), (0.2, 0.7, 0.1))]
+    ("target", "shares"),
+    [(None, (0.9, 0.1)), (Nominal(("x", "y", "z")), (0.2, 0.7, 0.1))],
+    ids=["two classes", "three classes"],
 )
 def test_simulated_classes_have_the_requested_shares(target, shares):
     rng = np.random.default_rng(0)
@@ -84,7 +90,7 @@ def test_a_preview_says_what_to_trust_then_shares_and_each_signal():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [None, NUMBER])
+@pytest.mark.parametrize("target", [None, NUMBER], ids=["two classes", "number"])
 def test_a_preview_finds_the_signal_and_says_that_it_is_a_simulation(target):
     """Of a public table it finds the rule that its labels follow."""
     small_recipes = [small(target), small(target, epsilon=0.01)]

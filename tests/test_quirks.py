@@ -145,7 +145,11 @@ CAUSES = [
 ]
 
 
-@pytest.mark.parametrize(("column", "texts", "expected_causes", "remedy", "num_read"), CAUSES)
+@pytest.mark.parametrize(
+    ("column", "texts", "expected_causes", "remedy", "num_read"),
+    CAUSES,
+    ids=[texts[0] for _, texts, *_ in CAUSES],
+)
 def test_a_report_says_why_cells_are_missing(column, texts, expected_causes, remedy, num_read):
     label = Label("y", "1", "0")
     rows = {"x": texts, "y": ["1"] * len(texts)}
@@ -354,6 +358,7 @@ def test_check_works_without_the_label(in_fitted_folder, capsys, monkeypatch):
         (["title", "", "id,age,job,class"], "line 3 has all of them: --skip-lines 2"),
         (["p0,41,clerk,yes"], "private if there is no header"),
     ],
+    ids=["below a title", "nowhere"],
 )
 def test_check_shows_where_the_header_may_be(
     lines, shown, in_fitted_folder, capsys, monkeypatch, tmp_path
@@ -375,6 +380,7 @@ def test_check_shows_where_the_header_may_be(
         ["check", "nowhere.csv", "--domain", "d.json"],
         ["check", "good.csv", "--domain", "d.json", "--no-header", "a,b"],
     ],
+    ids=["domain", "delimiter", "path", "names"],
 )
 def test_no_names_are_shown_where_a_header_is_not_in_doubt(
     arguments, in_fitted_folder, capsys, monkeypatch
@@ -476,7 +482,9 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "expected"), ERRORS)
+@pytest.mark.parametrize(
+    ("arguments", "expected"), ERRORS, ids=[expected for _, expected in ERRORS]
+)
 def test_errors_of_commands_name_options_and_no_arguments(
     arguments, expected, in_fitted_folder, capsys
 ):

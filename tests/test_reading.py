@@ -318,6 +318,7 @@ def test_estimators_refuse_a_column_of_dates_or_read_it():
         {"column": "y", "type": "nominal", "values": ["Nein", "Ja", "offen"]}
         | {"spellings": {"Ja": ["J", "JA"], "Nein": ["NEIN"]}},
     ],
+    ids=["two classes", "two values", "three values"],
 )
 def test_labels_of_files_with_spellings_reach_estimators(label, tmp_path):
     columns = {"x": {"type": "numeric", "low": 0, "high": 9, "decimal": ","}}

@@ -280,7 +280,9 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
 
 
 @relations
-@pytest.mark.parametrize("noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace])
+@pytest.mark.parametrize(
+    "noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace], ids=["gaussian", "laplace"]
+)
 @pytest.mark.parametrize("name", EVERY)
 def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, relation):
     """All residual vectors of a small grid of directions are tried, at the norm and beyond it."""
@@ -381,31 +383,34 @@ def noiseless_prologue_release(table, recipe):
     return BOOST(jax.random.key(0), table, noiseless).transcript.prologue
 
 
-ALL = {"marginals_fraction": 0.2}
-SUMS = {"marginals_fraction": 0.0, "scores_fraction": 0.0}
+FRACTIONS = {
+    "all": {"marginals_fraction": 0.2},
+    "sums": {"marginals_fraction": 0.0, "scores_fraction": 0.0},
+}
+"""Which sites are drawn, and the options of a recipe for it."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "relation", "drawn"),
     [
-        ("classes", "add_remove", SUMS),
-        ("number", "add_remove", SUMS),
-        ("quantile", "replace_one", SUMS),
-        ("count", "add_remove", SUMS),
-        *((name, relation, ALL) for name in EVERY for relation in ("add_remove", "replace_one")),
+        ("classes", "add_remove", "sums"),
+        ("number", "add_remove", "sums"),
+        ("quantile", "replace_one", "sums"),
+        ("count", "add_remove", "sums"),
+        *((name, relation, "all") for name in EVERY for relation in ("add_remove", "replace_one")),
     ],
 )
 def test_exact_losses_are_within_the_ledger(name, relation, drawn):
-    """Against a fifth of the rows of the domain with all classes, or three numbers; with weights.
+    """Neighbours have a row of a fifth of the domain, with any class or one of three numbers.
 
-    Rows that come in have the largest weight.
+    Rows have weights, and rows that come in have the largest one.
     """
     target = EVERY[name]
     weights = np.where(np.arange(ROWS) % 2, 1.0, 0.3)
     table = table_with_target(target, sample_weight=weights, max_weight=1)
     table = table._replace(present=table.present.at[:3].set(False))
-    recipe = recipe_for_target(target, relation=relation, depth=1, **drawn)
+    recipe = recipe_for_target(target, relation=relation, depth=1, **FRACTIONS[drawn])
     candidates = [array[::5] for array in audit.all_rows_of_domain(DOMAIN, target=target)]
     neighbours = audit.neighbours(table, relation, candidates)
     audit_result = audit.audit_transcripts(

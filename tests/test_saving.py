@@ -474,6 +474,7 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(
         ({}, "KINDS has another kind of the name 'trees'; give yours a name of its own"),
         ({"describe": None}, "have no words: their kind has no `describe`"),
     ],
+    ids=["new name", "known name", "no words"],
 )
 def test_a_model_without_words_says_whether_its_kind_lacks_them_or_its_place(
     model, changes, reason

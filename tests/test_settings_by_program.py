@@ -64,6 +64,7 @@ def test_settings_without_values_of_other_lengths_or_without_recipes_are_refused
         ({"epsilon": [1.0, 1.0], "rows": [100, 10**6]}, "all settings of rows ("),
         ({"epsilon": [[0.1], [10.0]], "rows": [100, 10**6]}, "of epsilon and rows ("),
     ],
+    ids=["epsilon", "rows", "epsilon and rows"],
 )
 def test_settings_that_no_program_serves_are_refused_by_the_arguments_that_vary(
     make_recipe, varying, message

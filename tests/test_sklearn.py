@@ -535,6 +535,7 @@ def recipes_that_take(parameter: str) -> list[str]:
         (PrivateBoostingClassifier, "monotone", recipes_that_take("monotone")),
         (PrivateBoostingRegressor, "recipe", recipes_that_take("target")),
     ],
+    ids=["classifier, recipe", "classes", "monotone", "regressor, recipe"],
 )
 def test_docstrings_name_the_recipes_that_take_a_parameter(estimator, parameter, expected):
     """As the signatures of the recipes decide it, in the order of `BOOSTED`."""

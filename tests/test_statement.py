@@ -106,6 +106,7 @@ def test_a_statement_hides_no_weakness():
         (4.0, 5e-3, 100, ("epsilon is 'reasonable'", "delta is below 1/rows", "expose 0.5 rows")),
         (11.0, 0.02, 100, ("epsilon is 'weak'", "not below 1/rows", "expose 2 rows", "unfit")),
     ],
+    ids=["strong", "reasonable", "weak"],
 )
 def test_a_statement_judges_epsilon_and_delta(epsilon, delta, rows, expected_texts):
     line = ledger_of_one_draw(mechanisms.discrete_laplace, epsilon, 1.0)

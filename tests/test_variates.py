@@ -51,6 +51,17 @@ def in_double(function, x):
         (variates.one_minus_exp_of_small, lambda x: -np.expm1(-x), SMALL, 2.5 * 2.0**-53),
         (variates.minus_log_one_minus_small, lambda x: -np.log1p(-x), SMALL, 2.5 * 2.0**-53),
     ],
+    ids=[
+        "log",
+        "log1p of small",
+        "log1p",
+        "expm1",
+        "exp",
+        "tanh",
+        "sqrt",
+        "1 - exp",
+        "-log(1 - x)",
+    ],
 )
 def test_elementary_functions_are_right_relatively(function, exact, x, max_error):
     """Twice as right as is assumed, so that no other version of a compiler takes all of it."""

@@ -113,7 +113,7 @@ def test_malformed_rows_are_not_shown(demo, watch):
     assert not out.exists() or find_private_words_in_files(out) == []
 
 
-@pytest.mark.parametrize("options", [("--rows", "100"), ("--rows", "0")])
+@pytest.mark.parametrize("options", [("--rows", "100"), ("--rows", "0")], ids=" ".join)
 def test_a_bound_that_is_too_small_is_refused_without_the_number(demo, watch, options):
     status, out = demo(*options)
     assert status == 2

@@ -115,6 +115,7 @@ def test_a_data_set_is_fetched_and_then_found_in_its_folder(tmp_path, serve, vot
         ("/nowhere", "404 File not found"),
         ("/wrong", f"its sha256 is {digest(b'other')}, the registry has {digest(TEXT)}; nothing"),
     ],
+    ids=["cut", "nowhere", "wrong"],
 )
 def test_a_failed_fetch_prints_one_line_and_leaves_no_file(
     tmp_path, serve, voting, capsys, path_prefix, expected

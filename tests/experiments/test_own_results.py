@@ -36,6 +36,7 @@ def output_of_command(capsys, *arguments):
 @pytest.mark.parametrize(
     "arguments",
     [*(("asadi_2022", "tables", name) for name in ASADI), *((p, "tables") for p in PAPERS)],
+    ids=" ".join,
 )
 def test_every_table_reads_the_results_that_are_kept(arguments, capsys):
     folder = ("--results", str(KEPT / arguments[0]))

@@ -97,6 +97,7 @@ def leaf_scale(reading):
         ({"leaf_divisor": "T"}, 1 / 4),
         ({"leaf_divisor": "1"}, 1 / 12),
     ],
+    ids=["M", "2M/m", "T", "1"],
 )
 @pytest.mark.parametrize("option", ["first", "second"])
 def test_the_noise_of_a_leaf_is_what_a_reading_says(option, choices, factor):

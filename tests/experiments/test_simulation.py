@@ -60,7 +60,9 @@ def setting(reading, *, alpha=1.0, epsilon=1.0, beta_tree=0.5, rounds=1, depth=1
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "depth"), [("objective", 3), (0.1, 2), (1.0, 1)])
-@pytest.mark.parametrize("choices", [{}, {"step_bound": "tree"}, {"clip": None}])
+@pytest.mark.parametrize(
+    "choices", [{}, {"step_bound": "tree"}, {"clip": None}], ids=["usual", "step bound", "no clip"]
+)
 def test_without_noise_scores_are_those_of_the_library(alpha, depth, choices):
     """Also those of rows that do not train."""
     table, train = example_table(1), np.arange(ROWS) % 10 != 0
@@ -100,6 +102,7 @@ def exact_split_probabilities(table, *, exponent):
         ({"split_divisor": "T"}, 2, 1 + 2 * np.sqrt(ROWS)),
         ({"split_divisor": "1", "split_bound": "1"}, 1, 1),
     ],
+    ids=["usual", "divisor T", "divisor 1"],
 )
 def test_splits_have_the_law_of_equation_15(choices, divisor, bound):
     """At the root of the first of two trees of depth 2, in 4,000 fits."""
@@ -128,6 +131,7 @@ def test_splits_have_the_law_of_equation_15(choices, divisor, bound):
         ({"leaf_scale": "1/m on q", "leaf_divisor": "1"}, 1 / ROWS),
         ({"option": "first"}, 2 * 2 * 2),
     ],
+    ids=["usual", "M", "2M/m", "1/m on q", "first option"],
 )
 def test_leaves_have_the_noise_that_the_reading_names(choices, scale):
     """Of stumps with the best split, in 2,000 fits; values beyond M stand for a tail."""

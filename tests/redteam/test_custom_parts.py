@@ -194,7 +194,11 @@ def test_learners_that_differ_on_tables_of_several_rows_have_keys_that_differ():
     )
 
 
-@pytest.mark.parametrize("pair", [(jnp.min, jnp.max), (jnp.array([1, 2]), jnp.array([1, 3]))])
+@pytest.mark.parametrize(
+    "pair",
+    [(jnp.min, jnp.max), (jnp.array([1, 2]), jnp.array([1, 3]))],
+    ids=["functions", "arrays"],
+)
 def test_functions_and_arrays_that_are_closed_over_tell_keys_apart(pair):
     def recipe_with(value):
         def program(draw, table, weights, params, public):

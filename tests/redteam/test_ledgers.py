@@ -355,6 +355,7 @@ def test_recipes_that_are_tampered_with_are_refused(name):
         *((recipes.bdpe, {}), (recipes.bdpe, {"delta": 1e-6}), (recipes.lazybb_rules, {})),
         *((recipes.random_forest, {}), (recipes.rf_e, {}), (recipes.halfspace_boost, {})),
     ],
+    ids=["bdpe", "bdpe, delta", "lazybb_rules", "random_forest", "rf_e", "halfspace_boost"],
 )
 def test_no_noise_has_an_infinite_epsilon_by_every_accountant(make_recipe, delta_option):
     recipe_ledger = dpbt.ledger(make_recipe(epsilon=np.inf, rows=80, **delta_option))

@@ -139,7 +139,9 @@ def test_every_pair_of_gaussian_outputs_comes_from_both_neighbours(scale):
             np.testing.assert_array_equal(outputs_on_words, outputs.reshape(-1))
 
 
-@pytest.mark.parametrize("mechanism", [mechanisms.exponential, mechanisms.noisy_max])
+@pytest.mark.parametrize(
+    "mechanism", [mechanisms.exponential, mechanisms.noisy_max], ids=["exponential", "noisy max"]
+)
 def test_every_candidate_can_win_on_both_neighbours(mechanism):
     """However far behind its score is: words are chosen for which each candidate wins."""
     scores = np.float32([0, -3, -31, -33, -1e4, -1e7])

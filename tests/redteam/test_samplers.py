@@ -88,7 +88,9 @@ def reached(scale, part, unit=1.0):
 
 
 @pytest.mark.parametrize(
-    ("scale", "part"), [(0.3, (0.0, 43.9)), (5.0, (0.0, 43.9)), (8191.0, NEAR), (8191.0, FAR)]
+    ("scale", "part"),
+    [(0.3, (0.0, 43.9)), (5.0, (0.0, 43.9)), (8191.0, NEAR), (8191.0, FAR)],
+    ids=["0.3", "5", "8191, near", "8191, far"],
 )
 def test_one_digit_of_laplace_noise_is_within_its_gap(scale, part):
     """The number of bit patterns of each outcome has the probability of its law."""
@@ -123,6 +125,7 @@ def test_one_digit_of_laplace_noise_is_within_its_gap(scale, part):
         *((8192.0, NEAR), (8192.0, FAR), (1e6, NEAR), (1e6, FAR)),
         (2.0**32, (0.0, 1.9 * mechanisms.SATURATION / 2.0**32)),
     ],
+    ids=["8192, near", "8192, far", "1e6, near", "1e6, far", "2**32"],
 )
 def test_two_digits_of_laplace_noise_are_within_their_gap(scale, part):
     """The widest noise is compared up to where it saturates."""

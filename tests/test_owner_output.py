@@ -136,25 +136,25 @@ def test_a_report_counts_what_is_not_read():
     assert dict(report.unread) == {"a": 3, "c": 2, "b": 2, "y": 2, "w": 2}
     assert report.suspect_columns == ("w", "a", "b", "y")  # a fifth of the cells of b is no Boolean
     assert "a: 3 are missing" in str(report)
-    usual = file_report.OwnerReport(100, {"a": 50, "y": 5}, (), "y")
-    assert usual.suspect_columns == ()
-    assert str(usual).endswith("nothing is doubtful")
+    report_of_usual_rows = file_report.OwnerReport(100, {"a": 50, "y": 5}, (), "y")
+    assert report_of_usual_rows.suspect_columns == ()
+    assert str(report_of_usual_rows).endswith("nothing is doubtful")
 
 
-def test_check_prints_on_a_terminal_alone(folder, capsys):
+def test_check_prints_only_on_a_terminal(folder, capsys):
     """Its exit status is the same for all rows, and for none of them it prints to a pipe."""
     assert main(["check", "good.csv", "--domain", "d.json"]) == 2
     assert "on a terminal alone" in capsys.readouterr().err
     for rows, counted in (("good.csv", "class: 0 have no"), ("short.csv", "class: 60 have no")):
-        mine, theirs = pty.openpty()
+        terminal, output_of_command = pty.openpty()
         command = [sys.executable, "-m", "dpbt", "check", rows, "--domain", "d.json"]
-        with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE) as process:
-            os.close(theirs)
-            shown = os.read(mine, 10_000).decode()
+        with subprocess.Popen(command, stdout=output_of_command, stderr=subprocess.PIPE) as process:
+            os.close(output_of_command)
+            shown = os.read(terminal, 10_000).decode()
             while "class:" not in shown:
-                shown += os.read(mine, 10_000).decode()
+                shown += os.read(terminal, 10_000).decode()
             assert process.wait() == 0
-        os.close(mine)
+        os.close(terminal)
         assert counted in shown
 
 

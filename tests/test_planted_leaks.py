@@ -396,10 +396,10 @@ def clopper_pearson(count, draws, confidence):
 
 @jax.jit
 def last_leaves(keys, table, recipe):
-    def one(key):
+    def last_leaf(key):
         return dpbt.boost(key, table, recipe).transcript.rounds["leaf"][0, 0, 0]
 
-    return jax.lax.map(one, keys, batch_size=1000)
+    return jax.lax.map(last_leaf, keys, batch_size=1000)
 
 
 def sampled_epsilon(recipe, table, neighbour, draws=30_000):

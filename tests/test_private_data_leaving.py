@@ -179,16 +179,16 @@ def test_the_search_finds_planted_private_words(tmp_path, watch):
         handled = error
     later = ValueError("bad")
     later.__context__ = handled
-    for said in (
+    for text in (
         f"got i32[{NUM_ROWS}, 3]",
         f"{NUM_ROWS} rows",
         f"{{'a': {NUM_ROWS}}}",
         "31337.7719",
         text_of_error(later),
     ):
-        assert find_private_words(said), said
-    for said in (f"0.{NUM_ROWS}", f"1{NUM_ROWS}", f"{NUM_ROWS}5", f"{NUM_ROWS}.5", f"a{NUM_ROWS}b"):
-        assert find_private_words(said) == [], said
+        assert find_private_words(text), text
+    for text in (f"0.{NUM_ROWS}", f"1{NUM_ROWS}", f"{NUM_ROWS}5", f"{NUM_ROWS}.5", f"a{NUM_ROWS}b"):
+        assert find_private_words(text) == [], text
     watch(lambda: print(f"{NUM_ROWS} rows"))
     assert find_private_words(watch.said) == [str(NUM_ROWS)]
     (tmp_path / "about.json").write_text(json.dumps({"rows": NUM_ROWS}))

@@ -165,7 +165,7 @@ def test_a_report_says_why_cells_are_missing(column, texts, expected_causes, rem
     assert texts[0] not in repr(report)
 
 
-def test_a_remedy_reads_what_it_says(tmp_path):
+def test_a_remedy_reads_as_many_cells_as_the_report_says(tmp_path):
     """The options, put into the domain's file, read as many cells."""
     texts = ["1.000,50 €", "7,5 %", "", "x"]
     report = file_report.owner_report_of_rows(
@@ -239,7 +239,7 @@ def test_no_long_cell_takes_long():
     assert time.process_time() - start < 3
 
 
-def test_labels_and_other_values_are_explained_too():
+def test_reports_explain_labels_and_values_that_are_read_as_the_other_one():
     domain = {"c": Nominal(("Bonn", "rest"), other="rest"), "n": Numeric(0, 9, missing=True)}
     rows = {"c": ["BONN", "bonn", "x"], "n": ["", "NA", "3"], "y": ["Yes", "YES", "no"]}
     report = file_report.owner_report_of_rows(domain, Label("y", "yes", "no"), [rows])
@@ -252,14 +252,16 @@ def test_labels_and_other_values_are_explained_too():
     # A column that is declared to have missing cells is not doubtful for having them.
     assert report.suspect_columns == ("c", "n", "y")  # the values that are left lie in one bin
     rows = {"c": ["Bonn", "x", "x"], "n": ["", "", "3"], "y": ["yes", "yes", "no"]}
-    usual = [{name: cells * 2 for name, cells in rows.items()}]
-    usual[0]["n"] = ["", "", "3", "8", "", ""]
+    usual_blocks = [{name: cells * 2 for name, cells in rows.items()}]
+    usual_blocks[0]["n"] = ["", "", "3", "8", "", ""]
     assert (
-        file_report.owner_report_of_rows(domain, Label("y", "yes", "no"), usual).suspect_columns
+        file_report.owner_report_of_rows(
+            domain, Label("y", "yes", "no"), usual_blocks
+        ).suspect_columns
         == ()
     )
-    usual[0]["n"] = ["1,5", "2,5", "3,5", "8", "9", "4,5"]
-    report = file_report.owner_report_of_rows(domain, Label("y", "yes", "no"), usual)
+    usual_blocks[0]["n"] = ["1,5", "2,5", "3,5", "8", "9", "4,5"]
+    report = file_report.owner_report_of_rows(domain, Label("y", "yes", "no"), usual_blocks)
     assert report.suspect_columns == ("n",)
 
 

@@ -156,7 +156,7 @@ def test_columns_of_dates_are_read_in_every_container():
             assert domains.encode({"x": kind}, {"x": localized})[:, 0].tolist() == bins
 
 
-def test_bounds_and_words_of_dates_are_dates():
+def test_bounds_of_date_columns_are_stated_and_shown_as_dates():
     kind = Numeric("2020-01-01", "2020-01-05", bins=4, **DAYS)
     assert (kind.low, kind.high) == (18262, 18266)
     assert [split.yes for split in kind.splits("x")] == [f"x > 2020-01-0{day}" for day in (2, 3, 4)]
@@ -185,7 +185,7 @@ def test_spellings_and_capitals_are_read():
 LABELS = ["Ja", "JA", "nein", "Nein", "x", None]
 
 
-def test_labels_have_spellings_capitals_and_forms_too():
+def test_labels_are_read_with_spellings_capitals_and_forms():
     columns = {"x": [1] * 6}
     domain = {"x": Numeric(0, 2)}
     for options, present, target in (
@@ -411,7 +411,7 @@ def test_what_declares_no_option_has_the_words_and_the_bytes_that_it_had():
 
 @pytest.mark.parametrize("blocked", [False, True])
 @pytest.mark.parametrize("container", ["csv", "parquet"])
-def test_files_are_read_as_columns_are(container, blocked, tmp_path):
+def test_files_are_encoded_as_columns_in_memory_are(container, blocked, tmp_path):
     expected = domains.encode(DOMAIN, ROWS)
     path = tmp_path / f"rows.{container}"
     if container == "parquet":

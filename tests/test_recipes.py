@@ -107,8 +107,16 @@ SEVERAL = recipes.bdpe(epsilon=[1.0, 2.0], rows=50)
 
 
 def test_settings_that_a_recipe_does_not_hold_are_refused():
-    one, pair = recipes.setting(SEVERAL, 0), recipes.bdpe(epsilon=[[1.0, 2.0]], rows=50)
-    for recipe, index in ((one, 0), (pair, 0), (3, 0), *((SEVERAL, bad) for bad in (2, "a", True))):
+    single_setting, two_by_one_settings = (
+        recipes.setting(SEVERAL, 0),
+        recipes.bdpe(epsilon=[[1.0, 2.0]], rows=50),
+    )
+    for recipe, index in (
+        (single_setting, 0),
+        (two_by_one_settings, 0),
+        (3, 0),
+        *((SEVERAL, bad) for bad in (2, "a", True)),
+    ):
         with pytest.raises(ValueError, match=r"index must be a place in settings of shape .*, got"):
             recipes.setting(recipe, index)
     with pytest.raises(ValueError, match="one setting"):

@@ -63,7 +63,7 @@ def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
 
 
 @pytest.mark.slow
-def test_rows_to_predict_are_not_shown_either(watch):
+def test_refused_predictions_show_no_cell_and_no_number_of_rows(watch):
     table = private_task().table
     model = dpbt.fit(KEY, table, TREES)
     forest = dpbt.fit(KEY, table, TREE_GROUP, jax.random.key(2**31))

@@ -86,10 +86,10 @@ def every_text_form(value):
 
 def test_no_object_shows_its_rows():
     for name, value in objects().items():
-        said = every_text_form(value)
-        assert find_private_words(said) == [], name
-        assert not re.search(r"31337|\[\s*(\d|True|False)", said), name
-        assert len(said) < 12_000, name
+        text_forms = every_text_form(value)
+        assert find_private_words(text_forms) == [], name
+        assert not re.search(r"31337|\[\s*(\d|True|False)", text_forms), name
+        assert len(text_forms) < 12_000, name
 
 
 def test_the_search_finds_what_python_would_show():

@@ -231,8 +231,8 @@ def plain_first_sums(recipe, prologue_release, table, weight):
         residual = np.trunc(plain_residuals(scores, labels, clip, 1) * weight)
     else:
         unit = float(prologue.unit(prologue_release, recipe.params))
-        whole = np.round(np.clip((labels - start) / unit, -clip, clip) / clip * GRID)
-        residual = np.trunc(whole * weight)[None]
+        grid_residual = np.round(np.clip((labels - start) / unit, -clip, clip) / clip * GRID)
+        residual = np.trunc(grid_residual * weight)[None]
     public = recipe.public(prologue_release)
     tree, _ = recipe.learner.partition.structure(recipe.params, public)
     leaf = np.zeros(ROWS, int)
@@ -654,11 +654,13 @@ def test_shares_of_classes_are_probabilities_whatever_the_scores_are():
     ends = np.array([-np.inf, -3e38, -200, -1e-45, 0, 1e-45, 200, 3e38, np.inf], np.float32)
     for classes in (2, 40):
         any_bits = rng.integers(0, 2**32, (classes, 500), np.uint32).view(np.float32)
-        usual = rng.normal(0, 5, (classes, 500)).astype(np.float32)
-        parts = np.where(np.isnan(any_bits), np.inf, any_bits), usual
+        usual_scores = rng.normal(0, 5, (classes, 500)).astype(np.float32)
+        parts = np.where(np.isnan(any_bits), np.inf, any_bits), usual_scores
         scores = np.concatenate([*parts, rng.choice(ends, (classes, 500))], axis=1)
         shares = np.asarray(jax.jit(softmax)(jnp.asarray(scores)))
         assert shares.min() >= 0  # and none is a NaN
         assert shares.max() <= 1
         np.testing.assert_allclose(shares.sum(axis=0), 1, rtol=1e-6)
-        np.testing.assert_allclose(shares[:, 500:1000], softmax(usual), rtol=1e-5, atol=1e-37)
+        np.testing.assert_allclose(
+            shares[:, 500:1000], softmax(usual_scores), rtol=1e-5, atol=1e-37
+        )

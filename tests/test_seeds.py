@@ -107,12 +107,12 @@ def test_random_states_of_every_kind_draw_64_bits(labelled_rows):
         warnings.simplefilter("ignore", ResearchKeyWarning)
         structures = []
         for make in makers:
-            one, again = (
+            keys_of_fit, keys_of_equal_fit = (
                 key_data_of_fit(boosting_classifier(random_state=make()), labelled_rows)
                 for _ in range(2)
             )
-            assert one == again
-            structures.append(tuple(one[1]))
+            assert keys_of_fit == keys_of_equal_fit
+            structures.append(tuple(keys_of_fit[1]))
     assert structures[0] == structures[1]
     assert len(set(structures)) == 4
     random_state = np.random.RandomState(3)

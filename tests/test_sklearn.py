@@ -46,7 +46,9 @@ def estimator(request, labelled_rows):
     return request.param().fit(*labelled_rows)
 
 
-def test_a_fit_says_what_it_learned(estimator, labelled_rows):
+def test_a_fitted_estimator_has_the_attributes_of_scikit_learn_and_a_ledger(
+    estimator, labelled_rows
+):
     X, y = labelled_rows
     assert estimator.classes_.tolist() == [0, 1]
     assert estimator.n_features_in_ == 2
@@ -121,8 +123,8 @@ def test_a_row_of_another_width_has_no_values(labelled_rows):
     ragged[3], ragged[7], ragged[8] = [0.1], None, "ab"
     estimator.fit(ragged, y.tolist())
     score = estimator.decision_function(ragged)
-    gone = estimator.decision_function([[None, None]])[0]
-    assert score[3] == score[7] == score[8] == gone
+    score_of_missing_values = estimator.decision_function([[None, None]])[0]
+    assert score[3] == score[7] == score[8] == score_of_missing_values
     estimator.fit([], [])
     assert estimator.predict([]).shape == (0,)
 
@@ -149,7 +151,7 @@ def test_no_shape_shows_the_number_of_rows(labelled_rows, monkeypatch):
         assert shapes_of_none == shapes_of_50
 
 
-def test_a_frame_is_read_by_names(labelled_rows):
+def test_a_frame_is_read_by_the_names_of_its_columns(labelled_rows):
     X, y = labelled_rows
     frame = Frame({"a": X[:, 0], "b": X[:, 1]})
     options = {"classes": ("no", "yes"), "random_state": 0}
@@ -165,7 +167,9 @@ def test_a_frame_is_read_by_names(labelled_rows):
     # An array has the columns of the frame that was fitted, in its order.
     bins = [list(row) for row in zip(*wider_frame.data.values(), strict=True)]
     np.testing.assert_array_equal(estimator.decision_function(bins), score)
-    assert estimator.predict(wider_frame).tolist() == ["yes" if one > 0 else "no" for one in score]
+    assert estimator.predict(wider_frame).tolist() == [
+        "yes" if row_score > 0 else "no" for row_score in score
+    ]
     with pytest.raises(ValueError, match="features"):
         estimator.predict(frame)
     with pytest.raises(ValueError, match=r"lacks columns \['a'\]"):
@@ -267,7 +271,10 @@ def test_a_pickled_or_copied_estimator_predicts_and_explains_the_same(estimator,
     changed = copy.copy(estimator).set_params(epsilon=1.0)  # of the next fit
     for copied in (pickle.loads(pickle.dumps(changed)), copy.deepcopy(changed)):
         for method in ("decision_function", "predict_proba"):
-            answers = [getattr(one, method)(labelled_rows[0]) for one in (copied, estimator)]
+            answers = [
+                getattr(any_estimator, method)(labelled_rows[0])
+                for any_estimator in (copied, estimator)
+            ]
             np.testing.assert_allclose(*answers, rtol=1e-5, atol=1e-6)  # NumPy's and JAX's
         assert copied.explain() == estimator.explain()
         assert str(copied.ledger_) == str(estimator.ledger_)
@@ -306,10 +313,10 @@ def test_a_number_makes_a_research_key_and_warns(labelled_rows):
         boosting_classifier(random_state=3).fit(X, y)
     assert len(caught) == 1
     state = np.random.RandomState(0)
-    one, two = (boosting_classifier(random_state=state).fit(X, y) for _ in range(2))
-    assert np.any(one.decision_function(X) != two.decision_function(X))
+    first_fit, second_fit = (boosting_classifier(random_state=state).fit(X, y) for _ in range(2))
+    assert np.any(first_fit.decision_function(X) != second_fit.decision_function(X))
     same = boosting_classifier(random_state=np.random.RandomState(0)).fit(X, y)
-    np.testing.assert_array_equal(one.decision_function(X), same.decision_function(X))
+    np.testing.assert_array_equal(first_fit.decision_function(X), same.decision_function(X))
 
 
 def test_cross_validation_warns_once_that_selecting_is_a_release(labelled_rows):

@@ -38,7 +38,7 @@ def ledger_of_one_draw(mechanism, sensitivity, scale, delta=0.0, times=1):
 
 
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
-def test_the_best_attacker_on_one_gaussian_draw(alarms):
+def test_the_bound_on_an_attacker_is_attained_on_one_gaussian_draw(alarms):
     """Against a count of the outputs of the best test, which is a threshold."""
     bound = statements.max_true_positive_rate(
         ledger_of_one_draw(mechanisms.rounded_gaussian, 3.0, 2.0, delta=1e-6), alarms
@@ -52,7 +52,7 @@ def test_the_best_attacker_on_one_gaussian_draw(alarms):
 
 
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
-def test_the_best_attacker_on_one_laplace_draw(alarms):
+def test_the_bound_on_an_attacker_is_that_of_randomised_response_on_one_laplace_draw(alarms):
     """Randomised response attains the bound of a pure guarantee."""
     bound = statements.max_true_positive_rate(
         ledger_of_one_draw(mechanisms.discrete_laplace, 1.5, 1.0), alarms
@@ -171,11 +171,13 @@ PEOPLE = {
 def test_people_with_several_rows_are_paid_for_draw_by_draw(name):
     """Noise is k times larger, a selection has epsilon / k, and the total is what was asked for."""
     make, k = PEOPLE[name], 3
-    one, several = (dpbt.ledger(make(max_rows_per_user=people)) for people in (1, k))
-    assert several.max_rows_per_user == k
-    assert several.epsilon == pytest.approx(one.epsilon, rel=2e-5)
-    assert several.epsilon <= 1 + 1e-6
-    for before, after in zip(one.lines, several.lines, strict=True):
+    ledger_of_one_row, ledger_of_several_rows = (
+        dpbt.ledger(make(max_rows_per_user=rows_of_person)) for rows_of_person in (1, k)
+    )
+    assert ledger_of_several_rows.max_rows_per_user == k
+    assert ledger_of_several_rows.epsilon == pytest.approx(ledger_of_one_row.epsilon, rel=2e-5)
+    assert ledger_of_several_rows.epsilon <= 1 + 1e-6
+    for before, after in zip(ledger_of_one_row.lines, ledger_of_several_rows.lines, strict=True):
         if before.moved_outputs is None:
             continue
         grown = (after.scale / after.sensitivity * k) / (before.scale / before.sensitivity)
@@ -185,18 +187,18 @@ def test_people_with_several_rows_are_paid_for_draw_by_draw(name):
         assert after.rho == pytest.approx(before.rho, rel=2e-5)
         assert after.moved_outputs == k * before.moved_outputs
         assert after.gap == pytest.approx(k * before.gap)
-    assert f"up to {k}" in str(several)
-    assert "promise" in str(several)
-    assert "promise" not in str(one)
+    assert f"up to {k}" in str(ledger_of_several_rows)
+    assert "promise" in str(ledger_of_several_rows)
+    assert "promise" not in str(ledger_of_one_row)
 
 
 def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
     recipe = recipe_for()
     ledger = dpbt.ledger(recipe)
     for k in (1, 2, 7):
-        again = pricing.reprice_ledger(ledger, k)
-        assert again.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
-        back = pricing.reprice_ledger(again, 1)
+        repriced = pricing.reprice_ledger(ledger, k)
+        assert repriced.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
+        back = pricing.reprice_ledger(repriced, 1)
         assert str(back) == str(ledger)
     text = dpbt.statement(recipe, max_rows_per_user=3)
     assert "epsilon = 3 and delta" in text
@@ -209,12 +211,12 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
 def test_gaussian_draws_are_never_scaled_after_composition():
     """k mu, and not k times the epsilon of mu, nor that of delta."""
     ledger = dpbt.ledger(PEOPLE["forest-gdp"]())
-    again = pricing.reprice_ledger(ledger, 4)
-    assert again.mu == pytest.approx(4 * ledger.mu)
-    left = (1e-6 - again.sampler_delta) * math.exp(-again.sampler_epsilon / 2)
-    exact = conversions.gdp_epsilon(4 * ledger.mu, left) + again.sampler_epsilon
-    assert again.epsilon == pytest.approx(exact)
-    assert again.epsilon > 4.5 * ledger.epsilon
+    repriced = pricing.reprice_ledger(ledger, 4)
+    assert repriced.mu == pytest.approx(4 * ledger.mu)
+    left = (1e-6 - repriced.sampler_delta) * math.exp(-repriced.sampler_epsilon / 2)
+    exact = conversions.gdp_epsilon(4 * ledger.mu, left) + repriced.sampler_epsilon
+    assert repriced.epsilon == pytest.approx(exact)
+    assert repriced.epsilon > 4.5 * ledger.epsilon
 
 
 @pytest.mark.slow
@@ -225,11 +227,11 @@ def test_neighbours_of_k_rows_move_every_draw_by_no_more_than_k_rows_are_priced_
     table = example_tables.random_table(3, 40, 4, 0)
     key = jax.random.key(5)
     boosted = dpbt.boost(key, table, recipe)
-    gone = table._replace(present=table.present.at[jnp.array([0, 7, 21])].set(False))
+    neighbour = table._replace(present=table.present.at[jnp.array([0, 7, 21])].set(False))
 
     def total(rows):
         densities = dpbt.replay(boosted.transcript, rows, recipe).log_prob
         return float(sum(jnp.sum(value) for value in densities.values()))
 
-    loss = abs(total(table) - total(gone))
+    loss = abs(total(table) - total(neighbour))
     assert 0 < loss <= dpbt.ledger(recipe).epsilon

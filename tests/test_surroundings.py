@@ -109,9 +109,9 @@ def test_what_a_terminal_lacks_is_printed_as_escapes(in_folder, run_under, capsy
     printed = run_under(encoding, *COMMANDS[name])
     err = capsys.readouterr().err
     assert run_under("utf-8", *COMMANDS[name]) == run_under("utf-16", *COMMANDS[name])
-    whole = run_under("utf-8", *COMMANDS[name])
-    assert printed == whole.encode(encoding, "backslashreplace").decode(encoding)
-    is_escaped = printed != whole
+    unescaped = run_under("utf-8", *COMMANDS[name])
+    assert printed == unescaped.encode(encoding, "backslashreplace").decode(encoding)
+    is_escaped = printed != unescaped
     assert is_escaped == (f"warning: standard output is in {encoding}" in err)
 
 

@@ -160,7 +160,7 @@ def test_a_fit_holds_its_own_rounds_whatever_the_other_settings(tmp_path):
         chex.assert_trees_all_equal({name: columns[name][index] for name in expected}, expected)
 
 
-def test_measures_without_test_rows_are_no_numbers():
+def test_measures_without_test_rows_are_nan():
     task = task_of("two classes")._replace(arguments={"rows": NUM_ROWS})
     fit = sweeps.repeat_fit(ROUNDS, task, {"rounds": 1}, evaluation=0)
     without = sweeps.measure_predictions(fit._replace(test=np.zeros_like(fit.test)))
@@ -168,7 +168,7 @@ def test_measures_without_test_rows_are_no_numbers():
     assert np.isnan([*without.values()]).all()
 
 
-def test_keys_are_those_of_the_sweep_alone():
+def test_keys_follow_from_seed_task_setting_fold_and_repeat_alone():
     task = task_of("two classes")
     settings = SWEEP.settings
 

@@ -58,7 +58,7 @@ def test_bad_sweeps_are_refused():
             sweeps.Sweep(**{"name": "s", "make": make_bdpe, "blocks": (AXES,), **changes})
 
 
-def test_structure_and_traced_axes_are_told_apart():
+def test_settings_are_grouped_by_the_structure_of_their_program():
     """Depth and objective calibration change the program; the other numbers do not."""
     sweep = sweep_of_blocks(AXES, {**AXES, "epsilon": (float("inf"),)})
     task = worker_process.sweep_tasks()[0]
@@ -155,7 +155,7 @@ def measure_rounds(fit):
     return {"rounds": fit.recipe.rounds}
 
 
-def test_folders_are_not_mixed_up(tmp_path, sweeps_without_training):
+def test_a_folder_of_another_sweep_is_refused(tmp_path, sweeps_without_training):
     """Other settings, measures, arguments or lengths are refused, and so are damaged heads."""
     task = worker_process.sweep_tasks()[0]
     sweeps.run(SWEEP_OF_DEPTHS, task, str(tmp_path), about={})  # one task, and a folder by its name

@@ -110,9 +110,13 @@ def test_lemma_9_2_is_false():
     """
     zeta, light = 1e-6, 1e-3
 
-    def improvement(one, zero):
+    def improvement(weight_of_1, weight_of_0):
         """The improvement by splitting a child of these class weights off a leaf of weight 1."""
-        return gini(one, 1 - one) - gini(one, zero) - gini(0, 1 - one - zero)
+        return (
+            gini(weight_of_1, 1 - weight_of_1)
+            - gini(weight_of_1, weight_of_0)
+            - gini(0, 1 - weight_of_1 - weight_of_0)
+        )
 
     before, after = improvement(light, zeta), improvement(light + zeta, 0)
     assert 4 * zeta < 7.9 * zeta < after - before < 8 * zeta
@@ -197,7 +201,7 @@ def test_a_pair_holds_48_bits():
     assert np.mean(np.abs(high - exact) > 2.0**-30 * np.abs(exact)) > 0.9  # one number does not
 
 
-def test_forbidden_candidates_and_draws_without_any():
+def test_forbidden_candidates_are_never_drawn_and_a_draw_without_candidates_gives_minus_one():
     values = np.array([[5.0, 7.0, 6.0], [1.0, 2.0, 3.0]])
     high, low = scores_behind_best(values, jnp.asarray([[True, False, True], [False] * 3]))
     np.testing.assert_array_equal(high, [[-1, -np.inf, 0], [-np.inf] * 3])

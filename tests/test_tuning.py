@@ -36,8 +36,8 @@ REACH = 90
 def run_law(table, epsilon, plan, held):
     """The exact law of one run of a voter: [vote, errors], and the value of each output."""
     target, present = np.asarray(table.target), np.asarray(table.present)
-    taught, scored = present & ~held, present & held
-    signed = int(np.sum(np.where(target, 1, -1)[taught]))
+    learned, scored = present & ~held, present & held
+    signed = int(np.sum(np.where(target, 1, -1)[learned]))
     vote = tuning_examples.discrete_laplace_pmf(signed, 1 / epsilon, REACH)
     by_sign = [
         tuning_examples.discrete_laplace_pmf(
@@ -68,7 +68,7 @@ def table_without_row(table, row):
     return table._replace(present=np.asarray(table.present) & (np.arange(40) != row))
 
 
-def test_an_exact_audit_of_a_choice_on_all_neighbours(count_errors_as_score):
+def test_the_exact_loss_of_a_choice_is_within_its_ledger_on_all_neighbours(count_errors_as_score):
     """The law of everything that is released, on a table and without each of its rows."""
     table, single = tuning_examples.table_of_ballots(7, 9), tuning_examples.voter_recipes(*EPSILONS)
     selection = tuning.selection(mean=6, eta=0.0, held_out=0.5)
@@ -249,8 +249,8 @@ def test_the_ledger_of_a_choice_is_inexact_if_any_candidate_is():
 def test_one_key_repeats_a_choice_and_other_settings_have_other_identities():
     selection = tuning.selection()
     candidates, table = candidate_recipes(selection), table_of_people()
-    first, again = (dpbt.tune(KEY, table, candidates, selection)[1:] for _ in range(2))
-    assert first == again
+    first, second = (dpbt.tune(KEY, table, candidates, selection)[1:] for _ in range(2))
+    assert first == second
     identities = [
         tuning._choice_identity(
             recipes_of_choice,
@@ -353,8 +353,8 @@ def test_whether_a_row_is_held_out_depends_on_that_row_alone():
     held = tuning.is_held_out(table, 0.25, 0)
     assert 40 <= held.sum() <= 110  # a hash of 64 x 2 distinct rows
     order = np.random.default_rng(0).permutation(300)
-    moved = table._replace(bins=table.bins[order], target=table.target[order])
-    np.testing.assert_array_equal(tuning.is_held_out(moved, 0.25, 0), held[order])
+    permuted_table = table._replace(bins=table.bins[order], target=table.target[order])
+    np.testing.assert_array_equal(tuning.is_held_out(permuted_table, 0.25, 0), held[order])
     alone = table._replace(bins=table.bins[:1], target=table.target[:1])
     assert tuning.is_held_out(alone, 0.25, 0)[0] == held[0]
     assert np.any(tuning.is_held_out(table, 0.25, 1) != held)
@@ -362,14 +362,14 @@ def test_whether_a_row_is_held_out_depends_on_that_row_alone():
 
 def test_fits_and_scores_read_disjoint_rows():
     table, selection = table_of_people(), tuning.selection()
-    taught, scored = tuning._split_into_learning_and_scoring_rows(table, selection)
-    assert not np.any(taught.present & scored.present)
-    both = np.asarray(taught.present | scored.present)[:300]
+    learned, scored = tuning._split_into_learning_and_scoring_rows(table, selection)
+    assert not np.any(learned.present & scored.present)
+    both = np.asarray(learned.present | scored.present)[:300]
     np.testing.assert_array_equal(both, table.present)
-    taught, scored = tuning._split_into_learning_and_scoring_rows(
+    learned, scored = tuning._split_into_learning_and_scoring_rows(
         table, tuning.selection(held_out=None)
     )
-    np.testing.assert_array_equal(taught.present, scored.present)
+    np.testing.assert_array_equal(learned.present, scored.present)
 
 
 # Scores.

@@ -63,7 +63,7 @@ def in_double(function, x):
         "-log(1 - x)",
     ],
 )
-def test_elementary_functions_are_right_relatively(function, exact, x, max_error):
+def test_elementary_functions_have_a_bounded_relative_error(function, exact, x, max_error):
     """Twice as right as is assumed, so that no other version of a compiler takes all of it."""
     true = exact(x.astype(np.longdouble))
     error = np.abs((in_double(function, x).astype(np.longdouble) - true) / true)
@@ -73,7 +73,7 @@ def test_elementary_functions_are_right_relatively(function, exact, x, max_error
 
 @extended
 @pytest.mark.parametrize(("function", "exact"), [(jnp.cos, np.cos), (jnp.sin, np.sin)])
-def test_angles_are_right_absolutely(function, exact):
+def test_angles_have_a_bounded_absolute_error(function, exact):
     x = np.random.default_rng(0).uniform(0, 2 * np.pi, 100_000)
     error = np.abs(in_double(function, x).astype(np.longdouble) - exact(x.astype(np.longdouble)))
     assert float(error.max()) < MOST

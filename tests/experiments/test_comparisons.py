@@ -130,7 +130,7 @@ def test_methods_of_other_targets_read_the_rows_that_they_are_given(target_type)
     )
 
 
-def test_measures_of_predictions():
+def test_measures_of_predictions_are_those_counted_by_hand():
     """Areas are compared with counts of pairs; classes without test rows do not count."""
     rng = np.random.default_rng(1)
     score, positive = rng.integers(0, 5, 60), rng.random(60) < 0.4

@@ -70,7 +70,7 @@ def entry(request) -> Entry:
     return data.ENTRIES[request.param]
 
 
-def test_reads_its_own_layout_and_names_a_broken_line(tmp_path, entry):
+def test_a_reader_reads_its_layout_and_names_a_broken_line(tmp_path, entry):
     path, domain, layout = tmp_path / entry.files[0].name, entry.domain(10), entry.layout
     content = rows(entry)
     first = write(path, entry, content)
@@ -108,9 +108,9 @@ def test_reads_its_own_layout_and_names_a_broken_line(tmp_path, entry):
         read_rows(path, layout, domain)
 
 
-def test_the_registry_is_complete():
+def test_the_registry_has_every_data_set_of_the_papers():
     sizes = (data.ENTRIES[name] for name in data.NOCK_HENECKA)
-    assert tuple(f"{one.rows}x{len(one.domain(10))}" for one in sizes) == TABLE_2
+    assert tuple(f"{entry.rows}x{len(entry.domain(10))}" for entry in sizes) == TABLE_2
     for name, entry in data.ENTRIES.items():
         assert entry.name == name
         assert entry.rule.startswith("positive: ")

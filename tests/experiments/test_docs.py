@@ -159,7 +159,7 @@ APART = ("several_processes.py", "own_audit.py")
         if name not in (*TUTORIAL, *APART)
     ],
 )
-def test_examples_run(name, quiet_folder, monkeypatch, capsys):
+def test_every_example_runs_and_prints_its_results(name, quiet_folder, monkeypatch, capsys):
     arguments = ["results"] if name in SLOW else []
     monkeypatch.setattr("sys.argv", [name, *arguments])
     with warnings.catch_warnings():
@@ -194,7 +194,7 @@ def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_exist(page):
+def test_links_lead_to_files_and_headings_that_exist(page):
     for target in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text()):
         path, _, heading = target.partition("#")
         linked = page if not path else page.parent / path
@@ -212,7 +212,7 @@ def test_links_to_pages_have_titles(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_names_and_files_exist(page):
+def test_names_and_files_in_the_text_of_a_page_exist(page):
     """What stands between backticks and looks like a name of the code, a file or a test."""
     assert [
         part
@@ -315,10 +315,15 @@ def test_notebooks_run_and_print_as_they_show(name, quiet_folder):
         warnings.simplefilter("ignore", ResearchKeyWarning)
         ran = runpy.run_path(str(path.parent / "rerun.py"))["run"](path)
     for cell, shown in zip(ran["cells"], json.loads(path.read_text())["cells"], strict=True):
-        kinds = [[part["output_type"] for part in one.get("outputs", [])] for one in (cell, shown)]
+        kinds = [
+            [part["output_type"] for part in notebook_cell.get("outputs", [])]
+            for notebook_cell in (cell, shown)
+        ]
         assert kinds[0] == kinds[1], "run docs/notebooks/rerun.py"
-        for one, other in zip(cell.get("outputs", []), shown.get("outputs", []), strict=True):
-            text, kept = ("".join(part.get("text", "")) for part in (one, other))
+        for output, output_shown in zip(
+            cell.get("outputs", []), shown.get("outputs", []), strict=True
+        ):
+            text, kept = ("".join(part.get("text", "")) for part in (output, output_shown))
             if "statement" in text or "theorem" in text:
                 assert doc_pages.without_numbers(text) == doc_pages.without_numbers(kept), (
                     "run docs/notebooks/rerun.py"

@@ -112,7 +112,7 @@ def test_k_opt_minimises_the_papers_sum(n, eta, h):
         assert best_num_trees == 1
 
 
-def test_theorem_5_7_and_5_9_at_their_best():
+def test_theorems_5_7_and_5_9_agree_with_their_formulas_at_the_best_number_of_trees():
     n, eta, h, eps = 1e15, 1.0, 1, 0.05
     k = int(forest_bounds.best_trees(n, eta, h))
     assert k > 100

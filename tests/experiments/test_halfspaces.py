@@ -64,7 +64,7 @@ def test_hs_stl_needs_245_million_rows_by_the_papers_own_lemmas():
 
 
 @pytest.mark.slow
-def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
+def test_a_smoke_run_measures_and_draws_every_axis(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small = ["--smoke", "--samples", "1", "--keys", "2", "--out", "results/bun_2020"]
     assert command_line.main(["bun_2020", "run", *small, "--json"]) == 0
@@ -93,12 +93,14 @@ def test_the_rows_of_an_error_are_interpolated_in_logarithms():
     assert sizes.rows_for_error(rows, (0.2, 0.2, 0.2), 0.1) is None
 
 
-def test_algorithm_3_flips_by_place_alone_and_returns_the_query_of_clean_rows():
+def test_algorithm_3_flips_by_position_alone_and_returns_the_query_of_clean_rows():
     table, _ = errors.draw_sample((0, 2), rows=400, tau=0.3, noise=0.0, tests=0)
-    other = table._replace(target=table.target.at[7].set(~table.target[7]))
+    neighbour = table._replace(target=table.target.at[7].set(~table.target[7]))
     key = jax.random.key(5)
-    flipped, other_flipped = (label_noise.flip_labels(key, one, 0.2) for one in (table, other))
-    assert np.flatnonzero(flipped.target != other_flipped.target).tolist() == [7]
+    flipped, flipped_neighbour = (
+        label_noise.flip_labels(key, any_table, 0.2) for any_table in (table, neighbour)
+    )
+    assert np.flatnonzero(flipped.target != flipped_neighbour.target).tolist() == [7]
     assert 0.1 < np.mean(flipped.target != table.target) < 0.3
 
     recipe = recipes.halfspace_boost(

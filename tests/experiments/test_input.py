@@ -34,7 +34,7 @@ def refusal(capsys, arguments) -> str:
         ("bojarski_2014 run --runs 11", "--runs must be in 1..10, got 11"),
     ],
 )
-def test_bad_options_are_one_line(command, expected, capsys):
+def test_bad_options_are_refused_in_one_line(command, expected, capsys):
     assert expected in refusal(capsys, command.split())
 
 

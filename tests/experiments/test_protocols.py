@@ -20,8 +20,15 @@ def test_folds_are_stratified():
     positives = np.bincount(fold[LABEL], minlength=10)
     assert sizes.max() - sizes.min() <= 1
     assert positives.max() - positives.min() <= 1
-    for one in (np.ones(11, bool), np.zeros(11, bool)):  # an error would tell the labels
-        assert sorted(np.bincount(protocols.stratified_folds(one, 3, seed=0))) == [3, 4, 4]
+    for labels_of_one_class in (
+        np.ones(11, bool),
+        np.zeros(11, bool),
+    ):  # an error would tell the labels
+        assert sorted(np.bincount(protocols.stratified_folds(labels_of_one_class, 3, seed=0))) == [
+            3,
+            4,
+            4,
+        ]
     for folds in (1, 200):
         with pytest.raises(ValueError, match=rf"at most the number of rows, got {folds}$"):
             protocols.stratified_folds(LABEL, folds, seed=0)
@@ -33,14 +40,14 @@ def test_cross_validation_tests_every_row_once_in_each_repeat():
     assert (train ^ test).all()
     assert (test.reshape(3, 10, 137).sum(axis=1) == 1).all()
     assert (test[:10] != test[10:20]).any()
-    again = protocols.cross_validation(LABEL, 10, seeds=(1,))
-    assert (again.test == test[10:20]).all()
+    second_repeat = protocols.cross_validation(LABEL, 10, seeds=(1,))
+    assert (second_repeat.test == test[10:20]).all()
     with pytest.raises(ValueError, match="at least one seed"):
         protocols.cross_validation(LABEL, 10, seeds=())
 
 
 @pytest.mark.parametrize("n", [2, 200])
-def test_paired_t_is_scipys(n):
+def test_the_paired_t_test_agrees_with_scipy(n):
     a = RNG.normal(0.2, 0.05, (40, n)).astype(np.float32)
     b = (a + RNG.normal(np.linspace(0, 0.05, 40)[:, None], 0.05, (40, n))).astype(np.float32)
     expected = stats.ttest_rel(a.astype(np.float64), b.astype(np.float64), axis=-1).pvalue
@@ -53,7 +60,7 @@ def test_paired_t_is_scipys(n):
 
 
 @pytest.mark.parametrize("distinct", [3, 10**6])
-def test_auroc_is_scikit_learns(distinct):
+def test_auroc_agrees_with_scikit_learn(distinct):
     """With many ties, some and none; masked rows do not count, whatever their scores are."""
     score = (RNG.integers(0, distinct, (20, 150)) / 7).astype(np.float32)
     label = RNG.random((20, 150)) < RNG.uniform(0.1, 0.9, (20, 1))

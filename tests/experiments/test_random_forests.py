@@ -188,7 +188,7 @@ def test_the_draft_repeats_table_1_and_compares_it_jointly(tmp_path, capsys, mon
     assert all(20 <= line["percent"] <= 100 for line in joint)
 
 
-def test_a_table_that_is_no_repeat_is_farthest():
+def test_a_table_of_another_rule_is_farther_than_any_repeat():
     rng = np.random.default_rng(0)
     errors = rng.normal(5, 0.3, (30, 4))
     lines = [

@@ -32,8 +32,15 @@ SECOND = Reading(option="second")
 
 
 def recipe(reading=SECOND, **changed):
-    usual = {"epsilon": 4.0, "rows": 12, "rounds": 1, "depth": 1, "alpha": 1.0, "beta_tree": 0.5}
-    return options.recipe_of(reading, **{**usual, **changed})
+    usual_settings = {
+        "epsilon": 4.0,
+        "rows": 12,
+        "rounds": 1,
+        "depth": 1,
+        "alpha": 1.0,
+        "beta_tree": 0.5,
+    }
+    return options.recipe_of(reading, **{**usual_settings, **changed})
 
 
 def test_beta_of_the_second_option_tells_neighbours_apart():
@@ -101,9 +108,9 @@ def leaf_scale(reading):
 )
 @pytest.mark.parametrize("option", ["first", "second"])
 def test_the_noise_of_a_leaf_is_what_a_reading_says(option, choices, factor):
-    usual = Reading(option=option)
-    changed = leaf_scale(dataclasses.replace(usual, **choices))
-    assert changed == pytest.approx(factor * leaf_scale(usual), rel=1e-3)
+    usual_reading = Reading(option=option)
+    changed_scale = leaf_scale(dataclasses.replace(usual_reading, **choices))
+    assert changed_scale == pytest.approx(factor * leaf_scale(usual_reading), rel=1e-3)
 
 
 def test_noise_on_shares_goes_through_the_link():
@@ -112,8 +119,8 @@ def test_noise_on_shares_goes_through_the_link():
     reading = Reading(option="second", leaf_scale="1/m on q", noisy_splits=False)
     exact = Reading(option="second", noisy_splits=False, noisy_leaves=False)
     trees = []
-    for one in (reading, exact):
-        setting = recipe(one, epsilon=1e5)
+    for any_reading in (reading, exact):
+        setting = recipe(any_reading, epsilon=1e5)
         boosted = jax.jit(dpbt.boost)(jax.random.key(0), table, setting)
         trees.append(np.asarray(boosted.scores))
     np.testing.assert_allclose(trees[0], trees[1], rtol=1e-2)
@@ -171,12 +178,12 @@ def fits(seed=0, better=0.0):
 
 def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
     """Boosting wins at the largest epsilon alone, by 3 points: many rows tell, or equal folds."""
-    one, shape = fits(), (3, 5, 3, 4, 6, 10)
-    for forest in one.forests:
-        one.forests[forest][:] = 0.5
+    fits_of_domain, shape = fits(), (3, 5, 3, 4, 6, 10)
+    for forest in fits_of_domain.forests:
+        fits_of_domain.forests[forest][:] = 0.5
     errors = np.full(shape, 0.5)
     errors[:, 4] = 0.47
-    same = one._replace(errors={"printed": errors})
+    same = fits_of_domain._replace(errors={"printed": errors})
     lines = list(reading_tables.counted_table_4_lines({"banknote": same}, {"banknote": 100_000}))
     assert len(lines) == 2 * 6
     for line in lines:

@@ -65,7 +65,7 @@ def test_every_printed_number_has_its_line_and_no_reason_has_a_number_of_ours(mo
                     assert known, row["id"]
 
 
-def test_the_rule_of_agreement():
+def test_agreement_allows_half_a_digit_and_two_standard_errors_of_the_difference():
     """Half a unit of the last digit, and twice the standard error of the difference."""
 
     def says(value, printed, row=None, error=0.0):
@@ -233,9 +233,9 @@ def test_claims_in_words_are_those_of_known_errors():
 
 def test_the_steps_are_commands_that_exist(capsys):
     assert command_line.main(["reproduction", "results", "--list", "--all"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert len(said) == len(results.STEPS) + len(claims.PAPERS) + 2  # `claims`, `nulls`
-    for line in said:
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(results.STEPS) + len(claims.PAPERS) + 2  # `claims`, `nulls`
+    for line in lines:
         paper, program = line.removeprefix("python -m experiments ").split()[:2]
         assert program in __import__(f"experiments.papers.{paper}", fromlist=["x"]).PROGRAMS
 
@@ -251,7 +251,7 @@ SMALLEST = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", SMALLEST)
-def test_the_smallest_steps_run(paper, tmp_path, monkeypatch):
+def test_a_smoke_run_of_each_paper_makes_its_results(paper, tmp_path, monkeypatch):
     dataset, expected_results = SMALLEST[paper]
     if dataset is not None and not data.is_available(dataset):
         pytest.skip(f"{dataset} is not there")

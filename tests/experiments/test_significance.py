@@ -109,7 +109,7 @@ def test_without_gain_both_sides_have_one_mean_and_the_folds_of_either(of_each_r
 
 def test_the_jackknife_error_of_a_mean_is_its_standard_error():
     won = np.array([0, 3, 5, 9, 4])
-    counts = [Count(int(one), 0, 10 - int(one)) for one in won]
+    counts = [Count(int(num_won), 0, 10 - int(num_won)) for num_won in won]
     estimate = significance.with_jackknife_error(significance.percent_of_all_won, counts)
     assert estimate.value == pytest.approx(10 * won.mean())
     assert estimate.error == pytest.approx(10 * won.std(ddof=1) / np.sqrt(5))
@@ -124,7 +124,8 @@ def test_counts_become_percentages_and_domains():
     assert significance.domains_ahead(counts) == 1 - 2
     assert np.isnan(significance.percent_won([Count(0, 0, 5)]))
     signs = [
-        significance.sign_of_all([Count(1, 0, 0), Count(*one)]) for one in ((1, 0, 0), (0, 0, 1))
+        significance.sign_of_all([Count(1, 0, 0), Count(*counts_of_domain)])
+        for counts_of_domain in ((1, 0, 0), (0, 0, 1))
     ]
     assert signs == [1, 0]
     assert significance.sign_of_all([Count(0, 1, 0), Count(0, 0, 1)]) == -1

@@ -67,8 +67,8 @@ def test_without_noise_scores_are_those_of_the_library(alpha, depth, choices):
     """Also those of rows that do not train."""
     table, train = example_table(1), np.arange(ROWS) % 10 != 0
     reading = dataclasses.replace(EXACT, **choices)
-    usual = {"epsilon": 1.0, "rows": ROWS, "rounds": 6, "beta_tree": 0.5}
-    recipe = options.recipe_of(reading, alpha=alpha, depth=depth, **usual)
+    usual_settings = {"epsilon": 1.0, "rows": ROWS, "rounds": 6, "beta_tree": 0.5}
+    recipe = options.recipe_of(reading, alpha=alpha, depth=depth, **usual_settings)
     fitted = jax.jit(dpbt.boost)(
         jax.random.key(0), table._replace(present=jnp.asarray(train)), recipe
     )

@@ -50,7 +50,7 @@ def run(program, *arguments):
 
 
 @pytest.mark.slow
-def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
+def test_a_smoke_run_measures_and_draws_every_series(small, tmp_path, capsys, monkeypatch):
     del small
     monkeypatch.chdir(tmp_path)
     for series, count in (("table2", 3 * 13 * 2), ("fig2", 13 * 4), ("fig3", 13 * 4)):
@@ -64,7 +64,7 @@ def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
     assert figures.main([*names, "--results", "results/reproduction"]) == 0
 
 
-def test_what_dp_boost_states_of_a_row_holds():
+def test_one_row_moves_gains_and_leaves_of_dp_boost_by_no_more_than_it_states():
     """Its parts share no row; a gain moves by at most 3, and a leaf by 1 / (1 + lambda)."""
     order, starts = dp_boost.divide_rows(1000)
     parts = np.split(order[:1000], starts[1:-1])
@@ -81,7 +81,7 @@ def test_what_dp_boost_states_of_a_row_holds():
         assert np.abs(leaves).max() <= 1 / (1 + lam) + 1e-9
 
 
-def test_when_an_advantage_fails():
+def test_the_first_and_the_lasting_round_without_an_advantage_are_found():
     """The first round below gamma, the last window above it, and the rounds of single keys."""
     falling = np.linspace(0.1505, -0.0495, 201)
     curves = np.stack([falling, falling + 0.02])

@@ -118,7 +118,7 @@ def check_the_file(printed: list[str], classes: tuple[str, str]) -> None:
     assert re.findall(r"'(.*?)'", quoted_classes) == [classes[p > 0.5] for p in probabilities]
 
 
-def test_the_page_is_its_two_programs():
+def test_the_page_has_the_lines_of_its_two_programs():
     for name in ("income.py", "read_model.py"):
         blocks = [step.text for step in STEPS if own_program(step) == (name == "read_model.py")]
         text = (EXAMPLES / name).read_text()
@@ -134,8 +134,8 @@ def test_every_output_is_shown_and_the_words_agree_with_it():
     assert any(" 1024 " in (step.shown or "") for step in STEPS)
     assert "1,024 trees" in PAGE
     (excerpt,) = re.findall(r"^```json\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    whole = json.loads((EXAMPLES / "adult.json").read_text())
-    assert json.loads(excerpt).items() <= whole["columns"].items()
+    entire_domain = json.loads((EXAMPLES / "adult.json").read_text())
+    assert json.loads(excerpt).items() <= entire_domain["columns"].items()
 
 
 def cancer_files(folder: Path) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ FIRST, SECOND = r"\b(model|recipe)\b", r"\b(readable|second)\b"
 """Steps of the first and of the second model have these names."""
 
 
-def test_the_first_model_on_bundled_data(tmp_path):
+def test_the_first_model_of_the_tutorial_runs_on_bundled_data(tmp_path):
     printed = run(tmp_path, cancer_files(tmp_path), without=SECOND)
     check_forms(printed)
     check_the_file(printed, ("benign", "malignant"))

@@ -131,9 +131,9 @@ def test_learners_of_one_name_that_differ_have_keys_that_differ():
 
 def test_learners_of_one_name_that_do_the_same_have_one_key():
     """Whatever objects their functions are: a key is the same in the next process, too."""
-    one, other = (custom_recipe(program_closing_over((0, 1), (2,))) for _ in range(2))
-    assert one.learner.round.program is not other.learner.round.program
-    assert key_data_of_recipe(one) == key_data_of_recipe(other)
+    recipe, equal_recipe = (custom_recipe(program_closing_over((0, 1), (2,))) for _ in range(2))
+    assert recipe.learner.round.program is not equal_recipe.learner.round.program
+    assert key_data_of_recipe(recipe) == key_data_of_recipe(equal_recipe)
 
 
 def test_a_learner_keeps_its_key_when_an_inner_function_is_renamed():
@@ -208,11 +208,11 @@ def test_functions_and_arrays_that_are_closed_over_tell_keys_apart(pair):
 
         return custom_recipe(program)
 
-    one, other = map(recipe_with, pair)
-    assert key_data_of_recipe(one) != key_data_of_recipe(other)
+    recipe_of_first, recipe_of_second = map(recipe_with, pair)
+    assert key_data_of_recipe(recipe_of_first) != key_data_of_recipe(recipe_of_second)
 
 
-def test_a_config_says_what_it_is():
+def test_a_config_with_a_function_is_refused_and_other_configs_are_part_of_the_key():
     """A function has no content as text, and its address differs from process to process."""
     with pytest.raises(ValueError, match="has an address of memory"):
         custom_recipe(config=(1, program_closing_over))
@@ -240,9 +240,9 @@ def test_absent_rows_weigh_nothing_whatever_a_program_does():
         draw("n", NOISE, jnp.sum(weights).astype(jnp.int32)[None], **EXACT)
 
     table = table_of_one_split(60)
-    gone = table._replace(present=table.present.at[:20].set(False))
+    table_of_few_rows = table._replace(present=table.present.at[:20].set(False))
     recipe = custom_recipe(forgetful)
-    release = dpbt.boost(jax.random.key(0), gone, recipe).transcript.rounds["n"]
+    release = dpbt.boost(jax.random.key(0), table_of_few_rows, recipe).transcript.rounds["n"]
     assert release.tolist() == [[127 * 40]] * 2
 
 

@@ -184,11 +184,11 @@ def key_of_program_with(factor):
 
 
 def test_a_function_with_the_name_of_a_librarys_is_told_apart_by_what_it_does():
-    one, other = (
+    key, other_key = (
         key_of_program_with(lambda table, total=total: total(table.target).astype(jnp.int32))
         for total in map(wrapper_of_sum, (2, 3))
     )
-    assert one != other
+    assert key != other_key
 
 
 def test_what_code_reads_in_a_class_or_by_an_attribute_is_in_its_key(monkeypatch):
@@ -199,7 +199,7 @@ def test_what_code_reads_in_a_class_or_by_an_attribute_is_in_its_key(monkeypatch
     monkeypatch.setitem(globals(), "RATE", 2)
     monkeypatch.setattr(rate_by_attribute, "rate", 2)
     after = [key_of_program_with(rate) for rate in rates]
-    assert all(one != other for one, other in zip(before, after, strict=True))
+    assert all(key_before != key_after for key_before, key_after in zip(before, after, strict=True))
 
 
 def test_a_hypothesis_or_a_bound_of_another_kind_makes_another_key():

@@ -119,7 +119,7 @@ def test_two_recipes_of_one_budget_do_not_share_noise(name):
 
 def recipe_keys_differ(recipe, **changes):
     pair = recipe, dataclasses.replace(recipe, **changes)
-    keys = [run_keys.derive_recipe_key(jax.random.key(0), one) for one in pair]
+    keys = [run_keys.derive_recipe_key(jax.random.key(0), recipe) for recipe in pair]
     return not np.array_equal(*map(jax.random.key_data, keys))
 
 
@@ -175,8 +175,8 @@ def test_a_search_for_the_seed_finds_the_public_key_alone():
     # Whoever has the public key refits with it in the place of the secret one.
     public_key = jax.random.key(int(seeds[0]))
     for guess in (public_key, *jax.random.split(public_key), jax.random.fold_in(public_key, 0)):
-        again = boost(guess, table, recipe, public_key).transcript.rounds
-        difference = np.asarray(again["leaf"] - released["leaf"], np.int64)
+        guessed_release = boost(guess, table, recipe, public_key).transcript.rounds
+        difference = np.asarray(guessed_release["leaf"] - released["leaf"], np.int64)
         assert np.any(difference % GRID != 0)  # false alarm: 4 * 127**-8
 
 
@@ -184,8 +184,12 @@ def test_public_structure_and_noise_have_nothing_in_common():
     table = table_of_one_split()
     recipe = recipes.random_forest(epsilon=0.1, rows=400, rounds=3, depth=2, disjoint=True)
     grow = jax.jit(lambda key, public: dpbt.boost(key, table, recipe, public).transcript.rounds)
-    one, two = jax.random.key(1), jax.random.key(2)
-    release, other_noise, other_public = grow(one, two), grow(two, two), grow(one, one)
+    first_key, second_key = jax.random.key(1), jax.random.key(2)
+    release, other_noise, other_public = (
+        grow(first_key, second_key),
+        grow(second_key, second_key),
+        grow(first_key, first_key),
+    )
     for site in ("attribute", "threshold", "fallback"):
         np.testing.assert_array_equal(release[site], other_noise[site])
         if site != "attribute":  # of one attribute there is one choice

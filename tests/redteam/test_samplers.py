@@ -159,24 +159,28 @@ def test_two_digits_of_laplace_noise_are_within_their_gap(scale, part):
 
     def low_at_least(positions):
         edges = np.concatenate([low, low + 1])
-        two = split_into_two_words(positions)
+        words = split_into_two_words(positions)
         first = np.repeat(exponential_words(np.array([0.2 * step / scale])), len(positions), axis=1)
-        bits = np.concatenate([first, two, np.repeat(not_zero, len(positions), axis=1)])
+        bits = np.concatenate([first, words, np.repeat(not_zero, len(positions), axis=1)])
         return noise(bits, np.zeros(len(positions), np.int64)) >= 1 + edges
 
     positions = find_boundaries(low_at_least, 2 * len(low), 2**64)
     positions[-1] = 2**64  # nothing is beyond the last digit
     count = shares_between(positions, 2**64)
-    one = (-1 / Decimal(scale)).exp()
-    gap += largest_log_ratio(count, [(1 - one) / (1 - q) * one**k for k in map(int, low)])
+    step_ratio = (-1 / Decimal(scale)).exp()
+    gap += largest_log_ratio(
+        count, [(1 - step_ratio) / (1 - q) * step_ratio**k for k in map(int, low)]
+    )
 
     def not_zero_at(positions):
-        two = split_into_two_words(positions)
-        bits = np.concatenate([exponential_words(np.full(len(positions), 0.5)), two, two])
+        words = split_into_two_words(positions)
+        bits = np.concatenate([exponential_words(np.full(len(positions), 0.5)), words, words])
         return noise(bits, np.zeros(len(positions), np.int64)) != 0
 
     share = Decimal(find_boundaries(not_zero_at, 1, 2**64)[0]) / 2**64
-    gap += largest_log_ratio([share, 1 - share], [(1 - one) / (1 + one), 2 * one / (1 + one)])
+    gap += largest_log_ratio(
+        [share, 1 - share], [(1 - step_ratio) / (1 + step_ratio), 2 * step_ratio / (1 + step_ratio)]
+    )
     assert gap <= mechanisms.discrete_laplace.price.sampler.gap
 
 
@@ -264,7 +268,7 @@ ENDS = [0, 1, 2**30 - 1, 2**30, 2**31 - 1, 2**31, 2**32 - 1]
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_words_at_their_ends_give_finite_noise(scale):
+def test_extreme_random_words_give_finite_noise(scale):
     """All words are 0, all are ones, and all are at a boundary of what their bits mean."""
     ends = np.array(ENDS, np.uint32)
     limit = 128 * math.log(2) + 1

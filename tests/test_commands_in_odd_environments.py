@@ -1,4 +1,4 @@
-"""Commands in odd surroundings: code pages, `python -OO`, no metadata, no JAX, odd test rows."""
+"""Commands in odd environments: code pages, `python -OO`, no metadata, no JAX, odd test rows."""
 
 import csv
 import io

@@ -1,6 +1,4 @@
-"""Runs have one precision: under `jax_enable_x64` they are refused, and what is released is read
-alike.
-"""
+"""Under `jax_enable_x64` runs are refused, and what is released is read as without it."""
 
 from types import SimpleNamespace
 

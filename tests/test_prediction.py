@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import re
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -93,14 +94,24 @@ def is_true_of_row(predicate, row):
     return bool(row[predicate])
 
 
+class TextOfTrees(NamedTuple):
+    """The lines of each tree, and how many trees are left out and what these add up to."""
+
+    trees: list[list[str]]
+    num_left_out: int
+    sum_of_left_out: float
+
+
 def parse_trees(text):
-    """The lines of each tree, how many trees are left out, and what these add up to."""
+    """Parse what `explain` says of a model of trees."""
     text, _, rest = text.partition("\nleft out: ")
     blocks = [block.splitlines() for block in re.split(r"(?:^|\n)tree \d+\n", text)[1:]]
     if not rest:
-        return blocks, 0, 0.0
+        return TextOfTrees(blocks, num_left_out=0, sum_of_left_out=0.0)
     numbers = re.findall(r"[+-]?\d\.\d{4}", rest)
-    return blocks, int(rest.split(" of ")[0]), sum(map(float, numbers))
+    return TextOfTrees(
+        blocks, num_left_out=int(rest.split(" of ")[0]), sum_of_left_out=sum(map(float, numbers))
+    )
 
 
 def test_branches_and_trees_that_say_the_same_are_shown_once():
@@ -138,12 +149,12 @@ def test_the_words_of_a_model_are_what_it_computes(model, table, columns):
         weights = text.split("weight   attribute\n")[1].splitlines()
         assert len(weights) == 1 + 2 + 1
         return
-    blocks, left_out, constant = parse_trees(text)
-    assert len(blocks) + left_out == int(model.recipe.rounds)
-    score_by_text = np.full(ROWS, constant)
+    parsed = parse_trees(text)
+    assert len(parsed.trees) + parsed.num_left_out == int(model.recipe.rounds)
+    score_by_text = np.full(ROWS, parsed.sum_of_left_out)
     for row_index in range(ROWS):
         row = {name: bins[row_index] for name, bins in columns.items()}
-        score_by_text[row_index] += sum(score_by_words(block, row) for block in blocks)
+        score_by_text[row_index] += sum(score_by_words(lines, row) for lines in parsed.trees)
     if model.recipe.name == "random_forest":
         expected = np.asarray(prediction.shares(model, table)).sum(axis=0)
     else:

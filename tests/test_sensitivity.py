@@ -1,6 +1,4 @@
-"""Sensitivities of split scores: no neighbour exceeds them, some neighbour attains them, and the
-published ones are the paper's.
-"""
+"""Sensitivities of split scores: neighbours attain and never exceed them; published bounds."""
 
 import jax
 import jax.numpy as jnp
@@ -43,9 +41,7 @@ def test_a_row_among_many_of_the_other_class_attains_the_largest_score_change(lo
 @each_loss
 @given(data=st.data())
 def test_a_row_lowers_no_split_score_and_raises_each_by_at_most_the_sensitivity(loss, data):
-    """Adding a row changes the summed perspectives of both children of every split by something in
-    [0, f(1, m)].
-    """
+    """The perspectives of the children of a split change by a sum in [0, f(1, m)]."""
     rows = data.draw(st.integers(1, 30))
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     side, label = rng.random((rows, 12)) < 0.5, rng.random(rows) < 0.5

@@ -31,11 +31,12 @@ from dpbt.types import GRID, MAX_ROWS, Tree
 from tests.support.example_tables import random_table
 
 
-def reference_products(splits, levels, node, nodes):
+def reference_products(*, splits, levels, node, nodes):
+    """The class weights of each node among the rows that satisfy each split, by a loop."""
     out = np.zeros((nodes, 2, splits.shape[1]), np.int64)
     for i in range(splits.shape[0]):
-        for c in range(2):
-            out[node[i], c] += int(levels[c, i]) * splits[i]
+        for label in range(2):
+            out[node[i], label] += int(levels[label, i]) * splits[i]
     return out
 
 
@@ -74,10 +75,12 @@ def test_sums_by_bin_are_the_products(nodes):
     node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(
         narrowest_node_dtype(nodes)
     )
-    expected = reference_products(splits, levels, node, nodes)
+    expected = reference_products(splits=splits, levels=levels, node=node, nodes=nodes)
     sums = jax.jit(node_products, static_argnums=3)(table, levels, node, nodes, None)
     np.testing.assert_array_equal(sums, expected)
-    totals = reference_products(np.ones((rows, 1), np.int64), levels, node, nodes)[..., 0]
+    totals = reference_products(
+        splits=np.ones((rows, 1), np.int64), levels=levels, node=node, nodes=nodes
+    )[..., 0]
     np.testing.assert_array_equal(class_weights_of_nodes(levels, node, nodes), totals)
 
 
@@ -115,9 +118,13 @@ def test_products_of_right_siblings_are_enough():
     parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
     node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
     splits = np.asarray(table.splits_of_rows.T, np.int64)
-    above = jnp.asarray(reference_products(splits, levels, parent, nodes // 2), jnp.int32)
+    above = jnp.asarray(
+        reference_products(splits=splits, levels=levels, node=parent, nodes=nodes // 2), jnp.int32
+    )
     products = node_products(table, levels, node, nodes, above)
-    np.testing.assert_array_equal(products, reference_products(splits, levels, node, nodes))
+    np.testing.assert_array_equal(
+        products, reference_products(splits=splits, levels=levels, node=node, nodes=nodes)
+    )
 
 
 @pytest.mark.parametrize("rows", [81, 2**18 + 5])

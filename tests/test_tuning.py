@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,8 +34,15 @@ def count_errors_as_score(monkeypatch):
 REACH = 90
 
 
-def run_law(table, epsilon, plan, held):
-    """The exact law of one run of a voter: [vote, errors], and the value of each output."""
+class LawOfOutputs(NamedTuple):
+    """The probability of each output, and the value by which the best output is chosen."""
+
+    probability: np.ndarray
+    value: np.ndarray
+
+
+def law_of_run(table, *, epsilon, plan, held):
+    """The exact law of one run of a voter over [vote, errors], flattened."""
     target, present = np.asarray(table.target), np.asarray(table.present)
     learned, scored = present & ~held, present & held
     signed = int(np.sum(np.where(target, 1, -1)[learned]))
@@ -48,16 +56,16 @@ def run_law(table, epsilon, plan, held):
     positive = np.arange(-REACH, REACH + 1) > 0
     law = vote[:, None] * np.where(positive[:, None], by_sign[1], by_sign[0])
     value = np.broadcast_to(-np.arange(-REACH, REACH + 1), law.shape)
-    return law.ravel(), value.ravel()
+    return LawOfOutputs(law.ravel(), value.ravel())
 
 
-def choice_law(table, epsilons, plan, held, count):
-    """The exact law of a choice among voters: [candidate, vote, errors]."""
-    runs = [run_law(table, epsilon, plan, held) for epsilon in epsilons]
-    law = np.concatenate([pmf for pmf, _ in runs]) / len(epsilons)
-    value = np.concatenate([values for _, values in runs])
+def law_of_choice(table, *, epsilons, plan, held, count):
+    """The exact law of a choice among voters over [candidate, vote, errors], flattened."""
+    runs = [law_of_run(table, epsilon=epsilon, plan=plan, held=held) for epsilon in epsilons]
     return tuning_examples.probabilities_of_best(
-        law, value, lambda x: tuning_examples.generating_function(count, x)
+        np.concatenate([run.probability for run in runs]) / len(epsilons),
+        np.concatenate([run.value for run in runs]),
+        lambda x: tuning_examples.generating_function(count, x),
     )
 
 
@@ -78,12 +86,16 @@ def test_the_exact_loss_of_a_choice_is_within_its_ledger_on_all_neighbours(count
     claimed = tuning.planned_ledger(single, selection)
     assert claimed.pure_epsilon == pytest.approx(2 * 0.6, rel=1e-6)
 
-    law_of_table = choice_law(table, EPSILONS, plan, held_out, selection.count)
+    choice = {
+        "epsilons": EPSILONS,
+        "plan": plan,
+        "held": held_out,
+        "count": selection.count,
+    }
+    law_of_table = law_of_choice(table, **choice)
     assert law_of_table.sum() == pytest.approx(1, abs=1e-6)
     losses = [
-        tuning_examples.largest_log_ratio(
-            law_of_table, choice_law(neighbour, EPSILONS, plan, held_out, selection.count)
-        )
+        tuning_examples.largest_log_ratio(law_of_table, law_of_choice(neighbour, **choice))
         for neighbour in (table_without_row(table, row) for row in range(16))
     ]
     assert max(losses) <= claimed.epsilon
@@ -98,9 +110,10 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught(count_errors_as_score):
     plan = tuning.plan_choice(single, selection)
 
     def law(present):
-        """[vote, errors]: both are of the same rows."""
-        vote, _ = run_law(table._replace(present=jnp.asarray(present)), 0.6, plan, nobody_held)
-        vote = vote.reshape(2 * REACH + 1, -1).sum(axis=1)
+        """The law over [vote, errors], where both are of the same rows."""
+        table_of_present = table._replace(present=jnp.asarray(present))
+        run = law_of_run(table_of_present, epsilon=0.6, plan=plan, held=nobody_held)
+        vote = run.probability.reshape(2 * REACH + 1, -1).sum(axis=1)
         target = np.asarray(table.target)
         num_errors = [int(np.sum(present & (target != sign))) for sign in (False, True)]
         noisy = [
@@ -150,7 +163,7 @@ def test_runs_have_the_law_that_is_audited(count_errors_as_score):
     votes = np.asarray(fit.transcript.rounds["n"])[:, 0, 0]
     num_errors = np.asarray(release)
 
-    law, _ = run_law(table, 0.6, plan, held_out)
+    law = law_of_run(table, epsilon=0.6, plan=plan, held=held_out).probability
     law = law.reshape(2 * REACH + 1, -1)
     expected, observed = [], []
     for sign in (False, True):

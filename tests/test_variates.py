@@ -1,6 +1,4 @@
-"""Variates in double precision: as exact as the samplers' bounds need, at both ends of their
-lattices.
-"""
+"""Variates in double precision are as exact as samplers assume, at both ends of lattices."""
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,4 @@
-"""Downloads against a local server: whole, cut, wrong, refused; and the command that drives
-them.
-"""
+"""Downloads from a local server: whole, cut, wrong and refused ones, and their command."""
 
 import dataclasses
 import hashlib

@@ -1,8 +1,7 @@
-"""Calculators of Bojarski et al.: Theorems 5.1 and 5.2 hold of forests, formulas are the paper's,
-k_opt is best.
-"""
+"""Calculators of Bojarski et al.: Theorems 5.1 and 5.2, formulas of the paper, and k_opt."""
 
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +13,16 @@ from hypothesis import strategies as st
 from experiments.common import forest_bounds
 
 
+class AnswersOfTree(NamedTuple):
+    """Answers of one tree for present rows, by row, and its accuracy as the proofs define it."""
+
+    weight: dict[int, float]
+    right: dict[int, bool]
+    accuracy: float
+
+
 def answers_by_loop(leaf, label, present):
-    """Weight and correctness of each present row in one tree, and the tree's accuracy as the proofs
-    define it.
-    """
+    """The answers of one tree, by a loop over leaves and rows."""
     present_rows = np.flatnonzero(present)
     weight, right, correct = {}, {}, 0
     for leaf_value in set(leaf[present_rows]):
@@ -29,7 +34,7 @@ def answers_by_loop(leaf, label, present):
             weight[i] = share if label[i] else 1 - share
             right[i] = bool(label[i]) == majority
         correct += max(positive, len(members) - positive)
-    return weight, right, correct / len(present_rows)
+    return AnswersOfTree(weight, right, correct / len(present_rows))
 
 
 points = jax.jit(forest_bounds.answers_of_trees, static_argnums=3)
@@ -49,12 +54,15 @@ def test_theorems_5_1_and_5_2_hold_of_any_leaves(seed, rows, trees, share):
     answers = points(leaf, label, present, 8)
     accuracies = []
     for k in range(trees):
-        weight, right, accuracy = answers_by_loop(leaf[k], label, present)
+        expected = answers_by_loop(leaf[k], label, present)
         np.testing.assert_allclose(
-            [answers.weight[k, i] for i in weight], list(weight.values()), atol=1e-6
+            [answers.weight[k, i] for i in expected.weight],
+            list(expected.weight.values()),
+            atol=1e-6,
         )
-        assert [bool(answers.right[k, i]) for i in right] == list(right.values())
-        accuracies.append(accuracy)
+        is_right = [bool(answers.right[k, i]) for i in expected.right]
+        assert is_right == list(expected.right.values())
+        accuracies.append(expected.accuracy)
     answers = jax.tree.map(lambda x: x[:trees], answers)
     np.testing.assert_allclose(
         forest_bounds.tree_accuracy(answers, jnp.asarray(present)), accuracies, atol=1e-6

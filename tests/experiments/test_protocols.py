@@ -1,6 +1,4 @@
-"""Protocols: masks that partition, and statistics against SciPy and scikit-learn, jitted and
-vmapped.
-"""
+"""Protocols: masks partition rows; statistics agree with SciPy and scikit-learn under jit."""
 
 import jax
 import numpy as np

@@ -1,6 +1,4 @@
-"""The experiment on random forests: its grid is what the library learns, its table and JSON are
-whole.
-"""
+"""The experiment on random forests: its grid is what the library learns; tables are whole."""
 
 import csv
 import json
@@ -36,9 +34,7 @@ def rows():
 
 @pytest.mark.slow
 def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
-    """400 forests each way; a false alarm (six comparisons) has probability below 1e-5. Other noise
-    is told apart.
-    """
+    """Six comparisons of 400 forests have a false alarm below 1e-5, and other noise is seen."""
     table, held = rows
     keys, masks = jax.random.split(jax.random.key(0), 400), np.ones((2, 100), bool)
     scales = grids.noise_scales(0.5, (3,), 400)

@@ -34,7 +34,7 @@ def table_without_row(table: Table, row: int) -> Table:
     return table._replace(present=table.present.at[row].set(False))
 
 
-def matsushita_loss(table: Table, neighbour: Table, bound: int, epsilon: float) -> float:
+def matsushita_loss(table: Table, neighbour: Table, *, bound: int, epsilon: float) -> float:
     """The largest log ratio of a split between two tables of a node, in float64, by hand.
 
     Scores are minus the sum over children of 2 sqrt(w1 w0), the temperature that of `bound` rows.
@@ -81,7 +81,7 @@ def test_a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger():
     table = lone_first()
     epsilon = float(1 / recipe.params.noise["split"])
     assert (
-        matsushita_loss(table, table_without_row(table, 0), BOUND, epsilon) > 5
+        matsushita_loss(table, table_without_row(table, 0), bound=BOUND, epsilon=epsilon) > 5
     )  # if all rows counted
     for row in (0, 9, 399):
         steps = worst_split(table, table_without_row(table, row), recipe)

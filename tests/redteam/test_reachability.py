@@ -36,7 +36,7 @@ FALSE_ALARM = 1e-6
 LIMIT = mechanisms.SATURATION
 
 
-def output_on_random_words(mechanism, random_words, value, scale):
+def output_on_random_words(mechanism, random_words, *, value, scale):
     """The output of a mechanism of additive noise on chosen words."""
     output = sampler_on_words(mechanism)(
         random_words, np.asarray(value, np.int32), np.float32(scale)
@@ -113,7 +113,7 @@ def test_every_laplace_output_comes_from_both_neighbours(scale):
         for start in (value, max(value - GRID, -LIMIT)):
             random_words = laplace_words(outputs - start, scale)
             outputs_on_words = output_on_random_words(
-                mechanisms.discrete_laplace, random_words, np.full(320, start), scale
+                mechanisms.discrete_laplace, random_words, value=np.full(320, start), scale=scale
             )
             np.testing.assert_array_equal(outputs_on_words, outputs)
 
@@ -134,7 +134,7 @@ def test_every_pair_of_gaussian_outputs_comes_from_both_neighbours(scale):
             random_words = gaussian_words(*((outputs + beyond - start) / scale))
             starts = np.full(outputs.size, start)
             outputs_on_words = output_on_random_words(
-                mechanisms.rounded_gaussian, random_words, starts, scale
+                mechanisms.rounded_gaussian, random_words, value=starts, scale=scale
             )
             np.testing.assert_array_equal(outputs_on_words, outputs.reshape(-1))
 
@@ -206,12 +206,12 @@ def test_sixty_fits_name_no_neighbour(name):
                 # Draws k and k + 2 are a pair.
                 random_words = gaussian_words(*(noise.reshape(2, 2) / scale))
                 output = output_on_random_words(
-                    mechanisms.rounded_gaussian, random_words, start, scale
+                    mechanisms.rounded_gaussian, random_words, value=start, scale=scale
                 )
             else:
                 random_words = laplace_words(noise, scale)
                 output = output_on_random_words(
-                    mechanisms.discrete_laplace, random_words, start, scale
+                    mechanisms.discrete_laplace, random_words, value=start, scale=scale
                 )
             num_named += bool(np.any(output != release.reshape(-1)))
         digits.append([noise % 4 for noise in hypotheses])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.keys import fresh_key
     from dpbt.training import processes
-    from dpbt.training.boost import Boosted, boost
+    from dpbt.training.boost import Boosted, BoostedByProgram, boost
     from dpbt.training.fit import fit
     from dpbt.training.replay import replay
     from dpbt.tuning import tune
@@ -49,7 +49,7 @@ _CLASSES_AND_FUNCTIONS = {
     "load predict predict_proba save statement",
     "dpbt.owners.privacy_filter": "Filter",
     "dpbt.privacy.keys": "fresh_key",
-    "dpbt.training.boost": "Boosted boost",
+    "dpbt.training.boost": "Boosted BoostedByProgram boost",
     "dpbt.training.fit": "fit",
     "dpbt.training.replay": "replay",
     "dpbt.tuning": "tune",
@@ -79,6 +79,7 @@ __version__ = _version()
 
 __all__ = [
     "Boosted",
+    "BoostedByProgram",
     "Filter",
     "Model",
     "Recipe",

@@ -42,7 +42,18 @@ from dpbt.training import checks, table_entry
 from dpbt.training.boost import run_with_fresh_draws
 from dpbt.training.own_code import recipe_identity_texts
 from dpbt.training.phases import fitted_parts
-from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
+from dpbt.types import (
+    ADD_REMOVE,
+    BINARY,
+    GRID,
+    Array,
+    MultiProgramRecipe,
+    Noise,
+    Recipe,
+    Relation,
+    Table,
+    View,
+)
 
 # Scores.
 
@@ -262,7 +273,11 @@ def selection(
     )
 
 
-def check_and_list_single_settings(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
+Candidates = Recipe | MultiProgramRecipe | Sequence[Recipe | MultiProgramRecipe]
+"""One or several recipes, each of one setting or with axes of settings."""
+
+
+def check_and_list_single_settings(recipes: Candidates) -> list[Recipe]:
     """Every setting of one or several recipes, in order, which are checked to go together.
 
     Raises:
@@ -271,13 +286,16 @@ def check_and_list_single_settings(recipes: Recipe | Sequence[Recipe]) -> list[R
             whose calibration reads private data without a mechanism, or that predicts anything but
             two classes.
     """
-    recipe_list = [recipes] if isinstance(recipes, Recipe) else list(recipes)
-    if not recipe_list or not all(isinstance(recipe, Recipe) for recipe in recipe_list):
+    is_one = isinstance(recipes, Recipe | MultiProgramRecipe)
+    recipe_list: list[Any] = [recipes] if is_one else list(recipes)
+    if not recipe_list or not all(
+        isinstance(recipe, Recipe | MultiProgramRecipe) for recipe in recipe_list
+    ):
         raise ValueError("recipes must be one or several recipes, as dpbt.recipes makes them")
     singles = [
         setting(recipe, index) if index else recipe
         for recipe in recipe_list
-        for index in np.ndindex(np.shape(recipe.rows))
+        for index in np.ndindex(recipe.shape)
     ]
     for single in singles:
         if single.learner.response != BINARY:
@@ -358,7 +376,7 @@ def _view_of_absent_row(params: Noise, recipe: Recipe) -> View:
     return View(rows, jnp.zeros(1, jnp.float32), params, recipe.public())
 
 
-def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> Ledger:
+def planned_ledger(recipes: Candidates, selection: Selection) -> Ledger:
     """The ledger of a choice before it takes place; its lines are those of the first candidate.
 
     Args:
@@ -457,7 +475,7 @@ class Tuned(NamedTuple):
 def tune(
     key: Array,
     table: Table,
-    recipes: Recipe | Sequence[Recipe],
+    recipes: Candidates,
     selection: Selection,
     public_key: Array | None = None,
     *,

@@ -88,7 +88,7 @@ REAL_NOISE = Mechanism("real", sample_laplace, log_prob_of_laplace, divergence_o
 
 def test_real_outputs_are_checked_by_integrals():
     pair = jnp.float32([0.0, 2.0]), jnp.float32([1.0, 2.5])
-    assert check_mechanism(REAL_NOISE, [pair], scales=[0.7]).passed
+    assert check_mechanism(REAL_NOISE, [pair], scales=0.7).passed
     narrow = REAL_NOISE._replace(
         sample=lambda key, value, scale: sample_laplace(key, value, 0.9 * scale)
     )
@@ -107,6 +107,7 @@ def test_a_gaussian_that_is_priced_too_low_is_rejected():
 BAD_ARGUMENTS = [
     ({"mechanism": 5}, "mechanism must be a Mechanism, got int"),
     ({"pairs": []}, "pairs and scales must hold at least one entry"),
+    ({"pairs": BIT_PAIR}, "pairs must be a list of pairs, each of a value and the other value"),
     ({"pairs": [(jnp.zeros(1), jnp.zeros(2))]}, "one shape and one type"),
     ({"scales": [0.0]}, "scales must be"),
     ({"num_draws": 0}, "num_draws must be"),
@@ -201,7 +202,7 @@ def test_a_sampler_of_too_little_noise_is_rejected():
 
 
 def test_learners_of_another_kind_are_refused():
-    with pytest.raises(ValueError, match="learner must be a recipe or a weak learner, got int"):
+    with pytest.raises(ValueError, match=r"learner must be a weak learner or one .* got int"):
         check_learner(5, small_table())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="aspects must be of"):
         check_learner(stump_with(GRID), small_table(), aspects=["loss"])

@@ -15,6 +15,7 @@ FAMILIES = {
     "forests": ["forest-tight", "forest-disjoint", "rf-e-tight"],
     "lazy Bregman updates": ["lazybb-rule", "lazybb-tree"],
     "halfspaces": ["halfspace", "halfspace-published"],
+    "several programs": ["auto of two programs"],
 }
 
 

@@ -14,7 +14,6 @@ from dpbt.common import arithmetic
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.training import table_entry
 from tests.support.contract_rows import ROWS
-from tests.support.slow_cases import mark_slow_cases_except
 
 PUBLIC_KEY = jax.random.key(1)
 
@@ -143,22 +142,15 @@ def test_three_lanes_of_oblivious_trees_are_the_runs_alone():
     check_lanes_are_single_runs(recipe, row.table(seed=3, rows=100, splits=3), 3)
 
 
-@pytest.mark.parametrize(
-    "make",
-    mark_slow_cases_except(
-        [recipes.oblivious_boost, recipes.auto, recipes.additive], fast=[recipes.oblivious_boost]
-    ),
-    ids=lambda make: make.__name__,
-)
-def test_lanes_of_several_settings_are_the_settings_alone(make):
-    """Where numbers of the recipe have an axis of lanes, others are broadcast than alone."""
-    lanes = []
+def test_lanes_of_several_settings_are_the_settings_alone():
+    """Where numbers of the recipe have an axis of lanes, others are broadcast than alone.
+
+    `tests/test_multi_program_recipes.py` has the same for `auto` and `additive`.
+    """
+    make, lanes = functools.partial(recipes.oblivious_boost, rounds=3), []
     for epsilon in (1.0, 3.0, 8.0):
-        maker = functools.partial(make, rounds=3) if make is recipes.oblivious_boost else make
-        recipe, table = recipe_and_table(maker, 1e-6, "three classes", epsilon=epsilon)
+        recipe, table = recipe_and_table(make, 1e-6, "three classes", epsilon=epsilon)
         lanes.append(table_entry.without_domain(recipe))
-    if len({jax.tree.structure(recipe) for recipe in lanes}) > 1:  # rounds follow from epsilon
-        lanes = [lanes[0]] * 3
     key = jax.random.key(7)
 
     def run(recipe):

@@ -204,7 +204,7 @@ REFUSED = {
         ({"seed": 2**24}, "seed must be"),
         ({"monotone": {"y": 1}}, r"monotone must map columns .*\['x'\], to 1"),
     ],
-    "auto": [({"epsilon": [0.5, 8.0], "rows": 60}, "makes a recipe for each group")],
+    "auto": [({"delta": [0.0, 1e-6]}, r"delta must be 0, or in \(0, 1\) for every setting")],
     "random_forest": FOREST,
     "lazybb_rules": [
         ({"density": 1.0}, r"density must be in \(0, 1\)"),

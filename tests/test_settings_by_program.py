@@ -54,43 +54,6 @@ def test_settings_without_values_of_other_lengths_or_without_recipes_are_refused
         recipes.settings_by_program(lambda rows: rows, {"rows": [5]})
 
 
-@pytest.mark.parametrize(
-    "make_recipe", [recipes.auto, recipes.additive], ids=lambda make_recipe: make_recipe.__name__
-)
-@pytest.mark.parametrize(
-    ("varying", "message"),
-    [
-        ({"epsilon": [0.1, 10.0], "rows": 2000}, "all settings of epsilon ("),
-        ({"epsilon": [1.0, 1.0], "rows": [100, 10**6]}, "all settings of rows ("),
-        ({"epsilon": [[0.1], [10.0]], "rows": [100, 10**6]}, "of epsilon and rows ("),
-    ],
-    ids=["epsilon", "rows", "epsilon and rows"],
-)
-def test_settings_that_no_program_serves_are_refused_by_the_arguments_that_vary(
-    make_recipe, varying, message
-):
-    with pytest.raises(ValueError, match="no program serves all settings") as error:
-        make_recipe(**varying, domain=DOMAIN)
-    assert message in str(error.value)
-    assert f"recipes.settings_by_program({make_recipe.__name__}, " in str(error.value)
-
-
-def test_curves_of_fixed_resolutions_are_one_recipe_whatever_the_depth_of_trees():
-    options = {"rows": 2000, "domain": DOMAIN}
-    assert recipes.additive(epsilon=[1.0, 10.0], **options).rounds.shape == (2,)
-    with pytest.raises(ValueError, match="splits of a tree: 6, 10"):
-        recipes.auto(epsilon=[1.0, 10.0], **options)
-
-
-def test_rounds_of_one_column_and_of_all_are_no_recipe_together():
-    """Each setting alone has what it has in its group: once, all had rounds of one column."""
-    options = {"rows": 2000, "domain": DOMAIN, "delta": 1e-9, "marginals_fraction": 0.1}
-    alone = [recipes.additive(epsilon=epsilon, **options) for epsilon in (1.0, 10.0)]
-    assert alone[0].learner.identity != alone[1].learner.identity
-    with pytest.raises(ValueError, match="columns of a round: one, all"):
-        recipes.additive(epsilon=[1.0, 10.0], **options)
-
-
 @pytest.mark.slow
 def test_a_setting_of_a_group_releases_what_it_releases_alone():
     x = np.random.default_rng(0).random((3, 200))

@@ -166,7 +166,8 @@ def _recipe_for(learner: Recipe | WeakLearner, table: Table, epsilon: float) -> 
         return learner
     if not isinstance(learner, WeakLearner):
         raise ValueError(
-            f"learner must be a recipe or a weak learner, got {type(learner).__name__}"
+            "learner must be a weak learner or one setting of a recipe, as recipes.setting has it; "
+            f"got {type(learner).__name__}"
         )
     is_replaced = learner.assumptions.relation is types.REPLACE_ONE
     rows = len(table.target) + (0 if is_replaced else 1)

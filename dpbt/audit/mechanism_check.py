@@ -46,7 +46,7 @@ def check_mechanism(
     mechanism: Mechanism,
     pairs: Sequence[tuple[Any, Any]],
     *,
-    scales: Sequence[float],
+    scales: float | Sequence[float],
     num_draws: int = 20_000,
     key: Array | None = None,
 ) -> CheckReport:
@@ -67,7 +67,7 @@ def check_mechanism(
     Args:
         mechanism: outputs are whole numbers, Booleans or real numbers.
         pairs: (value, other value), arrays of one shape and type, as `sample` takes them.
-        scales: positive numbers.
+        scales: positive numbers, or one.
         num_draws: the number of samples for each pair and scale.
         key: a typed key; by default the research key of seed 0.
 
@@ -82,8 +82,10 @@ def check_mechanism(
     if not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be a Mechanism, got {type(mechanism).__name__}")
     num_draws = check_positive_integer("num_draws", num_draws)
-    scale_list = [float(check_interval("scales", scale, "(0, inf)")) for scale in scales]
-    if not scale_list or not pairs:
+    scale_list = np.ravel(check_interval("scales", scales, "(0, inf)")).tolist()
+    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise ValueError("pairs must be a list of pairs, each of a value and the other value")
+    if not scale_list or not len(pairs):
         raise ValueError("pairs and scales must hold at least one entry each")
     case_key = research_key(0) if key is None else key
     check_single_key(case_key)

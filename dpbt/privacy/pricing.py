@@ -22,7 +22,7 @@ from dpbt.privacy.phase_views import RecipePhase
 from dpbt.privacy.repricing import DrawTerms, ledger_line
 from dpbt.privacy.repricing import reprice_ledger as reprice_ledger
 from dpbt.privacy.scales import not_a_number_error
-from dpbt.types import Array, Phase, Recipe, Site
+from dpbt.types import Array, MultiProgramRecipe, Phase, Recipe, Site
 
 
 @jax.enable_x64(False)  # so that it prices what runs, whatever the caller has enabled
@@ -64,9 +64,9 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
 
 def _check_has_ledger(recipe: Any) -> None:
     """Refuse anything else than a recipe of one setting and a whole number of rounds."""
-    if not isinstance(recipe, Recipe):
+    if not isinstance(recipe, Recipe | MultiProgramRecipe):
         raise ValueError(f"a ledger needs a recipe or a model, got {type(recipe).__name__}")
-    if np.ndim(recipe.rows) > 0:
+    if isinstance(recipe, MultiProgramRecipe) or np.ndim(recipe.rows) > 0:
         raise ValueError(
             "a ledger is of one setting; choose one with recipes.setting(recipe, index)"
         )

@@ -18,10 +18,12 @@ from dpbt.recipes.forest import rf_l as rf_l
 from dpbt.recipes.greedy import bdpe as bdpe
 from dpbt.recipes.oblivious import oblivious_boost as oblivious_boost
 from dpbt.recipes.programs import ProgramSettings as ProgramSettings
+from dpbt.recipes.programs import multi_program_recipe as multi_program_recipe
 from dpbt.recipes.programs import settings_by_program as settings_by_program
 from dpbt.recipes.smooth import halfspace_boost as halfspace_boost
 from dpbt.recipes.smooth import lazybb_rules as lazybb_rules
 from dpbt.recipes.smooth import lazybb_trees as lazybb_trees
+from dpbt.types import MultiProgramRecipe as MultiProgramRecipe
 from dpbt.types import Recipe
 
 NAMED: dict[str, Callable[..., Recipe]] = {name: globals()[name] for name in (*BOOSTED, *FORESTS)}

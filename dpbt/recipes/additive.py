@@ -5,6 +5,7 @@ from __future__ import annotations  # so that help() shows ArrayLike by its name
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,15 +21,17 @@ from dpbt.learners.additive.descent import noise_growth_by_momentum
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.recipes.auto import (
     GAUSSIAN_RULE,
+    AutoNumbers,
     ColumnCounts,
     StepTotals,
-    check_one_program_serves,
     choose_numbers_of_settings,
     largest_move_of_leaf,
+    numbers_with_axes,
     signal_to_noise_strength,
 )
 from dpbt.recipes.bins import BinsLearner, BinsTask, OneTimeDraws, recipe_over_bins
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
+from dpbt.recipes.programs import multi_program_recipe
 from dpbt.recipes.trees_over_bins import (
     TreeLearner,
     TreeNumbers,
@@ -84,7 +87,7 @@ def additive(
     relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
     delta_anyway: bool = False,
-) -> types.Recipe:
+) -> types.Recipe | Any:
     """A generalized additive model: the score of a row is the sum of one curve a column.
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
@@ -99,6 +102,10 @@ def additive(
     deviation of the noise that privacy added. Where columns act on their own it is more accurate
     than trees, and where they act together it is less; `auto` is for both. Its numbers are set from
     public quantities, and nothing is tuned.
+
+    Arguments of type ArrayLike may be arrays, as `auto` takes them. Settings that differ in the
+    histograms, in the number of bins of the target, or in whether a round releases all columns, run
+    several programs.
 
     Args:
         epsilon: the total budget, above 0.
@@ -135,9 +142,11 @@ def additive(
             the owner's promise. The guarantee is for all rows of a person together.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
+    Returns:
+        A `types.Recipe`, or a `types.MultiProgramRecipe` for settings that run several programs.
+
     Raises:
-        ValueError: for a value outside these ranges, named with what was given. Also for settings
-            whose programs would differ.
+        ValueError: for a value outside these ranges, named with what was given.
     """
     num_rounds = check_positive_integer(
         "rounds", _DEFAULT_ROUNDS if rounds is None else rounds, _MAX_ROUNDS
@@ -176,32 +185,47 @@ def additive(
 
     # What is drawn once follows from public quantities, as for `auto` of fine columns.
     columns = ColumnCounts(num_columns=len(domain), num_fine=len(domain))
-    numbers = choose_numbers_of_settings(
-        request,
-        columns,
-        task.response,
-        recipe_name="additive",
-        reads_depth=False,  # curves are of fixed resolutions, or trees of fixed depth
-        reads_histograms=marginals_fraction is None,
-    )
+    chosen = choose_numbers_of_settings(request, columns, task.response)
+    draws_vectors = [resolutions is not None] * len(chosen)
+    if resolutions is None:
+        draws_vectors = _are_signals_enough_for_vectors(request, task.response, chosen)
+    static_parts = {
+        (
+            numbers.one_time_draws.target_bins,
+            numbers.has_histograms and marginals_fraction is None,
+            has_vectors,
+        )
+        for numbers, has_vectors in zip(chosen, draws_vectors, strict=True)
+    }
+    if len(static_parts) > 1:
+        return multi_program_recipe(
+            additive,
+            {
+                "epsilon": epsilon,
+                "rows": rows,
+                "delta": delta,
+                "step": step,
+                "learning_rate": learning_rate,
+                "marginals_fraction": marginals_fraction,
+                "scores_fraction": scores_fraction,
+            },
+            domain=domain,
+            target=task.target,
+            monotone=monotone,
+            pairs=pairs,
+            rounds=rounds,
+            resolutions=resolutions,
+            relation=relation,
+            max_rows_per_user=max_rows_per_user,
+            delta_anyway=delta_anyway,
+        )
+    numbers = numbers_with_axes(chosen, request.shape)
     one_time_draws = numbers.one_time_draws
     if marginals_fraction is not None:
         one_time_draws = dataclasses.replace(one_time_draws, marginals_fraction=marginals_fraction)
     if scores_fraction is not None:
         one_time_draws = dataclasses.replace(one_time_draws, scores_fraction=scores_fraction)
-
-    draws_vectors = resolutions is not None
-    if not draws_vectors:
-        has_histograms = numbers.one_time_draws.marginals_fraction > 0
-        draws_vectors_by_setting = _are_signals_enough_for_vectors(
-            request, task.response, has_histograms=has_histograms
-        )
-        columns_of_rounds = ["all" if vectors else "one" for vectors in draws_vectors_by_setting]
-        check_one_program_serves(
-            request, {"columns of a round": columns_of_rounds}, recipe_name="additive"
-        )
-        draws_vectors = all(draws_vectors_by_setting)
-    if draws_vectors:
+    if draws_vectors[0]:
         return _recipe_of_all_columns(
             request,
             task,
@@ -232,7 +256,7 @@ def additive(
 
 
 def _are_signals_enough_for_vectors(
-    request: PrivacyRequest, response: types.Response, *, has_histograms: np.ndarray
+    request: PrivacyRequest, response: types.Response, chosen: Sequence[AutoNumbers]
 ) -> list[bool]:
     """Whether rounds of each setting release a vector of all columns, without given resolutions.
 
@@ -242,14 +266,13 @@ def _are_signals_enough_for_vectors(
     Args:
         request: the checked arguments.
         response: what is predicted.
-        has_histograms: bool[...], whether class histograms are drawn before the first round of a
-            setting, by default.
+        chosen: the numbers of each setting, in order.
     """
-    if not (request.is_approximate and response == types.BINARY):
-        return [False] * has_histograms.size
-    settings = np.broadcast(request.epsilon, request.delta, request.rows, has_histograms)
+    settings = np.broadcast(request.epsilon, request.rows, request.delta)
     return [
-        bool(histograms)
+        request.is_approximate
+        and response == types.BINARY
+        and numbers.has_histograms
         and signal_to_noise_strength(
             epsilon=float(epsilon),
             delta=float(delta),
@@ -258,7 +281,7 @@ def _are_signals_enough_for_vectors(
             max_rows_per_user=request.max_rows_per_user,
         )
         >= GAUSSIAN_RULE.min_signal_of_deep_trees
-        for epsilon, delta, rows, histograms in settings
+        for numbers, (epsilon, rows, delta) in zip(chosen, settings, strict=True)
     ]
 
 

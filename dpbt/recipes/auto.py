@@ -22,6 +22,7 @@ from dpbt.data.domains import Domain
 from dpbt.privacy import conversions
 from dpbt.recipes.bins import BinsTask, OneTimeDraws, split_attributes_of_domain
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
+from dpbt.recipes.programs import multi_program_recipe
 from dpbt.recipes.trees_over_bins import TreeNumbers, TreeStructure, oblivious_recipe
 
 # The constants of the rule.
@@ -265,6 +266,16 @@ class AutoNumbers:
     one_time_draws: OneTimeDraws
 
     @property
+    def has_histograms(self) -> bool:
+        """Whether one setting has class histograms before its first round."""
+        return bool(self.one_time_draws.marginals_fraction > 0)
+
+    @property
+    def static_parts(self) -> tuple[Any, ...]:
+        """What the program of one setting depends on."""
+        return self.structure, self.has_histograms, self.one_time_draws.target_bins
+
+    @property
     def options(self) -> dict[str, Any]:
         """The arguments of `oblivious_boost` that it sets, by name."""
         return {
@@ -489,63 +500,17 @@ def _num_target_bins(signal: float, target_fraction: float, *, is_gaussian: bool
     return int(np.clip(num_bins, MIN_TARGET_BINS, MAX_TARGET_BINS))
 
 
-def check_one_program_serves(
-    request: PrivacyRequest, static_parts: Mapping[str, Sequence[Any]], *, recipe_name: str
-) -> None:
-    """Refuse settings of a request whose static parts differ.
-
-    Args:
-        request: the checked arguments.
-        static_parts: in words what the rule chooses -> its choice for every setting.
-        recipe_name: the recipe that the error names.
-
-    Raises:
-        ValueError: naming the arguments that vary, what they change, and what to do.
-    """
-    differing = {
-        part: list(dict.fromkeys(choices))
-        for part, choices in static_parts.items()
-        if len(set(choices)) > 1
-    }
-    if not differing:
-        return
-    numbers = {"epsilon": request.epsilon, "delta": request.delta, "rows": request.rows}
-    varying = [name for name, values in numbers.items() if len(np.unique(values)) > 1]
-    arrays = ", ".join(f"{name!r}: ..." for name in varying)
-    changes = "; ".join(
-        f"{part}: {', '.join(map(str, choices))}" for part, choices in differing.items()
-    )
-    raise ValueError(
-        f"no program serves all settings of {' and '.join(varying)} ({changes}); "
-        f"recipes.settings_by_program({recipe_name}, {{{arrays}}}, ...) makes a recipe for each "
-        "group that shares one"
-    )
-
-
 def choose_numbers_of_settings(
-    request: PrivacyRequest,
-    columns: ColumnCounts,
-    response: types.Response,
-    *,
-    recipe_name: str,
-    reads_depth: bool = True,
-    reads_histograms: bool = True,
-) -> AutoNumbers:
-    """What `choose_numbers` says of every setting, as arrays with their axes.
+    request: PrivacyRequest, columns: ColumnCounts, response: types.Response
+) -> list[AutoNumbers]:
+    """What `choose_numbers` says of every setting, in the order of the settings.
 
     Args:
         request: the checked arguments.
         columns: how many there are, and how many of them are fine.
         response: what is predicted.
-        recipe_name: the recipe that errors name.
-        reads_depth: whether the recipe has trees of the depth that is chosen.
-        reads_histograms: whether it has class histograms where they are chosen.
-
-    Raises:
-        ValueError: for settings whose programs would differ.
     """
-    settings = np.broadcast(request.epsilon, request.rows, request.delta)
-    chosen = [
+    return [
         choose_numbers(
             epsilon=float(epsilon),
             rows=float(rows),
@@ -555,22 +520,23 @@ def choose_numbers_of_settings(
             max_rows_per_user=request.max_rows_per_user,
             response=response,
         )
-        for epsilon, rows, delta in settings
+        for epsilon, rows, delta in np.broadcast(request.epsilon, request.rows, request.delta)
     ]
 
-    # What is static is one for all settings; the rest has their axes.
-    static_parts: dict[str, list[Any]] = {
-        "bins of the target": [n.one_time_draws.target_bins for n in chosen]
-    }
-    if reads_depth:
-        static_parts["splits of a tree"] = [n.structure.depth for n in chosen]
-    if reads_histograms:
-        has_histograms = [n.one_time_draws.marginals_fraction > 0 for n in chosen]
-        static_parts["class histograms"] = ["some" if some else "none" for some in has_histograms]
-    check_one_program_serves(request, static_parts, recipe_name=recipe_name)
+
+def numbers_with_axes(chosen: Sequence[AutoNumbers], shape: tuple[int, ...]) -> AutoNumbers:
+    """The numbers of all settings as one, in arrays with the axes of the settings.
+
+    Static parts are those of the first setting.
+
+    Args:
+        chosen: the numbers of each setting, whose static parts are the same as far as they are
+            read.
+        shape: the lengths of the axes.
+    """
 
     def of_settings(read_number: Callable[[AutoNumbers], Any]) -> np.ndarray:
-        return np.reshape([read_number(numbers) for numbers in chosen], settings.shape)
+        return np.reshape([read_number(numbers) for numbers in chosen], shape)
 
     def of_draws(read_number: Callable[[OneTimeDraws], Any]) -> np.ndarray:
         return of_settings(lambda numbers: read_number(numbers.one_time_draws))
@@ -606,16 +572,16 @@ def auto(
     relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
     delta_anyway: bool = False,
-) -> types.Recipe:
+) -> types.Recipe | Any:
     """Boosted oblivious trees, with every number set from public quantities.
 
     Guarantee: as `oblivious_boost`. Nothing is tuned, so nothing else is released. `choose_numbers`
     has the choices and their reasons.
 
     Arguments of type ArrayLike may be arrays. They broadcast to settings with room for the most
-    rounds of any of them, if one program serves them all: the rule has histograms for all of them
-    or for none, and gives all the same depth and the same number of bins of the target. For other
-    settings `settings_by_program` makes a recipe for each group that shares a program.
+    rounds of any of them. The depth of trees, the histograms, and the number of bins of the target
+    follow from the numbers of a setting. Where they differ, the settings run several programs.
+    `jax.vmap(dpbt.boost)` runs them all the same, and `recipes.setting` has the recipe of each.
 
     Args:
         epsilon: the total budget, above 0.
@@ -636,9 +602,11 @@ def auto(
             the owner's promise. The guarantee is for all rows of a person together.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
+    Returns:
+        A `types.Recipe`, or a `types.MultiProgramRecipe` for settings that run several programs.
+
     Raises:
-        ValueError: for a value outside these ranges, named with what was given. Also for settings
-            whose programs would differ.
+        ValueError: for a value outside these ranges, named with what was given.
     """
     domains.check_domain(domain)
     target = column_types.target_with_objective(target, objective, quantile)
@@ -654,9 +622,19 @@ def auto(
         options={"seed": seed},
     )
     task = BinsTask(domain=domain, target=target, monotone=monotone)
-    numbers = choose_numbers_of_settings(
-        request, count_columns(domain), task.response, recipe_name="auto"
-    )
+    chosen = choose_numbers_of_settings(request, count_columns(domain), task.response)
+    if len({numbers.static_parts for numbers in chosen}) > 1:
+        return multi_program_recipe(
+            auto,
+            {"epsilon": epsilon, "rows": rows, "delta": delta, "seed": seed},
+            domain=domain,
+            target=target,
+            monotone=monotone,
+            relation=relation,
+            max_rows_per_user=max_rows_per_user,
+            delta_anyway=delta_anyway,
+        )
+    numbers = numbers_with_axes(chosen, request.shape)
     return oblivious_recipe(
         request.with_rounds(numbers.rounds),
         task,

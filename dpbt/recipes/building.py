@@ -33,7 +33,7 @@ from dpbt.privacy.mechanism import ROUNDING, Allowance
 from dpbt.privacy.scales import sampler_scales
 from dpbt.privacy.stages import check_can_run_in_blocks
 from dpbt.public_types import DeclaredDomain
-from dpbt.types import MAX_ROWS, Params, Recipe, WeakLearner
+from dpbt.types import MAX_ROWS, MultiProgramRecipe, Params, Recipe, WeakLearner
 from dpbt.types import as_relation as to_relation
 from dpbt.weighting import uniform
 
@@ -619,11 +619,13 @@ def _set_params_on_all_axes(
     return recipe
 
 
-def setting(recipe: Recipe, index: int | np.integer | tuple[int | np.integer, ...]) -> Recipe:
+def setting(
+    recipe: Recipe | MultiProgramRecipe, index: int | np.integer | tuple[int | np.integer, ...]
+) -> Recipe:
     """One setting of a recipe that holds several.
 
     Args:
-        recipe: a recipe with axes of settings.
+        recipe: a recipe with axes of settings, of one program or of several.
         index: the place on the axis, or a place on each of several axes. A negative place counts
             from the end.
 
@@ -631,7 +633,7 @@ def setting(recipe: Recipe, index: int | np.integer | tuple[int | np.integer, ..
         ValueError: for something that is no recipe, a recipe of one setting, or an index outside
             the axes.
     """
-    shape = np.shape(getattr(recipe, "rows", ()))
+    shape = recipe.shape if isinstance(recipe, Recipe | MultiProgramRecipe) else ()
     try:
         inside = np.ndim(np.empty(shape)[index]) == 0
     except IndexError:
@@ -640,6 +642,8 @@ def setting(recipe: Recipe, index: int | np.integer | tuple[int | np.integer, ..
         raise ValueError(
             f"index must be a place in settings of shape {shape}, got {show_value(index)}"
         )
+    if isinstance(recipe, MultiProgramRecipe):
+        recipe = recipe.programs[recipe.program[index]]
     return jax.tree.map(lambda leaf: leaf[index], recipe)
 
 

@@ -1,16 +1,18 @@
-"""Settings of a recipe in groups that share a program, for axes that no single program serves."""
+"""Settings of a recipe that no single program runs: in groups that share one, and as one recipe."""
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt.common.validate import show_value
 from dpbt.recipes.building import check_setting_axes_broadcast
-from dpbt.types import Recipe
+from dpbt.types import MultiProgramRecipe, Recipe
 from dpbt.types.recipe import program_structure, stack_recipes
 
 
@@ -33,8 +35,9 @@ def settings_by_program(
     """The recipes of all settings, in as few groups as their programs allow.
 
     Some recipes choose static parts by their numbers: `auto` gives deeper trees and histograms
-    where rows are many for the noise. Then no single recipe holds all settings, and each group is
-    mapped over by itself. Every setting releases what it releases alone, bit for bit.
+    where rows are many for the noise. Given arrays, it makes a `MultiProgramRecipe`, of which
+    `jax.vmap` runs every program for every setting. Groups run each program for its own settings
+    alone. Every setting releases what it releases alone, bit for bit.
 
     Args:
         make: a function of this module, such as `auto`, or your own.
@@ -71,3 +74,39 @@ def settings_by_program(
         )
         for group in members.values()
     ]
+
+
+def multi_program_recipe(
+    make: Callable[..., Recipe], settings: Mapping[str, ArrayLike | None], /, **options: Any
+) -> MultiProgramRecipe:
+    """The recipes of all settings as one, whatever programs they run.
+
+    `auto` and `additive` call it for arrays of their numbers. It serves any function that makes
+    recipes, and settings that name static parts, such as depths.
+
+    Args:
+        make: as `settings_by_program`.
+        settings: name of an argument -> an array of its values, or one value for all settings. None
+            is an argument that is left to its default. The arrays broadcast to settings.
+        options: the other arguments of `make`.
+
+    Raises:
+        ValueError: as `settings_by_program`.
+    """
+    arrays = {name: np.asarray(values) for name, values in settings.items() if values is not None}
+    groups = settings_by_program(make, arrays, **options)
+    shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    program = np.zeros(shape, np.int32)
+    for number, group in enumerate(groups):
+        program[group.places] = number
+
+    def on_all_settings(leaf: np.ndarray, places: tuple[np.ndarray, ...]) -> np.ndarray:
+        filled = np.full(shape, leaf[0], leaf.dtype)
+        filled[places] = leaf
+        return filled
+
+    programs = tuple(
+        jax.tree.map(functools.partial(on_all_settings, places=group.places), group.recipe)
+        for group in groups
+    )
+    return MultiProgramRecipe(programs=programs, program=program)

@@ -6,11 +6,15 @@
 from __future__ import annotations  # so that help() shows the types by their names
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.sharding import PartitionSpec
 
 from dpbt.common import compilation, devices
+from dpbt.common.validate import is_traced, show_value
 from dpbt.models.model import Model
 from dpbt.privacy import answers
 from dpbt.privacy.dependencies import priced_draws, priced_draws_of_phases
@@ -18,11 +22,12 @@ from dpbt.privacy.price_check import PricedDraws
 from dpbt.public_types import redacted_repr
 from dpbt.training import checks, round_reports, run_keys, steps
 from dpbt.training.phases import PhaseValues, fitted_parts
-from dpbt.training.scan import Answer, RunResult, run_in_memory
+from dpbt.training.scan import Answer, RunResult, any_lane, run_in_memory
 from dpbt.training.table_entry import prepare_table, without_domain
 from dpbt.types import (
     Array,
     Hypotheses,
+    MultiProgramRecipe,
     Phase,
     Prepared,
     Recipe,
@@ -70,7 +75,61 @@ class Boosted(NamedTuple):
         return Model.from_run(run_parts, recipe, table)
 
 
-def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
+class BoostedByProgram(NamedTuple):
+    """What `boost` returns for a `MultiProgramRecipe`; each setting has the run of its program.
+
+    Attributes:
+        program: i32[], the place of the program that the setting runs.
+        runs: for each program of the recipe what it made; zeros but for that of the setting.
+        scores: f32[N], or f32[K, N] with several classes, as `Boosted` has them, of the run of the
+            setting.
+    """
+
+    program: Array
+    runs: tuple[Boosted, ...]
+    scores: Array
+
+    __repr__ = redacted_repr
+
+    def setting(self, index: int | np.integer | tuple[int | np.integer, ...] = ()) -> Boosted:
+        """What `boost` returns for the recipe of one setting, as `recipes.setting` has it.
+
+        Args:
+            index: the place on the leading axis, or a place on each of several leading axes, of
+                results that `jax.vmap` made; none for the result of one setting.
+
+        Raises:
+            ValueError: for an index that does not lead to one setting, and in a function that JAX
+                traces, since the type of the result follows from the program.
+        """
+        if is_traced(self.program):
+            raise ValueError("setting needs the values of results, so call it outside of jit")
+        try:
+            programs = np.unique(np.asarray(self.program)[index])
+        except IndexError:
+            programs = np.zeros(0)
+        if len(programs) != 1:
+            raise ValueError(
+                f"index must lead to one setting of results of shape {np.shape(self.program)}, got "
+                f"{show_value(index)}"
+            )
+        return jax.tree.map(lambda array: array[index], self.runs[int(programs[0])])
+
+
+@overload
+def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted: ...
+@overload
+def boost(
+    key: Array, table: Table, recipe: MultiProgramRecipe, public_key: Array | None = None
+) -> BoostedByProgram: ...
+
+
+def boost(
+    key: Array,
+    table: Table,
+    recipe: Recipe | MultiProgramRecipe,
+    public_key: Array | None = None,
+) -> Boosted | BoostedByProgram:
     """Run T rounds of a recipe. The first T rounds are the same whatever its `max_rounds`.
 
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
@@ -82,6 +141,10 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     It runs as one compiled program, of which the last used are kept.
     Like any function of JAX it then returns before the work is done; `jax.block_until_ready` waits.
 
+    A `MultiProgramRecipe` has the guarantee of the recipe of each setting. Under `jax.vmap` each of
+    its programs runs for all settings if any of them needs it, so it takes up to as many times as
+    long as there are programs. `recipes.settings_by_program` makes groups that take no longer.
+
     Args:
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise
             under it (`run_keys.derive_recipe_key`).
@@ -90,16 +153,39 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         public_key: of public structure, such as a random tree's splits; needed if the learner
             draws any. It must be independent of `key`, because what it draws is published.
 
+    Returns:
+        A `Boosted`, or for a `MultiProgramRecipe` a `BoostedByProgram`.
+
     Raises:
         ValueError: for public structure without a public key, and as
             `table_entry.prepare_table` and `checks.checked_public_key`. All that is static is
             checked under jit and vmap, too.
     """
+    if isinstance(recipe, MultiProgramRecipe):
+        return _boost_by_program(key, table, recipe, public_key)
     checks.check_run(table, recipe)
     checks.checked_public_key(key, recipe, public_key)
     bare_table, bare_recipe = without_domain(table), without_domain(recipe)
     priced = priced_draws_of_phases(bare_recipe)
     boosted = _compiled_boost(key, bare_table, bare_recipe, public_key, priced=priced)
+    return _recorded_on(table, boosted)
+
+
+def _boost_by_program(
+    key: Array, table: Table, recipe: MultiProgramRecipe, public_key: Array | None
+) -> BoostedByProgram:
+    """`boost` for a recipe of several programs."""
+    for program in recipe.programs:
+        checks.check_run(table, program)
+        checks.checked_public_key(key, program, public_key)
+    bare_table, bare_recipe = without_domain(table), without_domain(recipe)
+    priced = tuple(map(priced_draws_of_phases, bare_recipe.programs))
+    boosted = _compiled_boost_by_program(key, bare_table, bare_recipe, public_key, priced=priced)
+    return boosted._replace(runs=tuple(_recorded_on(table, run) for run in boosted.runs))
+
+
+def _recorded_on(table: Table, boosted: Boosted) -> Boosted:
+    """The result of a run, whose transcript says on which form of table it was recorded."""
     transcript = boosted.transcript._replace(recorded_on=TableForm.of(table))
     return boosted._replace(transcript=transcript)
 
@@ -113,20 +199,91 @@ def _boost(
 ) -> Boosted:
     """`boost` of a table whose form the caller records; `priced` is the key of its program."""
     del priced
-    class_axes = (None,) * len(recipe.learner.response.axes)
-    divisions: tuple[Any, ...] = (  # of the fields of `Boosted`
-        devices.REPLICATED,
-        devices.REPLICATED,
-        PartitionSpec(*class_axes, *devices.division_of(table.present)),
-    )
     return devices.run_divided_by_compiler(
         _boost_in_program,
         key,
         table,
         recipe,
         public_key,
-        divisions=Boosted(*divisions),
+        divisions=_divisions_of_result(table, recipe),
     )
+
+
+def _run_by_program(
+    key: Array,
+    table: Table,
+    recipe: MultiProgramRecipe,
+    public_key: Array | None,
+    priced: tuple[tuple[PricedDraws, ...], ...],
+) -> BoostedByProgram:
+    """`_boost` for a recipe of several programs; `priced` are the draws of each."""
+    del priced
+    divisions = [_divisions_of_result(table, program) for program in recipe.programs]
+    fields: tuple[Any, ...] = devices.REPLICATED, tuple(divisions), divisions[0].scores
+    return devices.run_divided_by_compiler(
+        _run_by_program_in_program,
+        key,
+        table,
+        recipe,
+        public_key,
+        divisions=BoostedByProgram(*fields),
+    )
+
+
+def _divisions_of_result(table: Table, recipe: Recipe) -> Any:
+    """How each field of a `Boosted` is divided among the devices of a mesh."""
+    class_axes = (None,) * len(recipe.learner.response.axes)
+    divisions: tuple[Any, ...] = (
+        devices.REPLICATED,
+        devices.REPLICATED,
+        PartitionSpec(*class_axes, *devices.division_of(table.present)),
+    )
+    return Boosted(*divisions)
+
+
+def _run_by_program_in_program(
+    key: Array, table: Table, recipe: MultiProgramRecipe, public_key: Array | None
+) -> BoostedByProgram:
+    """`_run_by_program`, in a program that a compiler may divide among devices."""
+    runs = tuple(
+        _run_or_zeros(recipe.program == number, key, table, program, public_key)
+        for number, program in enumerate(recipe.programs)
+    )
+    scores = runs[0].scores
+    for number, run in enumerate(runs[1:], start=1):
+        scores = jnp.where(recipe.program == number, run.scores, scores)
+    return BoostedByProgram(recipe.program, runs, scores)
+
+
+def _run_or_zeros(is_chosen: Array, *run_inputs: Any) -> Boosted:
+    """The run of a program in the settings that choose it, and zeros in all others.
+
+    What the program makes of the rows of another setting is dropped here, and never released.
+    Without a setting that chooses it, no lane of a vmap runs it.
+
+    Args:
+        is_chosen: bool[], whether the setting runs the program.
+        run_inputs: of `_boost_in_program`.
+    """
+
+    def run(*run_inputs: Any) -> Boosted:
+        return _boost_in_program(*run_inputs)
+
+    traced_once: Any = jax.jit(run, inline=True)  # its shapes and its run have one trace
+
+    def zeros(*run_inputs: Any) -> Boosted:
+        shapes = jax.eval_shape(traced_once, *run_inputs)
+        no_run = jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), shapes)
+        return devices.vary_like(no_run, run_inputs)
+
+    def run_where_chosen(*run_inputs: Any) -> Boosted:
+        return jax.tree.map(
+            lambda ran, zero: jnp.where(is_chosen, ran, zero),
+            traced_once(*run_inputs),
+            zeros(*run_inputs),
+        )
+
+    return jax.lax.cond(any_lane(is_chosen), run_where_chosen, zeros, *run_inputs)
 
 
 def _boost_in_program(
@@ -143,11 +300,14 @@ def _boost_in_program(
 
 
 _compiled_boost = compilation.jit_with_bounded_cache(static_argnames=("priced",))(_boost)
+_compiled_boost_by_program = compilation.jit_with_bounded_cache(static_argnames=("priced",))(
+    _run_by_program
+)
 
 
 def num_compiled_programs() -> int:
     """How many programs `boost` has compiled in this process, without those inside others."""
-    return _compiled_boost.num_compiled
+    return _compiled_boost.num_compiled + _compiled_boost_by_program.num_compiled
 
 
 def run_with_fresh_draws(

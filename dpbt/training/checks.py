@@ -18,7 +18,16 @@ from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.flags import check_jax_flags
-from dpbt.types import Array, Phase, Recipe, Site, Table, TableForm, Transcript
+from dpbt.types import (
+    Array,
+    MultiProgramRecipe,
+    Phase,
+    Recipe,
+    Site,
+    Table,
+    TableForm,
+    Transcript,
+)
 
 _ARRAYS = ("bins", "target", "present", "weight", "declared")
 """The fields of a table that are arrays."""
@@ -84,6 +93,11 @@ def check_run(table: object, recipe: object) -> None:
     check_jax_flags()
     check_table(table)
     assert isinstance(table, Table)
+    if isinstance(recipe, MultiProgramRecipe):
+        raise ValueError(
+            "of settings that run several programs only dpbt.boost takes all; "
+            "recipes.setting(recipe, index) has the recipe of one setting"
+        )
     if not isinstance(recipe, Recipe):
         raise ValueError(f"expected a recipe of dpbt.recipes, got {type(recipe).__name__}")
     if np.ndim(recipe.rows) > 0:

@@ -346,7 +346,7 @@ class _RoundsOfRun:
         """Run a round where any lane of a vmap needs it."""
         is_active = self._is_active(entry)
         run = functools.partial(self._run_where_active, is_active)
-        return jax.lax.cond(_any_lane(is_active), run, self._skip_round, before, entry)
+        return jax.lax.cond(any_lane(is_active), run, self._skip_round, before, entry)
 
     def _run_where_active(
         self, is_active: Array, before: _ScoresAndState, entry: _NumberedEntry
@@ -421,11 +421,11 @@ class _RoundsOfRun:
 
 
 @jax.custom_batching.custom_vmap
-def _any_lane(flag: Array) -> Array:
+def any_lane(flag: Array) -> Array:
     """The flag; under vmap, whether any lane has it. So a cond on it stays a cond under vmap."""
     return flag
 
 
-@_any_lane.def_vmap
+@any_lane.def_vmap
 def _batch_any_lane(axis_size: int, in_batched: Sequence[bool], flag: Array) -> tuple[Array, bool]:
-    return (_any_lane(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
+    return (any_lane(jnp.any(flag, axis=0)) if in_batched[0] else flag), False

@@ -9,9 +9,9 @@ from jaxtyping import Bool
 
 from dpbt.privacy.isolation import evaluate_isolated
 from dpbt.training.checks import check_run, table_of_checked_arrays
-from dpbt.types import Array, Prepared, Recipe, Table
+from dpbt.types import Array, MultiProgramRecipe, Prepared, Recipe, Table
 
-HasDomain = TypeVar("HasDomain", Table, Recipe)
+HasDomain = TypeVar("HasDomain", Table, Recipe, MultiProgramRecipe)
 
 
 def table_on_device(table: Table) -> Table:
@@ -31,6 +31,9 @@ def without_domain(carrier: HasDomain) -> HasDomain:
     """
     if isinstance(carrier, Table):
         return carrier._replace(domain=None)
+    if isinstance(carrier, MultiProgramRecipe):
+        programs = tuple(dataclasses.replace(each, domain=None) for each in carrier.programs)
+        return dataclasses.replace(carrier, programs=programs)
     return dataclasses.replace(carrier, domain=None)
 
 

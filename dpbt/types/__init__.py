@@ -59,6 +59,7 @@ from dpbt.types.phases import StageInputs as StageInputs
 from dpbt.types.phases import Structure as Structure
 from dpbt.types.phases import View as View
 from dpbt.types.phases import WeightParams as WeightParams
+from dpbt.types.recipe import MultiProgramRecipe as MultiProgramRecipe
 from dpbt.types.recipe import Recipe as Recipe
 from dpbt.types.recipe import Target as Target
 from dpbt.types.table import RowsPerUser as RowsPerUser

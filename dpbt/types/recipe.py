@@ -165,6 +165,11 @@ class Recipe(HoldsFunctions):
             )
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the axes of settings; empty for one setting."""
+        return np.shape(self.rows)
+
+    @property
     def identities(self) -> list[str]:
         """The identities of its learner, weight update, prologue and epilogue, as text."""
         once = (self.learner.prologue, self.learner.epilogue)
@@ -201,6 +206,60 @@ class Recipe(HoldsFunctions):
             weight_params=self.weight_params,
             prologue=prologue or {},
         )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class MultiProgramRecipe(HoldsFunctions):
+    """Settings of one algorithm that run several programs, as one recipe.
+
+    A recipe such as `auto` chooses static parts, like the depth of its trees, by numbers such as
+    epsilon. `jax.vmap(dpbt.boost)` maps over such settings as over those of a `Recipe`. Every
+    setting releases what it releases alone: the outcome of each other program is zeros there, so
+    that nothing but its own recipe is released and priced.
+
+    `recipes.setting` is the recipe of one setting, with its ledger. Two of these recipes are equal
+    if all of their programs and numbers are.
+
+    Attributes:
+        programs: a recipe for each program, whose numbers have the axes of all settings. At the
+            settings that run another program they are copies of those of a setting that runs this
+            one, so that every program runs with valid numbers.
+        program: i32[...], the place in `programs` of the program that each setting runs.
+    """
+
+    programs: tuple[Recipe, ...]
+    program: AnyArray
+
+    _alternative = "the arguments that made it"
+
+    def __repr__(self) -> str:
+        """Its settings and its programs by their names and options, without the other numbers."""
+        names = "; ".join(f"{program.name}, {program.options_text}" for program in self.programs)
+        about = f"{math.prod(self.shape)} settings of {len(self.programs)} programs: {names}"
+        return f"MultiProgramRecipe({about}; see recipes.setting)"
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, MultiProgramRecipe):
+            return NotImplemented
+        return self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the axes of settings; empty for one setting."""
+        return np.shape(self.program)
+
+    @property
+    def _identity(self) -> tuple[Any, ...]:
+        """The programs and the program of each setting, which equal recipes share."""
+        return self.programs, _comparable_leaf(self.program)
+
+
+jax.tree_util.register_dataclass(MultiProgramRecipe, ["programs", "program"], [])
 
 
 def program_structure(recipe: Recipe) -> tuple[Any, ...]:

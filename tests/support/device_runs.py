@@ -2,7 +2,9 @@
 
     python -m tests.support.device_runs NUMBER_OF_DEVICES NAME...
 
-It prints a line for each comparison that failed, and last "compared" with their number.
+It prints a line for each comparison that failed, and last "compared" with their number. Releases,
+hypotheses and scores must have the same bits. Log densities are sums of floats, whose order follows
+from how arrays are divided, so they must be the same within `LOG_DENSITY_TOLERANCE` of themselves.
 """
 
 import dataclasses
@@ -26,6 +28,8 @@ NUM_ROWS, NUM_KEYS = 64, 8
 
 PUBLIC_KEY = jax.random.key(1)
 
+LOG_DENSITY_TOLERANCE = 1e-6
+
 DOMAIN = {f"x{number}": Numeric(0, 1, bins=8) for number in range(3)}
 
 CLASSES = Nominal(("0", "1", "2"))
@@ -35,7 +39,7 @@ CLASSES = Nominal(("0", "1", "2"))
 class Case:
     """What runs: a recipe and a table of `NUM_ROWS` rows."""
 
-    recipe: Recipe
+    recipe: Recipe | recipes.MultiProgramRecipe
     table: Table
 
 
@@ -57,8 +61,20 @@ def case_of_three_classes(make: Callable[..., Recipe]) -> Case:
     )
 
 
+def case_of_two_programs() -> Case:
+    """The case of one setting of a recipe that runs two programs, for two classes."""
+    rng = np.random.default_rng(0)
+    columns = {name: rng.random(NUM_ROWS) for name in DOMAIN}
+    settings = recipes.auto(epsilon=[0.5, 20.0], rows=NUM_ROWS, domain=DOMAIN)
+    assert len(settings.programs) == 2
+    one_setting = jax.tree.map(lambda leaf: leaf[1], settings)
+    return Case(one_setting, dpbt.table(DOMAIN, columns, columns["x0"] > 0.5))
+
+
 def case_of_name(name: str) -> Case:
     """The case of a row of the contract, of `auto` or of `additive`."""
+    if name == "auto of two programs":
+        return case_of_two_programs()
     if name in ("auto", "additive of three classes"):
         return case_of_three_classes(recipes.auto if name == "auto" else recipes.additive)
     return case_of_contract_row(name)
@@ -83,8 +99,10 @@ def divide_keys(keys: jax.Array, mesh: jax.sharding.Mesh) -> jax.Array:
 
 
 def run(key: jax.Array, table: Table, recipe: Recipe) -> Any:
-    """A run and its replay."""
+    """A run, and the log densities of its replay, which is of one program."""
     boosted = dpbt.boost(key, table, recipe, PUBLIC_KEY)
+    if isinstance(recipe, recipes.MultiProgramRecipe):
+        return boosted, {}
     return boosted, dpbt.replay(boosted.transcript, table, recipe).log_prob
 
 
@@ -142,6 +160,16 @@ def run_on_devices(case: Case, keys: jax.Array) -> dict[str, Any]:
     }
 
 
+def have_same_log_densities(expected: np.ndarray, log_densities: np.ndarray) -> bool:
+    """Whether log densities differ by rounding alone."""
+    return np.allclose(log_densities, expected, rtol=LOG_DENSITY_TOLERANCE, atol=0, equal_nan=True)
+
+
+def have_same_bits(expected: np.ndarray, array: np.ndarray) -> bool:
+    """Whether two arrays are equal."""
+    return np.array_equal(array, expected, equal_nan=True)
+
+
 def main(num_devices: int, names: list[str]) -> None:
     """Compare runs on several devices with runs on one."""
     warnings.simplefilter("ignore", UserWarning)  # the keys are of seeds
@@ -151,18 +179,27 @@ def main(num_devices: int, names: list[str]) -> None:
         case = case_of_name(name)
         on_one = run_keys(keys, case.table, case.recipe)
         for words, on_several in run_on_devices(case, keys).items():
-            boosted = on_several[0]
+            boosted, log_prob = on_several
+            is_same = jax.tree.leaves(
+                (
+                    jax.tree.map(lambda _: have_same_bits, boosted),
+                    jax.tree.map(lambda _: have_same_log_densities, log_prob),
+                )
+            )
             if len(boosted.scores.sharding.device_set) != num_devices:
                 print(f"{name}, {words}: the scores are not on all devices")
-            for (path, expected), array in zip(
-                jax.tree.leaves_with_path(on_one), jax.tree.leaves(on_several), strict=True
+            for (path, expected), array, is_same_array in zip(
+                jax.tree.leaves_with_path(on_one),
+                jax.tree.leaves(on_several),
+                is_same,
+                strict=True,
             ):
                 compared += 1
                 if not array.size:  # JAX cannot read an empty array that is divided
                     continue
                 if words.startswith("settings"):  # each of them is the run of the first key
                     expected = np.broadcast_to(np.asarray(expected)[:1], expected.shape)
-                if not np.array_equal(np.asarray(array), np.asarray(expected), equal_nan=True):
+                if not is_same_array(np.asarray(expected), np.asarray(array)):
                     print(f"{name}, {words}: {jax.tree_util.keystr(path)} differs")
     print("compared", compared)
 

@@ -156,9 +156,10 @@ def fit_score_line(
     mean_shift = round_separately(
         sum_grid_in_fixed_order(round_separately(likely * shift)) * np.float32(1 / LN2)
     )
-    return ScoreLine(
-        slope, slope * initial_score if initial_score.ndim else initial_score + mean_shift
-    )
+    if not initial_score.ndim:
+        return ScoreLine(slope, initial_score + mean_shift)
+    # A program that adds the intercept to scores may join an unrounded product with the sum.
+    return ScoreLine(slope, round_separately(slope * initial_score))
 
 
 def score_line_epilogue(config: BinsConfig) -> types.Epilogue:

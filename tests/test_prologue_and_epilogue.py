@@ -17,10 +17,10 @@ from dpbt.learners import trees
 from dpbt.learners.bins.epilogue import class_counts_by_score_interval, fit_score_line
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import round_grid_to_rows
-from dpbt.training import run_keys
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, Noise, Prologue
 from tests.support.example_tables import random_table
+from tests.support.recipe_keys import key_data_of_recipe
 from tests.support.references import oblivious_trees as reference
 
 NOISE = mechanisms.discrete_laplace
@@ -124,11 +124,6 @@ def test_the_noise_of_the_epilogue_depends_on_the_number_of_rounds():
         - np.asarray(transcript_of_three_rounds.epilogue["scores"])
     )
     assert differences.max() > 14  # equal noise would leave the difference of two counts
-
-
-def key_data_of_recipe(recipe):
-    key = run_keys.derive_recipe_key(jax.random.key(0), recipe)
-    return tuple(jax.random.key_data(key).tolist())
 
 
 def test_learners_that_differ_in_what_they_do_once_do_not_share_noise():

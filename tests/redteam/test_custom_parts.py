@@ -16,6 +16,7 @@ from dpbt.privacy import boundary, mechanisms
 from dpbt.training import own_code, run_keys
 from dpbt.types import ADD_REMOVE, Noise, Prologue
 from tests.support.attacks import table_of_one_split
+from tests.support.recipe_keys import key_data_of_recipe
 
 NOISE = mechanisms.discrete_laplace
 
@@ -107,11 +108,6 @@ def program_closing_over(first, second):
         draw("n", NOISE, value.astype(jnp.int32), **ROW)
 
     return program
-
-
-def key_data_of_recipe(recipe):
-    key = run_keys.derive_recipe_key(jax.random.key(0), recipe)
-    return tuple(jax.random.key_data(key).tolist())
 
 
 def test_learners_of_one_name_that_differ_have_keys_that_differ():

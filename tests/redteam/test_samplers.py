@@ -159,9 +159,9 @@ def test_two_digits_of_laplace_noise_are_within_their_gap(scale, part):
 
     def low_at_least(positions):
         edges = np.concatenate([low, low + 1])
-        words = split_into_two_words(positions)
+        word_pairs = split_into_two_words(positions)
         first = np.repeat(exponential_words(np.array([0.2 * step / scale])), len(positions), axis=1)
-        bits = np.concatenate([first, words, np.repeat(not_zero, len(positions), axis=1)])
+        bits = np.concatenate([first, word_pairs, np.repeat(not_zero, len(positions), axis=1)])
         return noise(bits, np.zeros(len(positions), np.int64)) >= 1 + edges
 
     positions = find_boundaries(low_at_least, 2 * len(low), 2**64)
@@ -173,8 +173,10 @@ def test_two_digits_of_laplace_noise_are_within_their_gap(scale, part):
     )
 
     def not_zero_at(positions):
-        words = split_into_two_words(positions)
-        bits = np.concatenate([exponential_words(np.full(len(positions), 0.5)), words, words])
+        word_pairs = split_into_two_words(positions)
+        bits = np.concatenate(
+            [exponential_words(np.full(len(positions), 0.5)), word_pairs, word_pairs]
+        )
         return noise(bits, np.zeros(len(positions), np.int64)) != 0
 
     share = Decimal(find_boundaries(not_zero_at, 1, 2**64)[0]) / 2**64

@@ -87,7 +87,7 @@ def test_a_fit_that_learns_noise_is_asked_about_before_it_pays(
         assert fit(rows, domain, "yes.json", "--yes") == 0
 
 
-def declared(path):
+def declared_rows(path):
     return inputs.DeclaredRows(path, *read_domain("d.json"))
 
 
@@ -98,8 +98,8 @@ def test_a_conversion_asks_as_a_fit_does_and_its_folder_asks_nothing(folder, mon
         assert not Path("short.chunks").exists()
     main(["convert", "d.json", "short.csv", "short.chunks", "--capacity", "80"])
     with pytest.raises(InputError, match="check the rows before converting them"):
-        inputs.make_owner_report_of_file(declared("short.chunks"))
-    report = inputs.make_owner_report_of_file(declared("short.csv"))
+        inputs.make_owner_report_of_file(declared_rows("short.chunks"))
+    report = inputs.make_owner_report_of_file(declared_rows("short.csv"))
     assert report.suspect_columns == ("age", "job", "class")
 
 
@@ -111,14 +111,14 @@ def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(sys, closed, None)
             inputs.ask_owner_about_suspect_columns(
-                declared("short.csv"), skip_question=False, action="Learn"
+                declared_rows("short.csv"), skip_question=False, action="Learn"
             )
     inputs.ask_owner_about_suspect_columns(
-        declared("pipe.csv"), skip_question=False, action="Learn"
+        declared_rows("pipe.csv"), skip_question=False, action="Learn"
     )
     with pytest.raises(InputError, match="stopped"):
         inputs.ask_owner_about_suspect_columns(
-            declared("short.csv"), skip_question=False, action="Learn"
+            declared_rows("short.csv"), skip_question=False, action="Learn"
         )
 
 

@@ -32,7 +32,7 @@ def mode(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
-def stopped(model):
+def stop_a_fit_in_blocks(model):
     """Chunks, and a run on them that was stopped, with its releases and its key."""
     assert run_command("convert", "domain.json", "rows.csv", "chunks", "--capacity", 400) == 0
     with pytest.MonkeyPatch.context() as stop:
@@ -50,14 +50,14 @@ def stopped(model):
         assert run_command(*arguments) == 130
 
 
-def predict(model, *more):
-    assert run_command("predict", model, "rows.csv", "--out", "found.csv", *more) == 0
+def predict(model, *options):
+    assert run_command("predict", model, "rows.csv", "--out", "predicted.csv", *options) == 0
 
 
 PRIVATE = {
-    "predictions": (predict, ["found.csv"]),
+    "predictions": (predict, ["predicted.csv"]),
     "a filter": (lambda _: dpbt.Filter(1.0, rows=9, path="filter.db"), ["filter.db"]),
-    "chunks and a checkpoint": (stopped, ["chunks/*", "run"]),
+    "chunks and a checkpoint": (stop_a_fit_in_blocks, ["chunks/*", "run"]),
 }
 
 

@@ -34,7 +34,7 @@ def made_up_rows():
     return columns, columns["x"] + 0.2 * rng.normal(size=NUM_ROWS)
 
 
-def task_of(target, **weights):
+def task_with_target(target, **weights):
     columns, signal = made_up_rows()
     labels = {
         "two classes": signal > 0.5,
@@ -48,13 +48,13 @@ def task_of(target, **weights):
     return sweeps.Task(target.replace(" ", "_"), table, ~test, test, arguments)
 
 
-def make(rows, epsilon, **options):
+def make_recipe(rows, epsilon, **options):
     return recipes.oblivious_boost(
         epsilon=epsilon, rows=rows, domain=DOMAIN, rounds=2, depth=2, delta=1e-6, **options
     )
 
 
-SWEEP = sweeps.Sweep("targets", make, {"epsilon": (1.0, 8.0)}, repeats=2, seed=4)
+SWEEP = sweeps.Sweep("targets", make_recipe, {"epsilon": (1.0, 8.0)}, repeats=2, seed=4)
 
 
 def run(task, folder, sweep=SWEEP, **options):
@@ -96,7 +96,7 @@ def expected_measures(target, fit):
 
 @pytest.mark.parametrize("target", mark_slow_cases_except(OPTIONS, fast=["three classes"]))
 def test_every_target_is_measured_and_each_fit_can_be_repeated_bit_for_bit(target, tmp_path):
-    task = task_of(target)
+    task = task_with_target(target)
     columns = run(task, tmp_path, measure=(sweeps.measure_predictions, fit_as_columns))
     assert len(columns["setting"]) == 2 * 2 * 2
     for index, fit in enumerate(fits_of_columns(task, columns)):
@@ -120,9 +120,9 @@ def test_every_target_is_measured_and_each_fit_can_be_repeated_bit_for_bit(targe
     ids=["rows", "classes"],
 )
 def test_weights_count_and_their_fits_can_be_repeated(weights, tmp_path):
-    task, scores = task_of("two classes", **weights), {}
+    task, scores = task_with_target("two classes", **weights), {}
     measure = (sweeps.error_rates, fit_as_columns)
-    for name, any_task in (("weighted", task), ("unweighted", task_of("two classes"))):
+    for name, any_task in (("weighted", task), ("unweighted", task_with_target("two classes"))):
         columns = run(any_task, tmp_path / name, measure=measure)
         assert columns.keys() >= {"test_error", "train_error"}
         scores[name] = columns["fit[0].scores"].astype(np.float32)
@@ -149,7 +149,7 @@ def rounds_of_arrays(fit):
 
 
 def test_a_fit_holds_its_own_rounds_whatever_the_other_settings(tmp_path):
-    task = task_of("two classes")._replace(arguments={"rows": NUM_ROWS})
+    task = task_with_target("two classes")._replace(arguments={"rows": NUM_ROWS})
     measure = (rounds_of_arrays, sweeps.measure_predictions)
     columns = run(task, tmp_path, ROUNDS, measure=measure)
     for name in ("room", "num_hypotheses", "num_releases"):
@@ -161,7 +161,7 @@ def test_a_fit_holds_its_own_rounds_whatever_the_other_settings(tmp_path):
 
 
 def test_measures_without_test_rows_are_nan():
-    task = task_of("two classes")._replace(arguments={"rows": NUM_ROWS})
+    task = task_with_target("two classes")._replace(arguments={"rows": NUM_ROWS})
     fit = sweeps.repeat_fit(ROUNDS, task, {"rounds": 1}, evaluation=0)
     without = sweeps.measure_predictions(fit._replace(test=np.zeros_like(fit.test)))
     assert without.keys() == sweeps.measure_predictions(fit).keys()
@@ -169,7 +169,7 @@ def test_measures_without_test_rows_are_nan():
 
 
 def test_keys_follow_from_seed_task_setting_fold_and_repeat_alone():
-    task = task_of("two classes")
+    task = task_with_target("two classes")
     settings = SWEEP.settings
 
     def key_data(sweep=SWEEP, of_task=task, setting=settings[0], evaluation=0, repeat=0):
@@ -197,7 +197,7 @@ BAD_FITS = [
 
 
 def test_fits_that_the_sweep_does_not_have_are_refused():
-    task = task_of("two classes")
+    task = task_with_target("two classes")
     for changes, message in BAD_FITS:
         options = {"setting": SWEEP.settings[0], "evaluation": 0, "repeat": 0, **changes}
         for function in (sweeps.key, sweeps.repeat_fit):
@@ -227,7 +227,7 @@ BAD_MEASURES = [
 def test_columns_of_measures_that_clash_are_refused(tmp_path, sweeps_without_training):
     for index, (measure, message) in enumerate(BAD_MEASURES):
         with pytest.raises(ValueError, match=message):
-            run(task_of("two classes"), tmp_path / str(index), measure=measure)
+            run(task_with_target("two classes"), tmp_path / str(index), measure=measure)
 
 
 # Data frames.
@@ -247,7 +247,7 @@ def vector_column(fit):
 def test_results_are_one_frame_with_and_without_pandas(
     tmp_path, monkeypatch, sweeps_without_training
 ):
-    task = task_of("two classes")
+    task = task_with_target("two classes")
     run(task, tmp_path, measure=(sweeps.error_rates, vector_column))
     run(task._replace(name="second"), tmp_path)
     monkeypatch.setitem(sys.modules, "pandas", None)  # not installed

@@ -54,7 +54,7 @@ def table_of_many_bins(rows=700, bins=40, seed=3):
     return dpbt.table(domain, columns, labels, capacity=rows + 9)
 
 
-def by_bins(table):
+def laid_out_by_bins(table):
     """The table laid out by its bins, whatever its size is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows_of_trees, "MANY_CELLS", 1)
@@ -68,7 +68,7 @@ def by_bins(table):
 @pytest.mark.parametrize("nodes", [1, 32])
 def test_sums_by_bin_are_the_products(nodes):
     splits = np.asarray(satisfied_splits(table_of_many_bins()), np.int64)
-    table = by_bins(table_of_many_bins())
+    table = laid_out_by_bins(table_of_many_bins())
     rows = table.present.shape[0]
     weights = jax.random.randint(jax.random.key(0), (rows,), 0, GRID + 1)
     levels = weights_by_class(table, weights)
@@ -85,7 +85,7 @@ def test_sums_by_bin_are_the_products(nodes):
 
 
 def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
-    table = by_bins(table_of_many_bins())
+    table = laid_out_by_bins(table_of_many_bins())
     low = jnp.full_like(table.splits_of_rows.low, 255)
     high = jnp.zeros_like(table.splits_of_rows.high)
     never = table.splits_of_rows._replace(low=low, high=high)
@@ -98,7 +98,8 @@ def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
 @pytest.mark.parametrize("depth", [3, 6])
 def test_rows_by_bins_go_where_their_splits_say(depth):
     """Shallow trees choose from the leaves up, and deep ones follow their routes."""
-    columns, table = satisfied_rows_by_split(table_of_many_bins()), by_bins(table_of_many_bins())
+    columns = satisfied_rows_by_split(table_of_many_bins())
+    table = laid_out_by_bins(table_of_many_bins())
     split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, columns.shape[0])
     tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
     reached = np.asarray(assign_leaves(tree, columns))

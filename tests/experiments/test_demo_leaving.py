@@ -57,11 +57,11 @@ def demo(tmp_path, monkeypatch, watch):
     monkeypatch.setattr(demos.time, "perf_counter", lambda: float(next(clock)))
     drawn, draw = [], demos._draw_figure
 
-    def noted(path, measured, *, title, **more):
+    def draw_and_record_title(path, measured, *, title, **options):
         drawn.append(title)
-        draw(path, measured, title=title, **more)
+        draw(path, measured, title=title, **options)
 
-    monkeypatch.setattr(demos, "_draw_figure", noted)
+    monkeypatch.setattr(demos, "_draw_figure", draw_and_record_title)
     files = {"--data": "mine.csv", "--domain": "domain.json", "--out": "out"}
     files = {option: tmp_path / name for option, name in files.items()}
     files["--domain"].write_text(json.dumps(DOMAIN))

@@ -15,14 +15,14 @@ from tests.support.references import lazy_boosting
 
 
 @pytest.fixture(scope="module")
-def fitted():
+def model_and_table():
     table = random_table(0, rows=120, splits=5)
     recipe = recipes.lazybb_rules(epsilon=6.0, rows=120, rounds=15, density=0.4, learning_rate=0.3)
     return dpbt.fit(jax.random.key(0), table, recipe), table
 
 
-def test_advantages_are_those_of_the_exact_measure(fitted):
-    model, table = fitted
+def test_advantages_are_those_of_the_exact_measure(model_and_table):
+    model, table = model_and_table
     advantages = jax.jit(diagnostics.advantages)(model.transcript, table, model.recipe)
     y, x = np.where(table.target, 1, -1), np.where(table.bins, 1, -1)
     margins = np.zeros(len(y))

@@ -161,7 +161,7 @@ def test_a_learner_keeps_its_key_when_an_inner_function_is_renamed():
 SCALED = 1.0
 
 
-def scaled(draw, table, weights, params, public):
+def draw_scaled_count(draw, table, weights, params, public):
     draw("n", NOISE, jnp.sum(table.target).astype(jnp.int32)[None] * int(SCALED), **ROW)
 
 
@@ -169,7 +169,7 @@ def test_a_key_follows_what_the_code_reads(monkeypatch):
     """A global that is replaced."""
 
     def program(draw, table, weights, params, public):
-        scaled(draw, table, weights, params, public)
+        draw_scaled_count(draw, table, weights, params, public)
 
     before = key_data_of_recipe(custom_recipe(program))
     assert key_data_of_recipe(custom_recipe(program)) == before

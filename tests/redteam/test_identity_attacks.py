@@ -133,7 +133,7 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
     base = hostile_recipe()
     learner, update = base.learner, base.weight_update
 
-    def tagged(first, second):
+    def key_with_names(first, second):
         named = dataclasses.replace(learner, name=first)
         renamed = dataclasses.replace(update, identity=second)
         return words_of_recipe_key(dataclasses.replace(base, learner=named, weight_update=renamed))
@@ -146,7 +146,7 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
     first = dataclasses.replace(counting_prologue(), identity="same")
     last = dataclasses.replace(counting_epilogue(), identity="same")
     assert with_part(prologue=first) != with_part(epilogue=last)
-    assert tagged("a | b", "c") != tagged("a", "b | c")
+    assert key_with_names("a | b", "c") != key_with_names("a", "b | c")
 
 
 # Learners of one name, whose functions differ.
@@ -413,7 +413,7 @@ def test_columns_whose_names_have_one_text_are_refused():
 ROWS = np.random.default_rng(0).random((50, 3))
 
 
-def by_address(table, hooks):
+def learn_from_address(table, hooks):
     return id(table), hooks.laplace(len(table), 1.0, 1.0)
 
 
@@ -427,7 +427,7 @@ def sampling(table, hooks):
     return hooks.laplace(np.sum(some[:, 0] > 0.5), 1.0, 1.0)
 
 
-@pytest.mark.parametrize("learn", [by_address, shuffling, sampling])
+@pytest.mark.parametrize("learn", [learn_from_address, shuffling, sampling])
 def test_an_honest_learner_gets_no_certificate(learn):
     report = audit.grey_box_lower_bound(learn, ROWS, ROWS[1:], claim=(1.0, 0.0), num_runs=40)
     assert not report.broken

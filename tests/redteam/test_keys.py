@@ -64,12 +64,14 @@ def test_one_key_with_two_settings_gives_no_sums(name, root):
     """
     two_settings, table, site = TWO_SETTINGS[name]()
 
-    def release_of(key, recipe):
+    def release_under_key(key, recipe):
         release = dpbt.boost(key, table, recipe, PUBLIC_KEY).transcript.rounds
         return release[site].reshape(-1)
 
     keys = jax.random.split(root, 20)
-    releases = jax.jit(jax.vmap(jax.vmap(release_of, (None, 0)), (0, None)))(keys, two_settings)
+    releases = jax.jit(jax.vmap(jax.vmap(release_under_key, (None, 0)), (0, None)))(
+        keys, two_settings
+    )
     first, second = np.moveaxis(np.asarray(releases, np.int64), 1, 0)
     is_far = np.abs(np.diff(2 * first - second, axis=0)) > 9
     assert is_far.size >= 76
@@ -83,10 +85,10 @@ def test_one_key_with_two_settings_of_lazybb_does_not_repeat_its_choice():
     table = table_of_splits(bits, target, np.ones(80, bool))
     two_settings = recipes.lazybb_rules(epsilon=np.array([1e-3, 2e-3]), rows=80, rounds=1)
 
-    def rule_of(key, recipe):
+    def rule_under_key(key, recipe):
         return dpbt.boost(key, table, recipe).transcript.rounds["rule"][0]
 
-    rules_of_settings = jax.vmap(rule_of, (None, 0))
+    rules_of_settings = jax.vmap(rule_under_key, (None, 0))
     keys = jax.random.split(jax.random.key(1), 200)
     rules = np.asarray(jax.jit(jax.vmap(rules_of_settings, (0, None)))(keys, two_settings))
     # 64 rules: honest choices agree 3 times of 200 on average, more than 60 times with 1e-50.
@@ -185,11 +187,9 @@ def test_public_structure_and_noise_have_nothing_in_common():
     recipe = recipes.random_forest(epsilon=0.1, rows=400, rounds=3, depth=2, disjoint=True)
     grow = jax.jit(lambda key, public: dpbt.boost(key, table, recipe, public).transcript.rounds)
     first_key, second_key = jax.random.key(1), jax.random.key(2)
-    release, other_noise, other_public = (
-        grow(first_key, second_key),
-        grow(second_key, second_key),
-        grow(first_key, first_key),
-    )
+    release = grow(first_key, second_key)
+    other_noise = grow(second_key, second_key)
+    other_public = grow(first_key, first_key)
     for site in ("attribute", "threshold", "fallback"):
         np.testing.assert_array_equal(release[site], other_noise[site])
         if site != "attribute":  # of one attribute there is one choice

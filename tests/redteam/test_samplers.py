@@ -40,10 +40,10 @@ def find_boundaries(at_least, count: int, size: int = 2 * HALF) -> list[int]:
     low, high = [0] * count, [size] * count
     for _ in range(size.bit_length() + 1):
         middle = [(a + b) // 2 for a, b in zip(low, high, strict=True)]
-        reached = at_least([min(position, size - 1) for position in middle])
+        is_reached = at_least([min(position, size - 1) for position in middle])
         for k in range(count):
             if low[k] < high[k]:
-                low[k], high[k] = (low[k], middle[k]) if reached[k] else (middle[k] + 1, high[k])
+                low[k], high[k] = (low[k], middle[k]) if is_reached[k] else (middle[k] + 1, high[k])
     return low
 
 
@@ -77,11 +77,11 @@ ANGLES = [2**29 + 12345, 2**22 + 1, 2**30 - 2**28]
 """An eighth of a turn, nearly nothing, three sixteenths."""
 
 SCALES = [0.3, 5.0, 4096.0, 8191.0, 1e6, 2.0**32]
-NEAR = (0.0, 36.0)
-FAR = (37.5, 43.9)
+NEAR_REACH = (0.0, 36.0)
+FAR_REACH = (37.5, 43.9)
 
 
-def reached(scale, part, unit=1.0):
+def outcomes_in_reach(scale, part, unit=1.0):
     """Outcomes in a part of the noise's reach, in units of `unit`; some 400 of them."""
     low, high = (int(scale / unit * end) for end in part)
     return np.unique(np.linspace(max(low, 1), max(high, 2), 400).astype(np.int64))
@@ -89,15 +89,15 @@ def reached(scale, part, unit=1.0):
 
 @pytest.mark.parametrize(
     ("scale", "part"),
-    [(0.3, (0.0, 43.9)), (5.0, (0.0, 43.9)), (8191.0, NEAR), (8191.0, FAR)],
+    [(0.3, (0.0, 43.9)), (5.0, (0.0, 43.9)), (8191.0, NEAR_REACH), (8191.0, FAR_REACH)],
     ids=["0.3", "5", "8191, near", "8191, far"],
 )
 def test_one_digit_of_laplace_noise_is_within_its_gap(scale, part):
     """The number of bit patterns of each outcome has the probability of its law."""
     scale = float(np.float32(scale))
     sample = sampler_on_words(mechanisms.discrete_laplace)
-    size = reached(scale, part)
-    edges = np.concatenate([size, size + 1])
+    outcomes = outcomes_in_reach(scale, part)
+    edges = np.concatenate([outcomes, outcomes + 1])
 
     def at_least(positions):
         bits = np.concatenate(
@@ -109,7 +109,7 @@ def test_one_digit_of_laplace_noise_is_within_its_gap(scale, part):
     # Half of the positions are of positive noise.
     count = shares_between(find_boundaries(at_least, len(edges)), 4 * HALF)
     q = (-1 / Decimal(scale)).exp()
-    law = [(1 - q) / (1 + q) * q**k for k in map(int, size)]
+    law = [(1 - q) / (1 + q) * q**k for k in map(int, outcomes)]
     assert largest_log_ratio(count, law) <= mechanisms.discrete_laplace.price.sampler.gap
     edges = np.ones(1)
     zero = Decimal(find_boundaries(at_least, 1)[0]) / (2 * HALF)
@@ -122,7 +122,7 @@ def test_one_digit_of_laplace_noise_is_within_its_gap(scale, part):
 @pytest.mark.parametrize(
     ("scale", "part"),
     [
-        *((8192.0, NEAR), (8192.0, FAR), (1e6, NEAR), (1e6, FAR)),
+        *((8192.0, NEAR_REACH), (8192.0, FAR_REACH), (1e6, NEAR_REACH), (1e6, FAR_REACH)),
         (2.0**32, (0.0, 1.9 * mechanisms.SATURATION / 2.0**32)),
     ],
     ids=["8192, near", "8192, far", "1e6, near", "1e6, far", "2**32"],

@@ -144,7 +144,7 @@ def test_a_template_on_a_terminal_is_json_in_every_encoding(in_folder, run_under
 def test_undecodable_names_are_printed_as_they_were_where_the_locale_keeps_them(
     in_folder, run_under
 ):
-    """As in the C locale, whose standard output has the error handler "surrogateescape"."""
+    """The C locale keeps them, as its standard output has the error handler "surrogateescape"."""
     name = os.fsdecode("mü.html".encode("latin-1"))
     path = Path(name)
     arguments = ("statement", "two-ü.model", "--html", path, "--force")
@@ -236,7 +236,7 @@ def test_versions_of_packages_need_no_metadata(monkeypatch):
 
 
 def test_what_reads_a_release_needs_no_jax(in_folder, tmp_path):
-    """Also what prices a ledger again, shows a filter and measures a model."""
+    """Neither does what prices a ledger again, shows a filter or measures a model."""
     dpbt.Filter(epsilon=20, rows=200, path=tmp_path / "f.db")
     recipe = dpbt.recipes.random_forest(epsilon=5.0, rows=200, rounds=3, depth=3)
     dpbt.Filter.open(tmp_path / "f.db").take(recipe)

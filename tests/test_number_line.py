@@ -76,7 +76,7 @@ def table_of_numbers(numbers):
     "noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace], ids=["gaussian", "laplace"]
 )
 def test_no_row_moves_the_sums_beyond_their_sensitivity(relation, noise):
-    """Rows at corners, between and beyond them; some pair attains the bound but for rounding."""
+    """Rows lie at corners, between and beyond; a pair attains the bound except for rounding."""
     config = bins_config(relation=relation, noise=noise)
     public = public_after_histogram(np.full(100, 0.5, np.float32), config)._replace(
         initial_score=jnp.float32(0.5), unit=jnp.float32(0.01)

@@ -296,7 +296,7 @@ FIVE = tuple(map(Attribute, (7, 4, 2, 1, 20), (True, False, True, False, True)))
 
 @pytest.mark.slow
 def test_both_answers_of_a_split_are_known_bins():
-    """Also where nearly all rows are in one bin; and shares are those of plain loops.
+    """This holds also where nearly all rows are in one bin. Shares are those of plain loops.
 
     Some trees have an attribute twice, from two decks.
     """
@@ -383,7 +383,7 @@ def leaves_by_lookup(tree, bins):
 @pytest.mark.slow
 @pytest.mark.parametrize(("ordered", "depth"), [((True, False), 9), ((False,), 2)], ids=str)
 def test_rows_are_routed_as_lookups_route_them(ordered, depth):
-    """Also bins that a feature does not have, and sets of more than one word of bits."""
+    """So are bins that a feature does not have, by sets of more than one word of bits."""
     sizes = (2, 33, 70, MAX_BINS)
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
     trees = public_trees(attributes, 6, depth=depth).splits
@@ -442,7 +442,7 @@ def test_tables_of_another_domain_are_refused():
 
 
 def test_tables_of_another_number_of_columns_are_refused():
-    """Also by `boost`, and where it is traced."""
+    """`boost` refuses them, too, and where it is traced."""
     key, recipe, table = jax.random.key(0), oblivious_recipe(), table_of_four_columns()
     table_of_6_columns = table._replace(bins=jnp.pad(table.bins, ((0, 0), (0, 2))))
     splits = domains.splits({name: DOMAIN[name] for name in ("kind", "size", "on")})

@@ -156,7 +156,7 @@ LONG_TEXTS = (
 
 
 def test_no_long_cell_takes_long():
-    """Of 130,000 characters and more, as many as a CSV cell may have: the time is linear."""
+    """The time is linear in the length of a cell, which may have 130,000 characters and more."""
     kinds = [
         Numeric(0, 9),
         Numeric(0, 9, strip=[" ", ","]),

@@ -362,7 +362,7 @@ OBLIVIOUS_LEAKS = {
 
 @pytest.mark.parametrize("name", mark_slow_cases_except(OBLIVIOUS_LEAKS, fast=["none"]))
 def test_planted_leaks_of_oblivious_trees_are_caught(name):
-    """By the worst case of a draw between neighbours, over what the ledger says of it."""
+    """The worst case of a draw between neighbours is divided by the epsilon in the ledger."""
     make_leaky_recipe, site, min_ratio, max_ratio = OBLIVIOUS_LEAKS[name]
     recipe = make_leaky_recipe()
     (claim,) = (line.epsilon for line in dpbt.ledger(recipe).lines if line.site == site)

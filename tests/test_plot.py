@@ -94,7 +94,7 @@ def model_and_domain_of_target(target):
 
 @pytest.mark.slow
 def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
-    """Against the mean over all rows of the domain."""
+    """Shapes are compared with the mean over all rows of the domain."""
     model, domain = model_and_domain_of_target(Nominal(("x", "y", "z")))
     every_row = np.array([[size, kind] for size in range(4) for kind in range(2)], np.uint8)
     scores = np.asarray(dpbt.decision_function(model, every_row)).reshape(4, 2, 3).mean(axis=1)

@@ -115,7 +115,7 @@ def parse_trees(text):
 
 
 def test_branches_and_trees_that_say_the_same_are_shown_once():
-    """By hand: a split that is asked again, an unsplit node, equal leaves, and equal trees."""
+    """The trees have a repeated split, an unsplit node, equal leaves, and equal trees."""
     split = np.array([[4, 4, 2], [4, -1, 9], [0, 1, 2]], np.int32)
     leaf = np.array([[1, 9, 2, 2], [3, 8, 3, 3], [1, -1, 1, -1]], np.float32)
     table_splits = dpbt.domains.splits(DOMAIN)

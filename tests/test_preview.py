@@ -92,7 +92,7 @@ def test_a_preview_says_what_to_trust_then_shares_and_each_signal():
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [None, NUMBER], ids=["two classes", "number"])
 def test_a_preview_finds_the_signal_and_says_that_it_is_a_simulation(target):
-    """Of a public table it finds the rule that its labels follow."""
+    """In a public table it finds the rule that the labels follow."""
     small_recipes = [small(target), small(target, epsilon=0.01)]
     simulated = preview.preview(small_recipes, DOMAIN, signal=0.6, repeats=2)
     (_, _, clear, _, best, constant, _), (_, epsilon, noisy, *_) = simulated.lines

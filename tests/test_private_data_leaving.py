@@ -107,7 +107,7 @@ def rows_found_by_guessing(folder):
 
 
 def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path, sweeps_without_training):
-    """And they find it, in 64 guesses, where a file holds a digest without a key."""
+    """Where a file holds a digest without a key, 64 guesses find the row."""
     task = private_task()
     sweeps.run(SWEEP, [task], tmp_path / "results")
     assert rows_found_by_guessing(tmp_path / "results") == []

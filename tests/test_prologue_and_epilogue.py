@@ -153,7 +153,7 @@ def test_learners_that_differ_in_what_they_do_once_do_not_share_noise():
 
 
 def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
-    """A key follows from `place`, whose result the program reads."""
+    """The key depends on how rows are assigned, which the program reads."""
     recipe = small_oblivious_recipe()
     keys = set()
     for leaf in (0, 1):

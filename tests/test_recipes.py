@@ -45,7 +45,7 @@ def test_the_ledger_adds_up_to_the_request(make, calibration, delta):
 
 
 def test_the_fractions_of_a_recipe_share_its_budget():
-    """And the published ones are equation 17. A ledger has every draw in the program's order."""
+    """The published ones are equation 17. A ledger has every draw in the program's order."""
     settings = {"epsilon": 2, "rows": 500, "rounds": 5, "depth": 3, "beta_tree": 0.6}
     tight = recipes.bdpe(**settings, error_fraction=0.25)
     published = recipes.bdpe(**settings, calibration="published", alpha=0.5)

@@ -19,7 +19,7 @@ from tests.support.example_tables import keys_of_seed
 
 
 def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(labelled_rows):
-    """Else two fits under one seed would differ by exactly what one row adds to a sum."""
+    """Otherwise two fits under one seed would differ by exactly what one row adds to a sum."""
     X, y = labelled_rows
     weight = np.full(50, 0.5)
     changed_arguments = {"fewer": (X[1:], y[1:]), "a label": (X, np.r_[1 - y[0], y[1:]])}

@@ -545,7 +545,7 @@ def recipes_that_take(parameter: str) -> list[str]:
     ids=["classifier, recipe", "classes", "monotone", "regressor, recipe"],
 )
 def test_docstrings_name_the_recipes_that_take_a_parameter(estimator, parameter, expected):
-    """As the signatures of the recipes decide it, in the order of `BOOSTED`."""
+    """The signatures of the recipes decide which do, and `BOOSTED` has their order."""
     assert recipes_in_docstring(estimator, parameter) == expected
 
 

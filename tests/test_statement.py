@@ -39,7 +39,7 @@ def ledger_of_one_draw(mechanism, sensitivity, scale, delta=0.0, times=1):
 
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
 def test_the_bound_on_an_attacker_is_attained_on_one_gaussian_draw(alarms):
-    """Against a count of the outputs of the best test, which is a threshold."""
+    """The bound is compared with counts of the best test, which is a threshold."""
     bound = statements.max_true_positive_rate(
         ledger_of_one_draw(mechanisms.rounded_gaussian, 3.0, 2.0, delta=1e-6), alarms
     )

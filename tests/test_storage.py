@@ -75,7 +75,7 @@ def test_private_files_are_readable_by_their_owner_alone(rows_folder, forest_mod
 @pytest.mark.parametrize("umask", [0o022, 0o277])
 @pytest.mark.parametrize(("requested_mode", "kept"), [(0o600, None), (0o666, None), (0o666, 0o400)])
 def test_a_part_is_never_wider_than_the_file(tmp_path, umask, requested_mode, kept):
-    """And a file that its writer may not write is written, as others replace it by name."""
+    """A file that its writer may not write is replaced by name."""
     path, modes = tmp_path / "file", []
     if kept is not None:
         path.touch()

@@ -130,7 +130,7 @@ def test_products_of_right_siblings_are_enough():
 
 @pytest.mark.parametrize("rows", [81, 2**18 + 5])
 def test_products_by_floats_are_exact(rows):
-    """As devices other than processors make them."""
+    """Devices other than processors multiply by floats."""
     rng = np.random.default_rng(rows)
     left = rng.integers(100, 128, (3, 2, rows)).astype(np.int8)
     columns = rng.random((4, rows)) < 0.95

@@ -452,7 +452,7 @@ def test_a_bad_selection_is_refused_by_name():
 
 
 def test_bad_candidates_and_tables_are_refused():
-    """By what is public, and of what is private by the number of rows alone."""
+    """Only public facts are refused, and of private ones the number of rows."""
     selection, table = tuning.selection(), table_of_people()
     candidates = candidate_recipes(selection)
     candidate_for_other_rows = dataclasses.replace(candidates[0], rows=np.float32(200))

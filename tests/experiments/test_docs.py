@@ -262,7 +262,7 @@ def test_words_that_people_search_for_lead_to_an_answer():
 
 @pytest.mark.parametrize("page", ["guarantees.md", "tutorial.md"])
 def test_ledgers_are_tables_of_the_site(page):
-    """With every word of the block, and a column for each of its columns."""
+    """The table has every word of the block, and a column for each of its columns."""
     show_ledger = runpy.run_path(str(ROOT / "docs" / "site.py"))["_show_ledger"]
     text = (ROOT / "docs" / page).read_text()
     blocks = re.findall(r"^```.*?^```$", text, re.DOTALL | re.MULTILINE)
@@ -296,7 +296,7 @@ def test_wide_tables_are_stacked_on_a_phone():
 
 @pytest.mark.slow
 def test_the_site_is_built(tmp_path):
-    """With every link, and with names of the API linked to where they are described."""
+    """It has every link, and links names of the API to where they are described."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
     assert "criterion" in (tmp_path / "api" / "recipes.html").read_text()

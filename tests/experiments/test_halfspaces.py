@@ -39,7 +39,7 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
 
 
 def test_the_settings_of_hs_stl_are_those_of_algorithm_5():
-    """And at the rows for rho, T rounds of the paper's cost are rho-zCDP."""
+    """At the rows for rho, T rounds of the paper's cost are rho-zCDP."""
     alpha, beta, tau = 0.1, 0.05, 0.2
     hs_stl = settings.halfspace_settings(alpha, beta, tau)
     log_kappa = np.log(4 / alpha)

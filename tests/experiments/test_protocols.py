@@ -59,7 +59,7 @@ def test_the_paired_t_test_agrees_with_scipy(n):
 
 @pytest.mark.parametrize("distinct", [3, 10**6])
 def test_auroc_agrees_with_scikit_learn(distinct):
-    """With many ties, some and none; masked rows do not count, whatever their scores are."""
+    """Scores have many ties, some or none; masked rows do not count, whatever their scores are."""
     score = (RNG.integers(0, distinct, (20, 150)) / 7).astype(np.float32)
     label = RNG.random((20, 150)) < RNG.uniform(0.1, 0.9, (20, 1))
     mask = RNG.random((20, 150)) < 0.7

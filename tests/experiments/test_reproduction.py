@@ -94,7 +94,7 @@ def test_agreement_allows_half_a_digit_and_two_standard_errors_of_the_difference
 
 @pytest.mark.parametrize("relation", claims.RELATIONS)
 def test_more_or_less_is_undecided_within_twice_the_standard_error(relation):
-    """On both sides alike, whichever side the paper is on; without an error it is never so."""
+    """This holds on both sides of the printed number; without an error nothing is undecided."""
     row = {"relation": relation}
     above, below = (
         (claims.AGREES, claims.DIFFERS) if ">" in relation else (claims.DIFFERS, claims.AGREES)

@@ -64,7 +64,7 @@ def setting(reading, *, alpha=1.0, epsilon=1.0, beta_tree=0.5, rounds=1, depth=1
     "choices", [{}, {"step_bound": "tree"}, {"clip": None}], ids=["usual", "step bound", "no clip"]
 )
 def test_without_noise_scores_are_those_of_the_library(alpha, depth, choices):
-    """Also those of rows that do not train."""
+    """This includes the scores of rows that do not train."""
     table, train = example_table(1), np.arange(ROWS) % 10 != 0
     reading = dataclasses.replace(EXACT, **choices)
     usual_settings = {"epsilon": 1.0, "rows": ROWS, "rounds": 6, "beta_tree": 0.5}
@@ -134,7 +134,7 @@ def test_splits_have_the_law_of_equation_15(choices, divisor, bound):
     ids=["usual", "M", "2M/m", "1/m on q", "first option"],
 )
 def test_leaves_have_the_noise_that_the_reading_names(choices, scale):
-    """Of stumps with the best split, in 2,000 fits; values beyond M stand for a tail."""
+    """Leaves are those of stumps with the best split in 2,000 fits; values beyond M are a tail."""
     reading = Reading(**{"option": "second", "noisy_splits": False, **choices})
     leaf_epsilon = 40.0 if scale > 1 else 1.0
     fit = setting(reading, epsilon=2 * leaf_epsilon, rounds=2, depth=1)
@@ -155,7 +155,7 @@ def test_leaves_have_the_noise_that_the_reading_names(choices, scale):
 
 
 def laplace_p_value(values):
-    """Of a test that values are Laplace of scale 1 between the smallest and the largest."""
+    """The p-value of a test that values are Laplace of scale 1 between their two ends."""
     low, high = (float(stats.laplace.cdf(end)) for end in (values.min(), values.max()))
     return stats.kstest((stats.laplace.cdf(values) - low) / (high - low), "uniform").pvalue
 

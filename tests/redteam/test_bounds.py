@@ -104,7 +104,7 @@ MAKERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_rows_beyond_the_bound_change_no_release(name):
-    """By boost, vmap over recipes, grow and replay: as if only the first rows were there."""
+    """boost, vmap over recipes, grow and replay act as if only the first rows were there."""
     make, kind = MAKERS[name], random_features if name == "halfspaces" else random_table
     table = kind(0, 60, 4, 5)
     recipe, few = make(BOUND), first_rows(table, BOUND)

@@ -126,7 +126,7 @@ def test_learners_of_one_name_that_differ_have_keys_that_differ():
 
 
 def test_learners_of_one_name_that_do_the_same_have_one_key():
-    """Whatever objects their functions are: a key is the same in the next process, too."""
+    """A key does not depend on the objects of functions, so it is the same in the next process."""
     recipe, equal_recipe = (custom_recipe(program_closing_over((0, 1), (2,))) for _ in range(2))
     assert recipe.learner.round.program is not equal_recipe.learner.round.program
     assert key_data_of_recipe(recipe) == key_data_of_recipe(equal_recipe)

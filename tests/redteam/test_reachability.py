@@ -143,7 +143,7 @@ def test_every_pair_of_gaussian_outputs_comes_from_both_neighbours(scale):
     "mechanism", [mechanisms.exponential, mechanisms.noisy_max], ids=["exponential", "noisy max"]
 )
 def test_every_candidate_can_win_on_both_neighbours(mechanism):
-    """However far behind its score is: words are chosen for which each candidate wins."""
+    """Words are chosen for which each candidate wins, however far behind its score is."""
     scores = np.float32([0, -3, -31, -33, -1e4, -1e7])
     neighbour_scores = scores + np.float32([0, 1, -1, 1, -1, 1])
     best = {True: exponential_words(np.array(1e-17)), False: exponential_words(np.array(3.0))}

@@ -347,7 +347,7 @@ def test_an_attribute_is_asked_no_more_splits_than_it_has():
 
 
 def test_trees_of_one_structure_are_one_tree_of_the_model():
-    """What it adds to the score of a row is what the trees of its rounds add."""
+    """The merged tree adds to the score of a row what the trees of its rounds add."""
     tree_of = ObliviousTree._make
     training, rounds = oblivious_recipe(structures=2).learner.training, np.arange(5) % 2
     rng = np.random.default_rng(0)
@@ -431,7 +431,7 @@ def test_recipes_that_differ_in_static_choices_or_seeds_have_other_noise():
 
 
 def test_tables_of_another_domain_are_refused():
-    """Their splits say so; they are public."""
+    """The splits of a table are public, and show its domain."""
     table, recipe = table_of_four_columns(), oblivious_recipe()
     for bins in (4, 7):
         column = Numeric(0, 1, bins=bins, missing=True)
@@ -456,7 +456,7 @@ def test_tables_of_another_number_of_columns_are_refused():
 
 
 def test_rows_that_a_prepare_lays_out_without_weights_are_refused():
-    """Weights would be left out without a word."""
+    """Otherwise weights would be ignored silently."""
     recipe = oblivious_recipe()
     original = recipe.learner.training
 

@@ -70,7 +70,7 @@ def test_a_graph_of_a_file_that_is_no_model_is_refused(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_trees_of_treelite_give_what_the_saved_model_gives(tmp_path, monkeypatch):
-    """Missing and unlisted cells among them; curves and halfspaces are refused."""
+    """Rows have missing and unlisted cells; curves and halfspaces are refused."""
     treelite = pytest.importorskip("treelite", reason="the extra treelite is not installed")
     monkeypatch.chdir(tmp_path)
     for name in MODEL_NAMES:

@@ -113,7 +113,7 @@ def test_positions_of_rows_follow_those_of_earlier_processes(tmp_path):
 def test_processes_that_were_given_one_table_or_other_keys_are_refused(
     tmp_path, monkeypatch, differing
 ):
-    """Two processes; what the second one says is made here."""
+    """What the second of two processes says is made here."""
     domain, columns, labels = worker_process.random_rows(5, 300)
     table = convert.convert_columns(domain, columns, labels, tmp_path / "t")
     compared = iter(["recipe", "key", "public_key", "table", "the same table"])

@@ -209,7 +209,7 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
 
 
 def test_gaussian_draws_are_never_scaled_after_composition():
-    """k mu, and not k times the epsilon of mu, nor that of delta."""
+    """The cost is k mu, and not k times the epsilon of mu, nor that of delta."""
     ledger = dpbt.ledger(PEOPLE["forest-gdp"]())
     repriced = pricing.reprice_ledger(ledger, 4)
     assert repriced.mu == pytest.approx(4 * ledger.mu)

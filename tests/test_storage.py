@@ -33,7 +33,7 @@ def mode(path):
 
 
 def stop_a_fit_in_blocks(model):
-    """Chunks, and a run on them that was stopped, with its releases and its key."""
+    """Convert rows into blocks, and stop a fit on them that has a checkpoint."""
     assert run_command("convert", "domain.json", "rows.csv", "chunks", "--capacity", 400) == 0
     with pytest.MonkeyPatch.context() as stop:
         stop.setattr(dpbt, "save", raise_keyboard_interrupt)

@@ -63,7 +63,7 @@ def run(task, folder, sweep=SWEEP, **options):
 
 
 def fits_of_columns(task, columns, sweep=SWEEP):
-    """Each fit of the columns again, alone."""
+    """Repeat each fit of the columns alone."""
     numbers = zip(columns["setting"], columns["evaluation"], columns["repeat"], strict=True)
     for setting, evaluation, repeat in numbers:
         yield sweeps.repeat_fit(sweep, task, str(setting), evaluation=evaluation, repeat=repeat)

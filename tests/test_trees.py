@@ -212,7 +212,7 @@ RECIPES = {
     ],
 )
 def test_a_model_refuses_all_other_rows(kind, exact):
-    """It reads the rows of its table alone, none of them too."""
+    """It reads the rows of its table alone, of which there may be none."""
     if exact and kind == "boosted":
         return
     table, other = (

@@ -77,7 +77,7 @@ def table_without_row(table, row):
 
 
 def test_the_exact_loss_of_a_choice_is_within_its_ledger_on_all_neighbours(count_errors_as_score):
-    """The law of everything that is released, on a table and without each of its rows."""
+    """The exact law of all that is released is known on a table and without each of its rows."""
     table, single = tuning_examples.table_of_ballots(7, 9), tuning_examples.voter_recipes(*EPSILONS)
     selection = tuning.selection(mean=6, eta=0.0, held_out=0.5)
     plan = tuning.plan_choice(single, selection)
@@ -139,7 +139,7 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught(count_errors_as_score):
 
 
 def test_runs_have_the_law_that_is_audited(count_errors_as_score):
-    """20,000 runs against the exact law; a false alarm has probability 1e-6."""
+    """20,000 runs are compared with the exact law; a false alarm has probability 1e-6."""
     table, (voter,) = tuning_examples.table_of_ballots(7, 9), tuning_examples.voter_recipes(0.6)
     selection = tuning.selection(held_out=0.5)
     plan = tuning.plan_choice([voter], selection)

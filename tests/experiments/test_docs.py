@@ -174,7 +174,7 @@ def test_every_example_runs_and_prints_its_results(name, quiet_folder, monkeypat
 
 
 def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_key():
-    """In the same words, which the ledger prints."""
+    """The readme and the pages have the words that the ledger prints."""
     named = [ROOT / "docs" / "guarantees.md", ROOT / "docs" / "threats.md"]
     pages = [" ".join(page.read_text().replace("`", "").split()) for page in named]
     readme = " ".join(README.replace("`", "").split())

@@ -161,7 +161,7 @@ def test_legends_and_labels_of_kept_figures_do_not_overlap(name, monkeypatch):
 
 
 def assert_apart(figure):
-    """Panels, with their labels, and the legend below them share no place."""
+    """No two of the panels with their labels and of the legend overlap."""
     figure.draw_without_rendering()
     (legend,) = figure.legends
     below = legend.get_window_extent()

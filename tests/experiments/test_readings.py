@@ -63,7 +63,7 @@ def test_beta_of_the_second_option_tells_neighbours_apart():
 @pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "bound"), [("objective", "public"), (0.3, "tree")])
 def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha, bound):
-    """Two trees with noise, against a plain loop over rows."""
+    """Two trees with noise are those of a plain loop over rows."""
     table = random_table(3, rows=40, splits=5)
     reading = dataclasses.replace(SECOND, step_bound=bound)
     setting = recipe(reading, rows=40, rounds=2, depth=2, alpha=alpha, epsilon=200.0)

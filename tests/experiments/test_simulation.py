@@ -105,7 +105,7 @@ def exact_split_probabilities(table, *, exponent):
     ids=["usual", "divisor T", "divisor 1"],
 )
 def test_splits_have_the_law_of_equation_15(choices, divisor, bound):
-    """At the root of the first of two trees of depth 2, in 4,000 fits."""
+    """The root of the first of two trees of depth 2 is counted in 4,000 fits."""
     table, epsilon, draws = example_table(2), 3.0 * bound, 4_000
     simulation_of_table, everything = simulation_of(table), np.ones(ROWS, bool)
     reading = Reading(option="second", **choices)
@@ -161,7 +161,7 @@ def laplace_p_value(values):
 
 
 def test_beta_and_weights_are_those_of_algorithm_1():
-    """Two noisy trees, against a plain loop over rows."""
+    """Two noisy trees are those of a plain loop over rows."""
     table, everything = example_table(4), np.ones(ROWS, bool)
     simulation_of_table = simulation_of(table)
     reading = Reading(option="second", leaf_scale="2M/m", leaf_divisor="1")

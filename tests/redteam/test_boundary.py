@@ -743,7 +743,7 @@ def test_a_mutable_array_carries_no_rows():
 
 
 def test_a_hypothesis_reads_nothing_that_python_holds():
-    """The reading half of a pair of callbacks."""
+    """A callback that only reads is refused as well."""
     shape = jax.ShapeDtypeStruct((2,), jnp.float32)
 
     def hypothesis(release, params, public):
@@ -772,7 +772,7 @@ def test_noise_that_is_changed_by_force_changes_no_scale():
 
 
 def test_honest_learners_of_all_parts_run():
-    """The parts that are attacked here, written as they should be."""
+    """All parts that are attacked here are written as they should be."""
     recipe = hostile_recipe(
         kind=PARTED.with_training(merge=lambda hypotheses, params, public: hypotheses),
         partition=PARTITION,

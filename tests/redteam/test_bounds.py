@@ -178,7 +178,7 @@ def test_under_replace_one_a_table_of_fewer_places_is_refused_and_an_odd_label_i
 
 
 def test_leaves_of_a_table_beyond_its_bound_hold_its_first_rows():
-    """An own likelihood: without noise the counts are those of the first rows."""
+    """Without noise the counts are those of the first rows."""
     table = random_table(1, 60, 1)
     recipe = recipes.bdpe(epsilon=np.inf, rows=BOUND, rounds=1, depth=1, alpha=1.0)
     release = dpbt.boost(jax.random.key(0), table, recipe).transcript.rounds

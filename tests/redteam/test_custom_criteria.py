@@ -100,7 +100,7 @@ def lone_row_loss(recipe, *, rows, max_positive, num_negative):
 
 
 def criterion_with_spike(alpha):
-    """At 7 of 400 rows, between the points of the grid of checks."""
+    """A criterion with a spike at 7 of 400 rows, between the points that are checked."""
     return criterion_of_perspective(
         perspective_of_risk(
             lambda q: gini(q) + jnp.exp(-(((jnp.minimum(q, 1 - q) - 0.0175) / 5e-4) ** 2))
@@ -129,7 +129,7 @@ def faulty_between_checked_alphas(alpha):
 def test_an_audit_catches_a_criterion_whose_fault_the_checks_miss(
     family, max_positive, num_negative
 ):
-    """The check is of a grid, the proof its author's."""
+    """The check looks at a grid of points, and the proof is left to the author."""
     recipe = recipes.bdpe(
         epsilon=1.0, rows=400, rounds=1, depth=1, alpha=0.3, criterion=family, loss=losses.log
     )

@@ -91,7 +91,7 @@ def test_noise_drawn_with_the_public_key_is_refused():
 
 
 def test_two_sites_whose_names_have_one_checksum_are_refused():
-    """Two names of one checksum of 31 bits."""
+    """The names of the two sites have one checksum of 31 bits."""
     twins = ("leaf_3985819", "leaf_4420602")
     assert len({zlib.crc32(name.encode()) & 0x7FFFFFFF for name in twins}) == 1
 
@@ -166,7 +166,7 @@ def draw_scaled_count(draw, table, weights, params, public):
 
 
 def test_a_key_follows_what_the_code_reads(monkeypatch):
-    """A global that is replaced."""
+    """A global that the code reads is replaced."""
 
     def program(draw, table, weights, params, public):
         draw_scaled_count(draw, table, weights, params, public)

@@ -26,7 +26,7 @@ PIECES = [
 
 
 def odd_line(rng: np.random.Generator) -> bytes:
-    """Six cells of pieces, or a heap of them."""
+    """A line of six cells that are made of pieces, or of a heap of pieces."""
     if rng.random() < 0.3:
         return b"".join(PIECES[k] for k in rng.choice(len(PIECES), rng.integers(0, 30)))
     cells = [
@@ -81,7 +81,7 @@ def test_an_odd_line_costs_at_most_the_ledger(seed):
 
 @pytest.mark.parametrize("odd", [False, True])
 def test_a_changed_cell_loses_at_most_one_row_by_an_independent_likelihood(odd):
-    """A Boolean column beside one odd cell more or less: leaves move by one row."""
+    """A Boolean column gains one odd cell, and leaves move by one row."""
     domain = {"flag": dpbt.domains.Boolean()}
     cells = [True, 1, "1", 1.0, False, 0, "0", 0.0] * 10 if odd else [True, False] * 40
     labels = ([True] * 3 + [False] * 5) * 10

@@ -34,7 +34,7 @@ TURNED = {"standard": "strict", "strict": "standard", "allow": "raise", "raise":
 
 @contextlib.contextmanager
 def other_value(name):
-    """Within it the flag has another value."""
+    """A context in which the flag has another value."""
     now = jax.config.values[name]
     other = OTHER[name] if name in OTHER else TURNED[now] if isinstance(now, str) else not now
     jax.config.update(name, other)
@@ -105,7 +105,7 @@ FITTED = {
 @pytest.mark.parametrize("recipe", FITTED)
 @pytest.mark.parametrize("name", HARMLESS)
 def test_no_other_flag_moves_a_release(name, recipe):
-    """The whole program, compiled anew under the flag."""
+    """The whole program is compiled anew under the flag."""
 
     def released():
         key = jax.random.wrap_key_data(WORDS, impl=keys.CHACHA20)

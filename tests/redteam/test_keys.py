@@ -212,7 +212,7 @@ def test_a_public_key_is_needed_and_must_be_another():
 
 
 def test_budgets_of_half_precision_are_refused():
-    """Made whole, 3.25 and 3.5 would be one number, and their noise the same."""
+    """Rounded to integers, 3.25 and 3.5 would have the same noise."""
     recipe = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
     half = recipe.params._replace(noise={"rule": np.float16(3.25)})
     with pytest.raises(ValueError, match="numbers of 32 bits"):

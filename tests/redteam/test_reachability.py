@@ -225,7 +225,7 @@ def test_sixty_fits_name_no_neighbour(name):
 
 @pytest.mark.parametrize("scale", [2.0**20, pytest.param(2.0**26, marks=pytest.mark.slow)])
 def test_low_digits_of_noise_of_a_large_scale_do_not_depend_on_the_value(scale):
-    """False alarm: 1e-6 for each of four tests."""
+    """Each of four tests has a false alarm with probability 1e-6."""
     key, num_draws = jax.random.key(11), 40_000
     step = 2.0 ** (np.log2(scale) - 11)
     for mechanism, unit in ((mechanisms.discrete_laplace, 1), (mechanisms.rounded_gaussian, step)):

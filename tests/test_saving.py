@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -64,57 +66,93 @@ def saved_path(model, tmp_path):
 # One contract for every kind of model.
 
 
-@pytest.mark.parametrize("name", mark_slow_cases(MODEL_NAMES, slow=["bdpe"]))
-def test_a_loaded_model_answers_as_the_fitted_one_bit_for_bit(name, tmp_path):
-    model, columns = model_of_kind(name), random_raw_columns(1, 200)
-    path, rows = tmp_path / "m.json", encoded_rows(name, random_raw_columns(1, 200))
-    dpbt.save(model, path, domain=DOMAIN, classes=classes_of_model(name))
-    loaded = dpbt.load(path)
-    assert type(loaded) is type(model)
-    models, facts = (model, loaded), loaded.about
+class FittedAndLoaded(NamedTuple):
+    """A fitted model, the same loaded from its file, and rows that both read."""
 
-    score = np.asarray(dpbt.decision_function(model, rows))
+    name: str
+    path: Path
+    fitted: Any
+    loaded: Any
+    columns: dict
+    rows: np.ndarray
+
+
+@pytest.fixture(scope="module", params=mark_slow_cases(MODEL_NAMES, slow=["bdpe"]))
+def models(request, tmp_path_factory):
+    name, path = request.param, tmp_path_factory.mktemp("saved") / "m.json"
+    fitted, columns = model_of_kind(name), random_raw_columns(1, 200)
+    dpbt.save(fitted, path, domain=DOMAIN, classes=classes_of_model(name))
+    return FittedAndLoaded(
+        name=name,
+        path=path,
+        fitted=fitted,
+        loaded=dpbt.load(path),
+        columns=columns,
+        rows=encoded_rows(name, random_raw_columns(1, 200)),
+    )
+
+
+def test_a_loaded_model_has_the_scores_of_the_fitted_one_bit_for_bit(models):
+    score = np.asarray(dpbt.decision_function(models.fitted, models.rows))
+    assert type(models.loaded) is type(models.fitted)
     assert np.ptp(score, axis=0).min() > 0
-    score_of_loaded = dpbt.decision_function(loaded, rows)
+    score_of_loaded = dpbt.decision_function(models.loaded, models.rows)
     assert type(score_of_loaded) is np.ndarray
     np.testing.assert_array_equal(score_of_loaded, score)
-    np.testing.assert_array_equal(loaded.decision_function(columns), score)
-    np.testing.assert_array_equal(dpbt.decision_function(loaded, jnp.asarray(rows)), score)
+    np.testing.assert_array_equal(models.loaded.decision_function(models.columns), score)
+    score_of_jax_rows = dpbt.decision_function(models.loaded, jnp.asarray(models.rows))
+    np.testing.assert_array_equal(score_of_jax_rows, score)
 
-    answers = np.asarray(dpbt.predict(model, rows))
-    np.testing.assert_allclose(dpbt.predict(loaded, rows), answers, rtol=1e-6)
-    classes = facts.classes
+
+def test_a_loaded_model_predicts_as_the_fitted_one(models):
+    answers = np.asarray(dpbt.predict(models.fitted, models.rows))
+    np.testing.assert_allclose(dpbt.predict(models.loaded, models.rows), answers, rtol=1e-6)
+    classes = models.loaded.about.classes
     named = answers if classes is None else np.asarray(classes)[answers.astype(int)]
-    assert np.all(loaded.predict(columns) == named) or name in ("number", "count")
-    if facts.probability is None:
-        for model_read in models:
-            with pytest.raises(ValueError, match=re.escape(facts.reason)):
-                dpbt.predict_proba(model_read, rows)
-    else:
-        shares = np.asarray(dpbt.predict_proba(model, rows))
-        np.testing.assert_allclose(dpbt.predict_proba(loaded, rows), shares, rtol=1e-5)
-        by_class = loaded.predict_proba(columns)
-        np.testing.assert_allclose(by_class.sum(axis=1), 1, atol=1e-6)
-        np.testing.assert_allclose(by_class, shares, rtol=1e-5)
-
-    assert str(dpbt.ledger(loaded)) == str(dpbt.ledger(model)) == loaded.loaded_facts.ledger
-    assert dpbt.statement(model) == loaded.loaded_facts.statement
-    assert dpbt.statement(loaded).endswith(loaded.loaded_facts.statement.split("\n\n", 1)[1])
-    if model.splits is not None:
-        assert dpbt.explain(loaded) == dpbt.explain(model, DOMAIN)
-
-    if facts.probability == "shares":
+    assert np.all(models.loaded.predict(models.columns) == named) or models.name in (
+        "number",
+        "count",
+    )
+    if models.loaded.about.probability == "shares":
         for voting in VOTINGS:
             votes = [
-                dpbt.predict(model_read, rows, voting, jax.random.key(1)) for model_read in models
+                dpbt.predict(model, models.rows, voting, jax.random.key(1))
+                for model in (models.fitted, models.loaded)
             ]
             np.testing.assert_array_equal(*votes)
 
-    # Saved again, without a file or from it.
-    before = path.read_bytes()
-    for kept in (without_training_parts(model), loaded):
-        dpbt.save(kept, path, domain=DOMAIN, classes=classes_of_model(name))
-        assert path.read_bytes() == before
+
+def test_a_loaded_model_states_the_probabilities_of_the_fitted_one_or_refuses_as_it_does(models):
+    facts = models.loaded.about
+    if facts.probability is None:
+        for model in (models.fitted, models.loaded):
+            with pytest.raises(ValueError, match=re.escape(facts.reason)):
+                dpbt.predict_proba(model, models.rows)
+    else:
+        shares = np.asarray(dpbt.predict_proba(models.fitted, models.rows))
+        np.testing.assert_allclose(
+            dpbt.predict_proba(models.loaded, models.rows), shares, rtol=1e-5
+        )
+        by_class = models.loaded.predict_proba(models.columns)
+        np.testing.assert_allclose(by_class.sum(axis=1), 1, atol=1e-6)
+        np.testing.assert_allclose(by_class, shares, rtol=1e-5)
+
+
+def test_a_loaded_model_has_the_ledger_the_statement_and_the_words_of_the_fitted_one(models):
+    facts = models.loaded.loaded_facts
+    assert str(dpbt.ledger(models.loaded)) == str(dpbt.ledger(models.fitted)) == facts.ledger
+    assert dpbt.statement(models.fitted) == facts.statement
+    assert dpbt.statement(models.loaded).endswith(facts.statement.split("\n\n", 1)[1])
+    if models.fitted.splits is not None:
+        assert dpbt.explain(models.loaded) == dpbt.explain(models.fitted, DOMAIN)
+
+
+def test_a_model_that_is_saved_again_has_the_same_file(models):
+    """It may be saved without the parts for training, or from its file."""
+    before = models.path.read_bytes()
+    for model in (without_training_parts(models.fitted), models.loaded):
+        dpbt.save(model, models.path, domain=DOMAIN, classes=classes_of_model(models.name))
+        assert models.path.read_bytes() == before
 
 
 WITHOUT_JAX = """

@@ -241,11 +241,14 @@ def plain_first_sums(recipe, prologue_release, table, weight):
     return np.array([[row[leaf == k].sum() for k in range(4)] for row in residual])
 
 
+def table_with_weights(target):
+    return table_with_target(target, sample_weight=np.linspace(0, 2, ROWS), max_weight=2.0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_without_noise_the_sums_are_those_of_plain_loops(name):
-    weights = {"sample_weight": np.linspace(0, 2, ROWS), "max_weight": 2.0}
-    table = table_with_target(TARGETS[name], **weights)
+    table = table_with_weights(TARGETS[name])
     recipe = recipe_for_target(TARGETS[name], np.inf)
     boosted = BOOST(jax.random.key(0), table, recipe)
     transcript, trees = boosted.transcript, boosted.hypotheses
@@ -261,7 +264,13 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
     assert np.abs(drawn - expected).max() <= 2
     assert trees.leaf.shape == (ROUNDS, *recipe.learner.response.axes, 4)
 
-    # The model predicts by these scores.
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_model_predicts_by_the_scores_of_its_training(name):
+    table = table_with_weights(TARGETS[name])
+    recipe = recipe_for_target(TARGETS[name], np.inf)
+    boosted = BOOST(jax.random.key(0), table, recipe)
     model = boosted.model(table, recipe)
     scores, predicted = dpbt.decision_function(model, table), dpbt.predict(model, table)
     np.testing.assert_allclose(scores, np.moveaxis(np.asarray(boosted.scores), 0, -1), atol=1e-5)

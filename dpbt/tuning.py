@@ -35,13 +35,12 @@ from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.dependencies import priced_draws_of_phases
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
-from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, check_delta_or_fraction, setting
-from dpbt.training import checks, table_entry
-from dpbt.training.boost import run_with_fresh_draws
-from dpbt.training.own_code import recipe_identity_texts
-from dpbt.training.phases import fitted_parts
+from dpbt.training import checks, table_preparation
+from dpbt.training.author_code import recipe_identity_texts
+from dpbt.training.boost import run_in_memory_with_fresh_draws
+from dpbt.training.phases import fitted_parts_without_withheld_sites
 from dpbt.types import (
     ADD_REMOVE,
     BINARY,
@@ -512,24 +511,26 @@ def tune(
     singles = check_and_list_single_settings(recipes)
     plan = plan_choice(singles, selection)
     for single in singles:
-        checks.check_run(table, single)
+        checks.check_table_and_recipe(table, single)
     if table.weight is not None:
         raise ValueError("a choice takes no weights of rows or of classes")
-    table = table_entry.table_on_device(table)
+    table = table_preparation.move_table_to_device(table)
     num_present = int(np.sum(np.asarray(table.present)))
-    checks.check_rows(singles[0], num_present=num_present, capacity=table.bins.shape[0])
+    checks.check_number_of_rows(singles[0], num_present=num_present, capacity=table.bins.shape[0])
 
     program_recipes = _recipes_that_share_programs(singles)
     distinct = {types.compilation_signature(recipe): recipe for recipe in program_recipes}
     for recipe in distinct.values():
-        checks.checked_public_key(key, recipe, public_key)
+        checks.check_keys(key, recipe, public_key)
         checks.check_declared_independence_of_scores(recipe)
 
     choice_key = keys.fold_in_words(
         key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
     )
     with show_progress(f"choosing among {len(singles)} candidates", verbose, shows_clock=False):
-        rows = _split_into_learning_and_scoring_rows(table_entry.without_domain(table), selection)
+        rows = _split_into_learning_and_scoring_rows(
+            table_preparation.without_domain(table), selection
+        )
         best = _run_all_and_choose_best(
             choice_key, rows, recipes=program_recipes, plan=plan, public_key=public_key
         )
@@ -614,7 +615,7 @@ def _run_all_and_choose_best(
                 score_params=plan.params,
                 public_key=public_key,
                 score_program=plan.programs[candidate],
-                priced_draws=priced_draws_of_phases(recipes[candidate]),
+                priced=priced_draws_of_phases(recipes[candidate]),
             ),
         )
         for run, candidate in enumerate(candidates)
@@ -693,30 +694,29 @@ def fit_and_score(
     score_params: Noise,
     public_key: Array | None,
     score_program: types.Program,
-    priced_draws: tuple[PricedDraws, ...],
 ) -> FitAndScore:
     """Make one run: fit a model on the rows for learning, and draw its score; traceable.
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
     two mechanisms, and each reads its share of the rows. The scores of the rows do not leave.
-    `priced_draws` is in the key of the compiled program.
     """
-    del priced_draws
     fit_key, score_key = jax.random.split(key)
-    fit = run_with_fresh_draws(
-        fit_key, table_entry.prepare_table(rows.learning, recipe), recipe, public_key
+    fit = run_in_memory_with_fresh_draws(
+        fit_key, table_preparation.prepare_table(rows.learning, recipe), recipe, public_key
     )
     assert fit.scores is not None
-    present = table_entry.mask_beyond_rows(rows.scoring.present, recipe)
+    present = table_preparation.keep_first_present_rows(rows.scoring.present, recipe)
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], score_params, recipe.public())
-    fitted = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
+    fitted_parts = fitted_parts_without_withheld_sites(
+        recipe, releases=fit.records, hypotheses=fit.hypotheses, intercept=fit.intercept
+    )
     score_draw = answers.sample(score_program, score_key, None, view)[SITE]
-    return FitAndScore(fitted_parts=fitted, score_draw=score_draw)
+    return FitAndScore(fitted_parts=fitted_parts, score_draw=score_draw)
 
 
 _fit_and_score = compilation.jit_with_bounded_cache(
-    static_argnames=("score_program", "priced_draws")
+    static_argnames=("score_program",), cache_key_argnames=("priced",)
 )(fit_and_score)
 
 

@@ -41,8 +41,14 @@ RECIPE = worker_process.oblivious_recipe(worker_process.random_rows(5, 1)[0])
 def begun(path, key=KEY, own=False):
     """A checkpoint of a run."""
     kept = Checkpoint(path)
-    keys = kept.held_keys() if own else (key, None)
-    kept.begin(keys[0], RECIPE, TABLES, 0, keys[1])
+    keys = kept.stored_or_fresh_keys() if own else (key, None)
+    kept.begin_or_resume(
+        key=keys[0],
+        public_key=keys[1],
+        recipe=RECIPE,
+        table_identities=TABLES,
+        process_index=0,
+    )
     return kept
 
 
@@ -68,30 +74,32 @@ def test_a_checkpoint_is_one_private_file_that_one_run_holds(tmp_path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not path.exists()  # no run has begun
     with begun(path) as kept:
-        kept.give_up()
+        kept.discard_new_run()
     assert not path.exists()
     with begun(path) as kept:
         kept.add_release("0", ROUND, 2.0)
     with begun(path) as kept:
         release, cap = kept.recorded_release("0")
         np.testing.assert_array_equal(release["sums"], ROUND["sums"])
-        assert (kept.num_rounds, cap, kept.recorded_release("1")) == (1, 2.0, None)
-        kept.give_up()  # of a run that began before
+        assert (kept.num_recorded_rounds, cap, kept.recorded_release("1")) == (1, 2.0, None)
+        kept.discard_new_run()  # of a run that began before
     assert os.listdir(path.parent) == ["run"]
 
 
 def test_the_keys_are_in_the_file_until_the_run_is_finished(tmp_path):
     with begun(tmp_path / "run", own=True) as kept:
-        keys = kept.held_keys()
+        keys = kept.stored_or_fresh_keys()
         assert all(words_of(key) in kept.path.read_bytes() for key in keys)
         kept.add_release("0", ROUND, 1.0)
     with Checkpoint(tmp_path / "run") as kept:
-        assert [words_of(key) for key in kept.held_keys()] == [words_of(key) for key in keys]
+        assert [words_of(key) for key in kept.stored_or_fresh_keys()] == [
+            words_of(key) for key in keys
+        ]
         kept.delete_keys()
         for path in tmp_path.iterdir():
             assert not any(words_of(key) in path.read_bytes() for key in keys)
         with pytest.raises(ValueError, match="of a run that is finished, or whose keys"):
-            kept.held_keys()
+            kept.stored_or_fresh_keys()
 
 
 def test_a_checkpoint_is_of_the_tables_of_all_processes(tmp_path):
@@ -104,7 +112,13 @@ def test_a_checkpoint_is_of_the_tables_of_all_processes(tmp_path):
             pytest.raises(ValueError, match="of a run with another table"),
             Checkpoint(tmp_path / "run") as kept,
         ):
-            kept.begin(KEY, RECIPE, tables, process)
+            kept.begin_or_resume(
+                key=KEY,
+                public_key=None,
+                recipe=RECIPE,
+                table_identities=tables,
+                process_index=process,
+            )
 
 
 def test_a_checkpoint_says_nothing_of_the_table_without_the_key(tmp_path):
@@ -113,7 +127,7 @@ def test_a_checkpoint_says_nothing_of_the_table_without_the_key(tmp_path):
     for number, key in enumerate((KEY, KEY, jax.random.key(6))):
         with begun(tmp_path / str(number), key=key) as kept:
             changed_salt = {"salt": "00"} if number else {}
-            texts.append(dict(kept._names()) | changed_salt)
+            texts.append(dict(kept._run_entries()) | changed_salt)
         content = kept.path.read_bytes()
         assert not any(table.encode() in content for table in TABLES)
         assert words_of(key) not in content
@@ -126,7 +140,7 @@ def test_one_round_is_released_once(tmp_path):
     with begun(tmp_path / "run") as kept:
         kept.add_release("0", ROUND, 1.0)
         kept.add_release("0", ROUND, 1.0)
-        assert kept.num_rounds == 1
+        assert kept.num_recorded_rounds == 1
         with pytest.raises(ValueError, match="two releases of one round under one key"):
             kept.add_release("0", {"sums": np.arange(1, 4)}, 1.0)
 
@@ -136,7 +150,7 @@ def cut(where):
 
 
 BROKEN = {
-    "half": (cut(0.5), "no checkpoint, or damaged .*; its run cannot go on"),
+    "half": (cut(0.5), "no checkpoint, or damaged .*; its run cannot be resumed"),
     "a release": (
         lambda path: path.write_bytes(path.read_bytes().replace(b"sums", b"sumz", 1)),
         "a release was changed or damaged",

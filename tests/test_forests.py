@@ -89,7 +89,7 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     key = jax.random.key(5)
     model = BOOST(key, table, recipe, PUBLIC)
     releases = model.transcript.rounds
-    keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
+    keys = run_keys.derive_phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
     zero = jnp.zeros(releases["leaf"].shape[1:], jnp.int32)
 
     def noise(t, scale):

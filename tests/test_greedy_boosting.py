@@ -33,7 +33,7 @@ BOOST, REPLAY = jax.jit(dpbt.boost), jax.jit(dpbt.replay)
 
 def noise_of_library(key, recipe):
     """The function that gives the reference the noise that the library draws under this key."""
-    keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
+    keys = run_keys.derive_phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
 
     def noise(t, site, shape, scale):
         site_key = boundary.site_key(keys[t], site)
@@ -244,7 +244,7 @@ def test_a_fit_keeps_no_table():
 @pytest.mark.slow
 def test_a_run_whose_progress_is_reported_is_the_same_run(small_table, monkeypatch):
     """Only long runs report progress. Their rounds are reported in order, and no callback stays."""
-    monkeypatch.setattr(training_fit, "SHORT_RUN", 0)
+    monkeypatch.setattr(training_fit, "MAX_ROW_ROUNDS_OF_SHORT_RUN", 0)
     recipe = recipes.bdpe(epsilon=1.0, rows=80, rounds=3, depth=1, criterion="gini")
     key, reports = jax.random.key(1), []
     reported = dpbt.fit(key, small_table, recipe, progress=reports.append)
@@ -252,4 +252,4 @@ def test_a_run_whose_progress_is_reported_is_the_same_run(small_table, monkeypat
         ("rounds", done, 3) for done in range(3)
     ]
     chex.assert_trees_all_equal(reported, dpbt.fit(key, small_table, recipe))
-    assert not round_reports._reports
+    assert not round_reports._reporters

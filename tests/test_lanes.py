@@ -12,7 +12,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.common import arithmetic
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.training import table_entry
+from dpbt.training import table_preparation
 from tests.support.contract_rows import ROWS
 
 PUBLIC_KEY = jax.random.key(1)
@@ -150,7 +150,7 @@ def test_lanes_of_several_settings_are_the_settings_alone():
     make, lanes = functools.partial(recipes.oblivious_boost, rounds=3), []
     for epsilon in (1.0, 3.0, 8.0):
         recipe, table = recipe_and_table(make, 1e-6, "three classes", epsilon=epsilon)
-        lanes.append(table_entry.without_domain(recipe))
+        lanes.append(table_preparation.without_domain(recipe))
     key = jax.random.key(7)
 
     def run(recipe):

@@ -466,7 +466,7 @@ def test_rows_that_a_prepare_lays_out_without_weights_are_refused():
     kind = recipe.learner.kind.with_training(prepare=prepare)
     learner_without_weights = dataclasses.replace(recipe.learner, kind=kind)
     weighted = table_of_four_columns()._replace(weight=jnp.ones(ROWS, jnp.float32))
-    with pytest.raises(ValueError, match="lay out `weight`"):
+    with pytest.raises(ValueError, match="must return the `weight`"):
         dpbt.boost(
             jax.random.key(0),
             weighted,

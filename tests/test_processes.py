@@ -120,7 +120,7 @@ def test_processes_that_were_given_one_table_or_other_keys_are_refused(
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     monkeypatch.setattr(
         processes,
-        "gather_digests",
+        "gather_digests_from_processes",
         lambda text: [text, "00" * 32 if next(compared) == differing else text],
     )
     message = "the same table" if differing == "none" else f"different values of {differing};"
@@ -138,4 +138,8 @@ def test_positions_of_a_process_start_after_the_capacity_of_those_before(monkeyp
     monkeypatch.setattr(jax, "process_index", lambda: 2)
     gathered_counts = np.array([[5, 2**32], [7, 9], [2, 3]])
     monkeypatch.setattr(processes, "gather_from_processes", lambda counts: gathered_counts)
-    assert processes.place_among_processes(num_present=2, capacity=3) == (14, 2**32 + 12, 2**32 + 9)
+    assert processes.count_rows_of_all_processes(num_present=2, capacity=3) == (
+        14,
+        2**32 + 12,
+        2**32 + 9,
+    )

@@ -47,7 +47,7 @@ def objects():
     numbers = table._replace(bins=jnp.full((NUM_ROWS, 2), 31337.7719), splits=None)
     recipe = recipes.bdpe(epsilon=1.0, rows=NUM_ROWS, rounds=1, depth=1, relation="replace_one")
     block = convert.RawRows(CELLS, LABELS, np.ones(NUM_ROWS))
-    keys = run_keys.phase_keys(jax.random.key(NUM_ROWS), recipe)
+    keys = run_keys.derive_phase_keys(jax.random.key(NUM_ROWS), recipe)
     rows = blocks.BlockRows(*(np.full(NUM_ROWS, NUM_ROWS) for _ in range(4)))
     return {
         "table": table,

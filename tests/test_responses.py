@@ -549,7 +549,7 @@ def test_a_table_and_a_recipe_of_another_target_are_refused_everywhere():
     lazy = recipes.lazybb_rules(epsilon=1.0, rows=ROWS, rounds=2)
     weighted = table_by_target["two"]._replace(weight=jnp.ones(ROWS, jnp.float32))
     for run in (dpbt.fit, dpbt.boost):
-        with pytest.raises(ValueError, match="no weights of their own"):
+        with pytest.raises(ValueError, match="derives the weights of all rows"):
             run(key, weighted, lazy)
 
 

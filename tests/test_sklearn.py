@@ -511,7 +511,7 @@ def test_estimators_refuse_invalid_settings_in_words(targets):
         with pytest.raises(ValueError, match=message):
             estimator.fit(targets[0], targets[1])
     X, y, ones = targets[0], np.ones(50, int), np.ones(50)
-    with pytest.raises(ValueError, match="rows have no weights of their own there"):
+    with pytest.raises(ValueError, match="derives the weights of all rows together"):
         boosting_classifier(recipe="lazybb_rules", max_weight=1).fit(X, y, ones)
     with pytest.raises(TypeError, match="sample_weight"):
         forest_classifier().fit(X, y, sample_weight=ones)  # type: ignore[call-arg]

@@ -24,7 +24,7 @@ calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
 
 def library_choice(key, recipe):
     """The draw the library makes under this key, given the reference's errors."""
-    keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
+    keys = run_keys.derive_phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
     scale = jnp.float32(scale_by_site(recipe)["rule"])
     sample = jax.jit(mechanisms.exponential.sample)
 

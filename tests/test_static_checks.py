@@ -14,7 +14,7 @@ from dpbt import audit, recipes, sweeps, tuning
 from dpbt.data import splits
 from dpbt.data.convert import convert_columns
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.training import row_scores, table_entry
+from dpbt.training import row_scores, table_preparation
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE
 from tests.support import attacks, hostile_learners
@@ -237,9 +237,9 @@ def test_predictions_of_another_shape_are_refused_by_the_name_of_the_function(na
 
 def test_predictions_of_another_shape_show_no_number_of_rows():
     table = attacks.table_of_one_split()
-    rows = table_entry.prepare_table(table, greedy())
+    rows = table_preparation.prepare_table(table, greedy())
     with pytest.raises(ValueError, match="it returned float32 of rank 2") as error:
-        row_scores.check_predictions(jnp.zeros((len(table.present), 1)), greedy(), rows)
+        row_scores.check_shape_of_predictions(jnp.zeros((len(table.present), 1)), greedy(), rows)
     assert str(len(table.present)) not in str(error.value)
 
 

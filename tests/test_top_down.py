@@ -44,7 +44,7 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise():
     recipe = recipes.lazybb_trees(epsilon=60, rows=200, density=0.4, learning_rate=0.5, **shape)
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
-    keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
+    keys = run_keys.derive_phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
     label, present = np.asarray(table.target), np.asarray(table.present)
     margins = np.zeros(200)
     draw_split = jax.jit(mechanisms.exponential.sample)

@@ -155,7 +155,6 @@ def test_runs_have_the_law_that_is_audited(count_errors_as_score):
                 score_params=plan.params,
                 public_key=None,
                 score_program=plan.programs[0],
-                priced_draws=(),
             )
         )
     )

@@ -26,9 +26,9 @@ from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
 from dpbt.public_types import have_same_splits
 from dpbt.training.boost import boost
-from dpbt.training.checks import check_run
+from dpbt.training.checks import check_table_and_recipe
 from dpbt.training.replay import log_ratios_by_site
-from dpbt.training.table_entry import without_domain
+from dpbt.training.table_preparation import without_domain
 from dpbt.types import AnyArray, Array, Recipe, Table, Transcript
 
 ROUNDING = 1e-4
@@ -216,8 +216,8 @@ def largest_loss_between_tables(
         ValueError: if an argument is of another kind, the tables have different shapes or
             splits or more rows than `rows`, or a log density is not a number.
     """
-    check_run(table, recipe)
-    check_run(other, recipe)
+    check_table_and_recipe(table, recipe)
+    check_table_and_recipe(other, recipe)
     table, other = jax.tree.map(jnp.asarray, (table, other))
     domains.check_same_domain(other.domain, table.domain, "the other table", "the table")
     if table.splits is None or other.splits is None:
@@ -250,7 +250,7 @@ def _record_transcripts(
             rows than the recipe is for.
     """
     keys.check_single_key(key)
-    check_run(table, recipe)
+    check_table_and_recipe(table, recipe)
     check_positive_integer("num_transcripts", num_transcripts)
     if max(int(np.sum(mask)) for mask in (table.present, *masks)) > float(recipe.rows):
         raise ValueError(

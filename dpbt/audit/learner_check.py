@@ -24,7 +24,7 @@ from dpbt.privacy.pricing import ledger
 from dpbt.recipes import custom
 from dpbt.training.boost import boost
 from dpbt.training.replay import replay
-from dpbt.training.table_entry import without_domain
+from dpbt.training.table_preparation import without_domain
 from dpbt.types import Array, Recipe, Table, WeakLearner
 
 SLACK = 2e-3

@@ -27,7 +27,7 @@ from dpbt.common.validate import check_positive_integer
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import keys
 from dpbt.training.replay import log_ratios_by_site
-from dpbt.training.table_entry import without_domain
+from dpbt.training.table_preparation import without_domain
 from dpbt.types import Array, Recipe, Relation, Table
 
 _CHANGES_PER_PROPOSAL = 1.5

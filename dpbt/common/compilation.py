@@ -60,22 +60,31 @@ def paused_garbage_collection() -> Iterator[None]:
 class BoundedJit(Generic[R]):
     """A function that runs compiled, as under `jax.jit`, with a bounded cache of programs.
 
-    There is one program for each combination of static arguments and of the structure, shapes and
-    types of the other arguments. The cache is looked up by these alone, so no program depends on a
-    value.
+    There is one program for each combination of static arguments, of cache-key arguments, and of
+    the structure, shapes and types of the other arguments. The cache is looked up by these alone,
+    so no program depends on a value. Cache-key arguments are not passed to the function. They name
+    what it reads from elsewhere when it is traced.
 
     Attributes:
         max_programs: how many programs stay in memory.
         num_compiled: how many programs were compiled so far, those that were dropped among them.
     """
 
-    def __init__(self, function: Callable[..., R], max_programs: int, **options: Any) -> None:
-        """Wrap a function; `options` are those of `jax.jit`, with static arguments by name."""
+    def __init__(
+        self,
+        function: Callable[..., R],
+        *,
+        max_programs: int,
+        cache_key_argnames: tuple[str, ...] = (),
+        **options: Any,
+    ) -> None:
+        """Wrap a function, with arguments as `jit_with_bounded_cache` takes them."""
         functools.update_wrapper(self, function)
         self.max_programs = max_programs
         self.num_compiled = 0
         self._function, self._options = function, options
         self._static_names = options.get("static_argnames", ())
+        self._cache_key_names = cache_key_argnames
         self._positional_names = tuple(inspect.signature(function).parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
@@ -85,10 +94,11 @@ class BoundedJit(Generic[R]):
             RuntimeError: in a process that was forked after JAX had run.
         """
         forks.check_jax_can_run()
+        cache_key_arguments = tuple(kwargs.pop(name) for name in self._cache_key_names)
         arguments = dict(zip(self._positional_names, args, strict=False)) | kwargs
         with jax.disable_jit(False):  # op by op, an author's classes would be handed rows' values
             num_compiled_before = self.num_compiled
-            program = self._program_for(arguments)
+            program = self._program_for(arguments, cache_key_arguments)
             if self.num_compiled > num_compiled_before:
                 with paused_garbage_collection():
                     program.lower(*args, **kwargs)  # JAX keeps it, so the call does not trace again
@@ -109,13 +119,16 @@ class BoundedJit(Generic[R]):
         with _LOCK:
             return [cache_key for cache_key in _compiled_programs if cache_key[0] is self]
 
-    def _program_for(self, arguments: Mapping[str, Any]) -> Any:
+    def _program_for(
+        self, arguments: Mapping[str, Any], cache_key_arguments: tuple[Hashable, ...]
+    ) -> Any:
         """The program for arguments like these, from memory or new."""
         static = tuple((n, arguments[n]) for n in self._static_names if n in arguments)
         leaves, tree = jax.tree.flatten(
             {name: value for name, value in arguments.items() if name not in self._static_names}
         )
-        cache_key = self, (static, tree, tuple(jax.typeof(leaf) for leaf in leaves))
+        types = tuple(jax.typeof(leaf) for leaf in leaves)
+        cache_key = self, (cache_key_arguments, static, tree, types)
         with _LOCK:
             if cache_key in _compiled_programs:
                 _compiled_programs.move_to_end(cache_key)
@@ -143,15 +156,22 @@ class BoundedJit(Generic[R]):
 
 
 def jit_with_bounded_cache(
-    *, max_programs: int = MAX_PROGRAMS_OF_FUNCTION, **options: Any
+    *,
+    max_programs: int = MAX_PROGRAMS_OF_FUNCTION,
+    cache_key_argnames: tuple[str, ...] = (),
+    **options: Any,
 ) -> Callable[[Callable[..., R]], BoundedJit[R]]:
     """A decorator: the function runs compiled, and at most `max_programs` programs stay in memory.
 
     Args:
         max_programs: at least 1.
+        cache_key_argnames: keyword arguments of calls that choose the program and do not reach the
+            function, such as the prices that it compares with its draws when it is traced.
         options: those of `jax.jit`. Static arguments are given by `static_argnames`, a tuple.
     """
-    return lambda function: BoundedJit(function, max_programs, **options)
+    return lambda function: BoundedJit(
+        function, max_programs=max_programs, cache_key_argnames=cache_key_argnames, **options
+    )
 
 
 OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}

@@ -79,7 +79,7 @@ def vary_like(arrays: Any, reference: Any) -> Any:
         reference: a pytree of arrays, or of their `jax.ShapeDtypeStruct`.
     """
     axes = _varying_axes(reference)
-    return jax.tree.map(lambda array: _vary(array, axes), arrays) if axes else arrays
+    return jax.tree.map(lambda array: _mark_as_varying(array, axes), arrays) if axes else arrays
 
 
 def _varying_axes(tree: Any) -> frozenset[Any]:
@@ -88,14 +88,14 @@ def _varying_axes(tree: Any) -> frozenset[Any]:
 
 
 def _varying_axes_of_array(array: Any) -> frozenset[Any]:
-    """The axes over which an array varies, as this version of JAX says it."""
+    """The axes over which an array varies, read from its type in any supported version of JAX."""
     array_type = array if isinstance(array, jax.ShapeDtypeStruct) else jax.typeof(array)
     if (manual_type := getattr(array_type, "manual_axis_type", None)) is not None:
         return manual_type.varying
     return getattr(array_type, "vma", None) or frozenset()  # before JAX 0.10
 
 
-def _vary(array: Any, axes: frozenset[Any]) -> Any:
+def _mark_as_varying(array: Any, axes: frozenset[Any]) -> Any:
     """An array that varies over these axes, too."""
     missing = tuple(sorted(axes - _varying_axes_of_array(array)))
     if not missing:

@@ -38,7 +38,7 @@ def was_forked_from_jax() -> bool:
 
 
 def check_jax_can_run() -> None:
-    """Refuse to go on where JAX would wait forever.
+    """Check that JAX does not wait forever in this process.
 
     Raises:
         RuntimeError: saying how to start processes instead.

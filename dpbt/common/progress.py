@@ -1,7 +1,8 @@
 """Reports of how far a run is, on standard error: one line on a terminal, a few lines in a log.
 
-A report says what is public alone: a stage, and how much of it is done. The seconds are those of
-the reader's own clock, so they are shown on a terminal alone, in a line that is erased at the end.
+A report contains public numbers alone: a stage, and how much of it is done. The seconds are those
+of the reader's own clock, so they are shown on a terminal alone, in a line that is erased at the
+end.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ class Progress(NamedTuple):
 
 
 ReportProgress = Callable[[Progress], None]
-"""A function that is called as a run goes on."""
+"""A function that is called as a run advances."""
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -81,7 +82,7 @@ def show_progress(
 
 
 class _LogDisplay:
-    """Prints a line for each stage, and at most ten more as it goes on."""
+    """Prints a line for each stage, and at most ten more as it advances."""
 
     def open(self, progress: Progress) -> None:
         """Show the first stage."""
@@ -90,7 +91,8 @@ class _LogDisplay:
 
     def report(self, progress: Progress) -> None:
         """Show how far the run is, if that is another stage or another tenth of it."""
-        last, self._last = self._last, progress
+        last = self._last
+        self._last = progress
         if progress.stage != last.stage or progress.num_log_lines != last.num_log_lines:
             print(progress, file=sys.stderr, flush=True)
 

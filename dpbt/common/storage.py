@@ -36,11 +36,14 @@ _TEMPORARY_PREFIX = ".dpbt-"
 _NUM_RANDOM_LETTERS = 8
 """How many random letters the name of a temporary file has."""
 
-_MAX_NAME_BYTES, _MAX_SUFFIX_BYTES = 100, 20
-"""The longest name, and the longest suffix of it, that a temporary name repeats.
+_MAX_NAME_BYTES = 100
+"""The longest name that a temporary name repeats.
 
 Systems take names of 143 or 255 bytes, and a temporary name is longer than what it repeats.
 """
+
+_MAX_SUFFIX_BYTES = 20
+"""The longest suffix that a temporary name repeats."""
 
 _NUM_TRIAL_BYTES = 2**16
 """How many bytes `check_can_write` writes, which a full disk does not take."""
@@ -113,9 +116,10 @@ def check_can_write(path: Path) -> None:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return
     target = _resolve_links(path)
-    temporary, folder = _temporary_path(target), target.parent
+    temporary = _temporary_path(target)
+    folder = target.parent
     with name_path_in_errors(path, replaces_any_name=True), contextlib.ExitStack() as stack:
-        status = _status_or_none(target)  # which refuses a name that is too long
+        status = _status_if_exists(target)  # which refuses a name that is too long
         if status is not None and stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
@@ -172,7 +176,7 @@ def _remove_empty_folder(folder: Path) -> None:
 # Links, pipes and devices.
 
 
-def _status_or_none(path: Path) -> os.stat_result | None:
+def _status_if_exists(path: Path) -> os.stat_result | None:
     """The status of what a path names by links; None if nothing is there.
 
     Raises:
@@ -193,7 +197,7 @@ def _resolve_links(path: Path) -> Path:
     if not path.is_symlink():
         return path
     with name_path_in_errors(path, replaces_any_name=True):
-        _status_or_none(path)
+        _status_if_exists(path)
     return Path(os.path.realpath(path))
 
 
@@ -341,7 +345,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
         ValueError: naming the folder, if another run is at work in it.
         OSError: if the file of the lock cannot be written.
     """
-    lock, is_locked = folder / LOCK_FILE_NAME, False
+    lock = folder / LOCK_FILE_NAME
+    is_locked = False
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         try:
@@ -428,21 +433,22 @@ def convert_json_content(kind: type[T], content: object, description: str) -> T:
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at ")
+        reason, _, path_of_entry = str(error).partition(" - at ")
         if not reason.startswith(("Expected", "Object missing")):
             reason = "Invalid value"  # msgspec's other messages show the value
-        message = f"{reason}{place and ' at '}{place}".replace("`", "")
+        location = f" at {path_of_entry}" if path_of_entry else ""
+        message = f"{reason}{location}".replace("`", "")
         raise ValueError(f"{description} has a malformed entry: {message}") from None
     except (UnicodeError, TypeError, ArithmeticError, RecursionError):  # content of a hostile file
         raise ValueError(f"{description} has a malformed entry") from None
 
 
-def replace_entries(content: Any, old: object, new: object) -> Any:
+def replace_equal_entries(content: Any, old: object, new: object) -> Any:
     """JSON content in which `new` stands in place of each entry that equals `old`."""
     if isinstance(content, Mapping):
-        return {name: replace_entries(entry, old, new) for name, entry in content.items()}
+        return {name: replace_equal_entries(entry, old, new) for name, entry in content.items()}
     if isinstance(content, list | tuple):
-        return [replace_entries(entry, old, new) for entry in content]
+        return [replace_equal_entries(entry, old, new) for entry in content]
     return new if content == old else content
 
 
@@ -462,7 +468,7 @@ def parse_json(text: bytes, description: str) -> Any:
         return json.loads(
             text.decode("utf-8"),
             object_pairs_hook=_object_of_distinct_names,
-            parse_constant=_refuse_constant,
+            parse_constant=_refuse_non_json_number,
         )
     except UnicodeDecodeError:  # its message would show a byte, perhaps of a private file
         raise ValueError(f"{description} holds bytes that are no text") from None
@@ -470,7 +476,12 @@ def parse_json(text: bytes, description: str) -> Any:
         raise ValueError(f"{description} is no JSON, or cut off: {error}") from None
 
 
-def _refuse_constant(name: str) -> None:
+def _refuse_non_json_number(name: str) -> None:
+    """Refuse a number such as NaN, which `json.loads` would read.
+
+    Raises:
+        ValueError: naming the number.
+    """
     raise ValueError(f"{name} is no JSON number")
 
 

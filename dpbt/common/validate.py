@@ -104,8 +104,8 @@ def check_interval(
     is_valid &= (array < high) | (interval[-1] == "]")
     is_valid &= (array == np.floor(array)) | (not whole_numbers)
     if not is_valid.all():
-        kind = "a whole number in" if whole_numbers else "in"
-        raise ValueError(f"{name} must be {kind} {interval}, got {show_value(value)}")
+        requirement = "a whole number in" if whole_numbers else "in"
+        raise ValueError(f"{name} must be {requirement} {interval}, got {show_value(value)}")
     return array
 
 
@@ -158,7 +158,9 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
         raise ValueError(f"{name} must be one of {sorted(choices)}, got {show_value(value)}")
 
 
-def check_delta(delta: ArrayLike, rows: ArrayLike, *, anyway: bool) -> None:
+def check_delta_below_inverse_rows(
+    delta: ArrayLike, rows: ArrayLike, *, delta_anyway: bool
+) -> None:
     """Refuse a delta of 1 / rows or more, which protects nobody, or warn of it if it is accepted.
 
     A warning is at the line that calls dpbt.
@@ -166,7 +168,7 @@ def check_delta(delta: ArrayLike, rows: ArrayLike, *, anyway: bool) -> None:
     Args:
         delta: the delta of the guarantee.
         rows: m, the public bound on the number of rows, or their number.
-        anyway: whether the caller accepts such a delta.
+        delta_anyway: whether the caller accepts such a delta.
 
     Raises:
         ValueError: for such a delta that the caller does not accept.
@@ -176,14 +178,16 @@ def check_delta(delta: ArrayLike, rows: ArrayLike, *, anyway: bool) -> None:
     worst_delta, num_rows = float(deltas.flat[worst]), float(bounds.flat[worst])
     if worst_delta * num_rows < 1:
         return
-    words = (
+    message = (
         f"delta = {worst_delta:g} is 1 / rows or more, with rows = {num_rows:.0f}: publishing each "
         f"row with probability delta would keep this guarantee, and expose "
         f"{worst_delta * num_rows:.3g} rows on average; give a delta far below {1 / num_rows:.2g}"
     )
-    if not anyway:
-        raise ValueError(f"{words}, or accept it by delta_anyway=True")
-    frame, level = sys._getframe(), 1
+    if not delta_anyway:
+        raise ValueError(f"{message}, or accept it by delta_anyway=True")
+    frame = sys._getframe()
+    level = 1
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("dpbt."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(words, UserWarning, stacklevel=level)
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, UserWarning, stacklevel=level)

@@ -228,7 +228,7 @@ def models_with_redrawn_noise(model: Model) -> list[Model]:
 
     from dpbt.privacy.keys import research_key
     from dpbt.training.replay import redraw_hypotheses
-    from dpbt.training.table_entry import without_domain
+    from dpbt.training.table_preparation import without_domain
     from dpbt.types import Table
 
     forks.check_jax_can_run()

@@ -20,7 +20,7 @@ from dpbt.models import measures
 from dpbt.models.scoring import predictions_of_scores
 from dpbt.privacy import pricing
 from dpbt.privacy.keys import check_seed, research_key
-from dpbt.training import table_entry
+from dpbt.training import table_preparation
 from dpbt.training.boost import boost
 from dpbt.types import Array, Recipe, Response, Table
 
@@ -146,7 +146,7 @@ def preview(
     settings = [
         (signal_of_rows, recipe)
         for signal_of_rows in (signals if public is None else [np.nan])
-        for recipe in map(table_entry.without_domain, recipes)
+        for recipe in map(table_preparation.without_domain, recipes)
     ]
     for signal_of_rows, recipe in settings:
         runs = []

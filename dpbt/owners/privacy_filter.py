@@ -49,7 +49,7 @@ from dpbt.common.storage import Digits, convert_json_content
 from dpbt.common.validate import (
     as_path,
     check_choice,
-    check_delta,
+    check_delta_below_inverse_rows,
     check_interval,
     check_positive_integer,
 )
@@ -351,7 +351,7 @@ class Filter:
             measure=measure_name,
         )
         _ = terms.limits  # raises for a measure that does not go with the delta
-        check_delta(delta, rows, anyway=delta_anyway)
+        check_delta_below_inverse_rows(delta, rows, delta_anyway=delta_anyway)
         if path is None:
             folder = tempfile.mkdtemp(prefix="dpbt-filter-")
             weakref.finalize(self, _remove_folder_in_same_process, folder, os.getpid())

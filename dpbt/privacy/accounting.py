@@ -34,7 +34,7 @@ from dpbt.common.storage import (
     Rows,
     RowsOfPerson,
     convert_json_content,
-    replace_entries,
+    replace_equal_entries,
 )
 from dpbt.common.validate import check_choice, check_interval
 from dpbt.privacy import conversions
@@ -561,7 +561,7 @@ def to_json(ledger: Ledger) -> dict[str, Any]:
     The content also has three totals for people who read a file; `from_json` ignores them.
     """
     totals = {name: getattr(ledger, name) for name in ("epsilon", "sampler_delta", "exact")}
-    return replace_entries({**totals, **msgspec.to_builtins(ledger)}, math.inf, "inf")
+    return replace_equal_entries({**totals, **msgspec.to_builtins(ledger)}, math.inf, "inf")
 
 
 def from_json(content: Mapping[str, Any]) -> Ledger:
@@ -570,7 +570,9 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
     Raises:
         ValueError: for content that is no ledger, with the place and without the value.
     """
-    return convert_json_content(Ledger, replace_entries(content, "inf", math.inf), "the ledger")
+    return convert_json_content(
+        Ledger, replace_equal_entries(content, "inf", math.inf), "the ledger"
+    )
 
 
 # Print.

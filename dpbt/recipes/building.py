@@ -346,7 +346,9 @@ def build_recipe(
             fraction, for fractions of a budget that are no numbers above 0, or more than all of it,
             and as `Recipe`.
     """
-    validate.check_delta(request.delta, request.rows, anyway=request.delta_anyway)
+    validate.check_delta_below_inverse_rows(
+        request.delta, request.rows, delta_anyway=request.delta_anyway
+    )
     _check_axes_broadcast_with_request(request, parts.weight_params, "weighting")
     _check_axes_broadcast_with_request(request, fractions or {}, "fractions")
     draft = _draft_recipe(request, parts)
@@ -381,7 +383,9 @@ def build_recipe_of_fixed_noise(
     Raises:
         ValueError: if a number does not fit float32, and as `Recipe`.
     """
-    validate.check_delta(request.delta, request.rows, anyway=request.delta_anyway)
+    validate.check_delta_below_inverse_rows(
+        request.delta, request.rows, delta_anyway=request.delta_anyway
+    )
     _check_axes_broadcast_with_request(request, parts.weight_params, "weighting")
     draft = _draft_recipe(request, parts)
     params = make_params(draft.public()._replace(max_rows=request.rows))

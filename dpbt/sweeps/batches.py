@@ -19,7 +19,7 @@ from dpbt.sweeps.groups import Group, estimate_lane_bytes, make_recipe
 from dpbt.sweeps.measures import FinishedFit, SplitMeasures, as_numpy_fit, merge_columns
 from dpbt.sweeps.results import FIT
 from dpbt.training.boost import Boosted, boost
-from dpbt.training.table_entry import without_domain
+from dpbt.training.table_preparation import without_domain
 from dpbt.types import Array, Recipe, Table
 
 MIN_LANES = 64

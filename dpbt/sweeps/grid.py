@@ -33,7 +33,7 @@ class Task(NamedTuple):
         test: bool[F, N], the rows to test on.
         arguments: public facts of the table for the maker of recipes, such as `rows`.
             Where an evaluation has more than `rows` rows to train on, only the first `rows` count
-            (`table_entry.mask_beyond_rows`).
+            (`table_preparation.keep_first_present_rows`).
     """
 
     name: str

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpbt.data import domains
 from dpbt.sweeps.grid import Setting, Sweep, Task
-from dpbt.training import absent_row, checks, table_entry
-from dpbt.training.scan import num_cached_structures
+from dpbt.training import absent_row, checks, table_preparation
+from dpbt.training.scan import num_recurring_structures_to_cache
 from dpbt.types import Recipe, Table
 from dpbt.types.recipe import program_structure, stack_recipes
 
@@ -73,7 +73,7 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
 
     Raises:
         ValueError: if the maker does not return the recipe of one setting, as the maker, and for a
-            recipe that cannot learn from the table (`checks.check_run`).
+            recipe that cannot learn from the table (`checks.check_table_and_recipe`).
         TypeError: if the maker does not take the axes and the arguments by their names.
     """
     members: dict[Any, list[_Member]] = {}
@@ -83,7 +83,7 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
         recipe = make_recipe(sweep, task, setting)
         structure = program_structure(recipe)
         if structure not in members:
-            checks.check_run(task.table, recipe)
+            checks.check_table_and_recipe(task.table, recipe)
         members.setdefault(structure, []).append(_Member(recipe=recipe, setting=index))
     return [_stack_members(structure, group) for structure, group in members.items()]
 
@@ -100,7 +100,7 @@ def make_recipe(sweep: Sweep, task: Task, setting: Setting) -> Recipe:
     if not isinstance(recipe, Recipe) or np.ndim(recipe.rounds):
         raise ValueError(f"make must return the recipe of one setting, got {type(recipe).__name__}")
     domains.check_same_domain(task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe")
-    return table_entry.without_domain(recipe)
+    return table_preparation.without_domain(recipe)
 
 
 def _stack_members(structure: Any, members: list[_Member]) -> Group:
@@ -120,11 +120,11 @@ def estimate_lane_bytes(table: Table, recipe: Recipe) -> int:
     The recipe is that of a `Group`, with a leading axis of settings.
     """
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
-    hypothesis = jax.eval_shape(absent_row.first_hypothesis_shapes, setting)
+    hypothesis = jax.eval_shape(absent_row.hypothesis_shapes_after_zero_prologue, setting)
     width = max(leaf.shape[-1] for leaf in jax.tree.leaves(hypothesis) if leaf.shape)
     rows, *other_lengths = shape_of_table(table)
     scores_of_row = math.prod(recipe.learner.response.axes)
     return (
-        rows * (width + 32 * scores_of_row + 2 * num_cached_structures(recipe, rows))
+        rows * (width + 32 * scores_of_row + 2 * num_recurring_structures_to_cache(recipe, rows))
         + 24 * max(other_lengths) * width
     )

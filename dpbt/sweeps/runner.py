@@ -17,7 +17,7 @@ from dpbt.sweeps.grid import Sweep, Task, list_tasks
 from dpbt.sweeps.groups import Group, group_settings, shape_of_table
 from dpbt.sweeps.measures import Measure, SplitMeasures, default_measure, split_measures
 from dpbt.sweeps.results import ResultFile, provenance
-from dpbt.training import table_entry
+from dpbt.training import table_preparation
 
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
@@ -143,7 +143,7 @@ def _plan_programs(
     """One program for each structure and shape; domains do not count, so tables share programs."""
     programs: dict[Any, GroupProgram] = {}
     for task, groups in zip(tasks, groups_by_task, strict=True):
-        bare_table = table_entry.without_domain(task.table)
+        bare_table = table_preparation.without_domain(task.table)
         table_structure = shape_of_table(bare_table), jax.tree.structure(bare_table)
         for group in groups:
             structure = *table_structure, group.structure

@@ -1,4 +1,7 @@
-"""What is the same for every table: what programs draw, read from a run on one absent row."""
+"""What programs draw, described on a table with one absent row.
+
+Such descriptions are the same for every table.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +13,9 @@ from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.dependencies import priced_draws
 from dpbt.privacy.phase_views import PhaseContext, RecipePhase, view_of_absent_row
 from dpbt.training.steps import (
-    after_prologue,
     begin_round,
-    hypothesis_shapes,
+    finish_prologue,
+    shapes_of_hypothesis,
     zero_release_of_phase,
 )
 from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, Site, Table
@@ -20,18 +23,18 @@ from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, S
 
 def absent_row_like(table: BlockTable) -> Table:
     """A table in memory with one absent row, of the form of a table in blocks."""
-    room = table.new_absent_rows(1)
+    row = table.new_absent_rows(1)
+    declared = None if table.target is None else column_types.target_fingerprint(table.target)
+    rows_per_user = table.rows_per_user
     return Table(
-        jnp.asarray(room.bins.T),
-        jnp.asarray(room.target),
-        jnp.asarray(room.present),
-        jax.tree.map(jnp.asarray, table.splits),
-        None if room.weight is None else jnp.asarray(room.weight),
-        None
-        if table.target is None
-        else jnp.asarray(column_types.target_fingerprint(table.target)),
-        None if table.rows_per_user is None else RowsPerUser(table.rows_per_user),
-        domains.as_declared_domain(table.domain),
+        bins=jnp.asarray(row.bins.T),
+        target=jnp.asarray(row.target),
+        present=jnp.asarray(row.present),
+        splits=jax.tree.map(jnp.asarray, table.splits),
+        weight=None if row.weight is None else jnp.asarray(row.weight),
+        declared=None if declared is None else jnp.asarray(declared),
+        rows_per_user=None if rows_per_user is None else RowsPerUser(rows_per_user),
+        domain=domains.as_declared_domain(table.domain),
     )
 
 
@@ -48,26 +51,28 @@ def draw_specs_given_release(
     return answers.describe(phase.program, view, earlier_release, priced_draws(recipe, phase))
 
 
-def first_round_draw_specs(recipe: Recipe, absent_row_table: Table) -> dict[Site, DrawSpec]:
+def round_draw_specs_after_zero_prologue(
+    recipe: Recipe, absent_row_table: Table
+) -> dict[Site, DrawSpec]:
     """The draw specs of a round by site, after a prologue that released zeros; traceable."""
     prologue = recipe.learner.prologue
     zeros = {} if prologue is None else zero_release_of_phase(recipe, prologue)
-    public = after_prologue(recipe, zeros).public
+    public = finish_prologue(recipe, zeros).public
     context = begin_round(recipe, public, jnp.float32(0), jnp.int32(0))
     return draw_specs_given_release(recipe.learner.round, recipe, absent_row_table, context, {})
 
 
-def first_hypothesis_shapes(recipe: Recipe) -> Hypothesis:
+def hypothesis_shapes_after_zero_prologue(recipe: Recipe) -> Hypothesis:
     """The shapes and dtypes of the hypothesis of a round, after a prologue that released zeros."""
     prologue = recipe.learner.prologue
     zeros = {} if prologue is None else zero_release_of_phase(recipe, prologue)
-    return hypothesis_shapes(recipe, after_prologue(recipe, zeros).public)
+    return shapes_of_hypothesis(recipe, finish_prologue(recipe, zeros).public)
 
 
-def public_draws(
-    phase: Phase, recipe: Recipe, absent_row_table: Table, context: PhaseContext, key: Array
+def sample_public_draws(
+    phase: Phase, recipe: Recipe, absent_row_table: Table, context: PhaseContext, public_key: Array
 ) -> Release:
-    """The public randomness of a phase; traceable."""
+    """Sample the public draws of a phase, which depend on no row; traceable."""
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
-    return answers.public_draws(phase.program, key, view)
+    return answers.public_draws(phase.program, public_key, view)

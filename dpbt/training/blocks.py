@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -24,15 +25,14 @@ from dpbt.common.progress import Progress, ReportProgress
 from dpbt.common.validate import as_path, check_interval
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import FittedParts
-from dpbt.privacy import boundary, totals
+from dpbt.privacy import totals
 from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws
 from dpbt.privacy.phase_views import PhaseContext
-from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.stages import check_can_run_in_blocks, pass_stages
 from dpbt.public_types import redacted_repr
 from dpbt.training import absent_row, checks, processes, run_keys, steps
 from dpbt.training.checkpoint import (
-    AGAIN,
+    DAMAGE_REMEDY,
     CappedRelease,
     Checkpoint,
     Releases,
@@ -40,18 +40,18 @@ from dpbt.training.checkpoint import (
     salted_key_digest,
 )
 from dpbt.training.fit_options import FitOptions
-from dpbt.training.passes import Passes, PendingRound, RoundsOfPass, plan_memory
+from dpbt.training.passes import Passes, RoundsOfPass, UnscoredRound, plan_memory
 from dpbt.training.phases import (
     LearnedModel,
     PhaseValues,
     PublicSteps,
     RoundRelease,
-    fitted_parts,
+    fitted_parts_without_withheld_sites,
     round_step,
     run_phases,
 )
 from dpbt.training.steps import RoundState
-from dpbt.training.table_entry import without_domain
+from dpbt.training.table_preparation import without_domain
 from dpbt.types import (
     MAX_ROWS,
     Array,
@@ -60,7 +60,7 @@ from dpbt.types import (
     Prologue,
     Public,
     Recipe,
-    Release,
+    ScoreLine,
     Site,
     Table,
 )
@@ -92,46 +92,52 @@ def fit_in_blocks(
         OSError: if a file cannot be read or written.
     """
     check_fit_in_blocks(key=key, table=table, recipe=recipe, public_key=public_key)
-    public_key = checks.checked_public_key(key, recipe, public_key)
-    place = processes.place_among_processes(
-        num_present=_num_present(table), capacity=table.capacity
+    public_key = checks.public_key_if_drawn(recipe, public_key)
+    rows_of_processes = processes.count_rows_of_all_processes(
+        num_present=_num_present_rows(table), capacity=table.capacity
     )
-    checks.check_rows(recipe, num_present=place.total_present, capacity=place.total_capacity)
+    checks.check_number_of_rows(
+        recipe,
+        num_present=rows_of_processes.total_present,
+        capacity=rows_of_processes.total_capacity,
+    )
     recipe = without_domain(recipe)  # so that domains share programs
     memory = float(check_interval("memory", options.memory, "(0, inf)"))
     plan = plan_memory(table, recipe, memory=memory, threads=options.num_threads)
-    report = options.report_progress
 
     with contextlib.ExitStack() as stack:
-        run_file = options.checkpoint
-        if run_file is not None and not isinstance(run_file, Checkpoint):
-            run_file = stack.enter_context(Checkpoint(as_path("checkpoint", run_file)))
-        if run_file is not None:
-            identities = processes.gather_digests(table.identity)
-            run_file.begin(key, recipe, identities, jax.process_index(), public_key)
+        checkpoint = _open_checkpoint(options.checkpoint, stack)
+        if checkpoint is not None:
+            checkpoint.begin_or_resume(
+                key=key,
+                public_key=public_key,
+                recipe=recipe,
+                table_identities=processes.gather_digests_from_processes(table.identity),
+                process_index=jax.process_index(),
+            )
         try:
-            passes = stack.enter_context(Passes(table, recipe, plan, place.first_row))
+            passes = stack.enter_context(Passes(table, recipe, plan, rows_of_processes.first_row))
             for num_verified in passes.verify_blocks():
-                report(Progress("checking", num_verified, len(table.blocks)))
+                options.report_progress(Progress("checking", num_verified, len(table.blocks)))
             if options.pay is not None:
-                options.pay(None if run_file is None else run_file.run)
+                options.pay(None if checkpoint is None else checkpoint.run)
         except ValueError:
-            if run_file is not None:
-                run_file.give_up()
+            if checkpoint is not None:
+                checkpoint.discard_new_run()
             raise
         recipe_key = run_keys.derive_recipe_key(key, recipe)
-        num_kept_rounds = 0 if run_file is None else run_file.num_rounds
+        num_recorded_rounds = 0 if checkpoint is None else checkpoint.num_recorded_rounds
         executor = _BlockExecutor(
             recipe=recipe,
             passes=passes,
-            checkpoint=run_file,
-            num_kept_rounds=processes.min_over_processes(num_kept_rounds),
-            has_small_sums=place.total_capacity <= MAX_ROWS,
-            noise_keys=run_keys.phase_keys(recipe_key, recipe),
-            structure_keys=run_keys.phase_keys(public_key, recipe),
+            checkpoint=checkpoint,
+            num_recorded_rounds=processes.min_over_processes(num_recorded_rounds),
+            has_small_sums=rows_of_processes.total_capacity <= MAX_ROWS,
+            noise_keys=run_keys.derive_phase_keys(recipe_key, recipe),
+            structure_keys=run_keys.derive_phase_keys(public_key, recipe),
             absent_row_table=without_domain(absent_row.absent_row_like(table)),
             max_rounds_of_pass=plan.max_rounds_of_pass,
-            report=report,
+            report=options.report_progress,
         )
         return executor.fitted_parts(run_phases(recipe, executor))
 
@@ -139,7 +145,7 @@ def fit_in_blocks(
 def check_fit_in_blocks(
     *, key: Array, table: BlockTable, recipe: Recipe, public_key: Array | None = None
 ) -> None:
-    """Refuse what a run in blocks cannot take, before a row is read.
+    """Check the arguments of a fit in blocks, before a row is read.
 
     Args:
         key: one typed key.
@@ -148,12 +154,12 @@ def check_fit_in_blocks(
         public_key: another typed key, or None.
 
     Raises:
-        ValueError: for what `checks.check_run`, `checks.checked_public_key` and
+        ValueError: for what `checks.check_table_and_recipe`, `checks.check_keys` and
             `checks.check_declared_independence_of_scores` refuse, for a recipe that reads all rows
             at once, and for processes that do not run one recipe under one key on tables of their
             own.
     """
-    checks.check_run(absent_row.absent_row_like(table), recipe)
+    checks.check_table_and_recipe(absent_row.absent_row_like(table), recipe)
     try:
         check_can_run_in_blocks(recipe)
     except ValueError as error:
@@ -161,14 +167,24 @@ def check_fit_in_blocks(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
             f"learns from no blocks, as recipes.auto does: {error}"
         ) from None
-    public_key = checks.checked_public_key(key, recipe, public_key)
+    checks.check_keys(key, recipe, public_key)
     checks.check_declared_independence_of_scores(recipe)
     if jax.process_count() > 1:
+        public_key = checks.public_key_if_drawn(recipe, public_key)
         _check_same_run_on_processes(key, table, recipe, public_key)
         _check_different_tables_on_processes(table)
 
 
-def _num_present(table: BlockTable) -> int:
+def _open_checkpoint(
+    checkpoint: str | Path | Checkpoint | None, stack: contextlib.ExitStack
+) -> Checkpoint | None:
+    """The checkpoint of a run; None without one. The stack closes it if it is opened here."""
+    if checkpoint is None or isinstance(checkpoint, Checkpoint):
+        return checkpoint
+    return stack.enter_context(Checkpoint(as_path("checkpoint", checkpoint)))
+
+
+def _num_present_rows(table: BlockTable) -> int:
     """How many rows of a table are present; private."""
     return sum(block.present for block in table.blocks)
 
@@ -189,16 +205,16 @@ def _check_same_run_on_processes(
         "table": hashlib.sha256(table.declarations_text.encode()).hexdigest(),
     }
     for name, digest in digests.items():
-        if len(set(processes.gather_digests(digest))) > 1:  # on every process
+        if len(set(processes.gather_digests_from_processes(digest))) > 1:  # on every process
             raise ValueError(f"the processes have different values of {name}; give the same")
 
 
 def _check_different_tables_on_processes(table: BlockTable) -> None:
     """Refuse two processes that have one table."""
     identity = table.identity
-    if not _num_present(table):  # such folders may be alike
+    if not _num_present_rows(table):  # such folders may be alike
         identity = hashlib.sha256(os.fsencode(table.folder.resolve())).hexdigest()
-    identities = processes.gather_digests(identity)
+    identities = processes.gather_digests_from_processes(identity)
     if len(set(identities)) < len(identities):
         raise ValueError("two processes were given the same table; give each its own rows")
 
@@ -206,54 +222,46 @@ def _check_different_tables_on_processes(table: BlockTable) -> None:
 # The public steps, each of which is compiled once for a recipe. They read releases of 32 bits.
 
 
-_compiled_after_prologue = compilation.jit_with_bounded_cache()(steps.after_prologue)
+_compiled_finish_prologue = compilation.jit_with_bounded_cache()(steps.finish_prologue)
 _compiled_finish_round = compilation.jit_with_bounded_cache()(steps.finish_round)
 _compiled_score_line = compilation.jit_with_bounded_cache()(steps.score_line)
 
 
-@compilation.jit_with_bounded_cache(static_argnames=("phase", "priced"))
-def _draw_specs(
-    phase: Phase,
-    recipe: Recipe,
-    absent_row_table: Table,
-    context: PhaseContext,
-    earlier_release: Release,
-    priced: PricedDraws,
-) -> dict[Site, boundary.DrawSpec]:
-    """`absent_row.draw_specs_given_release`; `priced` is in the key of the compiled program."""
-    del priced
-    return absent_row.draw_specs_given_release(
-        phase, recipe, absent_row_table, context, earlier_release
-    )
-
-
-_public_draws = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
-    absent_row.public_draws
+_compiled_draw_specs = compilation.jit_with_bounded_cache(
+    static_argnames=("phase",), cache_key_argnames=("priced",)
+)(absent_row.draw_specs_given_release)
+_compiled_public_draws = compilation.jit_with_bounded_cache(static_argnames=("phase",))(
+    absent_row.sample_public_draws
 )
 
 
-def _after_prologue(recipe: Recipe, prologue: Releases) -> steps.AfterPrologue:
-    return _compiled_after_prologue(recipe, totals.release_as_float32(prologue))
+def _finish_prologue_in_float32(recipe: Recipe, prologue: Releases) -> steps.AfterPrologue:
+    """`steps.finish_prologue` of a release whose sums may have 64 bits; compiled."""
+    return _compiled_finish_prologue(recipe, totals.release_as_float32(prologue))
 
 
-def _finish_round(
+def _finish_round_in_float32(
     recipe: Recipe, release: Releases, public: Public, state: RoundState
 ) -> steps.LearnedRound:
+    """`steps.finish_round` of a release whose sums may have 64 bits; compiled."""
     return _compiled_finish_round(recipe, totals.release_as_float32(release), public, state)
 
 
-def _score_line(recipe: Recipe, prologue: Releases, epilogue: Releases) -> steps.ScoreLine:
+def _score_line_in_float32(recipe: Recipe, prologue: Releases, epilogue: Releases) -> ScoreLine:
+    """`steps.score_line` of releases whose sums may have 64 bits; compiled."""
     return _compiled_score_line(
         recipe, totals.release_as_float32(prologue), totals.release_as_float32(epilogue)
     )
 
 
 _COMPILED_STEPS = PublicSteps(
-    after_prologue=_after_prologue,
+    finish_prologue=_finish_prologue_in_float32,
     begin_round=compilation.jit_with_bounded_cache()(steps.begin_round),
-    finish_round=_finish_round,
-    score_line=_score_line,
-    model_hypotheses=compilation.jit_with_bounded_cache()(steps.model_hypotheses),
+    finish_round=_finish_round_in_float32,
+    score_line=_score_line_in_float32,
+    merge_and_scale_hypotheses=compilation.jit_with_bounded_cache()(
+        steps.merge_and_scale_hypotheses
+    ),
 )
 
 
@@ -279,7 +287,8 @@ class _BlockExecutor:
         recipe: of the run, without an axis of settings.
         passes: the passes over the rows, which hold their scores.
         checkpoint: the checkpoint that keeps releases; None without one.
-        num_kept_rounds: how many of the first rounds the checkpoints of all processes have.
+        num_recorded_rounds: how many of the first rounds the checkpoints of all processes have the
+            releases of.
         has_small_sums: whether its sums have 32 bits.
         noise_keys: the keys of the noise of each phase.
         structure_keys: the keys of the public structure of each phase.
@@ -289,14 +298,14 @@ class _BlockExecutor:
         public_steps: the functions of `training.steps`, each compiled by itself.
         phase_releases: name of a prologue or an epilogue -> its release.
         round_releases: the releases of the rounds so far.
-        ready: the releases of rounds that have not begun yet.
-        pending: the rounds whose hypotheses the scores do not have yet.
+        ready_releases: the releases of rounds that have not begun yet.
+        unscored_rounds: the rounds whose hypotheses the scores do not have yet.
     """
 
     recipe: Recipe
     passes: Passes
     checkpoint: Checkpoint | None
-    num_kept_rounds: int
+    num_recorded_rounds: int
     has_small_sums: bool
     noise_keys: PhaseValues
     structure_keys: PhaseValues
@@ -306,21 +315,21 @@ class _BlockExecutor:
     public_steps: PublicSteps = _COMPILED_STEPS
     phase_releases: dict[str, Releases] = dataclasses.field(default_factory=dict)
     round_releases: list[Releases] = dataclasses.field(default_factory=list)
-    ready: list[CappedRelease] = dataclasses.field(default_factory=list)
-    pending: list[PendingRound] = dataclasses.field(default_factory=list)
+    ready_releases: list[CappedRelease] = dataclasses.field(default_factory=list)
+    unscored_rounds: list[UnscoredRound] = dataclasses.field(default_factory=list)
 
     __repr__ = redacted_repr
 
     # The executor.
 
-    def release_once(self, phase: Phase, context: PhaseContext) -> Any:
+    def release_prologue_or_epilogue(self, phase: Phase, context: PhaseContext) -> Any:
         """The release of a prologue or of an epilogue."""
         self.report(Progress(phase.name, 0, 1))
-        capped = self._release_in_checkpoint(phase.name, phase)
+        capped = self._checked_release_of_checkpoint(phase.name, phase)
         if not processes.min_over_processes(capped is not None):  # then all draw it again
             capped = None
         if capped is None:
-            (capped,) = self._release_in_passes(phase, [context])
+            (capped,) = self._release_by_passes_over_rows(phase, [context])
         self.report(Progress(phase.name, 1, 1))
         self.phase_releases[phase.name] = capped.release
         return capped.release
@@ -332,43 +341,58 @@ class _BlockExecutor:
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
         """Run all rounds, some of them in one pass where they do not wait for each other."""
-        recipe, num_rounds, hypotheses = self.recipe, int(self.recipe.rounds), []
+        recipe = self.recipe
+        num_rounds = int(recipe.rounds)
+        hypotheses: list[Any] = []
 
         def release_round(context: PhaseContext) -> RoundRelease:
-            if not self.ready:
-                self.ready = self._next_releases(public, state.bound, context)
-            release, cap = self.ready.pop(0)
+            if not self.ready_releases:
+                self.ready_releases = self._releases_of_next_pass(public, state.bound, context)
+            release, cap = self.ready_releases.pop(0)
             self.round_releases.append(release)
             public_of_round = context.public._replace(cap=cap)
-            return RoundRelease(release, public_of_round, kept=public_of_round.structure)
+            return RoundRelease(
+                release=release,
+                public=public_of_round,
+                executor_data=public_of_round.structure,
+            )
 
-        for number in range(num_rounds):
+        for round_index in range(num_rounds):
             outcome = round_step(
                 recipe,
-                public,
-                state,
-                jnp.int32(number),
-                release_round,
+                public=public,
+                state=state,
+                round_index=jnp.int32(round_index),
+                release_round=release_round,
                 public_steps=self.public_steps,
             )
             state = outcome.state
             hypotheses.append(outcome.hypothesis)
             if not recipe.has_independent_rounds:
-                self.pending.append(PendingRound(outcome.kept, outcome.hypothesis))
+                self.unscored_rounds.append(
+                    UnscoredRound(outcome.executor_data, outcome.hypothesis)
+                )
         self.report(Progress("rounds", num_rounds, num_rounds))
-        stacked = _stack_on_host(hypotheses)
+        stacked = _stack_pytrees_on_host(hypotheses)
         return state, jax.tree.map(lambda array: jnp.asarray(self._pad_rounds(array)), stacked)
 
     def fitted_parts(self, learned: LearnedModel) -> FittedParts:
         """The parts of the model, padded with zeros up to the `max_rounds` of the recipe."""
-        rounds = jax.tree.map(self._pad_rounds, _stack_on_host(self.round_releases))
-        prologue, epilogue = (self.phase_releases.get(n, {}) for n in ("prologue", "epilogue"))
+        releases = PhaseValues(
+            prologue=self.phase_releases.get("prologue", {}),
+            rounds=jax.tree.map(self._pad_rounds, _stack_pytrees_on_host(self.round_releases)),
+            epilogue=self.phase_releases.get("epilogue", {}),
+        )
         # Releases of 64 bits stay with NumPy.
         releases = jax.tree.map(
-            lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
-            (prologue, rounds, epilogue),
+            lambda array: array if array.dtype == np.int64 else jnp.asarray(array), releases
         )
-        return fitted_parts(releases, learned.hypotheses, learned.line.intercept, self.recipe)
+        return fitted_parts_without_withheld_sites(
+            self.recipe,
+            releases=releases,
+            hypotheses=learned.hypotheses,
+            intercept=learned.line.intercept,
+        )
 
     def _pad_rounds(self, array: np.ndarray) -> np.ndarray:
         """The values of the rounds, and zeros up to `max_rounds`."""
@@ -377,55 +401,73 @@ class _BlockExecutor:
 
     # Releases.
 
-    def _next_releases(
+    def _releases_of_next_pass(
         self, public: Public, bound: Array, context: PhaseContext
     ) -> list[CappedRelease]:
-        """The release of the round that begins, and those of rounds that share its pass."""
-        recipe, first, num_rounds = self.recipe, len(self.round_releases), int(self.recipe.rounds)
-        if first < self.num_kept_rounds:
-            capped = self._release_in_checkpoint(str(first), recipe.learner.round)
+        """The release of the round that begins, and those of later rounds that share its pass.
+
+        The checkpoint has them already, or passes over the rows make them.
+        """
+        recipe = self.recipe
+        num_rounds = int(recipe.rounds)
+        first = len(self.round_releases)
+        if first < self.num_recorded_rounds:
+            capped = self._checked_release_of_checkpoint(str(first), recipe.learner.round)
             if capped is not None:
                 return [capped]
         self.report(Progress("rounds", first, num_rounds))
         later_rounds = range(first + 1, min(first + self.max_rounds_of_pass, num_rounds))
         later_contexts = [
-            self.public_steps.begin_round(recipe, public, bound, jnp.int32(number), None)
-            for number in later_rounds
+            self.public_steps.begin_round(recipe, public, bound, jnp.int32(round_index), None)
+            for round_index in later_rounds
         ]
-        return self._release_in_passes(recipe.learner.round, [context, *later_contexts])
+        return self._release_by_passes_over_rows(recipe.learner.round, [context, *later_contexts])
 
-    def _release_in_passes(self, phase: Phase, contexts: list[PhaseContext]) -> list[CappedRelease]:
+    def _release_by_passes_over_rows(
+        self, phase: Phase, contexts: list[PhaseContext]
+    ) -> list[CappedRelease]:
         """The releases of rounds that share their passes, or of a prologue or an epilogue.
 
         Each stage of the phase has a pass over the rows. The checkpoint has the releases before the
-        run goes on.
+        run reads them.
         """
         rounds_of_pass = [self._keys_and_public_draws(phase, context) for context in contexts]
         releases = [dict(round_of_pass.public_draws) for round_of_pass in rounds_of_pass]
         context_of_pass = _stack_contexts(contexts)
         noise_keys = jnp.stack([round_of_pass.noise_key for round_of_pass in rounds_of_pass])
-        stages, cap = pass_stages(self.recipe, phase), contexts[0].public.cap
-        pending = self._take_pending_rounds(phase, contexts[0]) if stages else None
+        stages = pass_stages(self.recipe, phase)
+        cap = contexts[0].public.cap
+        unscored = self._stack_and_clear_unscored_rounds(phase, contexts[0]) if stages else None
         for stage in stages:
-            earlier = _stack_on_host([totals.release_as_float32(release) for release in releases])
-            public_rounds = RoundsOfPass(context_of_pass, earlier, pending)
-            sums, cap = self.passes.sum_over_rows(phase, stage, public_rounds, noise_keys)
-            pending = None  # the scores have it now
-            pairs = zip(rounds_of_pass, releases, strict=True)
-            for place, (round_of_pass, release) in enumerate(pairs):
-                sums_of_round = jax.tree.map(lambda array, place=place: array[place], sums)
-                self._draw_stage(phase, round_of_pass, stage, sums_of_round, into=release)
+            earlier = _stack_pytrees_on_host(
+                [totals.release_as_float32(release) for release in releases]
+            )
+            public_rounds = RoundsOfPass(context_of_pass, earlier, unscored)
+            sums, cap = self.passes.update_scores_and_sum_rows(
+                phase, stage, rounds=public_rounds, noise_keys=noise_keys
+            )
+            unscored = None  # the scores have them now
+            for index, release in enumerate(releases):
+                self._draw_stage(
+                    phase,
+                    stage,
+                    round_of_pass=rounds_of_pass[index],
+                    sums=jax.tree.map(lambda array, index=index: array[index], sums),
+                    into=release,
+                )
         capped_releases = [CappedRelease(release, cap) for release in releases]
-        self._add_to_checkpoint(phase, contexts, capped_releases)
+        self._add_releases_to_checkpoint(phase, contexts, capped_releases)
         return capped_releases
 
     def _keys_and_public_draws(self, phase: Phase, context: PhaseContext) -> _RoundOfPass:
         """The keys of a round, and its public draws."""
-        noise_key = _key_of_phase(self.noise_keys, phase, context)
-        public_key = _key_of_phase(self.structure_keys, phase, context)
+        noise_key = _key_of_phase_or_round(self.noise_keys, phase, context)
+        public_key = _key_of_phase_or_round(self.structure_keys, phase, context)
         if public_key is None:
             return _RoundOfPass(context, noise_key, {})
-        draws = _public_draws(phase, self.recipe, self.absent_row_table, context, public_key)
+        draws = _compiled_public_draws(
+            phase, self.recipe, self.absent_row_table, context, public_key
+        )
         return _RoundOfPass(
             context, noise_key, {site: np.asarray(array) for site, array in draws.items()}
         )
@@ -433,20 +475,21 @@ class _BlockExecutor:
     def _draw_stage(
         self,
         phase: Phase,
-        round_of_pass: _RoundOfPass,
         stage: tuple[Site, ...],
-        sums: totals.Totals,
         *,
+        round_of_pass: _RoundOfPass,
+        sums: totals.Totals,
         into: Releases,
     ) -> None:
         """Draw the sites of a stage from the sums over all rows, and add them to a release.
 
-        What one draw asks for may follow from the draws before it. Zeros stand for those after it,
-        so that one compiled program serves all stages.
+        The scale and the public inputs of a draw may depend on the draws before it. Zeros stand for
+        the draws after it, so that one compiled program serves all stages.
         """
-        zeros, priced = self._zero_release_of_phase(phase), priced_draws(self.recipe, phase)
+        zeros = steps.zero_release_of_phase(self.recipe, phase, has_small_sums=self.has_small_sums)
+        priced = priced_draws(self.recipe, phase)
         for site in stage:
-            specs = _draw_specs(
+            specs = _compiled_draw_specs(
                 phase,
                 self.recipe,
                 self.absent_row_table,
@@ -461,31 +504,26 @@ class _BlockExecutor:
                 has_small_sums=self.has_small_sums,
             )
 
-    def _zero_release_of_phase(self, phase: Phase) -> Release:
-        """Zeros in place of the release of a phase, in the dtypes that post-processing reads."""
+    def _stack_and_clear_unscored_rounds(
+        self, phase: Phase, context: PhaseContext
+    ) -> UnscoredRound | None:
+        """The rounds whose hypotheses the next pass adds to the scores, stacked; none are left.
 
-        def zeros_of_draw(spec: boundary.DrawSpec) -> Array:
-            is_sum = spec.mechanism.price.reads_rows and not spec.mechanism.selects
-            is_float32 = is_sum and not self.has_small_sums
-            return jnp.zeros(spec.output.shape, jnp.float32 if is_float32 else spec.output.dtype)
-
-        specs = draw_specs_of_phase(self.recipe, phase)
-        return {spec.site: zeros_of_draw(spec) for spec in specs}
-
-    def _take_pending_rounds(self, phase: Phase, context: PhaseContext) -> PendingRound | None:
-        """The rounds that the scores will have now, stacked; zeros before the first round."""
+        Before the first round it is a hypothesis of zeros, and None where no scores are read.
+        """
         if isinstance(phase, Prologue) or self.recipe.has_independent_rounds:
             return None
-        pending, self.pending = self.pending, []
-        if not pending:
-            shapes = jax.eval_shape(absent_row.first_hypothesis_shapes, self.recipe)
+        unscored_rounds = self.unscored_rounds
+        self.unscored_rounds = []
+        if not unscored_rounds:
+            shapes = jax.eval_shape(absent_row.hypothesis_shapes_after_zero_prologue, self.recipe)
             zeros = jax.tree.map(jnp.zeros_like, shapes)
-            pending = [PendingRound(context.public.structure, zeros)]
-        return _stack_on_host(pending)
+            unscored_rounds = [UnscoredRound(context.public.structure, zeros)]
+        return _stack_pytrees_on_host(unscored_rounds)
 
     # The checkpoint.
 
-    def _release_in_checkpoint(self, name: str, phase: Phase) -> CappedRelease | None:
+    def _checked_release_of_checkpoint(self, name: str, phase: Phase) -> CappedRelease | None:
         """The release that the checkpoint holds under a name; None if it holds none.
 
         Raises:
@@ -501,10 +539,12 @@ class _BlockExecutor:
             for site, array in release.items()
         )
         if not has_outputs or not 0 < cap < np.inf:
-            raise ValueError(f"{self.checkpoint.path}: a release was changed or damaged; {AGAIN}")
+            raise ValueError(
+                f"{self.checkpoint.path}: a release was changed or damaged; {DAMAGE_REMEDY}"
+            )
         return CappedRelease(release, jnp.asarray(cap))
 
-    def _add_to_checkpoint(
+    def _add_releases_to_checkpoint(
         self, phase: Phase, contexts: list[PhaseContext], capped_releases: list[CappedRelease]
     ) -> None:
         """Put the releases of a phase on the disk, if there is a checkpoint."""
@@ -515,21 +555,25 @@ class _BlockExecutor:
             self.checkpoint.add_release(name, release, float(cap))
 
 
-def _key_of_phase(keys_of_run: PhaseValues, phase: Phase, context: PhaseContext) -> Any:
-    """The key of a phase of a run; each round has a key of its own, by its number."""
+def _key_of_phase_or_round(keys_of_run: PhaseValues, phase: Phase, context: PhaseContext) -> Any:
+    """The key of a prologue or an epilogue, or that of the round of the context."""
     key = keys_of_run.of_phase(phase)
     return key[int(context.public.round)] if phase.repeats and key is not None else key
 
 
 def _stack_contexts(contexts: list[PhaseContext]) -> PhaseContext:
-    """The context of rounds of one pass: their numbers and structures get a leading axis."""
+    """The contexts of rounds of one pass as one, whose index and structure have a leading axis."""
     first = contexts[0]
-    numbers, structures = _stack_on_host(
+    round_indices, structures = _stack_pytrees_on_host(
         [(context.public.round, context.public.structure) for context in contexts]
     )
-    return first._replace(public=first.public._replace(round=numbers, structure=structures))
+    return first._replace(public=first.public._replace(round=round_indices, structure=structures))
 
 
-def _stack_on_host(arrays: list[Any]) -> Any:
-    """Pytrees of arrays with a leading axis for rounds, on the host, where it costs no program."""
-    return jax.tree.map(lambda *each: np.stack([np.asarray(array) for array in each]), *arrays)
+def _stack_pytrees_on_host(pytrees: list[Any]) -> Any:
+    """Stack the arrays of pytrees on a new leading axis; on the host, where it costs no program."""
+
+    def stack(*pytrees: Any) -> np.ndarray:
+        return np.stack([np.asarray(array) for array in pytrees])
+
+    return jax.tree.map(stack, *pytrees)

@@ -18,12 +18,11 @@ from dpbt.common.validate import is_traced, show_value
 from dpbt.models.model import Model
 from dpbt.privacy import answers
 from dpbt.privacy.dependencies import priced_draws, priced_draws_of_phases
-from dpbt.privacy.price_check import PricedDraws
 from dpbt.public_types import redacted_repr
 from dpbt.training import checks, round_reports, run_keys, steps
-from dpbt.training.phases import PhaseValues, fitted_parts
-from dpbt.training.scan import Answer, RunResult, any_lane, run_in_memory
-from dpbt.training.table_entry import prepare_table, without_domain
+from dpbt.training.phases import PhaseValues, fitted_parts_without_withheld_sites
+from dpbt.training.scan import InterpretedPhase, RunResult, any_lane, run_in_memory
+from dpbt.training.table_preparation import prepare_table, without_domain
 from dpbt.types import (
     Array,
     Hypotheses,
@@ -67,12 +66,14 @@ class Boosted(NamedTuple):
         Raises:
             ValueError: for another table or recipe, as far as that is static, as `replay`.
         """
-        checks.check_run(table, recipe)
+        checks.check_table_and_recipe(table, recipe)
         checks.check_transcript(self.transcript, table, recipe)
-        releases = self.transcript.releases
-        intercept = steps.score_line(recipe, releases["prologue"], releases["epilogue"]).intercept
-        run_parts = fitted_parts(releases.values(), self.hypotheses, intercept, recipe)
-        return Model.from_run(run_parts, recipe, table)
+        releases = PhaseValues(**self.transcript.releases)
+        line = steps.score_line(recipe, releases.prologue, releases.epilogue)
+        fitted_parts = fitted_parts_without_withheld_sites(
+            recipe, releases=releases, hypotheses=self.hypotheses, intercept=line.intercept
+        )
+        return Model.from_run(fitted_parts, recipe, table)
 
 
 class BoostedByProgram(NamedTuple):
@@ -133,13 +134,13 @@ def boost(
     """Run T rounds of a recipe. The first T rounds are the same whatever its `max_rounds`.
 
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
-    only the first `rows` present rows count (`table_entry.mask_beyond_rows`). The key is a secret
-    of the release. Use it on one table only. On two tables it makes the same noise, even if one is
-    an update of the other. The same rows under another domain, with other weights or with exchanged
-    classes are another table.
+    only the first `rows` present rows count (`table_preparation.keep_first_present_rows`). The key
+    is a secret of the release. Use it on one table only. On two tables it makes the same noise,
+    even if one is an update of the other. The same rows under another domain, with other weights or
+    with exchanged classes are another table.
 
-    It runs as one compiled program, of which the last used are kept.
-    Like any function of JAX it then returns before the work is done; `jax.block_until_ready` waits.
+    It runs as one compiled program, of which the last used are kept. Like any function of JAX it
+    then returns before the work is done; `jax.block_until_ready` waits.
 
     A `MultiProgramRecipe` has the guarantee of the recipe of each setting. Under `jax.vmap` each of
     its programs runs for all settings if any of them needs it, so it takes up to as many times as
@@ -158,13 +159,13 @@ def boost(
 
     Raises:
         ValueError: for public structure without a public key, and as
-            `table_entry.prepare_table` and `checks.checked_public_key`. All that is static is
+            `table_preparation.prepare_table` and `checks.check_keys`. All that is static is
             checked under jit and vmap, too.
     """
     if isinstance(recipe, MultiProgramRecipe):
         return _boost_by_program(key, table, recipe, public_key)
-    checks.check_run(table, recipe)
-    checks.checked_public_key(key, recipe, public_key)
+    checks.check_table_and_recipe(table, recipe)
+    checks.check_keys(key, recipe, public_key)
     bare_table, bare_recipe = without_domain(table), without_domain(recipe)
     priced = priced_draws_of_phases(bare_recipe)
     boosted = _compiled_boost(key, bare_table, bare_recipe, public_key, priced=priced)
@@ -176,8 +177,8 @@ def _boost_by_program(
 ) -> BoostedByProgram:
     """`boost` for a recipe of several programs."""
     for program in recipe.programs:
-        checks.check_run(table, program)
-        checks.checked_public_key(key, program, public_key)
+        checks.check_table_and_recipe(table, program)
+        checks.check_keys(key, program, public_key)
     bare_table, bare_recipe = without_domain(table), without_domain(recipe)
     priced = tuple(map(priced_draws_of_phases, bare_recipe.programs))
     boosted = _compiled_boost_by_program(key, bare_table, bare_recipe, public_key, priced=priced)
@@ -190,15 +191,8 @@ def _recorded_on(table: Table, boosted: Boosted) -> Boosted:
     return boosted._replace(transcript=transcript)
 
 
-def _boost(
-    key: Array,
-    table: Table,
-    recipe: Recipe,
-    public_key: Array | None,
-    priced: tuple[PricedDraws, ...],
-) -> Boosted:
-    """`boost` of a table whose form the caller records; `priced` is the key of its program."""
-    del priced
+def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
+    """Run `boost` on checked arguments, divided among devices as the table is; traceable."""
     return devices.run_divided_by_compiler(
         _boost_in_program,
         key,
@@ -214,10 +208,8 @@ def _run_by_program(
     table: Table,
     recipe: MultiProgramRecipe,
     public_key: Array | None,
-    priced: tuple[tuple[PricedDraws, ...], ...],
 ) -> BoostedByProgram:
-    """`_boost` for a recipe of several programs; `priced` are the draws of each."""
-    del priced
+    """Run `boost` for a recipe of several programs, as `_boost` for one."""
     divisions = [_divisions_of_result(table, program) for program in recipe.programs]
     fields: tuple[Any, ...] = devices.REPLICATED, tuple(divisions), divisions[0].scores
     return devices.run_divided_by_compiler(
@@ -233,12 +225,9 @@ def _run_by_program(
 def _divisions_of_result(table: Table, recipe: Recipe) -> Any:
     """How each field of a `Boosted` is divided among the devices of a mesh."""
     class_axes = (None,) * len(recipe.learner.response.axes)
-    divisions: tuple[Any, ...] = (
-        devices.REPLICATED,
-        devices.REPLICATED,
-        PartitionSpec(*class_axes, *devices.division_of(table.present)),
-    )
-    return Boosted(*divisions)
+    replicated: Any = devices.REPLICATED
+    division_of_scores: Any = PartitionSpec(*class_axes, *devices.division_of(table.present))
+    return Boosted(transcript=replicated, hypotheses=replicated, scores=division_of_scores)
 
 
 def _run_by_program_in_program(
@@ -289,18 +278,22 @@ def _run_or_zeros(is_chosen: Array, *run_inputs: Any) -> Boosted:
 def _boost_in_program(
     key: Array, table: Table, recipe: Recipe, public_key: Array | None
 ) -> Boosted:
-    """`_boost`, in a program that a compiler may divide among devices."""
+    """Run `_boost` within a program that the compiler may divide among devices."""
     inputs = key, table, recipe, public_key
     key, table, recipe, public_key = devices.vary_like(inputs, inputs)
     rows = prepare_table(table, recipe)
-    checks.checked_public_key(key, recipe, public_key)
-    ran = run_with_fresh_draws(key, rows, recipe, public_key)
-    assert ran.scores is not None
-    return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
+    checks.check_keys(key, recipe, public_key)
+    run_result = run_in_memory_with_fresh_draws(key, rows, recipe, public_key)
+    assert run_result.scores is not None
+    return Boosted(
+        transcript=Transcript(**run_result.records._asdict()),
+        hypotheses=run_result.hypotheses,
+        scores=run_result.scores[0],
+    )
 
 
-_compiled_boost = compilation.jit_with_bounded_cache(static_argnames=("priced",))(_boost)
-_compiled_boost_by_program = compilation.jit_with_bounded_cache(static_argnames=("priced",))(
+_compiled_boost = compilation.jit_with_bounded_cache(cache_key_argnames=("priced",))(_boost)
+_compiled_boost_by_program = compilation.jit_with_bounded_cache(cache_key_argnames=("priced",))(
     _run_by_program
 )
 
@@ -310,39 +303,46 @@ def num_compiled_programs() -> int:
     return _compiled_boost.num_compiled + _compiled_boost_by_program.num_compiled
 
 
-def run_with_fresh_draws(
+def run_in_memory_with_fresh_draws(
     key: Array,
     rows: Prepared,
     recipe: Recipe,
     public_key: Array | None,
-    num_side_by_side: int = 0,
-    run_number: Array | None = None,
+    *,
+    num_parallel_rounds: int | None = None,
+    reporter_id: Array | None = None,
 ) -> RunResult:
-    """A run in memory whose draws are fresh, and which keeps them; traceable.
+    """Run a recipe in memory with fresh draws, which are its records; traceable.
 
     Args:
         key: of the noise.
         rows: the prepared table.
         recipe: of the run, without an axis of settings.
         public_key: of the public structure, if the recipe draws any.
-        num_side_by_side: how many rounds run side by side, as `run_in_memory` takes it.
-        run_number: i32[] of `round_reports.report_rounds`, to report each round as it draws; None
-            to report none.
+        num_parallel_rounds: how many rounds run side by side, as `run_in_memory` takes it.
+        reporter_id: i32[] of `round_reports.register_round_reporter`, to report each round as it
+            draws; None to report none.
 
     Raises:
         ValueError: for public structure without a public key, and for two draws of one name.
     """
 
     def sample_draws(
-        phase: Phase, entry: tuple[Array, Array | None], views: Sequence[View]
-    ) -> Answer:
-        if run_number is not None and phase.repeats:
-            round_reports.report_round(run_number, views[0].public.round)
-        key, public_key = entry
+        phase: Phase, keys: tuple[Array, Array | None], views: Sequence[View]
+    ) -> InterpretedPhase:
+        if reporter_id is not None and phase.repeats:
+            round_reports.report_round(reporter_id, views[0].public.round)
+        noise_key, public_key = keys
         priced = priced_draws(recipe, phase)
-        release = answers.sample(phase.program, key, public_key, views[0], priced)
-        return Answer(release, release)
+        release = answers.sample(phase.program, noise_key, public_key, views[0], priced)
+        return InterpretedPhase(release=release, record=release)
 
-    noise = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
-    pairs = zip(noise, run_keys.phase_keys(public_key, recipe), strict=True)
-    return run_in_memory(recipe, [rows], sample_draws, PhaseValues(*pairs), num_side_by_side)
+    noise_keys = run_keys.derive_phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
+    public_keys = run_keys.derive_phase_keys(public_key, recipe)
+    return run_in_memory(
+        recipe,
+        [rows],
+        interpret_phase=sample_draws,
+        phase_inputs=PhaseValues(*zip(noise_keys, public_keys, strict=True)),
+        num_parallel_rounds=num_parallel_rounds,
+    )

@@ -1,4 +1,4 @@
-"""Checkpoints: what a run has released so far, so that a run that was stopped can go on.
+"""Checkpoints: what a run has released so far, so that a run that was stopped can resume.
 
 A checkpoint is one file, a database of SQLite that only its owner can read. It names the run, and
 it has the releases, which left through mechanisms or are public randomness. The keys are named by
@@ -6,8 +6,8 @@ salted hashes: another key would be a second release, and another public key the
 sums. The tables of all processes are named by a hash under the key, so whoever guesses rows cannot
 compare. Another table under one key would be the same noise on two sums.
 
-A caller may let the file hold the keys themselves until the model is written (`held_keys` and
-`delete_keys`). Until then it is as secret as they are.
+A caller may let the file hold the keys themselves until the model is written
+(`stored_or_fresh_keys` and `delete_keys`). Until then it is as secret as they are.
 """
 
 import contextlib
@@ -37,16 +37,18 @@ from dpbt.common.storage import (
 )
 from dpbt.privacy import keys
 from dpbt.privacy.keys import NoiseAndPublicKeys
-from dpbt.training.own_code import recipe_identity_texts
+from dpbt.training.author_code import recipe_identity_texts
 from dpbt.types import Array, Recipe, Site, as_relation
 
-TABLES = (
+_DATABASE_TABLES = (
     "CREATE TABLE run (name TEXT PRIMARY KEY, words TEXT NOT NULL)",
     "CREATE TABLE release (part TEXT PRIMARY KEY, arrays BLOB NOT NULL)",
     "CREATE TABLE keys (words BLOB NOT NULL)",
 )
 
-AGAIN = "its run cannot go on; begin one with a new key and another checkpoint; pay for it"
+DAMAGE_REMEDY = (
+    "its run cannot be resumed; start and pay for a run with a new key and another checkpoint"
+)
 """What a person can do about a damaged file.
 
 The old key must not draw again: other versions, another processor or other rows would put the same
@@ -54,8 +56,8 @@ noise on other sums.
 """
 
 
-def _damaged_file_error(path: Path, words: object) -> ValueError:
-    return ValueError(f"{path}: no checkpoint, or damaged ({words}); {AGAIN}")
+def _damaged_file_error(path: Path, reason: object) -> ValueError:
+    return ValueError(f"{path}: no checkpoint, or damaged ({reason}); {DAMAGE_REMEDY}")
 
 
 Releases = dict[Site, np.ndarray]
@@ -90,12 +92,12 @@ def salted_key_digest(key: Array | None, salt: str) -> str:
 
     It reveals nothing of a release key, which has 256 bits.
     """
-    words = b"" if key is None else keys.key_as_bytes(key)
-    return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + words).hexdigest()
+    key_bytes = b"" if key is None else keys.key_as_bytes(key)
+    return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + key_bytes).hexdigest()
 
 
 class Checkpoint:
-    """The file of one run; a release is on the disk before the run goes on.
+    """The file of one run; a release is on the disk before the run reads it.
 
     Use it as a context: nobody else can open the file meanwhile. A new file is gone after it,
     unless a run has begun.
@@ -105,7 +107,8 @@ class Checkpoint:
 
     Attributes:
         path: of the file.
-        run: names the run in this file, with a salt of the file's own; None before `begin`.
+        run: names the run in this file, with a salt of the file's own; None before
+            `begin_or_resume`.
 
     Raises:
         ValueError: for a file that is none, that is damaged, that others may read, or that another
@@ -114,8 +117,10 @@ class Checkpoint:
     """
 
     def __init__(self, path: Path):
-        self.path, self.run, self.begun = path, None, False
-        self._held_keys: NoiseAndPublicKeys | None = None
+        self.path = path
+        self.run: str | None = None
+        self.begun = False
+        self._keys_to_store: NoiseAndPublicKeys | None = None
         is_new = not path.exists()
         if is_new:
             _create_tables(path)
@@ -141,7 +146,7 @@ class Checkpoint:
                 if not (path.exists() and os.path.samestat(status, path.stat())):
                     raise in_use_error(path)  # another run gave up its file meanwhile
                 remove_temporary_files_beside(path)
-                self.begun = bool(self._names())
+                self.begun = bool(self._run_entries())
         except OSError:  # such as a name that is too long for a journal beside it
             self._database.close()
             if is_new:
@@ -160,48 +165,52 @@ class Checkpoint:
             self.path.unlink(missing_ok=True)
         self._database.close()
 
-    def held_keys(self) -> NoiseAndPublicKeys:
-        """The keys of the noise and of public structure that the file holds until `delete_keys`.
+    def stored_or_fresh_keys(self) -> NoiseAndPublicKeys:
+        """The keys of the noise and of public structure in the file, or fresh ones for a new run.
 
-        They are fresh ones for a new run, and the file holds them from `begin` on.
+        The file holds fresh keys from `begin_or_resume` on, until `delete_keys`.
 
         Raises:
             ValueError: for a run without keys.
         """
         if entries := self._execute("SELECT words FROM keys"):
-            words = np.frombuffer(entries[0][0], "<u4").astype(np.uint32).reshape(2, 8)
+            (stored_bytes,) = entries[0]
+            words = np.frombuffer(stored_bytes, "<u4").astype(np.uint32).reshape(2, 8)
             key_pair = jax.random.wrap_key_data(jnp.asarray(words), impl=keys.CHACHA20)
-            self._held_keys = NoiseAndPublicKeys(*key_pair)
+            self._keys_to_store = NoiseAndPublicKeys(*key_pair)
         elif self.begun:
             raise ValueError(f"{self.path}: of a run that is finished, or whose keys are gone")
         else:
-            self._held_keys = NoiseAndPublicKeys(keys.fresh_key(), keys.fresh_key())
-        return self._held_keys
+            self._keys_to_store = NoiseAndPublicKeys(keys.fresh_key(), keys.fresh_key())
+        return self._keys_to_store
 
-    def begin(
+    def begin_or_resume(
         self,
+        *,
         key: Array,
+        public_key: Array | None,
         recipe: Recipe,
-        tables: Sequence[str],
-        process: int = 0,
-        public_key: Array | None = None,
+        table_identities: Sequence[str],
+        process_index: int,
     ) -> None:
-        """Name the run in a new file, or check that the file is of this run.
+        """Write the identity of the run to a new file, or check that the file is of this run.
 
         Args:
             key: of the run.
-            recipe: of the run.
-            tables: the identity of the table of each process; private.
-            process: the number of this process.
             public_key: of the public structure; None if the recipe draws none.
+            recipe: of the run.
+            table_identities: the identity of the table of each process; private.
+            process_index: the index of this process.
 
         Raises:
             ValueError: if the file is of a run with another key, public key, recipe or table.
         """
-        names = self._names()
-        salt = names.get("salt") or secrets.token_hex(16)
+        recorded = self._run_entries()
+        salt = recorded.get("salt") or secrets.token_hex(16)
         # Only holders of the key can compute a hash of the table.
-        rows = json.dumps(["dpbt run", salt, *tables, f"process {process}"]).encode()
+        rows = json.dumps(
+            ["dpbt run", salt, *table_identities, f"process {process_index}"]
+        ).encode()
         # The flag jax_enable_x64 is off in every run (`flags.check_jax_flags`).
         expected = {
             "salt": salt,
@@ -211,29 +220,30 @@ class Checkpoint:
             "table": hmac.new(keys.key_as_bytes(key), rows, hashlib.sha256).hexdigest(),
             "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
         }
-        for name, words in expected.items() if names else ():
-            if names.get(name) != words:
+        for name, text in expected.items() if recorded else ():
+            if recorded.get(name) != text:
                 raise ValueError(f"{self.path}: the checkpoint is of a run with another {name}")
-        self._new = not names
-        if self._new:
+        self._is_new_run = not recorded
+        if self._is_new_run:
             with self._transaction():
                 self._database.executemany("INSERT INTO run VALUES (?, ?)", expected.items())
-                if self._held_keys is not None:
-                    words = b"".join(map(keys.key_as_bytes, self._held_keys))
-                    self._database.execute("INSERT INTO keys VALUES (?)", [words])
-        self.begun, self.run = True, json.dumps(expected, sort_keys=True)
+                if self._keys_to_store is not None:
+                    key_bytes = b"".join(map(keys.key_as_bytes, self._keys_to_store))
+                    self._database.execute("INSERT INTO keys VALUES (?)", [key_bytes])
+        self.begun = True
+        self.run = json.dumps(expected, sort_keys=True)
 
-    def give_up(self) -> None:
-        """Leave nothing behind of a run that began just now and released nothing."""
-        self.begun = not self._new
+    def discard_new_run(self) -> None:
+        """Let the file go with the context, if its run began just now and released nothing."""
+        self.begun = not self._is_new_run
 
     def delete_keys(self) -> None:
         """Delete the keys, once the model is written."""
         self._execute("DELETE FROM keys")
 
     @property
-    def num_rounds(self) -> int:
-        """How many of the first rounds the file has."""
+    def num_recorded_rounds(self) -> int:
+        """How many of the first rounds the file has the releases of."""
         return sum(part.isdecimal() for (part,) in self._execute("SELECT part FROM release"))
 
     def recorded_release(self, name: str) -> CappedRelease | None:
@@ -250,7 +260,7 @@ class Checkpoint:
                 release = {name.removeprefix("site "): file[name] for name in file.files}
             cap = np.float32(release.pop("cap"))
             return CappedRelease(release, cap)
-        except (ValueError, KeyError, TypeError, EOFError, *_DAMAGED):
+        except (ValueError, KeyError, TypeError, EOFError, *_DAMAGED_ARCHIVE_ERRORS):
             raise _damaged_file_error(self.path, "a release was changed or damaged") from None
 
     def add_release(self, name: str, release: Mapping[Site, np.ndarray], cap: float) -> None:
@@ -260,7 +270,8 @@ class Checkpoint:
             ValueError: if it was released before with other values.
             OSError: naming the file, if the disk does not take it.
         """
-        packed, recorded = _pack_release(release, cap), self.recorded_release(name)
+        packed = _pack_release(release, cap)
+        recorded = self.recorded_release(name)
         if recorded is not None:
             if _pack_release(recorded.release, recorded.cap) != packed:
                 raise ValueError(
@@ -270,8 +281,8 @@ class Checkpoint:
             return
         self._execute("INSERT INTO release VALUES (?, ?)", name, packed)
 
-    def _names(self) -> dict[str, str]:
-        """The entries that name the run; empty for a new file."""
+    def _run_entries(self) -> dict[str, str]:
+        """The entries that identify the run, as text by name; empty for a new file."""
         return dict(self._execute("SELECT name, words FROM run"))
 
     def _execute(self, command: str, *values: Any) -> list[Any]:
@@ -289,7 +300,13 @@ class Checkpoint:
             yield
 
 
-_DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, OverflowError)
+_DAMAGED_ARCHIVE_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+)
 """What reading damaged bytes raises."""
 
 
@@ -304,7 +321,7 @@ def _pack_release(release: Mapping[Site, np.ndarray], cap: Any) -> bytes:
 def _create_tables(path: Path) -> None:
     """Create the file and its tables. A killed process leaves no such file, or a complete one."""
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
-        for table in TABLES:
+        for table in _DATABASE_TABLES:
             database.execute(table)
         content = database.serialize()
     # Another run made the file meanwhile, or removed what was being written of it.

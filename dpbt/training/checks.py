@@ -33,8 +33,8 @@ _ARRAYS = ("bins", "target", "present", "weight", "declared")
 """The fields of a table that are arrays."""
 
 
-def table_of_checked_arrays(table: Table) -> Table:
-    """The table, whose fields and splits are arrays of NumPy or of JAX.
+def table_with_checked_arrays(table: Table) -> Table:
+    """Check that the fields and the splits of a table are arrays, and return it with arrays.
 
     Raises:
         ValueError: naming a field that is no array, as `as_array`.
@@ -55,10 +55,11 @@ def table_of_checked_arrays(table: Table) -> Table:
 
 
 def check_table(table: object) -> None:
-    """Check that an argument is a table, whose arrays have the same rows; no length is shown.
+    """Check that an argument is a table in memory, and that its arrays have the same rows.
 
     Raises:
-        ValueError: saying what it is instead, or that they have not.
+        ValueError: naming the type of another argument, or saying that the rows differ. No length
+            is shown.
     """
     if isinstance(table, BlockTable):
         raise ValueError("a table in blocks is learned from by dpbt.fit alone")
@@ -67,28 +68,30 @@ def check_table(table: object) -> None:
     weight = () if table.weight is None else (table.weight,)
     if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
         raise ValueError("bins, target, present and weight must have the same rows, and do not")
-    shape, domain = np.shape(table.bins), table.domain
+    shape = np.shape(table.bins)
+    domain = table.domain
     if domain is None or len(shape) != 2 or not hasattr(table.bins, "dtype"):
         return  # what reads the table refuses it, if it is none
-    exact = table.splits is None and table.bins.dtype == np.float32
-    width = len(domains.splits(domain).attribute) if exact else len(domain)
-    if shape[1] != width:
+    has_exact_cells = table.splits is None and table.bins.dtype == np.float32
+    num_columns = len(domains.splits(domain).attribute) if has_exact_cells else len(domain)
+    if shape[1] != num_columns:
         raise ValueError(
-            f"table.bins must have {width} columns, as the table's domain says, got {shape[1]}"
+            f"table.bins must have {num_columns} columns, as the table's domain says, got "
+            f"{shape[1]}"
         )
 
 
-def check_run(table: object, recipe: object) -> None:
+def check_table_and_recipe(table: object, recipe: object) -> None:
     """Check the static parts of a table and a recipe, and that the recipe holds one setting.
 
     Every entry calls it, under tracing too: shapes, dtypes and domains are known there. What public
     arrays hold, such as splits, is checked where they are not traced.
 
     Raises:
-        ValueError: saying what was expected, or as `check_jax_flags`, `check_table` and the check
-            of the hypotheses. Also for a table of another domain or target than the recipe's, for a
-            site that two parts of the run draw, and for a recipe of fewer rows of a user than the
-            table has.
+        ValueError: saying what was expected, or as `check_jax_flags`, `check_table` and
+            `Training.check_table`. Also for a table of another domain or target than the recipe's,
+            for a site that two phases draw or that is withheld and not drawn, and for a recipe of
+            fewer rows of a user than the table has.
     """
     check_jax_flags()
     check_table(table)
@@ -105,12 +108,27 @@ def check_run(table: object, recipe: object) -> None:
     phases = recipe.learner.phases
     if len(phases) > 1:
         boundary.check_sites(**{phase.name: sites_of_phase(recipe, phase) for phase in phases})
-
-    # The domains, and the arrays of the table.
+    check_withheld_sites(recipe)
     domains.check_same_domain(table.domain, recipe.domain, "the table", "the recipe")
-    table = table_of_checked_arrays(table)
+    table = table_with_checked_arrays(table)
     with contextlib.suppress(*_NEEDS_VALUES):  # of a user's check that reads traced splits
-        recipe.learner.training.check_table(_without_rows(table))
+        recipe.learner.training.check_table(_with_one_absent_row(table))
+    _check_array_types(table, recipe)
+    _check_same_target(table, recipe)
+    if (table.rows_per_user or 0) > recipe.max_rows_per_user:
+        raise ValueError(
+            f"the table has up to {table.rows_per_user} rows of a user, so give the recipe "
+            f"max_rows_per_user={table.rows_per_user}; it was made for {recipe.max_rows_per_user}"
+        )
+    if table.weight is not None and recipe.weight_update.coupled:
+        raise ValueError(
+            f"{recipe.name} derives the weights of all rows together, so the table must not have "
+            "weights of rows; make it without `sample_weight` and `class_weight`"
+        )
+
+
+def _check_array_types(table: Table, recipe: Recipe) -> None:
+    """Refuse a table whose arrays of rows have another dtype than the recipe reads, or rank."""
     response = recipe.learner.response
     dtypes = {"target": response.dtype, "present": "bool", "weight": "float32"}
     for name, dtype in dtypes.items():
@@ -120,14 +138,6 @@ def check_run(table: object, recipe: object) -> None:
                 f"table.{name} must be {dtype} of rank 1, got {types.dtype_and_rank(array)}; "
                 f"{recipe.name} predicts {response.words}, so give both the same target="
             )
-    _check_same_target(table, recipe)
-    if (table.rows_per_user or 0) > recipe.max_rows_per_user:
-        raise ValueError(
-            f"the table has up to {table.rows_per_user} rows of a user, so give the recipe "
-            f"max_rows_per_user={table.rows_per_user}; it was made for {recipe.max_rows_per_user}"
-        )
-    if table.weight is not None and recipe.weight_update.coupled:
-        raise ValueError(f"{recipe.name}: rows have no weights of their own there")
 
 
 def _check_same_target(table: Table, recipe: Recipe) -> None:
@@ -149,7 +159,7 @@ _NEEDS_VALUES = (
 """What JAX raises where a function reads the values of a traced array."""
 
 
-def _without_rows(table: Table) -> Table:
+def _with_one_absent_row(table: Table) -> Table:
     """The table with one absent row in place of its rows, for checks that an author wrote.
 
     Arrays of rows may be private, or traced; a check reads their dtypes and widths.
@@ -171,16 +181,19 @@ def sites_of_phase(recipe: Recipe, phase: Phase) -> list[Site]:
 def check_declared_independence_of_scores(recipe: Recipe) -> None:
     """Refuse a weight update that declares `reads_scores=False` and reads scores or their bound.
 
-    Its rounds would be made side by side, from other scores than those of one after the other.
-    After a prologue they are not, because weights may follow from its release.
+    Its rounds would run side by side, and read other scores than rounds that run one after the
+    other. After a prologue rounds do not run side by side, because weights may follow from its
+    release.
 
     Raises:
         ValueError: saying so.
     """
     if recipe.weight_update.reads_scores or recipe.learner.prologue is not None:
         return
-    weight_update, training = recipe.weight_update, recipe.learner.training
-    rows, public = training.prepare(training.example_table()), recipe.public()
+    weight_update = recipe.weight_update
+    training = recipe.learner.training
+    rows = training.prepare(training.example_table())
+    public = recipe.public()
     scores = jnp.zeros((*weight_update.response.axes, *rows.present.shape), jnp.float32)
 
     def weigh(scores: Array, bound: Array) -> object:
@@ -221,13 +234,13 @@ def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:
         sites = sites_by_phase.get(phase_name, set())
         if set(release) == sites:
             continue
-        words = (
+        message = (
             f"the transcript is of another recipe: sites {sorted(release)} of its {phase_name}, "
             f"where {recipe.name} draws {sorted(sites)}"
         )
         if left_out := sites & set(recipe.learner.withheld) - set(release):
-            words += f"; a model leaves out {sorted(left_out)}, and dpbt.boost returns all"
-        raise ValueError(words)
+            message += f"; a model leaves out {sorted(left_out)}, and dpbt.boost returns all"
+        raise ValueError(message)
     for site, array in transcript.rounds.items():
         rounds = np.shape(array)[:1]
         if rounds != (recipe.max_rounds,):
@@ -240,7 +253,7 @@ def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:
 def _check_same_table_form(form: TableForm, recorded_form: TableForm) -> None:
     """Refuse a table of another form than the one that a transcript was recorded on."""
     domains.check_same_domain(form.domain, recorded_form.domain, "the table", "the transcript")
-    for field, words in (
+    for field, description in (
         ("features", "columns"),
         ("dtype", "as the dtype of bins"),
         ("splits", "splits"),
@@ -249,47 +262,68 @@ def _check_same_table_form(form: TableForm, recorded_form: TableForm) -> None:
         value, recorded_value = getattr(form, field), getattr(recorded_form, field)
         if value != recorded_value:
             raise ValueError(
-                f"the transcript was recorded on another table: this one has {value} {words}, and "
-                f"that one had {recorded_value}"
+                f"the transcript was recorded on another table: this one has {value} "
+                f"{description}, and that one had {recorded_value}"
             )
 
 
-def checked_public_key(key: Array, recipe: Recipe, public_key: Array | None) -> Array | None:
-    """The public key of a run after a check of both keys; None if the recipe draws no structure.
-
-    It is traceable, and what traced keys hold is not compared.
+def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> None:
+    """Check the keys of a run; traceable. What traced keys hold is not compared.
 
     Args:
         key: one typed key.
         recipe: of the run, without an axis of settings.
-        public_key: another typed key that is independent of `key`, or None.
+        public_key: another typed key that is independent of `key`; or None, if the recipe draws no
+            public structure.
 
     Raises:
-        ValueError: if one of these does not hold, for public structure without a public key, and
-            for a site that is withheld and not drawn.
+        ValueError: if one of these does not hold.
     """
     keys.check_single_key(key)
     if public_key is not None:
         keys.check_single_key(public_key, "public_key")
-        same_kind = keys.key_purpose(key) == keys.key_purpose(public_key)
+        has_same_purpose = keys.key_purpose(key) == keys.key_purpose(public_key)
         if (
-            same_kind
+            has_same_purpose
             and not is_traced(key, public_key)
             and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key))
         ):
-            raise ValueError("public_key must be independent of key: what it says is published")
-    draws = [draw for phase in recipe.learner.phases for draw in draw_specs_of_phase(recipe, phase)]
-    names = {draw.site for draw in draws}
-    if unknown := set(recipe.learner.withheld) - names:
-        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(names)}")
-    public = [draw.site for draw in draws if draw.mechanism.public]
-    if public and public_key is None:
-        raise boundary.missing_public_key_error(public[0])
-    return public_key if public else None
+            raise ValueError("public_key must be independent of key: what it draws is published")
+    public_sites = _public_sites(recipe)
+    if public_sites and public_key is None:
+        raise boundary.missing_public_key_error(public_sites[0])
 
 
-def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
-    """Refuse a table that the noise was not set for, without showing any number of its rows.
+def public_key_if_drawn(recipe: Recipe, public_key: Array | None) -> Array | None:
+    """The public key, if the recipe draws public structure; None otherwise."""
+    return public_key if _public_sites(recipe) else None
+
+
+def _public_sites(recipe: Recipe) -> list[Site]:
+    """The names of the public draws of a recipe, in their order."""
+    return [
+        spec.site
+        for phase in recipe.learner.phases
+        for spec in draw_specs_of_phase(recipe, phase)
+        if spec.mechanism.public
+    ]
+
+
+def check_withheld_sites(recipe: Recipe) -> None:
+    """Check that the learner withholds sites that it draws.
+
+    Raises:
+        ValueError: naming the sites that it withholds and does not draw.
+    """
+    if not recipe.learner.withheld:
+        return
+    sites = {site for phase in recipe.learner.phases for site in sites_of_phase(recipe, phase)}
+    if unknown := set(recipe.learner.withheld) - sites:
+        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
+
+
+def check_number_of_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
+    """Refuse a table with more present rows than the noise was set for, without showing how many.
 
     Under replace-one the capacity of the table is public, and is compared too. The number of
     present rows may be smaller, because a row with an undeclared label is masked out.
@@ -300,7 +334,7 @@ def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
         capacity: how many rows the table has room for.
 
     Raises:
-        ValueError: saying so.
+        ValueError: for too many present rows; under replace-one also for too little capacity.
     """
     rows = int(recipe.rows)
     if num_present > rows:
@@ -314,13 +348,13 @@ def check_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
         )
 
 
-def check_training_bound(bound: Array) -> Array:
-    """Check that an author's `Training.bound` returned one number, and return it; traceable.
+def check_bound_is_one_number(bound: Array) -> Array:
+    """Check that an author's `Training.bound` returned one float32, and return it; traceable.
 
     Raises:
         ValueError: naming the function, the shape that it should have returned, and that it did.
     """
-    if jnp.shape(bound) == () and is_summed_as_float32(bound):
+    if jnp.shape(bound) == () and is_promoted_to_float32(bound):
         return bound
     raise ValueError(
         "Training.bound must return float32[]: one bound on what the hypothesis predicts for every "
@@ -328,8 +362,8 @@ def check_training_bound(bound: Array) -> Array:
     )
 
 
-def is_summed_as_float32(array: Array) -> bool:
-    """Whether a sum of the array and of float32 scores has the dtype of the scores."""
+def is_promoted_to_float32(array: Array) -> bool:
+    """Whether the sum of an array and of float32 scores is float32."""
     with jax.numpy_dtype_promotion("standard"):
         return jnp.promote_types(jnp.result_type(array), jnp.float32) == jnp.float32
 

@@ -24,14 +24,13 @@ from dpbt.models.model import FittedParts, Model
 from dpbt.privacy import keys
 from dpbt.privacy.dependencies import draw_specs_of_phase, priced_draws_of_phases
 from dpbt.privacy.payment import PrivacyFilter
-from dpbt.privacy.price_check import PricedDraws
 from dpbt.privacy.stages import pass_stages
 from dpbt.training import absent_row, checks
-from dpbt.training.boost import run_with_fresh_draws
+from dpbt.training.boost import run_in_memory_with_fresh_draws
 from dpbt.training.fit_options import DEFAULT_MEMORY_BYTES, DEFAULT_OPTIONS, FitOptions, Pay
-from dpbt.training.phases import fitted_parts
-from dpbt.training.round_reports import report_rounds
-from dpbt.training.table_entry import prepare_table, table_on_device, without_domain
+from dpbt.training.phases import fitted_parts_without_withheld_sites
+from dpbt.training.round_reports import register_round_reporter
+from dpbt.training.table_preparation import move_table_to_device, prepare_table, without_domain
 from dpbt.types import Array, Recipe, Table
 
 
@@ -52,8 +51,8 @@ def fit(
     A table in blocks has the releases of the same rows in memory under the same keys, bit for bit,
     if it has at most `types.MAX_ROWS` rows. Larger ones have sums and releases of 64 bits, and
     post-processing reads the nearest float32. The size of blocks, the memory and the threads change
-    nothing. Nor does the order of the rows, unless a forest is `disjoint`, where the place of a row
-    decides which tree has it. Greedy trees are worked out in double precision, and two programs
+    nothing. Nor does the order of the rows, unless a forest is `disjoint`, where the position of a
+    row decides which tree has it. Greedy trees are computed in double precision, and two programs
     may round the last bit of a leaf in different ways, though rarely (docs/scaling.md).
 
     It returns when the work is done. The programs of the last
@@ -63,7 +62,7 @@ def fit(
     Args:
         key: one typed key, a secret: whoever has it can subtract the noise. `keys.fresh_key()`
             makes one for a release. A key of a seed is for research, and a warning says so once.
-            Use it on one table only. A run that goes on from a checkpoint is the same release, and
+            Use it on one table only. A run that resumes from a checkpoint is the same release, and
             needs the same key.
         table: from `dpbt.table`: bins u8[N, F], present bool[N], and target bool[N], or u8[N] or
             f32[N] as its declared target says, which must be the recipe's. At most the recipe's
@@ -74,28 +73,29 @@ def fit(
         public_key: one typed key that is independent of `key`, if the recipe draws public
             structure.
         filter: pays for the recipe under this key, after all checks that may refuse the fit. What
-            it cannot pay is refused before the table is read. A run that goes on is paid for once.
+            it cannot pay is refused before the table is read. A run that resumes is paid for once.
         checkpoint: a file that keeps what was released so far, of a table in blocks. A run that was
-            stopped goes on from there. What it holds may be published.
+            stopped resumes from there. What it holds may be published.
         memory: bytes that the process may take, Python and JAX among them. A table in memory has a
             sixteenth of them for rounds side by side; one in blocks has blocks that fit beside the
             scores of all rows.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
-        progress: called with a `progress.Progress`, of public numbers alone, as the rounds go on.
+        progress: called with a `progress.Progress`, of public numbers alone, as the run advances.
             With a table in memory only long runs report, and their programs are not kept on disk.
 
     Raises:
         ValueError: if any of these does not hold, for what the filter does not pay, for a recipe
             that reads no blocks, a damaged block, and a checkpoint of another run or in use. Of
-            what is private only the number of present rows is refused (`checks.check_rows`). No
-            cell and no length of the table is shown.
+            what is private only the number of present rows is refused
+            (`checks.check_number_of_rows`). No cell and no length of the table is shown.
         OSError: if a file cannot be read or written.
         RuntimeError: in a process that was forked after JAX had run, before anything is paid.
     """
     options = FitOptions(checkpoint=checkpoint, memory=memory, threads=threads, progress=progress)
-    forks.check_jax_can_run()
     if filter is not None:
-        pay = _checked_payment(filter, key=key, table=table, recipe=recipe, checkpoint=checkpoint)
+        pay = _checked_payment_callback(
+            filter, key=key, table=table, recipe=recipe, checkpoint=checkpoint
+        )
         options = dataclasses.replace(options, pay=pay)
     model = fit_without_key_warning(
         key=key, table=table, recipe=recipe, public_key=public_key, options=options
@@ -104,7 +104,7 @@ def fit(
     return model
 
 
-def _checked_payment(
+def _checked_payment_callback(
     filter: PrivacyFilter,
     *,
     key: Array,
@@ -116,7 +116,9 @@ def _checked_payment(
 
     Raises:
         ValueError: as `fit`.
+        RuntimeError: as `fit`.
     """
+    forks.check_jax_can_run()
     if not isinstance(filter, PrivacyFilter):
         raise ValueError(f"filter must be a dpbt.Filter, got {type(filter).__name__}")
     if jax.process_count() > 1:
@@ -124,7 +126,7 @@ def _checked_payment(
             "several processes would each pay for the same fit; let the first one take() the "
             "recipe with the key, and call dpbt.fit without a filter in all"
         )
-    checks.check_run(
+    checks.check_table_and_recipe(
         absent_row.absent_row_like(table) if isinstance(table, BlockTable) else table, recipe
     )
     keys.check_single_key(key)
@@ -156,7 +158,9 @@ def fit_without_key_warning(
     """
     forks.check_jax_can_run()
     if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
-        raise ValueError("dpbt.fit runs outside of jit and vmap; map dpbt.boost")
+        raise ValueError(
+            "dpbt.fit cannot be traced; call it outside of jit and vmap, or vmap dpbt.boost"
+        )
     if isinstance(table, BlockTable):
         return _fit_in_blocks(
             key=key, table=table, recipe=recipe, public_key=public_key, options=options
@@ -200,38 +204,50 @@ def _fit_in_memory(
     options: FitOptions,
 ) -> Model:
     """`fit` of a table in memory."""
-    checks.check_run(table, recipe)
-    table = table_on_device(table)
-    checks.checked_public_key(key, recipe, public_key)
+    checks.check_table_and_recipe(table, recipe)
+    table = move_table_to_device(table)
+    checks.check_keys(key, recipe, public_key)
     checks.check_declared_independence_of_scores(recipe)
     num_present = int(np.sum(np.asarray(table.present)))
-    checks.check_rows(recipe, num_present=num_present, capacity=table.bins.shape[0])
+    checks.check_number_of_rows(recipe, num_present=num_present, capacity=table.bins.shape[0])
     if options.pay is not None:
         options.pay(None)
+    fitted_parts = _run_compiled_program(
+        key=key, table=table, recipe=recipe, public_key=public_key, options=options
+    )
+    return Model.from_run(fitted_parts, recipe, table, key_purpose=keys.key_purpose(key))
 
+
+def _run_compiled_program(
+    *,
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None,
+    options: FitOptions,
+) -> FittedParts:
+    """Run the compiled program of a recipe on a checked table, and wait until its work is done."""
     max_rounds = _max_rounds_of_program(recipe)
     recipe_with_room = dataclasses.replace(without_domain(recipe), max_rounds=max_rounds)
-    num_side_by_side = _num_rounds_side_by_side(
+    num_parallel_rounds = _num_parallel_rounds(
         recipe, num_rows=table.target.shape[0], memory=options.memory
     )
     report_round = None
-    if not (num_side_by_side or _is_short(recipe)):
+    if num_parallel_rounds is None and not _is_short_run(recipe):
         report_round = _round_reporter(options.progress, num_rounds=int(recipe.rounds))
     compiled_run = _choose_compiled_run(without_domain(recipe))
-    with report_rounds(report_round) as run_number:
-        rows = without_domain(tables.pad_rows_to_bucket(table))
+    with register_round_reporter(report_round) as reporter_id:
         fitted_parts = compiled_run(
-            key,
-            rows,
-            recipe_with_room,
-            public_key,
-            run_number,
-            num_side_by_side=num_side_by_side,
+            key=key,
+            table=without_domain(tables.pad_rows_to_bucket(table)),
+            recipe=recipe_with_room,
+            public_key=public_key,
+            reporter_id=reporter_id,
+            num_parallel_rounds=num_parallel_rounds,
             priced=priced_draws_of_phases(recipe_with_room),
         )
-        # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
-        fitted_parts = jax.block_until_ready(fitted_parts)
-    return Model.from_run(fitted_parts, recipe, table, key_purpose=keys.key_purpose(key))
+        # Block, so that Ctrl-C interrupts the fit and timers measure all of it.
+        return jax.block_until_ready(fitted_parts)
 
 
 def _round_reporter(
@@ -270,8 +286,8 @@ def _max_rounds_of_program(recipe: Recipe) -> int:
     return max(max_rounds, MIN_ROUNDS_OF_PROGRAM) if has_room else max_rounds
 
 
-def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) -> int:
-    """How many rounds of a table in memory run side by side; 0 to run one after the other.
+def _num_parallel_rounds(recipe: Recipe, *, num_rows: int, memory: float) -> int | None:
+    """How many rounds of a table in memory run side by side; None to run one after the other.
 
     Args:
         recipe: of the run, without an axis of settings.
@@ -279,14 +295,14 @@ def _num_rounds_side_by_side(recipe: Recipe, *, num_rows: int, memory: float) ->
         memory: in bytes; rounds side by side take about a sixteenth of it.
     """
     if not recipe.has_independent_rounds:
-        return 0
+        return None
     specs = draw_specs_of_phase(recipe, recipe.learner.round)
     num_outputs = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)
     bytes_of_round = 64 * num_rows + 256 * num_outputs
     return int(np.clip(memory / 16 / bytes_of_round, 1, 64))
 
 
-SHORT_RUN = 2**26
+MAX_ROW_ROUNDS_OF_SHORT_RUN = 2**26
 """A fit of at most so many rows times rounds is compiled sooner, if it may be.
 
 A fit of oblivious trees then compiles in about two thirds of the time, and takes 1.3 to 1.8 times
@@ -295,15 +311,15 @@ for the first one, of the processor's time.
 """
 
 
-def _is_short(recipe: Recipe) -> bool:
+def _is_short_run(recipe: Recipe) -> bool:
     """Whether a run of a recipe takes less time than compiling its program with all care."""
     max_rounds = tables.round_up_to_bucket(recipe.max_rounds)
-    return int(recipe.rows) * max_rounds <= SHORT_RUN
+    return int(recipe.rows) * max_rounds <= MAX_ROW_ROUNDS_OF_SHORT_RUN
 
 
 def _choose_compiled_run(recipe: Recipe) -> compilation.BoundedJit[FittedParts]:
-    """The compiled run of the emitter that is faster in all, for a recipe."""
-    if _is_short(recipe) and _has_same_bits_by_older_emitter(recipe):
+    """The compiled run whose emitter takes less time to compile and run a recipe in all."""
+    if _is_short_run(recipe) and _has_same_bits_by_older_emitter(recipe):
         return _compiled_run_by_older_emitter
     return _compiled_run
 
@@ -313,8 +329,8 @@ def _has_same_bits_by_older_emitter(recipe: Recipe) -> bool:
 
     It does if all draws of a round are from sums that do not wait for each other. A recipe that
     predicts a number has other bits, because the start and the unit that follow from its histogram
-    round in another way. So do the scores of greedy trees. Programs of weights that depend on all
-    rows take longer to compile. The answer is public.
+    are rounded in another way. So are the scores of greedy trees. Programs of weights that depend
+    on all rows take longer to compile. The answer is public.
     """
     if recipe.learner.response.is_number or recipe.weight_update.coupled:
         return False
@@ -326,29 +342,38 @@ def _has_same_bits_by_older_emitter(recipe: Recipe) -> bool:
 
 
 def _run_in_one_program(
+    *,
     key: Array,
     table: Table,
     recipe: Recipe,
     public_key: Array | None,
-    run_number: Array | None,
-    num_side_by_side: int,
-    priced: tuple[PricedDraws, ...],
+    reporter_id: Array | None,
+    num_parallel_rounds: int | None,
 ) -> FittedParts:
-    """Run a recipe on a table in memory, and return the fitted parts of its model; traceable.
+    """Run a recipe on a table in memory, and return the fitted parts of its model; traceable."""
+    run_result = run_in_memory_with_fresh_draws(
+        key,
+        prepare_table(table, recipe),
+        recipe,
+        public_key,
+        num_parallel_rounds=num_parallel_rounds,
+        reporter_id=reporter_id,
+    )
+    return fitted_parts_without_withheld_sites(
+        recipe,
+        releases=run_result.records,
+        hypotheses=run_result.hypotheses,
+        intercept=run_result.intercept,
+    )
 
-    `priced` is in the key of the compiled program, and compared with the draws in its trace.
-    """
-    del priced
-    rows = prepare_table(table, recipe)
-    ran = run_with_fresh_draws(key, rows, recipe, public_key, num_side_by_side, run_number)
-    return fitted_parts(ran.kept, ran.hypotheses, ran.intercept, recipe)
 
-
-_compiled_run = compilation.jit_with_bounded_cache(static_argnames=("num_side_by_side", "priced"))(
-    _run_in_one_program
-)
+_compiled_run = compilation.jit_with_bounded_cache(
+    static_argnames=("num_parallel_rounds",), cache_key_argnames=("priced",)
+)(_run_in_one_program)
 _compiled_run_by_older_emitter = compilation.jit_with_bounded_cache(
-    static_argnames=("num_side_by_side", "priced"), compiler_options=compilation.OLDER_EMITTER
+    static_argnames=("num_parallel_rounds",),
+    cache_key_argnames=("priced",),
+    compiler_options=compilation.OLDER_EMITTER,
 )(_run_in_one_program)
 
 

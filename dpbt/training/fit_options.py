@@ -29,7 +29,7 @@ class FitOptions:
             the caller has open; None for no such file.
         memory: bytes that the process may take, above 0, and finite for a table in blocks.
         threads: how many slices of rows are worked on at once; None for one for each processor.
-        progress: called with a `progress.Progress` as the run goes on; None for no reports.
+        progress: called with a `progress.Progress` as the run advances; None for no reports.
 
     Raises:
         ValueError: for a memory or a number of threads outside its range.
@@ -53,7 +53,7 @@ class FitOptions:
 
     @property
     def report_progress(self) -> ReportProgress:
-        """What is called as the run goes on."""
+        """The progress callback; `ignore_progress` if the caller gave none."""
         return ignore_progress if self.progress is None else self.progress
 
 

@@ -53,25 +53,31 @@ from dpbt.types import (
 BASE_BYTES = 700 * 2**20
 """What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
 
-_MIN_SLICE, _GOOD_SLICE, _MAX_SLICE = 2**14, 2**17, 2**19
-"""The fewest rows of a slice, a good number of rows, and the most.
+_MIN_ROWS_OF_SLICE = 2**14
+"""The fewest rows of a slice."""
 
-Larger slices are no faster, because their arrays leave the caches.
-"""
+_GOOD_ROWS_OF_SLICE = 2**17
+"""The rows of a slice that rounds which share a pass leave room for."""
 
-_MAX_SCORES = 2**21
+_MAX_ROWS_OF_SLICE = 2**19
+"""The most rows of a slice. Larger slices are no faster, because their arrays leave the caches."""
+
+_MAX_SCORES_OF_SLICE = 2**21
 """The most scores of a slice of several classes, unless it has the fewest rows.
 
 More of them took 1.4 to 1.6 times as long for a row.
 """
 
-AHEAD = 3
+MAX_WAITING_SLICES_PER_THREAD = 3
 """For each thread, the most slices whose sums wait to be added up."""
 
-_SUM_BYTES, _TOTAL_BYTES = 4, 128
-"""Bytes of a number that a slice sums up; and those of its total, the next total and a draw."""
+_BYTES_PER_SUM_OF_SLICE = 4
+"""Bytes per sum over the rows of a slice."""
 
-_OUTPUT_BYTES = 36
+_BYTES_PER_TOTAL = 128
+"""Bytes per sum over all rows: the running total, its successor and the draw."""
+
+_BYTES_PER_OUTPUT = 36
 """Bytes of an output of a round, in its release and its hypothesis.
 
 At the end these are in memory three times: one by one, stacked, and filled up and scaled.
@@ -93,7 +99,7 @@ class MemoryPlan(NamedTuple):
 
 
 def plan_memory(table: BlockTable, recipe: Recipe, *, memory: float, threads: int) -> MemoryPlan:
-    """The largest slices that fit into the memory beside the scores of all rows.
+    """Plan the largest slices that fit into the memory beside the scores of all rows.
 
     Where rounds do not depend on each other, a pass serves as many of them as fit beside slices of
     a good size.
@@ -109,16 +115,17 @@ def plan_memory(table: BlockTable, recipe: Recipe, *, memory: float, threads: in
     """
     num_classes = math.prod(recipe.learner.response.axes)
     score_bytes = 0 if recipe.has_independent_rounds else 4 * num_classes
-    work = _bytes_of_work(table, recipe)
+    work = _work_bytes_of_slice(table, recipe)
     bytes_of_row = threads * (table.features + work.of_row + 12 * score_bytes + 40)
-    num_sums = _num_sums_of_pass(table, recipe)
-    bytes_of_sums = num_sums * (_SUM_BYTES * AHEAD * threads + _TOTAL_BYTES)
+    num_sums = _max_num_sums_of_stage(table, recipe)
+    bytes_of_waiting_sum = _BYTES_PER_SUM_OF_SLICE * MAX_WAITING_SLICES_PER_THREAD * threads
+    bytes_of_sums = num_sums * (bytes_of_waiting_sum + _BYTES_PER_TOTAL)
     specs = draw_specs_of_phase(recipe, recipe.learner.round)
-    model_bytes = _OUTPUT_BYTES * int(recipe.rounds) * sum(spec.output.size for spec in specs)
+    model_bytes = _BYTES_PER_OUTPUT * int(recipe.rounds) * sum(spec.output.size for spec in specs)
     bytes_beside_rows = threads * work.of_all_rows + score_bytes * table.capacity
     free_bytes = memory - BASE_BYTES - model_bytes - bytes_of_sums - bytes_beside_rows
-    if free_bytes < bytes_of_row * _MIN_SLICE:
-        min_memory = memory - free_bytes + bytes_of_row * _MIN_SLICE
+    if free_bytes < bytes_of_row * _MIN_ROWS_OF_SLICE:
+        min_memory = memory - free_bytes + bytes_of_row * _MIN_ROWS_OF_SLICE
         raise ValueError(
             f"memory must be at least {min_memory / 2**20:.0f} MB here, got "
             f"{memory / 2**20:.0f} MB; the model takes {model_bytes / 2**20:.0f} MB of it, and "
@@ -128,30 +135,33 @@ def plan_memory(table: BlockTable, recipe: Recipe, *, memory: float, threads: in
     # More rounds in a pass, beside good slices.
     max_rounds_of_pass = 1
     if recipe.has_independent_rounds:
-        max_more_rounds = (free_bytes - bytes_of_row * _GOOD_SLICE) // bytes_of_sums
+        max_more_rounds = (free_bytes - bytes_of_row * _GOOD_ROWS_OF_SLICE) // bytes_of_sums
         max_rounds_of_pass = int(np.clip(1 + max_more_rounds, 1, int(recipe.rounds)))
         free_bytes -= (max_rounds_of_pass - 1) * bytes_of_sums
 
-    max_rows = min(_MAX_SLICE, _MAX_SCORES // num_classes, table.manifest.rows_per_block)
-    rows_that_fit = np.clip(free_bytes / bytes_of_row, 1, max(max_rows, _MIN_SLICE))
-    rows_of_slice = max(2 ** int(np.log2(rows_that_fit)), _MIN_SLICE)
+    max_rows = min(
+        _MAX_ROWS_OF_SLICE, _MAX_SCORES_OF_SLICE // num_classes, table.manifest.rows_per_block
+    )
+    rows_that_fit = np.clip(free_bytes / bytes_of_row, 1, max(max_rows, _MIN_ROWS_OF_SLICE))
+    rows_of_slice = max(2 ** int(np.log2(rows_that_fit)), _MIN_ROWS_OF_SLICE)
     return MemoryPlan(rows_of_slice, threads, max_rounds_of_pass)
 
 
-def _bytes_of_work(table: BlockTable, recipe: Recipe) -> WorkBytes:
-    """How many bytes the work on a slice takes: as the learner states, or those of its rows."""
-    block, splits = table.new_absent_rows(_MIN_SLICE), table.splits
+def _work_bytes_of_slice(table: BlockTable, recipe: Recipe) -> WorkBytes:
+    """The bytes of the work on a slice: as the learner states them, or those of its rows."""
+    block = table.new_absent_rows(_MIN_ROWS_OF_SLICE)
+    splits = table.splits
     prepared = jax.eval_shape(lambda block: prepare_rows_of_block(block, splits, recipe), block)
     if recipe.learner.work_bytes is not None:
         return recipe.learner.work_bytes(prepared)
     size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(prepared))
-    return WorkBytes(of_row=-(-size // _MIN_SLICE), of_all_rows=0)
+    return WorkBytes(of_row=-(-size // _MIN_ROWS_OF_SLICE), of_all_rows=0)
 
 
-def _num_sums_of_pass(table: BlockTable, recipe: Recipe) -> int:
-    """How many numbers a round sums up and draws in the stage that has the most."""
+def _max_num_sums_of_stage(table: BlockTable, recipe: Recipe) -> int:
+    """The most numbers that a round sums up in one of its stages, with its public draws."""
     one_row = absent_row.absent_row_like(table)
-    specs = jax.eval_shape(lambda: absent_row.first_round_draw_specs(recipe, one_row))
+    specs = jax.eval_shape(lambda: absent_row.round_draw_specs_after_zero_prologue(recipe, one_row))
     num_public = sum(spec.output.size for spec in specs.values() if spec.mechanism.public)
     totals_of_stages = [
         jax.tree.leaves([specs[site].total for site in stage])
@@ -167,21 +177,21 @@ class Slice(NamedTuple):
     """Some rows of a block, which are worked on at once.
 
     Attributes:
-        number: the number of the slice in the table.
-        block: the number of the block.
-        first_row_in_block: the place of its first row in the block.
+        slice_index: the index of the slice in the table.
+        block_index: the index of the block.
+        first_row_in_block: the index of its first row in the block.
         num_rows: how many rows it has.
-        first_row: the place of its first row among the rows of all processes.
+        first_row: the index of its first row among the rows of all processes.
     """
 
-    number: int
-    block: int
+    slice_index: int
+    block_index: int
     first_row_in_block: int
     num_rows: int
     first_row: int
 
 
-class PendingRound(NamedTuple):
+class UnscoredRound(NamedTuple):
     """A round whose hypothesis is not in the scores of the rows yet.
 
     Attributes:
@@ -197,22 +207,22 @@ class RoundsOfPass(NamedTuple):
     """The public inputs of the B rounds of a pass; a prologue or an epilogue is alone in its pass.
 
     Attributes:
-        context: of all rounds; their numbers and structures have a leading axis.
+        context: of all rounds; their indices and structures have a leading axis.
         earlier_release: the public randomness of the rounds, and what earlier stages of them
             released, with a leading axis.
-        pending: the rounds whose hypotheses are not in the scores yet, with a leading axis; None in
-            a later stage, where they are, and where no scores are read.
+        unscored: the rounds whose hypotheses are not in the scores yet, with a leading axis; None
+            in a later stage, where they are, and where no scores are read.
     """
 
     context: PhaseContext
     earlier_release: Release
-    pending: PendingRound | None
+    unscored: UnscoredRound | None
 
 
 def prepare_rows_of_block(block: BlockRows, splits: Splits, recipe: Recipe) -> Prepared:
-    """The rows of a block, laid out for the learner."""
+    """The rows of a block in the layout of the learner."""
     bins, target, present, weight = jax.tree.map(jnp.asarray, block)
-    table = Table(bins.T, target, present, splits, weight)
+    table = Table(bins=bins.T, target=target, present=present, splits=splits, weight=weight)
     return recipe.learner.training.prepare(table)
 
 
@@ -249,7 +259,7 @@ class _RowsOfSlice(NamedTuple):
 
     Attributes:
         block: the rows.
-        first_row: u32[2], the place of the first row in the table, as `Mechanism.sample_places`
+        first_row: u32[2], the index of the first row in the table, as `Mechanism.sample_places`
             takes it.
     """
 
@@ -261,7 +271,7 @@ class _ResultOfSlice(NamedTuple):
     """The updated scores of the rows of a slice, and their sums.
 
     Attributes:
-        scores: the scores of the rows of the slice, with the pending rounds; None where none are
+        scores: the scores of the rows of the slice, with the unscored rounds; None where none are
             read.
         capped_sums: the sums over the rows of the slice.
     """
@@ -283,7 +293,7 @@ def _update_scores_and_sum_slice(
 
     Args:
         rows: the rows of the slice.
-        scores: the scores of the rows, without the pending rounds; None where none are read.
+        scores: the scores of the rows, without the unscored rounds; None where none are read.
         pass_input: what all slices read.
         phase: the phase of the learner that is summed.
         stage: the sites that are summed.
@@ -291,45 +301,46 @@ def _update_scores_and_sum_slice(
     """
     recipe, splits, rounds, noise_keys = pass_input
     prepared = prepare_rows_of_block(rows.block, splits, recipe)
-    if scores is not None and rounds.pending is not None:
-        scores = _add_pending_rounds(scores, rounds.pending, prepared, recipe)
+    if scores is not None and rounds.unscored is not None:
+        scores = _add_unscored_rounds(scores, rounds.unscored, prepared, recipe)
     scores_or_zeros = scores
     if scores_or_zeros is None:
         axes = recipe.learner.response.axes
         scores_or_zeros = jnp.zeros((*axes, *prepared.present.shape), jnp.float32)
-    recipe_phase, context = RecipePhase.of_recipe(recipe, phase), rounds.context
+    recipe_phase = RecipePhase.of_recipe(recipe, phase)
+    context = rounds.context
     weighed = weigh_rows(recipe_phase, prepared, scores_or_zeros, context)
 
-    def sums_of_round(entry: tuple[Array, Any, Release, Array]) -> Any:
-        number, structure, earlier_release, noise_key = entry
-        public = context.public._replace(round=number, structure=structure)
+    def sums_of_round(round_inputs: tuple[Array, Any, Release, Array]) -> Any:
+        round_index, structure, earlier_release, noise_key = round_inputs
+        public = context.public._replace(round=round_index, structure=structure)
         view = program_view(recipe_phase, prepared, weighed, recipe.params, public)
         stage_inputs = StageInputs(earlier_release, noise_key, rows.first_row)
         return answers.sums_of_stage(phase.program, stage, stage_inputs, view, priced)
 
-    entries = context.public.round, context.public.structure, rounds.earlier_release, noise_keys
+    inputs = context.public.round, context.public.structure, rounds.earlier_release, noise_keys
     if len(noise_keys) > 1:
-        sums = jax.lax.map(sums_of_round, entries)
+        sums = jax.lax.map(sums_of_round, inputs)
     else:  # a single one needs no loop
-        sums = sums_of_round(jax.tree.map(lambda array: array[0], entries))
+        sums = sums_of_round(jax.tree.map(lambda array: array[0], inputs))
         sums = jax.tree.map(lambda array: array[None], sums)
     return _ResultOfSlice(scores, CappedSums(sums, weighed.cap))
 
 
-def _add_pending_rounds(
-    scores: Array, pending: PendingRound, rows: Prepared, recipe: Recipe
+def _add_unscored_rounds(
+    scores: Array, unscored: UnscoredRound, rows: Prepared, recipe: Recipe
 ) -> Array:
-    """The scores of rows with the predictions of the pending rounds, which have a leading axis."""
+    """The scores of rows with the predictions of the unscored rounds, which have a leading axis."""
 
-    def add_round(place: Any, scores: Array) -> Array:
-        structure, hypothesis = jax.tree.map(lambda array: array[place], pending)
-        placed_rows = assign_leaves(recipe.learner, structure, rows)
-        return scores + predict_rows(recipe, hypothesis, placed_rows)
+    def add_round(index: Any, scores: Array) -> Array:
+        structure, hypothesis = jax.tree.map(lambda array: array[index], unscored)
+        rows_with_leaves = assign_leaves(recipe.learner, structure, rows)
+        return scores + predict_rows(recipe, hypothesis, rows_with_leaves)
 
-    num_pending = jax.tree.leaves(pending)[0].shape[0]
-    if num_pending == 1:  # a single one needs no loop
+    num_unscored = jax.tree.leaves(unscored)[0].shape[0]
+    if num_unscored == 1:  # a single one needs no loop
         return add_round(0, scores)
-    return jax.lax.fori_loop(0, num_pending, add_round, scores)
+    return jax.lax.fori_loop(0, num_unscored, add_round, scores)
 
 
 # The new scores take the place of the old ones.
@@ -352,9 +363,11 @@ class Passes:
             table: the rows.
             recipe: of the run, without an axis of settings.
             plan: how it fits into memory.
-            first_row: the place of the first row among the rows of all processes.
+            first_row: the index of the first row among the rows of all processes.
         """
-        self._table, self._recipe, self._plan = table, recipe, plan
+        self._table = table
+        self._recipe = recipe
+        self._plan = plan
         self._splits = jax.tree.map(jnp.asarray, table.splits)
         self._pool = ThreadPoolExecutor(plan.threads)
         self._slices = list(_slices_of_table(table, plan.max_rows_of_slice, first_row))
@@ -376,20 +389,24 @@ class Passes:
             ValueError: naming a block that is not what its manifest says.
             OSError: if a block cannot be read.
         """
-        for number, _ in enumerate(
-            self._pool.map(self._table.verify_block, range(len(self._table.blocks)))
-        ):
-            yield number + 1
+        verifications = self._pool.map(self._table.verify_block, range(len(self._table.blocks)))
+        for num_verified, _ in enumerate(verifications, start=1):
+            yield num_verified
 
     def set_initial_scores(self, initial_score: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
         shape = *initial_score.shape, self._plan.max_rows_of_slice
         self._scores = [jnp.broadcast_to(initial_score[..., None], shape) for _ in self._slices]
 
-    def sum_over_rows(
-        self, phase: Phase, stage: tuple[Site, ...], rounds: RoundsOfPass, noise_keys: Array
+    def update_scores_and_sum_rows(
+        self,
+        phase: Phase,
+        stage: tuple[Site, ...],
+        *,
+        rounds: RoundsOfPass,
+        noise_keys: Array,
     ) -> CappedSums:
-        """The sums of a stage of a phase, after adding the pending rounds to the scores.
+        """Add the unscored rounds to the scores of all rows, and return the sums of a stage.
 
         Args:
             phase: the phase of the learner that is summed.
@@ -408,7 +425,7 @@ class Passes:
             block = self._buffers.get()
             try:
                 self._table.read_rows(
-                    piece.block,
+                    piece.block_index,
                     first=piece.first_row_in_block,
                     count=piece.num_rows,
                     into=block,
@@ -417,7 +434,7 @@ class Passes:
                 first_row = np.array([piece.first_row >> 32, piece.first_row % 2**32], np.uint32)
                 result = _compiled_sum_over_slice(
                     _RowsOfSlice(block, first_row),
-                    self._scores[piece.number] if reads_scores else None,
+                    self._scores[piece.slice_index] if reads_scores else None,
                     pass_input,
                     phase=phase,
                     stage=stage,
@@ -428,36 +445,39 @@ class Passes:
             finally:
                 self._buffers.put(block)
             if reads_scores:
-                self._scores[piece.number] = result.scores
+                self._scores[piece.slice_index] = result.scores
             return result.capped_sums
 
         sums: Totals | None = None
         caps = []
-        for sums_of_slice, cap in self._results_of_slices(work_on_slice):
+        for sums_of_slice, cap in self._map_slices(work_on_slice):
             sums = totals.add_sums(sums, sums_of_slice)
             caps.append(cap)
         assert sums is not None
         return CappedSums(processes.sum_over_processes(sums), caps[0])  # all slices have one cap
 
     def _columns_read_by_rounds(self, rounds: RoundsOfPass) -> Sequence[int] | None:
-        """The columns that the structures of rounds and of pending ones read; None for all."""
+        """The columns that the structures of rounds and of unscored ones read; None for all."""
         partition = self._recipe.learner.partition
         if partition is None:
             return None
         columns: list[np.ndarray] = []
-        pending = None if rounds.pending is None else rounds.pending.structure
-        for structures in (rounds.context.public.structure, pending):
+        unscored = None if rounds.unscored is None else rounds.unscored.structure
+        for structures in (rounds.context.public.structure, unscored):
             num_structures = 0 if structures is None else jax.tree.leaves(structures)[0].shape[0]
-            for number in range(num_structures):
-                structure = jax.tree.map(lambda array, number=number: array[number], structures)
+            for index in range(num_structures):
+                structure = jax.tree.map(lambda array, index=index: array[index], structures)
                 columns.append(np.asarray(partition.reads(structure)))
         return np.unique(np.concatenate(columns)).tolist()
 
-    def _results_of_slices(self, work: Callable[[Slice], CappedSums]) -> Iterator[CappedSums]:
-        """The result of the work on each slice, a few slices ahead of the one that is read."""
+    def _map_slices(self, work: Callable[[Slice], CappedSums]) -> Iterator[CappedSums]:
+        """Call `work` on each slice, in the threads; yields the results in the order of slices.
+
+        The threads are a few slices ahead of the result that is read.
+        """
         waiting: collections.deque[Future[CappedSums]] = collections.deque()
         for piece in self._slices:
-            if len(waiting) == (AHEAD - 1) * self._plan.threads:
+            if len(waiting) == (MAX_WAITING_SLICES_PER_THREAD - 1) * self._plan.threads:
                 yield waiting.popleft().result()
             waiting.append(self._pool.submit(work, piece))
         while waiting:
@@ -470,11 +490,18 @@ def _slices_of_table(table: BlockTable, max_rows: int, first_row: int) -> Iterat
     Args:
         table: the table.
         max_rows: the most rows of a slice.
-        first_row: the place of the first row of the table among the rows of all processes.
+        first_row: the index of the first row of the table among the rows of all processes.
     """
-    number = 0
-    for block, (rows_of_block, _, _) in enumerate(table.blocks):
+    slice_index = 0
+    for block_index, (rows_of_block, _, _) in enumerate(table.blocks):
         for start in range(0, rows_of_block, max_rows):
             num_rows = min(max_rows, rows_of_block - start)
-            yield Slice(number, block, start, num_rows, first_row)
-            number, first_row = number + 1, first_row + num_rows
+            yield Slice(
+                slice_index=slice_index,
+                block_index=block_index,
+                first_row_in_block=start,
+                num_rows=num_rows,
+                first_row=first_row,
+            )
+            slice_index += 1
+            first_row += num_rows

@@ -4,7 +4,7 @@ An executor holds the rows and their scores, and releases what the programs of t
 is the `scan` over a table in memory, or the loop over `blocks`. All else is public.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
@@ -35,29 +35,33 @@ class PublicSteps(NamedTuple):
     In memory they are traced into one program. Over blocks each is compiled by itself.
 
     Attributes:
-        after_prologue, begin_round, finish_round, score_line, model_hypotheses: the functions of
-            `training.steps` of these names.
+        finish_prologue: `steps.finish_prologue`.
+        begin_round: `steps.begin_round`.
+        finish_round: `steps.finish_round`.
+        score_line: `steps.score_line`.
+        merge_and_scale_hypotheses: `steps.merge_and_scale_hypotheses`.
     """
 
-    after_prologue: Callable[..., steps.AfterPrologue] = steps.after_prologue
+    finish_prologue: Callable[..., steps.AfterPrologue] = steps.finish_prologue
     begin_round: Callable[..., PhaseContext] = steps.begin_round
     finish_round: Callable[..., steps.LearnedRound] = steps.finish_round
     score_line: Callable[..., ScoreLine] = steps.score_line
-    model_hypotheses: Callable[..., Hypotheses] = steps.model_hypotheses
+    merge_and_scale_hypotheses: Callable[..., Hypotheses] = steps.merge_and_scale_hypotheses
 
 
 class RoundRelease(NamedTuple):
-    """The release of a round, and what the executor keeps of it.
+    """The release of a round, with what its executor needs after the round.
 
     Attributes:
         release: the release of the program of the round, with arrays of JAX or of NumPy.
-        public: what is public in the round, with the cap of its weights.
-        kept: what the executor keeps of the round for its caller, such as log densities.
+        public: the public information of the round, with the cap of its weights.
+        executor_data: what the executor that released needs once the round has its hypothesis.
+            `round_step` returns it as it is.
     """
 
     release: dict[Site, Any]
     public: Public
-    kept: Any
+    executor_data: Any
 
 
 class RoundOutcome(NamedTuple):
@@ -66,12 +70,12 @@ class RoundOutcome(NamedTuple):
     Attributes:
         hypothesis: the hypothesis that is added to the scores.
         state: the state of the run after the round.
-        kept: the `RoundRelease.kept` of the round.
+        executor_data: the `RoundRelease.executor_data` of the round.
     """
 
     hypothesis: Hypothesis
     state: RoundState
-    kept: Any
+    executor_data: Any
 
 
 class Executor(Protocol):
@@ -83,12 +87,12 @@ class Executor(Protocol):
 
     public_steps: PublicSteps
 
-    def release_once(self, phase: Phase, context: PhaseContext) -> Release:
-        """The release of a prologue or of an epilogue, on the scores so far."""
+    def release_prologue_or_epilogue(self, phase: Phase, context: PhaseContext) -> Release:
+        """Run the program of a prologue or of an epilogue on the scores so far; its release."""
         ...
 
     def set_initial_scores(self, initial_score: Array) -> None:
-        """Let the score of every row be the initial one."""
+        """Set the score of every row to the initial one."""
         ...
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
@@ -113,15 +117,20 @@ class LearnedModel(NamedTuple):
 
 
 def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
-    """Run one setting of a recipe on the rows of an executor: prologue, rounds and epilogue."""
+    """Run the prologue, the rounds and the epilogue of a recipe on the rows of an executor.
+
+    Args:
+        recipe: of the run, without an axis of settings.
+        executor: holds the rows.
+    """
     learner, public_steps = recipe.learner, executor.public_steps
 
     # The prologue, and what is public in all rounds.
     prologue: Release = {}
     if learner.prologue is not None:
         context = PhaseContext(recipe.public(), jnp.float32(0))
-        prologue = executor.release_once(learner.prologue, context)
-    public, state = public_steps.after_prologue(recipe, prologue)
+        prologue = executor.release_prologue_or_epilogue(learner.prologue, context)
+    public, state = public_steps.finish_prologue(recipe, prologue)
     executor.set_initial_scores(public.initial_score)
 
     # The rounds.
@@ -131,19 +140,21 @@ def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
     epilogue: Release = {}
     if learner.epilogue is not None:
         after_all = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
-        epilogue = executor.release_once(learner.epilogue, PhaseContext(after_all, state.bound))
+        epilogue = executor.release_prologue_or_epilogue(
+            learner.epilogue, PhaseContext(after_all, state.bound)
+        )
     line = public_steps.score_line(recipe, prologue, epilogue)
-    hypotheses = public_steps.model_hypotheses(recipe, public, hypotheses, line.slope)
+    hypotheses = public_steps.merge_and_scale_hypotheses(recipe, public, hypotheses, line.slope)
     return LearnedModel(hypotheses, line)
 
 
 def round_step(
     recipe: Recipe,
+    *,
     public: Public,
     state: RoundState,
-    number: Int32[Array, ""],
+    round_index: Int32[Array, ""],
     release_round: Callable[[PhaseContext], RoundRelease],
-    *,
     public_steps: PublicSteps,
     structure: Any = None,
 ) -> RoundOutcome:
@@ -153,15 +164,19 @@ def round_step(
         recipe: of the run, without an axis of settings.
         public: what is public in all rounds.
         state: the state of the run before the round.
-        number: i32[], the number of the round.
+        round_index: i32[], the index of the round, from 0.
         release_round: the executor's function from the context to the release of the round.
         public_steps: the steps of the executor.
         structure: the structure of the round, if it is known already.
     """
-    context = public_steps.begin_round(recipe, public, state.bound, number, structure)
-    release, public_of_round, kept = release_round(context)
-    learned = public_steps.finish_round(recipe, release, public_of_round, state)
-    return RoundOutcome(learned.hypothesis, learned.state, kept)
+    context = public_steps.begin_round(recipe, public, state.bound, round_index, structure)
+    released = release_round(context)
+    learned = public_steps.finish_round(recipe, released.release, released.public, state)
+    return RoundOutcome(
+        hypothesis=learned.hypothesis,
+        state=learned.state,
+        executor_data=released.executor_data,
+    )
 
 
 class PhaseValues(NamedTuple):
@@ -184,13 +199,25 @@ class PhaseValues(NamedTuple):
     __repr__ = redacted_repr
 
 
-def fitted_parts(
-    releases: Iterable[Release], hypotheses: Hypotheses, intercept: Array, recipe: Recipe
+def fitted_parts_without_withheld_sites(
+    recipe: Recipe, *, releases: PhaseValues, hypotheses: Hypotheses, intercept: Array
 ) -> FittedParts:
-    """The parts of the model, from the releases of the prologue, the rounds and the epilogue."""
-    withheld = recipe.learner.withheld
-    prologue, rounds, epilogue = (
-        {site: array for site, array in release.items() if site not in withheld}
-        for release in releases
+    """The parts of a model, whose transcript leaves out the sites that the learner withholds.
+
+    Args:
+        recipe: of the run.
+        releases: the release of each phase, with all sites.
+        hypotheses: the hypotheses of the model, with a leading axis for rounds.
+        intercept: the intercept of the model, f32[], or f32[K] with several classes.
+    """
+
+    def without_withheld_sites(release: Release) -> Release:
+        withheld = recipe.learner.withheld
+        return {site: array for site, array in release.items() if site not in withheld}
+
+    transcript = Transcript(
+        prologue=without_withheld_sites(releases.prologue),
+        rounds=without_withheld_sites(releases.rounds),
+        epilogue=without_withheld_sites(releases.epilogue),
     )
-    return FittedParts(Transcript(prologue, rounds, epilogue), hypotheses, intercept)
+    return FittedParts(transcript=transcript, hypotheses=hypotheses, intercept=intercept)

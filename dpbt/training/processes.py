@@ -23,10 +23,10 @@ def gather_from_processes(numbers: Sequence[int] | np.ndarray) -> np.ndarray:
     Args:
         numbers: int64[n], of this process; n is the same on all.
     """
-    own_numbers = np.ascontiguousarray(numbers, np.int64).reshape(-1)
+    sent_numbers = np.ascontiguousarray(numbers, np.int64).reshape(-1)
     if jax.process_count() == 1:
-        return own_numbers[None]
-    words = multihost_utils.process_allgather(own_numbers.view(np.int32))
+        return sent_numbers[None]
+    words = multihost_utils.process_allgather(sent_numbers.view(np.int32))
     words = np.ascontiguousarray(words, np.int32).reshape(jax.process_count(), -1)
     return words.view(np.int64)
 
@@ -39,23 +39,26 @@ def sum_over_processes(totals: Totals) -> Totals:
     """
     if jax.process_count() == 1:
         return totals
-    leaves, form = jax.tree.flatten(totals)  # in the order of the names of the sites
-    sizes = np.cumsum([leaf.size for leaf in leaves])
-    together = gather_from_processes(np.concatenate([leaf.reshape(-1) for leaf in leaves])).sum(
-        axis=0
-    )
-    parts = np.split(together, sizes[:-1])
-    sums = [part.reshape(leaf.shape) for leaf, part in zip(leaves, parts, strict=True)]
-    return jax.tree.unflatten(form, sums)
+    leaves, structure = jax.tree.flatten(totals)  # in the order of the names of the sites
+    flat_leaves = [leaf.reshape(-1) for leaf in leaves]
+    flat_sums = gather_from_processes(np.concatenate(flat_leaves)).sum(axis=0)
+    ends_of_leaves = np.cumsum([leaf.size for leaf in leaves])
+    sums_of_leaves = np.split(flat_sums, ends_of_leaves[:-1])
+    sums = [
+        sums_of_leaf.reshape(leaf.shape)
+        for leaf, sums_of_leaf in zip(leaves, sums_of_leaves, strict=True)
+    ]
+    return jax.tree.unflatten(structure, sums)
 
 
-class PlaceAmongProcesses(NamedTuple):
-    """Where the rows of a process are among those of all, in the order of the processes.
+class RowsOfAllProcesses(NamedTuple):
+    """The rows of all processes, and where those of one process begin among them.
 
     Attributes:
         total_present: how many rows are present in all processes; private.
         total_capacity: how many rows they have room for.
-        first_row: how many rows the processes before this one have room for.
+        first_row: the index of the first row of this process; the processes before it have room for
+            as many rows.
     """
 
     total_present: int
@@ -63,8 +66,8 @@ class PlaceAmongProcesses(NamedTuple):
     first_row: int
 
 
-def place_among_processes(*, num_present: int, capacity: int) -> PlaceAmongProcesses:
-    """Where the rows of this process are among those of all.
+def count_rows_of_all_processes(*, num_present: int, capacity: int) -> RowsOfAllProcesses:
+    """Count the rows of all processes, and those of the processes before this one.
 
     Args:
         num_present: how many rows of this process are present; private.
@@ -74,7 +77,7 @@ def place_among_processes(*, num_present: int, capacity: int) -> PlaceAmongProce
     num_before = jax.process_index() if jax.process_count() > 1 else 0
     before = rows_of_processes[:num_before]
     total_present, total_capacity = rows_of_processes.sum(axis=0).tolist()
-    return PlaceAmongProcesses(total_present, total_capacity, int(before[:, 1].sum()))
+    return RowsOfAllProcesses(total_present, total_capacity, int(before[:, 1].sum()))
 
 
 def min_over_processes(number: int) -> int:
@@ -100,7 +103,7 @@ def shared_key(key: Array) -> Array:
     )
 
 
-def gather_digests(digest: str) -> list[str]:
+def gather_digests_from_processes(digest: str) -> list[str]:
     """The digests of all processes, each of 64 hexadecimal digits, in the processes' order."""
     digests = gather_from_processes(np.frombuffer(bytes.fromhex(digest), np.int64))
     return [np.ascontiguousarray(words).tobytes().hex() for words in digests]

@@ -14,8 +14,8 @@ from dpbt.privacy import answers, boundary
 from dpbt.privacy.answers import DrawComparison
 from dpbt.training import checks
 from dpbt.training.phases import PhaseValues
-from dpbt.training.scan import Answer, RunResult, run_in_memory
-from dpbt.training.table_entry import prepare_table, without_domain
+from dpbt.training.scan import InterpretedPhase, RunResult, run_in_memory
+from dpbt.training.table_preparation import prepare_table, without_domain
 from dpbt.types import (
     Array,
     Hypotheses,
@@ -56,7 +56,7 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     Raises:
         ValueError: for what is no transcript of this recipe, for one that was recorded on a table
             of another domain or form (`checks.check_transcript`), and as
-            `table_entry.prepare_table`.
+            `table_preparation.prepare_table`.
     """
     _check_tables_fit_transcript(transcript, [table], recipe)
     transcript = transcript._replace(recorded_on=None)
@@ -66,13 +66,13 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
 def _check_tables_fit_transcript(
     transcript: Transcript, tables: Sequence[Table], recipe: Recipe
 ) -> None:
-    """Refuse tables that a transcript is not of, as far as that is static.
+    """Refuse tables and a recipe that a transcript does not fit, as far as that is static.
 
     Raises:
         ValueError: as `replay`.
     """
     for table in tables:
-        checks.check_run(table, recipe)
+        checks.check_table_and_recipe(table, recipe)
         checks.check_transcript(transcript, table, recipe)
 
 
@@ -80,35 +80,51 @@ def _check_tables_fit_transcript(
 @compilation.jit_with_bounded_cache()
 @derivatives.with_derivative_in_64_bits
 def _compiled_replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
+    """Run `replay` on checked arguments, without domains."""
     return devices.run_divided_by_compiler(_replay_in_program, transcript, table, recipe)
 
 
 def _replay_in_program(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
-    ran = _run_with_recorded_draws(transcript, [table], recipe, answers.log_prob)
-    return Replayed(_values_by_site(ran.kept), ran.hypotheses)
+    """Run `replay` within a program that the compiler may divide among devices."""
+    run_result = _run_with_recorded_draws(transcript, [table], recipe, judge_draws=answers.log_prob)
+    return Replayed(log_prob=_records_by_site(run_result.records), hypotheses=run_result.hypotheses)
 
 
 @compilation.jit_with_bounded_cache()
 def _compiled_log_ratios(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[Site, DrawComparison]:
+    """Run `log_ratios_by_site` on checked arguments, without domains."""
     return devices.run_divided_by_compiler(
-        _compare_in_program, transcript, table, neighbour, recipe
+        _log_ratios_in_program, transcript, table, neighbour, recipe
     )
 
 
-def _compare_in_program(
+def _log_ratios_in_program(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[Site, DrawComparison]:
-    return _values_by_site(
-        _run_with_recorded_draws(transcript, [table, neighbour], recipe, answers.compare_views).kept
+    """Run `log_ratios_by_site` within a program that the compiler may divide among devices."""
+    run_result = _run_with_recorded_draws(
+        transcript, [table, neighbour], recipe, judge_draws=answers.compare_views
     )
+    return _records_by_site(run_result.records)
 
 
 def _run_with_recorded_draws(
-    transcript: Transcript, tables: Sequence[Table], recipe: Recipe, judge: Callable[..., Any]
+    transcript: Transcript,
+    tables: Sequence[Table],
+    recipe: Recipe,
+    *,
+    judge_draws: Callable[..., dict[Site, Any]],
 ) -> RunResult:
-    """A run in memory that keeps what `judge(program, release, *views)` returns of recorded draws.
+    """Run a recipe in memory on recorded draws, and record how they are judged by site.
+
+    Args:
+        transcript: the recorded draws.
+        tables: the tables, all of one form.
+        recipe: of the run, without an axis of settings.
+        judge_draws: (program, recorded release, a view of each table) -> site -> what is recorded
+            of its draw, such as its log density.
 
     Raises:
         ValueError: as `replay`.
@@ -117,24 +133,28 @@ def _run_with_recorded_draws(
     for table in tables:
         checks.check_transcript(transcript, table, recipe)
 
-    def answer(phase: Phase, release: Release, views: Sequence[View]) -> Answer:
-        return Answer(release, judge(phase.program, release, *views))
+    def judge_release(phase: Phase, release: Release, views: Sequence[View]) -> InterpretedPhase:
+        return InterpretedPhase(release=release, record=judge_draws(phase.program, release, *views))
 
-    entries = PhaseValues(**transcript.releases)
-    return run_in_memory(recipe, prepared, answer, entries)
+    return run_in_memory(
+        recipe,
+        prepared,
+        interpret_phase=judge_release,
+        phase_inputs=PhaseValues(**transcript.releases),
+    )
 
 
 @compilation.jit_with_bounded_cache()
 def redraw_hypotheses(
     keys: Array, transcript: Transcript, recipe: Recipe, absent_row_table: Table
 ) -> Hypotheses:
-    """The hypotheses of a recorded run, with the noise of its rounds drawn again around outputs.
+    """Draw fresh noise around the recorded outputs of all rounds, and rebuild the hypotheses.
 
-    It is post-processing: a mechanism draws around its own output, at the public scale of its
+    It is post-processing: a mechanism draws around its recorded output, at the public scale of its
     noise. What was selected, the prologue and the epilogue stay as they were released.
 
     Args:
-        keys: one typed key for each run that is made up, or several.
+        keys: a leading axis of typed keys, one for each redrawn run.
         transcript: with all sites of the rounds, and without the table that it was recorded on.
         recipe: the recipe.
         absent_row_table: one absent row.
@@ -146,38 +166,39 @@ def redraw_hypotheses(
         ValueError: if the transcript lacks a site.
     """
 
-    def answer(phase: Phase, entry: Any, views: Sequence[View]) -> Answer:
-        release, key = entry
+    def redraw_noise(
+        phase: Phase, release_and_key: tuple[Release, Array], views: Sequence[View]
+    ) -> InterpretedPhase:
+        release, key = release_and_key
         if not phase.repeats:
-            return Answer(release, ())
+            return InterpretedPhase(release=release, record=())
         specs = answers.replay_draws(phase.program, release, views[0])
         noisy = {
             site: spec.mechanism.sample(boundary.site_key(key, site), release[site], spec.scale)
             for site, spec in specs.items()
             if not (spec.mechanism.public or spec.mechanism.selects)
         }
-        return Answer(release | noisy, ())
+        return InterpretedPhase(release=release | noisy, record=())
 
     rows = [recipe.learner.training.prepare(absent_row_table)]
 
     def redraw(key: Array) -> Hypotheses:
-        entries = PhaseValues(
+        releases_and_keys = PhaseValues(
             prologue=(transcript.prologue, None),
             rounds=(transcript.rounds, jax.random.split(key, recipe.max_rounds)),
             epilogue=(transcript.epilogue, None),
         )
-        return run_in_memory(recipe, rows, answer, entries).hypotheses
+        run_result = run_in_memory(
+            recipe, rows, interpret_phase=redraw_noise, phase_inputs=releases_and_keys
+        )
+        return run_result.hypotheses
 
     return jax.vmap(redraw)(keys)
 
 
-def _values_by_site(values_of_phases: PhaseValues) -> dict[Site, Any]:
-    """The kept values of all phases, merged into one mapping by site."""
-    return {
-        site: value
-        for values_of_phase in values_of_phases
-        for site, value in values_of_phase.items()
-    }
+def _records_by_site(records: PhaseValues) -> dict[Site, Any]:
+    """The records of all phases, each of which is by site, merged into one mapping by site."""
+    return {site: record for phase_record in records for site, record in phase_record.items()}
 
 
 def log_ratios_by_site(
@@ -201,7 +222,9 @@ def log_ratios_by_site(
         ValueError: as `replay`.
     """
     _check_tables_fit_transcript(transcript, [table, neighbour], recipe)
-    transcript, recipe = transcript._replace(recorded_on=None), without_domain(recipe)
     return _compiled_log_ratios(
-        transcript, without_domain(table), without_domain(neighbour), recipe
+        transcript._replace(recorded_on=None),
+        without_domain(table),
+        without_domain(neighbour),
+        without_domain(recipe),
     )

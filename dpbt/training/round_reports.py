@@ -1,7 +1,8 @@
 """Reports of rounds from within a compiled program.
 
-A program is compiled once and serves many runs, so it cannot hold the function that one run reports
-to. It reads the number of the run instead, and looks the function up here while the run goes on.
+A program is compiled once and serves many runs, so it cannot hold the function that reports the
+rounds of one run. It reads the id of that function instead, under which the function is registered
+here during the run.
 """
 
 import contextlib
@@ -12,46 +13,48 @@ from typing import Any
 import jax
 import numpy as np
 
-_reports: dict[int, Callable[[int], None]] = {}
-"""Number of a run that goes on -> the function that is called with the number of each round."""
+_reporters: dict[int, Callable[[int], None]] = {}
+"""Id of a reporter -> the function that is called with the index of each round of its run."""
 
-_run_numbers = itertools.count()
+_reporter_ids = itertools.count()
 
 
 @contextlib.contextmanager
-def report_rounds(report: Callable[[int], None] | None) -> Iterator[np.int32 | None]:
-    """Let a run within the context report its rounds.
+def register_round_reporter(
+    reporter: Callable[[int], None] | None,
+) -> Iterator[np.int32 | None]:
+    """Register a function that a run within the context calls for each round.
 
     Args:
-        report: is called with the number of each round; None to report nothing.
+        reporter: is called with the index of each round; None to report nothing.
 
     Yields:
-        The number of the run, for `report_round` in its program; None without a report.
+        The id of the reporter, for `report_round` in the program of the run; None without one.
     """
-    if report is None:
+    if reporter is None:
         yield None
         return
-    run_number = next(_run_numbers)
-    _reports[run_number] = report
+    reporter_id = next(_reporter_ids)
+    _reporters[reporter_id] = reporter
     try:
-        yield np.int32(run_number)
-        jax.effects_barrier()  # the run may go on after its call
+        yield np.int32(reporter_id)
+        jax.effects_barrier()  # the program may still run after its call
     finally:
-        del _reports[run_number]
+        del _reporters[reporter_id]
 
 
-def report_round(run_number: Any, round_number: Any) -> None:
-    """Report the number of a round as the round draws, and nothing else; traceable.
+def report_round(reporter_id: Any, round_index: Any) -> None:
+    """Report the index of a round when the program draws it, and nothing else; traceable.
 
     Args:
-        run_number: i32[], as `report_rounds` yields it.
-        round_number: i32[], public.
+        reporter_id: i32[], as `register_round_reporter` yields it.
+        round_index: i32[], public.
     """
-    jax.debug.callback(_call_report, run_number, round_number)
+    jax.debug.callback(_call_reporter, reporter_id, round_index)
 
 
-def _call_report(run_number: Any, round_number: Any) -> None:
-    """Call the function of a run, unless the run is over."""
-    report = _reports.get(int(run_number))
-    if report is not None:
-        report(int(round_number))
+def _call_reporter(reporter_id: Any, round_index: Any) -> None:
+    """Call the function with this id, unless its run is over."""
+    reporter = _reporters.get(int(reporter_id))
+    if reporter is not None:
+        reporter(int(round_index))

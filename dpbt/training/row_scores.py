@@ -2,7 +2,7 @@
 
 from dpbt import types
 from dpbt.privacy.isolation import evaluate_isolated
-from dpbt.training.checks import dtype_and_shape, is_summed_as_float32
+from dpbt.training.checks import dtype_and_shape, is_promoted_to_float32
 from dpbt.types import Array, Prepared, Recipe
 
 
@@ -12,21 +12,21 @@ def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -
     Nothing else of the rows is kept.
 
     Raises:
-        ValueError: as `check_predictions`.
+        ValueError: as `check_shape_of_predictions`.
     """
     predictions = evaluate_isolated(recipe.learner.kind.predict_prepared, hypothesis, rows)
-    return check_predictions(predictions, recipe, rows)
+    return check_shape_of_predictions(predictions, recipe, rows)
 
 
 MAX_SHOWN_ROWS = 3
-"""The largest number of rows that an error shows; `own_code` traces as many absent rows."""
+"""The largest number of rows that an error shows; `author_code` traces as many absent rows."""
 
 
-def check_predictions(predictions: Array, recipe: Recipe, rows: Prepared) -> Array:
-    """The predictions, if their shape and dtype are those of scores; traceable.
+def check_shape_of_predictions(predictions: Array, recipe: Recipe, rows: Prepared) -> Array:
+    """Check that an author's predictions have the shape and the dtype of scores; return them.
 
     Args:
-        predictions: what an author's function returned for one hypothesis.
+        predictions: what the author's function returned for one hypothesis; they may be traced.
         recipe: of the run, without an axis of settings.
         rows: the rows that the function read.
 
@@ -35,8 +35,9 @@ def check_predictions(predictions: Array, recipe: Recipe, rows: Prepared) -> Arr
             it did return is shown for the few absent rows that are traced before a run. For a table
             only its rank is shown, as the number of rows is private.
     """
-    axes, (num_rows,) = recipe.learner.response.axes, rows.present.shape
-    if predictions.shape == (*axes, num_rows) and is_summed_as_float32(predictions):
+    axes = recipe.learner.response.axes
+    (num_rows,) = rows.present.shape
+    if predictions.shape == (*axes, num_rows) and is_promoted_to_float32(predictions):
         return predictions
     is_prepared = recipe.learner.training.predict_prepared is not None
     function = "Training.predict_prepared" if is_prepared else "HypothesisKind.predict"

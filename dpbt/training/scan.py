@@ -1,7 +1,7 @@
 """Runs on tables in memory: `lax.scan` over the rounds, whose carry has the scores of the rows.
 
-The only state between rounds is what has been released. All is pure and traceable. A fit and a
-replay are one function, `run_in_memory`, with two answers to what the programs of a recipe draw.
+The only state between rounds is what has been released. All functions are pure and traceable. A fit
+and a replay are one function, `run_in_memory`, with two interpreters of the programs of a recipe.
 """
 
 import dataclasses
@@ -23,7 +23,6 @@ from dpbt.privacy.phase_views import (
 )
 from dpbt.public_types import redacted_repr
 from dpbt.training.phases import (
-    LearnedModel,
     PhaseValues,
     PublicSteps,
     RoundRelease,
@@ -32,37 +31,48 @@ from dpbt.training.phases import (
 )
 from dpbt.training.row_scores import predict_rows
 from dpbt.training.steps import RoundState
-from dpbt.types import Array, Hypotheses, Hypothesis, Phase, Prepared, Public, Recipe, Release, View
+from dpbt.types import (
+    Array,
+    Hypotheses,
+    Hypothesis,
+    Phase,
+    Prepared,
+    Public,
+    Recipe,
+    Release,
+    ScoreLine,
+    View,
+)
 
 
-class Answer(NamedTuple):
-    """The answer to the draws of a phase.
+class InterpretedPhase(NamedTuple):
+    """What an interpreter makes of the program of a phase.
 
     Attributes:
-        release: the release of the program of the phase.
-        kept: what the run keeps of the phase, such as the release or its log densities.
+        release: the release of the program, which the rest of the run reads.
+        record: what the run records of the phase, such as its release or its log densities.
     """
 
     release: Release
-    kept: Any
+    record: Any
 
 
-AnswerDraws = Callable[[Phase, Any, Sequence[View]], Answer]
-"""(phase, its entry or that of the round, the view of each table) -> `Answer`."""
+PhaseInterpreter = Callable[[Phase, Any, Sequence[View]], InterpretedPhase]
+"""(phase, its input or that of the round, the view of each table) -> `InterpretedPhase`."""
 
 
 class RunResult(NamedTuple):
     """What `run_in_memory` returns.
 
     Attributes:
-        kept: the `Answer.kept` of each phase; that of the rounds has a leading axis for rounds.
+        records: the record of each phase; those of the rounds have a leading axis.
         hypotheses: the hypotheses of the model, after the epilogue, with a leading axis for rounds.
         intercept: the intercept of the model, f32[], or f32[K] with several classes.
         scores: the scores of the rows of each table, after the epilogue; None where rounds ran side
             by side.
     """
 
-    kept: PhaseValues
+    records: PhaseValues
     hypotheses: Hypotheses
     intercept: Array
     scores: list[Array] | None
@@ -73,47 +83,85 @@ class RunResult(NamedTuple):
 def run_in_memory(
     recipe: Recipe,
     tables: Sequence[Prepared],
-    answer_draws: AnswerDraws,
-    entries: PhaseValues,
-    num_side_by_side: int = 0,
+    *,
+    interpret_phase: PhaseInterpreter,
+    phase_inputs: PhaseValues,
+    num_parallel_rounds: int | None = None,
 ) -> RunResult:
     """Run a recipe from its prologue to its epilogue; traceable.
 
-    Each round weighs the rows by their scores, asks for a release, and adds its hypothesis. Every
-    function of an author is traced apart, so what it keeps of the rows is dead when it returns, and
-    what is public is worked out from what is public alone (`privacy.isolation`).
+    Each round weighs the rows by their scores, lets the interpreter run the private program, and
+    adds the hypothesis of its release. Every function of an author is traced apart, so what it
+    keeps of the rows is dead when it returns, and what is public is computed from what is public
+    alone (`privacy.isolation`).
 
     Args:
         recipe: of the run, without an axis of settings.
         tables: prepared rows. All tables share the releases, and each has scores of its own.
-        answer_draws: makes a release, or judges a recorded one.
-        entries: what `answer_draws` reads: an entry for each phase, and for rounds a leading axis.
-        num_side_by_side: how many rounds run side by side, if the recipe
-            `has_independent_rounds`; 0 to run one after the other.
+        interpret_phase: runs the program of a phase, for example to sample its draws or to compute
+            the density of recorded ones.
+        phase_inputs: what `interpret_phase` reads, such as keys or recorded releases; that of the
+            rounds has a leading axis.
+        num_parallel_rounds: how many rounds run side by side, if the recipe
+            `has_independent_rounds`; None to run one after the other.
     """
-    run_inputs = recipe, tables, entries
-    recipe, tables, entries = vary_like(run_inputs, run_inputs)
+    run_inputs = recipe, tables, phase_inputs
+    recipe, tables, phase_inputs = vary_like(run_inputs, run_inputs)
     executor = _ScanExecutor(
         recipe=recipe,
         tables=tables,
-        answer_draws=answer_draws,
-        entries=entries,
-        num_side_by_side=num_side_by_side,
+        interpret_phase=interpret_phase,
+        phase_inputs=phase_inputs,
+        num_parallel_rounds=num_parallel_rounds,
     )
-    learned: LearnedModel = run_phases(recipe, executor)
-    start, scores = executor.initial_score[..., None], executor.scores
+    learned = run_phases(recipe, executor)
+    scores = executor.scores
+    # This operation stays where no epilogue reads it: an author's noise keys depend on the trace.
+    start = executor.initial_score[..., None]
     if recipe.learner.epilogue is not None:
         assert scores is not None  # as `Recipe.has_independent_rounds` says
-        slope, intercept = learned.line
-        scores = [
-            intercept[..., None] + round_separately(slope * (score - start)) for score in scores
-        ]
+        scores = _map_scores_by_line(scores, start, learned.line)
     return RunResult(
-        kept=PhaseValues(**executor.kept),
+        records=PhaseValues(**executor.records),
         hypotheses=learned.hypotheses,
         intercept=learned.line.intercept,
         scores=scores,
     )
+
+
+def _map_scores_by_line(scores: list[Array], start: Array, line: ScoreLine) -> list[Array]:
+    """The scores of the model, mapped from those of the rounds by the line of an epilogue.
+
+    Args:
+        scores: of the rows of each table, f32[N], or f32[K, N] with several classes.
+        start: the score that every row started from, f32[1], or f32[K, 1].
+        line: the slope, and the intercept that takes the place of the start.
+    """
+    intercept = line.intercept[..., None]
+    return [intercept + round_separately(line.slope * (score - start)) for score in scores]
+
+
+class _ScoredTables(NamedTuple):
+    """Prepared tables, and the scores of the rows of each."""
+
+    tables: Sequence[Prepared]
+    scores: Sequence[Array]
+
+
+def _views_of_tables(
+    recipe: Recipe, phase: Phase, context: PhaseContext, scored_tables: _ScoredTables
+) -> list[View]:
+    """The view of the program of a phase on each table; all views have one cap of weights."""
+    recipe_phase = RecipePhase.of_recipe(recipe, phase)
+    weighed_tables = [
+        weigh_rows(recipe_phase, table, score, context)
+        for table, score in zip(scored_tables.tables, scored_tables.scores, strict=True)
+    ]
+    cap = weighed_tables[0].cap  # it follows from what was released, so all tables have it
+    return [
+        program_view(recipe_phase, table, weighed._replace(cap=cap), recipe.params, context.public)
+        for table, weighed in zip(scored_tables.tables, weighed_tables, strict=True)
+    ]
 
 
 @dataclasses.dataclass
@@ -121,96 +169,93 @@ class _ScanExecutor:
     """The executor of a run in memory (`phases.Executor`); it lives within one trace.
 
     Attributes:
-        recipe, tables, answer_draws, entries, num_side_by_side: as `run_in_memory` has them.
+        recipe: as `run_in_memory` takes it.
+        tables: as `run_in_memory` takes them.
+        interpret_phase: as `run_in_memory` takes it.
+        phase_inputs: as `run_in_memory` takes them.
+        num_parallel_rounds: as `run_in_memory` takes it.
         public_steps: the plain functions of `training.steps`, which the trace of the run holds.
-        scores: the scores of the rows of each table so far; None after rounds that
-            ran side by side.
+        scores: the scores of the rows of each table so far; None before they are set, and after
+            rounds that ran side by side.
         initial_score: the score that every row started from.
-        kept: name of a phase -> its `Answer.kept`.
+        records: name of a phase -> its record.
     """
 
     recipe: Recipe
     tables: Sequence[Prepared]
-    answer_draws: AnswerDraws
-    entries: PhaseValues
-    num_side_by_side: int
+    interpret_phase: PhaseInterpreter
+    phase_inputs: PhaseValues
+    num_parallel_rounds: int | None
     public_steps: PublicSteps = PublicSteps()  # noqa: RUF009
     scores: list[Array] | None = None
     initial_score: Array = dataclasses.field(default_factory=lambda: jnp.float32(0))
-    kept: dict[str, Any] = dataclasses.field(
+    records: dict[str, Any] = dataclasses.field(
         default_factory=lambda: {"prologue": {}, "rounds": {}, "epilogue": {}}
     )
 
-    def release_once(self, phase: Phase, context: PhaseContext) -> Release:
+    def release_prologue_or_epilogue(self, phase: Phase, context: PhaseContext) -> Release:
         """The release of a prologue, whose rows have no scores yet, or of an epilogue."""
         scores = self.scores
         if scores is None:
             scores = [jnp.zeros(rows.present.shape, jnp.float32) for rows in self.tables]
-        entry = self.entries.of_phase(phase)
-        views = self.views_of_phase(phase, context, _ScoredTables(self.tables, scores))
-        answer = self.answer_draws(phase, entry, views)
-        self.kept[phase.name] = answer.kept
-        return answer.release
+        phase_input = self.phase_inputs.of_phase(phase)
+        scored_tables = _ScoredTables(self.tables, scores)
+        views = _views_of_tables(self.recipe, phase, context, scored_tables)
+        release, self.records[phase.name] = self.interpret_phase(phase, phase_input, views)
+        return release
 
     def set_initial_scores(self, initial_score: Array) -> None:
-        """Let the score of every row of every table be the initial one."""
-        self.initial_score, everyone = initial_score, initial_score[..., None]
+        """Set the score of every row of every table to the initial one."""
+        self.initial_score = initial_score
         self.scores = [
-            jnp.broadcast_to(everyone, initial_score.shape + rows.present.shape)
+            jnp.broadcast_to(initial_score[..., None], initial_score.shape + rows.present.shape)
             for rows in self.tables
         ]
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
         """Run all rounds, one after the other or side by side."""
         assert self.scores is not None
-        rounds = _RoundsOfRun(
-            executor=self, public=public, cached=self._cached_structures(public, state)
+        is_parallel = self.num_parallel_rounds is not None
+        runner = _RoundRunner(
+            recipe=self.recipe,
+            tables=self.tables,
+            interpret_phase=self.interpret_phase,
+            public_steps=self.public_steps,
+            public=public,
+            recurring=None if is_parallel else self._recurring_structures(public, state),
+            updates_scores=not is_parallel,
         )
-        before_rounds = vary_like(_ScoresAndState(self.scores, state), self.tables)
-        numbers = jnp.arange(self.recipe.max_rounds, dtype=jnp.int32)
-        entries = _NumberedEntry(numbers, self.entries.rounds)
-        if self.num_side_by_side:
-            self.scores = None
-            results = rounds.run_side_by_side(before_rounds, entries)
+        carry = vary_like(_Carry(self.scores, state), self.tables)
+        round_inputs = _RoundInput(
+            round_index=jnp.arange(self.recipe.max_rounds, dtype=jnp.int32),
+            phase_input=self.phase_inputs.rounds,
+        )
+        if self.num_parallel_rounds is None:
+            (self.scores, state), results = runner.run_in_sequence(carry, round_inputs)
         else:
-            (self.scores, state), results = rounds.run_in_turn(before_rounds, entries)
-        self.kept["rounds"] = results.kept
+            self.scores = None
+            batch_size = min(self.num_parallel_rounds, self.recipe.max_rounds)
+            results = runner.run_in_parallel(carry, round_inputs, batch_size=batch_size)
+        self.records["rounds"] = results.record
         return state, results.hypothesis
 
-    def views_of_phase(
-        self, phase: Phase, context: PhaseContext, rows: "_ScoredTables"
-    ) -> list[View]:
-        """What the program of a phase reads of each table."""
-        recipe, recipe_phase = self.recipe, RecipePhase.of_recipe(self.recipe, phase)
-        weighed_tables = [
-            weigh_rows(recipe_phase, table, score, context)
-            for table, score in zip(rows.tables, rows.scores, strict=True)
-        ]
-        cap = weighed_tables[0].cap  # it follows from what was released, so all tables have it
-        return [
-            program_view(
-                recipe_phase, table, weighed._replace(cap=cap), recipe.params, context.public
-            )
-            for table, weighed in zip(rows.tables, weighed_tables, strict=True)
-        ]
-
-    def _cached_structures(self, public: Public, state: RoundState) -> "_CachedStructures | None":
-        """The structures that recur and the leaves in them; None where no cache is worth it."""
-        recipe, num_rows = self.recipe, sum(rows.present.shape[0] for rows in self.tables)
-        num_cached = 0 if self.num_side_by_side else num_cached_structures(recipe, num_rows)
+    def _recurring_structures(
+        self, public: Public, state: RoundState
+    ) -> "_StructureAndLeaves | None":
+        """The structures that recur, with a leading axis; None if they are not to be cached."""
+        num_rows = sum(rows.present.shape[0] for rows in self.tables)
+        num_cached = num_recurring_structures_to_cache(self.recipe, num_rows)
         if not num_cached:
             return None
-        numbers = jnp.arange(num_cached, dtype=jnp.int32)
-        structures, leaves = jax.lax.map(
-            functools.partial(self._structure_and_leaves, public, state.bound), numbers
-        )
-        return _CachedStructures(num_cached, structures, leaves)
+        round_indices = jnp.arange(num_cached, dtype=jnp.int32)
+        structure_of_round = functools.partial(self._structure_and_leaves, public, state.bound)
+        return jax.lax.map(structure_of_round, round_indices)
 
     def _structure_and_leaves(
-        self, public: Public, bound: Array, round_number: Array
+        self, public: Public, bound: Array, round_index: Array
     ) -> "_StructureAndLeaves":
-        """The structure of a round by its number, and the leaf of each row of each table in it."""
-        context = self.public_steps.begin_round(self.recipe, public, bound, round_number)
+        """The structure of a round by its index, and the leaf of each row of each table in it."""
+        context = self.public_steps.begin_round(self.recipe, public, bound, round_index)
         structure = context.public.structure
         learner = self.recipe.learner
         leaves = [assign_leaves(learner, structure, rows).leaf for rows in self.tables]
@@ -221,203 +266,212 @@ MAX_CACHED_BYTES = 2**28
 """The most memory for the leaves of all rows in the structures that recur."""
 
 
-def num_cached_structures(recipe: Recipe, num_rows: int) -> int:
-    """How many structures recur in later rounds and are worked out once; 0 to cache none."""
+def num_recurring_structures_to_cache(recipe: Recipe, num_rows: int) -> int:
+    """How many structures recur in later rounds and are computed once; 0 to cache none."""
     partition = recipe.learner.partition
     cycle = 0 if partition is None else partition.cycle
     return cycle if cycle < recipe.max_rounds and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
 
 
-class _CachedStructures(NamedTuple):
-    """Structures that recur in later rounds, and the leaf of each row in them.
-
-    Attributes:
-        num_structures: how many there are.
-        structures: with a leading axis for them.
-        leaves: of each table, with a leading axis for structures.
-    """
-
-    num_structures: int
-    structures: Any
-    leaves: list[Array]
-
-    def structure_and_leaves_of_round(self, round_number: Array) -> "_StructureAndLeaves":
-        """The structure of a round, and the leaves of each table in it."""
-        place = round_number % self.num_structures
-        return jax.tree.map(
-            lambda array: array[place], _StructureAndLeaves(self.structures, self.leaves)
-        )
-
-
 class _StructureAndLeaves(NamedTuple):
-    """The structure of a round, and the leaf of each row of each table in it."""
+    """The structure of a round, and the leaf of each row of each table in it.
+
+    Structures that recur in later rounds have a leading axis, and so have the leaves in them.
+    """
 
     structure: Any
     leaves: list[Array]
 
-
-class _ScoredTables(NamedTuple):
-    """Prepared tables, and the scores of the rows of each."""
-
-    tables: Sequence[Prepared]
-    scores: Sequence[Array]
+    def of_round(self, round_index: Array) -> "_StructureAndLeaves":
+        """The structure of a round, and the leaves in it, from the structures that recur."""
+        structure_index = round_index % len(self.leaves[0])
+        return jax.tree.map(lambda array: array[structure_index], self)
 
 
-class _ScoresAndState(NamedTuple):
-    """The carry of the loop over rounds: the scores of the rows of each table, and the state."""
+class _Carry(NamedTuple):
+    """The carry of the scan over rounds: the scores of the rows of each table, and the state."""
 
     scores: list[Array]
     state: RoundState
 
 
-class _NumberedEntry(NamedTuple):
-    """The number of a round and its entry; of all rounds, both with a leading axis."""
+class _RoundInput(NamedTuple):
+    """What the scan over rounds reads for a round; for all rounds it has a leading axis.
 
-    number: Array
-    entry: Any
+    Attributes:
+        round_index: i32[], the index of the round, from 0.
+        phase_input: what the interpreter reads for the round.
+    """
+
+    round_index: Array
+    phase_input: Any
 
 
 class _RoundResult(NamedTuple):
-    """The hypothesis and the kept values of a round; for all rounds both have a leading axis.
+    """What the scan over rounds returns for a round; for all rounds it has a leading axis.
 
     Attributes:
-        kept: its `Answer.kept`.
-        hypothesis: its hypothesis.
+        record: the record of the interpreter.
+        hypothesis: the hypothesis of the round.
     """
 
-    kept: Any
+    record: Any
     hypothesis: Hypothesis
 
 
-class _ViewsAndKept(NamedTuple):
-    """The views that a round drew on, and its `Answer.kept`."""
+class _ViewsAndRecord(NamedTuple):
+    """What the executor needs once a round has its hypothesis.
+
+    Attributes:
+        views: the view of each table that the round had; predictions read its rows.
+        record: the record of the interpreter.
+    """
 
     views: Sequence[View]
-    kept: Any
+    record: Any
 
 
-@dataclasses.dataclass(kw_only=True)
-class _RoundsOfRun:
-    """The rounds of a run in memory; like their executor they live within one trace.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _RoundRunner:
+    """Runs the rounds of a run in memory; it lives within one trace.
 
     Of the `max_rounds` rounds only the first T run, and the others leave zeros.
 
     Attributes:
-        executor: the executor of the run.
+        recipe: of the run, without an axis of settings.
+        tables: the prepared tables.
+        interpret_phase: runs the program of a round.
+        public_steps: the public steps of a round.
         public: what is public in all rounds.
-        cached: the structures that recur; None where no cache is worth it.
-        result_shapes: the shapes of a `_RoundResult`, once a round was traced. A jit of the round
-            would know them too, but would hold the tables for good.
+        recurring: the structures that recur, with a leading axis; None to compute the structure of
+            each round.
+        updates_scores: whether hypotheses are added to the scores; they are not if no round reads
+            them.
     """
 
-    executor: _ScanExecutor
+    recipe: Recipe
+    tables: Sequence[Prepared]
+    interpret_phase: PhaseInterpreter
+    public_steps: PublicSteps
     public: Public
-    cached: _CachedStructures | None
-    result_shapes: _RoundResult | None = None
+    recurring: _StructureAndLeaves | None
+    updates_scores: bool
 
-    def run_side_by_side(self, before: _ScoresAndState, entries: _NumberedEntry) -> _RoundResult:
+    def run_in_parallel(
+        self, carry: _Carry, round_inputs: _RoundInput, *, batch_size: int
+    ) -> _RoundResult:
         """Run all rounds in batches side by side; each starts from the carry before all rounds."""
-        batch_size = min(self.executor.num_side_by_side, self.executor.recipe.max_rounds)
-        return jax.lax.map(
-            functools.partial(self._result_or_zeros, before), entries, batch_size=batch_size
-        )
+        result_or_zeros = functools.partial(self._result_or_zeros, carry)
+        return jax.lax.map(result_or_zeros, round_inputs, batch_size=batch_size)
 
-    def run_in_turn(
-        self, before: _ScoresAndState, entries: _NumberedEntry
-    ) -> tuple[_ScoresAndState, _RoundResult]:
+    def run_in_sequence(
+        self, carry: _Carry, round_inputs: _RoundInput
+    ) -> tuple[_Carry, _RoundResult]:
         """Run all rounds one after the other; return the last carry and the results of all rounds.
 
         The rounds after T cost nothing where no lane of a vmap needs them. (A cond on a batched
         flag would run both branches and copy the table for every lane.)
         """
-        return jax.lax.scan(self._run_or_skip, before, entries)
+        return jax.lax.scan(self._run_or_skip_round, carry, round_inputs)
 
-    def _result_or_zeros(self, before: _ScoresAndState, entry: _NumberedEntry) -> _RoundResult:
+    def _result_or_zeros(self, carry: _Carry, round_input: _RoundInput) -> _RoundResult:
         """The result of a round; zeros after T."""
-        is_active = self._is_active(entry)
-        _, result = self._run_round(before, entry)
+        is_active = self._is_active(round_input)
+        _, result = self._run_round(carry, round_input)
         return jax.tree.map(
             lambda array: jnp.where(is_active, array, jnp.zeros_like(array)), result
         )
 
-    def _run_or_skip(
-        self, before: _ScoresAndState, entry: _NumberedEntry
-    ) -> tuple[_ScoresAndState, _RoundResult]:
-        """Run a round where any lane of a vmap needs it."""
-        is_active = self._is_active(entry)
-        run = functools.partial(self._run_where_active, is_active)
-        return jax.lax.cond(any_lane(is_active), run, self._skip_round, before, entry)
+    def _run_or_skip_round(
+        self, carry: _Carry, round_input: _RoundInput
+    ) -> tuple[_Carry, _RoundResult]:
+        """Run a round where any lane of a vmap needs it, and take its outcome in these lanes.
 
-    def _run_where_active(
-        self, is_active: Array, before: _ScoresAndState, entry: _NumberedEntry
-    ) -> tuple[_ScoresAndState, _RoundResult]:
-        """Run a round, and take its outcome in the lanes that need it."""
-        outcome = self._run_round(before, entry)
-        self.result_shapes = jax.tree.map(
-            lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), outcome[1]
-        )
-        outcome = jax.tree.map(
-            lambda ran, skipped: jnp.where(is_active, ran, skipped),
-            outcome,
-            self._skip_round(before, entry),
-        )
-        return vary_like(outcome, before)
+        In the other lanes the carry stays as it is, and the result is zeros. Their shapes are those
+        of the round that runs. They are noted when its branch is traced, which is first, because a
+        second trace of a round would take about a twentieth of the time of a first fit.
+        """
+        is_active = self._is_active(round_input)
+        result_shapes: list[Any] = []
 
-    def _skip_round(
-        self, before: _ScoresAndState, entry: _NumberedEntry
-    ) -> tuple[_ScoresAndState, _RoundResult]:
-        """Return the carry unchanged, with zeros as the result of the round."""
-        shapes = self.result_shapes
-        if shapes is None:
-            _, shapes = jax.eval_shape(self._run_round, before, entry)
-        zeros = jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), shapes)
-        return before, vary_like(zeros, before)
+        def skip_round(carry: _Carry, round_input: _RoundInput) -> tuple[_Carry, _RoundResult]:
+            if not result_shapes:
+                _, shapes = jax.eval_shape(self._run_round, carry, round_input)
+                result_shapes.append(shapes)
+            zeros = jax.tree.map(
+                lambda array: jnp.zeros(array.shape, array.dtype), result_shapes[0]
+            )
+            return carry, vary_like(zeros, carry)
 
-    def _is_active(self, entry: _NumberedEntry) -> Array:
+        def run_round(carry: _Carry, round_input: _RoundInput) -> tuple[_Carry, _RoundResult]:
+            outcome = self._run_round(carry, round_input)
+            result_shapes.append(jax.tree.map(_shape_of_array, outcome[1]))
+            outcome = jax.tree.map(
+                lambda ran, skipped: jnp.where(is_active, ran, skipped),
+                outcome,
+                skip_round(carry, round_input),
+            )
+            return vary_like(outcome, carry)
+
+        return jax.lax.cond(any_lane(is_active), run_round, skip_round, carry, round_input)
+
+    def _is_active(self, round_input: _RoundInput) -> Array:
         """bool[], whether a round is one of the first T."""
-        return entry.number < self.executor.recipe.rounds
+        return round_input.round_index < self.recipe.rounds
 
-    def _run_round(
-        self, before: _ScoresAndState, entry: _NumberedEntry
-    ) -> tuple[_ScoresAndState, _RoundResult]:
+    def _run_round(self, carry: _Carry, round_input: _RoundInput) -> tuple[_Carry, _RoundResult]:
         """Run one round: weigh the rows, release, learn, and add the hypothesis to the scores."""
-        executor = self.executor
-        structure, rows = self._structure_and_rows(entry.number, before.scores)
+        structure, tables = self._structure_and_tables(round_input.round_index)
+        scored_tables = _ScoredTables(tables, carry.scores)
         outcome = round_step(
-            executor.recipe,
-            self.public,
-            before.state,
-            entry.number,
-            functools.partial(self._release_round, rows, entry.entry),
-            public_steps=executor.public_steps,
+            self.recipe,
+            public=self.public,
+            state=carry.state,
+            round_index=round_input.round_index,
+            release_round=functools.partial(
+                self._release_round, scored_tables, round_input.phase_input
+            ),
+            public_steps=self.public_steps,
             structure=structure,
         )
-        views, kept = outcome.kept
-        scores = before.scores
-        if not executor.num_side_by_side:  # else no round reads them
+        views_and_record: _ViewsAndRecord = outcome.executor_data
+        scores = carry.scores
+        if self.updates_scores:
             scores = [
-                score + predict_rows(executor.recipe, outcome.hypothesis, view.rows)
-                for score, view in zip(scores, views, strict=True)
+                score + predict_rows(self.recipe, outcome.hypothesis, view.rows)
+                for score, view in zip(scores, views_and_record.views, strict=True)
             ]
-        return _ScoresAndState(scores, outcome.state), _RoundResult(kept, outcome.hypothesis)
+        result = _RoundResult(views_and_record.record, outcome.hypothesis)
+        return _Carry(scores, outcome.state), result
 
-    def _structure_and_rows(self, number: Array, scores: list[Array]) -> tuple[Any, _ScoredTables]:
-        """The structure of a round where it is cached, and the rows with their leaves in it."""
-        tables = self.executor.tables
-        if self.cached is None:
-            return None, _ScoredTables(tables, scores)
-        structure, leaves = self.cached.structure_and_leaves_of_round(number)
-        tables = [rows._replace(leaf=leaf) for rows, leaf in zip(tables, leaves, strict=True)]
-        return structure, _ScoredTables(tables, scores)
+    def _structure_and_tables(self, round_index: Array) -> tuple[Any, Sequence[Prepared]]:
+        """The structure of a round that recurs, and the tables with their leaves in it.
+
+        The structure is None, and the tables have no leaves yet, if no structures are cached.
+        """
+        if self.recurring is None:
+            return None, self.tables
+        structure, leaves = self.recurring.of_round(round_index)
+        tables = [rows._replace(leaf=leaf) for rows, leaf in zip(self.tables, leaves, strict=True)]
+        return structure, tables
 
     def _release_round(
-        self, rows: _ScoredTables, entry: Any, context: PhaseContext
+        self, scored_tables: _ScoredTables, phase_input: Any, context: PhaseContext
     ) -> RoundRelease:
-        """The release of a round on some rows, as the answers of the run have it."""
-        phase = self.executor.recipe.learner.round
-        views = self.executor.views_of_phase(phase, context, rows)
-        answer = self.executor.answer_draws(phase, entry, views)
-        return RoundRelease(answer.release, views[0].public, kept=_ViewsAndKept(views, answer.kept))
+        """The release of a round on scored tables, as the interpreter of the run makes it."""
+        phase = self.recipe.learner.round
+        views = _views_of_tables(self.recipe, phase, context, scored_tables)
+        release, record = self.interpret_phase(phase, phase_input, views)
+        return RoundRelease(
+            release=release,
+            public=views[0].public,
+            executor_data=_ViewsAndRecord(views, record),
+        )
+
+
+def _shape_of_array(array: Array) -> jax.ShapeDtypeStruct:
+    """The shape and the dtype of an array."""
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)
 
 
 @jax.custom_batching.custom_vmap

@@ -13,10 +13,11 @@ from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.privacy import phase_views
+from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.isolation import evaluate_public
 from dpbt.privacy.phase_views import PhaseContext
-from dpbt.training.checks import check_training_bound
+from dpbt.training.checks import check_bound_is_one_number
 from dpbt.types import Array, Phase, Public, Recipe, Release, ScoreLine
 
 
@@ -25,11 +26,11 @@ class RoundState(NamedTuple):
 
     Attributes:
         bound: f32[], an upper bound on |score| for every possible row.
-        optimizer: a list with the state of the learner's optimizer; None without one.
+        optimizer_state: the state of the learner's optimizer; None without an optimizer.
     """
 
     bound: Array
-    optimizer: Any
+    optimizer_state: Any
 
 
 class AfterPrologue(NamedTuple):
@@ -44,8 +45,8 @@ class AfterPrologue(NamedTuple):
     state: RoundState
 
 
-def after_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
-    """The public information of all rounds after a prologue, and the state before the first.
+def finish_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
+    """Derive from the release of a prologue what is public in all rounds, and the first state.
 
     `public.initial_score`, the score that every row starts from, is f32[], or f32[K] with several
     classes.
@@ -61,18 +62,29 @@ def after_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
         assert learner.optimizer is not None
         return jax.tree.map(jnp.asarray, learner.optimizer(params).init(hypothesis))
 
-    zeros = jax.tree.map(jnp.zeros_like, hypothesis_shapes(recipe, public))
+    zeros = jax.tree.map(jnp.zeros_like, shapes_of_hypothesis(recipe, public))
     state = evaluate_public("the optimizer", init_optimizer, params, zeros)
-    return AfterPrologue(public, RoundState(bound, [state]))
+    return AfterPrologue(public, RoundState(bound, state))
 
 
-def zero_release_of_phase(recipe: Recipe, phase: Phase) -> Release:
-    """Zeros in place of the release of a phase."""
-    specs = draw_specs_of_phase(recipe, phase)
-    return {spec.site: jnp.zeros_like(spec.output) for spec in specs}
+def zero_release_of_phase(recipe: Recipe, phase: Phase, *, has_small_sums: bool = True) -> Release:
+    """Zeros in place of the release of a phase, in the dtypes that post-processing reads.
+
+    Args:
+        recipe: of the run, without an axis of settings.
+        phase: a phase of its learner.
+        has_small_sums: whether sums over rows have 32 bits; larger ones are read as float32.
+    """
+
+    def zeros_of_draw(spec: DrawSpec) -> Array:
+        is_sum = spec.mechanism.price.reads_rows and not spec.mechanism.selects
+        is_float32 = is_sum and not has_small_sums
+        return jnp.zeros_like(spec.output, dtype=jnp.float32 if is_float32 else None)
+
+    return {spec.site: zeros_of_draw(spec) for spec in draw_specs_of_phase(recipe, phase)}
 
 
-def hypothesis_shapes(recipe: Recipe, public: Public) -> types.Hypothesis:
+def shapes_of_hypothesis(recipe: Recipe, public: Public) -> types.Hypothesis:
     """The shapes and dtypes of the hypothesis of a round, from what is public in all rounds."""
     zeros = zero_release_of_phase(recipe, recipe.learner.round)
     first = begin_round(recipe, public, jnp.float32(0), public.round).public
@@ -92,7 +104,7 @@ def begin_round(
     recipe: Recipe,
     public: Public,
     bound: Float32[Array, ""],
-    number: Int32[Array, ""],
+    round_index: Int32[Array, ""],
     structure: Any = None,
 ) -> PhaseContext:
     """Build the public context in which a round begins.
@@ -101,10 +113,10 @@ def begin_round(
         recipe: of the run, without an axis of settings.
         public: what is public in all rounds.
         bound: f32[], an upper bound on |score| for every possible row.
-        number: i32[], the number of the round.
-        structure: the structure of the round, which follows from no row; None to work it out.
+        round_index: i32[], the index of the round, from 0.
+        structure: the structure of the round, which follows from no row; None to compute it.
     """
-    public = public._replace(round=number)
+    public = public._replace(round=round_index)
     if structure is None:
         structure = phase_views.round_structure(recipe.learner, recipe.params, public)
     return PhaseContext(public._replace(structure=structure), bound)
@@ -131,33 +143,39 @@ def finish_round(
         recipe: of the run, without an axis of settings.
         release: the release of the round.
         public: what is public in the round, with the cap of its weights.
-        state: before the round. With an optimizer the hypothesis is what it makes of that of the
-            release.
+        state: before the round. An optimizer of the learner maps the hypothesis of the release to
+            the hypothesis of the round.
     """
     learner = recipe.learner
     hypothesis = _hypothesis_of_release(learner, release, recipe.params, public)
-    optimizer = state.optimizer
-    if optimizer is not None:
+    optimizer_state = state.optimizer_state
+    make_optimizer = learner.optimizer
+    if make_optimizer is not None:
 
         def update_optimizer(
-            params: types.Params, hypothesis: types.Hypothesis, *optimizer: Any
+            params: types.Params, hypothesis: types.Hypothesis, optimizer_state: Any
         ) -> Any:
-            assert learner.optimizer is not None  # as `after_prologue` says
-            return learner.optimizer(params).update(hypothesis, *optimizer)
+            return make_optimizer(params).update(hypothesis, optimizer_state)
 
-        hypothesis, *optimizer = evaluate_public(
-            "the optimizer", update_optimizer, recipe.params, hypothesis, *optimizer
+        hypothesis, optimizer_state = evaluate_public(
+            "the optimizer", update_optimizer, recipe.params, hypothesis, optimizer_state
         )
-    added = evaluate_public("the bound of hypotheses", learner.training.bound, hypothesis)
-    return LearnedRound(
-        hypothesis, RoundState(state.bound + check_training_bound(added), optimizer)
-    )
+    bound = evaluate_public("the bound of hypotheses", learner.training.bound, hypothesis)
+    new_state = RoundState(state.bound + check_bound_is_one_number(bound), optimizer_state)
+    return LearnedRound(hypothesis, new_state)
 
 
-def model_hypotheses(
+def merge_and_scale_hypotheses(
     recipe: Recipe, public: Public, hypotheses: types.Hypotheses, slope: Array
 ) -> types.Hypotheses:
-    """The hypotheses of the model, from those of all rounds."""
+    """The hypotheses of the model, merged and scaled from those of all rounds.
+
+    Args:
+        recipe: of the run, without an axis of settings.
+        public: what is public in all rounds.
+        hypotheses: those of the rounds, with a leading axis.
+        slope: f32[], by which an epilogue scales the scores.
+    """
     training = recipe.learner.training
     if training.merge is not None:
         after_all = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
@@ -173,10 +191,10 @@ def model_hypotheses(
 def score_line(recipe: Recipe, prologue: Release, epilogue: Release) -> ScoreLine:
     """The line that maps the scores of the rounds to those of the model.
 
-    Without an epilogue it leaves scores as they are. One program works it out from the releases,
+    Without an epilogue it leaves scores as they are. One program computes it from the releases,
     together with the initial score, so that it rounds alike in memory and over blocks.
     """
-    public = after_prologue(recipe, prologue).public
+    public = finish_prologue(recipe, prologue).public
     if recipe.learner.epilogue is None:
         return ScoreLine(jnp.float32(1), public.initial_score)
     slope, intercept = evaluate_public(

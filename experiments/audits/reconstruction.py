@@ -30,9 +30,9 @@ from dpbt.data.domains import Boolean
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import answers
 from dpbt.privacy.keys import pair
-from dpbt.training import scan, table_entry
+from dpbt.training import scan, table_preparation
 from dpbt.training.phases import PhaseValues
-from dpbt.training.scan import Answer
+from dpbt.training.scan import InterpretedPhase
 from dpbt.types import Phase, Recipe, Transcript
 from experiments.common import commands, data, pages, peers, results, tables
 from experiments.common.results import Line, distinct, where
@@ -200,28 +200,29 @@ def _added_statistics(
         recipe: the recipe.
     """
 
-    def replay_specs(phase: Phase, release: Any, views: Sequence[Any]) -> Answer:
+    def replay_specs(phase: Phase, release: Any, views: Sequence[Any]) -> InterpretedPhase:
         specs = answers.replay_draws(phase.program, release, views[0])
         statistics = {
             site: (jnp.ravel(spec.value), spec.scale)
             for site, spec in specs.items()
             if spec.mechanism.price.reads_rows
         }
-        return Answer(release, statistics)
+        return InterpretedPhase(release=release, record=statistics)
 
     def statistics_of_row(fields: Any) -> Any:
         table = rows._replace(**dict(zip(rows._fields[:3], fields, strict=True)))
-        prepared, entries = (
-            table_entry.prepare_table(table, recipe),
-            PhaseValues(**transcript.releases),
+        run_result = scan.run_in_memory(
+            recipe,
+            [table_preparation.prepare_table(table, recipe)],
+            interpret_phase=replay_specs,
+            phase_inputs=PhaseValues(**transcript.releases),
         )
-        specs_by_phase = scan.run_in_memory(recipe, [prepared], replay_specs, entries).kept
         return [
             {
                 site: _entries_of_row(value, scale, table.bins.shape[1])
                 for site, (value, scale) in specs.items()
             }
-            for specs in specs_by_phase
+            for specs in run_result.records
         ]
 
     return jax.lax.map(statistics_of_row, rows[:3], batch_size=64)

@@ -23,8 +23,8 @@ from dpbt.privacy import keys
 from dpbt.privacy.accounting import align_columns
 from dpbt.training.checks import check_transcript
 from dpbt.training.phases import PhaseValues
-from dpbt.training.scan import Answer, run_in_memory
-from dpbt.training.table_entry import prepare_table
+from dpbt.training.scan import InterpretedPhase, run_in_memory
+from dpbt.training.table_preparation import prepare_table
 from dpbt.types import (
     UNSPLIT,
     AnyArray,
@@ -65,18 +65,23 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
         raise ValueError("edges are of two classes, and the table has another target")
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
-    def measure_edge(phase: Phase, release: Release, views: Sequence[View]) -> Answer:
+    def measure_edge(phase: Phase, release: Release, views: Sequence[View]) -> InterpretedPhase:
         if not phase.repeats:
-            return Answer(release, None)
+            return InterpretedPhase(release=release, record=None)
         rows, weights, _, public = views[0]
         hypothesis = learner.round.hypothesis(release, recipe.params, public)
         predicted = jnp.clip(learner.kind.predict_prepared(hypothesis, rows), -1, 1)
         measure = jnp.where(prepared.present, weights, 0)
         edge = jnp.sum(measure * sign * predicted) / jnp.maximum(jnp.sum(measure), 1)
-        return Answer(release, edge / 2)
+        return InterpretedPhase(release=release, record=edge / 2)
 
-    entries = PhaseValues(**transcript.releases)
-    return run_in_memory(recipe, [prepared], measure_edge, entries).kept.rounds
+    run_result = run_in_memory(
+        recipe,
+        [prepared],
+        interpret_phase=measure_edge,
+        phase_inputs=PhaseValues(**transcript.releases),
+    )
+    return run_result.records.rounds
 
 
 def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:

@@ -11,7 +11,7 @@ import pytest
 import dpbt
 from dpbt import recipes, sweeps
 from dpbt.data.splits import satisfied_splits, table_of_splits
-from dpbt.training import table_entry
+from dpbt.training import table_preparation
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import Table
 from tests.support.attacks import GRID, class_counts_by_side
@@ -192,4 +192,4 @@ def test_a_bound_that_is_nan_counts_no_row():
     table = random_table(1, 20, 2)
     recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
     nothing = dataclasses.replace(recipe, rows=np.float32("nan"))
-    assert not np.any(table_entry.mask_beyond_rows(table.present, nothing))
+    assert not np.any(table_preparation.keep_first_present_rows(table.present, nothing))

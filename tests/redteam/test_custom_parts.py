@@ -13,7 +13,7 @@ import dpbt
 from dpbt import recipes, weighting
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms
-from dpbt.training import own_code, run_keys
+from dpbt.training import author_code, run_keys
 from dpbt.types import ADD_REMOVE, Noise, Prologue
 from tests.support.attacks import table_of_one_split
 from tests.support.recipe_keys import key_data_of_recipe
@@ -305,6 +305,8 @@ class CountOfTuple(NamedTuple):
 
 @pytest.mark.parametrize("kind", [CountOfObject, CountOfTuple])
 def test_programs_that_are_objects_are_functions_of_an_author(kind):
-    assert list(map(own_code.is_function_of_library, own_code.functions_held_by(kind(1)))) != []
-    assert not all(map(own_code.is_function_of_library, own_code.functions_held_by(kind(1))))
+    assert (
+        list(map(author_code.is_function_of_library, author_code.functions_held_by(kind(1)))) != []
+    )
+    assert not all(map(author_code.is_function_of_library, author_code.functions_held_by(kind(1))))
     assert key_data_of_recipe(custom_recipe(kind(1))) != key_data_of_recipe(custom_recipe(kind(2)))

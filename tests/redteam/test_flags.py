@@ -83,7 +83,7 @@ def test_a_flag_that_moves_what_is_drawn_is_refused(name):
     recipe = recipes.bdpe(epsilon=1.0, rows=60, rounds=1, depth=1)
     check_jax_flags()
     with other_value(name):
-        for run in (dpbt.fit, dpbt.boost, lambda *args: checks.check_run(*args[1:])):
+        for run in (dpbt.fit, dpbt.boost, lambda *args: checks.check_table_and_recipe(*args[1:])):
             with pytest.raises(ValueError, match=name):
                 run(keys.research_key(0), TABLE, recipe)
 

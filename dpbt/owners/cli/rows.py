@@ -428,7 +428,7 @@ def _pay_and_fit(
     from dpbt.training import fit
 
     if checkpoint is not None and options.seed is None:
-        key, public_key = checkpoint.held_keys()
+        key, public_key = checkpoint.stored_or_fresh_keys()
     else:
         key, public_key = dpbt.keys.noise_and_public_keys(options.seed)
     progress.key = key

@@ -1,4 +1,8 @@
-"""How a table enters a run: its arrays on the device, its layout, and the rows of it that count."""
+"""Preparation of a table for a run.
+
+Its arrays move to the device, and they get the layout of the learner. Rows beyond the bound are
+masked out.
+"""
 
 import dataclasses
 from typing import TypeVar
@@ -8,26 +12,26 @@ import jax.numpy as jnp
 from jaxtyping import Bool
 
 from dpbt.privacy.isolation import evaluate_isolated
-from dpbt.training.checks import check_run, table_of_checked_arrays
+from dpbt.training.checks import check_table_and_recipe, table_with_checked_arrays
 from dpbt.types import Array, MultiProgramRecipe, Prepared, Recipe, Table
 
 HasDomain = TypeVar("HasDomain", Table, Recipe, MultiProgramRecipe)
 
 
-def table_on_device(table: Table) -> Table:
-    """The table with its arrays on the device.
+def move_table_to_device(table: Table) -> Table:
+    """Move the arrays of a table to the device, after a check that they are arrays.
 
     Raises:
-        ValueError: as `checks.table_of_checked_arrays`.
+        ValueError: as `checks.table_with_checked_arrays`.
     """
-    return jax.tree.map(jnp.asarray, table_of_checked_arrays(table))
+    return jax.tree.map(jnp.asarray, table_with_checked_arrays(table))
 
 
 def without_domain(carrier: HasDomain) -> HasDomain:
     """A table or a recipe without its domain, as compiled programs take it.
 
     A program whose arguments carried a domain would be compiled anew for each domain. Domains are
-    compared before a program runs (`checks.check_run`).
+    compared before a program runs (`checks.check_table_and_recipe`).
     """
     if isinstance(carrier, Table):
         return carrier._replace(domain=None)
@@ -37,8 +41,8 @@ def without_domain(carrier: HasDomain) -> HasDomain:
     return dataclasses.replace(carrier, domain=None)
 
 
-def mask_beyond_rows(present: Array, recipe: Recipe) -> Bool[Array, "N"]:
-    """bool[N]: the first `rows` of the present rows, in order.
+def keep_first_present_rows(present: Array, recipe: Recipe) -> Bool[Array, "N"]:
+    """bool[N]: whether a row is one of the first `rows` present rows, in order.
 
     The noise was set for `rows` rows. Beyond that bound, a row more or less moves at most one other
     row out or in. So a larger table costs what two rows cost: 2 epsilon, or 4 rho.
@@ -48,13 +52,15 @@ def mask_beyond_rows(present: Array, recipe: Recipe) -> Bool[Array, "N"]:
 
 
 def prepare_table(table: Table, recipe: Recipe) -> Prepared:
-    """The table laid out for the loops, with the rows that count.
+    """Lay out a table for the learner, with at most `rows` present rows.
 
     Raises:
-        ValueError: as `check_run`; and if the hypotheses leave weights of rows out.
+        ValueError: as `check_table_and_recipe`; and if the hypotheses leave weights of rows out.
     """
-    check_run(table, recipe)
+    check_table_and_recipe(table, recipe)
     prepared = evaluate_isolated(recipe.learner.training.prepare, table)
     if table.weight is not None and getattr(prepared, "weight", None) is None:
-        raise ValueError("rows have weights, and prepare leaves them out: lay out `weight`")
-    return prepared._replace(present=mask_beyond_rows(prepared.present, recipe))
+        raise ValueError(
+            "Training.prepare must return the `weight` of the table, since its rows have weights"
+        )
+    return prepared._replace(present=keep_first_present_rows(prepared.present, recipe))

@@ -1,11 +1,13 @@
-"""Digests of what an author's own functions do in a run; they enter the keys of its noise.
+"""The identity of a recipe as text, with digests of what an author's functions do in a run.
+
+It enters the keys of the noise.
 
 Name and config are the identity of a learner, and an author states them. Two runs that differ and
 are called the same would draw the same noise under one key, and the difference of their releases
 would be free of it. So a recipe that the library did not make alone is traced on absent rows, and
 what the trace does is part of its identity. A learner of the library needs no trace: its name and
-config say what it does. It is a net for mistakes and no proof: a function may look at the shape of
-its table, and only the shapes of one and of three rows are traced.
+config state what it does. The trace is a net for mistakes and no proof: a function may look at the
+shape of its table, and only the shapes of one and of three rows are traced.
 """
 
 import dataclasses
@@ -21,7 +23,7 @@ import numpy as np
 from dpbt.privacy import answers, dataflow
 from dpbt.privacy.keys import research_key
 from dpbt.training.phases import PhaseValues
-from dpbt.training.scan import Answer, run_in_memory
+from dpbt.training.scan import InterpretedPhase, run_in_memory
 from dpbt.types import Phase, Recipe
 from dpbt.types.weight_update import has_library_identity
 
@@ -52,56 +54,67 @@ def _is_made_by_library(recipe: Recipe) -> bool:
     """
     functions = functions_held_by((recipe.learner, recipe.weight_update))
     return (
-        _is_of_dpbt(type(recipe.learner.config))
+        _is_class_of_dpbt(type(recipe.learner.config))
         and has_library_identity(recipe.weight_update)
         and all(map(is_function_of_library, functions))
     )
 
 
-def _is_of_dpbt(kind: type) -> bool:
-    return kind.__module__.split(".")[0] == "dpbt"
+def _is_class_of_dpbt(cls: type) -> bool:
+    """Whether a class is defined in dpbt."""
+    return cls.__module__.split(".")[0] == "dpbt"
 
 
 def _digests_of_traced_runs(recipe: Recipe) -> list[str]:
-    """Digests of the traces of one-round runs, on each number of absent rows of `_ROWS_TRACED`."""
+    """Digests of the traces of runs of one round, one for each number of absent rows."""
     one_round = dataclasses.replace(recipe, domain=None, max_rounds=1, rounds=np.int32(1))
     leaves, structure = jax.tree.flatten(one_round)
     shapes = [jax.ShapeDtypeStruct(np.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
     digests = []
-    for count in _ROWS_TRACED:
+    for num_rows in _NUMBERS_OF_TRACED_ROWS:
         with jax.enable_x64(False):
-            run_on_rows = functools.partial(_run_on_absent_rows, structure, count)
+            run_on_rows = functools.partial(_run_one_round_on_absent_rows, structure, num_rows)
             digests.append(dataflow.digest_of_program(jax.make_jaxpr(run_on_rows)(*shapes)))
     return digests
 
 
-_ROWS_TRACED = (1, 3)
+_NUMBERS_OF_TRACED_ROWS = (1, 3)
 """The numbers of absent rows that a run is traced on; one is seldom like many."""
 
 
-def _run_on_absent_rows(structure: Any, count: int, *numbers: Any) -> Any:
-    """Run one round on some absent rows, and return what it keeps, learns and scores."""
-    recipe: Recipe = jax.tree.unflatten(structure, numbers)
+def _run_one_round_on_absent_rows(
+    recipe_structure: Any, num_rows: int, *recipe_leaves: Any
+) -> tuple[Any, ...]:
+    """Run one round on some absent rows; return its records, its model and its scores."""
+    recipe: Recipe = jax.tree.unflatten(recipe_structure, recipe_leaves)
     key, public_key = research_key(0), research_key(1)
 
-    def answer(phase: Phase, entry: Any, views: Any) -> Answer:
-        del entry
+    def sample_draws(phase: Phase, phase_input: Any, views: Any) -> InterpretedPhase:
+        del phase_input
         release = answers.sample(phase.program, key, public_key, views[0])
-        return Answer(release, release)
+        return InterpretedPhase(release=release, record=release)
 
     training = recipe.learner.training
-    entries = PhaseValues(None, jnp.zeros(1), None)
+    unread_inputs = PhaseValues(prologue=None, rounds=jnp.zeros(1), epilogue=None)
     table = training.example_table()
     fields = {name: getattr(table, name) for name in ("bins", "target", "present", "weight")}
     rows = {
-        name: np.repeat(field, count, axis=0) for name, field in fields.items() if field is not None
+        name: np.repeat(field, num_rows, axis=0)
+        for name, field in fields.items()
+        if field is not None
     }
-    ran = run_in_memory(recipe, [training.prepare(table._replace(**rows))], answer, entries)
-    return ran.kept, ran.hypotheses, ran.intercept, ran.scores
+    return tuple(
+        run_in_memory(
+            recipe,
+            [training.prepare(table._replace(**rows))],
+            interpret_phase=sample_draws,
+            phase_inputs=unread_inputs,
+        )
+    )
 
 
 def functions_held_by(value: Any, visited_ids: set[int] | None = None) -> Iterator[Any]:
-    """The functions that a value holds, and those that these close over or are given.
+    """The functions that a value holds, and those that these functions close over or wrap.
 
     The class of a tuple or of a dataclass counts, too, as its objects may be called.
 

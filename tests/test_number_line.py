@@ -26,7 +26,7 @@ DOMAIN = {"x": Numeric(0, 1, bins=16)}
 INCOME = Numeric(0, 40)
 
 
-def config_of(*, relation="add_remove", noise=mechanisms.rounded_gaussian, objective="squared"):
+def bins_config(*, relation="add_remove", noise=mechanisms.rounded_gaussian, objective="squared"):
     target = column_types.target_with_objective(Numeric(0, 1), objective, None)
     return BinsConfig(
         attributes=split_attributes_of_domain(DOMAIN),
@@ -45,7 +45,7 @@ class Noise(NamedTuple):
     noise: dict
 
 
-def public_of(numbers, config):
+def public_after_histogram(numbers, config):
     """What is public once the histogram of these positions is released without noise."""
     counts = (
         sum_row_weights_by_target_bin(jnp.asarray(numbers), jnp.full(len(numbers), GRID), 64)
@@ -64,7 +64,7 @@ def public_of(numbers, config):
     )
 
 
-def table_of(numbers):
+def table_of_numbers(numbers):
     count = len(numbers)
     return dpbt.Table(
         jnp.zeros((count, 1), jnp.uint8), jnp.asarray(numbers, jnp.float32), jnp.ones(count, bool)
@@ -72,17 +72,19 @@ def table_of(numbers):
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace])
+@pytest.mark.parametrize(
+    "noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace], ids=["gaussian", "laplace"]
+)
 def test_no_row_moves_the_sums_beyond_their_sensitivity(relation, noise):
-    """Rows at corners, between and beyond them; some pair attains the bound but for rounding."""
-    config = config_of(relation=relation, noise=noise)
-    public = public_of(np.full(100, 0.5, np.float32), config)._replace(
+    """Rows lie at corners, between and beyond; a pair attains the bound except for rounding."""
+    config = bins_config(relation=relation, noise=noise)
+    public = public_after_histogram(np.full(100, 0.5, np.float32), config)._replace(
         initial_score=jnp.float32(0.5), unit=jnp.float32(0.01)
     )
-    levels = np.linspace(-2, 2, 17)
-    residual, deviation = np.array(list(itertools.product(levels, levels))).T
+    clipped_levels = np.linspace(-2, 2, 17)
+    residual, deviation = np.array(list(itertools.product(clipped_levels, clipped_levels))).T
     scores = 0.5 + deviation * number_line.DEVIATION_CLIP * 0.01
-    rows = table_of(scores + residual * 0.02)
+    rows = table_of_numbers(scores + residual * 0.02)
     sums = jax.vmap(
         lambda target, score: number_line.residual_and_deviation_sums(
             config,
@@ -92,52 +94,56 @@ def test_no_row_moves_the_sums_beyond_their_sensitivity(relation, noise):
             public=public,
         )
     )(rows.target, jnp.asarray(scores, jnp.float32))
-    added = np.asarray(sums, float)
+    sums_of_row = np.asarray(sums, float)
     order = 1 if noise is mechanisms.discrete_laplace else 2
-    moved = np.linalg.norm(added, order, axis=1).max()
+    max_change = np.linalg.norm(sums_of_row, order, axis=1).max()
     if relation == "replace_one":
-        moved = np.linalg.norm(added[:, None] - added[None], order, axis=2).max()
+        max_change = np.linalg.norm(sums_of_row[:, None] - sums_of_row[None], order, axis=2).max()
     bound = number_line.residual_and_deviation_sums_sensitivity(config)
-    assert 0.97 * bound <= moved <= bound
+    assert 0.97 * bound <= max_change <= bound
 
 
 @pytest.mark.parametrize("objective", ["squared", "poisson"])
 def test_exact_sums_take_off_a_shift_and_a_wrong_slope(objective):
     """Predictions that are too low and too flat are corrected, as least squares would."""
     rng = np.random.default_rng(0)
-    config = config_of(objective=objective)
-    true = np.exp(rng.normal(np.log(0.2), 0.3, ROWS)).clip(0, 0.9)
-    numbers = (true * rng.gamma(20, 1 / 20, ROWS)).clip(0, 1).astype(np.float32)
-    public = public_of(numbers, config)
+    config = bins_config(objective=objective)
+    true_means = np.exp(rng.normal(np.log(0.2), 0.3, ROWS)).clip(0, 0.9)
+    numbers = (true_means * rng.gamma(20, 1 / 20, ROWS)).clip(0, 1).astype(np.float32)
+    public = public_after_histogram(numbers, config)
     center = np.exp(public.initial_score) if objective == "poisson" else public.initial_score
-    flat = np.maximum(center + 0.7 * (true - true.mean()) - 0.02, 0.01).astype(np.float32)
-    scores = jnp.asarray(np.log(flat) if objective == "poisson" else flat)
+    flat_predictions = np.maximum(
+        center + 0.7 * (true_means - true_means.mean()) - 0.02, 0.01
+    ).astype(np.float32)
+    scores = jnp.asarray(np.log(flat_predictions) if objective == "poisson" else flat_predictions)
     params = Noise({"scores": jnp.float32(1e-3), TARGET_SITE: jnp.float32(1e-3)})
 
-    def line_of(numbers, scores):
+    def correction_line(numbers, scores):
         clip = number_line.choose_residual_clip(config, params, public).clip
         sums = number_line.residual_and_deviation_sums(
-            config, table_of(numbers), scores, residual_clip=clip, public=public
+            config, table_of_numbers(numbers), scores, residual_clip=clip, public=public
         )
         return number_line.number_correction_epilogue(config).score_line(
             {"scores": sums}, params, public
         )
 
-    slope, intercept = jax.jit(line_of)(numbers, scores)
+    slope, intercept = jax.jit(correction_line)(numbers, scores)
     corrected = intercept + slope * (scores - public.initial_score)
     corrected = np.exp(corrected) if objective == "poisson" else np.asarray(corrected)
-    assert abs(numbers.mean() - flat.mean()) > 0.01
+    assert abs(numbers.mean() - flat_predictions.mean()) > 0.01
     assert corrected.mean() == pytest.approx(numbers.mean(), abs=0.002)
-    assert np.mean((corrected - numbers) ** 2) < 0.9 * np.mean((flat - numbers) ** 2)
+    assert np.mean((corrected - numbers) ** 2) < 0.9 * np.mean((flat_predictions - numbers) ** 2)
 
 
 def test_noise_that_hides_the_sums_leaves_predictions_as_they_are():
-    config = config_of()
-    public = public_of(np.random.default_rng(0).random(ROWS).astype(np.float32), config)
+    config = bins_config()
+    public = public_after_histogram(
+        np.random.default_rng(0).random(ROWS).astype(np.float32), config
+    )
     params = Noise({"scores": jnp.float32(1e6), TARGET_SITE: jnp.float32(1.0)})
     sums = {"scores": jnp.asarray([10**6, -(10**6), 10**6, 10**6], jnp.int32)}
-    line = number_line.number_correction_epilogue(config).score_line
-    slope, intercept = jax.jit(line)(sums, params, public)
+    score_line = number_line.number_correction_epilogue(config).score_line
+    slope, intercept = jax.jit(score_line)(sums, params, public)
     assert float(slope) == pytest.approx(1, abs=0.01)
     assert float(intercept) == pytest.approx(float(public.initial_score), abs=0.01)
 
@@ -172,7 +178,7 @@ def test_a_quantile_has_no_sums_of_residuals():
             quantile=0.5,
             scores_fraction=0.1,
         )
-    numbers = recipes.auto(
+    quantile_recipe = recipes.auto(
         epsilon=1.0, rows=100, domain=DOMAIN, target=INCOME, objective="quantile", quantile=0.5
     )
-    assert "scores" not in numbers.params.noise
+    assert "scores" not in quantile_recipe.params.noise

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +42,7 @@ ROWS, ROUNDS = 60, 5
 BOOST = jax.jit(dpbt.boost)
 
 
-def table_of(present=ROWS):
+def table_of_four_columns(present=ROWS):
     """A table with missing and unlisted values."""
     rng = np.random.default_rng(0)
     size = np.where(rng.random(ROWS) < 0.2, np.nan, rng.random(ROWS))
@@ -52,13 +53,13 @@ def table_of(present=ROWS):
         "one": np.full(ROWS, "a"),
     }
     label = (columns["on"] | (columns["kind"] == "b")) ^ (rng.random(ROWS) < 0.2)
-    here = np.arange(ROWS) < present
+    is_present = np.arange(ROWS) < present
     bins = domains.encode(DOMAIN, columns)
     splits = jax.tree.map(jnp.asarray, domains.splits(DOMAIN))
-    return Table(jnp.asarray(bins), jnp.asarray(label), jnp.asarray(here), splits)
+    return Table(jnp.asarray(bins), jnp.asarray(label), jnp.asarray(is_present), splits)
 
 
-def recipe_of(epsilon=3.0, **changes):
+def oblivious_recipe(epsilon=3.0, **changes):
     settings = {"delta": 1e-6, "rounds": ROUNDS, "depth": 4, "rows": ROWS, "domain": DOMAIN}
     shares = {"marginals_fraction": 0.3, "scores_fraction": 0.2}
     return recipes.oblivious_boost(epsilon=epsilon, **{**settings, **shares, **changes})
@@ -67,28 +68,25 @@ def recipe_of(epsilon=3.0, **changes):
 SITES = {"sum": "sums", "histogram": "histogram", "score": "scores"}
 
 
-def setting_of(recipe):
+def numbers_for_reference(recipe):
     """The numbers of a recipe, for the reference."""
-    noisy, numbers, drawn = (
-        dpbt.ledger(recipe).lines[0].mechanism,
-        recipe.params,
-        scale_by_site(recipe),
-    )
+    mechanism = dpbt.ledger(recipe).lines[0].mechanism
+    numbers, scales = recipe.params, scale_by_site(recipe)
     return {
         **{name: float(getattr(numbers, name)) for name in ("step", "limit", "curvature")},
-        **{f"{name}_scale": drawn.get(site, 0.0) for name, site in SITES.items()},
+        **{f"{name}_scale": scales.get(site, 0.0) for name, site in SITES.items()},
         "clip": float(recipe.weight_params.clip),
         "smoothing": 0.1,
-        "deviation": 1.0 if noisy == mechanisms.rounded_gaussian.name else math.sqrt(2),
+        "deviation": 1.0 if mechanism == mechanisms.rounded_gaussian.name else math.sqrt(2),
         "counts": COUNTS,
     }
 
 
-def host(table):
+def arrays_on_host(table):
     return tuple(np.asarray(array) for array in table[:3])
 
 
-def release_of(boosted):
+def drawn_by_site(boosted):
     """What was drawn, by site."""
     sites = {
         site: array
@@ -98,94 +96,103 @@ def release_of(boosted):
     return {site: np.asarray(array) for site, array in sites.items()}
 
 
-def replayed(boosted, table, recipe):
-    """The reference on a recorded run."""
+def replay_by_plain_loops(boosted, table, recipe):
+    """Replay a recorded run by the reference."""
     trees = jax.tree.map(np.asarray, boosted.hypotheses)
-    asked = list(zip(trees.feature, trees.right, strict=True))
-    return reference.replay(asked, release_of(boosted), host(table), setting_of(recipe))
+    splits_of_rounds = list(zip(trees.feature, trees.right, strict=True))
+    return reference.replay(
+        splits_of_rounds,
+        drawn_by_site(boosted),
+        arrays_on_host(table),
+        numbers_for_reference(recipe),
+    )
 
 
 # Against plain loops.
 
 
 def test_without_noise_all_draws_are_those_of_plain_loops():
-    table, recipe = table_of(present=55), recipe_of(np.inf)
+    table, recipe = table_of_four_columns(present=55), oblivious_recipe(np.inf)
     table = table._replace(bins=table.bins.at[0].set(255))  # in no histogram, and left everywhere
     boosted = BOOST(jax.random.key(0), table, recipe)
-    found = replayed(boosted, table, recipe)
-    for drawn, read in zip(release_of(boosted).values(), found, strict=False):
-        np.testing.assert_array_equal(drawn, read)
-    np.testing.assert_allclose(boosted.hypotheses.leaf, found.leaves, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(boosted.scores, found.scores, rtol=1e-4, atol=1e-5)
-    assert np.abs(found.sums).max() > GRID
-    assert found.counts.sum() == 55
-    assert found.histogram.sum() == 4 * 54
+    replayed_run = replay_by_plain_loops(boosted, table, recipe)
+    for output, expected in zip(drawn_by_site(boosted).values(), replayed_run, strict=False):
+        np.testing.assert_array_equal(output, expected)
+    np.testing.assert_allclose(boosted.hypotheses.leaf, replayed_run.leaves, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(boosted.scores, replayed_run.scores, rtol=1e-4, atol=1e-5)
+    assert np.abs(replayed_run.sums).max() > GRID
+    assert replayed_run.counts.sum() == 55
+    assert replayed_run.histogram.sum() == 4 * 54
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(delta):
-    """And so is the log ratio of likelihoods with and without a row."""
-    table, recipe = table_of(), recipe_of(delta=delta)
+    """So is the log ratio of the likelihoods with a row and without it."""
+    table, recipe = table_of_four_columns(), oblivious_recipe(delta=delta)
     boosted = BOOST(jax.random.key(1), table, recipe)
-    found = replayed(boosted, table, recipe)
-    np.testing.assert_allclose(boosted.hypotheses.leaf, found.leaves, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(boosted.scores, found.scores, rtol=1e-4, atol=1e-5)
+    replayed_run = replay_by_plain_loops(boosted, table, recipe)
+    np.testing.assert_allclose(boosted.hypotheses.leaf, replayed_run.leaves, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(boosted.scores, replayed_run.scores, rtol=1e-4, atol=1e-5)
 
     log_prob = jax.jit(lambda *args: dpbt.replay(*args).log_prob)
     by_loops = reference.log_gaussian if delta else reference.log_laplace
-    seen, drawn = release_of(boosted), scale_by_site(recipe)
+    release, noise_scales = drawn_by_site(boosted), scale_by_site(recipe)
 
-    def likelihoods(one):
-        """(the library's, that of plain loops) for each site."""
-        library = log_prob(boosted.transcript, one, recipe)
-        read = replayed(boosted, one, recipe)[:3]
-        own = map(by_loops, seen.values(), read, [drawn[site] for site in seen])
-        return [float(jnp.sum(library[site])) for site in seen], list(own)
+    def log_probs(neighbour):
+        """Log likelihoods of every site, by the library and by plain loops."""
+        library = log_prob(boosted.transcript, neighbour, recipe)
+        values = replay_by_plain_loops(boosted, neighbour, recipe)[:3]
+        by_plain_loops = map(
+            by_loops, release.values(), values, [noise_scales[site] for site in release]
+        )
+        return [float(jnp.sum(library[site])) for site in release], list(by_plain_loops)
 
-    here = np.array(likelihoods(table))
+    log_prob_with_row = np.array(log_probs(table))
     for row in (0, 7, 31):
-        there = np.array(likelihoods(table._replace(present=table.present.at[row].set(False))))
-        library, own = here - there
-        np.testing.assert_allclose(library, own, atol=2e-3)
+        log_prob_without_row = np.array(
+            log_probs(table._replace(present=table.present.at[row].set(False)))
+        )
+        from_library, from_plain_loops = log_prob_with_row - log_prob_without_row
+        np.testing.assert_allclose(from_library, from_plain_loops, atol=2e-3)
 
 
 def neighbours(table, relation, rng):
-    """Neighbours of a table, each with (bins, target, present)."""
-    bins, target, present = host(table)
+    """Yield neighbours of a table, without their splits."""
+    bins, target, present = arrays_on_host(table)
     for row in range(0, ROWS, 3):
         if relation is ADD_REMOVE:
-            yield bins, target, present & (np.arange(ROWS) != row)
+            yield Table(bins, target, present & (np.arange(ROWS) != row))
         else:
             new_bins, new_target = bins.copy(), target.copy()
             if row % 2:
                 new_bins[row, :4] = rng.integers(COUNTS)
             new_target[row] = not target[row]
-            yield new_bins, new_target, present
+            yield Table(new_bins, new_target, present)
 
 
 @pytest.mark.parametrize(
     ("noise", "relation"),
     [
-        pytest.param(mechanisms.rounded_gaussian, ADD_REMOVE, id="noise0-ADD_OR_REMOVE_ONE"),
-        pytest.param(mechanisms.discrete_laplace, REPLACE_ONE, id="noise1-REPLACE_ONE"),
+        pytest.param(mechanisms.rounded_gaussian, ADD_REMOVE, id="gaussian-add_remove"),
+        pytest.param(mechanisms.discrete_laplace, REPLACE_ONE, id="laplace-replace_one"),
         pytest.param(
             mechanisms.rounded_gaussian,
             REPLACE_ONE,
-            id="noise0-REPLACE_ONE",
+            id="gaussian-replace_one",
             marks=pytest.mark.slow,
         ),
         pytest.param(
             mechanisms.discrete_laplace,
             ADD_REMOVE,
-            id="noise1-ADD_OR_REMOVE_ONE",
+            id="laplace-add_remove",
             marks=pytest.mark.slow,
         ),
     ],
 )
 def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
-    """By plain loops on a recorded run; some neighbour attains each bound."""
-    table, recipe = table_of(), recipe_of(10.0)
+    """Draws are computed by plain loops on a recorded run; a neighbour attains each bound."""
+    table, recipe = table_of_four_columns(), oblivious_recipe(10.0)
     boosted = BOOST(jax.random.key(2), table, recipe)
     config = dataclasses.replace(CONFIG, relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
@@ -195,45 +202,48 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
         sums(config),
         noise.sensitivity_in_norm(sensitivity.histograms_sensitivity(relation)),
     )
-    here = replayed(boosted, table, recipe)[:3]
-    moved = []
-    for other in neighbours(table, relation, np.random.default_rng(0)):
-        there = replayed(boosted, Table(*other), recipe)[:3]
-        histogram, sums, counts = (np.subtract(*pair) for pair in zip(here, there, strict=True))
+    draws_on_table = replay_by_plain_loops(boosted, table, recipe)[:3]
+    changes = []
+    for neighbour in neighbours(table, relation, np.random.default_rng(0)):
+        draws_on_neighbour = replay_by_plain_loops(boosted, neighbour, recipe)[:3]
+        histogram, sums, counts = (
+            np.subtract(*pair) for pair in zip(draws_on_table, draws_on_neighbour, strict=True)
+        )
         of_rounds = np.linalg.norm(sums, order, axis=1)
         once = (np.linalg.norm(array.ravel(), order) for array in (histogram, counts))
-        moved.append((next(once), of_rounds.max(), next(once)))
-    np.testing.assert_allclose(np.max(moved, axis=0), bounds, rtol=1e-6)
+        changes.append((next(once), of_rounds.max(), next(once)))
+    np.testing.assert_allclose(np.max(changes, axis=0), bounds, rtol=1e-6)
 
 
 def test_no_weight_is_above_the_clip():
-    """Against plain loops; in later rounds, where public bounds exceed the clip, too."""
-    table = table_of(present=50)
+    """Weights are those of plain loops, also where public bounds exceed the clip."""
+    table = table_of_four_columns(present=50)
     scores = np.random.default_rng(0).normal(0, 3, ROWS).astype(np.float32)
     weigh = clipped_mirror(losses.log).weigh
     for bound, clip in ((0.0, 0.3), (0.0, 1.0), (20.0, 0.3), (20.0, 0.9), (0.2, 0.53)):
         numbers = MirrorNumbers(np.float32(1), np.float32(clip))
-        public = recipe_of().public()._replace(weight_params=numbers)
-        found = weigh(jnp.asarray(scores), jnp.float32(bound), table, public)
-        expected, unit = reference.weights(scores, *host(table)[1:], bound, clip)
-        assert float(found.cap) == pytest.approx(unit * GRID, rel=1e-6)
-        assert float(found.cap) <= np.float32(clip)
-        assert 1 <= found.weight.min() <= found.weight.max() <= GRID
-        counted = sensitivity.clip_and_round_weights_to_grid(found.weight, table)
+        public = oblivious_recipe().public()._replace(weight_params=numbers)
+        weighed = weigh(jnp.asarray(scores), jnp.float32(bound), table, public)
+        expected, unit = reference.weights(scores, *arrays_on_host(table)[1:], bound, clip)
+        assert float(weighed.cap) == pytest.approx(unit * GRID, rel=1e-6)
+        assert float(weighed.cap) <= np.float32(clip)
+        assert 1 <= weighed.weight.min() <= weighed.weight.max() <= GRID
+        counted = sensitivity.clip_and_round_weights_to_grid(weighed.weight, table)
         np.testing.assert_array_equal(counted, expected)
 
 
 @pytest.mark.slow
 def test_a_step_may_be_a_schedule_of_the_round():
-    """It scales the leaves of each round."""
-    table, falling = table_of(), optax.piecewise_constant_schedule(0.2, {1: 0.5, 3: 0.5})
-    boosted = BOOST(jax.random.key(1), table, recipe_of(limit=100.0))
-    other = recipe_of(limit=100.0, step=falling)
+    """The step scales the leaves of its round."""
+    table = table_of_four_columns()
+    falling = optax.piecewise_constant_schedule(0.2, {1: 0.5, 3: 0.5})
+    boosted = BOOST(jax.random.key(1), table, oblivious_recipe(limit=100.0))
+    other = oblivious_recipe(limit=100.0, step=falling)
     scaled = jax.jit(dpbt.replay)(boosted.transcript, table, other).hypotheses
     factor = np.array([1, 0.5, 0.5, 0.25, 0.25], np.float32)[:, None]
     np.testing.assert_allclose(scaled.leaf, factor * boosted.hypotheses.leaf, rtol=1e-6)
     with pytest.raises(ValueError, match=r"step must be in \[1e-30, 1e30\], got 0.0"):
-        recipe_of(step=lambda k: 0.1 * k)
+        oblivious_recipe(step=lambda k: 0.1 * k)
 
 
 # The public splits.
@@ -251,26 +261,34 @@ CONFIG = ObliviousConfig(
 )
 
 
+class PublicTrees(NamedTuple):
+    """The splits of some trees, the shares of rows in their leaves, and the shares of bins."""
+
+    splits: Any
+    leaf_shares: np.ndarray
+    bin_shares: np.ndarray
+
+
 @functools.cache
-def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
-    """(the first trees, their leaves' shares; mass), for masses that are mostly 0."""
+def public_trees(attributes, num_trees, *, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
+    """Draw the first trees, for shares of bins that are mostly 0."""
     mass = np.zeros((len(attributes), MAX_BINS), np.float32)
     rng = np.random.default_rng(0)
-    for own, attribute in zip(mass, attributes, strict=True):
-        own[: attribute.n_bins] = rng.dirichlet(np.full(attribute.n_bins, 0.2))
+    for bin_shares, attribute in zip(mass, attributes, strict=True):
+        bin_shares[: attribute.n_bins] = rng.dirichlet(np.full(attribute.n_bins, 0.2))
 
     config = dataclasses.replace(
         CONFIG, attributes=attributes, depth=depth, attributes_per_tree=attributes_per_tree
     )
-    own = jnp.asarray(mass[:, : config.bin_mask.shape[1]])
+    columns_of_bin_shares = jnp.asarray(mass[:, : config.bin_mask.shape[1]])
 
-    def tree_of_number(number):
+    def public_tree(tree_number):
         return oblivious_splits.public_tree_from_seed(
-            config, seed=jnp.uint32(seed), tree_number=number, bin_shares=own
+            config, seed=jnp.uint32(seed), tree_number=tree_number, bin_shares=columns_of_bin_shares
         )
 
-    drawn = jax.jit(jax.vmap(tree_of_number))(jnp.arange(trees, dtype=jnp.int32))
-    return *jax.tree.map(np.asarray, drawn), mass
+    drawn = jax.jit(jax.vmap(public_tree))(jnp.arange(num_trees, dtype=jnp.int32))
+    return PublicTrees(*jax.tree.map(np.asarray, drawn), bin_shares=mass)
 
 
 FIVE = tuple(map(Attribute, (7, 4, 2, 1, 20), (True, False, True, False, True)))
@@ -278,18 +296,18 @@ FIVE = tuple(map(Attribute, (7, 4, 2, 1, 20), (True, False, True, False, True)))
 
 @pytest.mark.slow
 def test_both_answers_of_a_split_are_known_bins():
-    """Also where nearly all rows are in one bin; and shares are those of plain loops.
+    """This holds also where nearly all rows are in one bin. Shares are those of plain loops.
 
     Some trees have an attribute twice, from two decks.
     """
     attributes = FIVE
-    asked, shares, mass = asked_of(attributes, 45)
-    for feature, right, share in zip(asked.feature, asked.right, shares, strict=True):
-        for f, side in zip(feature, right, strict=True):
-            bins = attributes[f].n_bins
+    trees, shares, mass = public_trees(attributes, 45)
+    for feature, right, share in zip(trees.feature, trees.right, shares, strict=True):
+        for index, side in zip(feature, right, strict=True):
+            bins = attributes[index].n_bins
             assert not side[bins:].any()
             assert set(side[:bins]) == ({False, True} if bins > 1 else {False})
-            if attributes[f].ordered:
+            if attributes[index].ordered:
                 assert np.all(np.diff(side[:bins].astype(int)) >= 0)
         expected = reference.leaf_shares(feature, right, mass)
         np.testing.assert_allclose(share, expected, rtol=1e-4, atol=1e-6)
@@ -297,14 +315,19 @@ def test_both_answers_of_a_split_are_known_bins():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("depth", "attributes_per_tree"), [(4, (1, 2, 3)), (2, (5, 1))])
+@pytest.mark.parametrize(
+    ("depth", "attributes_per_tree"), [(4, (1, 2, 3)), (2, (5, 1))], ids=["depth 4", "depth 2"]
+)
 def test_trees_ask_all_attributes_equally_often(depth, attributes_per_tree):
     """A tree asks min(k, D) of them, and every F attributes in a row are a deck."""
-    wide = tuple(map(Attribute, (7, 5, 9, 6, 20), (True, False, True, False, True)))
-    asked, *_ = asked_of(wide, 15 * len(attributes_per_tree), depth, attributes_per_tree)
+    attributes = tuple(map(Attribute, (7, 5, 9, 6, 20), (True, False, True, False, True)))
+    num_trees = 15 * len(attributes_per_tree)
+    trees = public_trees(
+        attributes, num_trees, depth=depth, attributes_per_tree=attributes_per_tree
+    ).splits
     dealt = []
-    for number, feature in enumerate(asked.feature):
-        count = min(attributes_per_tree[number % len(attributes_per_tree)], depth)
+    for tree_number, feature in enumerate(trees.feature):
+        count = min(attributes_per_tree[tree_number % len(attributes_per_tree)], depth)
         dealt += feature[:count].tolist()
         np.testing.assert_array_equal(feature, np.resize(feature[:count], depth))
     decks = np.array(dealt).reshape(-1, 5)
@@ -315,17 +338,18 @@ def test_trees_ask_all_attributes_equally_often(depth, attributes_per_tree):
 @pytest.mark.slow
 def test_an_attribute_is_asked_no_more_splits_than_it_has():
     """What is left over goes to attributes of many splits, and where there are none it is lost."""
-    asked, *_ = asked_of(FIVE, 30, 5, (1, 2))
-    counts = np.array([np.bincount(tree, minlength=5) for tree in asked.feature])
+    trees = public_trees(FIVE, 30, depth=5, attributes_per_tree=(1, 2)).splits
+    counts = np.array([np.bincount(tree, minlength=5) for tree in trees.feature])
     assert np.all(counts.max(axis=0) == [5, 3, 1, 0, 5])
-    narrow, *_ = asked_of(FIVE[1:4] * 4, 30, 5, (1, 2))
-    assert max(len(set(tree)) for tree in narrow.feature.tolist()) == 2
+    attributes = FIVE[1:4] * 4
+    trees_of_few_splits = public_trees(attributes, 30, depth=5, attributes_per_tree=(1, 2)).splits
+    assert max(len(set(tree)) for tree in trees_of_few_splits.feature.tolist()) == 2
 
 
 def test_trees_of_one_structure_are_one_tree_of_the_model():
-    """What it adds to the score of a row is what the trees of its rounds add."""
+    """The merged tree adds to the score of a row what the trees of its rounds add."""
     tree_of = ObliviousTree._make
-    training, rounds = recipe_of(structures=2).learner.training, np.arange(5) % 2
+    training, rounds = oblivious_recipe(structures=2).learner.training, np.arange(5) % 2
     rng = np.random.default_rng(0)
     right = rng.random((2, 4, MAX_BINS)) < 0.5
     leaf = rng.integers(-9, 9, (5, 16)).astype(np.float32)
@@ -338,14 +362,17 @@ def test_trees_of_one_structure_are_one_tree_of_the_model():
     of_structure = [noise[0] ** 2 + noise[2] ** 2 + noise[4] ** 2, noise[1] ** 2 + noise[3] ** 2]
     np.testing.assert_allclose(merged.noise**2, of_structure, rtol=1e-6)  # independent rounds
     bins = rng.integers(0, 8, (4, 9), np.uint8)
-    found, expected = (
-        sum(tree.leaf[looked_up(tree, bins)] for tree in map(tree_of, zip(*trees, strict=True)))
+    added_by_merged, added_by_rounds = (
+        sum(
+            tree.leaf[leaves_by_lookup(tree, bins)]
+            for tree in map(tree_of, zip(*trees, strict=True))
+        )
         for trees in (merged, all_trees)
     )
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(added_by_merged, added_by_rounds)
 
 
-def looked_up(tree, bins):
+def leaves_by_lookup(tree, bins):
     """The leaf of each row by one lookup a level."""
     leaf = np.zeros(bins.shape[1], int)
     for feature, right in zip(tree.feature, tree.right, strict=True):
@@ -356,22 +383,23 @@ def looked_up(tree, bins):
 @pytest.mark.slow
 @pytest.mark.parametrize(("ordered", "depth"), [((True, False), 9), ((False,), 2)], ids=str)
 def test_rows_are_routed_as_lookups_route_them(ordered, depth):
-    """Also bins that a feature does not have, and sets of more than one word of bits."""
+    """So are bins that a feature does not have, by sets of more than one word of bits."""
     sizes = (2, 33, 70, MAX_BINS)
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
-    asked, *_ = asked_of(attributes, 6, depth)
+    trees = public_trees(attributes, 6, depth=depth).splits
     bins = np.random.default_rng(1).integers(0, MAX_BINS, (len(attributes), 300), np.uint8)
     rows = BinnedRows(jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2)))
     route = jax.jit(functools.partial(assign_leaves_unless_known, attributes))
-    for feature, right in zip(asked.feature, asked.right, strict=True):
-        tree = ObliviousTree(feature, right, jnp.zeros(2**depth))
-        np.testing.assert_array_equal(route(tree, rows), looked_up(tree, bins))
+    for feature, right in zip(trees.feature, trees.right, strict=True):
+        leaves = jnp.zeros(2**depth)
+        tree = ObliviousTree(feature, right, leaves, noise=leaves, smoothing=jnp.zeros(()))
+        np.testing.assert_array_equal(route(tree, rows), leaves_by_lookup(tree, bins))
 
 
 # What goes wrong, and attacks.
 
 
-def test_static_parts_and_seeds_have_noise_of_their_own():
+def test_recipes_that_differ_in_static_choices_or_seeds_have_other_noise():
     """Two releases under one key must not share noise where their statistics may differ."""
     other_choices = {
         "attributes": CONFIG.attributes[:3],
@@ -396,15 +424,15 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
 
     key, own_key = jax.random.key(0), jax.jit(run_keys.derive_recipe_key)
     keys = {
-        tuple(jax.random.key_data(own_key(key, recipe_of(**changes))).tolist())
+        tuple(jax.random.key_data(own_key(key, oblivious_recipe(**changes))).tolist())
         for changes in ({}, {"seed": 1}, {"step": 0.3}, {"clip": 0.31}, {"rows": 61})
     }
     assert len(keys) == 5
 
 
 def test_tables_of_another_domain_are_refused():
-    """Their splits say so; they are public."""
-    table, recipe = table_of(), recipe_of()
+    """The splits of a table are public, and show its domain."""
+    table, recipe = table_of_four_columns(), oblivious_recipe()
     for bins in (4, 7):
         column = Numeric(0, 1, bins=bins, missing=True)
         splits = domains.splits({**DOMAIN, "size": column})
@@ -414,27 +442,33 @@ def test_tables_of_another_domain_are_refused():
 
 
 def test_tables_of_another_number_of_columns_are_refused():
-    """Also by `boost`, and where it is traced."""
-    key, recipe, table = jax.random.key(0), recipe_of(), table_of()
-    wide = table._replace(bins=jnp.pad(table.bins, ((0, 0), (0, 2))))
+    """`boost` refuses them, too, and where it is traced."""
+    key, recipe, table = jax.random.key(0), oblivious_recipe(), table_of_four_columns()
+    table_of_6_columns = table._replace(bins=jnp.pad(table.bins, ((0, 0), (0, 2))))
     splits = domains.splits({name: DOMAIN[name] for name in ("kind", "size", "on")})
-    narrow = table._replace(bins=table.bins[:, :3], splits=jax.tree.map(jnp.asarray, splits))
-    for act in (dpbt.fit, dpbt.boost, BOOST):
-        for given, count in ((wide, 6), (narrow, 3)):
+    table_of_3_columns = table._replace(
+        bins=table.bins[:, :3], splits=jax.tree.map(jnp.asarray, splits)
+    )
+    for learn in (dpbt.fit, dpbt.boost, BOOST):
+        for wrong_table, count in ((table_of_6_columns, 6), (table_of_3_columns, 3)):
             with pytest.raises(ValueError, match=f"has 4 columns, and the table has {count}"):
-                act(key, given, recipe)
+                learn(key, wrong_table, recipe)
 
 
 def test_rows_that_a_prepare_lays_out_without_weights_are_refused():
-    """Weights would be left out without a word."""
-    recipe = recipe_of()
-    own = recipe.learner.training
+    """Otherwise weights would be ignored silently."""
+    recipe = oblivious_recipe()
+    original = recipe.learner.training
 
     def prepare(table):
-        return own.prepare(table)._replace(weight=None)
+        return original.prepare(table)._replace(weight=None)
 
     kind = recipe.learner.kind.with_training(prepare=prepare)
-    without = dataclasses.replace(recipe.learner, kind=kind)
-    weighted = table_of()._replace(weight=jnp.ones(ROWS, jnp.float32))
+    learner_without_weights = dataclasses.replace(recipe.learner, kind=kind)
+    weighted = table_of_four_columns()._replace(weight=jnp.ones(ROWS, jnp.float32))
     with pytest.raises(ValueError, match="must return the `weight`"):
-        dpbt.boost(jax.random.key(0), weighted, dataclasses.replace(recipe, learner=without))
+        dpbt.boost(
+            jax.random.key(0),
+            weighted,
+            dataclasses.replace(recipe, learner=learner_without_weights),
+        )

@@ -26,35 +26,33 @@ def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
     model = dpbt.load(tmp_path / "m.json")
     graphs.export(model, tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
-    rows, texts = (
-        model.encode(random_raw_columns(9, 300)),
-        session.get_modelmeta().custom_metadata_map,
-    )
+    rows = model.encode(random_raw_columns(9, 300))
+    texts = session.get_modelmeta().custom_metadata_map
     names = [output.name for output in session.get_outputs()]
-    found = dict(zip(names, session.run(None, {"rows": rows}), strict=True))
+    outputs = dict(zip(names, session.run(None, {"rows": rows}), strict=True))
     score, several = model.decision_function(rows), name == "several"
     assert np.ptp(score) > 0
-    np.testing.assert_allclose(found["score"], score, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(outputs["score"], score, rtol=1e-6, atol=1e-6)
     assert texts["statement"] == model.loaded_facts.statement
     assert session.run(None, {"rows": rows[:0]})[0].shape == ((0, 3) if several else (0,))
     if name in ("number", "count"):
         assert names == ["score", "number"]
-        np.testing.assert_allclose(found["number"], model.predict(rows), rtol=1e-6, atol=1e-5)
+        np.testing.assert_allclose(outputs["number"], model.predict(rows), rtol=1e-6, atol=1e-5)
         return
     if several:
         first, second = np.sort(score, axis=1)[:, :-3:-1].T
         clear, classes = first - second > 1e-5, json.loads(texts["classes"])
-        said = [classes[k] for k in found["class"][clear]]
+        predicted_classes = [classes[k] for k in outputs["class"][clear]]
     else:
         clear = np.abs(score) > 1e-5
-        said = found["positive"][clear].tolist()
+        predicted_classes = outputs["positive"][clear].tolist()
     assert clear.mean() > 0.9
-    assert said == model.predict(rows)[clear].tolist()
-    assert ("probability" in found) == (model.about.probability is not None)
-    if "probability" in found:
+    assert predicted_classes == model.predict(rows)[clear].tolist()
+    assert ("probability" in outputs) == (model.about.probability is not None)
+    if "probability" in outputs:
         expected = model.predict_proba(rows)
         np.testing.assert_allclose(
-            found["probability"], expected if several else expected[:, 1], rtol=2e-6, atol=1e-6
+            outputs["probability"], expected if several else expected[:, 1], rtol=2e-6, atol=1e-6
         )
 
 
@@ -72,7 +70,7 @@ def test_a_graph_of_a_file_that_is_no_model_is_refused(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_trees_of_treelite_give_what_the_saved_model_gives(tmp_path, monkeypatch):
-    """Missing and unlisted cells among them; curves and halfspaces are refused."""
+    """Rows have missing and unlisted cells; curves and halfspaces are refused."""
     treelite = pytest.importorskip("treelite", reason="the extra treelite is not installed")
     monkeypatch.chdir(tmp_path)
     for name in MODEL_NAMES:
@@ -84,7 +82,7 @@ def test_trees_of_treelite_give_what_the_saved_model_gives(tmp_path, monkeypatch
         dpbt.treelite.export(model, "m.treelite")
         read = treelite.Model.deserialize("m.treelite")
         rows = model.encode(random_raw_columns(9, 300))
-        margin, found = (
+        margin, predicted = (
             treelite.gtil.predict(read, rows.astype(np.float32), pred_margin=margin).squeeze()
             for margin in (True, False)
         )
@@ -93,12 +91,12 @@ def test_trees_of_treelite_give_what_the_saved_model_gives(tmp_path, monkeypatch
             score = model.predict_proba(rows)[:, 1]
         elif name == "several":
             score = score * np.log(2)
-            np.testing.assert_allclose(found, model.predict_proba(rows), rtol=1e-5)
+            np.testing.assert_allclose(predicted, model.predict_proba(rows), rtol=1e-5)
         elif target is not None:
             score = target.score_units[0] * score + target.score_units[1]
-            inside = np.clip(found, target.low, target.high)
+            inside = np.clip(predicted, target.low, target.high)
             np.testing.assert_allclose(inside, model.predict(rows), rtol=1e-5)
         elif model.about.probability == "log":
-            np.testing.assert_allclose(found, model.predict_proba(rows)[:, 1], rtol=1e-5)
+            np.testing.assert_allclose(predicted, model.predict_proba(rows)[:, 1], rtol=1e-5)
         np.testing.assert_allclose(margin, score, rtol=1e-5, atol=1e-5)
         assert np.ptp(margin) > 0

@@ -29,7 +29,7 @@ DOMAIN = {
 FIT = ("--rows", "80", "--epsilon", "1", "--recipe", "bdpe", "--rounds", "1", "--depth", "1")
 
 
-def lines_of(names="age,job,class", prefix=""):
+def table_lines(names="age,job,class", prefix=""):
     rng = np.random.default_rng(0)
     yield names
     for _ in range(ROWS):
@@ -41,8 +41,8 @@ def lines_of(names="age,job,class", prefix=""):
 def folder(tmp_path, monkeypatch):
     """The current folder, with good rows, rows under a short header, and two domains."""
     monkeypatch.chdir(tmp_path)
-    Path("good.csv").write_text("\n".join(lines_of()))
-    Path("short.csv").write_text("\n".join(lines_of(prefix="row,")))
+    Path("good.csv").write_text("\n".join(table_lines()))
+    Path("short.csv").write_text("\n".join(table_lines(prefix="row,")))
     Path("d.json").write_text(json.dumps(DOMAIN))
     label = {**DOMAIN["label"], "positive": "Yes"}
     Path("misspelt.json").write_text(json.dumps({**DOMAIN, "label": label}))
@@ -87,7 +87,7 @@ def test_a_fit_that_learns_noise_is_asked_about_before_it_pays(
         assert fit(rows, domain, "yes.json", "--yes") == 0
 
 
-def declared(path):
+def declared_rows(path):
     return inputs.DeclaredRows(path, *read_domain("d.json"))
 
 
@@ -98,9 +98,9 @@ def test_a_conversion_asks_as_a_fit_does_and_its_folder_asks_nothing(folder, mon
         assert not Path("short.chunks").exists()
     main(["convert", "d.json", "short.csv", "short.chunks", "--capacity", "80"])
     with pytest.raises(InputError, match="check the rows before converting them"):
-        inputs.make_owner_report_of_file(declared("short.chunks"))
-    found = inputs.make_owner_report_of_file(declared("short.csv"))
-    assert found.suspect_columns == ("age", "job", "class")
+        inputs.make_owner_report_of_file(declared_rows("short.chunks"))
+    report = inputs.make_owner_report_of_file(declared_rows("short.csv"))
+    assert report.suspect_columns == ("age", "job", "class")
 
 
 def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
@@ -111,14 +111,14 @@ def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(sys, closed, None)
             inputs.ask_owner_about_suspect_columns(
-                declared("short.csv"), skip_question=False, action="Learn"
+                declared_rows("short.csv"), skip_question=False, action="Learn"
             )
     inputs.ask_owner_about_suspect_columns(
-        declared("pipe.csv"), skip_question=False, action="Learn"
+        declared_rows("pipe.csv"), skip_question=False, action="Learn"
     )
     with pytest.raises(InputError, match="stopped"):
         inputs.ask_owner_about_suspect_columns(
-            declared("short.csv"), skip_question=False, action="Learn"
+            declared_rows("short.csv"), skip_question=False, action="Learn"
         )
 
 
@@ -131,30 +131,30 @@ def test_a_report_counts_what_is_not_read():
         {"a": ["x", 0.9], "c": ["t", ""], "b": [2, 0], "y": [0.1, 0.9], "w": [None, 1]},
         {"a": [None], "c": [None], "b": [""], "y": ["-"], "w": [""]},
     ]
-    found = file_report.owner_report_of_rows(domain, label, blocks)
-    assert (found.rows, found.constant) == (5, ("w",))
-    assert dict(found.unread) == {"a": 3, "c": 2, "b": 2, "y": 2, "w": 2}
-    assert found.suspect_columns == ("w", "a", "b", "y")  # a fifth of the cells of b is no Boolean
-    assert "a: 3 are missing" in str(found)
-    usual = file_report.OwnerReport(100, {"a": 50, "y": 5}, (), "y")
-    assert usual.suspect_columns == ()
-    assert str(usual).endswith("nothing is doubtful")
+    report = file_report.owner_report_of_rows(domain, label, blocks)
+    assert (report.rows, report.constant) == (5, ("w",))
+    assert dict(report.unread) == {"a": 3, "c": 2, "b": 2, "y": 2, "w": 2}
+    assert report.suspect_columns == ("w", "a", "b", "y")  # a fifth of the cells of b is no Boolean
+    assert "a: 3 are missing" in str(report)
+    report_of_usual_rows = file_report.OwnerReport(100, {"a": 50, "y": 5}, (), "y")
+    assert report_of_usual_rows.suspect_columns == ()
+    assert str(report_of_usual_rows).endswith("nothing is doubtful")
 
 
-def test_check_prints_on_a_terminal_alone(folder, capsys):
+def test_check_prints_only_on_a_terminal(folder, capsys):
     """Its exit status is the same for all rows, and for none of them it prints to a pipe."""
     assert main(["check", "good.csv", "--domain", "d.json"]) == 2
     assert "on a terminal alone" in capsys.readouterr().err
     for rows, counted in (("good.csv", "class: 0 have no"), ("short.csv", "class: 60 have no")):
-        mine, theirs = pty.openpty()
-        words = [sys.executable, "-m", "dpbt", "check", rows, "--domain", "d.json"]
-        with subprocess.Popen(words, stdout=theirs, stderr=subprocess.PIPE) as process:
-            os.close(theirs)
-            shown = os.read(mine, 10_000).decode()
+        terminal, output_of_command = pty.openpty()
+        command = [sys.executable, "-m", "dpbt", "check", rows, "--domain", "d.json"]
+        with subprocess.Popen(command, stdout=output_of_command, stderr=subprocess.PIPE) as process:
+            os.close(output_of_command)
+            shown = os.read(terminal, 10_000).decode()
             while "class:" not in shown:
-                shown += os.read(mine, 10_000).decode()
+                shown += os.read(terminal, 10_000).decode()
             assert process.wait() == 0
-        os.close(mine)
+        os.close(terminal)
         assert counted in shown
 
 
@@ -166,13 +166,13 @@ def test_names_that_may_be_cells_are_shown_to_the_owner_and_in_no_error(
     numbers = {"*": {"type": "numeric", "low": 0, "high": 1}}
     Path("all.json").write_text(json.dumps({**DOMAIN, "columns": numbers}))
     wrong = ["--monotone", "age2=+1", "--recipe", "auto"]  # whose error lists columns
-    for words in (
+    for arguments in (
         ["fit", "rows.csv", "--domain", "d.json", *FIT, "--out", "m.json"],
         ["fit", "rows.csv", "--domain", "all.json", *FIT, "--out", "m.json"],
         ["fit", "words.csv", "--domain", "all.json", *FIT[:4], *wrong, "--out", "m.json"],
         ["domain", "template", "rows.csv"],
     ):
-        assert main(words) == 2
+        assert main(arguments) == 2
         out, err = capsys.readouterr()
         assert "is there a header line" in err
         assert not [cell for cell in ("77", "secret", "north") if cell in out + err]
@@ -194,15 +194,16 @@ def test_a_domain_is_written_by_answers(folder, monkeypatch, capsys):
     Path("schema.json").write_text(json.dumps({"fields": fields}))
     monkeypatch.setattr(inputs, "is_terminal", lambda *_: True)
     label = ["clss", "class", "2", "yes, yes", "yes, no"]
-    number = ["?", "x", "n", "100 0", "0 1,000", "0, 1.000", "0 1,5", "a b", "0 100", "1", "8", "l"]
+    numeric_answers = ["?", "x", "n", "100 0", "0 1,000", "0, 1.000", "0 1,5", "a b"]
+    numeric_answers += ["0 100", "1", "8", "l"]
     categories = ["y", "c", "<", "c", "clerk, smith, king", "y"]
     date = ["d", "%q", "%d.%m.%Y", "", "2020-01-01 x", "2010-01-01 to 2020-01-01", "", "n"]
     for source, first in ((["good.csv"], ["y"]), (["--from-schema", "schema.json"], [])):
-        answers = [*first, *label, *number, *categories, *(date if not first else [])]
-        words = ["domain", "new", *source, "--out", "new.json", "--force"]
+        answers = [*first, *label, *numeric_answers, *categories, *(date if not first else [])]
+        arguments = ["domain", "new", *source, "--out", "new.json", "--force"]
         monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join([*answers, ""])))
-        assert main(words) == 0
-        domain, found = read_domain("new.json")
+        assert main(arguments) == 0
+        domain, declared_label = read_domain("new.json")
         expected = {
             "age": Numeric(0, 100, bins=8, scale="log", missing=True),
             "job": Nominal(("clerk", "smith", "king"), ordered=True),
@@ -211,7 +212,7 @@ def test_a_domain_is_written_by_answers(folder, monkeypatch, capsys):
             days = {"date": "%d.%m.%Y", "unit": "days"}
             expected["born"] = Numeric("2010-01-01", "2020-01-01", **days)
         assert domain == expected
-        assert found == Label("class", "yes", "no")
+        assert declared_label == Label("class", "yes", "no")
         out = capsys.readouterr().out
         for words_of_error in (
             "one of these answers, please: n, d, c, b, s",
@@ -249,10 +250,10 @@ def test_an_interrupted_dialogue_says_that_nothing_was_written(folder, monkeypat
 
 
 def test_names_of_a_row_are_refused_by_the_owner(folder, monkeypatch):
-    words = ["domain", "new", "good.csv", "--out", "new.json"]
+    arguments = ["domain", "new", "good.csv", "--out", "new.json"]
     monkeypatch.setattr(inputs, "is_terminal", lambda *_: True)
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
-    assert main(words) == 2
+    assert main(arguments) == 2
 
 
 def test_a_template_has_what_a_schema_declares(folder, capsys):

@@ -23,7 +23,7 @@ def close_figures():
     plt.close("all")
 
 
-def words_of(labels):
+def texts_of_labels(labels):
     return [label.get_text() for label in labels]
 
 
@@ -35,28 +35,30 @@ def test_shapes_are_steps_between_thresholds_and_points_of_words():
     model = MODELS["bdpe"]
     ax = plot.shape(model, DOMAIN, "age")
     values = effects.partial_dependence(model, "age", DOMAIN).values
-    drawn, edges, _ = ax.patches[0].get_data()
+    steps, edges, _ = ax.patches[0].get_data()
     np.testing.assert_allclose(edges, [0, 1, 2, 3, 4])
-    np.testing.assert_allclose(drawn, values[:-1])
-    ((place, value),) = ax.lines[-1].get_xydata()
+    np.testing.assert_allclose(steps, values[:-1])
+    ((position, value),) = ax.lines[-1].get_xydata()
     assert value == pytest.approx(values[-1])
-    assert words_of(ax.get_xticklabels()) == ["0", "20", "25.5", "60", "missing"]
-    assert 4 < ax.get_xticks()[-1] == place < ax.get_xlim()[1]
+    assert texts_of_labels(ax.get_xticklabels()) == ["0", "20", "25.5", "60", "missing"]
+    assert 4 < ax.get_xticks()[-1] == position < ax.get_xlim()[1]
 
     ax = plot.shape(model, DOMAIN, "job", of="probability")
     values = effects.partial_dependence(model, "job", DOMAIN, of="probability").values
-    assert words_of(ax.get_xticklabels()) == ["clerk", "smith", "cook", "not listed"]
+    assert texts_of_labels(ax.get_xticklabels()) == ["clerk", "smith", "cook", "not listed"]
     points = np.concatenate([line.get_ydata() for line in ax.lines[1:]])
     np.testing.assert_allclose(points, values)
     assert ax.get_ylabel() == "mean probability"
 
 
 def test_bars_are_the_effects_in_their_order():
-    found = effects.attribute_effects(MODELS["bdpe"], DOMAIN)
+    expected_effects = effects.attribute_effects(MODELS["bdpe"], DOMAIN)
     ax = plot.attributes(MODELS["bdpe"], DOMAIN, max_attributes=3)
     widths = [bar.get_width() for bar in ax.patches]
-    np.testing.assert_allclose(widths, [effect.deviation for effect in found[:3]])
-    assert words_of(ax.get_yticklabels()) == [effect.attribute for effect in found[:3]]
+    np.testing.assert_allclose(widths, [effect.deviation for effect in expected_effects[:3]])
+    assert texts_of_labels(ax.get_yticklabels()) == [
+        effect.attribute for effect in expected_effects[:3]
+    ]
     assert ax.yaxis_inverted()
     assert "1 smaller ones are left out" in ax.get_xlabel()
     assert ax.get_title() == "bdpe: score"
@@ -82,7 +84,7 @@ def test_noise_alone_has_marks_and_bands_and_titles_name_what_is_drawn(tmp_path,
     assert (ax.get_title(), ax.get_ylabel()) == ("people, bdpe", "mean score of yes")
 
 
-def of_target(target):
+def model_and_domain_of_target(target):
     """A model of several classes, or of a number, and the domain of its rows."""
     domain = {"size": Numeric(0, 1, bins=4), "kind": Nominal(("a", "b"), other="b")}
     settings = {"rounds": 3, "depth": 2, "rows": 60, "domain": domain, "target": target}
@@ -92,21 +94,23 @@ def of_target(target):
 
 @pytest.mark.slow
 def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
-    """Against the mean over all rows of the domain."""
-    model, domain = of_target(Nominal(("x", "y", "z")))
-    every = np.array([[size, kind] for size in range(4) for kind in range(2)], np.uint8)
-    scores = np.asarray(dpbt.decision_function(model, every)).reshape(4, 2, 3).mean(axis=1)
-    for number, name in enumerate("xyz"):
+    """Shapes are compared with the mean over all rows of the domain."""
+    model, domain = model_and_domain_of_target(Nominal(("x", "y", "z")))
+    every_row = np.array([[size, kind] for size in range(4) for kind in range(2)], np.uint8)
+    scores = np.asarray(dpbt.decision_function(model, every_row)).reshape(4, 2, 3).mean(axis=1)
+    for class_index, name in enumerate("xyz"):
         ax = plot.shape(model, domain, "size", class_=name)
-        np.testing.assert_allclose(ax.patches[0].get_data().values, scores[:, number], atol=1e-6)
+        np.testing.assert_allclose(
+            ax.patches[0].get_data().values, scores[:, class_index], atol=1e-6
+        )
         assert ax.get_ylabel() == f"mean score of {name}"
     plot.attributes(model, domain)
-    for wrong in (None, "w", 0):
+    for wrong_class in (None, "w", 0):
         with pytest.raises(ValueError, match="class_ must be one of"):
-            plot.shape(model, domain, "size", class_=wrong)
+            plot.shape(model, domain, "size", class_=wrong_class)
 
-    model, domain = of_target(Numeric(-5, 15))
-    numbers = -5 + 20 * np.asarray(dpbt.decision_function(model, every)).reshape(4, 2)
+    model, domain = model_and_domain_of_target(Numeric(-5, 15))
+    numbers = -5 + 20 * np.asarray(dpbt.decision_function(model, every_row)).reshape(4, 2)
     ax = plot.shape(model, domain, "size")
     np.testing.assert_allclose(ax.patches[0].get_data().values, numbers.mean(axis=1), atol=1e-5)
     with pytest.raises(ValueError, match="no probabilities"):
@@ -116,7 +120,7 @@ def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
     plot.attributes(model, domain)
 
 
-def additive(target=None):
+def random_additive_model(target=None):
     recipe = dpbt.recipes.additive(epsilon=20.0, rows=60, domain=DOMAIN, target=target)
     return random_model(recipe, 0, DOMAIN)
 
@@ -124,10 +128,11 @@ def additive(target=None):
 @pytest.mark.parametrize(
     ("target", "class_", "scale"),
     [(None, None, 1), (Nominal(("x", "y", "z")), "y", 1), (Numeric(-5, 15), None, 20)],
+    ids=["two classes", "three classes", "number"],
 )
 def test_an_additive_model_shows_its_own_curves_with_their_noise(target, class_, scale):
     """A band of two deviations and one of one, in the units of what is predicted."""
-    model = additive(target)
+    model = random_additive_model(target)
     score = np.asarray(model.hypotheses.score)[0] * scale
     noise = float(model.hypotheses.noise[0]) * scale
     curve = (score if target is None or class_ is None else score[1])[0, :5]
@@ -146,7 +151,7 @@ def test_an_additive_model_shows_its_own_curves_with_their_noise(target, class_,
 
 def test_all_shapes_are_drawn_from_the_one_of_the_largest_range():
     """Alike where a model has no curves of its own, but for the noise, which is not known there."""
-    for model in (additive(), MODELS["bdpe"]):
+    for model in (random_additive_model(), MODELS["bdpe"]):
         panels = plot.shapes(model, DOMAIN)
         ranges = []
         for ax in panels:
@@ -178,19 +183,21 @@ def test_names_and_bins_are_no_mathematics():
         "p": Boolean("$no$", "$\\yes$"),
     }
     recipe = dpbt.recipes.oblivious_boost(epsilon=1.0, rows=ROWS, rounds=3, depth=3, domain=domain)
-    additive = dpbt.recipes.additive(epsilon=1.0, rows=ROWS, domain=domain)
-    model, curves = (random_model(each, 3, domain) for each in (recipe, additive))
+    additive_recipe = dpbt.recipes.additive(epsilon=1.0, rows=ROWS, domain=domain)
+    model, additive_model = (
+        random_model(any_recipe, 3, domain) for any_recipe in (recipe, additive_recipe)
+    )
     row = np.ones((1, 3), np.uint8)
     for ax in (
         plot.attributes(model, domain, data="$\\of$"),
         plot.shape(model, domain, "$x_i$", data="$\\of$"),
         plot.shapes(model, domain, data="$\\of$")[0],
-        plot.shapes(curves, domain)[0],
+        plot.shapes(additive_model, domain)[0],
         plot.contributions(model, row, domain=domain, data="$\\of$"),
     ):
         ax.figure.canvas.draw()
-    words = words_of(plot.shape(model, domain, "p").get_xticklabels())
-    assert sorted(words) == ["$\\yes$", "$no$"]
+    labels = texts_of_labels(plot.shape(model, domain, "p").get_xticklabels())
+    assert sorted(labels) == ["$\\yes$", "$no$"]
 
 
 # What is refused, and what is not needed.
@@ -199,22 +206,30 @@ def test_names_and_bins_are_no_mathematics():
 def test_plots_refuse_invalid_arguments(tmp_path):
     model = MODELS["bdpe"]
     dpbt.save(model, tmp_path / "bare.json")
-    bare, exact = dpbt.load(tmp_path / "bare.json"), dataclasses.replace(model, splits=None)
+    model_without_domain = dpbt.load(tmp_path / "bare.json")
+    model_of_exact_numbers = dataclasses.replace(model, splits=None)
     table = dpbt.table(DOMAIN, columns_with_odd_cells(0), np.arange(ROWS) % 2 == 0)
-    other = {**DOMAIN, "age": Numeric(0, 100, bins=9)}
-    for of, domain, words in (
-        (model, other, "other splits"),
-        (exact, DOMAIN, "exact numbers"),
-        (bare, None, "the model has no domain of its own; give that of its rows as domain="),
+    other_domain = {**DOMAIN, "age": Numeric(0, 100, bins=9)}
+    for plotted, domain, message in (
+        (model, other_domain, "other splits"),
+        (model_of_exact_numbers, DOMAIN, "exact numbers"),
+        (
+            model_without_domain,
+            None,
+            "the model has no domain of its own; give that of its rows as domain=",
+        ),
         (table, DOMAIN, "expected a model"),
     ):
-        with pytest.raises(ValueError, match=words):
-            plot.shape(of, domain, "age")
-    for wrong in ((), ("age", "age"), ("age", "job", "rank")):
+        with pytest.raises(ValueError, match=message):
+            plot.shape(plotted, domain, "age")
+    for wrong_columns in ((), ("age", "age"), ("age", "job", "rank")):
         with pytest.raises(ValueError, match="the names of one column, or of two"):
-            effects.partial_dependence(model, wrong, DOMAIN)
-    for attribute, words in (("height", "no column 'height', it has"), (("age", "job"), "one col")):
-        with pytest.raises(ValueError, match=words):
+            effects.partial_dependence(model, wrong_columns, DOMAIN)
+    for attribute, message in (
+        ("height", "no column 'height', it has"),
+        (("age", "job"), "one col"),
+    ):
+        with pytest.raises(ValueError, match=message):
             plot.shape(model, DOMAIN, attribute)
 
 
@@ -238,13 +253,13 @@ def test_drawing_without_matplotlib_names_the_extra(monkeypatch):
 
 
 def test_the_command_draws_the_attributes_or_a_shape(tmp_path, capsys):
-    saved, picture = tmp_path / "model.json", tmp_path / "age.png"
-    dpbt.save(MODELS["bdpe"], saved, domain=DOMAIN)
-    for words in (["--shape", "age"], ["--force"], ["--shapes", "--force"]):
-        assert main(["plot", str(saved), "--out", str(picture), *words]) == 0
+    model_path, picture = tmp_path / "model.json", tmp_path / "age.png"
+    dpbt.save(MODELS["bdpe"], model_path, domain=DOMAIN)
+    for options in (["--shape", "age"], ["--force"], ["--shapes", "--force"]):
+        assert main(["plot", str(model_path), "--out", str(picture), *options]) == 0
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert capsys.readouterr().out == f"wrote {picture}\n"
-    both = ["--shape", "age", "--shapes"]
-    for out, words in (("a.png", ["--shape", "height"]), ("a.word", []), ("a.png", both)):
-        assert main(["plot", str(saved), "--out", str(tmp_path / out), *words]) == 2
+    both_shapes = ["--shape", "age", "--shapes"]
+    for out, options in (("a.png", ["--shape", "height"]), ("a.word", []), ("a.png", both_shapes)):
+        assert main(["plot", str(model_path), "--out", str(tmp_path / out), *options]) == 2
     assert {path.name for path in tmp_path.iterdir()} == {"model.json", "age.png"}

@@ -1,6 +1,4 @@
-"""Runs have one precision: under `jax_enable_x64` they are refused, and what is released is read
-alike.
-"""
+"""Under `jax_enable_x64` runs are refused, and what is released is read as without it."""
 
 from types import SimpleNamespace
 
@@ -22,7 +20,7 @@ KEYS = jax.random.key(3), jax.random.key(4)
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory):
+def inputs(tmp_path_factory):
     """What the entries read, made without the flag."""
     folder = tmp_path_factory.mktemp("given")
     bins = {name: np.arange(40) % (2 + k) == 0 for k, name in enumerate(DOMAIN)}
@@ -71,22 +69,22 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_no_entry_runs_under_other_flags(given, name):
+def test_no_entry_runs_under_other_flags(inputs, name):
     """So two runs that differ in a flag alone never have one noise on different sums.
 
     With other random bits for threefry keys, the public structure is another.
     """
     with jax.enable_x64(True), pytest.raises(ValueError, match=REFUSED):
-        ENTRIES[name](given)
-    off = pytest.raises(ValueError, match="jax_threefry_partitionable is off")
-    with jax.threefry_partitionable(False), off:
-        ENTRIES[name](given)
-    assert given.budget.spent == dpbt.Filter(9.0, rows=40).spent
-    assert not (given.folder / "sweep").exists()
+        ENTRIES[name](inputs)
+    refused = pytest.raises(ValueError, match="jax_threefry_partitionable is off")
+    with jax.threefry_partitionable(False), refused:
+        ENTRIES[name](inputs)
+    assert inputs.budget.spent == dpbt.Filter(9.0, rows=40).spent
+    assert not (inputs.folder / "sweep").exists()
 
 
-def same(one, other):
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+def are_equal_trees(value, expected):
+    pairs = zip(jax.tree.leaves(value), jax.tree.leaves(expected), strict=True)
     return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
 
 
@@ -94,29 +92,34 @@ def same(one, other):
     "name",
     mark_slow_cases(["auto", "bdpe", "halfspace_boost", "rf_e"], slow=["auto", "bdpe"]),
 )
-def test_public_things_are_the_same_under_the_flag(name):
+def test_recipes_and_ledgers_are_the_same_under_the_flag(name):
     delta = 1e-6 if name == "halfspace_boost" else 0.0
-    recipe, text = (
-        recipe_by_name(name, delta=delta),
-        str(dpbt.ledger(recipe_by_name(name, delta=delta))),
-    )
+    recipe = recipe_by_name(name, delta=delta)
+    ledger_text = str(dpbt.ledger(recipe_by_name(name, delta=delta)))
     jax.clear_caches()
     with jax.enable_x64(True):
-        assert same(recipe_by_name(name, delta=delta), recipe)
-        assert str(dpbt.ledger(recipe)) == text
+        assert are_equal_trees(recipe_by_name(name, delta=delta), recipe)
+        assert str(dpbt.ledger(recipe)) == ledger_text
 
 
 @pytest.mark.slow
-def test_models_are_read_alike_under_the_flag(given):
-    model = ENTRIES["fit"](given)
-    dpbt.save(model, given.folder / "kept.json", domain=DOMAIN)
+def test_models_are_read_alike_under_the_flag(inputs):
+    model = ENTRIES["fit"](inputs)
+    dpbt.save(model, inputs.folder / "kept.json", domain=DOMAIN)
 
     def read():
-        saved = dpbt.load(given.folder / "kept.json")
-        answers = [np.asarray(dpbt.predict(each, given.table)) for each in (model, saved)]
-        return *answers, str(dpbt.explain(saved)), str(dpbt.ledger(saved)), str(dpbt.ledger(model))
+        loaded = dpbt.load(inputs.folder / "kept.json")
+        answers = [
+            np.asarray(dpbt.predict(model_read, inputs.table)) for model_read in (model, loaded)
+        ]
+        return (
+            *answers,
+            str(dpbt.explain(loaded)),
+            str(dpbt.ledger(loaded)),
+            str(dpbt.ledger(model)),
+        )
 
-    without = read()
+    readings = read()
     with jax.enable_x64(True):
-        for one, other in zip(without, read(), strict=True):
-            np.testing.assert_array_equal(one, other)
+        for without_flag, with_flag in zip(readings, read(), strict=True):
+            np.testing.assert_array_equal(without_flag, with_flag)

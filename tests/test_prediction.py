@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import re
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -70,7 +71,7 @@ def test_answers_are_signs_of_scores_or_votes(model, table):
     np.testing.assert_array_equal(by_mean, shares[:, 1] > 0.5)
 
 
-def walked(lines, row):
+def score_by_words(lines, row):
     """What the words of one tree say of a row: they are read as a person would."""
     indent = len(lines[0]) - len(lines[0].lstrip())
     first = lines[0].strip()
@@ -78,10 +79,12 @@ def walked(lines, row):
         return float(first.split()[-1])
     depth = " " * indent
     otherwise = lines.index(f"{depth}else:")
-    return walked(lines[1:otherwise] if holds(first[3:-1], row) else lines[otherwise + 1 :], row)
+    return score_by_words(
+        lines[1:otherwise] if is_true_of_row(first[3:-1], row) else lines[otherwise + 1 :], row
+    )
 
 
-def holds(predicate, row):
+def is_true_of_row(predicate, row):
     if " > " in predicate:
         column, threshold = predicate.split(" > ")
         return row[column] > float(threshold)
@@ -91,22 +94,34 @@ def holds(predicate, row):
     return bool(row[predicate])
 
 
-def blocks_of(words):
-    """The lines of each tree, how many trees are left out, and what these add up to."""
-    words, _, rest = words.partition("\nleft out: ")
-    blocks = [block.splitlines() for block in re.split(r"(?:^|\n)tree \d+\n", words)[1:]]
+class TextOfTrees(NamedTuple):
+    """The lines of each tree, and how many trees are left out and what these add up to."""
+
+    trees: list[list[str]]
+    num_left_out: int
+    sum_of_left_out: float
+
+
+def parse_trees(text):
+    """Parse what `explain` says of a model of trees."""
+    text, _, rest = text.partition("\nleft out: ")
+    blocks = [block.splitlines() for block in re.split(r"(?:^|\n)tree \d+\n", text)[1:]]
     if not rest:
-        return blocks, 0, 0.0
+        return TextOfTrees(blocks, num_left_out=0, sum_of_left_out=0.0)
     numbers = re.findall(r"[+-]?\d\.\d{4}", rest)
-    return blocks, int(rest.split(" of ")[0]), sum(map(float, numbers))
+    return TextOfTrees(
+        blocks, num_left_out=int(rest.split(" of ")[0]), sum_of_left_out=sum(map(float, numbers))
+    )
 
 
 def test_branches_and_trees_that_say_the_same_are_shown_once():
-    """By hand: a split that is asked again, an unsplit node, equal leaves, and equal trees."""
+    """The trees have a repeated split, an unsplit node, equal leaves, and equal trees."""
     split = np.array([[4, 4, 2], [4, -1, 9], [0, 1, 2]], np.int32)
     leaf = np.array([[1, 9, 2, 2], [3, 8, 3, 3], [1, -1, 1, -1]], np.float32)
-    asked = dpbt.domains.splits(DOMAIN)
-    assert TREES.describe(dpbt.Tree(split, leaf), asked, DOMAIN, None, None).splitlines() == [
+    table_splits = dpbt.domains.splits(DOMAIN)
+    assert TREES.describe(
+        dpbt.Tree(split, leaf), table_splits, DOMAIN, None, None
+    ).splitlines() == [
         "score of a row: the sum of what the trees add; positive above 0",
         "tree 1",
         "  if age > 50:",
@@ -128,41 +143,41 @@ def test_branches_and_trees_that_say_the_same_are_shown_once():
 
 def test_the_words_of_a_model_are_what_it_computes(model, table, columns):
     """Each tree's words, read row by row, give its scores, or the shares that it states."""
-    words = dpbt.explain(model, DOMAIN)
+    text = dpbt.explain(model, DOMAIN)
     if model.recipe.name == "halfspace_boost":
-        assert words.startswith("score of a row: the sum of weight times position")
-        weights = words.split("weight   attribute\n")[1].splitlines()
+        assert text.startswith("score of a row: the sum of weight times position")
+        weights = text.split("weight   attribute\n")[1].splitlines()
         assert len(weights) == 1 + 2 + 1
         return
-    blocks, left_out, constant = blocks_of(words)
-    assert len(blocks) + left_out == int(model.recipe.rounds)
-    said = np.full(ROWS, constant)
-    for n in range(ROWS):
-        row = {name: bins[n] for name, bins in columns.items()}
-        said[n] += sum(walked(block, row) for block in blocks)
+    parsed = parse_trees(text)
+    assert len(parsed.trees) + parsed.num_left_out == int(model.recipe.rounds)
+    score_by_text = np.full(ROWS, parsed.sum_of_left_out)
+    for row_index in range(ROWS):
+        row = {name: bins[row_index] for name, bins in columns.items()}
+        score_by_text[row_index] += sum(score_by_words(lines, row) for lines in parsed.trees)
     if model.recipe.name == "random_forest":
         expected = np.asarray(prediction.shares(model, table)).sum(axis=0)
     else:
         expected = np.asarray(dpbt.decision_function(model, table))
-    np.testing.assert_allclose(said, expected, atol=1e-3)
+    np.testing.assert_allclose(score_by_text, expected, atol=1e-3)
 
 
 def test_words_are_refused_for_another_domain_and_for_exact_numbers():
     model = random_model(MAKERS["bdpe"](), 2, DOMAIN)
-    exact = dataclasses.replace(model, splits=None)
-    for of, domain, words in (
+    model_of_exact_numbers = dataclasses.replace(model, splits=None)
+    for explained, domain, message in (
         (model, {**DOMAIN, "age": Numeric(0, 100, bins=11)}, "other splits"),
-        (exact, DOMAIN, "exact numbers"),
+        (model_of_exact_numbers, DOMAIN, "exact numbers"),
     ):
-        with pytest.raises(ValueError, match=words):
-            dpbt.explain(of, domain)
+        with pytest.raises(ValueError, match=message):
+            dpbt.explain(explained, domain)
 
 
 def test_arguments_in_each_others_place_are_refused_by_name(table, columns):
     model = random_model(MAKERS["forest"](), 2, DOMAIN)
     recipe, key = model.recipe, jax.random.key(0)
     fits = ((dpbt.fit, key, recipe, recipe), (dpbt.boost, key, {"bins": table.bins}, recipe))
-    for words, (act, *given) in (
+    for message, (function, *arguments) in (
         *((r"expected a table, as", fit) for fit in fits),
         (r"expected a recipe of dpbt.recipes", (dpbt.fit, key, table, recipes.bdpe)),
         (r"expected a transcript", (dpbt.replay, table, table, recipe)),
@@ -172,8 +187,8 @@ def test_arguments_in_each_others_place_are_refused_by_name(table, columns):
         (r"encode raw columns by dpbt.domains.encode\(domain", (dpbt.predict, model, columns)),
         (r"rows must be an array.*got .*domains.encode\(", (dpbt.predict, model, [[30, "smith"]])),
     ):
-        with pytest.raises(ValueError, match=words):
-            act(*given)
+        with pytest.raises(ValueError, match=message):
+            function(*arguments)
     with pytest.raises(ValueError, match="key must be a typed key, got int"):
         dpbt.predict(model, table, "probabilistic", 5)
 
@@ -188,41 +203,45 @@ def test_raw_columns_in_place_of_bins_are_refused(tmp_path):
     largest = np.array([n_bins], np.uint8) - np.uint8(1)
     predictors = [dpbt.predict, dpbt.predict_proba, dpbt.decision_function]
     predictors += [lambda model, rows: model.predict_all(rows)]
-    for one, read in itertools.product((loaded, fitted), predictors):
-        read(one, largest)  # bins that the domain has
-        read(one, largest[:0])
+    for any_model, predict in itertools.product((loaded, fitted), predictors):
+        predict(any_model, largest)  # bins that the domain has
+        predict(any_model, largest[:0])
         for column, name in enumerate(DOMAIN):
             raw = np.repeat(largest, 3, axis=0)
             raw[1, column] += 1
             for rows in (raw, jax.numpy.asarray(raw), np.asfortranarray(raw)):
                 with pytest.raises(ValueError, match=f"column '{name}' has {n_bins[column]} of"):
-                    read(one, rows)
+                    predict(any_model, rows)
 
 
 def test_numbers_and_splits_that_no_encoder_makes_are_refused():
-    exact = random_model(MAKERS["forest"](), 4, DOMAIN, exact=True)
-    exact = dataclasses.replace(exact, domain=domains.as_declared_domain(DOMAIN))
+    model_of_exact_numbers = random_model(MAKERS["forest"](), 4, DOMAIN, exact=True)
+    model_of_exact_numbers = dataclasses.replace(
+        model_of_exact_numbers, domain=domains.as_declared_domain(DOMAIN)
+    )
     positions = domains.encode_positions(
         DOMAIN, {"age": [0, 50], "job": ["a", "b"], "member": [0, 1]}
     )
-    dpbt.predict(exact, positions)
-    for odd in (37.0, np.nan, -0.25):
+    dpbt.predict(model_of_exact_numbers, positions)
+    for odd_number in (37.0, np.nan, -0.25):
         raw = positions.copy()
-        raw[1, 0] = odd
+        raw[1, 0] = odd_number
         with pytest.raises(ValueError, match="no positions in"):
-            dpbt.predict(exact, raw)
+            dpbt.predict(model_of_exact_numbers, raw)
 
     rows = np.eye(3, dtype=bool)
     table = table_of_splits(rows, rows[0], rows.any(axis=1))
     recipe = MAKERS["rules"]()
-    of_splits = dataclasses.replace(random_model(recipe, 1, DOMAIN), features=3)
-    feature = np.zeros_like(np.asarray(of_splits.hypotheses.split))
-    hypotheses = of_splits.hypotheses._replace(split=feature)
-    of_splits = dataclasses.replace(of_splits, splits=table.splits, hypotheses=hypotheses)
-    expected = dpbt.predict(of_splits, rows)
-    np.testing.assert_array_equal(dpbt.predict(of_splits, rows.astype(np.uint8)), expected)
+    model_of_splits = dataclasses.replace(random_model(recipe, 1, DOMAIN), features=3)
+    feature = np.zeros_like(np.asarray(model_of_splits.hypotheses.split))
+    hypotheses = model_of_splits.hypotheses._replace(split=feature)
+    model_of_splits = dataclasses.replace(
+        model_of_splits, splits=table.splits, hypotheses=hypotheses
+    )
+    expected = dpbt.predict(model_of_splits, rows)
+    np.testing.assert_array_equal(dpbt.predict(model_of_splits, rows.astype(np.uint8)), expected)
     with pytest.raises(ValueError, match="column of Boolean splits has 2 of"):
-        dpbt.predict(of_splits, rows.astype(np.uint8) * 3)
+        dpbt.predict(model_of_splits, rows.astype(np.uint8) * 3)
 
 
 def test_a_table_is_predicted_whatever_its_bins_are(table):

@@ -60,11 +60,11 @@ SWEEP = sweeps.Sweep("leaving", make, ({"rounds": (1, 2)},))
 def test_a_sweep_says_no_number_of_rows_killed_resumed_or_refused(tmp_path, watch):
     task, folder = private_task(), tmp_path / "results"
 
-    def killed(fits):
+    def interrupt(fits):
         if fits:
             raise KeyboardInterrupt
 
-    watch(lambda: sweeps.run(SWEEP, [task], folder, progress=killed))
+    watch(lambda: sweeps.run(SWEEP, [task], folder, progress=interrupt))
     assert isinstance(watch.error, KeyboardInterrupt)
     assert (folder / "own.part").exists()
     assert find_private_words(watch.said) == []
@@ -73,44 +73,50 @@ def test_a_sweep_says_no_number_of_rows_killed_resumed_or_refused(tmp_path, watc
     assert find_private_words(watch.said) == []
 
     # A row fewer, and another sweep, are refused.
-    fewer = select_rows(task.table, np.arange(len(task.table.target) - 1))
+    table_of_fewer_rows = select_rows(task.table, np.arange(len(task.table.target) - 1))
     masks = {"train": task.train[:, :-1], "test": task.test[:, :-1]}
-    for sweep, other in (
-        (SWEEP, task._replace(table=fewer, **masks)),
+    for sweep, other_task in (
+        (SWEEP, task._replace(table=table_of_fewer_rows, **masks)),
         (sweeps.Sweep("leaving", make, ({"rounds": (1, 3)},)), task),
     ):
-        watch(lambda sweep=sweep, other=other: sweeps.run(sweep, [other], folder))
+        watch(lambda sweep=sweep, other_task=other_task: sweeps.run(sweep, [other_task], folder))
         assert "begun otherwise" in str(watch.error)
         assert find_private_words(watch.said.replace(str(NUM_ROWS - 1), str(NUM_ROWS))) == []
 
 
-def unkeyed(task, keys=()):
+def digests_without_secret_key(task, keys=()):
     """Digests of a task that anybody can compute: without a key, or under keys that are public."""
-    told = json.dumps(dict(task.arguments), sort_keys=True, default=str).encode()
+    content = json.dumps(dict(task.arguments), sort_keys=True, default=str).encode()
     for array in map(np.asarray, (*jax.tree.leaves(task.table), task.train, task.test)):
-        told += f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes()
-    digests = [hashlib.sha256(told)] + [hmac.new(key, told, "sha256") for key in keys]
+        content += f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes()
+    digests = [hashlib.sha256(content)] + [hmac.new(key, content, "sha256") for key in keys]
     return [digest.hexdigest()[:12] for digest in digests]
 
 
-def guessed(folder):
+def rows_found_by_guessing(folder):
     """The last rows, out of all 64, of which a digest is in some file of the folder."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     text = "".join(path.read_bytes().decode("latin-1") for path in files)
     keys = (b"", bytes(32), b"own", b"leaving")
     rows = itertools.product((False, True), repeat=6)
-    return [row for row in rows if any(mark in text for mark in unkeyed(private_task(row), keys))]
+    return [
+        row
+        for row in rows
+        if any(mark in text for mark in digests_without_secret_key(private_task(row), keys))
+    ]
 
 
 def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path, sweeps_without_training):
-    """And they find it, in 64 guesses, where a file holds a digest without a key."""
+    """Where a file holds a digest without a key, 64 guesses find the row."""
     task = private_task()
     sweeps.run(SWEEP, [task], tmp_path / "results")
-    assert guessed(tmp_path / "results") == []
+    assert rows_found_by_guessing(tmp_path / "results") == []
 
     (tmp_path / "plain").mkdir()
-    (tmp_path / "plain" / "own.jsonl").write_text(json.dumps({"tasks": {"own": unkeyed(task)[0]}}))
-    assert guessed(tmp_path / "plain") == [(True, False, True, True, False, True)]
+    (tmp_path / "plain" / "own.jsonl").write_text(
+        json.dumps({"tasks": {"own": digests_without_secret_key(task)[0]}})
+    )
+    assert rows_found_by_guessing(tmp_path / "plain") == [(True, False, True, True, False, True)]
 
 
 # --- models
@@ -155,8 +161,8 @@ def test_a_fit_on_columns_says_nothing_of_a_rare_cell(watch):
     recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=2, depth=2)
 
     def run():
-        cells, asked = domains.encode(domain, columns), domains.splits(domain)
-        table = Table(cells, ages > 50, np.ones(NUM_ROWS, bool), asked)
+        cells, column_splits = domains.encode(domain, columns), domains.splits(domain)
+        table = Table(cells, ages > 50, np.ones(NUM_ROWS, bool), column_splits)
         model = dpbt.fit(jax.random.key(0), table, recipe)
         return f"{dpbt.explain(model, domain)}\n{dpbt.ledger(recipe)}\n{model!r}"
 
@@ -173,16 +179,16 @@ def test_the_search_finds_planted_private_words(tmp_path, watch):
         handled = error
     later = ValueError("bad")
     later.__context__ = handled
-    for said in (
+    for text in (
         f"got i32[{NUM_ROWS}, 3]",
         f"{NUM_ROWS} rows",
         f"{{'a': {NUM_ROWS}}}",
         "31337.7719",
         text_of_error(later),
     ):
-        assert find_private_words(said), said
-    for said in (f"0.{NUM_ROWS}", f"1{NUM_ROWS}", f"{NUM_ROWS}5", f"{NUM_ROWS}.5", f"a{NUM_ROWS}b"):
-        assert find_private_words(said) == [], said
+        assert find_private_words(text), text
+    for text in (f"0.{NUM_ROWS}", f"1{NUM_ROWS}", f"{NUM_ROWS}5", f"{NUM_ROWS}.5", f"a{NUM_ROWS}b"):
+        assert find_private_words(text) == [], text
     watch(lambda: print(f"{NUM_ROWS} rows"))
     assert find_private_words(watch.said) == [str(NUM_ROWS)]
     (tmp_path / "about.json").write_text(json.dumps({"rows": NUM_ROWS}))

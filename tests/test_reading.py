@@ -60,9 +60,9 @@ QUIRKS = {
 def test_signs_and_marks_are_read(name):
     options, numbers = QUIRKS[name]
     kind = with_options(MILLION, **options)
-    for text, number in numbers.items():
+    for text, expected_number in numbers.items():
         read = kind.form.read_number(text)
-        assert (None if np.isnan(read) else read) == number, text
+        assert (None if np.isnan(read) else read) == expected_number, text
     expected = domains.encode({"x": MILLION}, {"x": list(numbers.values())})[:, 0]
     assert_read_alike(kind, list(numbers), expected)
 
@@ -89,8 +89,8 @@ def assert_read_alike(kind, cells, bins):
     if all(type(cell) is str for cell in cells):
         held["text"] = np.array
     for name, hold in held.items():
-        found = domains.encode({"x": kind}, {"x": hold(cells)})[:, 0]
-        assert found.tolist() == list(bins), name
+        bins_read = domains.encode({"x": kind}, {"x": hold(cells)})[:, 0]
+        assert bins_read.tolist() == list(bins), name
 
 
 DATES = [
@@ -110,10 +110,10 @@ DATES = [
 ]
 
 
-@pytest.mark.parametrize(("date", "unit", "text", "number"), DATES)
-def test_dates_are_read_as_numbers(date, unit, text, number):
+@pytest.mark.parametrize(("date", "unit", "text", "expected_number"), DATES)
+def test_dates_are_read_as_numbers(date, unit, text, expected_number):
     form = cell_forms.DateForm(format=date, unit=unit)
-    assert form.read_number(text) == pytest.approx(number, abs=1e-12)
+    assert form.read_number(text) == pytest.approx(expected_number, abs=1e-12)
     assert form.read_number(f" {text} ") == form.read_number(text)
     for other in ("", "NA", "2020-13-01", "30.02.2020", "x", None, True, 1e300, text + "x"):
         number_of_other = form.read_number(other)
@@ -124,7 +124,7 @@ def test_cells_of_dates_are_themselves_whatever_the_format():
     moment = datetime.datetime(2020, 3, 1, 6)
     zone = datetime.timezone(datetime.timedelta(hours=6))
     form = cell_forms.DateForm(format="%d.%m.%Y", unit="days")
-    for cell, number in (
+    for cell, expected_number in (
         (DAY, 18322),
         (moment, 18322.25),
         (moment.replace(tzinfo=zone), 18322),
@@ -133,7 +133,7 @@ def test_cells_of_dates_are_themselves_whatever_the_format():
         (np.datetime64("2020-03-01T06", "h"), 18322.25),
         (np.datetime64(moment, "ns"), 18322.25),
     ):
-        assert form.read_number(cell) == number, cell
+        assert form.read_number(cell) == expected_number, cell
     for cell in (np.datetime64("NaT"), datetime.time(1), datetime.timedelta(1), 2020.5):
         assert np.isnan(form.read_number(cell)), cell
 
@@ -156,7 +156,7 @@ def test_columns_of_dates_are_read_in_every_container():
             assert domains.encode({"x": kind}, {"x": localized})[:, 0].tolist() == bins
 
 
-def test_bounds_and_words_of_dates_are_dates():
+def test_bounds_of_date_columns_are_stated_and_shown_as_dates():
     kind = Numeric("2020-01-01", "2020-01-05", bins=4, **DAYS)
     assert (kind.low, kind.high) == (18262, 18266)
     assert [split.yes for split in kind.splits("x")] == [f"x > 2020-01-0{day}" for day in (2, 3, 4)]
@@ -176,8 +176,8 @@ def test_spellings_and_capitals_are_read():
         (Nominal(("NA", "b"), ignore_case=True), ["na", "NA", "nan"], [0, 0, 2]),
         (Nominal(("a", "b"), "b", spellings={"a": "A"}), ["A", "z"], [0, 1]),
     ):
-        found = domains.encode({"x": kind}, {"x": cells})[:, 0]
-        assert found.tolist() == bins, kind
+        bins_read = domains.encode({"x": kind}, {"x": cells})[:, 0]
+        assert bins_read.tolist() == bins, kind
     assert Boolean(["Ja", "J"], "Nein").bin_words == ["Nein", "Ja"]
     assert Boolean(["Ja"], "Nein") == Boolean("Ja", "Nein")
 
@@ -185,7 +185,7 @@ def test_spellings_and_capitals_are_read():
 LABELS = ["Ja", "JA", "nein", "Nein", "x", None]
 
 
-def test_labels_have_spellings_capitals_and_forms_too():
+def test_labels_are_read_with_spellings_capitals_and_forms():
     columns = {"x": [1] * 6}
     domain = {"x": Numeric(0, 2)}
     for options, present, target in (
@@ -318,6 +318,7 @@ def test_estimators_refuse_a_column_of_dates_or_read_it():
         {"column": "y", "type": "nominal", "values": ["Nein", "Ja", "offen"]}
         | {"spellings": {"Ja": ["J", "JA"], "Nein": ["NEIN"]}},
     ],
+    ids=["two classes", "two values", "three values"],
 )
 def test_labels_of_files_with_spellings_reach_estimators(label, tmp_path):
     columns = {"x": {"type": "numeric", "low": 0, "high": 9, "decimal": ","}}
@@ -376,8 +377,8 @@ def test_options_are_kept_in_the_files_of_domains_models_and_blocks(tmp_path):
         loaded.decision_function(ROWS), dpbt.decision_function(model, table)
     )
     other = {**DOMAIN, "amount": with_options(DOMAIN["amount"], decimal=None, strip=())}
-    words = r"column 'amount' has decimal None in the table and ',' in the model"
-    with pytest.raises(ValueError, match=words):
+    message = r"column 'amount' has decimal None in the table and ',' in the model"
+    with pytest.raises(ValueError, match=message):
         dpbt.predict(loaded, dpbt.table(other, ROWS, labels, **LABEL.options))
 
 
@@ -410,7 +411,7 @@ def test_what_declares_no_option_has_the_words_and_the_bytes_that_it_had():
 
 @pytest.mark.parametrize("blocked", [False, True])
 @pytest.mark.parametrize("container", ["csv", "parquet"])
-def test_files_are_read_as_columns_are(container, blocked, tmp_path):
+def test_files_are_encoded_as_columns_in_memory_are(container, blocked, tmp_path):
     expected = domains.encode(DOMAIN, ROWS)
     path = tmp_path / f"rows.{container}"
     if container == "parquet":
@@ -424,10 +425,10 @@ def test_files_are_read_as_columns_are(container, blocked, tmp_path):
     if blocked:
         table = convert.convert_file(path, DOMAIN, LABEL, tmp_path / "folder")
         [block] = list(table.iter_rows(10))
-        found = block.bins.T
+        bins_read = block.bins.T
     else:
-        found = domains.encode(DOMAIN, files.read_columns(path, DOMAIN))
-    np.testing.assert_array_equal(found, expected)
+        bins_read = domains.encode(DOMAIN, files.read_columns(path, DOMAIN))
+    np.testing.assert_array_equal(bins_read, expected)
 
 
 def test_parquet_files_of_dates_are_read_or_refused(tmp_path):
@@ -476,8 +477,8 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("declare", "words"), BAD)
-def test_bad_options_are_refused(declare, words):
-    with pytest.raises(ValueError, match=words) as refused:
+@pytest.mark.parametrize(("declare", "message"), BAD)
+def test_bad_options_are_refused(declare, message):
+    with pytest.raises(ValueError, match=message) as refused:
         declare()
     assert "\n" not in str(refused.value)

@@ -29,23 +29,26 @@ def test_the_ledger_adds_up_to_the_request(make, calibration, delta):
     for epsilon, rounds, relation in ((0.05, 5, "add_remove"), (3.0, 39, "replace_one")):
         settings = {"rounds": rounds, "calibration": calibration, "relation": relation}
         recipe = make(epsilon=epsilon, rows=2000, delta=delta, **settings)
-        book = dpbt.ledger(recipe)
-        claim = book.epsilon
+        recipe_ledger = dpbt.ledger(recipe)
+        claim = recipe_ledger.epsilon
         if calibration == "published" and delta > 0:
             assert claim <= epsilon * (1 + 1e-6)
-            claim = min(book.epsilon_at(delta, "advanced"), book.pure_epsilon)
+            claim = min(recipe_ledger.epsilon_at(delta, "advanced"), recipe_ledger.pure_epsilon)
         assert epsilon * (1 - 1e-5) <= claim <= epsilon * (1 + 1e-9)
-        assert all(word in str(book) for word in (relation, *(line.site for line in book.lines)))
-        assert bool(book.unprotected) == (make is recipes.bdpe and calibration == "published")
+        assert all(
+            word in str(recipe_ledger)
+            for word in (relation, *(line.site for line in recipe_ledger.lines))
+        )
+        assert bool(recipe_ledger.unprotected) == (
+            make is recipes.bdpe and calibration == "published"
+        )
 
 
 def test_the_fractions_of_a_recipe_share_its_budget():
-    """And the published ones are equation 17. A ledger has every draw in the program's order."""
-    given = {"epsilon": 2, "rows": 500, "rounds": 5, "depth": 3, "beta_tree": 0.6}
-    tight, published = (
-        recipes.bdpe(**given, error_fraction=0.25),
-        recipes.bdpe(**given, calibration="published", alpha=0.5),
-    )
+    """The published ones are equation 17. A ledger has every draw in the program's order."""
+    settings = {"epsilon": 2, "rows": 500, "rounds": 5, "depth": 3, "beta_tree": 0.6}
+    tight = recipes.bdpe(**settings, error_fraction=0.25)
+    published = recipes.bdpe(**settings, calibration="published", alpha=0.5)
     cost = {line.site: line.count * line.epsilon for line in dpbt.ledger(tight).lines}
     assert set(cost) == set(draw_specs_by_site(tight, "rounds"))
     assert [*cost][:4] == ["error_0", "split_0", "error_1", "split_1"]
@@ -53,8 +56,8 @@ def test_the_fractions_of_a_recipe_share_its_budget():
     assert sum(cost[f"error_{k}"] for k in range(3)) == pytest.approx(0.3, rel=1e-5)
     assert cost["split_2"] == pytest.approx(0.9 / 3, rel=1e-5)
     expected = [0.6 * 2 / (5 * 3 * 2**k) for k in range(3)]
-    found = [1 / noise_multiplier(published, f"split_{k}") for k in range(3)]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    noise_shares = [1 / noise_multiplier(published, f"split_{k}") for k in range(3)]
+    np.testing.assert_allclose(noise_shares, expected, rtol=1e-6)
 
 
 def test_published_exponents_are_equation_15():
@@ -63,17 +66,17 @@ def test_published_exponents_are_equation_15():
         recipe = recipes.bdpe(
             epsilon=2, rows=500, rounds=5, depth=3, calibration="published", **criterion
         )
-        found = [scale_by_site(recipe)[f"split_{k}"] for k in range(3)]
+        split_scales = [scale_by_site(recipe)[f"split_{k}"] for k in range(3)]
         expected = [2 * bound / (0.5 * 2 / (5 * 3 * 2**k)) for k in range(3)]
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        np.testing.assert_allclose(split_scales, expected, rtol=1e-5)
 
 
 def test_published_alpha_is_equation_16():
     """Errors at depth k over those of the root: 1, then 5 / 8, then 2 / 8."""
     alpha = alpha_from_exact_errors()
     levels = [[[8, 20]], [[3, 8], [12, 2]], [[0, 8], [3, 0], [1, 11], [1, 4]]]
-    found = [float(alpha(k, np.array(level, np.int32))) for k, level in enumerate(levels)]
-    assert found == [1, 5 / 8, 2 / 8]
+    alphas = [float(alpha(k, np.array(level, np.int32))) for k, level in enumerate(levels)]
+    assert alphas == [1, 5 / 8, 2 / 8]
 
 
 def test_alpha_of_noisy_errors_is_their_ratio_and_never_rises():
@@ -104,8 +107,16 @@ SEVERAL = recipes.bdpe(epsilon=[1.0, 2.0], rows=50)
 
 
 def test_settings_that_a_recipe_does_not_hold_are_refused():
-    one, pair = recipes.setting(SEVERAL, 0), recipes.bdpe(epsilon=[[1.0, 2.0]], rows=50)
-    for recipe, index in ((one, 0), (pair, 0), (3, 0), *((SEVERAL, bad) for bad in (2, "a", True))):
+    single_setting, two_by_one_settings = (
+        recipes.setting(SEVERAL, 0),
+        recipes.bdpe(epsilon=[[1.0, 2.0]], rows=50),
+    )
+    for recipe, index in (
+        (single_setting, 0),
+        (two_by_one_settings, 0),
+        (3, 0),
+        *((SEVERAL, bad) for bad in (2, "a", True)),
+    ):
         with pytest.raises(ValueError, match=r"index must be a place in settings of shape .*, got"):
             recipes.setting(recipe, index)
     with pytest.raises(ValueError, match="one setting"):
@@ -125,9 +136,9 @@ def test_a_recipe_of_any_learner_is_calibrated_to_the_request():
 
 
 def test_a_custom_recipe_has_the_budget_or_the_fractions_that_it_is_given():
-    given = Noise({"rule": np.float32(5000 / 254)})
-    recipe = recipes.custom(RULE, rows=200, rounds=9, params=given)
-    assert recipe.params == given
+    noise = Noise({"rule": np.float32(5000 / 254)})
+    recipe = recipes.custom(RULE, rows=200, rounds=9, params=noise)
+    assert recipe.params == noise
     assert dpbt.ledger(recipe).epsilon == pytest.approx(9 * 2 * 127 / 5000, rel=1e-6)
     recipe = recipes.custom(RULE, rows=200, rounds=9, epsilon=1.0, fractions={"rule": 0.5})
     assert dpbt.ledger(recipe).epsilon == pytest.approx(0.5, rel=1e-4)
@@ -233,8 +244,8 @@ REFUSED = {
 @pytest.mark.parametrize("maker", REFUSED)
 def test_bad_arguments_are_refused_by_name(maker):
     make, good = MAKERS[maker]
-    for changes, words in REFUSED[maker]:
-        with pytest.raises(ValueError, match=words):
+    for changes, message in REFUSED[maker]:
+        with pytest.raises(ValueError, match=message):
             make(**{**good, **changes})
 
 
@@ -265,11 +276,11 @@ def test_every_recipe_has_a_name_and_refuses_a_bad_argument_in_one_line(maker):
     for name, value in BAD_OF_ALL:
         if name not in takes:
             continue
-        given = {**good, name: value}
+        arguments = {**good, name: value}
         if name == "noise_scale":
-            del given["epsilon"]
+            del arguments["epsilon"]
         with pytest.raises(ValueError, match=rf"{name} must be .*, got") as refused:
-            make(**given)
+            make(**arguments)
         assert "\n" not in str(refused.value)
 
 

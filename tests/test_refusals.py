@@ -17,7 +17,7 @@ from tests.support.leak_watch import BOUND, NUM_ROWS, Watch, find_private_words,
 KEY = jax.random.key(0)
 SPLITS, LABEL = np.zeros((NUM_ROWS, 3), bool), np.zeros(NUM_ROWS, bool)
 ZEROS = table_of_splits(SPLITS, LABEL, ~LABEL)
-BINS, ASKED = np.zeros((NUM_ROWS, 3), np.uint8), ZEROS.splits
+BINS, TABLE_SPLITS = np.zeros((NUM_ROWS, 3), np.uint8), ZEROS.splits
 NAMES = np.array(["zqxbin"] * NUM_ROWS)
 TREES = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
 SMALL = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1)
@@ -31,8 +31,8 @@ def watch(capfd, caplog, tmp_path):
     return Watch(capfd, caplog, tmp_path)
 
 
-def fitting(recipe, *fields, fit=dpbt.fit, asked=ASKED):
-    return lambda: fit(KEY, Table(*fields, asked), recipe)
+def fitting(recipe, *fields, fit=dpbt.fit, table_splits=TABLE_SPLITS):
+    return lambda: fit(KEY, Table(*fields, table_splits), recipe)
 
 
 REFUSALS = {
@@ -42,12 +42,12 @@ REFUSALS = {
     "fewer present": fitting(TREES, BINS, LABEL, np.ones(NUM_ROWS, int)),
     "fewer labels": fitting(TREES, np.ones((5, 3), np.uint8), LABEL, LABEL),
     "bins in a list": fitting(TREES, BINS.tolist(), LABEL, LABEL),
-    "bins as numbers": fitting(TREES, BINS.astype(np.float32), LABEL, LABEL, asked=None),
+    "bins as numbers": fitting(TREES, BINS.astype(np.float32), LABEL, LABEL, table_splits=None),
     "rows and features exchanged": fitting(TREES, BINS.T, LABEL, LABEL),
-    "nothing asked": fitting(TREES, BINS, LABEL, LABEL, asked=None),
+    "no splits": fitting(TREES, BINS, LABEL, LABEL, table_splits=None),
     "positions as text": fitting(TREE_GROUP, NAMES[:, None], LABEL, LABEL, fit=dpbt.fit),
     "features as bits": fitting(BALLS, SPLITS, LABEL, LABEL),
-    "no numbers": fitting(BALLS, BINS[:, :0].astype(np.float32), LABEL, LABEL, asked=None),
+    "no numbers": fitting(BALLS, BINS[:, :0].astype(np.float32), LABEL, LABEL, table_splits=None),
     "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
     "numbers in a square": lambda: domains.encode_positions(NUMBER, {"a": np.zeros((NUM_ROWS, 2))}),
     "too many folds": lambda: protocols.stratified_folds(LABEL, NUM_ROWS + 1000, seed=0),
@@ -63,7 +63,7 @@ def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
 
 
 @pytest.mark.slow
-def test_rows_to_predict_are_not_shown_either(watch):
+def test_refused_predictions_show_no_cell_and_no_number_of_rows(watch):
     table = private_task().table
     model = dpbt.fit(KEY, table, TREES)
     forest = dpbt.fit(KEY, table, TREE_GROUP, jax.random.key(2**31))
@@ -89,11 +89,11 @@ def test_rows_to_predict_are_not_shown_either(watch):
 def test_a_recipe_is_built_outside_of_jit_and_vmap(over, name):
     numbers = {"epsilon": 1.0, "rows": 100, "rounds": 2}
 
-    def made(number):
-        return recipes.bdpe(**{**numbers, name: number}).rows
+    def rows_of_recipe(value):
+        return recipes.bdpe(**{**numbers, name: value}).rows
 
     with pytest.raises(ValueError, match=f"^{name} is traced.*outside of jit and vmap"):
-        over(made)(np.array([1, 2], np.int32))
+        over(rows_of_recipe)(np.array([1, 2], np.int32))
 
 
 def test_a_fit_runs_outside_of_jit_and_vmap():

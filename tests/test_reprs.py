@@ -78,18 +78,18 @@ def objects():
     }
 
 
-def shown(found):
+def every_text_form(value):
     """All that Python shows of an object."""
-    html = getattr(found, "_repr_html_", lambda: "")
-    return f"{found!r}\n{found!s}\n{found}\n{[found]}\n{(found, 1)}\n{html()}"
+    html = getattr(value, "_repr_html_", lambda: "")
+    return f"{value!r}\n{value!s}\n{value}\n{[value]}\n{(value, 1)}\n{html()}"
 
 
 def test_no_object_shows_its_rows():
-    for name, found in objects().items():
-        said = shown(found)
-        assert find_private_words(said) == [], name
-        assert not re.search(r"31337|\[\s*(\d|True|False)", said), name
-        assert len(said) < 12_000, name
+    for name, value in objects().items():
+        text_forms = every_text_form(value)
+        assert find_private_words(text_forms) == [], name
+        assert not re.search(r"31337|\[\s*(\d|True|False)", text_forms), name
+        assert len(text_forms) < 12_000, name
 
 
 def test_the_search_finds_what_python_would_show():
@@ -105,8 +105,8 @@ def test_a_model_shows_its_claim_and_escapes_names(tmp_path):
     model = random_model(recipe, 1, domain)
     dpbt.save(model, tmp_path / "m.json", domain=domain, classes=("no", "yes"))
     loaded = dpbt.load(tmp_path / "m.json")
-    for each in (model, loaded):
-        text = each._repr_html_()
+    for shown_model in (model, loaded):
+        text = shown_model._repr_html_()
         assert "bdpe, 2 of Tree, 2 columns of uint8" in text
         assert "epsilon = 1 and delta = " in text
     assert "&lt;b&gt;, y (2)" in text
@@ -115,8 +115,8 @@ def test_a_model_shows_its_claim_and_escapes_names(tmp_path):
 
 @pytest.mark.slow
 def test_a_fitted_estimator_shows_no_rows():
-    made = PrivateBoostingClassifier(  # with a seed, as a noisy count may be N by chance
+    estimator = PrivateBoostingClassifier(  # with a seed, as a noisy count may be N by chance
         epsilon=1.0, rows=BOUND, domain=DOMAIN, classes=["0", "1"], random_state=1
     )
-    made.fit([list(row) for row in zip(*CELLS.values(), strict=True)], LABELS)
-    assert find_private_words(shown(made) + shown(made.model_)) == []
+    estimator.fit([list(row) for row in zip(*CELLS.values(), strict=True)], LABELS)
+    assert find_private_words(every_text_form(estimator) + every_text_form(estimator.model_)) == []

@@ -30,20 +30,20 @@ def in_ball(rows):
     return jnp.concatenate([score[None], balls.columns])
 
 
-def saved(rows):
+def score_by_saved_model(rows):
     return HALFSPACES.predict(
         Halfspace(numbers(rows.shape[1])), HALFSPACES.read_rows(EncodedRows(rows, None))
     )
 
 
-def odds(scores):
+def log_odds_of_scores(scores):
     return _odds(np.ascontiguousarray(scores.T), np.zeros(len(scores), np.uint8))[0]
 
 
 _odds = jax.jit(_log_odds_and_correctness_of_largest_class)
 
 
-def weights_of(weight_update, public):
+def weigh_by(weight_update, public):
     def weigh(scores):
         rows = Table(jnp.zeros((len(scores), 1)), scores[:, 0] > 0, jnp.ones(len(scores), bool))
         return weight_update.weigh(scores[:, 0], jnp.float32(3), rows, public).weight
@@ -55,10 +55,10 @@ NUMBERS = weighting.MirrorNumbers(jnp.float32(0.5))
 MIRROR = Public(jnp.float32(500), jnp.float32(1), NUMBERS, {})
 FUNCTIONS = {
     **{f"halfspaces of {d} features": (jax.jit(in_ball), numbers(MOST, d)) for d in (1, 50)},
-    "saved halfspaces": (saved, numbers(MOST, 50)),
-    "log odds of the largest class": (odds, 3 * numbers(MOST, 5)),
+    "saved halfspaces": (score_by_saved_model, numbers(MOST, 50)),
+    "log odds of the largest class": (log_odds_of_scores, 3 * numbers(MOST, 5)),
     "weights of the log loss": (
-        jax.jit(weights_of(weighting.mirror("information_gain"), MIRROR)),
+        jax.jit(weigh_by(weighting.mirror("information_gain"), MIRROR)),
         3 * numbers(MOST, 1),
     ),
 }
@@ -67,10 +67,12 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", mark_slow_cases(FUNCTIONS, slow=["halfspaces of 50 features"]))
 def test_a_row_has_the_same_bits_among_any_others(name):
     function, rows = FUNCTIONS[name]
-    each = [np.asarray(function(rows[number : number + 1])) for number in range(ALONE)]
-    alone = np.concatenate(each, axis=-1)
+    outputs_of_rows = [np.asarray(function(rows[row : row + 1])) for row in range(ALONE)]
+    alone = np.concatenate(outputs_of_rows, axis=-1)
     for size in SIZES:
-        found = np.asarray(function(rows[:size]))[..., :ALONE]
-        np.testing.assert_array_equal(found, alone[..., :size])
-        last = np.asarray(function(rows[ALONE - size : ALONE])) if size < ALONE else found
-        np.testing.assert_array_equal(last, alone[..., -size:])
+        outputs = np.asarray(function(rows[:size]))[..., :ALONE]
+        np.testing.assert_array_equal(outputs, alone[..., :size])
+        outputs_of_last = (
+            np.asarray(function(rows[ALONE - size : ALONE])) if size < ALONE else outputs
+        )
+        np.testing.assert_array_equal(outputs_of_last, alone[..., -size:])

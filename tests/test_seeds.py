@@ -19,59 +19,66 @@ from tests.support.example_tables import keys_of_seed
 
 
 def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(labelled_rows):
-    """Else two fits under one seed would differ by exactly what one row adds to a sum."""
+    """Otherwise two fits under one seed would differ by exactly what one row adds to a sum."""
     X, y = labelled_rows
     weight = np.full(50, 0.5)
-    others = {"fewer": (X[1:], y[1:]), "a label": (X, np.r_[1 - y[0], y[1:]])}
-    others |= {"a weight": (X, y, np.r_[1.0, weight[1:]]), "a bin": (1 - X, y)}
+    changed_arguments = {"fewer": (X[1:], y[1:]), "a label": (X, np.r_[1 - y[0], y[1:]])}
+    changed_arguments |= {"a weight": (X, y, np.r_[1.0, weight[1:]]), "a bin": (1 - X, y)}
     columns = {"a": X[:, 0], "b": X[:, 1]}
     tables = [dpbt.table(DOMAIN, columns, y == 1, capacity=n) for n in (50, 64)]
     assert np.array_equal(*(jax.random.key_data(keys_of_seed(3, table)[0]) for table in tables))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
-        for make, bound in (
+        for make_estimator, options in (
             (boosting_classifier, {"max_weight": 1.0}),
             (forest_classifier, {}),
         ):
-            same = ((X, y, weight), (X, y, weight)) if bound else ((X, y), (X, y))
-            first, again = (keys_of(make(random_state=3, **bound), given) for given in same)
-            assert first == again
-            for name, given in others.items():
-                if bound or name != "a weight":
-                    noise, structure = keys_of(make(random_state=3, **bound), given)
+            equal_arguments = ((X, y, weight), (X, y, weight)) if options else ((X, y), (X, y))
+            first, second = (
+                key_data_of_fit(make_estimator(random_state=3, **options), fit_arguments)
+                for fit_arguments in equal_arguments
+            )
+            assert first == second
+            for name, fit_arguments in changed_arguments.items():
+                if options or name != "a weight":
+                    noise, structure = key_data_of_fit(
+                        make_estimator(random_state=3, **options), fit_arguments
+                    )
                     assert noise != first[0], name
                     assert structure == first[1], name
 
 
-def keys_of(estimator, given):
+def key_data_of_fit(estimator, fit_arguments):
     """The words of the keys of noise and of structure of a fit, which is not run."""
     used = []
 
     def learn(key, table, recipe, public_key, **_):
-        used.extend(jax.random.key_data(one).tolist() for one in (key, public_key))
+        used.extend(jax.random.key_data(drawn_key).tolist() for drawn_key in (key, public_key))
         raise InterruptedError
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpbt.owners.estimators.fit", learn)
         with pytest.raises(InterruptedError):
-            estimator.fit(*given)
+            estimator.fit(*fit_arguments)
     return used
 
 
 ALIKE = [0, 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**62 + 5, 2**63 - 1, 2**63, 2**64 - 1]
 
 
-def words_of(key):
+def key_data_as_tuple(key):
     return tuple(jax.random.key_data(key).tolist())
 
 
 def test_seeds_have_all_of_their_bits():
     """Seeds that are alike modulo 2^32 made one key, so that a search of 32 bits found any."""
-    assert len({words_of(keys.research_key(seed)) for seed in ALIKE}) == len(ALIKE)
-    assert words_of(keys.research_key(2**40 + 7)) == (2**8, 7)
+    assert len({key_data_as_tuple(keys.research_key(seed)) for seed in ALIKE}) == len(ALIKE)
+    assert key_data_as_tuple(keys.research_key(2**40 + 7)) == (2**8, 7)
     for seed in ALIKE:
         for held in (np.uint64(seed), np.array(seed, np.uint64)):
-            assert words_of(keys.research_key(held)) == words_of(keys.research_key(seed))
+            assert key_data_as_tuple(keys.research_key(held)) == key_data_as_tuple(
+                keys.research_key(seed)
+            )
     traced = jax.jit(lambda seed: jax.random.key_data(keys.research_key(seed)))(jax.numpy.uint32(9))
     assert tuple(traced.tolist()) == (0, 9)
 
@@ -100,13 +107,16 @@ def test_random_states_of_every_kind_draw_64_bits(labelled_rows):
         warnings.simplefilter("ignore", ResearchKeyWarning)
         structures = []
         for make in makers:
-            one, again = (
-                keys_of(boosting_classifier(random_state=make()), labelled_rows) for _ in range(2)
+            keys_of_fit, keys_of_equal_fit = (
+                key_data_of_fit(boosting_classifier(random_state=make()), labelled_rows)
+                for _ in range(2)
             )
-            assert one == again
-            structures.append(tuple(one[1]))
+            assert keys_of_fit == keys_of_equal_fit
+            structures.append(tuple(keys_of_fit[1]))
     assert structures[0] == structures[1]
     assert len(set(structures)) == 4
     random_state = np.random.RandomState(3)
-    words = [words_of(estimators.keys_of_random_state(random_state)[0]) for _ in range(50)]
-    assert len(set(words)) == 50
+    key_data = [
+        key_data_as_tuple(estimators.keys_of_random_state(random_state)[0]) for _ in range(50)
+    ]
+    assert len(set(key_data)) == 50

@@ -1,6 +1,4 @@
-"""Sensitivities of split scores: no neighbour exceeds them, some neighbour attains them, and the
-published ones are the paper's.
-"""
+"""Sensitivities of split scores: neighbours attain and never exceed them; published bounds."""
 
 import jax
 import jax.numpy as jnp
@@ -43,9 +41,7 @@ def test_a_row_among_many_of_the_other_class_attains_the_largest_score_change(lo
 @each_loss
 @given(data=st.data())
 def test_a_row_lowers_no_split_score_and_raises_each_by_at_most_the_sensitivity(loss, data):
-    """Adding a row changes the summed perspectives of both children of every split by something in
-    [0, f(1, m)].
-    """
+    """The perspectives of the children of a split change by a sum in [0, f(1, m)]."""
     rows = data.draw(st.integers(1, 30))
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     side, label = rng.random((rows, 12)) < 0.5, rng.random(rows) < 0.5
@@ -74,8 +70,8 @@ def random_candidates(m, rng, count=20_000):
     totals = np.array([[(m - 1) * GRID, 0], [(m // 2) * GRID, (m - 1 - m // 2) * GRID]])
     size = rng.random((2, 2, count)) ** rng.integers(0, 12, (2, 2, count))
     products = np.floor(size * totals[:, :, None]).astype(np.int64)
-    near = rng.integers(0, 3 * GRID, (2, 2, count // 3))
-    products[:, :, : count // 3] = np.minimum(near, totals[:, :, None])
+    small_counts = rng.integers(0, 3 * GRID, (2, 2, count // 3))
+    products[:, :, : count // 3] = np.minimum(small_counts, totals[:, :, None])
     products[:, 0, : count // 6] = totals[:, :1] - products[:, 0, : count // 6]
     return totals, products
 

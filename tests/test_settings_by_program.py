@@ -9,7 +9,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
 
-DOMAIN = {f"x{number}": Numeric(0, 1, bins=64) for number in range(3)}
+DOMAIN = {f"x{index}": Numeric(0, 1, bins=64) for index in range(3)}
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
@@ -43,7 +43,7 @@ def test_settings_of_one_program_are_one_group():
         )
 
 
-def test_other_settings_are_refused():
+def test_settings_without_values_of_other_lengths_or_without_recipes_are_refused():
     with pytest.raises(ValueError, match="settings must have arrays of values"):
         recipes.settings_by_program(recipes.bdpe, {}, epsilon=1.0, rows=50)
     with pytest.raises(ValueError, match="settings must have arrays of values"):
@@ -65,10 +65,10 @@ def test_a_setting_of_a_group_releases_what_it_releases_alone():
     for group in groups:
         run = jax.vmap(dpbt.boost, in_axes=(None, None, 0))
         together = run(key, table, group.recipe)
-        for k, place in enumerate(group.places[0]):
-            alone = dpbt.boost(key, table, recipes.auto(epsilon=epsilons[place], **options))
+        for k, setting_index in enumerate(group.places[0]):
+            alone = dpbt.boost(key, table, recipes.auto(epsilon=epsilons[setting_index], **options))
             np.testing.assert_array_equal(together.scores[k], alone.scores)
             for site, released in alone.transcript.rounds.items():
-                here = together.transcript.rounds[site][k]
-                np.testing.assert_array_equal(here[: len(released)], released)
-                assert not np.any(here[len(released) :])
+                in_group = together.transcript.rounds[site][k]
+                np.testing.assert_array_equal(in_group[: len(released)], released)
+                assert not np.any(in_group[len(released) :])

@@ -42,11 +42,13 @@ from tests.support.odd_inputs import Frame
 
 @pytest.fixture(scope="module", params=[boosting_classifier, forest_classifier])
 def estimator(request, labelled_rows):
-    """A fitted one of each class."""
+    """A fitted estimator of each class."""
     return request.param().fit(*labelled_rows)
 
 
-def test_a_fit_says_what_it_learned(estimator, labelled_rows):
+def test_a_fitted_estimator_has_the_attributes_of_scikit_learn_and_a_ledger(
+    estimator, labelled_rows
+):
     X, y = labelled_rows
     assert estimator.classes_.tolist() == [0, 1]
     assert estimator.n_features_in_ == 2
@@ -87,31 +89,31 @@ REFUSED = [
 
 def test_public_mistakes_are_refused_by_name(labelled_rows):
     X, y = labelled_rows
-    for options, words in REFUSED:
-        with pytest.raises((ValueError, OSError), match=words):
+    for options, message in REFUSED:
+        with pytest.raises((ValueError, OSError), match=message):
             boosting_classifier(**options).fit(X, y)
     frame = Frame({"a": X[:, 0]})
     frame.columns = ["a", "a"]
-    for given, labels, words in (
+    for rows_given, labels, message in (
         (frame, y, "distinct names"),
         (X, y[:-1], "same length"),
         (X, None, "target y is None"),
         (X, np.ones((50, 2)), "one column"),
         (X, Frame({"a": y, "b": y}), "one column"),
     ):
-        with pytest.raises(ValueError, match=words):
-            boosting_classifier().fit(given, labels)
+        with pytest.raises(ValueError, match=message):
+            boosting_classifier().fit(rows_given, labels)
     with pytest.raises(ValueError, match="random trees"):
         forest_classifier(recipe=SMALL_BOOSTING).fit(X, y)
-    for wrong, kind, words in (
+    for wrong_rows, error_type, message in (
         (sparse.csr_matrix(X), TypeError, "X must be dense, got a sparse matrix"),
         (X[0], ValueError, "Expected 2D array"),
         ([[1, 2], [1]], ValueError, "one width"),
         (X[:, :0], ValueError, "0 feature"),
         (X.astype(complex), ValueError, "Complex data not supported"),
     ):
-        with pytest.raises(kind, match=words):
-            boosting_classifier(domain=Numeric(0, 1)).fit(wrong, y)
+        with pytest.raises(error_type, match=message):
+            boosting_classifier(domain=Numeric(0, 1)).fit(wrong_rows, y)
 
 
 def test_a_row_of_another_width_has_no_values(labelled_rows):
@@ -121,8 +123,8 @@ def test_a_row_of_another_width_has_no_values(labelled_rows):
     ragged[3], ragged[7], ragged[8] = [0.1], None, "ab"
     estimator.fit(ragged, y.tolist())
     score = estimator.decision_function(ragged)
-    gone = estimator.decision_function([[None, None]])[0]
-    assert score[3] == score[7] == score[8] == gone
+    score_of_missing_values = estimator.decision_function([[None, None]])[0]
+    assert score[3] == score[7] == score[8] == score_of_missing_values
     estimator.fit([], [])
     assert estimator.predict([]).shape == (0,)
 
@@ -132,38 +134,42 @@ def test_no_shape_shows_the_number_of_rows(labelled_rows, monkeypatch):
     tables = []
     learn = training_fit.fit
 
-    def watched(key, table, *others, **more):
+    def record_table(key, table, *args, **options):
         tables.append(table)
-        return learn(key, table, *others, **more)
+        return learn(key, table, *args, **options)
 
-    monkeypatch.setattr("dpbt.owners.estimators.fit", watched)
+    monkeypatch.setattr("dpbt.owners.estimators.fit", record_table)
     fitted = [boosting_classifier(rows=60).fit(X[:count], y[:count]) for count in (0, 50)]
     models = [estimator.model_ for estimator in fitted]
     for count in (0, 1, 50):
         assert fitted[0].predict(X[:count]).shape == (count,)
         assert fitted[0].predict_proba(X[:count]).shape == (count, 2)
     for pair in (models, tables):
-        one, two = (jax.tree.map(np.shape, jax.tree.leaves(tree)) for tree in pair)
-        assert one == two
+        shapes_of_none, shapes_of_50 = (
+            jax.tree.map(np.shape, jax.tree.leaves(tree)) for tree in pair
+        )
+        assert shapes_of_none == shapes_of_50
 
 
-def test_a_frame_is_read_by_names(labelled_rows):
+def test_a_frame_is_read_by_the_names_of_its_columns(labelled_rows):
     X, y = labelled_rows
     frame = Frame({"a": X[:, 0], "b": X[:, 1]})
-    stated = {"classes": ("no", "yes"), "random_state": 0}
-    words = np.where(y == 1, "yes", "no")
-    score = boosting_classifier(**stated).fit(frame, words).decision_function(frame)
-    turned = frame.taking("b", "a")
-    again = boosting_classifier(**stated).fit(turned, words)
-    np.testing.assert_array_equal(again.decision_function(turned), score)
-    more = Frame({"id": list(range(50)), **frame.data})
-    estimator = boosting_classifier(**stated).fit(more, words)
-    np.testing.assert_array_equal(estimator.decision_function(more), score)
+    options = {"classes": ("no", "yes"), "random_state": 0}
+    labels = np.where(y == 1, "yes", "no")
+    score = boosting_classifier(**options).fit(frame, labels).decision_function(frame)
+    turned_frame = frame.taking("b", "a")
+    refitted = boosting_classifier(**options).fit(turned_frame, labels)
+    np.testing.assert_array_equal(refitted.decision_function(turned_frame), score)
+    wider_frame = Frame({"id": list(range(50)), **frame.data})
+    estimator = boosting_classifier(**options).fit(wider_frame, labels)
+    np.testing.assert_array_equal(estimator.decision_function(wider_frame), score)
 
     # An array has the columns of the frame that was fitted, in its order.
-    bins = [list(row) for row in zip(*more.data.values(), strict=True)]
+    bins = [list(row) for row in zip(*wider_frame.data.values(), strict=True)]
     np.testing.assert_array_equal(estimator.decision_function(bins), score)
-    assert estimator.predict(more).tolist() == ["yes" if one > 0 else "no" for one in score]
+    assert estimator.predict(wider_frame).tolist() == [
+        "yes" if row_score > 0 else "no" for row_score in score
+    ]
     with pytest.raises(ValueError, match="features"):
         estimator.predict(frame)
     with pytest.raises(ValueError, match=r"lacks columns \['a'\]"):
@@ -173,20 +179,22 @@ def test_a_frame_is_read_by_names(labelled_rows):
 def test_names_of_a_column_transformer_are_met_with_what_to_set(labelled_rows):
     X, y = labelled_rows
     frame = Frame({"num__a": X[:, 0], "rest__b": X[:, 1], "zqxcell__c": y})
-    words = r"declares \['a', 'b'\].*as \['num__a', 'rest__b'\]: .*verbose_feature_names_out=False"
-    with pytest.raises(ValueError, match=words) as error:
+    message = (
+        r"declares \['a', 'b'\].*as \['num__a', 'rest__b'\]: .*verbose_feature_names_out=False"
+    )
+    with pytest.raises(ValueError, match=message) as error:
         boosting_classifier().fit(frame, y)
     assert "zqxcell" not in str(error.value)
     boosting_classifier(domain={name: Numeric(0, 1) for name in frame.columns}).fit(frame, y)
 
 
-def test_one_kind_of_column_for_all_columns(labelled_rows):
+def test_one_column_declaration_serves_all_columns(labelled_rows):
     """The first line that a person writes: what is declared of all columns is one thing."""
     X, y = labelled_rows
-    one = boosting_classifier(domain=Numeric(0, 1, bins=8)).fit(X, y)
-    assert one.score(X, y) > 0.6
-    assert list(one.domain_) == ["x0", "x1"]
-    assert list(one.fit(Frame({"a": X[:, 0], "b": X[:, 1]}), y).domain_) == ["a", "b"]
+    estimator = boosting_classifier(domain=Numeric(0, 1, bins=8)).fit(X, y)
+    assert estimator.score(X, y) > 0.6
+    assert list(estimator.domain_) == ["x0", "x1"]
+    assert list(estimator.fit(Frame({"a": X[:, 0], "b": X[:, 1]}), y).domain_) == ["a", "b"]
 
 
 def test_importances_are_shares_of_effects_in_the_order_of_columns(labelled_rows):
@@ -194,11 +202,11 @@ def test_importances_are_shares_of_effects_in_the_order_of_columns(labelled_rows
     assert not hasattr(boosting_classifier(), "feature_importances_")
     frame = Frame({"b": X[:, 1], "id": y, "a": X[:, 0]})
     fitted = boosting_classifier().fit(frame, y)
-    found = {
+    deviations = {
         effect.attribute: effect.deviation
         for effect in dpbt.effects.attribute_effects(fitted.model_, DOMAIN)
     }
-    expected = np.array([found["b"], 0, found["a"]]) / sum(found.values())
+    expected = np.array([deviations["b"], 0, deviations["a"]]) / sum(deviations.values())
     np.testing.assert_allclose(fitted.feature_importances_, expected)
 
 
@@ -218,29 +226,31 @@ def test_estimators_explain_rows(labelled_rows):
     X, y = labelled_rows
     fitted = boosting_classifier(classes=("no", "yes"))
     fitted.fit(X, np.where(y == 1, "yes", "no"))
-    found = fitted.contributions(X[:5])
-    np.testing.assert_allclose(found.scores, fitted.decision_function(X[:5]), atol=1e-5)
-    assert str(found.of_row(2)).startswith("score of yes ")
+    contributions = fitted.contributions(X[:5])
+    np.testing.assert_allclose(contributions.scores, fitted.decision_function(X[:5]), atol=1e-5)
+    assert str(contributions.of_row(2)).startswith("score of yes ")
     pytest.importorskip("matplotlib")
     assert "score of yes" in dpbt.plot.contributions(fitted, X[:5], 2).get_xlabel()
 
 
 def test_classes_are_declared_and_never_read_off_the_labels(labelled_rows):
     X, y = labelled_rows
-    words = np.where(y == 1, "yes", "no")
-    for labels in (words, words.tolist(), y, y.astype(np.uint8), np.arange(50) % 3):
+    word_labels = np.where(y == 1, "yes", "no")
+    for labels in (word_labels, word_labels.tolist(), y, y.astype(np.uint8), np.arange(50) % 3):
         with pytest.raises(ValueError, match="classes must state all labels"):
             boosting_classifier(classes=None).fit(X, labels)
     assert boosting_classifier(classes=None).fit(X, y == 1).predict(X).dtype == bool
     assert boosting_classifier().fit(X, y.astype(float)).classes_.tolist() == [0, 1]
-    estimator = boosting_classifier(classes=("yes", "no")).fit(X, words)
+    estimator = boosting_classifier(classes=("yes", "no")).fit(X, word_labels)
     assert estimator.classes_.tolist() == ["no", "yes"]
-    assert estimator.score(X, words) > 0.6
+    assert estimator.score(X, word_labels) > 0.6
 
     # A third label is an absent row, whatever it is.
-    third = words.astype(object)
-    third[:5] = ["maybe", None, 3.5, "NO", float("nan")]
-    assert boosting_classifier(classes=("no", "yes")).fit(X, third).classes_.tolist() == [
+    labels_of_third_class = word_labels.astype(object)
+    labels_of_third_class[:5] = ["maybe", None, 3.5, "NO", float("nan")]
+    assert boosting_classifier(classes=("no", "yes")).fit(
+        X, labels_of_third_class
+    ).classes_.tolist() == [
         "no",
         "yes",
     ]
@@ -257,15 +267,18 @@ def test_votes_have_no_probabilities(labelled_rows):
     assert estimator.score(*labelled_rows) > 0.5
 
 
-def test_a_pickled_estimator_is_the_same(estimator, labelled_rows):
+def test_a_pickled_or_copied_estimator_predicts_and_explains_the_same(estimator, labelled_rows):
     changed = copy.copy(estimator).set_params(epsilon=1.0)  # of the next fit
-    for again in (pickle.loads(pickle.dumps(changed)), copy.deepcopy(changed)):
-        for ask in ("decision_function", "predict_proba"):
-            answers = [getattr(each, ask)(labelled_rows[0]) for each in (again, estimator)]
+    for copied in (pickle.loads(pickle.dumps(changed)), copy.deepcopy(changed)):
+        for method in ("decision_function", "predict_proba"):
+            answers = [
+                getattr(any_estimator, method)(labelled_rows[0])
+                for any_estimator in (copied, estimator)
+            ]
             np.testing.assert_allclose(*answers, rtol=1e-5, atol=1e-6)  # NumPy's and JAX's
-        assert again.explain() == estimator.explain()
-        assert str(again.ledger_) == str(estimator.ledger_)
-        assert again.epsilon == 1.0
+        assert copied.explain() == estimator.explain()
+        assert str(copied.ledger_) == str(estimator.ledger_)
+        assert copied.epsilon == 1.0
     assert not hasattr(pickle.loads(pickle.dumps(clone(estimator))), "model_")
 
 
@@ -300,10 +313,10 @@ def test_a_number_makes_a_research_key_and_warns(labelled_rows):
         boosting_classifier(random_state=3).fit(X, y)
     assert len(caught) == 1
     state = np.random.RandomState(0)
-    one, two = (boosting_classifier(random_state=state).fit(X, y) for _ in range(2))
-    assert np.any(one.decision_function(X) != two.decision_function(X))
+    first_fit, second_fit = (boosting_classifier(random_state=state).fit(X, y) for _ in range(2))
+    assert np.any(first_fit.decision_function(X) != second_fit.decision_function(X))
     same = boosting_classifier(random_state=np.random.RandomState(0)).fit(X, y)
-    np.testing.assert_array_equal(one.decision_function(X), same.decision_function(X))
+    np.testing.assert_array_equal(first_fit.decision_function(X), same.decision_function(X))
 
 
 def test_cross_validation_warns_once_that_selecting_is_a_release(labelled_rows):
@@ -343,16 +356,16 @@ def test_estimators_read_pandas_frames_and_follow_set_output(labelled_rows):
 
 
 def test_without_scikit_learn_the_module_says_what_to_install():
-    words = (
+    program = (
         "import sys; sys.modules['sklearn'] = None\n"
         "import dpbt\n"
         "try:\n import dpbt.sklearn\n"
         "except ImportError as error: print(error)\n"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True, check=True
+    completed = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert "pip install 'dpbt[sklearn]'" in ran.stdout
+    assert "pip install 'dpbt[sklearn]'" in completed.stdout
 
 
 # Several classes, numbers, weights, and monotone columns.
@@ -361,11 +374,13 @@ TARGETS = OPTIONS | {"epsilon": 40.0, "recipe": SMALL_BOOSTING}
 del TARGETS["classes"]
 
 
-def several(**options) -> PrivateBoostingClassifier:
+def classifier(**options) -> PrivateBoostingClassifier:
+    """A small classifier of three classes."""
     return PrivateBoostingClassifier(**(TARGETS | {"classes": ("top", "mid", "low")} | options))
 
 
-def number(**options) -> PrivateBoostingRegressor:
+def regressor(**options) -> PrivateBoostingRegressor:
+    """A small regressor of numbers in 0..40."""
     return PrivateBoostingRegressor(**(TARGETS | {"target_range": (0, 40)} | options))
 
 
@@ -373,11 +388,11 @@ def number(**options) -> PrivateBoostingRegressor:
 def targets():
     """X, the class of each row, and its number, both by the first column."""
     X = np.random.default_rng(0).uniform(0, 1, (50, 2))
-    words = np.array(["low", "mid", "top"], object)
-    return X, words[np.digitize(X[:, 0], [0.33, 0.66])], 10 + 20 * X[:, 0]
+    class_names = np.array(["low", "mid", "top"], object)
+    return X, class_names[np.digitize(X[:, 0], [0.33, 0.66])], 10 + 20 * X[:, 0]
 
 
-def of_library(X, y, target):
+def model_and_bins_of_library(X, y, target):
     """What the library learns from the same rows, and their bins."""
     columns = {"a": X[:, 0], "b": X[:, 1]}
     table = dpbt.table(DOMAIN, columns, y, target=target, capacity=64)
@@ -391,9 +406,9 @@ def test_several_classes_are_learned_as_the_library_learns_them(targets, tmp_pat
     X, y, _ = targets
     y = y.copy()
     y[:3] = ["none of them", None, float("nan")]
-    estimator = several(random_state=5).fit(X, y)
+    estimator = classifier(random_state=5).fit(X, y)
     assert estimator.classes_.tolist() == ["low", "mid", "top"]
-    model, bins = of_library(X, y, Nominal(("low", "mid", "top")))
+    model, bins = model_and_bins_of_library(X, y, Nominal(("low", "mid", "top")))
     score = estimator.decision_function(X)
     assert score.shape == (50, 3)
     np.testing.assert_array_equal(score, dpbt.decision_function(model, bins))
@@ -415,8 +430,8 @@ def test_several_classes_are_learned_as_the_library_learns_them(targets, tmp_pat
 @pytest.mark.slow
 def test_numbers_are_learned_as_the_library_learns_them(targets):
     X, _, y = targets
-    estimator = number(random_state=5).fit(X, y)
-    model, bins = of_library(X, y, Numeric(0, 40))
+    estimator = regressor(random_state=5).fit(X, y)
+    model, bins = model_and_bins_of_library(X, y, Numeric(0, 40))
     np.testing.assert_allclose(estimator.predict(X), dpbt.predict(model, bins))
     assert estimator.score(X, y) > 0.3
     assert not hasattr(estimator, "classes_")
@@ -425,10 +440,13 @@ def test_numbers_are_learned_as_the_library_learns_them(targets):
 
 def test_weights_need_a_public_bound_whatever_they_are(targets):
     X, classes, numbers = targets
-    for own in (np.full(50, 2.0), np.ones(50), np.zeros(50)):
-        for make, y in ((several, classes), (number, numbers)):
+    for weights in (np.full(50, 2.0), np.ones(50), np.zeros(50)):
+        for make_estimator, y in (
+            (classifier, classes),
+            (regressor, numbers),
+        ):
             with pytest.raises(ValueError, match="sample_weight needs max_weight, a public bound"):
-                make().fit(X, y, sample_weight=own)
+                make_estimator().fit(X, y, sample_weight=weights)
 
 
 @pytest.fixture
@@ -439,35 +457,37 @@ def one_noise(monkeypatch):
 
 @pytest.mark.slow
 def test_a_row_of_weight_zero_is_absent(targets, one_noise):
-    """And a weight that is no number is 0, and one above the bound is the bound."""
+    """A weight that is no number counts as 0, and one above the bound as the bound."""
     X, y, _ = targets
     absent = np.where(np.arange(50) % 3 == 0, "other", y)
-    expected = several(random_state=1).fit(X, absent).decision_function(X)
-    for nothing in (0.0, -1.0, np.nan):
-        weight = np.where(absent == "other", nothing, 1.0)
-        found = several(random_state=1, max_weight=1).fit(X, y, weight).decision_function(X)
-        np.testing.assert_array_equal(found, expected)
+    expected = classifier(random_state=1).fit(X, absent).decision_function(X)
+    for weight_of_no_row in (0.0, -1.0, np.nan):
+        weight = np.where(absent == "other", weight_of_no_row, 1.0)
+        scores = classifier(random_state=1, max_weight=1).fit(X, y, weight).decision_function(X)
+        np.testing.assert_array_equal(scores, expected)
     weight = np.where(absent == "other", 0.0, 9.0)
-    found = several(random_state=1, max_weight=3).fit(X, y, weight).decision_function(X)
-    np.testing.assert_array_equal(found, expected)
-    less = several(random_state=1, max_weight=27).fit(X, y, weight).decision_function(X)
-    assert np.any(less != expected)
+    scores = classifier(random_state=1, max_weight=3).fit(X, y, weight).decision_function(X)
+    np.testing.assert_array_equal(scores, expected)
+    scores_of_small_weights = (
+        classifier(random_state=1, max_weight=27).fit(X, y, weight).decision_function(X)
+    )
+    assert np.any(scores_of_small_weights != expected)
 
 
 @pytest.mark.slow
 def test_weights_of_classes_are_those_of_their_rows(targets, one_noise):
     X, y, _ = targets
     weights = {"low": 4, "mid": 2, "top": 1}
-    by_class = several(random_state=1, class_weight=weights).fit(X, y)
-    own = [weights[one] for one in y]
-    by_row = several(random_state=1, max_weight=4).fit(X, y, own)
+    by_class = classifier(random_state=1, class_weight=weights).fit(X, y)
+    row_weights = [weights[label] for label in y]
+    by_row = classifier(random_state=1, max_weight=4).fit(X, y, row_weights)
     np.testing.assert_array_equal(by_class.decision_function(X), by_row.decision_function(X))
-    unlike = several(random_state=1).fit(X, y).decision_function(X)
-    assert np.any(unlike != by_row.decision_function(X))
+    unweighted = classifier(random_state=1).fit(X, y).decision_function(X)
+    assert np.any(unweighted != by_row.decision_function(X))
 
 
 UNFIT = [
-    (several(recipe="bdpe"), "'bdpe' takes no target"),
+    (classifier(recipe="bdpe"), "'bdpe' takes no target"),
     (
         forest_classifier(recipe="auto"),
         r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]",
@@ -476,16 +496,19 @@ UNFIT = [
         boosting_classifier(recipe=lambda epsilon, delta, rows, relation: 1, max_rows_per_user=2),
         "takes no max_r",
     ),
-    (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
-    (number(target_range=None), "target_range must be stated: the public"),
-    (number(target_range=(3, 1)), "target_range must be"),
-    (number(target_range=(1, 3), objective="poisson"), "range from 0 on"),
+    (
+        classifier(class_weight="balanced"),
+        "not read off the labels, as their counts are private",
+    ),
+    (regressor(target_range=None), "target_range must be stated: the public"),
+    (regressor(target_range=(3, 1)), "target_range must be"),
+    (regressor(target_range=(1, 3), objective="poisson"), "range from 0 on"),
 ]
 
 
 def test_estimators_refuse_invalid_settings_in_words(targets):
-    for estimator, words in UNFIT:
-        with pytest.raises(ValueError, match=words):
+    for estimator, message in UNFIT:
+        with pytest.raises(ValueError, match=message):
             estimator.fit(targets[0], targets[1])
     X, y, ones = targets[0], np.ones(50, int), np.ones(50)
     with pytest.raises(ValueError, match="derives the weights of all rows together"):
@@ -519,9 +542,10 @@ def recipes_that_take(parameter: str) -> list[str]:
         (PrivateBoostingClassifier, "monotone", recipes_that_take("monotone")),
         (PrivateBoostingRegressor, "recipe", recipes_that_take("target")),
     ],
+    ids=["classifier, recipe", "classes", "monotone", "regressor, recipe"],
 )
 def test_docstrings_name_the_recipes_that_take_a_parameter(estimator, parameter, expected):
-    """As the signatures of the recipes decide it, in the order of `BOOSTED`."""
+    """The signatures of the recipes decide which do, and `BOOSTED` has their order."""
     assert recipes_in_docstring(estimator, parameter) == expected
 
 
@@ -533,59 +557,61 @@ def test_the_docs_name_the_recipes_that_take_targets_and_monotone_columns():
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def recorded_recipes(monkeypatch):
     """The recipes of all fits, of which none is run."""
-    seen = []
+    recorded = []
 
     def fit(key, table, recipe, public_key, **_):
-        seen.append(recipe)
+        recorded.append(recipe)
         raise InterruptedError
 
     monkeypatch.setattr("dpbt.owners.estimators.fit", fit)
-    return seen
+    return recorded
 
 
-def test_monotone_columns_and_rows_of_a_person_reach_the_recipe(targets, asked):
+def test_monotone_columns_and_rows_of_a_person_reach_the_recipe(targets, recorded_recipes):
     X, y, numbers = targets
     for estimator, labels in (
-        (number(monotone={"a": 1}, objective="poisson"), numbers),
+        (regressor(monotone={"a": 1}, objective="poisson"), numbers),
         (boosting_classifier(monotone={"a": -1}), y),
         (forest_classifier(max_rows_per_user=3), y),
     ):
         with pytest.raises(InterruptedError):
             estimator.fit(X, labels)
-    assert "a count" in asked[0].learner.identity
-    assert "(1, 0)" in asked[0].learner.identity
-    assert "(-1, 0)" in asked[1].learner.identity
-    assert [recipe.max_rows_per_user for recipe in asked] == [1, 1, 3]
-    assert dpbt.ledger(asked[2]).epsilon == pytest.approx(20, rel=1e-3)
+    assert "a count" in recorded_recipes[0].learner.identity
+    assert "(1, 0)" in recorded_recipes[0].learner.identity
+    assert "(-1, 0)" in recorded_recipes[1].learner.identity
+    assert [recipe.max_rows_per_user for recipe in recorded_recipes] == [1, 1, 3]
+    assert dpbt.ledger(recorded_recipes[2]).epsilon == pytest.approx(20, rel=1e-3)
 
 
 def test_ids_of_users_limit_their_rows(monkeypatch, tmp_path):
-    seen = []
-    watched = lambda *given, **_: seen.append(given) or 1 / 0  # noqa: E731
-    monkeypatch.setattr("dpbt.owners.estimators.fit", watched)
-    stated = {"epsilon": 1, "rows": 6, "max_rows_per_user": 2}
+    calls = []
+    record_call = lambda *call, **_: calls.append(call) or 1 / 0  # noqa: E731
+    monkeypatch.setattr("dpbt.owners.estimators.fit", record_call)
+    options_of_estimator = {"epsilon": 1, "rows": 6, "max_rows_per_user": 2}
     X, y, ids = np.zeros((8, 1)), np.ones(8, bool), ["a", 7, "7", " 7.0", None, "b", "c", "A"]
-    for made in (PrivateBoostingClassifier, PrivateForestClassifier):
+    for make_estimator in (PrivateBoostingClassifier, PrivateForestClassifier):
         with pytest.raises(ZeroDivisionError):
-            made(**stated, domain={"a": Numeric(0, 1)}).fit(X, y, users=ids)
-        _, table, recipe, _ = seen.pop()
+            make_estimator(**options_of_estimator, domain={"a": Numeric(0, 1)}).fit(X, y, users=ids)
+        _, table, recipe, _ = calls.pop()
         assert int(np.sum(table.present)) == len(table.present) == 6  # as rows says
         assert table.rows_per_user == recipe.max_rows_per_user == 2
     label = {"column": "y", "positive": "True", "negative": "False"}
     columns, path = {"a": {"type": "numeric", "low": 0, "high": 9}}, tmp_path / "d.json"
     user = {"column": "id", "most": 3}
     path.write_text(json.dumps({"columns": columns, "label": label, "user": user}))
-    for given in ({}, {"users": ids}):
+    for options in ({}, {"users": ids}):
         with pytest.raises(ValueError, match="users, with max_rows_per_user=3"):
-            PrivateBoostingClassifier(**stated, domain=path).fit(X, y, **given)
+            PrivateBoostingClassifier(**options_of_estimator, domain=path).fit(X, y, **options)
     user = {"column": "id", "most": 1, "ignore_case": True}
     path.write_text(json.dumps({"columns": columns, "label": label, "user": user}))
-    alike = PrivateBoostingClassifier(**{**stated, "max_rows_per_user": 1}, domain=path)
+    estimator_ignoring_case = PrivateBoostingClassifier(
+        **{**options_of_estimator, "max_rows_per_user": 1}, domain=path
+    )
     with pytest.raises(ZeroDivisionError):
-        alike.fit(X[:2], y[:2], users=["a", "A"])
-    assert int(np.sum(seen.pop()[1].present)) == 1
+        estimator_ignoring_case.fit(X[:2], y[:2], users=["a", "A"])
+    assert int(np.sum(calls.pop()[1].present)) == 1
 
 
 @pytest.mark.slow
@@ -601,16 +627,16 @@ def test_estimators_learn_the_labels_of_a_domain_file(targets, tmp_path, one_noi
         return path
 
     sites = {"column": "site", "type": "nominal", "values": ["top", "low", "mid"]}
-    estimator = several(domain=written(sites), classes=None, random_state=1).fit(X, y)
+    estimator = classifier(domain=written(sites), classes=None, random_state=1).fit(X, y)
     assert estimator.classes_.tolist() == ["low", "mid", "top"]
     rings = {"column": "rings", "type": "numeric", "low": 0, "high": 40}
-    estimator = number(domain=written(rings), target_range=None, random_state=1).fit(X, numbers)
-    same = number(random_state=1).fit(X, numbers)
+    estimator = regressor(domain=written(rings), target_range=None, random_state=1).fit(X, numbers)
+    same = regressor(random_state=1).fit(X, numbers)
     np.testing.assert_array_equal(estimator.predict(X), same.predict(X))
     with pytest.raises(ValueError, match=r"'rings' as a number.*PrivateBoostingRegressor"):
         boosting_classifier(domain=path, classes=None).fit(X, y)
 
     weighed = written(rings, weight={"column": "w", "most": 3})
-    estimator = number(domain=weighed, target_range=None, max_weight=3)
+    estimator = regressor(domain=weighed, target_range=None, max_weight=3)
     with pytest.raises(ValueError, match=r"weights of rows, in 'w'; give them.*=3"):
         estimator.fit(X, numbers)

@@ -40,7 +40,7 @@ SEVERAL = {
 """As `NOISE`, for an estimator of three declared classes."""
 
 
-def expected(estimator):
+def checks_that_fail(estimator):
     """The checks that an estimator cannot pass, with their reasons."""
     if isinstance(estimator, PrivateForestClassifier):
         return REFUSED
@@ -69,7 +69,7 @@ TREE_GROUPS = Maker(recipes.random_forest, rounds=8, depth=5)
         forest_classifier(**BOOSTED, classes=(0, 1), recipe=TREE_GROUPS),
         PrivateBoostingRegressor(**BOOSTED, max_weight=1, target_range=(-300, 300), recipe=TREES),
     ],
-    expected_failed_checks=expected,
+    expected_failed_checks=checks_that_fail,
 )
 def test_estimators_pass_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

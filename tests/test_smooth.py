@@ -1,6 +1,4 @@
-"""LazyBB and LazyBregBoost: against plain loops, published against tight, ledgers, refusals,
-halfspaces.
-"""
+"""LazyBB and LazyBregBoost: plain loops, both calibrations, ledgers, refusals, halfspaces."""
 
 import jax
 import jax.numpy as jnp
@@ -77,9 +75,7 @@ def test_splits_that_are_not_allowed_are_not_chosen(small_table):
 
 
 def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_refused():
-    """Weights that all move at once would cost a learner of one row's own weight more than its
-    ledger says.
-    """
+    """A learner priced for one moving weight would cost more where all weights move."""
     recipe = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6)
     settings = {"rows": 77, "rounds": 6, "relation": "add_remove"}
     smooth = {"weight_update": recipe.weight_update, "weighting": recipe.weight_params, **settings}
@@ -98,8 +94,8 @@ def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_ref
 
 def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
     table = random_features(0, rows=60, splits=3)
-    given = {"epsilon": np.inf, "rows": 60, "rounds": 4}
-    recipe = recipes.halfspace_boost(**given, density=0.4, learning_rate=0.8)
+    request = {"epsilon": np.inf, "rows": 60, "rounds": 4}
+    recipe = recipes.halfspace_boost(**request, density=0.4, learning_rate=0.8)
     model = dpbt.fit(jax.random.key(0), table, recipe)
     x = np.asarray(table.bins, np.float64)
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
@@ -113,88 +109,90 @@ def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
 
 @pytest.mark.parametrize("rows", [50, pytest.param(2**17 + 3, marks=pytest.mark.slow)])
 def test_sums_of_rows_are_exact_integers(rows):
-    """Against int64, on rows that make int32 sums as large as they get."""
+    """They equal sums in int64, on rows whose int32 sums are as large as possible."""
     rng = np.random.default_rng(rows)
     x = np.where(rng.random((rows, 3)) < 0.9, 0.999, rng.uniform(-1, 1, (rows, 3)))
     x = x.astype(np.float32)
     x[:, 1] *= -1
     x[:, 2] = 0
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
-    everyone = jnp.ones(rows, bool)
-    table = halfspaces.project_rows_of_table_to_ball(dpbt.Table(jnp.asarray(x), everyone, everyone))
+    present = jnp.ones(rows, bool)
+    table = halfspaces.project_rows_of_table_to_ball(dpbt.Table(jnp.asarray(x), present, present))
     signed = np.where(rng.random(rows) < 0.99, GRID, -rng.integers(0, GRID + 1, rows))
-    whole = np.trunc(np.asarray(table.columns.T, np.float64) * 2**14).astype(np.int64)
+    grid_columns = np.trunc(np.asarray(table.columns.T, np.float64) * 2**14).astype(np.int64)
     step = sensitivity.weighted_sum_rounding_step(rows)
-    found = halfspaces.signed_row_sums_in_grid_steps(
+    sums = halfspaces.signed_row_sums_in_grid_steps(
         jnp.asarray(signed, jnp.int32), table.columns, jnp.float32(step)
     )
-    np.testing.assert_array_equal(found, (signed @ whole) // int(step))
+    np.testing.assert_array_equal(sums, (signed @ grid_columns) // int(step))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [140_000, 730_000])
 def test_centres_of_neighbours_are_within_the_claim(rows):
-    """A row at the cap flips its label, among rows of many directions; the distance is all but 2 /
-    (kappa m).
-    """
+    """A row at the cap flips its label, which moves the centre by nearly 2 / (kappa m)."""
     rng = np.random.default_rng(rows)
     x = rng.normal(0, 1, (rows, 4)).astype(np.float32) + np.float32(0.7)
-    everyone = jnp.ones(rows, bool)
-    table = halfspaces.project_rows_of_table_to_ball(dpbt.Table(jnp.asarray(x), everyone, everyone))
+    present = jnp.ones(rows, bool)
+    table = halfspaces.project_rows_of_table_to_ball(dpbt.Table(jnp.asarray(x), present, present))
     level = jnp.full(rows, GRID, jnp.int32)  # every row is at the cap
     step = sensitivity.weighted_sum_rounding_step(rows)
     claim = float(sensitivity.rounded_vector_sum_sensitivity(step, num_features=4))
 
     def sums(level):
-        found = halfspaces.signed_row_sums_in_grid_steps(level, table.columns, jnp.float32(step))
-        return np.asarray(found, np.float64) * (step / (GRID * 2.0**14))
+        grid_sums = halfspaces.signed_row_sums_in_grid_steps(
+            level, table.columns, jnp.float32(step)
+        )
+        return np.asarray(grid_sums, np.float64) * (step / (GRID * 2.0**14))
 
-    here, worst = sums(level), 0.0
+    sums_of_table, max_distance = sums(level), 0.0
     for row in range(20):
-        worst = max(worst, float(np.linalg.norm(here - sums(level.at[row].set(-GRID)))))
-    assert 1.9 < worst <= claim
+        max_distance = max(
+            max_distance, float(np.linalg.norm(sums_of_table - sums(level.at[row].set(-GRID))))
+        )
+    assert 1.9 < max_distance <= claim
 
 
 def test_rows_are_projected_to_the_unit_ball_whatever_they_hold():
-    odd = [[np.inf, 0], [np.nan, 0.5], [1e30, 1e30], [0, 0], [1e38, -3e38]]
-    rows = np.array([[3, 4], [0.3, 0.4], *odd], np.float32)
-    found = np.asarray(project_to_unit_ball(jnp.asarray(rows)), np.float64)
+    odd_rows = [[np.inf, 0], [np.nan, 0.5], [1e30, 1e30], [0, 0], [1e38, -3e38]]
+    rows = np.array([[3, 4], [0.3, 0.4], *odd_rows], np.float32)
+    projected = np.asarray(project_to_unit_ball(jnp.asarray(rows)), np.float64)
     half = 0.5**0.5
     expected = [[0.6, 0.8], [0.3, 0.4], [0, 0], [0, 0.5], [half, half], [0, 0], [half, -half]]
-    np.testing.assert_allclose(found, expected, atol=2e-6)
-    assert np.linalg.norm(found, axis=1).max() <= 1
+    np.testing.assert_allclose(projected, expected, atol=2e-6)
+    assert np.linalg.norm(projected, axis=1).max() <= 1
 
 
 @calibrations
 def test_halfspaces_cost_their_squared_step_over_their_noise(calibration):
-    given = {"rows": 500, "rounds": 7, "calibration": calibration}
-    book = dpbt.ledger(recipes.halfspace_boost(noise_scale=0.2, **given))
+    settings = {"rows": 500, "rounds": 7, "calibration": calibration}
+    recipe_ledger = dpbt.ledger(recipes.halfspace_boost(noise_scale=0.2, **settings))
     step = 2 + 16 * 2 / (127 * 2**14) if calibration == "tight" else 4
-    assert book.rho == pytest.approx(7 * step**2 / 2 / (0.25 * 500 * 0.2) ** 2, rel=1e-5)
-    by_budget = recipes.halfspace_boost(epsilon=0.8, delta=1e-5, **given)
-    book = dpbt.ledger(by_budget)
+    assert recipe_ledger.rho == pytest.approx(7 * step**2 / 2 / (0.25 * 500 * 0.2) ** 2, rel=1e-5)
+    by_budget = recipes.halfspace_boost(epsilon=0.8, delta=1e-5, **settings)
+    recipe_ledger = dpbt.ledger(by_budget)
     if calibration == "tight":
-        assert book.epsilon_at(1e-5, "gdp") == pytest.approx(0.8, rel=1e-5)
+        assert recipe_ledger.epsilon_at(1e-5, "gdp") == pytest.approx(0.8, rel=1e-5)
     else:  # the paper's own conversion, Lemma 15; the library's would allow 1.5 times this rho
-        by_lemma = conversions.published_zcdp_epsilon(book.rho, 1e-5)
+        by_lemma = conversions.published_zcdp_epsilon(recipe_ledger.rho, 1e-5)
         assert by_lemma == pytest.approx(0.8, rel=1e-5)
-        assert book.epsilon_at(1e-5, "zcdp") < 0.65
+        assert recipe_ledger.epsilon_at(1e-5, "zcdp") < 0.65
 
 
 def test_halfspace_boost_refuses_invalid_settings():
     features = random_features(0, rows=20, splits=2)
     recipe = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2)
-    some = with_allowed_splits(random_table(0, 20, 2), np.ones(2, bool))
+    table_with_allowed_splits = with_allowed_splits(random_table(0, 20, 2), np.ones(2, bool))
     with pytest.raises(ValueError, match="allowed must be None"):
-        dpbt.fit(jax.random.key(0), some, recipe)
-    wide = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2, features=1)
+        dpbt.fit(jax.random.key(0), table_with_allowed_splits, recipe)
+    recipe_of_one_feature = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2, features=1)
     with pytest.raises(ValueError, match="at most 1 features"):
-        dpbt.fit(jax.random.key(0), features, wide)
+        dpbt.fit(jax.random.key(0), features, recipe_of_one_feature)
 
 
 def test_bounds_on_rows_and_rounds_agree_with_their_formulas():
-    about = int(np.ceil(16 * np.log(2) / 0.0025))  # "approximately 4,000"
-    assert smooth_bounds.theorem_24_rounds(0.05, 0.5) == about
+    num_rounds = int(np.ceil(16 * np.log(2) / 0.0025))  # "approximately 4,000"
+    assert smooth_bounds.theorem_24_rounds(0.05, 0.5) == num_rounds
     small, large = (
         smooth_bounds.theorem_30_rows(alpha=0.1, beta=0.1, tau=0.2, epsilon=e, delta=1e-6)
         for e in (1.0, 0.1)
@@ -221,18 +219,18 @@ def test_margins_bound_the_error_as_theorem_28_should_say():
     assert dimension == pytest.approx(25_600)
     n, k, beta = 10**9, 10**7, 0.05
     capacity = dimension * np.log(34 * np.e * n / dimension) * np.log2(578 * n)
-    given = {"small_margins": k, "rows": n, "dimension": dimension, "beta": beta}
-    found = smooth_bounds.theorem_28_error(**given)
-    assert found == pytest.approx(0.01 + np.sqrt(2 / n * (capacity + np.log(80))))
-    assert found < 0.2 < 1 < smooth_bounds.theorem_28_error(**given, as_printed=True)
+    arguments = {"small_margins": k, "rows": n, "dimension": dimension, "beta": beta}
+    bound = smooth_bounds.theorem_28_error(**arguments)
+    assert bound == pytest.approx(0.01 + np.sqrt(2 / n * (capacity + np.log(80))))
+    assert bound < 0.2 < 1 < smooth_bounds.theorem_28_error(**arguments, as_printed=True)
     with pytest.raises(ValueError, match="small_margins"):
-        smooth_bounds.theorem_28_error(**{**given, "small_margins": n + 1})
+        smooth_bounds.theorem_28_error(**{**arguments, "small_margins": n + 1})
 
 
 def test_privacy_bounds_the_gap_as_theorem_19_says():
-    found = smooth_bounds.theorem_19_transfer(0.01, 1e-5)
-    assert found.gap == pytest.approx(0.18)
-    assert found.failure == pytest.approx(1e-3)
-    assert found.rows == int(np.ceil(np.log(4e3) / 1e-4))
+    transfer = smooth_bounds.theorem_19_transfer(0.01, 1e-5)
+    assert transfer.gap == pytest.approx(0.18)
+    assert transfer.failure == pytest.approx(1e-3)
+    assert transfer.rows == int(np.ceil(np.log(4e3) / 1e-4))
     with pytest.raises(ValueError, match="epsilon"):
         smooth_bounds.theorem_19_transfer(0.4, 1e-5)

@@ -21,7 +21,7 @@ from tests.support import example_tables, random_models
 DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 
 
-def book(mechanism, sensitivity, scale, delta=0.0, times=1):
+def ledger_of_one_draw(mechanism, sensitivity, scale, delta=0.0, times=1):
     terms = recipe_ledger.DrawTerms(
         site="x",
         mechanism=mechanism,
@@ -38,35 +38,37 @@ def book(mechanism, sensitivity, scale, delta=0.0, times=1):
 
 
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
-def test_the_best_attacker_on_one_gaussian_draw(alarms):
-    """Against a count of the outputs of the best test, which is a threshold."""
-    found = statements.max_true_positive_rate(
-        book(mechanisms.rounded_gaussian, 3.0, 2.0, delta=1e-6), alarms
+def test_the_bound_on_an_attacker_is_attained_on_one_gaussian_draw(alarms):
+    """The bound is compared with counts of the best test, which is a threshold."""
+    bound = statements.max_true_positive_rate(
+        ledger_of_one_draw(mechanisms.rounded_gaussian, 3.0, 2.0, delta=1e-6), alarms
     )
     rng = np.random.default_rng(0)
     without, with_row = 2 * rng.normal(size=10**6), 3 + 2 * rng.normal(size=10**6)
     threshold = np.quantile(without, 1 - alarms)
     # Five standard errors of a share of a million, for both rates.
-    assert abs(np.mean(with_row > threshold) - found) < 5e-3
-    assert found == pytest.approx(NormalDist().cdf(NormalDist().inv_cdf(alarms) + 1.5))
+    assert abs(np.mean(with_row > threshold) - bound) < 5e-3
+    assert bound == pytest.approx(NormalDist().cdf(NormalDist().inv_cdf(alarms) + 1.5))
 
 
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
-def test_the_best_attacker_on_one_laplace_draw(alarms):
+def test_the_bound_on_an_attacker_is_that_of_randomised_response_on_one_laplace_draw(alarms):
     """Randomised response attains the bound of a pure guarantee."""
-    found = statements.max_true_positive_rate(book(mechanisms.discrete_laplace, 1.5, 1.0), alarms)
-    bounds = math.exp(1.5) * alarms, 1 - math.exp(-1.5) * (1 - alarms)
-    assert found == pytest.approx(min(bounds))
+    bound = statements.max_true_positive_rate(
+        ledger_of_one_draw(mechanisms.discrete_laplace, 1.5, 1.0), alarms
+    )
+    bounds_of_rates = math.exp(1.5) * alarms, 1 - math.exp(-1.5) * (1 - alarms)
+    assert bound == pytest.approx(min(bounds_of_rates))
 
 
 def test_many_draws_are_composed_before_the_attacker_is_bounded():
     """The bound at one delta is no better than that at several."""
-    many = book(mechanisms.exponential, 1.0, 10.0, delta=1e-9, times=100)
-    found = statements.max_true_positive_rate(many, 0.01)
+    many = ledger_of_one_draw(mechanisms.exponential, 1.0, 10.0, delta=1e-9, times=100)
+    bound = statements.max_true_positive_rate(many, 0.01)
     at_delta = math.exp(many.epsilon) * 0.01 + 1e-9
-    assert found < 0.6 * at_delta
-    assert found > 0.01
-    infinite = book(mechanisms.exponential, 1.0, 0.0)
+    assert bound < 0.6 * at_delta
+    assert bound > 0.01
+    infinite = ledger_of_one_draw(mechanisms.exponential, 1.0, 0.0)
     assert statements.max_true_positive_rate(infinite, 0.01) == 1.0
 
 
@@ -98,17 +100,18 @@ def test_a_statement_hides_no_weakness():
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "rows", "words"),
+    ("epsilon", "delta", "rows", "expected_texts"),
     [
         (0.5, 1e-9, 100, ("epsilon is 'strong'", "delta is far below 1/rows")),
         (4.0, 5e-3, 100, ("epsilon is 'reasonable'", "delta is below 1/rows", "expose 0.5 rows")),
         (11.0, 0.02, 100, ("epsilon is 'weak'", "not below 1/rows", "expose 2 rows", "unfit")),
     ],
+    ids=["strong", "reasonable", "weak"],
 )
-def test_a_statement_judges_epsilon_and_delta(epsilon, delta, rows, words):
-    line = book(mechanisms.discrete_laplace, epsilon, 1.0)
+def test_a_statement_judges_epsilon_and_delta(epsilon, delta, rows, expected_texts):
+    line = ledger_of_one_draw(mechanisms.discrete_laplace, epsilon, 1.0)
     text = dpbt.statement(structs.replace(line, delta=delta, rows=rows))
-    assert [word for word in words if word not in text] == []
+    assert [word for word in expected_texts if word not in text] == []
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +120,8 @@ def paid(tmp_path_factory):
     folder = tmp_path_factory.mktemp("paid")
     budget = dpbt.Filter(epsilon=3.0, rows=60, path=folder / "filter.db")
     recipe, other = recipe_for(), recipe_for(rounds=3)
-    for each in (recipe, other):
-        budget.take(each)
+    for paid_recipe in (recipe, other):
+        budget.take(paid_recipe)
     domain = {"<age> & $1$, $2$": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
     model = random_models.random_model(recipe, 2, domain)
     dpbt.save(model, folder / "model.json", domain=domain, classes=("no", "yes"))
@@ -168,11 +171,13 @@ PEOPLE = {
 def test_people_with_several_rows_are_paid_for_draw_by_draw(name):
     """Noise is k times larger, a selection has epsilon / k, and the total is what was asked for."""
     make, k = PEOPLE[name], 3
-    one, several = (dpbt.ledger(make(max_rows_per_user=people)) for people in (1, k))
-    assert several.max_rows_per_user == k
-    assert several.epsilon == pytest.approx(one.epsilon, rel=2e-5)
-    assert several.epsilon <= 1 + 1e-6
-    for before, after in zip(one.lines, several.lines, strict=True):
+    ledger_of_one_row, ledger_of_several_rows = (
+        dpbt.ledger(make(max_rows_per_user=rows_of_person)) for rows_of_person in (1, k)
+    )
+    assert ledger_of_several_rows.max_rows_per_user == k
+    assert ledger_of_several_rows.epsilon == pytest.approx(ledger_of_one_row.epsilon, rel=2e-5)
+    assert ledger_of_several_rows.epsilon <= 1 + 1e-6
+    for before, after in zip(ledger_of_one_row.lines, ledger_of_several_rows.lines, strict=True):
         if before.moved_outputs is None:
             continue
         grown = (after.scale / after.sensitivity * k) / (before.scale / before.sensitivity)
@@ -182,18 +187,18 @@ def test_people_with_several_rows_are_paid_for_draw_by_draw(name):
         assert after.rho == pytest.approx(before.rho, rel=2e-5)
         assert after.moved_outputs == k * before.moved_outputs
         assert after.gap == pytest.approx(k * before.gap)
-    assert f"up to {k}" in str(several)
-    assert "promise" in str(several)
-    assert "promise" not in str(one)
+    assert f"up to {k}" in str(ledger_of_several_rows)
+    assert "promise" in str(ledger_of_several_rows)
+    assert "promise" not in str(ledger_of_one_row)
 
 
 def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
     recipe = recipe_for()
     ledger = dpbt.ledger(recipe)
     for k in (1, 2, 7):
-        again = recipe_ledger.recompute_ledger_costs(ledger, k)
-        assert again.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
-        back = recipe_ledger.recompute_ledger_costs(again, 1)
+        repriced = recipe_ledger.reprice_ledger(ledger, k)
+        assert repriced.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
+        back = recipe_ledger.reprice_ledger(repriced, 1)
         assert str(back) == str(ledger)
     text = dpbt.statement(recipe, max_rows_per_user=3)
     assert "epsilon = 3 and delta" in text
@@ -204,14 +209,14 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
 
 
 def test_gaussian_draws_are_never_scaled_after_composition():
-    """k mu, and not k times the epsilon of mu, nor that of delta."""
+    """The cost is k mu, and not k times the epsilon of mu, nor that of delta."""
     ledger = dpbt.ledger(PEOPLE["forest-gdp"]())
-    again = recipe_ledger.recompute_ledger_costs(ledger, 4)
-    assert again.mu == pytest.approx(4 * ledger.mu)
-    left = (1e-6 - again.sampler_delta) * math.exp(-again.sampler_epsilon / 2)
-    exact = conversions.gdp_epsilon(4 * ledger.mu, left) + again.sampler_epsilon
-    assert again.epsilon == pytest.approx(exact)
-    assert again.epsilon > 4.5 * ledger.epsilon
+    repriced = recipe_ledger.reprice_ledger(ledger, 4)
+    assert repriced.mu == pytest.approx(4 * ledger.mu)
+    left = (1e-6 - repriced.sampler_delta) * math.exp(-repriced.sampler_epsilon / 2)
+    exact = conversions.gdp_epsilon(4 * ledger.mu, left) + repriced.sampler_epsilon
+    assert repriced.epsilon == pytest.approx(exact)
+    assert repriced.epsilon > 4.5 * ledger.epsilon
 
 
 @pytest.mark.slow
@@ -222,11 +227,11 @@ def test_neighbours_of_k_rows_move_every_draw_by_no_more_than_k_rows_are_priced_
     table = example_tables.random_table(3, 40, 4, 0)
     key = jax.random.key(5)
     boosted = dpbt.boost(key, table, recipe)
-    gone = table._replace(present=table.present.at[jnp.array([0, 7, 21])].set(False))
+    neighbour = table._replace(present=table.present.at[jnp.array([0, 7, 21])].set(False))
 
     def total(rows):
         densities = dpbt.replay(boosted.transcript, rows, recipe).log_prob
         return float(sum(jnp.sum(value) for value in densities.values()))
 
-    loss = abs(total(table) - total(gone))
+    loss = abs(total(table) - total(neighbour))
     assert 0 < loss <= dpbt.ledger(recipe).epsilon

@@ -30,12 +30,12 @@ def columns():
     return {"x": rng.random(ROWS), "on": rng.random(ROWS) < 0.5}, rng.random(ROWS) < 0.5
 
 
-def table_of(**options):
+def two_column_table(**options):
     return dpbt.table(DOMAIN, *columns(), **options)
 
 
-def raw():
-    return table_of()._replace(domain=None)
+def table_without_domain():
+    return two_column_table()._replace(domain=None)
 
 
 def oblivious(**options):
@@ -50,42 +50,42 @@ def greedy(**options):
 RECIPES = {"oblivious": oblivious(), "greedy": greedy()}
 
 
-def mapped(key, table, recipe, public_key=None):
+def boost_under_vmap(key, table, recipe, public_key=None):
     """Boosting under vmap over keys."""
     keys = jax.random.split(key, 2)
     return jax.vmap(dpbt.boost, in_axes=(0, None, None, None))(keys, table, recipe, public_key)
 
 
-def swept(key, table, recipe):
+def group_settings_of_sweep(key, table, recipe):
     masks = np.ones((1, *np.shape(table.target)), bool)
     task = sweeps.Task("task", table, masks, masks, {"recipe": recipe})
-    sweeps.group_settings(sweeps.Sweep("sweep", given, ({"axis": (1,)},)), task)
+    sweeps.group_settings(sweeps.Sweep("sweep", return_recipe, ({"axis": (1,)},)), task)
 
 
-def given(axis, recipe):
+def return_recipe(axis, recipe):
     del axis
     return recipe
 
 
 @functools.cache
-def recorded(recipe):
-    return dpbt.boost(KEY, table_of(), recipe).transcript
+def recorded_transcript(recipe):
+    return dpbt.boost(KEY, two_column_table(), recipe).transcript
 
 
-def replayed(key, table, recipe):
-    dpbt.replay(recorded(recipe), table, recipe)
+def replay_on_table(key, table, recipe):
+    dpbt.replay(recorded_transcript(recipe), table, recipe)
 
 
-def compared(key, table, recipe):
-    log_ratios_by_site(recorded(recipe), table_of(), table, recipe)
+def compare_with_table(key, table, recipe):
+    log_ratios_by_site(recorded_transcript(recipe), two_column_table(), table, recipe)
 
 
-def audited(key, table, recipe):
-    near = audit.neighbours(table_of(), ADD_REMOVE)._replace(table=table)
-    audit.audit_transcripts(key, near, recipe, 1)
+def audit_from_table(key, table, recipe):
+    neighbours = audit.neighbours(two_column_table(), ADD_REMOVE)._replace(table=table)
+    audit.audit_transcripts(key, neighbours, recipe, 1)
 
 
-def tuned(key, table, recipe):
+def tune_by_default(key, table, recipe):
     dpbt.tune(key, table, recipe, tuning.selection())
 
 
@@ -93,12 +93,12 @@ ENTRIES = {
     "fit": dpbt.fit,
     "boost": dpbt.boost,
     "jit": jax.jit(dpbt.boost),
-    "vmap": mapped,
-    "replay": replayed,
-    "compared": compared,
-    "sweep": swept,
-    "audit": audited,
-    "tune": tuned,
+    "vmap": boost_under_vmap,
+    "replay": replay_on_table,
+    "compared": compare_with_table,
+    "sweep": group_settings_of_sweep,
+    "audit": audit_from_table,
+    "tune": tune_by_default,
 }
 
 FAULTS = {
@@ -121,90 +121,92 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("change", "words"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(("damage", "message"), FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
-@pytest.mark.parametrize("act", ENTRIES.values(), ids=ENTRIES)
-def test_a_table_that_no_learner_reads_is_refused_by_every_entry(act, recipe, change, words):
-    with pytest.raises(ValueError, match=words):
-        act(KEY, change(raw()), recipe)
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_a_table_that_no_learner_reads_is_refused_by_every_entry(entry, recipe, damage, message):
+    with pytest.raises(ValueError, match=message):
+        entry(KEY, damage(table_without_domain()), recipe)
 
 
 def test_learners_of_bins_say_which_bins_they_read():
     """Additive models read the same bins as oblivious trees, and neither is called the other."""
-    domain = table_of().domain
-    exact = raw()._replace(bins=jnp.zeros((ROWS, 2), jnp.float32), splits=None)
-    words = "the recipe reads uint8 bins, got float32 of rank 2"
-    for make in (recipes.oblivious_boost, recipes.additive):
-        recipe = make(epsilon=1.0, rows=ROWS, domain=domain)
-        with pytest.raises(ValueError, match=words):
+    domain = two_column_table().domain
+    exact = table_without_domain()._replace(bins=jnp.zeros((ROWS, 2), jnp.float32), splits=None)
+    message = "the recipe reads uint8 bins, got float32 of rank 2"
+    for make_recipe in (recipes.oblivious_boost, recipes.additive):
+        recipe = make_recipe(epsilon=1.0, rows=ROWS, domain=domain)
+        with pytest.raises(ValueError, match=message):
             dpbt.fit(KEY, exact, recipe)
 
 
 def test_a_list_in_place_of_an_array_is_refused_by_name():
-    for act in (dpbt.fit, dpbt.boost, mapped, swept, tuned):
+    for entry in (dpbt.fit, dpbt.boost, boost_under_vmap, group_settings_of_sweep, tune_by_default):
         with pytest.raises(ValueError, match=r"table.present must be an array, got list"):
-            act(KEY, raw()._replace(present=[True] * ROWS), RECIPES["greedy"])
+            entry(KEY, table_without_domain()._replace(present=[True] * ROWS), RECIPES["greedy"])
 
 
-@pytest.mark.parametrize("act", ENTRIES.values(), ids=ENTRIES)
-def test_other_numbers_of_columns_are_refused_by_every_entry(act):
-    """Of a table with a domain for every recipe, and of one without for those of a domain."""
-    wide, narrow = jnp.zeros((ROWS, 3), jnp.uint8), jnp.zeros((ROWS, 1), jnp.uint8)
-    for bins in (wide, narrow):
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_tables_of_another_number_of_columns_are_refused_by_every_entry(entry):
+    """A table with a domain is checked by every recipe; one without, by recipes of a domain."""
+    three_columns, one_column = jnp.zeros((ROWS, 3), jnp.uint8), jnp.zeros((ROWS, 1), jnp.uint8)
+    for bins in (three_columns, one_column):
         for recipe in RECIPES.values():
             with pytest.raises(ValueError, match=r"must have 2 columns, as the table's domain"):
-                act(KEY, table_of()._replace(bins=bins), recipe)
+                entry(KEY, two_column_table()._replace(bins=bins), recipe)
     with pytest.raises(ValueError, match="domain has 2 columns, and the table has 3"):
-        act(KEY, raw()._replace(bins=wide), RECIPES["oblivious"])
+        entry(KEY, table_without_domain()._replace(bins=three_columns), RECIPES["oblivious"])
 
 
 def test_splits_of_columns_that_a_table_lacks_are_refused_where_they_are_known():
     """So are too few columns of a raw table. Where splits are traced, a recipe's domain tells."""
-    narrow = raw()._replace(bins=jnp.zeros((ROWS, 1), jnp.uint8))
-    for act in (dpbt.fit, dpbt.boost, mapped):
+    table_of_one_column = table_without_domain()._replace(bins=jnp.zeros((ROWS, 1), jnp.uint8))
+    for entry in (dpbt.fit, dpbt.boost, boost_under_vmap):
         with pytest.raises(ValueError, match=r"splits.feature must number features of the table"):
-            act(KEY, narrow, RECIPES["greedy"])
+            entry(KEY, table_of_one_column, RECIPES["greedy"])
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_a_public_key_that_is_the_secret_one_is_refused(recipe):
-    for act in (dpbt.fit, dpbt.boost):
+    for entry in (dpbt.fit, dpbt.boost):
         with pytest.raises(ValueError, match="public_key must be independent of key"):
-            act(KEY, table_of(), recipe, KEY)
+            entry(KEY, two_column_table(), recipe, KEY)
         with pytest.raises(ValueError, match="public_key must be one"):
-            act(KEY, table_of(), recipe, jax.random.split(KEY, 2))
+            entry(KEY, two_column_table(), recipe, jax.random.split(KEY, 2))
         with pytest.raises(ValueError, match="key must be one key"):
-            act(jax.random.split(KEY, 2), table_of(), recipe)
+            entry(jax.random.split(KEY, 2), two_column_table(), recipe)
 
 
 def test_a_table_of_another_target_is_refused_by_every_entry():
-    """And the error says which target the recipe has."""
-    target, other = Nominal(("a", "b", "c")), Nominal(("a", "b", "d"))
+    """The error says which target the recipe has."""
+    target, target_of_table = Nominal(("a", "b", "c")), Nominal(("a", "b", "d"))
     labels = np.array(["a", "b", "d"])[np.arange(ROWS) % 3]
-    table = dpbt.table(DOMAIN, columns()[0], labels, target=other)
+    table = dpbt.table(DOMAIN, columns()[0], labels, target=target_of_table)
     recipe = oblivious(target=target)
-    for act in (dpbt.fit, dpbt.boost, mapped):
+    for entry in (dpbt.fit, dpbt.boost, boost_under_vmap):
         with pytest.raises(ValueError, match=r"another target than the recipe's.*'c'"):
-            act(KEY, table, recipe)
+            entry(KEY, table, recipe)
 
 
 def test_a_check_of_ones_own_may_read_splits_on_the_host():
-    """Where they are traced, it is left out."""
-    recipe, seen = greedy(), []
+    """Where splits are traced, the check is left out."""
+    recipe, checked = greedy(), []
 
     def check(table):
-        seen.append(np.asarray(table.splits.feature).sum())
+        checked.append(np.asarray(table.splits.feature).sum())
         if table.bins.shape[1] != 2:
             raise ValueError("two columns")
 
     kind = recipe.learner.kind.with_training(check_table=check)
     learner = dataclasses.replace(recipe.learner, kind=kind)
     recipe = dataclasses.replace(recipe, learner=learner)
-    found = jax.jit(dpbt.boost)(KEY, raw(), recipe).scores
-    np.testing.assert_array_equal(found, dpbt.boost(KEY, raw(), recipe).scores)
-    assert len(seen) == 1
+    scores = jax.jit(dpbt.boost)(KEY, table_without_domain(), recipe).scores
+    np.testing.assert_array_equal(scores, dpbt.boost(KEY, table_without_domain(), recipe).scores)
+    assert len(checked) == 1
     with pytest.raises(ValueError, match="two columns"):
-        dpbt.boost(KEY, raw()._replace(bins=jnp.zeros((ROWS, 3), jnp.uint8)), recipe)
+        dpbt.boost(
+            KEY, table_without_domain()._replace(bins=jnp.zeros((ROWS, 3), jnp.uint8)), recipe
+        )
 
 
 # Transcripts.
@@ -248,17 +250,17 @@ def test_a_bound_of_another_shape_is_refused_by_the_name_of_the_function():
 
 
 def test_a_transcript_of_another_recipe_is_refused():
-    table = table_of()
+    table = two_column_table()
     transcript = dpbt.boost(KEY, table, greedy()).transcript
-    for recipe, words in (
+    for recipe, message in (
         (greedy(rounds=3), "has 2 rounds, and the recipe has room for 3"),
         (greedy(depth=3), r"sites \['leaf', 'split_0', 'split_1'\] of its rounds, where bdpe"),
         (oblivious(rounds=2), "where oblivious_boost draws"),
         (oblivious(rounds=2, marginals_fraction=0.1), "of its prologue"),
     ):
-        for act in (dpbt.replay, jax.jit(dpbt.replay)):
-            with pytest.raises(ValueError, match=f"another recipe: .*{words}"):
-                act(transcript, table, recipe)
+        for entry in (dpbt.replay, jax.jit(dpbt.replay)):
+            with pytest.raises(ValueError, match=f"another recipe: .*{message}"):
+                entry(transcript, table, recipe)
     leaves = dpbt.boost(KEY, table, oblivious(depth=3)).transcript
     with pytest.raises(ValueError, match=r"at 'sums' has shape \(8,\).*draws \(4,\)"):
         dpbt.replay(leaves, table, oblivious(depth=2))
@@ -268,21 +270,21 @@ def test_a_transcript_of_another_recipe_is_refused():
 
 def test_a_transcript_without_withheld_sites_is_refused_with_what_to_do():
     recipe = recipes.random_forest(**PURE, rounds=3, depth=2, disjoint=True)
-    model = dpbt.fit(KEY, table_of(), recipe, jax.random.key(1))
+    model = dpbt.fit(KEY, two_column_table(), recipe, jax.random.key(1))
     with pytest.raises(ValueError, match=r"leaves out \['part'\], and dpbt.boost returns all"):
-        dpbt.replay(model.transcript, table_of(), recipe)
+        dpbt.replay(model.transcript, two_column_table(), recipe)
 
 
 # Axes of settings.
 
 
-def axes_of(make):
+def arguments_with_axes(make):
     """The arguments of a recipe that may have axes of settings."""
     parameters = inspect.signature(make).parameters.values()
-    return [each.name for each in parameters if "ArrayLike" in str(each.annotation)]
+    return [parameter.name for parameter in parameters if "ArrayLike" in str(parameter.annotation)]
 
 
-_GOOD = {
+REQUIRED_SETTINGS = {
     "oblivious_boost": {"domain": DOMAIN, "marginals_fraction": 0.1},
     "additive": {"domain": DOMAIN, "resolutions": (2, 4)},
     "auto": {"domain": DOMAIN},
@@ -298,31 +300,44 @@ MAKERS = [
     "lazybb_trees",
     "halfspace_boost",
 ]
-AXES = [(name, axis) for name in MAKERS for axis in axes_of(getattr(recipes, name))]
+AXES = [(name, axis) for name in MAKERS for axis in arguments_with_axes(getattr(recipes, name))]
 
 
 @pytest.mark.parametrize(("name", "axis"), AXES, ids=map("-".join, AXES))
-def test_axes_that_do_not_go_together_are_named(name, axis):
-    usual = {"pi": 0.0, "delta": 1e-7, "seed": 0, "rounds": 3, "learning_rate": 0.1, "rows": 1000}
-    values = {"epsilon": 1.0, "clip": 0.2, **usual}
-    given = {"epsilon": 1.0, "rows": 1000, **_GOOD.get(name, {})}
+def test_axes_of_different_lengths_are_refused_by_name(name, axis):
+    usual_values = {
+        "pi": 0.0,
+        "delta": 1e-7,
+        "seed": 0,
+        "rounds": 3,
+        "learning_rate": 0.1,
+        "rows": 1000,
+    }
+    values = {"epsilon": 1.0, "clip": 0.2, **usual_values}
+    settings = {"epsilon": 1.0, "rows": 1000, **REQUIRED_SETTINGS.get(name, {})}
     if name == "halfspace_boost" and axis == "epsilon":
-        given |= {"noise_scale": None}
-    beside = "rows" if axis != "rows" else "delta"
-    made = {**given, beside: [values[beside]] * 2, axis: [values.get(axis, 0.1)] * 3}
-    with pytest.raises(ValueError, match=f"^({axis} and {beside}|{beside} and {axis}) must have"):
-        getattr(recipes, name)(**made)
+        settings |= {"noise_scale": None}
+    other_axis = "rows" if axis != "rows" else "delta"
+    settings_with_two_axes = {
+        **settings,
+        other_axis: [values[other_axis]] * 2,
+        axis: [values.get(axis, 0.1)] * 3,
+    }
+    with pytest.raises(
+        ValueError, match=f"^({axis} and {other_axis}|{other_axis} and {axis}) must have"
+    ):
+        getattr(recipes, name)(**settings_with_two_axes)
 
 
-def test_axes_of_a_recipe_of_ones_own_are_named():
+def test_axes_of_a_custom_recipe_are_refused_by_name():
     from dpbt.weighting import MirrorNumbers, clipped_mirror
 
-    made = oblivious()
+    recipe = oblivious()
     numbers = MirrorNumbers(np.ones(()), np.full(3, 0.2))
     update = clipped_mirror(dpbt.losses.log)
     with pytest.raises(ValueError, match="weighting clip and epsilon must have axes"):
         recipes.custom(
-            made.learner,
+            recipe.learner,
             rows=ROWS,
             rounds=3,
             epsilon=[1.0, 2.0],
@@ -336,20 +351,21 @@ def test_axes_of_a_recipe_of_ones_own_are_named():
 
 
 def test_recipes_are_equal_by_value_and_have_the_hash_of_their_value():
-    one, two = greedy(), greedy()
-    assert one == two
-    assert hash(one) == hash(two)
-    assert one == jax.tree.map(jnp.asarray, two)
-    assert hash(one) == hash(jax.tree.map(jnp.asarray, two))
-    several = greedy(zeta=[0.1, 0.2])
-    assert several == greedy(zeta=[0.1, 0.2])
-    assert len({one, two, several, oblivious(), oblivious()}) == 3
-    for other in (greedy(depth=3), greedy(rounds=3), greedy(pi=0.1), several, oblivious(), None, 1):
-        assert one != other
-    assert several != greedy(zeta=[0.1, 0.3])
+    first_recipe, equal_recipe = greedy(), greedy()
+    assert first_recipe == equal_recipe
+    assert hash(first_recipe) == hash(equal_recipe)
+    assert first_recipe == jax.tree.map(jnp.asarray, equal_recipe)
+    assert hash(first_recipe) == hash(jax.tree.map(jnp.asarray, equal_recipe))
+    of_two_settings = greedy(zeta=[0.1, 0.2])
+    assert of_two_settings == greedy(zeta=[0.1, 0.2])
+    assert len({first_recipe, equal_recipe, of_two_settings, oblivious(), oblivious()}) == 3
+    different = greedy(depth=3), greedy(rounds=3), greedy(pi=0.1), of_two_settings, oblivious()
+    for other in (*different, None, 1):
+        assert first_recipe != other
+    assert of_two_settings != greedy(zeta=[0.1, 0.3])
     ranges = [{**DOMAIN, "x": Numeric(0, high, bins=6)} for high in (1, 2)]
-    first, second = (recipes.oblivious_boost(**PURE, domain=domain) for domain in ranges)
-    assert first != second
+    of_range_1, of_range_2 = (recipes.oblivious_boost(**PURE, domain=domain) for domain in ranges)
+    assert of_range_1 != of_range_2
 
 
 def test_a_recipe_may_be_static_and_may_be_traced():
@@ -364,13 +380,13 @@ def test_a_recipe_may_be_static_and_may_be_traced():
     assert len(compiled) == 1
     assert static(greedy(rounds=4)) == 5
 
-    def alike(recipe, other):
+    def compare(recipe, other):
         assert recipe == recipe
         assert recipe != other
         assert isinstance(hash(recipe), int)
         return recipe.rounds
 
-    assert jax.jit(alike)(greedy(), greedy()) == 2
+    assert jax.jit(compare)(greedy(), greedy()) == 2
     assert jax.vmap(lambda recipe: recipe.rounds)(greedy(zeta=[0.1, 0.2])).tolist() == [2, 2]
     assert jax.tree.structure(greedy()) == jax.tree.structure(greedy(pi=0.2))
 
@@ -380,10 +396,10 @@ def test_a_recipe_may_be_static_and_may_be_traced():
 
 @pytest.fixture(scope="module")
 def model():
-    return dpbt.fit(KEY, table_of(), oblivious(scores_fraction=0.1))
+    return dpbt.fit(KEY, two_column_table(), oblivious(scores_fraction=0.1))
 
 
-SAID = {
+PREDICTIONS = {
     "predict": dpbt.predict,
     "predict_proba": dpbt.predict_proba,
     "decision_function": dpbt.decision_function,
@@ -392,30 +408,30 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("say", SAID.values(), ids=SAID)
-def test_tables_and_models_may_be_traced(model, say, tmp_path):
-    table, expected = table_of(), say(model, table_of())
-    np.testing.assert_array_equal(jax.jit(say)(model, table), expected)
-    np.testing.assert_array_equal(jax.jit(lambda rows: say(model, rows))(table), expected)
-    np.testing.assert_array_equal(jax.jit(lambda model: say(model, table))(model), expected)
-    np.testing.assert_array_equal(jax.jit(say)(model, table.bins), expected)
+@pytest.mark.parametrize("predict", PREDICTIONS.values(), ids=PREDICTIONS)
+def test_tables_and_models_may_be_traced(model, predict, tmp_path):
+    table, expected = two_column_table(), predict(model, two_column_table())
+    np.testing.assert_array_equal(jax.jit(predict)(model, table), expected)
+    np.testing.assert_array_equal(jax.jit(lambda rows: predict(model, rows))(table), expected)
+    np.testing.assert_array_equal(jax.jit(lambda model: predict(model, table))(model), expected)
+    np.testing.assert_array_equal(jax.jit(predict)(model, table.bins), expected)
     dpbt.save(model, tmp_path / "m.json")
     loaded = dpbt.load(tmp_path / "m.json")
-    np.testing.assert_allclose(jax.jit(say)(loaded, table), expected, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(predict)(loaded, table), expected, rtol=1e-6)
 
     tables = jax.tree.map(lambda array: jnp.stack([array, array]), table)
     models = jax.tree.map(lambda array: jnp.stack([array, array]), model)
-    for found in (
-        jax.vmap(say, in_axes=(None, 0))(model, tables),
-        jax.vmap(say, in_axes=(0, None))(models, table),
-        jax.jit(jax.vmap(say))(models, tables),
+    for predictions in (
+        jax.vmap(predict, in_axes=(None, 0))(model, tables),
+        jax.vmap(predict, in_axes=(0, None))(models, table),
+        jax.jit(jax.vmap(predict))(models, tables),
     ):
-        for each in found:
-            np.testing.assert_array_equal(each, expected)
+        for prediction in predictions:
+            np.testing.assert_array_equal(prediction, expected)
 
 
 def test_scores_of_a_table_have_gradients_by_the_model(model):
-    table = table_of()
+    table = two_column_table()
 
     def total(model):
         return dpbt.decision_function(model, table).sum()
@@ -426,7 +442,7 @@ def test_scores_of_a_table_have_gradients_by_the_model(model):
 
 def test_traced_forests_vote_and_state_shares():
     recipe = recipes.random_forest(**PURE, rounds=3, depth=2)
-    model, table = dpbt.fit(KEY, table_of(), recipe, jax.random.key(1)), table_of()
+    model, table = dpbt.fit(KEY, two_column_table(), recipe, jax.random.key(1)), two_column_table()
     for voting in ("majority", "threshold"):
         vote = jax.jit(lambda model, table, voting=voting: dpbt.predict(model, table, voting))
         np.testing.assert_array_equal(vote(model, table), dpbt.predict(model, table, voting))
@@ -435,7 +451,7 @@ def test_traced_forests_vote_and_state_shares():
 
 
 def test_a_refusal_under_jit_says_which_call_may_be_traced(model, tmp_path):
-    table = table_of()
+    table = two_column_table()
     for name in ("predict", "predict_all"):
         with pytest.raises(ValueError, match=r"outside of jit.*dpbt.predict"):
             jax.jit(lambda model, name=name: getattr(model, name)(table))(model)
@@ -445,13 +461,20 @@ def test_a_refusal_under_jit_says_which_call_may_be_traced(model, tmp_path):
 
 
 def test_traced_tables_of_other_shapes_are_refused(model):
-    """Of traced splits, the shapes are known; and Booleans are bins of splits alone."""
-    splits_of = splits.table_of_splits(np.zeros((4, 2), bool), np.zeros(4, bool), np.ones(4, bool))
-    for act in (dpbt.predict, jax.jit(dpbt.predict)):
+    """The shapes of traced splits are known; Booleans are bins of splits alone."""
+    table_of_two_splits = splits.table_of_splits(
+        np.zeros((4, 2), bool), np.zeros(4, bool), np.ones(4, bool)
+    )
+    for predict in (dpbt.predict, jax.jit(dpbt.predict)):
         with pytest.raises(ValueError, match="other splits"):
-            act(model, splits_of)
+            predict(model, table_of_two_splits)
         with pytest.raises(ValueError, match="reads rows of uint8"):
-            act(model, np.zeros((4, 2), bool))
-    own = dpbt.fit(KEY, splits_of, recipes.bdpe(epsilon=3.0, rows=4, criterion="gini", rounds=2))
-    bits = np.array([[True, False]])
-    np.testing.assert_array_equal(jax.jit(dpbt.predict)(own, bits), dpbt.predict(own, bits))
+            predict(model, np.zeros((4, 2), bool))
+    model_of_splits = dpbt.fit(
+        KEY, table_of_two_splits, recipes.bdpe(epsilon=3.0, rows=4, criterion="gini", rounds=2)
+    )
+    answers_of_row = np.array([[True, False]])
+    np.testing.assert_array_equal(
+        jax.jit(dpbt.predict)(model_of_splits, answers_of_row),
+        dpbt.predict(model_of_splits, answers_of_row),
+    )

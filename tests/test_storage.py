@@ -32,12 +32,12 @@ def mode(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
-def stopped(model):
-    """Chunks, and a run on them that was stopped, with its releases and its key."""
+def stop_a_fit_in_blocks(model):
+    """Convert rows into blocks, and stop a fit on them that has a checkpoint."""
     assert run_command("convert", "domain.json", "rows.csv", "chunks", "--capacity", 400) == 0
     with pytest.MonkeyPatch.context() as stop:
         stop.setattr(dpbt, "save", raise_keyboard_interrupt)
-        words = (
+        arguments = (
             "fit",
             "chunks",
             *FIT_OPTIONS,
@@ -47,17 +47,17 @@ def stopped(model):
             "--out",
             "m.json",
         )
-        assert run_command(*words) == 130
+        assert run_command(*arguments) == 130
 
 
-def predict(model, *more):
-    assert run_command("predict", model, "rows.csv", "--out", "found.csv", *more) == 0
+def predict(model, *options):
+    assert run_command("predict", model, "rows.csv", "--out", "predicted.csv", *options) == 0
 
 
 PRIVATE = {
-    "predictions": (predict, ["found.csv"]),
+    "predictions": (predict, ["predicted.csv"]),
     "a filter": (lambda _: dpbt.Filter(1.0, rows=9, path="filter.db"), ["filter.db"]),
-    "chunks and a checkpoint": (stopped, ["chunks/*", "run"]),
+    "chunks and a checkpoint": (stop_a_fit_in_blocks, ["chunks/*", "run"]),
 }
 
 
@@ -67,30 +67,30 @@ def test_private_files_are_readable_by_their_owner_alone(rows_folder, forest_mod
     with under(0o022):
         write(forest_model_file)
     for pattern in patterns:
-        found = list(rows_folder.glob(pattern))
-        assert found
-        assert {mode(path) for path in found} == {0o600}
+        private_paths = list(rows_folder.glob(pattern))
+        assert private_paths
+        assert {mode(path) for path in private_paths} == {0o600}
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o277])
-@pytest.mark.parametrize(("asked", "kept"), [(0o600, None), (0o666, None), (0o666, 0o400)])
-def test_a_part_is_never_wider_than_the_file(tmp_path, umask, asked, kept):
-    """And a file that its writer may not write is written, as others replace it by name."""
-    path, seen = tmp_path / "file", []
+@pytest.mark.parametrize(("requested_mode", "kept"), [(0o600, None), (0o666, None), (0o666, 0o400)])
+def test_a_part_is_never_wider_than_the_file(tmp_path, umask, requested_mode, kept):
+    """A file that its writer may not write is replaced by name."""
+    path, modes = tmp_path / "file", []
     if kept is not None:
         path.touch()
         path.chmod(kept)
 
     def write(part):
-        seen.append(mode(part))
+        modes.append(mode(part))
         part.write_text("all of it")
 
     with under(umask):
-        storage.write_atomically(path, write, mode=asked)
-    final = asked & ~umask if kept is None else kept
+        storage.write_atomically(path, write, mode=requested_mode)
+    final = requested_mode & ~umask if kept is None else kept
     assert mode(path) == final
     assert path.read_text() == "all of it"
-    assert all(part & 0o077 & ~final == 0 for part in seen)
+    assert all(part & 0o077 & ~final == 0 for part in modes)
     assert os.listdir(tmp_path) == ["file"]
 
 
@@ -125,11 +125,11 @@ WRONG = {
 
 
 def test_errors_name_the_place_and_never_the_value():
-    for content, words in WRONG.values():
+    for content, message in WRONG.values():
         with pytest.raises(ValueError, match=r"^the file has a malformed entry: ") as caught:
             convert_json_content(Outer, content, "the file")
         text = str(caught.value)
-        assert words in text
+        assert message in text
         assert "SECRET" not in text
         assert "41" not in text
     content = b'{"inner": [{"cost": 1, "more": 3}, {"cost": 2}], "other": []}'
@@ -142,7 +142,7 @@ for _ in range(50_000):
 
 
 def test_text_that_is_not_of_the_type_is_refused():
-    for text, words in (
+    for text, message in (
         (b'{"inner": [], "inner": []}', "'inner' occurs twice in one object"),
         (b'{"inner": [{"cost": NaN}]}', "NaN is no JSON number"),
         (b'{"inner": [', "no JSON, or cut off: .* line 1"),
@@ -152,6 +152,6 @@ def test_text_that_is_not_of_the_type_is_refused():
         (b'{"inner": [{"cost": 1e999}]}', "cost"),
         (DEEP, "malformed entry"),
     ):
-        with pytest.raises(ValueError, match=words) as caught:
+        with pytest.raises(ValueError, match=message) as error:
             convert_json_content(Outer, text, "the file")
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error.value)

@@ -34,7 +34,7 @@ def made_up_rows():
     return columns, columns["x"] + 0.2 * rng.normal(size=NUM_ROWS)
 
 
-def task_of(target, **weights):
+def task_with_target(target, **weights):
     columns, signal = made_up_rows()
     labels = {
         "two classes": signal > 0.5,
@@ -48,13 +48,13 @@ def task_of(target, **weights):
     return sweeps.Task(target.replace(" ", "_"), table, ~test, test, arguments)
 
 
-def make(rows, epsilon, **options):
+def make_recipe(rows, epsilon, **options):
     return recipes.oblivious_boost(
         epsilon=epsilon, rows=rows, domain=DOMAIN, rounds=2, depth=2, delta=1e-6, **options
     )
 
 
-SWEEP = sweeps.Sweep("targets", make, {"epsilon": (1.0, 8.0)}, repeats=2, seed=4)
+SWEEP = sweeps.Sweep("targets", make_recipe, {"epsilon": (1.0, 8.0)}, repeats=2, seed=4)
 
 
 def run(task, folder, sweep=SWEEP, **options):
@@ -63,7 +63,7 @@ def run(task, folder, sweep=SWEEP, **options):
 
 
 def fits_of_columns(task, columns, sweep=SWEEP):
-    """Each fit of the columns again, alone."""
+    """Repeat each fit of the columns alone."""
     numbers = zip(columns["setting"], columns["evaluation"], columns["repeat"], strict=True)
     for setting, evaluation, repeat in numbers:
         yield sweeps.repeat_fit(sweep, task, str(setting), evaluation=evaluation, repeat=repeat)
@@ -96,18 +96,18 @@ def expected_measures(target, fit):
 
 @pytest.mark.parametrize("target", mark_slow_cases_except(OPTIONS, fast=["three classes"]))
 def test_every_target_is_measured_and_each_fit_can_be_repeated_bit_for_bit(target, tmp_path):
-    task = task_of(target)
+    task = task_with_target(target)
     columns = run(task, tmp_path, measure=(sweeps.measure_predictions, fit_as_columns))
     assert len(columns["setting"]) == 2 * 2 * 2
-    for place, fit in enumerate(fits_of_columns(task, columns)):
+    for index, fit in enumerate(fits_of_columns(task, columns)):
         for name, array in fit_as_columns(fit).items():
-            in_sweep = columns[name][place].astype(array.dtype)  # files hold decimal numbers
+            in_sweep = columns[name][index].astype(array.dtype)  # files hold decimal numbers
             np.testing.assert_array_equal(in_sweep, array, name)
         assert np.any(fit.boosted.scores != fit.boosted.scores[..., :1])
         for name, value in sweeps.measure_predictions(fit).items():
-            np.testing.assert_array_equal(columns[name][place], value)
+            np.testing.assert_array_equal(columns[name][index], value)
         for name, value in expected_measures(target, fit).items():
-            assert columns[f"test_{name}"][place] == pytest.approx(value, rel=1e-5), name
+            assert columns[f"test_{name}"][index] == pytest.approx(value, rel=1e-5), name
 
 
 @pytest.mark.slow
@@ -120,14 +120,14 @@ def test_every_target_is_measured_and_each_fit_can_be_repeated_bit_for_bit(targe
     ids=["rows", "classes"],
 )
 def test_weights_count_and_their_fits_can_be_repeated(weights, tmp_path):
-    task, scores = task_of("two classes", **weights), {}
+    task, scores = task_with_target("two classes", **weights), {}
     measure = (sweeps.error_rates, fit_as_columns)
-    for name, each in (("weighted", task), ("unweighted", task_of("two classes"))):
-        columns = run(each, tmp_path / name, measure=measure)
+    for name, any_task in (("weighted", task), ("unweighted", task_with_target("two classes"))):
+        columns = run(any_task, tmp_path / name, measure=measure)
         assert columns.keys() >= {"test_error", "train_error"}
         scores[name] = columns["fit[0].scores"].astype(np.float32)
-        for place, fit in enumerate(fits_of_columns(each, columns)):
-            np.testing.assert_array_equal(scores[name][place], fit.boosted.scores)
+        for index, fit in enumerate(fits_of_columns(any_task, columns)):
+            np.testing.assert_array_equal(scores[name][index], fit.boosted.scores)
     assert np.mean(scores["weighted"] != scores["unweighted"]) > 0.5
     with pytest.raises(ValueError, match="begun otherwise"):
         run(task, tmp_path / "unweighted", measure=measure)
@@ -149,43 +149,43 @@ def rounds_of_arrays(fit):
 
 
 def test_a_fit_holds_its_own_rounds_whatever_the_other_settings(tmp_path):
-    task = task_of("two classes")._replace(arguments={"rows": NUM_ROWS})
+    task = task_with_target("two classes")._replace(arguments={"rows": NUM_ROWS})
     measure = (rounds_of_arrays, sweeps.measure_predictions)
     columns = run(task, tmp_path, ROUNDS, measure=measure)
     for name in ("room", "num_hypotheses", "num_releases"):
         np.testing.assert_array_equal(columns[name], columns["rounds"])
-    for place, fit in enumerate(fits_of_columns(task, columns, ROUNDS)):
+    for index, fit in enumerate(fits_of_columns(task, columns, ROUNDS)):
         expected = sweeps.measure_predictions(fit)
         assert not np.isnan(expected["test_log_loss"])  # the shares of trees are probabilities
-        chex.assert_trees_all_equal({name: columns[name][place] for name in expected}, expected)
+        chex.assert_trees_all_equal({name: columns[name][index] for name in expected}, expected)
 
 
-def test_measures_without_test_rows_are_no_numbers():
-    task = task_of("two classes")._replace(arguments={"rows": NUM_ROWS})
+def test_measures_without_test_rows_are_nan():
+    task = task_with_target("two classes")._replace(arguments={"rows": NUM_ROWS})
     fit = sweeps.repeat_fit(ROUNDS, task, {"rounds": 1}, evaluation=0)
     without = sweeps.measure_predictions(fit._replace(test=np.zeros_like(fit.test)))
     assert without.keys() == sweeps.measure_predictions(fit).keys()
     assert np.isnan([*without.values()]).all()
 
 
-def test_keys_are_those_of_the_sweep_alone():
-    task = task_of("two classes")
+def test_keys_follow_from_seed_task_setting_fold_and_repeat_alone():
+    task = task_with_target("two classes")
     settings = SWEEP.settings
 
-    def words(sweep=SWEEP, of_task=task, setting=settings[0], evaluation=0, repeat=0):
+    def key_data(sweep=SWEEP, of_task=task, setting=settings[0], evaluation=0, repeat=0):
         key = sweeps.key(sweep, of_task, setting, evaluation=evaluation, repeat=repeat)
         return tuple(np.asarray(jax.random.key_data(key)).tolist())
 
-    assert words() == words(of_task=task.name, setting=sweeps.setting_id(settings[0]))
-    assert words() == words(sweep=dataclasses.replace(SWEEP, blocks=({"epsilon": (1.0,)},)))
-    others = [
-        words(sweep=dataclasses.replace(SWEEP, seed=5)),
-        words(of_task="another"),
-        words(setting=settings[1]),
-        words(evaluation=1),
-        words(repeat=1),
+    assert key_data() == key_data(of_task=task.name, setting=sweeps.setting_id(settings[0]))
+    assert key_data() == key_data(sweep=dataclasses.replace(SWEEP, blocks=({"epsilon": (1.0,)},)))
+    changed_keys = [
+        key_data(sweep=dataclasses.replace(SWEEP, seed=5)),
+        key_data(of_task="another"),
+        key_data(setting=settings[1]),
+        key_data(evaluation=1),
+        key_data(repeat=1),
     ]
-    assert len({words(), *others}) == 6
+    assert len({key_data(), *changed_keys}) == 6
 
 
 BAD_FITS = [
@@ -197,11 +197,11 @@ BAD_FITS = [
 
 
 def test_fits_that_the_sweep_does_not_have_are_refused():
-    task = task_of("two classes")
-    for changes, words in BAD_FITS:
+    task = task_with_target("two classes")
+    for changes, message in BAD_FITS:
         options = {"setting": SWEEP.settings[0], "evaluation": 0, "repeat": 0, **changes}
         for function in (sweeps.key, sweeps.repeat_fit):
-            with pytest.raises(ValueError, match=words):
+            with pytest.raises(ValueError, match=message):
                 function(SWEEP, task, **options)
 
 
@@ -225,9 +225,9 @@ BAD_MEASURES = [
 
 
 def test_columns_of_measures_that_clash_are_refused(tmp_path, sweeps_without_training):
-    for place, (measure, words) in enumerate(BAD_MEASURES):
-        with pytest.raises(ValueError, match=words):
-            run(task_of("two classes"), tmp_path / str(place), measure=measure)
+    for index, (measure, message) in enumerate(BAD_MEASURES):
+        with pytest.raises(ValueError, match=message):
+            run(task_with_target("two classes"), tmp_path / str(index), measure=measure)
 
 
 # Data frames.
@@ -247,7 +247,7 @@ def vector_column(fit):
 def test_results_are_one_frame_with_and_without_pandas(
     tmp_path, monkeypatch, sweeps_without_training
 ):
-    task = task_of("two classes")
+    task = task_with_target("two classes")
     run(task, tmp_path, measure=(sweeps.error_rates, vector_column))
     run(task._replace(name="second"), tmp_path)
     monkeypatch.setitem(sys.modules, "pandas", None)  # not installed

@@ -1,10 +1,9 @@
-"""Top-down trees: a plain loop, the two false lemmas, and the range that holds all the same.
+"""Top-down trees against a plain loop, two false lemmas, and the range that holds nevertheless.
 
-And scores of selections as pairs: as near to double precision as sensitivities assume.
+Scores of selections are pairs of numbers, as near to double precision as sensitivities assume.
 """
 
 import functools
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,77 +20,31 @@ from dpbt.learners.trees.rows import evaluate_splits_of_rows
 from dpbt.learners.trees.split_scores import perspectives_of_class_weights
 from dpbt.privacy import boundary, mechanisms, program_interpreters, sensitivity, variates
 from dpbt.training import run_keys
-from dpbt.types import ADD_REMOVE, GRID, MAX_ROWS, UNSPLIT, Noise, Public, View
+from dpbt.types import ADD_REMOVE, GRID, MAX_ROWS, Noise, Public, View
 from tests.support.example_tables import random_table
 from tests.support.references import lazy_boosting
+from tests.support.references import top_down_trees as reference
 
 CRITERIA = [losses.square, losses.log, losses.matsushita]
-each = pytest.mark.parametrize("criterion", CRITERIA, ids=lambda loss: loss.name)
-
-
-def f(criterion, w1, w0):
-    """The perspective, from its formula and without cancellation; of long doubles a long double."""
-    if min(w0, w1) == 0:
-        return 0.0
-    if criterion is losses.square:
-        return 4 * w1 * w0 / (w1 + w0)
-    if criterion is losses.matsushita:
-        return 2 * np.sqrt(w1 * w0)
-    return (w1 * np.log1p(w0 / w1) + w0 * np.log1p(w1 / w0)) / np.log(np.longdouble(2))
+every_criterion = pytest.mark.parametrize("criterion", CRITERIA, ids=lambda loss: loss.name)
 
 
 def exact_perspective(criterion, counts):
     """The perspective of class weights in grid units, in long doubles."""
     w0, w1 = (np.longdouble(count) / GRID for count in counts)
-    return f(criterion, w1, w0)
-
-
-class Node(NamedTuple):
-    """A node of the plain tree."""
-
-    rows: np.ndarray
-    heap: int
-    level: int
-
-
-def plain_tree(criterion, splits, label, levels, count, depth, select):
-    """Algorithm 2 as a loop over leaves and splits; `select(k, {(heap, split): improvement})` picks
-    one.
-    """
-
-    def weight(rows):
-        return [levels[rows & (label == c)].sum() / GRID for c in (True, False)]
-
-    leaves = [Node(np.ones(len(label), bool), 0, 0)]
-    heap = np.full(2**depth - 1, UNSPLIT)
-    for k in range(count):
-        gains = {}
-        for leaf in (leaf for leaf in leaves if leaf.level < depth):
-            for s in range(splits.shape[1]):
-                sides = (leaf.rows & splits[:, s], leaf.rows & ~splits[:, s])
-                gains[leaf.heap, s] = f(criterion, *weight(leaf.rows)) - sum(
-                    f(criterion, *weight(x)) for x in sides
-                )
-        node, s = select(k, gains)
-        heap[node] = s
-        old = next(leaf for leaf in leaves if leaf.heap == node)
-        leaves = [leaf for leaf in leaves if leaf is not old]
-        leaves.append(Node(old.rows & ~splits[:, s], 2 * node + 1, old.level + 1))
-        leaves.append(Node(old.rows & splits[:, s], 2 * node + 2, old.level + 1))
-    return heap, leaves, weight
+    return reference.perspective(criterion, w1, w0)
 
 
 @pytest.mark.slow
 def test_same_trees_as_a_plain_loop_under_the_same_noise():
     criterion = losses.square
     table = random_table(6, rows=200, splits=6, absent=10)
-    count, depth, rounds = 3, 3, 2
-    shape = {"rounds": rounds, "splits": count, "depth": depth, "criterion": criterion}
+    num_splits, depth, rounds = 3, 3, 2
+    shape = {"rounds": rounds, "splits": num_splits, "depth": depth, "criterion": criterion}
     recipe = recipes.lazybb_trees(epsilon=60, rows=200, density=0.4, learning_rate=0.5, **shape)
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
     keys = run_keys.derive_phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
-    splits = np.asarray(satisfied_splits(table))
     label, present = np.asarray(table.target), np.asarray(table.present)
     margins = np.zeros(200)
     draw_split = jax.jit(mechanisms.exponential.sample)
@@ -101,72 +54,78 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise():
         weight = np.exp(-0.5 * margins[present])
         levels[present] = lazy_boosting.grid_levels(weight, round(200 * 0.4 / cap * GRID))
         mass = 200 * 0.4 / cap + 0.5 / GRID
-        width = 2 * f(criterion, 1, mass) * (1 + 2.0**-20)
-        scale = width / (60 / rounds / 2 / count)
+        width = 2 * reference.perspective(criterion, 1, mass) * (1 + 2.0**-20)
+        scale = width / (60 / rounds / 2 / num_splits)
 
-        def select(k, gains, scale=scale, t=t):
+        def select(k, improvements, scale=scale, t=t):
             scores = np.full((6, 2**depth - 1), -np.inf)
-            for (node, s), gain in gains.items():
-                scores[s, node] = gain
+            for candidate, improvement in improvements.items():
+                scores[candidate.split, candidate.node] = improvement
             noise_key = boundary.site_key(keys[t], f"split_{k}")
             scores = jnp.asarray(scores.reshape(-1), jnp.float32)
-            return divmod(int(draw_split(noise_key, scores, jnp.float32(scale))), 7)[::-1]
+            split, node = divmod(int(draw_split(noise_key, scores, jnp.float32(scale))), 7)
+            return reference.Candidate(node, split)
 
-        heap, leaves, leaf_weight = plain_tree(
-            criterion, splits, label, levels, count, depth, select
+        tree = reference.grow(
+            criterion=criterion,
+            satisfied=np.asarray(satisfied_splits(table)),
+            label=label,
+            levels=levels,
+            num_splits=num_splits,
+            depth=depth,
+            select=select,
         )
-        np.testing.assert_array_equal(model.hypotheses.split[t], heap)
+        np.testing.assert_array_equal(model.hypotheses.split[t], tree.splits)
         counts = np.zeros((8, 2))
-        for leaf in leaves:
-            first = (leaf.heap - (2**leaf.level - 1)) << (depth - leaf.level)
-            counts[first] = leaf_weight(leaf.rows)[::-1]
+        first_bottom_node = [
+            (leaf.node - (2**leaf.level - 1)) << (depth - leaf.level) for leaf in tree.leaves
+        ]
+        for leaf, node in zip(tree.leaves, first_bottom_node, strict=True):
+            counts[node] = reference.class_weights(leaf.rows, label, levels)[::-1]
         behind = np.round((counts - counts.max(axis=1, keepdims=True)) * GRID).astype(np.float32)
         leaf_scale = jnp.float32(2 * GRID / (60 / rounds / 2))
         drawn = draw_split(boundary.site_key(keys[t], "leaf"), jnp.asarray(behind), leaf_scale)
         np.testing.assert_array_equal(model.hypotheses.leaf[t], 2 * np.asarray(drawn) - 1)
-        for leaf in leaves:
-            first = (leaf.heap - (2**leaf.level - 1)) << (depth - leaf.level)
-            margins[leaf.rows] += np.where(label[leaf.rows], 1, -1) * (2 * int(drawn[first]) - 1)
+        for leaf, node in zip(tree.leaves, first_bottom_node, strict=True):
+            margins[leaf.rows] += np.where(label[leaf.rows], 1, -1) * (2 * int(drawn[node]) - 1)
 
 
 def gini(w1, w0):
-    return f(losses.square, w1, w0)
+    return reference.perspective(losses.square, w1, w0)
 
 
 def test_lemma_9_1_is_false():
-    """One term 4 w q (1 - q) moves by nearly 4 zeta, where the lemma has 5/4: zeta of class 1
-    enters a pure leaf.
-    """
+    """One term 4 w q (1 - q) moves by nearly 4 zeta, and not by 5/4, as zeta enters a pure leaf."""
     zeta = 1e-4
     change = gini(zeta, 0.5) - gini(0, 0.5)
     assert 5 / 4 * zeta < 3.9 * zeta < change
 
 
 def test_lemma_9_2_is_false():
-    """One improvement moves by nearly 8 zeta, where the lemma has 4 zeta, between distributions
-    zeta apart.
+    """One improvement moves by nearly 8 zeta, and not by 4, between distributions zeta apart.
 
-    A leaf of class 0 but for a light child of class 1. Mass zeta of class 0 leaves the light child,
-    and mass zeta of class 1 enters it: the leaf's own term rises by almost 4 zeta, that of the
-    child falls by almost 4 zeta."""
+    The leaf is of class 0 except for a light child of class 1. Mass zeta of class 0 leaves the
+    light child, and mass zeta of class 1 enters it: the term of the leaf rises by almost 4 zeta,
+    and that of the child falls by almost 4 zeta.
+    """
     zeta, light = 1e-6, 1e-3
 
-    def improvement(one, zero):
-        """Of splitting a leaf of weight 1 into the child with these class weights and a rest of
-        class 0.
-        """
-        return gini(one, 1 - one) - gini(one, zero) - gini(0, 1 - one - zero)
+    def improvement(weight_of_1, weight_of_0):
+        """The improvement by splitting a child of these class weights off a leaf of weight 1."""
+        return (
+            gini(weight_of_1, 1 - weight_of_1)
+            - gini(weight_of_1, weight_of_0)
+            - gini(0, 1 - weight_of_1 - weight_of_0)
+        )
 
     before, after = improvement(light, zeta), improvement(light + zeta, 0)
     assert 4 * zeta < 7.9 * zeta < after - before < 8 * zeta
 
 
-@each
+@every_criterion
 @given(seed=st.integers(0, 10**6))
 def test_the_range_over_all_candidates_holds(criterion, seed):
-    """Random leaves, splits and moves of one unit of mass (out of some rows, into others), in units
-    of the cap.
-    """
+    """Leaves, splits and moves of one unit of mass between rows are random, in units of the cap."""
     rng = np.random.default_rng(seed)
     rows, candidates = int(rng.integers(3, 30)), 12
     label, member = rng.random(rows) < rng.uniform(0.05, 0.95), rng.random((rows, candidates)) < 0.5
@@ -178,7 +137,10 @@ def test_the_range_over_all_candidates_holds(criterion, seed):
 
     def children(weight, k):
         sides = (member[:, k], ~member[:, k])
-        return sum(f(criterion, weight[s & label].sum(), weight[s & ~label].sum()) for s in sides)
+        return sum(
+            reference.perspective(criterion, weight[s & label].sum(), weight[s & ~label].sum())
+            for s in sides
+        )
 
     change = [children(after, k) - children(before, k) for k in range(candidates)]
     bound = float(sensitivity.improvement_change_range(criterion, mass))
@@ -187,15 +149,15 @@ def test_the_range_over_all_candidates_holds(criterion, seed):
 
 
 def test_the_range_is_below_eight_for_gini_and_near_it():
-    for mass, least in ((10, 7.2), (1000, 7.99), (1e6, 7.9999)):
-        assert least <= float(sensitivity.improvement_change_range(losses.square, mass)) <= 8
+    for mass, min_range in ((10, 7.2), (1000, 7.99), (1e6, 7.9999)):
+        assert min_range <= float(sensitivity.improvement_change_range(losses.square, mass)) <= 8
     assert (
         float(top_down.improvement_change_range_with_rounding(losses.square, 1000))
         <= top_down.PUBLISHED_SPLIT_RANGE + 0.01
     )
 
 
-@each
+@every_criterion
 def test_the_allowance_covers_improvements_of_many_rows(criterion):
     """Improvements are within a quarter of the allowance of those of long doubles."""
     rng = np.random.default_rng(3)
@@ -203,27 +165,27 @@ def test_the_allowance_covers_improvements_of_many_rows(criterion):
     products = (totals[:, :, None] * rng.random((200, 2, 9)) ** 8).astype(int)
     with variates.double_precision():
         arguments = jnp.asarray(products, jnp.int32), jnp.asarray(totals, jnp.int32)
-        found = np.asarray(
+        improvements = np.asarray(
             jax.jit(functools.partial(top_down.perspective_decrease_by_split, criterion))(
                 *arguments
             )
         )
     left = totals[:, :, None] - products
     for k in range(200):
-        whole = exact_perspective(criterion, totals[k])
+        before = exact_perspective(criterion, totals[k])
         mass = totals[k].sum() / GRID
         for s in range(9):
-            below = (exact_perspective(criterion, side[k, :, s]) for side in (products, left))
-            most = float(sensitivity.improvement_rounding_allowance(mass)) / 4
-            assert abs(found[k, s] - (whole - sum(below))) <= most
+            after = (exact_perspective(criterion, side[k, :, s]) for side in (products, left))
+            max_error = float(sensitivity.improvement_rounding_allowance(mass)) / 4
+            assert abs(improvements[k, s] - (before - sum(after))) <= max_error
 
 
-MOST = GRID * MAX_ROWS - 1
+MAX_CLASS_WEIGHT = GRID * MAX_ROWS - 1
 """The largest weight of a class, in grid units."""
 
 
-def paired(values, allowed=None):
-    """(high, low) as a compiled program makes them, in float64."""
+def scores_behind_best(values, allowed=None):
+    """The high and the low parts of scores behind the best, in float64."""
     with variates.double_precision():
         pair = jax.jit(mechanisms.behind_best)(jnp.asarray(values), allowed)
     assert pair.high.dtype == pair.low.dtype == jnp.float32
@@ -233,15 +195,15 @@ def paired(values, allowed=None):
 def test_a_pair_holds_48_bits():
     rng = np.random.default_rng(0)
     values = -np.exp(rng.uniform(-10, 17, (50, 400)))
-    high, low = paired(values)
+    high, low = scores_behind_best(values)
     exact = values - values.max(axis=1, keepdims=True)
     assert np.all(np.abs(high + low - exact) <= 2.0**-48 * np.abs(exact))
     assert np.mean(np.abs(high - exact) > 2.0**-30 * np.abs(exact)) > 0.9  # one number does not
 
 
-def test_forbidden_candidates_and_draws_without_any():
+def test_forbidden_candidates_are_never_drawn_and_a_draw_without_candidates_gives_minus_one():
     values = np.array([[5.0, 7.0, 6.0], [1.0, 2.0, 3.0]])
-    high, low = paired(values, jnp.asarray([[True, False, True], [False] * 3]))
+    high, low = scores_behind_best(values, jnp.asarray([[True, False, True], [False] * 3]))
     np.testing.assert_array_equal(high, [[-1, -np.inf, 0], [-np.inf] * 3])
     np.testing.assert_array_equal(low, 0)
     scores = mechanisms.Scores(jnp.asarray(high, jnp.float32), jnp.asarray(low, jnp.float32))
@@ -253,7 +215,7 @@ def test_forbidden_candidates_and_draws_without_any():
 
 
 def test_samples_and_densities_read_both_numbers():
-    """Two candidates that differ in what float32 leaves of them."""
+    """Two candidates differ only in what float32 drops of their scores."""
     pair = mechanisms.Scores(jnp.full(2, 2.0**28, jnp.float32), jnp.asarray([0, 1], jnp.float32))
     first, second = (
         float(jax.jit(mechanisms.exponential.log_prob)(jnp.int32(k), pair, jnp.float32(1)))
@@ -265,19 +227,19 @@ def test_samples_and_densities_read_both_numbers():
         assert float(jax.jit(mechanism.log_prob)(jnp.int32(1), pair, jnp.float32(0))) == 0
 
 
-@each
+@every_criterion
 def test_perspectives_are_right_to_what_the_allowance_assumes(criterion):
-    """2**-43 of the weight, against long doubles, for counts of every size."""
+    """The error is at most 2**-43 of the weight, against long doubles, for counts of every size."""
     rng = np.random.default_rng(4)
-    counts = np.floor(np.exp(rng.uniform(0, np.log(MOST), (2000, 2)))).astype(np.int64)
-    counts = counts[counts.sum(axis=1) <= MOST]
+    counts = np.floor(np.exp(rng.uniform(0, np.log(MAX_CLASS_WEIGHT), (2000, 2)))).astype(np.int64)
+    counts = counts[counts.sum(axis=1) <= MAX_CLASS_WEIGHT]
     with variates.double_precision():
-        found = np.asarray(
+        perspectives = np.asarray(
             jax.jit(lambda counts: perspectives_of_class_weights(criterion, counts))(
                 jnp.asarray(counts, jnp.int32)
             )
         )
-    for value, count in zip(found, counts, strict=True):
+    for value, count in zip(perspectives, counts, strict=True):
         error = abs(value - exact_perspective(criterion, count))
         assert error <= 2.0**-43 * float(count.sum()) / GRID
 
@@ -296,7 +258,7 @@ def test_a_perspective_in_float32_is_refused():
 
 
 def test_errors_of_rules_are_exact_beyond_float32():
-    """Two rules that differ by a row of the least weight, where float32 has no odd numbers."""
+    """Two rules differ by a row of the least weight, where float32 has no odd numbers."""
     rows = 150_000
     weights = np.full(rows, GRID, np.float32)
     weights[0] = 1

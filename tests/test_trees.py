@@ -31,15 +31,16 @@ from dpbt.types import GRID, MAX_ROWS, Tree
 from tests.support.example_tables import random_table
 
 
-def reference_products(splits, levels, node, nodes):
+def reference_products(*, splits, levels, node, nodes):
+    """The class weights of each node among the rows that satisfy each split, by a loop."""
     out = np.zeros((nodes, 2, splits.shape[1]), np.int64)
     for i in range(splits.shape[0]):
-        for c in range(2):
-            out[node[i], c] += int(levels[c, i]) * splits[i]
+        for label in range(2):
+            out[node[i], label] += int(levels[label, i]) * splits[i]
     return out
 
 
-def of_many_bins(rows=700, bins=40, seed=3):
+def table_of_many_bins(rows=700, bins=40, seed=3):
     """A table of two ordered columns and an unordered one, absent rows among its rows."""
     rng = np.random.default_rng(seed)
     domain = {
@@ -53,7 +54,7 @@ def of_many_bins(rows=700, bins=40, seed=3):
     return dpbt.table(domain, columns, labels, capacity=rows + 9)
 
 
-def by_bins(table):
+def laid_out_by_bins(table):
     """The table laid out by its bins, whatever its size is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows_of_trees, "MANY_CELLS", 1)
@@ -66,38 +67,39 @@ def by_bins(table):
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 32])
 def test_sums_by_bin_are_the_products(nodes):
-    splits = np.asarray(satisfied_splits(of_many_bins()), np.int64)
-    table = by_bins(of_many_bins())
+    splits = np.asarray(satisfied_splits(table_of_many_bins()), np.int64)
+    table = laid_out_by_bins(table_of_many_bins())
     rows = table.present.shape[0]
     weights = jax.random.randint(jax.random.key(0), (rows,), 0, GRID + 1)
     levels = weights_by_class(table, weights)
     node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(
         narrowest_node_dtype(nodes)
     )
-    expected = reference_products(splits, levels, node, nodes)
-    found = jax.jit(node_products, static_argnums=3)(table, levels, node, nodes, None)
-    np.testing.assert_array_equal(found, expected)
-    totals = reference_products(np.ones((rows, 1), np.int64), levels, node, nodes)[..., 0]
+    expected = reference_products(splits=splits, levels=levels, node=node, nodes=nodes)
+    sums = jax.jit(node_products, static_argnums=3)(table, levels, node, nodes, None)
+    np.testing.assert_array_equal(sums, expected)
+    totals = reference_products(
+        splits=np.ones((rows, 1), np.int64), levels=levels, node=node, nodes=nodes
+    )[..., 0]
     np.testing.assert_array_equal(class_weights_of_nodes(levels, node, nodes), totals)
 
 
 def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
-    table = by_bins(of_many_bins())
-    low, high = (
-        jnp.full_like(table.splits_of_rows.low, 255),
-        jnp.zeros_like(table.splits_of_rows.high),
-    )
+    table = laid_out_by_bins(table_of_many_bins())
+    low = jnp.full_like(table.splits_of_rows.low, 255)
+    high = jnp.zeros_like(table.splits_of_rows.high)
     never = table.splits_of_rows._replace(low=low, high=high)
     levels = weights_by_class(table, jnp.full(table.present.shape, GRID))
-    found = split_weights_from_bin_sums(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
-    assert not np.any(found)
+    sums = split_weights_from_bin_sums(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
+    assert not np.any(sums)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [3, 6])
 def test_rows_by_bins_go_where_their_splits_say(depth):
     """Shallow trees choose from the leaves up, and deep ones follow their routes."""
-    columns, table = satisfied_rows_by_split(of_many_bins()), by_bins(of_many_bins())
+    columns = satisfied_rows_by_split(table_of_many_bins())
+    table = laid_out_by_bins(table_of_many_bins())
     split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, columns.shape[0])
     tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
     reached = np.asarray(assign_leaves(tree, columns))
@@ -117,19 +119,23 @@ def test_products_of_right_siblings_are_enough():
     parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
     node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
     splits = np.asarray(table.splits_of_rows.T, np.int64)
-    above = jnp.asarray(reference_products(splits, levels, parent, nodes // 2), jnp.int32)
+    above = jnp.asarray(
+        reference_products(splits=splits, levels=levels, node=parent, nodes=nodes // 2), jnp.int32
+    )
     products = node_products(table, levels, node, nodes, above)
-    np.testing.assert_array_equal(products, reference_products(splits, levels, node, nodes))
+    np.testing.assert_array_equal(
+        products, reference_products(splits=splits, levels=levels, node=node, nodes=nodes)
+    )
 
 
 @pytest.mark.parametrize("rows", [81, 2**18 + 5])
 def test_products_by_floats_are_exact(rows):
-    """As devices other than processors make them."""
+    """Devices other than processors multiply by floats."""
     rng = np.random.default_rng(rows)
     left = rng.integers(100, 128, (3, 2, rows)).astype(np.int8)
     columns = rng.random((4, rows)) < 0.95
-    found = exact_product_over_rows_by_floats(left, columns.astype(np.int8))
-    np.testing.assert_array_equal(found, left.astype(np.int64) @ columns.T)
+    product = exact_product_over_rows_by_floats(left, columns.astype(np.int8))
+    np.testing.assert_array_equal(product, left.astype(np.int64) @ columns.T)
 
 
 @pytest.mark.slow
@@ -149,11 +155,11 @@ def test_values_that_no_split_knows_satisfy_nothing():
         "c": Nominal(("a", "b")),
         "b": Boolean(missing=True),
     }
-    asked = domains.splits(domain)
+    table_splits = domains.splits(domain)
     beyond = max(kind.n_bins for kind in domain.values())
     bins = np.repeat(np.arange(beyond, 256, dtype=np.uint8)[:, None], 3, axis=1)
     nobody = np.zeros(len(bins), bool)
-    table = dpbt.Table(jnp.asarray(bins), jnp.asarray(nobody), jnp.asarray(~nobody), asked)
+    table = dpbt.Table(jnp.asarray(bins), jnp.asarray(nobody), jnp.asarray(~nobody), table_splits)
     assert not np.asarray(splits.satisfied_splits(table)).any()
     assert not np.asarray(splits.attribute_positions(table)).any()
     dpbt.fit(jax.random.key(0), table, recipes.bdpe(epsilon=1, rows=300, rounds=1, depth=1))
@@ -206,7 +212,7 @@ RECIPES = {
     ],
 )
 def test_a_model_refuses_all_other_rows(kind, exact):
-    """It reads the rows of its table alone, none of them too."""
+    """It reads the rows of its table alone, of which there may be none."""
     if exact and kind == "boosted":
         return
     table, other = (
@@ -221,8 +227,8 @@ def test_a_model_refuses_all_other_rows(kind, exact):
         f"{model.dtype} and rank 2": [rows > 0, rows[0], rows.astype(np.float64), other],
     }
     if not exact:
-        asked = domains.splits({**DOMAIN, "n": Numeric(0, 1, bins=6)})
-        wrong["other splits"] = [table._replace(splits=asked)]
+        other_splits = domains.splits({**DOMAIN, "n": Numeric(0, 1, bins=6)})
+        wrong["other splits"] = [table._replace(splits=other_splits)]
     for predict in (dpbt.decision_function, dpbt.predict, dpbt.predict_proba):
         if predict is dpbt.predict_proba and kind == "halfspace":
             continue
@@ -230,7 +236,7 @@ def test_a_model_refuses_all_other_rows(kind, exact):
         np.testing.assert_array_equal(predict(model, rows), expected)
         none = predict(model, rows[:0])
         assert (none.shape, none.dtype) == (expected[:0].shape, expected.dtype)
-        for words, others in wrong.items():
-            for bad in others:
-                with pytest.raises(ValueError, match=words):
+        for message, wrong_rows in wrong.items():
+            for bad in wrong_rows:
+                with pytest.raises(ValueError, match=message):
                     predict(model, bad)

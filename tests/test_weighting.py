@@ -1,6 +1,6 @@
-"""Lazy Bregman weights: the projection, its properties, and slickness between all neighbours of
-small tables.
-"""
+"""Lazy Bregman weights: the projection, and slickness between neighbours of small tables."""
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -24,16 +24,16 @@ def given_numbers(rows, density=0.35, rate=0.45):
     return Public(jnp.float32(rows), jnp.float32(1), numbers, {})
 
 
-def weights_of(score, label, present, settings, bound, cap):
+def weigh_on_grid(score, label, present, *, settings, bound, cap):
     table = table_of_splits(np.zeros((len(score), 1), bool), label, present)
     return weighting.lazy_bregman(cap).weigh(score, jnp.float32(bound), table, settings)
 
 
-_weights = jax.jit(weights_of, static_argnums=5)
+_weights = jax.jit(weigh_on_grid, static_argnames="cap")
 
 
-def levels_on(score, label, present, settings, bound, cap):
-    return np.asarray(_weights(score, label, present, settings, bound, cap).weight).astype(int)
+def weights_in_grid_units(score, label, present, **options):
+    return np.asarray(_weights(score, label, present, **options).weight).astype(int)
 
 
 def levels(weight, total):
@@ -57,9 +57,7 @@ def test_levels_are_those_of_the_plain_reference(rows, seed, density):
 @pytest.mark.slow
 @given(rows=st.integers(2, 7), seed=seeds, density=st.floats(0.1, 0.9))
 def test_capped_scaling_is_the_divergence_projection(rows, seed, density):
-    """The reference beats every feasible measure tried, near and far; the levels are within two
-    units of it.
-    """
+    """The reference beats all feasible measures that are tried; levels are within two units."""
     rng = np.random.default_rng(seed)
     weight, total = np.exp(-0.5 * rng.normal(0, 3, rows)), density * rows
     best = lazy_boosting.capped_scaling(weight, total)
@@ -84,8 +82,10 @@ def test_losses_and_margins_are_one_measure():
     score = jnp.asarray(h.sum(axis=0), jnp.float32)
     everyone = jnp.ones(40, bool)
     settings = given_numbers(40, 0.3, 0.3)
-    found = weights_of(score, jnp.asarray(y > 0), everyone, settings, 9, False)
-    np.testing.assert_allclose(found.weight / GRID, by_loss, atol=1.5 / GRID)
+    weighed = weigh_on_grid(
+        score, jnp.asarray(y > 0), everyone, settings=settings, bound=9, cap=False
+    )
+    np.testing.assert_allclose(weighed.weight / GRID, by_loss, atol=1.5 / GRID)
 
 
 @bounded
@@ -96,9 +96,7 @@ def test_losses_and_margins_are_one_measure():
     relation=st.sampled_from([0, 1]),
 )
 def test_measures_of_all_neighbours_are_slick(cap, seed, density, rate, relation):
-    """Mass of at most one cap leaves and at most one cap enters, and all unchanged rows move the
-    same way.
-    """
+    """At most one cap leaves, at most one enters, and all unchanged rows move the same way."""
     relation = (ADD_REMOVE, REPLACE_ONE)[relation]
     rng = np.random.default_rng(seed)
     rows, bound = 12, 6
@@ -106,30 +104,40 @@ def test_measures_of_all_neighbours_are_slick(cap, seed, density, rate, relation
     nothing, target = np.zeros((rows, 1), bool), rng.random(rows) < 0.5
     table = table_of_splits(nothing, target, rng.random(rows) < 0.9)
     table = table._replace(present=table.present.at[0].set(True))
-    near = audit.neighbours(table, relation, (np.zeros((4, 1), np.uint8), rng.random(4) < 0.5))
+    neighbours = audit.neighbours(
+        table, relation, (np.zeros((4, 1), np.uint8), rng.random(4) < 0.5)
+    )
     settings = given_numbers(13 if relation is ADD_REMOVE else rows, density, rate)
 
-    before = levels_on(score, near.table.target, near.table.present, settings, bound, cap)
-    target = near.table.target
-    after = np.stack([levels_on(score, target, m, settings, bound, cap) for m in near.present])
+    weigh = functools.partial(
+        weights_in_grid_units,
+        score,
+        neighbours.table.target,
+        settings=settings,
+        bound=bound,
+        cap=cap,
+    )
+    before = weigh(neighbours.table.present)
+    after = np.stack([weigh(present) for present in neighbours.present])
     change = after - before
     assert np.maximum(change, 0).sum(axis=1).max() <= GRID * sensitivity.PROPERTY_WEIGHT
     assert np.maximum(-change, 0).sum(axis=1).max() <= GRID * sensitivity.PROPERTY_WEIGHT
-    same = np.asarray(near.present) & np.asarray(near.table.present)
+    same = np.asarray(neighbours.present) & np.asarray(neighbours.table.present)
     up, down = np.any((change > 0) & same, axis=1), np.any((change < 0) & same, axis=1)
     assert not np.any(up & down)
 
 
 def test_slickness_is_attained_over_examples_and_not_over_positions():
-    """A row at the cap is replaced by one at the cap: distance 1 / (kappa n) over examples, 0 over
-    positions.
-    """
+    """A row at the cap replaces one at the cap: 1 / (kappa n) over examples, 0 over positions."""
     label = jnp.array([True] * 10 + [False])
     score = jnp.array([-3.0, *[2.0] * 9, 3.0])
     present = jnp.ones(11, bool).at[10].set(False)
     swapped = present.at[0].set(False).at[10].set(True)
     settings = given_numbers(10, 0.3, 0.5)
-    before, after = (weights_of(score, label, p, settings, 3, False) for p in (present, swapped))
+    before, after = (
+        weigh_on_grid(score, label, rows, settings=settings, bound=3, cap=False)
+        for rows in (present, swapped)
+    )
     mass = 0.3 * 10 * GRID
     distance = np.abs(np.asarray(before.weight - after.weight)).sum() / 2 / mass
     assert distance == pytest.approx(1 / (0.3 * 10), rel=1e-3)

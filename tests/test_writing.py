@@ -100,13 +100,13 @@ def test_what_writing_needs_is_tried_before_anything_is_paid(budget, capsys, mon
 
     def refuse(path, flags, *mode, **options):
         if flags & os.O_CREAT and Path(path).name.startswith(".dpbt-"):
-            number = errno.ENOSPC if fault == "disk" else errno.EROFS
-            raise OSError(number, os.strerror(number), str(path))
+            error_number = errno.ENOSPC if fault == "disk" else errno.EROFS
+            raise OSError(error_number, os.strerror(error_number), str(path))
         return real_open(path, flags, *mode, **options)
 
     monkeypatch.setattr(os, "open", refuse)
-    words = ("fit", "rows.csv", *FIT_OPTIONS, *FOREST_OPTIONS, "--filter", "filter.db")
-    line = refusal_line(capsys, *words, "--out", "m.json")
+    arguments = ("fit", "rows.csv", *FIT_OPTIONS, *FOREST_OPTIONS, "--filter", "filter.db")
+    line = refusal_line(capsys, *arguments, "--out", "m.json")
     assert "m.json: no file can be written in" in line
     assert spent() == 0
 
@@ -177,9 +177,17 @@ def test_a_model_never_replaces_the_budget_that_pays_for_it(budget, capsys):
     os.link("filter.db", "twin.db")
     os.symlink("filter.db", "link.db")
     content = Path("filter.db").read_bytes()
-    words = ("fit", "rows.csv", *FIT_OPTIONS, *FOREST_OPTIONS, "--filter", "filter.db", "--force")
+    arguments = (
+        "fit",
+        "rows.csv",
+        *FIT_OPTIONS,
+        *FOREST_OPTIONS,
+        "--filter",
+        "filter.db",
+        "--force",
+    )
     for out in ("filter.db", "link.db", "./filter.db"):
-        assert "name one file" in refusal_line(capsys, *words, "--out", out)
+        assert "name one file" in refusal_line(capsys, *arguments, "--out", out)
     assert Path("filter.db").read_bytes() == content
 
 
@@ -191,15 +199,15 @@ def test_links_stay_and_the_files_that_they_name_are_written(tmp_path, written):
     other.mkdir()
     (other / "real").write_text("former")
     (other / "real").chmod(0o640)
-    for number, target in enumerate((other / "real", "other/real", "link0", "other/new")):
-        (tmp_path / f"link{number}").symlink_to(target)
+    for index, target in enumerate((other / "real", "other/real", "link0", "other/new")):
+        (tmp_path / f"link{index}").symlink_to(target)
     (tmp_path / "folder").symlink_to("other")
     for name in ("link0", "link1", "link2", "folder/real"):
         written(tmp_path / name, name)
         assert (other / "real").read_text() == name
     written(tmp_path / "link3", "dangling")
     assert (other / "new").read_text() == "dangling"
-    assert all((tmp_path / f"link{number}").is_symlink() for number in range(4))
+    assert all((tmp_path / f"link{index}").is_symlink() for index in range(4))
     assert (tmp_path / "folder").is_symlink()
     assert stat.S_IMODE((other / "real").stat().st_mode) == 0o640
     assert sorted(os.listdir(other)) == ["new", "real"]
@@ -270,7 +278,7 @@ def test_an_output_is_no_other_file_of_its_command(rows_folder, forest_model_fil
     model = Path(forest_model_file)
     before = {path: path.read_bytes() for path in (Path("rows.csv"), model)}
     Path("link.csv").symlink_to("rows.csv")
-    for words, other in (
+    for arguments, other in (
         (("predict", model, "rows.csv", "--out", "rows.csv"), "ROWS"),
         (("predict", model, "rows.csv", "--out", "link.csv"), "ROWS"),
         (("predict", model, "rows.csv", "--out", model), "MODEL"),
@@ -278,7 +286,7 @@ def test_an_output_is_no_other_file_of_its_command(rows_folder, forest_model_fil
         (("statement", model, "--html", "s.page", "--pdf", "s.page"), "--pdf"),
         (("domain", "template", "rows.csv", "--out", "rows.csv"), "ROWS"),
     ):
-        assert run_command(*words, "--force") == 2
+        assert run_command(*arguments, "--force") == 2
         err = capsys.readouterr().err
         assert "name one file" in err
         assert other in err

@@ -11,11 +11,11 @@ SLOW = {"price_of_noisy_maximum"}
 """It takes thousands of runs."""
 
 
-def test_mistakes_are_found_and_mended_twins_are_not():
-    for place, name in enumerate(sorted(EXHIBITS.keys() - SLOW)):
+def test_every_planted_mistake_is_found_and_its_corrected_twin_is_not():
+    for index, name in enumerate(sorted(EXHIBITS.keys() - SLOW)):
         few = EXHIBITS[name]._replace(runs=20)
         assert next(audit_exhibit(few, wrong=True))["found"] == (name not in MISSED)
-        if place % 4 == 0:  # the page has them all
+        if index % 4 == 0:  # the page has them all
             assert not next(audit_exhibit(few, wrong=False))["found"], name
 
 

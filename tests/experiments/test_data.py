@@ -70,29 +70,29 @@ def entry(request) -> Entry:
     return data.ENTRIES[request.param]
 
 
-def test_reads_its_own_layout_and_names_a_broken_line(tmp_path, entry):
+def test_a_reader_reads_its_layout_and_names_a_broken_line(tmp_path, entry):
     path, domain, layout = tmp_path / entry.files[0].name, entry.domain(10), entry.layout
     content = rows(entry)
     first = write(path, entry, content)
-    found = read_rows(path, layout, domain)
-    assert list(found.columns) == list(domain)
-    place = {name: layout.names.index(name) for name in (*domain, layout.label)}
-    label = [layout.classes[cells[place[layout.label]]] for cells in content]
-    assert found.label.tolist() == label
+    rows_read = read_rows(path, layout, domain)
+    assert list(rows_read.columns) == list(domain)
+    position = {name: layout.names.index(name) for name in (*domain, layout.label)}
+    label = [layout.classes[cells[position[layout.label]]] for cells in content]
+    assert rows_read.label.tolist() == label
     kinds = {Numeric: float, Nominal: str, Boolean: lambda text: text == "1"}
     for name, column in domain.items():
-        values = [kinds[type(column)](cells[place[name]]) for cells in content]
-        assert found.columns[name].tolist() == values
+        values = [kinds[type(column)](cells[position[name]]) for cells in content]
+        assert rows_read.columns[name].tolist() == values
 
     reasons = {Numeric: "not a number", Nominal: "not one of", Boolean: "neither 0 nor 1"}
     strict = {name: c for name, c in domain.items() if not (isinstance(c, Nominal) and c.other)}
     feature = list(strict)[-1]
     broken = {feature: reasons[type(strict[feature])], layout.label: "the label must be one of"}
-    for column, words in broken.items():
+    for column, message in broken.items():
         content = rows(entry)
-        content[3][place[column]] = "bad"
+        content[3][position[column]] = "bad"
         write(path, entry, content)
-        expected = re.escape(f"{path}, line {first + 3}, column {column!r}: {words}")
+        expected = re.escape(f"{path}, line {first + 3}, column {column!r}: {message}")
         with pytest.raises(ValueError, match=f"{expected}.*, got 'bad'$"):
             read_rows(path, layout, domain)
 
@@ -108,9 +108,9 @@ def test_reads_its_own_layout_and_names_a_broken_line(tmp_path, entry):
         read_rows(path, layout, domain)
 
 
-def test_the_registry_is_complete():
+def test_the_registry_has_every_data_set_of_the_papers():
     sizes = (data.ENTRIES[name] for name in data.NOCK_HENECKA)
-    assert tuple(f"{one.rows}x{len(one.domain(10))}" for one in sizes) == TABLE_2
+    assert tuple(f"{entry.rows}x{len(entry.domain(10))}" for entry in sizes) == TABLE_2
     for name, entry in data.ENTRIES.items():
         assert entry.name == name
         assert entry.rule.startswith("positive: ")
@@ -130,8 +130,8 @@ def test_data_sets_are_looked_for_in_order(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folders = [tmp_path / "given", tmp_path / "environment", tmp_path / "cache" / "dpbt" / "data"]
     assert registry.search_folders(folders[0]) == folders
-    words = r"no house-votes-84.data in .*given.*environment.*cache.*data fetch voting"
-    with pytest.raises(ValueError, match=words):
+    message = r"no house-votes-84.data in .*given.*environment.*cache.*data fetch voting"
+    with pytest.raises(ValueError, match=message):
         data.load("voting", folder=folders[0])
     for folder in reversed(folders):
         path = folder / "voting" / "house-votes-84.data"
@@ -147,12 +147,12 @@ def test_data_sets_are_looked_for_in_order(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_real_files(data_folder, entry):
+def test_every_downloaded_file_has_the_checksum_of_the_registry(data_folder, entry):
     """Rows, classes, splits and bytes of each data set that is there."""
-    words, where = file_status(entry, str(data_folder))
-    if words == "absent":
+    status, where = file_status(entry, str(data_folder))
+    if status == "absent":
         pytest.skip(f"{entry.name} is not in {data_folder}; the test of its files is skipped")
-    assert words == "ok", f"{entry.name} in {where}: {words}"
+    assert status == "ok", f"{entry.name} in {where}: {status}"
     dataset = data.load(entry.name, folder=data_folder)
     assert len(dataset.label) == entry.rows
     assert 0.1 < dataset.label.mean() < 0.9

@@ -36,7 +36,7 @@ def watch(capfd, caplog, tmp_path):
     return Watch(capfd, caplog, tmp_path)
 
 
-def lines_of(extra=()):
+def result_lines(extra=()):
     """A file of N rows with a rare cell and a rare number; extra lines replace its last rows."""
     rng = np.random.default_rng(0)
     age, job = rng.uniform(20, 90, NUM_ROWS), rng.choice(["clerk", "smith"], NUM_ROWS)
@@ -57,17 +57,17 @@ def demo(tmp_path, monkeypatch, watch):
     monkeypatch.setattr(demos.time, "perf_counter", lambda: float(next(clock)))
     drawn, draw = [], demos._draw_figure
 
-    def noted(path, measured, *, title, **more):
+    def draw_and_record_title(path, measured, *, title, **options):
         drawn.append(title)
-        draw(path, measured, title=title, **more)
+        draw(path, measured, title=title, **options)
 
-    monkeypatch.setattr(demos, "_draw_figure", noted)
+    monkeypatch.setattr(demos, "_draw_figure", draw_and_record_title)
     files = {"--data": "mine.csv", "--domain": "domain.json", "--out": "out"}
     files = {option: tmp_path / name for option, name in files.items()}
     files["--domain"].write_text(json.dumps(DOMAIN))
 
     def run(*options, extra=()):
-        files["--data"].write_text("\n".join(lines_of(extra)) + "\n")
+        files["--data"].write_text("\n".join(result_lines(extra)) + "\n")
         named = [str(word) for pair in files.items() for word in pair]
         status = watch(lambda: command_line.main(["demo", "--smoke", *named, *options]))
         return status, tmp_path / "out"
@@ -113,7 +113,7 @@ def test_malformed_rows_are_not_shown(demo, watch):
     assert not out.exists() or find_private_words_in_files(out) == []
 
 
-@pytest.mark.parametrize("options", [("--rows", "100"), ("--rows", "0")])
+@pytest.mark.parametrize("options", [("--rows", "100"), ("--rows", "0")], ids=" ".join)
 def test_a_bound_that_is_too_small_is_refused_without_the_number(demo, watch, options):
     status, out = demo(*options)
     assert status == 2
@@ -124,9 +124,9 @@ def test_a_bound_that_is_too_small_is_refused_without_the_number(demo, watch, op
 
 def test_the_private_number_of_rows_is_no_bound():
     """Without a public bound the number of rows is public, and the relation says so."""
-    bundled, own, bounded = (
+    bundled, own_table, bounded = (
         argparse.Namespace(data=d, rows=r) for d, r in ((None, None), ("x", None), ("x", 80))
     )
     assert demos.public_size(bundled, 569) == (600, ADD_REMOVE)
-    assert demos.public_size(own, 60) == (60, REPLACE_ONE)
+    assert demos.public_size(own_table, 60) == (60, REPLACE_ONE)
     assert demos.public_size(bounded, 60) == (80, ADD_REMOVE)

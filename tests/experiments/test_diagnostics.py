@@ -15,24 +15,24 @@ from tests.support.references import lazy_boosting
 
 
 @pytest.fixture(scope="module")
-def fitted():
+def model_and_table():
     table = random_table(0, rows=120, splits=5)
     recipe = recipes.lazybb_rules(epsilon=6.0, rows=120, rounds=15, density=0.4, learning_rate=0.3)
     return dpbt.fit(jax.random.key(0), table, recipe), table
 
 
-def test_advantages_are_those_of_the_exact_measure(fitted):
-    model, table = fitted
-    found = jax.jit(diagnostics.advantages)(model.transcript, table, model.recipe)
+def test_advantages_are_those_of_the_exact_measure(model_and_table):
+    model, table = model_and_table
+    advantages = jax.jit(diagnostics.advantages)(model.transcript, table, model.recipe)
     y, x = np.where(table.target, 1, -1), np.where(table.bins, 1, -1)
     margins = np.zeros(len(y))
     for t, chosen in enumerate(np.asarray(model.releases["rule"])):
         h = (1 - 2 * (chosen % 2)) * (x[:, chosen // 2 - 1] if chosen > 1 else np.ones(len(y)))
         measure = lazy_boosting.capped_scaling(np.exp(-0.3 * margins), 0.4 * len(y))
-        assert found[t] == pytest.approx(0.5 - measure[h != y].sum() / measure.sum(), abs=0.01)
+        assert advantages[t] == pytest.approx(0.5 - measure[h != y].sum() / measure.sum(), abs=0.01)
         margins += y * h
-    found = diagnostics.margins(model, table, table.target)
-    np.testing.assert_allclose(found, margins / 15, atol=1e-6)
+    margins_of_model = diagnostics.margins(model, table, table.target)
+    np.testing.assert_allclose(margins_of_model, margins / 15, atol=1e-6)
 
 
 def test_rademacher_is_the_mean_over_all_signs():

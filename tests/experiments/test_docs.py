@@ -135,9 +135,9 @@ def test_commands_are_read_by_their_programs(page):
         if doc_pages.is_known_command(doc_pages.command_without_folder(block.split()))
     ]
     for block in blocks_in_language(text, "sh"):
-        for words in doc_pages.commands_of_block(block):
-            if doc_pages.is_known_command(words):
-                doc_pages.check_command(words)
+        for command in doc_pages.commands_of_block(block):
+            if doc_pages.is_known_command(command):
+                doc_pages.check_command(command)
 
 
 TUTORIAL = ("income.py", "read_model.py")
@@ -159,7 +159,7 @@ APART = ("several_processes.py", "own_audit.py")
         if name not in (*TUTORIAL, *APART)
     ],
 )
-def test_examples_run(name, quiet_folder, monkeypatch, capsys):
+def test_every_example_runs_and_prints_its_results(name, quiet_folder, monkeypatch, capsys):
     arguments = ["results"] if name in SLOW else []
     monkeypatch.setattr("sys.argv", [name, *arguments])
     with warnings.catch_warnings():
@@ -174,27 +174,27 @@ def test_examples_run(name, quiet_folder, monkeypatch, capsys):
 
 
 def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_key():
-    """In the same words, which the ledger prints."""
+    """The readme and the pages have the words that the ledger prints."""
     named = [ROOT / "docs" / "guarantees.md", ROOT / "docs" / "threats.md"]
     pages = [" ".join(page.read_text().replace("`", "").split()) for page in named]
     readme = " ".join(README.replace("`", "").split())
-    for relation, words in accounting.RELATION_TEXTS.items():
-        book = dpbt.ledger(
+    for relation, relation_text in accounting.RELATION_TEXTS.items():
+        ledger_of_readme = dpbt.ledger(
             dpbt.recipes.bdpe(epsilon=1.0, rows=50, relation=relation), dpbt.fresh_key()
         )
-        printed = str(book)
-        assert words.replace("rows is", "rows = 50 is") in printed
+        printed = str(ledger_of_readme)
+        assert relation_text.replace("rows is", "rows = 50 is") in printed
         assert accounting.BOUNDED_SAMPLERS_TEXT in printed
         assert "against adversaries of bounded computation" in printed
         for page in (*pages, readme):
-            assert f"{relation.value}: {words}" in page
+            assert f"{relation.value}: {relation_text}" in page
             assert "against adversaries" in page
         for page in pages:
             assert accounting.BOUNDED_SAMPLERS_TEXT in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_exist(page):
+def test_links_lead_to_files_and_headings_that_exist(page):
     for target in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text()):
         path, _, heading = target.partition("#")
         linked = page if not path else page.parent / path
@@ -212,7 +212,7 @@ def test_links_to_pages_have_titles(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_names_and_files_exist(page):
+def test_names_and_files_in_the_text_of_a_page_exist(page):
     """What stands between backticks and looks like a name of the code, a file or a test."""
     assert [
         part
@@ -255,14 +255,14 @@ SEARCHED = (
 
 def test_words_that_people_search_for_lead_to_an_answer():
     """Each is on the page of questions, whose headings a search finds."""
-    words = re.findall(r"[\w-]+", (ROOT / "docs" / "questions.md").read_text().lower())
-    starts = {word[:5] for word in words}
+    words_of_page = re.findall(r"[\w-]+", (ROOT / "docs" / "questions.md").read_text().lower())
+    starts = {word[:5] for word in words_of_page}
     assert [word for word in SEARCHED.split() if word[:5] not in starts] == []
 
 
 @pytest.mark.parametrize("page", ["guarantees.md", "tutorial.md"])
 def test_ledgers_are_tables_of_the_site(page):
-    """With every word of the block, and a column for each of its columns."""
+    """The table has every word of the block, and a column for each of its columns."""
     show_ledger = runpy.run_path(str(ROOT / "docs" / "site.py"))["_show_ledger"]
     text = (ROOT / "docs" / page).read_text()
     blocks = re.findall(r"^```.*?^```$", text, re.DOTALL | re.MULTILINE)
@@ -287,23 +287,23 @@ def test_wide_tables_are_stacked_on_a_phone():
     head = "<table><thead>{}</thead><tbody>{}</tbody></table>".format
     narrow = head(row("<th>word</th><th>meaning</th>"), row("<td>bin</td><td>an interval</td>"))
     assert prepare(narrow) == narrow
-    names = [f"<th>epsilon <code>{number}</code></th>" for number in range(12)]
-    wide = prepare(head(row("".join(names)), row("<td>.5 &amp; more</td>" * 12)))
-    assert wide.startswith("<table data-stack>")
-    assert re.findall(r'data-label="([^"]+)"', wide) == [f"epsilon {n}" for n in range(12)]
-    assert wide.count(">.5 &amp; more</td>") == 12
+    names = [f"<th>epsilon <code>{column_index}</code></th>" for column_index in range(12)]
+    wide_table = prepare(head(row("".join(names)), row("<td>.5 &amp; more</td>" * 12)))
+    assert wide_table.startswith("<table data-stack>")
+    assert re.findall(r'data-label="([^"]+)"', wide_table) == [f"epsilon {n}" for n in range(12)]
+    assert wide_table.count(">.5 &amp; more</td>") == 12
 
 
 @pytest.mark.slow
 def test_the_site_is_built(tmp_path):
-    """With every link, and with names of the API linked to where they are described."""
+    """It has every link, and links names of the API to where they are described."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
     assert "criterion" in (tmp_path / "api" / "recipes.html").read_text()
     assert 'href="api/dpbt.html#dpbt.fit"' in (tmp_path / "scaling.html").read_text()
     pages = [path.read_text() for path in tmp_path.glob("**/*.html")]
     loaded = r'(?:src=|<link [^>]*href=)"http[^"]+'
-    assert not [found for page in pages for found in re.findall(loaded, page)]
+    assert not [address for page in pages for address in re.findall(loaded, page)]
 
 
 @pytest.mark.slow
@@ -315,10 +315,15 @@ def test_notebooks_run_and_print_as_they_show(name, quiet_folder):
         warnings.simplefilter("ignore", ResearchKeyWarning)
         ran = runpy.run_path(str(path.parent / "rerun.py"))["run"](path)
     for cell, shown in zip(ran["cells"], json.loads(path.read_text())["cells"], strict=True):
-        kinds = [[part["output_type"] for part in one.get("outputs", [])] for one in (cell, shown)]
+        kinds = [
+            [part["output_type"] for part in notebook_cell.get("outputs", [])]
+            for notebook_cell in (cell, shown)
+        ]
         assert kinds[0] == kinds[1], "run docs/notebooks/rerun.py"
-        for one, other in zip(cell.get("outputs", []), shown.get("outputs", []), strict=True):
-            text, kept = ("".join(part.get("text", "")) for part in (one, other))
+        for output, output_shown in zip(
+            cell.get("outputs", []), shown.get("outputs", []), strict=True
+        ):
+            text, kept = ("".join(part.get("text", "")) for part in (output, output_shown))
             if "statement" in text or "theorem" in text:
                 assert doc_pages.without_numbers(text) == doc_pages.without_numbers(kept), (
                     "run docs/notebooks/rerun.py"

@@ -1,6 +1,4 @@
-"""Downloads against a local server: whole, cut, wrong, refused; and the command that drives
-them.
-"""
+"""Downloads from a local server: whole, cut, wrong and refused ones, and their command."""
 
 import dataclasses
 import hashlib
@@ -23,10 +21,10 @@ def digest(content: bytes) -> str:
 class Handler(http.server.SimpleHTTPRequestHandler):
     """Serves a folder; under /cut it promises more than it sends."""
 
-    asked: list[str]
+    requested_paths: list[str]
 
     def do_GET(self):
-        self.asked.append(self.path)
+        self.requested_paths.append(self.path)
         if self.path.startswith("/cut/"):
             self.send_response(200)
             self.send_header("Content-Length", "5000")
@@ -41,8 +39,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def serve(tmp_path, monkeypatch):
-    """serve(folder) starts a server and returns (address, requested paths); the places are empty
-    folders.
+    """Return a function that serves a folder, and returns the address and the requested paths.
+
+    The folders in which data sets are looked for are empty.
     """
     monkeypatch.delenv("DPBT_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -50,14 +49,14 @@ def serve(tmp_path, monkeypatch):
     servers = []
 
     def start(folder: Path):
-        asked: list[str] = []
-        handler = type("Served", (Handler,), {"asked": asked})
+        requested_paths: list[str] = []
+        handler = type("Served", (Handler,), {"requested_paths": requested_paths})
         server = http.server.ThreadingHTTPServer(
             ("127.0.0.1", 0), lambda *args: handler(*args, directory=str(folder))
         )
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}", asked
+        return f"http://127.0.0.1:{server.server_port}", requested_paths
 
     yield start
     for server in servers:
@@ -68,19 +67,19 @@ def serve(tmp_path, monkeypatch):
 @pytest.fixture
 def voting(monkeypatch):
     """The entry of a small file whose bytes are TEXT."""
-    found = data.ENTRIES["voting"]
-    file = dataclasses.replace(found.files[0], sha256=digest(TEXT))
-    monkeypatch.setitem(data.ENTRIES, "voting", dataclasses.replace(found, files=(file,)))
+    entry = data.ENTRIES["voting"]
+    file = dataclasses.replace(entry.files[0], sha256=digest(TEXT))
+    monkeypatch.setitem(data.ENTRIES, "voting", dataclasses.replace(entry, files=(file,)))
     return data.ENTRIES["voting"]
 
 
-def put(path: Path, content: bytes) -> Path:
+def write_file(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
 
 
-def files(folder: Path) -> list[str]:
+def relative_paths(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
@@ -90,39 +89,40 @@ def command(*arguments) -> int:
 
 def test_a_data_set_is_fetched_and_then_found_in_its_folder(tmp_path, serve, voting, capsys):
     name = voting.files[0].name
-    put(tmp_path / "served" / "voting" / name, TEXT)
-    address, asked = serve(tmp_path / "served")
+    write_file(tmp_path / "served" / "voting" / name, TEXT)
+    address, requested_paths = serve(tmp_path / "served")
     for _ in range(2):
-        words = ("--data", tmp_path / "mine", "--mirror", f"{address}/")
-        assert command("fetch", "voting", *words) == 0
-    assert asked == [f"/voting/{name}"]
-    assert files(tmp_path / "mine") == ["voting", f"voting/{name}"]
+        options = ("--data", tmp_path / "mine", "--mirror", f"{address}/")
+        assert command("fetch", "voting", *options) == 0
+    assert requested_paths == [f"/voting/{name}"]
+    assert relative_paths(tmp_path / "mine") == ["voting", f"voting/{name}"]
     assert (tmp_path / "mine" / "voting" / name).read_bytes() == TEXT
     output = capsys.readouterr().out.splitlines()
     assert output[0].startswith("voting: fetched ")
     assert output[1].startswith("voting: already there: ")
 
-    put(tmp_path / "mine" / "voting" / name, b"spoilt")
+    write_file(tmp_path / "mine" / "voting" / name, b"spoilt")
     assert command("fetch", "voting", "--data", tmp_path / "mine", "--mirror", address) == 0
     assert (tmp_path / "mine" / "voting" / name).read_bytes() == TEXT
 
 
 @pytest.mark.parametrize(
-    ("where", "words"),
+    ("path_prefix", "expected"),
     [
         ("/cut", f"the connection was cut after {len(TEXT)} of 5000 bytes"),
         ("/nowhere", "404 File not found"),
         ("/wrong", f"its sha256 is {digest(b'other')}, the registry has {digest(TEXT)}; nothing"),
     ],
+    ids=["cut", "nowhere", "wrong"],
 )
 def test_a_failed_fetch_prints_one_line_and_leaves_no_file(
-    tmp_path, serve, voting, capsys, where, words
+    tmp_path, serve, voting, capsys, path_prefix, expected
 ):
-    put(tmp_path / "served" / "wrong" / "voting" / voting.files[0].name, b"other")
+    write_file(tmp_path / "served" / "wrong" / "voting" / voting.files[0].name, b"other")
     address, _ = serve(tmp_path / "served")
-    given = ("--data", tmp_path / "mine" / "deep", "--mirror", address + where)
-    assert command("fetch", "voting", *given) == 2
+    options = ("--data", tmp_path / "mine" / "deep", "--mirror", address + path_prefix)
+    assert command("fetch", "voting", *options) == 2
     message = capsys.readouterr().err.strip().splitlines()[-1]
-    assert message.startswith(f"error: {address}{where}/voting/{voting.files[0].name}: ")
-    assert words in message
+    assert message.startswith(f"error: {address}{path_prefix}/voting/{voting.files[0].name}: ")
+    assert expected in message
     assert not (tmp_path / "mine").exists()

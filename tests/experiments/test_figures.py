@@ -38,8 +38,8 @@ def from_the_checkout(monkeypatch):
 
 def smallest_letters(figure):
     """The points of the smallest letters that a figure shows."""
-    found = figure.findobj(lambda one: isinstance(one, Text) and one.get_visible())
-    return min(text.get_fontsize() for text in found if text.get_text())
+    texts = figure.findobj(lambda artist: isinstance(artist, Text) and artist.get_visible())
+    return min(text.get_fontsize() for text in texts if text.get_text())
 
 
 def assert_readable(figure):

@@ -1,8 +1,7 @@
-"""Calculators of Bojarski et al.: Theorems 5.1 and 5.2 hold of forests, formulas are the paper's,
-k_opt is best.
-"""
+"""Calculators of Bojarski et al.: Theorems 5.1 and 5.2, formulas of the paper, and k_opt."""
 
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,14 +13,20 @@ from hypothesis import strategies as st
 from experiments.common import forest_bounds
 
 
-def by_loop(leaf, label, present):
-    """Weight and correctness of each present row in one tree, and the tree's accuracy as the proofs
-    define it.
-    """
-    here = np.flatnonzero(present)
+class AnswersOfTree(NamedTuple):
+    """Answers of one tree for present rows, by row, and its accuracy as the proofs define it."""
+
+    weight: dict[int, float]
+    right: dict[int, bool]
+    accuracy: float
+
+
+def answers_by_loop(leaf, label, present):
+    """The answers of one tree, by a loop over leaves and rows."""
+    present_rows = np.flatnonzero(present)
     weight, right, correct = {}, {}, 0
-    for one in set(leaf[here]):
-        members = [i for i in here if leaf[i] == one]
+    for leaf_value in set(leaf[present_rows]):
+        members = [i for i in present_rows if leaf[i] == leaf_value]
         positive = sum(bool(label[i]) for i in members)
         majority = positive >= len(members) - positive
         for i in members:
@@ -29,7 +34,7 @@ def by_loop(leaf, label, present):
             weight[i] = share if label[i] else 1 - share
             right[i] = bool(label[i]) == majority
         correct += max(positive, len(members) - positive)
-    return weight, right, correct / len(here)
+    return AnswersOfTree(weight, right, correct / len(present_rows))
 
 
 points = jax.jit(forest_bounds.answers_of_trees, static_argnums=3)
@@ -46,29 +51,32 @@ def test_theorems_5_1_and_5_2_hold_of_any_leaves(seed, rows, trees, share):
     rng = np.random.default_rng(seed)
     leaf = rng.integers(0, 8, (8, 64))
     label, present = rng.random(64) < share, np.arange(64) < rows
-    found = points(leaf, label, present, 8)
+    answers = points(leaf, label, present, 8)
     accuracies = []
     for k in range(trees):
-        weight, right, accuracy = by_loop(leaf[k], label, present)
+        expected = answers_by_loop(leaf[k], label, present)
         np.testing.assert_allclose(
-            [found.weight[k, i] for i in weight], list(weight.values()), atol=1e-6
+            [answers.weight[k, i] for i in expected.weight],
+            list(expected.weight.values()),
+            atol=1e-6,
         )
-        assert [bool(found.right[k, i]) for i in right] == list(right.values())
-        accuracies.append(accuracy)
-    found = jax.tree.map(lambda x: x[:trees], found)
+        is_right = [bool(answers.right[k, i]) for i in expected.right]
+        assert is_right == list(expected.right.values())
+        accuracies.append(expected.accuracy)
+    answers = jax.tree.map(lambda x: x[:trees], answers)
     np.testing.assert_allclose(
-        forest_bounds.tree_accuracy(found, jnp.asarray(present)), accuracies, atol=1e-6
+        forest_bounds.tree_accuracy(answers, jnp.asarray(present)), accuracies, atol=1e-6
     )
     e = np.mean(accuracies)
-    assert np.mean(forest_bounds.goodness(found)[:rows]) == pytest.approx(e, abs=1e-6)
-    assert np.mean(forest_bounds.mean_weight(found)[:rows]) >= e**2 + (1 - e) ** 2 - 1e-6
+    assert np.mean(forest_bounds.goodness(answers)[:rows]) == pytest.approx(e, abs=1e-6)
+    assert np.mean(forest_bounds.mean_weight(answers)[:rows]) >= e**2 + (1 - e) ** 2 - 1e-6
     assert e >= 0.5
 
 
 def test_a_tie_breaks_theorem_5_1_read_by_the_word():
     leaf, label = jnp.zeros((1, 2), jnp.int32), jnp.array([True, False])
-    found = forest_bounds.answers_of_trees(leaf, label, jnp.ones(2, bool), 1)
-    assert np.mean(found.weight > 0.5) == 0 < 0.5 == np.mean(forest_bounds.goodness(found))
+    answers = forest_bounds.answers_of_trees(leaf, label, jnp.ones(2, bool), 1)
+    assert np.mean(answers.weight > 0.5) == 0 < 0.5 == np.mean(forest_bounds.goodness(answers))
 
 
 def test_the_bounds_of_forests_agree_with_their_formulas():
@@ -82,37 +90,37 @@ def test_the_bounds_of_forests_agree_with_their_formulas():
         ("threshold", 2 * eps * (1 - eps) / 0.3, 2 * eps * (1 - eps) / margin, 1.0),
         ("probabilistic", *(2 * y * (1 - y) + delta + c for y in (eps, x)), coins),
     ):
-        found = forest_bounds.bound_by_accuracy(
+        bound = forest_bounds.bound_by_accuracy(
             voting, epsilon=eps, rows=n, delta=delta, big_c=big_c, c=c
         )
-        np.testing.assert_allclose(found, (trees, error, (1 - n**-0.5) * luck), rtol=1e-5)
+        np.testing.assert_allclose(bound, (trees, error, (1 - n**-0.5) * luck), rtol=1e-5)
         more = {"epsilon": eps, "rows": n, "trees": k, "eta": eta, "height": h, "big_k": big_k}
-        found = forest_bounds.private_bound_by_accuracy(voting, delta=delta, c=c, **more)
-        np.testing.assert_allclose(found, (k, private, printed * luck), rtol=1e-5)
+        bound = forest_bounds.private_bound_by_accuracy(voting, delta=delta, c=c, **more)
+        np.testing.assert_allclose(bound, (k, private, printed * luck), rtol=1e-5)
     narrow = forest_bounds.private_bound_by_accuracy("majority", delta=0.49, c=c, **more)
     assert np.isinf(narrow.error)
 
 
-def brute(n, eta, h, most=3000):
+def sum_by_brute_force(n, eta, h, max_trees=3000):
     """k_opt and the sum it minimises, by trying every k, on logarithms in float64."""
     g = math.sqrt(n) * eta / (9600 * 2**h)
-    k = np.arange(1, most + 1, dtype=np.float64)
+    k = np.arange(1, max_trees + 1, dtype=np.float64)
     value = np.logaddexp(-k / 200, np.log(2 * k) - g / k)
     return k, value
 
 
 @pytest.mark.parametrize(("n", "eta", "h"), [(1e4, 0.8, 5), (1e10, 1.0, 1), (1e13, 2.0, 2)])
 def test_k_opt_minimises_the_papers_sum(n, eta, h):
-    k, value = brute(n, eta, h)
-    found = int(forest_bounds.best_trees(n, eta, h))
-    assert value[found - 1] <= value.min() + 1e-5
-    assert abs(found - int(k[np.argmin(value)])) <= 1
-    assert found < 3000
+    k, value = sum_by_brute_force(n, eta, h)
+    best_num_trees = int(forest_bounds.best_trees(n, eta, h))
+    assert value[best_num_trees - 1] <= value.min() + 1e-5
+    assert abs(best_num_trees - int(k[np.argmin(value)])) <= 1
+    assert best_num_trees < 3000
     if n == 1e10:
-        assert found == 1
+        assert best_num_trees == 1
 
 
-def test_theorem_5_7_and_5_9_at_their_best():
+def test_theorems_5_7_and_5_9_agree_with_their_formulas_at_the_best_number_of_trees():
     n, eta, h, eps = 1e15, 1.0, 1, 0.05
     k = int(forest_bounds.best_trees(n, eta, h))
     assert k > 100
@@ -144,30 +152,30 @@ def test_generalization_bounds_agree_with_their_formulas():
         return 2 ** (h + 3) * trees * math.exp(-2 * n * phi**2)
 
     analysis = {"rows": n, "delta": delta, "height": h, "big_k": big_k}
-    found = forest_bounds.generalization_bound_by_points(good_share=0.9, big_c=big_c, **analysis)
-    assert found.trees == pytest.approx(trees, rel=1e-5)
-    assert found.error == pytest.approx(0.1)
-    assert found.probability == pytest.approx(1 - n**-0.5 - deviation(trees), abs=1e-6)
+    bound = forest_bounds.generalization_bound_by_points(good_share=0.9, big_c=big_c, **analysis)
+    assert bound.trees == pytest.approx(trees, rel=1e-5)
+    assert bound.error == pytest.approx(0.1)
+    assert bound.probability == pytest.approx(1 - n**-0.5 - deviation(trees), abs=1e-6)
     for voting, margin in (("majority", 0.5 - delta), ("threshold", 0.5 - delta)):
         x = eps + 1 / big_k
         mass = x if voting == "majority" else 2 * x - 2 * x**2
-        found = forest_bounds.generalization_bound_by_accuracy(
+        bound = forest_bounds.generalization_bound_by_accuracy(
             voting, epsilon=eps, big_c=big_c, **analysis
         )
-        assert found.error == pytest.approx(mass / margin)
-        assert found.trees == pytest.approx(trees, rel=1e-5)
+        assert bound.error == pytest.approx(mass / margin)
+        assert bound.trees == pytest.approx(trees, rel=1e-5)
         private = {"epsilon": eps, "trees": k, "eta": eta, **analysis}
-        found = forest_bounds.private_generalization_bound_by_accuracy(voting, **private)
+        bound = forest_bounds.private_generalization_bound_by_accuracy(voting, **private)
         mass = eps if voting == "majority" else 2 * eps - 2 * eps**2
-        assert found.error == pytest.approx(mass / (margin - 2 / big_k), rel=1e-5)
+        assert bound.error == pytest.approx(mass / (margin - 2 / big_k), rel=1e-5)
         training = forest_bounds.private_bound_by_accuracy(voting, **private)
-        assert training.error < found.error
-        assert found.probability <= training.probability
+        assert training.error < bound.error
+        assert bound.probability <= training.probability
     x = eps + 1 / big_k
-    found = forest_bounds.generalization_bound_by_accuracy(
+    bound = forest_bounds.generalization_bound_by_accuracy(
         "probabilistic", epsilon=eps, big_c=big_c, c=c, **analysis
     )
-    assert found.error == pytest.approx(2 * x - 2 * x**2 + delta + c)
+    assert bound.error == pytest.approx(2 * x - 2 * x**2 + delta + c)
 
 
 def test_training_errors_are_within_theorem_5_3():

@@ -39,47 +39,47 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
 
 
 def test_the_settings_of_hs_stl_are_those_of_algorithm_5():
-    """And at the rows for rho, T rounds of the paper's cost are rho-zCDP."""
+    """At the rows for rho, T rounds of the paper's cost are rho-zCDP."""
     alpha, beta, tau = 0.1, 0.05, 0.2
-    found = settings.halfspace_settings(alpha, beta, tau)
+    hs_stl = settings.halfspace_settings(alpha, beta, tau)
     log_kappa = np.log(4 / alpha)
-    assert found.density == alpha / 4
-    assert found.learning_rate == tau / 8
-    assert found.rounds == np.ceil(1024 * log_kappa / tau**2)
+    assert hs_stl.density == alpha / 4
+    assert hs_stl.learning_rate == tau / 8
+    assert hs_stl.rounds == np.ceil(1024 * log_kappa / tau**2)
     spread = np.log(3072 * log_kappa / (beta * tau**2))
-    assert found.noise == pytest.approx(tau / (8 * np.sqrt(2) * np.sqrt(spread)))
-    rows = settings.halfspace_rows_for(found, rho=0.01, l2_times_kappa_n=4)
-    cost = found.rounds * 8 / (found.density * rows * found.noise) ** 2
+    assert hs_stl.noise == pytest.approx(tau / (8 * np.sqrt(2) * np.sqrt(spread)))
+    rows = settings.halfspace_rows_for(hs_stl, rho=0.01, l2_times_kappa_n=4)
+    cost = hs_stl.rounds * 8 / (hs_stl.density * rows * hs_stl.noise) ** 2
     assert cost == pytest.approx(0.01, rel=1e-5)
 
 
 def test_hs_stl_needs_245_million_rows_by_the_papers_own_lemmas():
     """Theorem 27 and Lemma 15, at tau = 0.1 and c = sqrt(2), where nu . u fails rarely enough."""
-    found = settings.halfspace_settings(0.1, 0.05, 0.1)
+    hs_stl = settings.halfspace_settings(0.1, 0.05, 0.1)
     rho = float(conversions.published_zcdp_rho(1.0, 1e-6))
-    rows = settings.halfspace_rows_for(found, rho, PUBLISHED_L2)
+    rows = settings.halfspace_rows_for(hs_stl, rho, PUBLISHED_L2)
     assert rows == pytest.approx(244.95e6, rel=1e-4)
-    total = found.rounds * 8 / (found.density * rows * found.noise) ** 2
+    total = hs_stl.rounds * 8 / (hs_stl.density * rows * hs_stl.noise) ** 2
     assert total + 2 * np.sqrt(total * np.log(1e6)) == pytest.approx(1.0, rel=1e-6)
 
 
 @pytest.mark.slow
-def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
+def test_a_smoke_run_measures_and_draws_every_axis(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small = ["--smoke", "--samples", "1", "--keys", "2", "--out", "results/bun_2020"]
     assert command_line.main(["bun_2020", "run", *small, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {line["axis"] for line in found["errors"]} == set(settings.AXES)
-    for line in found["errors"]:
+    lines_by_table = json.loads(capsys.readouterr().out)
+    assert {line["axis"] for line in lines_by_table["errors"]} == set(settings.AXES)
+    for line in lines_by_table["errors"]:
         assert 0 <= line["test_error_mean"] <= 0.6
         assert line["fits"] == 2
-    for line in found["rounds"]:
+    for line in lines_by_table["rounds"]:
         # Half of the sensitivity, and GDP in place of Lemma 15.
         assert line["rows_for_published"] / line["rows_for_tight"] == pytest.approx(2.533, abs=1e-3)
     with open(tmp_path / "results/bun_2020/errors.csv", newline="") as file:
-        assert len(list(csv.DictReader(file))) == len(found["errors"])
+        assert len(list(csv.DictReader(file))) == len(lines_by_table["errors"])
     assert command_line.main(["bun_2020", "tables", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == found
+    assert json.loads(capsys.readouterr().out) == lines_by_table
     assert command_line.main(["bun_2020", "sizes", *small]) == 0
     assert command_line.main(["bun_2020", "aggregate"]) == 0
     assert figures.main(["bun_2020", "--results", "results/reproduction"]) == 0
@@ -93,12 +93,14 @@ def test_the_rows_of_an_error_are_interpolated_in_logarithms():
     assert sizes.rows_for_error(rows, (0.2, 0.2, 0.2), 0.1) is None
 
 
-def test_algorithm_3_flips_by_place_alone_and_returns_the_query_of_clean_rows():
+def test_algorithm_3_flips_by_position_alone_and_returns_the_query_of_clean_rows():
     table, _ = errors.draw_sample((0, 2), rows=400, tau=0.3, noise=0.0, tests=0)
-    other = table._replace(target=table.target.at[7].set(~table.target[7]))
+    neighbour = table._replace(target=table.target.at[7].set(~table.target[7]))
     key = jax.random.key(5)
-    flipped, other_flipped = (label_noise.flip_labels(key, one, 0.2) for one in (table, other))
-    assert np.flatnonzero(flipped.target != other_flipped.target).tolist() == [7]
+    flipped, flipped_neighbour = (
+        label_noise.flip_labels(key, any_table, 0.2) for any_table in (table, neighbour)
+    )
+    assert np.flatnonzero(flipped.target != flipped_neighbour.target).tolist() == [7]
     assert 0.1 < np.mean(flipped.target != table.target) < 0.3
 
     recipe = recipes.halfspace_boost(

@@ -9,9 +9,9 @@ from paper_figures import __main__ as figures
 RUN = "nock_henecka_2020 run"
 
 
-def refusal(capsys, words) -> str:
+def refusal(capsys, arguments) -> str:
     """The one line in which a command is refused."""
-    assert command_line.main(list(map(str, words))) == 2
+    assert command_line.main(list(map(str, arguments))) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("error: ")
@@ -20,7 +20,7 @@ def refusal(capsys, words) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("command", "expected"),
     [
         ("demo --rows 0", "--rows must be at least 1, got 0"),
         ("demo --rows 10", "--rows must be at least the number of rows in the file, got 10"),
@@ -34,8 +34,8 @@ def refusal(capsys, words) -> str:
         ("bojarski_2014 run --runs 11", "--runs must be in 1..10, got 11"),
     ],
 )
-def test_bad_options_are_one_line(words, expected, capsys):
-    assert expected in refusal(capsys, words.split())
+def test_bad_options_are_refused_in_one_line(command, expected, capsys):
+    assert expected in refusal(capsys, command.split())
 
 
 def test_figures_that_are_left_out_are_named(tmp_path, capsys, monkeypatch):
@@ -67,7 +67,7 @@ def test_every_command_is_listed_on_one_line_and_names_the_cache(capsys):
 def test_results_are_read_as_they_were_written(tmp_path):
     lines = [{"a": 1, "b": 0.1, "c": True, "d": None, "e": "tight", "f": float("inf")}]
     results.write_csv(tmp_path / "x.csv", lines, {"seed": 0})
-    [found] = results.read_csv(tmp_path / "x.csv", "demo")
-    assert {name: found[name] for name in lines[0]} == lines[0]
-    assert (found["seed"], type(found["a"]), type(found["c"])) == (0, int, bool)
-    assert tables.align_lines([found], ["a", "b", "d", "e"]) == "a  b    d  e\n1  0.1     tight"
+    [line_read] = results.read_csv(tmp_path / "x.csv", "demo")
+    assert {name: line_read[name] for name in lines[0]} == lines[0]
+    assert (line_read["seed"], type(line_read["a"]), type(line_read["c"])) == (0, int, bool)
+    assert tables.align_lines([line_read], ["a", "b", "d", "e"]) == "a  b    d  e\n1  0.1     tight"

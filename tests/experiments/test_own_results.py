@@ -23,43 +23,45 @@ ASADI = [name for name in SAVED_BY if (KEPT / "asadi_2022" / f"{name}.csv").exis
 
 
 @pytest.fixture(autouse=True)
-def closed():
+def close_figures():
     yield
     plt.close("all")
 
 
-def shown(capsys, *words):
-    assert command_line.main([*words]) == 0
+def output_of_command(capsys, *arguments):
+    assert command_line.main([*arguments]) == 0
     return capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    "words", [*(("asadi_2022", "tables", name) for name in ASADI), *((p, "tables") for p in PAPERS)]
+    "arguments",
+    [*(("asadi_2022", "tables", name) for name in ASADI), *((p, "tables") for p in PAPERS)],
+    ids=" ".join,
 )
-def test_every_table_reads_the_results_that_are_kept(words, capsys):
-    folder = ("--results", str(KEPT / words[0]))
-    assert len(shown(capsys, *words, *folder).splitlines()) > 2
-    assert json.loads(shown(capsys, *words, *folder, "--json"))
+def test_every_table_reads_the_results_that_are_kept(arguments, capsys):
+    folder = ("--results", str(KEPT / arguments[0]))
+    assert len(output_of_command(capsys, *arguments, *folder).splitlines()) > 2
+    assert json.loads(output_of_command(capsys, *arguments, *folder, "--json"))
 
 
 def test_a_small_delta_is_no_zero(capsys):
     folder = str(KEPT / "asadi_2022")
-    text = shown(capsys, "asadi_2022", "tables", "fig2", "--results", folder)
+    text = output_of_command(capsys, "asadi_2022", "tables", "fig2", "--results", folder)
     assert {line.split()[-1] for line in text.splitlines()[1:]} == {"0", "1e-05"}
     lines = [{"a": 1e-5, "b": 0.0, "c": 0.25}]
     assert tables.align_lines(lines, "abc", ".4f").split()[3:] == ["1e-05", "0.0000", "0.2500"]
 
 
 def test_aggregated_counts_of_table_1_stand_beside_those_of_the_paper(capsys):
-    text = shown(
+    text = output_of_command(
         capsys, "nock_henecka_2020", "tables", "--results", str(KEPT / "nock_henecka_2020")
     )
-    words = shown(
+    json_text = output_of_command(
         capsys,
         *("nock_henecka_2020", "tables", "--json", "--calibration", "tight"),
         *("--results", str(KEPT / "nock_henecka_2020")),
     )
-    (first, *_) = json.loads(words)
+    (first, *_) = json.loads(json_text)
     assert first["calibration"] == "tight"
     assert list(first["counts"]) == list(first["paper"]) == ["objective", "0.1", "1.0"]
     assert sum(first["counts"].values()) >= first["domains"]
@@ -67,7 +69,7 @@ def test_aggregated_counts_of_table_1_stand_beside_those_of_the_paper(capsys):
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def own_results(tmp_path, monkeypatch):
     """A copy of what is kept of one paper, with other numbers of keys, away from the checkout."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "results" / "reproduction"
@@ -77,28 +79,30 @@ def own(tmp_path, monkeypatch):
             shutil.copy(KEPT / "asadi_2022" / f"{name}.{end}", folder / "asadi_2022")
     path = folder / "asadi_2022" / "fig2.csv"
     head, *lines = path.read_text().splitlines()
-    place = head.split(",").index("keys")
-    fewer = [[*line.split(",")[:place], "2", *line.split(",")[place + 1 :]] for line in lines]
-    path.write_text("\n".join([head, *(",".join(line) for line in fewer)]) + "\n")
+    position = head.split(",").index("keys")
+    lines_of_two_keys = [
+        [*line.split(",")[:position], "2", *line.split(",")[position + 1 :]] for line in lines
+    ]
+    path.write_text("\n".join([head, *(",".join(line) for line in lines_of_two_keys)]) + "\n")
     return folder
 
 
-def test_figures_of_ones_own_results_lie_beside_them(own, tmp_path, capsys):
-    assert figures.main(["asadi_2022/fig2", "--results", str(own)]) == 0
-    assert (own / "figures/asadi_2022/fig2.png").stat().st_size > 5000
+def test_figures_of_ones_own_results_lie_beside_them(own_results, tmp_path, capsys):
+    assert figures.main(["asadi_2022/fig2", "--results", str(own_results)]) == 0
+    assert (own_results / "figures/asadi_2022/fig2.png").stat().st_size > 5000
     assert not (tmp_path / "figures").exists()
-    assert figures.main(["asadi_2022/fig2", "--results", str(own), "--out", "here"]) == 0
+    assert figures.main(["asadi_2022/fig2", "--results", str(own_results), "--out", "here"]) == 0
     assert (tmp_path / "here/asadi_2022/fig2.pdf").exists()
     capsys.readouterr()
-    assert figures.main(["asadi_2022/fig1", "--results", str(own)]) == 2
-    assert f"asadi_2022 aggregate --out {own}" in capsys.readouterr().err
+    assert figures.main(["asadi_2022/fig1", "--results", str(own_results)]) == 2
+    assert f"asadi_2022 aggregate --out {own_results}" in capsys.readouterr().err
     assert figures.main(["asadi_2022/fig2", "--results", "nowhere"]) == 2
     assert "nowhere: no such folder" in capsys.readouterr().err
     assert aggregated.current_folder() == aggregated.FOLDER
 
 
-def test_a_title_counts_the_keys_of_all_panels(own):
-    with aggregated.reading_from(own):
+def test_a_title_counts_the_keys_of_all_panels(own_results):
+    with aggregated.reading_from(own_results):
         (figure,) = figures.draw("asadi_2022/fig2").values()
     assert figure.get_suptitle().endswith("; 2 to 5 keys")
     assert style.keys_in_words([{"keys": 1}]) == "1 key"
@@ -116,12 +120,14 @@ def test_aggregating_a_run_leaves_what_is_kept_as_it_is(paper):
 def test_computing_all_results_again_replaces_what_is_kept():
     parser = command_line.Parser(prog="test")
     steps.add_arguments(parser)
-    lines = [words for words, _ in steps.command_lines(parser.parse_args([]))]
-    kept = [words for words in lines if words[1] == "aggregate"]
-    assert len(kept) == 4
-    assert all(words[words.index("--out") + 1] == "reproduction" for words in kept)
-    small = [words for words, _ in steps.command_lines(parser.parse_args(["--smoke"]))]
-    assert not any("reproduction" in words for words in small)
+    commands = [command for command, _ in steps.command_lines(parser.parse_args([]))]
+    aggregate_commands = [command for command in commands if command[1] == "aggregate"]
+    assert len(aggregate_commands) == 4
+    assert all(
+        command[command.index("--out") + 1] == "reproduction" for command in aggregate_commands
+    )
+    smoke_commands = [command for command, _ in steps.command_lines(parser.parse_args(["--smoke"]))]
+    assert not any("reproduction" in command for command in smoke_commands)
 
 
 def _smoke_grid(bins=10, clip=10):
@@ -155,7 +161,7 @@ def test_legends_and_labels_of_kept_figures_do_not_overlap(name, monkeypatch):
 
 
 def assert_apart(figure):
-    """Panels, with their labels, and the legend below them share no place."""
+    """No two of the panels with their labels and of the legend overlap."""
     figure.draw_without_rendering()
     (legend,) = figure.legends
     below = legend.get_window_extent()

@@ -1,6 +1,4 @@
-"""The experiment on random forests: its grid is what the library learns, its table and JSON are
-whole.
-"""
+"""The experiment on random forests: its grid is what the library learns; tables are whole."""
 
 import csv
 import json
@@ -36,9 +34,7 @@ def rows():
 
 @pytest.mark.slow
 def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
-    """400 forests each way; a false alarm (six comparisons) has probability below 1e-5. Other noise
-    is told apart.
-    """
+    """Six comparisons of 400 forests have a false alarm below 1e-5, and other noise is seen."""
     table, held = rows
     keys, masks = jax.random.split(jax.random.key(0), 400), np.ones((2, 100), bool)
     scales = grids.noise_scales(0.5, (3,), 400)
@@ -53,7 +49,8 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
 
         return jax.lax.map(one, keys, batch_size=50)
 
-    found, wider = np.asarray(grid(keys, scales)), np.asarray(grid(keys, 2 * scales))
+    errors_of_grid = np.asarray(grid(keys, scales))
+    errors_of_wider_noise = np.asarray(grid(keys, 2 * scales))
     for n, negative in enumerate(forests.NEGATIVE_WEIGHT_RULES):
         recipe = recipes.random_forest(
             epsilon=0.5, rows=400, rounds=3, depth=4, calibration="published", negative=negative
@@ -68,10 +65,8 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
             def one(key):
                 noise_key, public_key = dpbt.keys.pair(key)
                 trees = dpbt.boost(noise_key, table, recipe, public_key).hypotheses
-                theta, coins = (
-                    positive_shares_by_tree(trees, tested.position),
-                    jax.random.fold_in(key, 9),
-                )
+                theta = positive_shares_by_tree(trees, tested.position)
+                coins = jax.random.fold_in(key, 9)
                 answers = [
                     prediction.predictions_of_votes(theta, rule, coins)
                     for rule in prediction.VOTINGS
@@ -81,11 +76,12 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
             return jax.lax.map(one, keys, batch_size=50)
 
         expected = np.asarray(library(keys))
-        for errors, same in ((found, True), (wider, False)):
+        for errors, is_same_noise in ((errors_of_grid, True), (errors_of_wider_noise, False)):
             spread = np.sqrt((expected.var(axis=0) + errors[:, n].var(axis=0)) / 400)
             z = (expected.mean(axis=0) - errors[:, n].mean(axis=0)) / spread
-            assert (np.max(np.abs(z)) < 5) == same, z
-    assert found[:, 0, 0].mean() < found[:, 1, 0].mean() - 0.015  # clamping is worth having
+            assert (np.max(np.abs(z)) < 5) == is_same_noise, z
+    # Clamping is worth having.
+    assert errors_of_grid[:, 0, 0].mean() < errors_of_grid[:, 1, 0].mean() - 0.015
 
 
 def test_splits_are_disjoint_and_whole():
@@ -106,9 +102,9 @@ def test_splits_are_disjoint_and_whole():
 @pytest.mark.slow
 def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(data, "load", lambda name: data.breast_cancer())
-    words = ["bojarski_2014", "run", "--smoke", "--dataset", "banknote", "--eta"]
-    words += ["--out", str(tmp_path)]
-    assert command_line.main([*words, "--json"]) == 0
+    arguments = ["bojarski_2014", "run", "--smoke", "--dataset", "banknote", "--eta"]
+    arguments += ["--out", str(tmp_path)]
+    assert command_line.main([*arguments, "--json"]) == 0
     lines = json.loads(capsys.readouterr().out)
     assert [set(line) for line in lines] == [set(tables.FIELDS)] * 6
     assert [(line["private"], line["voting"]) for line in lines] == [
@@ -122,7 +118,7 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
     assert {"bound", "bound_probability", "commit", "seed", "jax"} <= set(series[0])
     with open(tmp_path / "banknote_eta.csv") as file:
         assert {line["eta"] for line in csv.DictReader(file)} == {series[-1]["eta"], "inf"}
-    assert command_line.main(words) == 0
+    assert command_line.main(arguments) == 0
     assert "cart" in capsys.readouterr().out
     assert command_line.main(["bojarski_2014", "tables", "--results", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == lines
@@ -154,11 +150,13 @@ def test_forests_of_the_draft_are_those_of_a_loop():
     )
     assert shares.shape == (len(draft.RULES), trees, 10)
     for tree in range(trees):
-        for place, row in enumerate(np.flatnonzero(is_test)):
-            there = (leaf[tree] == leaf[tree, row]) & ~is_test
-            if there.any():
-                assert shares[0, tree, place] == pytest.approx(label[there].mean())
-                assert shares[2, tree, place] == pytest.approx(label[there].mean(), abs=1e-6)
+        for test_index, row in enumerate(np.flatnonzero(is_test)):
+            is_in_leaf = (leaf[tree] == leaf[tree, row]) & ~is_test
+            if is_in_leaf.any():
+                assert shares[0, tree, test_index] == pytest.approx(label[is_in_leaf].mean())
+                assert shares[2, tree, test_index] == pytest.approx(
+                    label[is_in_leaf].mean(), abs=1e-6
+                )
 
 
 def test_noise_of_the_draft_has_the_scale_of_its_rule():
@@ -169,9 +167,9 @@ def test_noise_of_the_draft_has_the_scale_of_its_rule():
     shares = draft.shares_of_test_rows(rng, leaf, label=label, is_test=is_test, noise_unit=50.0)
     assert np.all(shares[0] == 0.5)
     spread = shares[:, :, 0].std(axis=1)
-    for rule, found in list(zip(draft.RULES, spread, strict=True))[1:]:
+    for rule, deviation in list(zip(draft.RULES, spread, strict=True))[1:]:
         # theta is (1000 + g1) / (2000 + g0 + g1), and g has the deviation sqrt(2) scale.
-        assert found == pytest.approx(rule.noise * 50 * 2**0.5 * 2**0.5 / 4000, rel=0.06)
+        assert deviation == pytest.approx(rule.noise * 50 * 2**0.5 * 2**0.5 / 4000, rel=0.06)
 
 
 def test_the_draft_repeats_table_1_and_compares_it_jointly(tmp_path, capsys, monkeypatch):
@@ -186,7 +184,7 @@ def test_the_draft_repeats_table_1_and_compares_it_jointly(tmp_path, capsys, mon
     assert all(20 <= line["percent"] <= 100 for line in joint)
 
 
-def test_a_table_that_is_no_repeat_is_farthest():
+def test_a_table_of_another_rule_is_farther_than_any_repeat():
     rng = np.random.default_rng(0)
     errors = rng.normal(5, 0.3, (30, 4))
     lines = [

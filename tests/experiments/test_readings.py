@@ -32,16 +32,23 @@ SECOND = Reading(option="second")
 
 
 def recipe(reading=SECOND, **changed):
-    usual = {"epsilon": 4.0, "rows": 12, "rounds": 1, "depth": 1, "alpha": 1.0, "beta_tree": 0.5}
-    return options.recipe_of(reading, **{**usual, **changed})
+    usual_settings = {
+        "epsilon": 4.0,
+        "rows": 12,
+        "rounds": 1,
+        "depth": 1,
+        "alpha": 1.0,
+        "beta_tree": 0.5,
+    }
+    return options.recipe_of(reading, **{**usual_settings, **changed})
 
 
 def test_beta_of_the_second_option_tells_neighbours_apart():
     """The ledger says so by name, and the exact loss between neighbours is infinite."""
-    book = dpbt.ledger(recipe())
-    assert book.epsilon == np.inf
-    assert "UNPROTECTED: beta_t" in str(book)
-    finite = [line.site for line in book.lines if np.isfinite(line.epsilon)]
+    recipe_ledger = dpbt.ledger(recipe())
+    assert recipe_ledger.epsilon == np.inf
+    assert "UNPROTECTED: beta_t" in str(recipe_ledger)
+    finite = [line.site for line in recipe_ledger.lines if np.isfinite(line.epsilon)]
     assert "leaf" in finite
     assert "split_0" in finite
 
@@ -56,11 +63,11 @@ def test_beta_of_the_second_option_tells_neighbours_apart():
 @pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "bound"), [("objective", "public"), (0.3, "tree")])
 def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha, bound):
-    """Two trees with noise, against a plain loop over rows."""
+    """Two trees with noise are those of a plain loop over rows."""
     table = random_table(3, rows=40, splits=5)
     reading = dataclasses.replace(SECOND, step_bound=bound)
     setting = recipe(reading, rows=40, rounds=2, depth=2, alpha=alpha, epsilon=200.0)
-    least = {"public": 10.0, "tree": 0.1}[bound]
+    min_bound = {"public": 10.0, "tree": 0.1}[bound]
     boosted = jax.jit(dpbt.boost)(jax.random.key(1), table, setting)
     release = {site: np.asarray(array) for site, array in boosted.transcript.rounds.items()}
     params = setting.params
@@ -75,7 +82,7 @@ def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha, bound):
         right = splits[:, release["split_0"][t, 0]]
         leaf = 2 * right + splits[np.arange(40), release["split_1"][t][right]]
         leaves = np.clip(release["leaf"][t] * float(params.leaf_step), -10, 10)
-        value, max_value = leaves[leaf], max(np.max(np.abs(leaves)), least)
+        value, max_value = leaves[leaf], max(np.max(np.abs(leaves)), min_bound)
         beta = link_alpha / max_value**2 * np.sum(weight * sign * value) / 40
         assert release["beta"][t] * float(params.beta_step) == pytest.approx(beta, abs=1e-6)
         score = score + beta * value
@@ -97,12 +104,13 @@ def leaf_scale(reading):
         ({"leaf_divisor": "T"}, 1 / 4),
         ({"leaf_divisor": "1"}, 1 / 12),
     ],
+    ids=["M", "2M/m", "T", "1"],
 )
 @pytest.mark.parametrize("option", ["first", "second"])
 def test_the_noise_of_a_leaf_is_what_a_reading_says(option, choices, factor):
-    usual = Reading(option=option)
-    changed = leaf_scale(dataclasses.replace(usual, **choices))
-    assert changed == pytest.approx(factor * leaf_scale(usual), rel=1e-3)
+    usual_reading = Reading(option=option)
+    changed_scale = leaf_scale(dataclasses.replace(usual_reading, **choices))
+    assert changed_scale == pytest.approx(factor * leaf_scale(usual_reading), rel=1e-3)
 
 
 def test_noise_on_shares_goes_through_the_link():
@@ -111,8 +119,8 @@ def test_noise_on_shares_goes_through_the_link():
     reading = Reading(option="second", leaf_scale="1/m on q", noisy_splits=False)
     exact = Reading(option="second", noisy_splits=False, noisy_leaves=False)
     trees = []
-    for one in (reading, exact):
-        setting = recipe(one, epsilon=1e5)
+    for any_reading in (reading, exact):
+        setting = recipe(any_reading, epsilon=1e5)
         boosted = jax.jit(dpbt.boost)(jax.random.key(0), table, setting)
         trees.append(np.asarray(boosted.scores))
     np.testing.assert_allclose(trees[0], trees[1], rtol=1e-2)
@@ -170,12 +178,12 @@ def fits(seed=0, better=0.0):
 
 def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
     """Boosting wins at the largest epsilon alone, by 3 points: many rows tell, or equal folds."""
-    one, shape = fits(), (3, 5, 3, 4, 6, 10)
-    for forest in one.forests:
-        one.forests[forest][:] = 0.5
+    fits_of_domain, shape = fits(), (3, 5, 3, 4, 6, 10)
+    for forest in fits_of_domain.forests:
+        fits_of_domain.forests[forest][:] = 0.5
     errors = np.full(shape, 0.5)
     errors[:, 4] = 0.47
-    same = one._replace(errors={"printed": errors})
+    same = fits_of_domain._replace(errors={"printed": errors})
     lines = list(reading_tables.counted_table_4_lines({"banknote": same}, {"banknote": 100_000}))
     assert len(lines) == 2 * 6
     for line in lines:
@@ -186,8 +194,11 @@ def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
         assert line["cells"] == (0 if last else 36)  # all numbers of banknote
 
     few = reading_tables.counted_table_4_lines({"banknote": same}, {"banknote": 100})
-    found = {line["test"]: line["significant"] for line in few if line["left_out"] is None}
-    assert found == {reading_tables.BY_FOLDS: pytest.approx(0.2), reading_tables.BY_ROWS: 0.0}
+    share_by_test = {line["test"]: line["significant"] for line in few if line["left_out"] is None}
+    assert share_by_test == {
+        reading_tables.BY_FOLDS: pytest.approx(0.2),
+        reading_tables.BY_ROWS: 0.0,
+    }
 
 
 def percentages(counts):
@@ -208,14 +219,14 @@ def test_a_cell_of_table_4_counts_twelve_runs():
     assert len(at_most[12]) == 45
     needing_twelve = at_most[12] - at_most[11]
     assert needing_twelve == {8, 42, 58, 92}
-    assert sum(printed[number] for number in needing_twelve) == 47
+    assert sum(printed[percentage] for percentage in needing_twelve) == 47
     assert len(at_most[15] - at_most[12]) == 16
     assert {12, 38, 62, 88} <= set(printed)  # eighths
 
     # A cell of fewer runs than twelve has lost some to the test, and few are lost.
     fewest = Counter()
-    for number, times in printed.items():
-        fewest[min(n for n in range(2, 13) if number in percentages([n]))] += times
+    for percentage, times in printed.items():
+        fewest[min(n for n in range(2, 13) if percentage in percentages([n]))] += times
     assert fewest[12] == 47
     assert fewest[11] == 57
     assert sum(fewest[n] for n in (7, 8, 9, 10)) == 18
@@ -236,7 +247,7 @@ def test_the_page_is_what_its_summary_says(page):
     assert len(lines) > 30
 
 
-def scanned(boosted, forests):
+def domain_scans(boosted, forests):
     """A domain of 100,000 test rows with these errors in all runs, but boosting wins at 0.01."""
     errors = np.full((3, 5, 2, 10), boosted, np.float32)
     errors[:, 0] = forests - 0.1
@@ -245,7 +256,7 @@ def scanned(boosted, forests):
 
 
 def test_cells_of_the_scan_count_wins_of_four_epsilons():
-    losing, tied = scanned(boosted=0.4, forests=0.3), scanned(boosted=0.3001, forests=0.3)
+    losing, tied = domain_scans(boosted=0.4, forests=0.3), domain_scans(boosted=0.3001, forests=0.3)
     cells = scan_tables.cells_of_table_4([losing, tied], 0)
     assert cells.shape == (2, 2, 3, 2)
     assert np.all(cells[0] == 25)
@@ -287,9 +298,9 @@ def test_noise_of_2_m_over_m_costs_m_times_its_claim():
     (line,) = [line for line in dpbt.ledger(setting).lines if line.site == "leaf"]
     assert line.epsilon == pytest.approx(rows * leaf_epsilon, rel=1e-3)
     ratios = jax.jit(log_ratios_by_site)
-    found = []
+    losses_of_leaves = []
     for key in range(6):
         release = jax.jit(dpbt.boost)(jax.random.key(key), table, setting).transcript
-        found.append(float(ratios(release, table, flipped, setting)["leaf"][1].pure[0]))
-    assert max(found) == pytest.approx(rows * leaf_epsilon, rel=0.15)
-    assert max(found) > 5 * leaf_epsilon
+        losses_of_leaves.append(float(ratios(release, table, flipped, setting)["leaf"][1].pure[0]))
+    assert max(losses_of_leaves) == pytest.approx(rows * leaf_epsilon, rel=0.15)
+    assert max(losses_of_leaves) > 5 * leaf_epsilon

@@ -27,7 +27,7 @@ def test_without_noise_every_row_comes_back_and_with_much_noise_none_is_known(sm
         reconstruction.attack_line("random_forest", epsilon=0.1, rows=small, seed=seed)
         for seed in range(12)
     ]
-    mean = {key: np.mean([each[key] for each in noisy]) for key in noisy[0]}
+    mean = {key: np.mean([result[key] for result in noisy]) for key in noisy[0]}
     assert mean["most likely"] > mean["shuffled"] - 0.03
     assert abs(mean["memorised"]) < 0.08
 
@@ -36,15 +36,15 @@ def test_without_noise_every_row_comes_back_and_with_much_noise_none_is_known(sm
 def test_released_sums_of_boosted_trees_are_linear_in_the_rows(small):
     bits, labels = small
     domain = {f"x{k}": Boolean() for k in range(3)}
-    given = {"rounds": 3, "depth": 3, "marginals_fraction": 0.1, "scores_fraction": 0.1}
-    recipe = recipes.oblivious_boost(epsilon=np.inf, rows=12, domain=domain, **given)
-    found = reconstruction.release_of_recipe(
+    options = {"rounds": 3, "depth": 3, "marginals_fraction": 0.1, "scores_fraction": 0.1}
+    recipe = recipes.oblivious_boost(epsilon=np.inf, rows=12, domain=domain, **options)
+    linear_release = reconstruction.release_of_recipe(
         recipe, reconstruction.BinaryRows(bits[:36], labels[:36]), seed=0
     )
-    places = np.column_stack([bits, labels])[:12] @ [8, 4, 2, 1]
-    sums = np.zeros(len(found.released))
-    np.add.at(sums, found.cell[places], found.amount[places])
-    np.testing.assert_array_equal(sums, found.released)
+    cell_indices = np.column_stack([bits, labels])[:12] @ [8, 4, 2, 1]
+    sums = np.zeros(len(linear_release.released))
+    np.add.at(sums, linear_release.cell[cell_indices], linear_release.amount[cell_indices])
+    np.testing.assert_array_equal(sums, linear_release.released)
 
 
 def test_the_page_shows_what_was_measured():

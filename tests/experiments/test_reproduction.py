@@ -42,8 +42,8 @@ def test_every_printed_number_has_its_line_and_no_reason_has_a_number_of_ours(mo
         rows = claims.rows_of_paper(paper)
         assert len({row["id"] for row in rows}) == len(rows)
         for row in rows:
-            others = {"figure", "cannot", "uncounted", "input", "run"}
-            assert row.get("cells") or others & set(row), row["id"]
+            reasons = {"figure", "cannot", "uncounted", "input", "run"}
+            assert row.get("cells") or reasons & set(row), row["id"]
             for key in ("why", "cannot", "uncounted"):
                 assert not re.search(r"\d\.\d", row.get(key, "")), row["id"]
             assert row.get("unit", 0.0) == 0 or "to the nearest" in row["words"], row["id"]
@@ -52,10 +52,10 @@ def test_every_printed_number_has_its_line_and_no_reason_has_a_number_of_ours(mo
             if "figure" in row:
                 assert row["figure"] in figures.NAMES
             if row.get("cells") and row["result"] in aggregated.result_names(paper):
-                found = list(claims.cells_of_row(paper, row))
+                cells = list(claims.cells_of_row(paper, row))
                 known = [
                     cell
-                    for cell in found
+                    for cell in cells
                     if any(cell.measured[c].value is not None for c in cell.measured)
                 ]
                 lines = aggregated.read_result(paper, row["result"])
@@ -65,7 +65,7 @@ def test_every_printed_number_has_its_line_and_no_reason_has_a_number_of_ours(mo
                     assert known, row["id"]
 
 
-def test_the_rule_of_agreement():
+def test_agreement_allows_half_a_digit_and_two_standard_errors_of_the_difference():
     """Half a unit of the last digit, and twice the standard error of the difference."""
 
     def says(value, printed, row=None, error=0.0):
@@ -94,7 +94,7 @@ def test_the_rule_of_agreement():
 
 @pytest.mark.parametrize("relation", claims.RELATIONS)
 def test_more_or_less_is_undecided_within_twice_the_standard_error(relation):
-    """On both sides alike, whichever side the paper is on; without an error it is never so."""
+    """This holds on both sides of the printed number; without an error nothing is undecided."""
     row = {"relation": relation}
     above, below = (
         (claims.AGREES, claims.DIFFERS) if ">" in relation else (claims.DIFFERS, claims.AGREES)
@@ -110,18 +110,18 @@ def test_more_or_less_is_undecided_within_twice_the_standard_error(relation):
     assert claims.judge_agreement(claims.Measurement(12.0, 0.0), ["10"], both) == claims.UNDECIDED
 
 
-def cells_of(ours, printed):
+def cells_along_k(measured, printed):
     """Cells of a row, whose axis is called k."""
     agrees = [
         claims.judge_agreement(claims.Measurement(x, 0.0), [y], {})
-        for x, y in zip(ours, printed, strict=True)
+        for x, y in zip(measured, printed, strict=True)
     ]
     return [
         claims.Cell(
             "", "", "", {"k": k}, [y], {"tight": {"x": x}}, {"tight": claims.Measurement(x, 0.0)}, a
         )
         for k, (x, y, a) in enumerate(
-            zip(ours, printed, ({"tight": a} for a in agrees), strict=True)
+            zip(measured, printed, ({"tight": a} for a in agrees), strict=True)
         )
     ]
 
@@ -130,16 +130,16 @@ def test_a_row_agrees_only_if_it_beats_chance_by_two_standard_errors():
     """Of n different numbers a shuffle has one right, give or take one."""
     row = {"column": "x", "chance": {"shuffled": "k"}}
     four, three = (
-        chance.chance_of_row(row, cells_of(x, list("1234")[: len(x)]), "tight")
+        chance.chance_of_row(row, cells_along_k(x, list("1234")[: len(x)]), "tight")
         for x in ([1, 2, 3, 4], [1, 2, 3])
     )
     assert four == chance.Chance("shuffled ks", 1, pytest.approx(1))
     assert four.is_beaten_by(4)
     assert not three.is_beaten_by(3)
-    same = chance.chance_of_row(
-        row | {"chance": {"constant": "k"}}, cells_of([1, 1, 1, 2], list("1112")), "tight"
+    constant_chance = chance.chance_of_row(
+        row | {"chance": {"constant": "k"}}, cells_along_k([1, 1, 1, 2], list("1112")), "tight"
     )
-    assert same == chance.Chance("constant 1", 3, pytest.approx(1))
+    assert constant_chance == chance.Chance("constant 1", 3, pytest.approx(1))
     table_1 = page.judge_claim("nock_henecka_2020", claims.rows_of_paper("nock_henecka_2020")[0])
     assert table_1.chance["tight"].agreeing == pytest.approx(12.183, abs=1e-3)
     agreeing = claims.Verdict(9, 0, 9, 9, 8.1)
@@ -152,13 +152,13 @@ def test_a_row_agrees_only_if_it_beats_chance_by_two_standard_errors():
 )
 def test_readings_that_disagree_leave_a_claim_undecided(printed, word):
     row = {"relation": ">", "readings": True}
-    found = [
+    cells = [
         cell._replace(
             agrees={"tight": claims.judge_agreement(cell.measured["tight"], [printed], row)}
         )
-        for cell in cells_of([1.0, 3.0], "13")
+        for cell in cells_along_k([1.0, 3.0], "13")
     ]
-    assert claims.judge_row(row, found, "tight").word == word
+    assert claims.judge_row(row, cells, "tight").word == word
 
 
 def test_what_is_kept_is_small_and_says_what_made_it():
@@ -173,12 +173,12 @@ def test_what_is_kept_is_small_and_says_what_made_it():
 
 def test_the_gallery_shows_all_pictures_there_are():
     shown = re.findall(r"\]\((gallery/[\w.-]+\.png)\)", (ROOT / "docs/gallery.md").read_text())
-    there = {f"gallery/{path.name}" for path in (ROOT / "docs" / "gallery").glob("*.png")}
-    assert set(shown) == there
-    assert len(shown) == len(there) > 10
+    pictures = {f"gallery/{path.name}" for path in (ROOT / "docs" / "gallery").glob("*.png")}
+    assert set(shown) == pictures
+    assert len(shown) == len(pictures) > 10
 
 
-def fits(errors):
+def fits_of_errors(errors):
     """Fits of one calibration: (epsilon, alpha, rounds, depth) -> a constant error of ten folds."""
     wobble = np.linspace(-1e-3, 1e-3, settings.FOLDS)
     by_setting = {
@@ -201,33 +201,41 @@ def known_errors(change=0.0):
 
 def test_claims_in_words_are_those_of_known_errors():
     """Objective calibration is best on one domain of three, and alpha = 0.1 on two."""
-    own = {"banknote": 0.03, "qsar": 0.0, "eeg": 0.0}
-    own = {name: {"tight": fits(known_errors(change))} for name, change in own.items()}
-    fine = {name: {"tight": fits(known_errors(0.04))} for name in own}
+    gain_of_domain = {"banknote": 0.03, "qsar": 0.0, "eeg": 0.0}
+    fits_of_domains = {
+        name: {"tight": fits_of_errors(known_errors(change))}
+        for name, change in gain_of_domain.items()
+    }
+    fits_of_50_values = {
+        name: {"tight": fits_of_errors(known_errors(0.04))} for name in fits_of_domains
+    }
     count = len(known_errors())
-    grids = [saved.Grid(each, {}, saved.NumSettings(count, 0)) for each in (own, fine)]
-    found = {line["name"]: line for line in grid_tables.claim_lines(*grids)}
+    grids = [
+        saved.Grid(grid_fits, {}, saved.NumSettings(count, 0))
+        for grid_fits in (fits_of_domains, fits_of_50_values)
+    ]
+    line_by_name = {line["name"]: line for line in grid_tables.claim_lines(*grids)}
     ahead = "domains of O.C. less those of the better constant, "
-    assert found[ahead + "epsilon 0.1"]["value"] == -1
-    assert found[ahead + "epsilon 0.1"]["error"] == pytest.approx(2.0)  # of 1, -1 and -1
-    assert found[ahead + "all epsilons"]["value"] == -5
-    above = found["best private O.C. above the better constant, points"]
+    assert line_by_name[ahead + "epsilon 0.1"]["value"] == -1
+    assert line_by_name[ahead + "epsilon 0.1"]["error"] == pytest.approx(2.0)  # of 1, -1 and -1
+    assert line_by_name[ahead + "all epsilons"]["value"] == -5
+    above = line_by_name["best private O.C. above the better constant, points"]
     assert above["value"] == pytest.approx((-2 + 1 + 1) / 3)
     assert above["error"] == pytest.approx(1.0)
-    gain = found["gain of the best error by v_q = 50, points"]
+    gain = line_by_name["gain of the best error by v_q = 50, points"]
     assert gain["value"] == pytest.approx((1 + 3 + 3) / 3)
-    ratio = found["spread over beta_tree as part of that over size"]
+    ratio = line_by_name["spread over beta_tree as part of that over size"]
     assert (ratio["value"], ratio["error"]) == (0, 0)
 
-    alone = grids[0]._replace(fits={"banknote": own["banknote"]})
+    alone = grids[0]._replace(fits={"banknote": fits_of_domains["banknote"]})
     assert {line["error"] for line in grid_tables.claim_lines(alone)} == {None}
 
 
 def test_the_steps_are_commands_that_exist(capsys):
     assert command_line.main(["reproduction", "results", "--list", "--all"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert len(said) == len(results.STEPS) + len(claims.PAPERS) + 2  # `claims`, `nulls`
-    for line in said:
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(results.STEPS) + len(claims.PAPERS) + 2  # `claims`, `nulls`
+    for line in lines:
         paper, program = line.removeprefix("python -m experiments ").split()[:2]
         assert program in __import__(f"experiments.papers.{paper}", fromlist=["x"]).PROGRAMS
 
@@ -243,15 +251,15 @@ SMALLEST = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", SMALLEST)
-def test_the_smallest_steps_run(paper, tmp_path, monkeypatch):
-    dataset, made = SMALLEST[paper]
+def test_a_smoke_run_of_each_paper_makes_its_results(paper, tmp_path, monkeypatch):
+    dataset, expected_results = SMALLEST[paper]
     if dataset is not None and not data.is_available(dataset):
         pytest.skip(f"{dataset} is not there")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     assert command_line.main(["reproduction", "results", "--smoke", "--paper", paper]) == 0
-    there = (tmp_path / "results/smoke/reproduction" / paper).glob("*.csv")
-    assert made <= {path.stem for path in there}
+    result_files = (tmp_path / "results/smoke/reproduction" / paper).glob("*.csv")
+    assert expected_results <= {path.stem for path in result_files}
 
 
 THEOREMS = re.compile(r"theorem|lemma|corollary|rounds|dimension|sizes?$|models|smallest|largest")

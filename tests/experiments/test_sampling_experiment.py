@@ -17,12 +17,12 @@ def test_the_page_of_sampling_is_made_of_its_lines():
     assert min(line["ratio"] for line in lines) >= 1
 
 
-def test_the_ratio_is_that_of_another_accountant():
+def test_the_noise_ratio_of_sampling_agrees_with_another_accountant():
     rate, rounds, epsilon, delta = 0.3, 64, 1.0, sampling.DELTA
-    found = sampling.noise_ratio(rate, rounds, epsilon=epsilon, delta=delta)
+    ratio = sampling.noise_ratio(rate, rounds, epsilon=epsilon, delta=delta)
     for factor, enough in ((1.003, True), (0.997, False)):
-        noise = factor * found * rate * sampling.full_noise(rounds, epsilon=epsilon, delta=delta)
+        noise = factor * ratio * rate * sampling.full_noise(rounds, epsilon=epsilon, delta=delta)
         accountant = PLDAccountant()
-        one = dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(noise))
-        accountant.compose(dp_event.SelfComposedDpEvent(one, rounds))
+        event = dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(noise))
+        accountant.compose(dp_event.SelfComposedDpEvent(event, rounds))
         assert (accountant.get_epsilon(delta) < epsilon) is enough

@@ -60,26 +60,28 @@ def setting(reading, *, alpha=1.0, epsilon=1.0, beta_tree=0.5, rounds=1, depth=1
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "depth"), [("objective", 3), (0.1, 2), (1.0, 1)])
-@pytest.mark.parametrize("choices", [{}, {"step_bound": "tree"}, {"clip": None}])
+@pytest.mark.parametrize(
+    "choices", [{}, {"step_bound": "tree"}, {"clip": None}], ids=["usual", "step bound", "no clip"]
+)
 def test_without_noise_scores_are_those_of_the_library(alpha, depth, choices):
-    """Also those of rows that do not train."""
+    """This includes the scores of rows that do not train."""
     table, train = example_table(1), np.arange(ROWS) % 10 != 0
     reading = dataclasses.replace(EXACT, **choices)
-    usual = {"epsilon": 1.0, "rows": ROWS, "rounds": 6, "beta_tree": 0.5}
-    recipe = options.recipe_of(reading, alpha=alpha, depth=depth, **usual)
+    usual_settings = {"epsilon": 1.0, "rows": ROWS, "rounds": 6, "beta_tree": 0.5}
+    recipe = options.recipe_of(reading, alpha=alpha, depth=depth, **usual_settings)
     fitted = jax.jit(dpbt.boost)(
         jax.random.key(0), table._replace(present=jnp.asarray(train)), recipe
     )
-    own = simulation_of(table).boost_once(
+    simulated = simulation_of(table).boost_once(
         setting(reading, alpha=alpha, rounds=6, depth=depth), train, seed=0
     )
     np.testing.assert_allclose(
-        own.scores[train], np.asarray(fitted.scores)[train], rtol=1e-3, atol=2e-5
+        simulated.scores[train], np.asarray(fitted.scores)[train], rtol=1e-3, atol=2e-5
     )
     splits = np.asarray(fitted.transcript.rounds["split_0"])[:, 0]
-    np.testing.assert_array_equal(own.splits[:, 0], splits)
-    assert np.unique(own.scores[~train]).size > 1
-    assert set(own.scores[~train]) <= set(own.scores[train])
+    np.testing.assert_array_equal(simulated.splits[:, 0], splits)
+    assert np.unique(simulated.scores[~train]).size > 1
+    assert set(simulated.scores[~train]) <= set(simulated.scores[train])
 
 
 def exact_split_probabilities(table, *, exponent):
@@ -100,14 +102,17 @@ def exact_split_probabilities(table, *, exponent):
         ({"split_divisor": "T"}, 2, 1 + 2 * np.sqrt(ROWS)),
         ({"split_divisor": "1", "split_bound": "1"}, 1, 1),
     ],
+    ids=["usual", "divisor T", "divisor 1"],
 )
 def test_splits_have_the_law_of_equation_15(choices, divisor, bound):
-    """At the root of the first of two trees of depth 2, in 4,000 fits."""
+    """The root of the first of two trees of depth 2 is counted in 4,000 fits."""
     table, epsilon, draws = example_table(2), 3.0 * bound, 4_000
-    own, everything = simulation_of(table), np.ones(ROWS, bool)
+    simulation_of_table, everything = simulation_of(table), np.ones(ROWS, bool)
     reading = Reading(option="second", **choices)
     fit = setting(reading, epsilon=epsilon, rounds=2, depth=2)
-    splits = [own.boost_once(fit, everything, seed=k).splits[0, 0] for k in range(draws)]
+    splits = [
+        simulation_of_table.boost_once(fit, everything, seed=k).splits[0, 0] for k in range(draws)
+    ]
     exponent = 0.5 * epsilon / divisor / (2 * bound)
     expected = draws * exact_split_probabilities(table, exponent=exponent)
     counts = np.bincount(splits, minlength=len(expected))
@@ -126,15 +131,18 @@ def test_splits_have_the_law_of_equation_15(choices, divisor, bound):
         ({"leaf_scale": "1/m on q", "leaf_divisor": "1"}, 1 / ROWS),
         ({"option": "first"}, 2 * 2 * 2),
     ],
+    ids=["usual", "M", "2M/m", "1/m on q", "first option"],
 )
 def test_leaves_have_the_noise_that_the_reading_names(choices, scale):
-    """Of stumps with the best split, in 2,000 fits; values beyond M stand for a tail."""
+    """Leaves are those of stumps with the best split in 2,000 fits; values beyond M are a tail."""
     reading = Reading(**{"option": "second", "noisy_splits": False, **choices})
     leaf_epsilon = 40.0 if scale > 1 else 1.0
     fit = setting(reading, epsilon=2 * leaf_epsilon, rounds=2, depth=1)
-    own, everything = simulation_of(example_table(3)), np.ones(ROWS, bool)
-    values = np.array([own.boost_once(fit, everything, seed=k).values[0] for k in range(2_000)])
-    exact = own.boost_once(setting(EXACT, rounds=1, depth=1), everything, seed=0)
+    simulation_of_table, everything = simulation_of(example_table(3)), np.ones(ROWS, bool)
+    values = np.array(
+        [simulation_of_table.boost_once(fit, everything, seed=k).values[0] for k in range(2_000)]
+    )
+    exact = simulation_of_table.boost_once(setting(EXACT, rounds=1, depth=1), everything, seed=0)
     center, bound = exact.values[0], 9.99
     if reading.is_noise_on_shares:
         inverse_link = losses.m_alpha(1.0).inverse_link
@@ -147,17 +155,17 @@ def test_leaves_have_the_noise_that_the_reading_names(choices, scale):
 
 
 def laplace_p_value(values):
-    """Of a test that values are Laplace of scale 1 between the smallest and the largest."""
+    """The p-value of a test that values are Laplace of scale 1 between their two ends."""
     low, high = (float(stats.laplace.cdf(end)) for end in (values.min(), values.max()))
     return stats.kstest((stats.laplace.cdf(values) - low) / (high - low), "uniform").pvalue
 
 
 def test_beta_and_weights_are_those_of_algorithm_1():
-    """Two noisy trees, against a plain loop over rows."""
+    """Two noisy trees are those of a plain loop over rows."""
     table, everything = example_table(4), np.ones(ROWS, bool)
-    own = simulation_of(table)
+    simulation_of_table = simulation_of(table)
     reading = Reading(option="second", leaf_scale="2M/m", leaf_divisor="1")
-    released = own.boost_once(
+    released = simulation_of_table.boost_once(
         setting(reading, alpha=0.3, epsilon=20.0, rounds=2, depth=2), everything, seed=5
     )
     right = np.asarray(dpbt.data.splits.satisfied_splits(table)).astype(int)
@@ -176,7 +184,7 @@ def test_beta_and_weights_are_those_of_algorithm_1():
 def test_weights_in_steps_forget_the_scores_on_the_flat_part():
     """At alpha = 0.1 a row whose link falls below 1.8 has the weight 1/2, and starts from 1.8."""
     table, everything = example_table(4), np.ones(ROWS, bool)
-    own = simulation_of(table)
+    simulation_of_table = simulation_of(table)
     fits = [
         setting(
             dataclasses.replace(EXACT, weights=weights, step_bound="tree"),
@@ -186,7 +194,7 @@ def test_weights_in_steps_forget_the_scores_on_the_flat_part():
         )
         for weights in ("sum", "steps")
     ]
-    in_sum, in_steps = (own.boost_once(fit, everything, seed=0) for fit in fits)
+    in_sum, in_steps = (simulation_of_table.boost_once(fit, everything, seed=0) for fit in fits)
     assert np.ptp(in_sum.beta) == 0  # no weight changes
     assert np.ptp(in_steps.beta) > 0.01 * in_steps.beta[0]
 
@@ -195,9 +203,9 @@ def test_weights_in_steps_forget_the_scores_on_the_flat_part():
 def test_forests_have_the_noise_of_their_leaves(is_exponential):
     """With next to no noise they are better than a coin, and with a lot of it they are one."""
     table = example_table(6)
-    own = simulation_of(table._replace(target=table.bins[:, 0] > 4))
+    simulation_of_table = simulation_of(table._replace(target=table.bins[:, 0] > 4))
     forests = np.array([(1e-6, 4, is_exponential), (1e3, 4, is_exponential)], simulation.FOREST)
-    noisy, exact = own.forest_errors(forests, trees=21, folds=10, seed=0).mean(1)
+    noisy, exact = simulation_of_table.forest_errors(forests, trees=21, folds=10, seed=0).mean(1)
     assert 0.35 < noisy < 0.65
     assert exact < 0.3
 

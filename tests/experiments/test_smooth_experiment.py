@@ -13,20 +13,20 @@ from paper_figures import __main__ as figures
 from tests.support.example_tables import library_splits
 
 
-def test_intervals_are_one_hot():
+def test_bins_become_columns_of_0_and_1_with_names():
     domain = {"x": Numeric(0, 3, bins=3, missing=True), "c": Nominal(("a", "b")), "f": Boolean()}
     columns = {
         "x": np.array([-1, 0.5, 1.5, 2.5, 9, np.nan]),
         "c": list("abbaab"),
         "f": [True, False] * 3,
     }
-    found, words = features.one_hot_intervals(domain, library_splits(domain, columns))
-    assert words[:4] == ["0 < x <= 1", "1 < x <= 2", "2 < x <= 3", "x is missing"]
-    assert words[4:] == ["c = a", "c = b", "f"]
+    encoded, names = features.one_hot_intervals(domain, library_splits(domain, columns))
+    assert names[:4] == ["0 < x <= 1", "1 < x <= 2", "2 < x <= 3", "x is missing"]
+    assert names[4:] == ["c = a", "c = b", "f"]
     inside = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-    np.testing.assert_array_equal(found[:, :4], np.array(inside, bool))
-    np.testing.assert_array_equal(found[:, 4:6].sum(axis=1), 1)
-    np.testing.assert_array_equal(found[:, 6], columns["f"])
+    np.testing.assert_array_equal(encoded[:, :4], np.array(inside, bool))
+    np.testing.assert_array_equal(encoded[:, 4:6].sum(axis=1), 1)
+    np.testing.assert_array_equal(encoded[:, 6], columns["f"])
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def small(monkeypatch):
     monkeypatch.setattr(sparsity, "load_features", load)
 
 
-def run(program, *words):
-    return command_line.main(["asadi_2022", program, *words, "--json"])
+def run(program, *arguments):
+    return command_line.main(["asadi_2022", program, *arguments, "--json"])
 
 
 @pytest.mark.slow
-def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
+def test_a_smoke_run_measures_and_draws_every_series(small, tmp_path, capsys, monkeypatch):
     del small
     monkeypatch.chdir(tmp_path)
     for series, count in (("table2", 3 * 13 * 2), ("fig2", 13 * 4), ("fig3", 13 * 4)):
@@ -64,7 +64,7 @@ def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
     assert figures.main([*names, "--results", "results/reproduction"]) == 0
 
 
-def test_what_dp_boost_states_of_a_row_holds():
+def test_one_row_moves_gains_and_leaves_of_dp_boost_by_no_more_than_it_states():
     """Its parts share no row; a gain moves by at most 3, and a leaf by 1 / (1 + lambda)."""
     order, starts = dp_boost.divide_rows(1000)
     parts = np.split(order[:1000], starts[1:-1])
@@ -81,16 +81,16 @@ def test_what_dp_boost_states_of_a_row_holds():
         assert np.abs(leaves).max() <= 1 / (1 + lam) + 1e-9
 
 
-def test_when_an_advantage_fails():
+def test_the_first_and_the_lasting_round_without_an_advantage_are_found():
     """The first round below gamma, the last window above it, and the rounds of single keys."""
     falling = np.linspace(0.1505, -0.0495, 201)
     curves = np.stack([falling, falling + 0.02])
     dip = curves.copy()
     dip[:, 9] = 0.0
-    found, dipped = (shared_budget.failure_columns(of_keys) for of_keys in (curves, dip))
-    assert found["first"] == 112  # the mean is 0.1615 - 0.001 t
-    assert found["lasting"] == 100  # the mean of rounds 100 to 124 is that of round 112
-    assert (found["earliest"], found["latest"]) == (102, 122)
+    columns, dipped = (shared_budget.failure_columns(of_keys) for of_keys in (curves, dip))
+    assert columns["first"] == 112  # the mean is 0.1615 - 0.001 t
+    assert columns["lasting"] == 100  # the mean of rounds 100 to 124 is that of round 112
+    assert (columns["earliest"], columns["latest"]) == (102, 122)
     assert (dipped["first"], dipped["lasting"]) == (10, 100)
     above = shared_budget.failure_columns(np.full((2, 40), 0.2))
     assert above["first"] is None

@@ -53,14 +53,14 @@ def run(folder: Path, arguments: tuple[str, ...], without: str | None = None) ->
     printed, scope = [], {}
     with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["income.py", *arguments])
-        for number, step in enumerate(STEPS):
+        for step_index, step in enumerate(STEPS):
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 if without is not None and re.search(without, step.text):
                     pass
                 elif own_program(step):
                     print(_run_alone(step.text, arguments[3]), end="")
                 else:
-                    exec(compile(step.text, f"step {number}", "exec"), scope)
+                    exec(compile(step.text, f"step {step_index}", "exec"), scope)
             printed.append(out.getvalue())
     return printed
 
@@ -84,7 +84,7 @@ def noisy(step: doc_pages.Block) -> bool:
 
 
 def numbers(text: str) -> list[float]:
-    return [float(found) for found in re.findall(r"\d+\.\d*(?:e[-+]\d+)?", text)]
+    return [float(digits) for digits in re.findall(r"\d+\.\d*(?:e[-+]\d+)?", text)]
 
 
 def form(text: str) -> str:
@@ -94,8 +94,8 @@ def form(text: str) -> str:
 
 
 def only(texts: list[str], start: str) -> str:
-    (found,) = [text for text in texts if text.startswith(start)]
-    return found
+    (match,) = [text for text in texts if text.startswith(start)]
+    return match
 
 
 def check_forms(printed: list[str]) -> None:
@@ -109,16 +109,16 @@ def check_the_file(printed: list[str], classes: tuple[str, str]) -> None:
     """It predicts what the model did, in a process that has no JAX."""
     probabilities = numbers(only(printed, "["))
     loaded = only(printed, "class: ")
-    words, _, rest = loaded.partition("\n")
+    quoted_classes, _, rest = loaded.partition("\n")
     pairs = np.array(numbers(rest)).reshape(-1, 2)
     assert len(probabilities) == 3
     np.testing.assert_allclose(pairs[:, 1], probabilities, atol=1e-6)
     np.testing.assert_allclose(pairs.sum(axis=1), 1, atol=1e-6)
     assert loaded.endswith("JAX was imported: False\n")
-    assert re.findall(r"'(.*?)'", words) == [classes[p > 0.5] for p in probabilities]
+    assert re.findall(r"'(.*?)'", quoted_classes) == [classes[p > 0.5] for p in probabilities]
 
 
-def test_the_page_is_its_two_programs():
+def test_the_page_has_the_lines_of_its_two_programs():
     for name in ("income.py", "read_model.py"):
         blocks = [step.text for step in STEPS if own_program(step) == (name == "read_model.py")]
         text = (EXAMPLES / name).read_text()
@@ -134,8 +134,8 @@ def test_every_output_is_shown_and_the_words_agree_with_it():
     assert any(" 1024 " in (step.shown or "") for step in STEPS)
     assert "1,024 trees" in PAGE
     (excerpt,) = re.findall(r"^```json\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    whole = json.loads((EXAMPLES / "adult.json").read_text())
-    assert json.loads(excerpt).items() <= whole["columns"].items()
+    entire_domain = json.loads((EXAMPLES / "adult.json").read_text())
+    assert json.loads(excerpt).items() <= entire_domain["columns"].items()
 
 
 def cancer_files(folder: Path) -> tuple[str, ...]:
@@ -149,8 +149,8 @@ def cancer_files(folder: Path) -> tuple[str, ...]:
     }
     classes = {"column": label, "positive": "malignant", "negative": "benign"}
     (folder / "domain.json").write_text(json.dumps({"columns": declared, "label": classes}))
-    words = np.where(source.label, "malignant", "benign")
-    rows = [*zip(*(source.columns[name] for name in names), words, strict=True)]
+    diagnoses = np.where(source.label, "malignant", "benign")
+    rows = [*zip(*(source.columns[name] for name in names), diagnoses, strict=True)]
     order = np.random.default_rng(0).permutation(len(rows))
     first, second = np.flatnonzero(source.label)[:1], np.flatnonzero(~source.label)[:2]
     parts = {"rows.csv": order[:400], "known.csv": order[400:], "new.csv": [*first, *second]}
@@ -167,7 +167,7 @@ FIRST, SECOND = r"\b(model|recipe)\b", r"\b(readable|second)\b"
 """Steps of the first and of the second model have these names."""
 
 
-def test_the_first_model_on_bundled_data(tmp_path):
+def test_the_first_model_of_the_tutorial_runs_on_bundled_data(tmp_path):
     printed = run(tmp_path, cancer_files(tmp_path), without=SECOND)
     check_forms(printed)
     check_the_file(printed, ("benign", "malignant"))

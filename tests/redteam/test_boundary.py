@@ -62,22 +62,22 @@ def test_a_draw_that_the_structure_of_the_numbers_decides_is_priced(first):
     plain = Numbers(noise)
     stepping = Numbers(noise, np.float32(1))
     order = [plain, stepping] if first == "plain" else [stepping, plain]
-    made = {id(params): hostile_recipe(program, params=params) for params in order}
-    books = {
-        name: dpbt.ledger(made[id(each)])
-        for name, each in (("plain", plain), ("stepping", stepping))
+    recipe_by_params = {id(params): hostile_recipe(program, params=params) for params in order}
+    ledgers = {
+        name: dpbt.ledger(recipe_by_params[id(params_of_name)])
+        for name, params_of_name in (("plain", plain), ("stepping", stepping))
     }
-    assert [line.site for line in books["plain"].lines] == ["n"]
-    assert [line.site for line in books["stepping"].lines] == ["n", "more"]
-    assert books["plain"].epsilon == pytest.approx(1.0, rel=1e-3)
-    assert books["stepping"].epsilon == pytest.approx(21.0, rel=1e-3)
+    assert [line.site for line in ledgers["plain"].lines] == ["n"]
+    assert [line.site for line in ledgers["stepping"].lines] == ["n", "more"]
+    assert ledgers["plain"].epsilon == pytest.approx(1.0, rel=1e-3)
+    assert ledgers["stepping"].epsilon == pytest.approx(21.0, rel=1e-3)
     for name, params in (("plain", plain), ("stepping", stepping)):
-        assert set(shapes_of_run(made[id(params)]).transcript.rounds) == {
-            line.site for line in books[name].lines
+        assert set(shapes_of_run(recipe_by_params[id(params)]).transcript.rounds) == {
+            line.site for line in ledgers[name].lines
         }
         budget = dpbt.Filter(100.0, rows=400)
-        budget.take(made[id(params)])
-        assert budget.spent == pytest.approx(books[name].epsilon)
+        budget.take(recipe_by_params[id(params)])
+        assert budget.spent == pytest.approx(ledgers[name].epsilon)
 
 
 def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
@@ -87,14 +87,14 @@ def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
         rate: Any = None
 
     def program(draw, table, weights, params, public):
-        times = 1 if public.weight_params.rate is None else 2
-        whole = params.noise["n"].dtype == jnp.int32
+        num_doublings = 1 if public.weight_params.rate is None else 2
+        has_integer_noise = params.noise["n"].dtype == jnp.int32
         draw(
             "n",
             NOISE,
             count_positive_rows(table),
-            sensitivity=1.0 * times,
-            moved_outputs=3 if whole else 1,
+            sensitivity=1.0 * num_doublings,
+            moved_outputs=3 if has_integer_noise else 1,
             theorem="",
         )
 
@@ -109,7 +109,7 @@ def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
         fractions={},
         relation=ADD_REMOVE,
     )
-    found = []
+    claims = []
     for noise, numbers in (
         (np.float32(1), Weighing()),
         (np.float32(1), Weighing(np.float32(0))),
@@ -123,14 +123,14 @@ def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
             params=Noise({"n": noise}),
         )
         (draw,) = draw_dependencies.draw_specs_of_phase(recipe, recipe.learner.round)
-        found.append((draw.max_sensitivity, draw.moved_outputs))
-    assert found == [(1.0, 1), (2.0, 1), (1.0, 3)]
+        claims.append((draw.max_sensitivity, draw.moved_outputs))
+    assert claims == [(1.0, 1), (2.0, 1), (1.0, 3)]
 
 
 # A price follows from the recipe, and from nothing that a run finds out.
 
 
-def opening(**more):
+def prologue_with_a_draw(**more):
     prologue = Prologue(
         program=lambda draw, table, weights, params, public: draw(
             "first", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0
@@ -145,13 +145,13 @@ def opening(**more):
     return dataclasses.replace(prologue, **more)
 
 
-def a_number(value):
+def sum_of_leaves(value):
     return jnp.sum(
         jnp.concatenate([jnp.ravel(leaf).astype(jnp.float32) for leaf in jax.tree.leaves(value)])
     )
 
 
-class Held(NamedTuple):
+class PreparedRows(NamedTuple):
     """Rows of trees with a leaf, as a partition lays them out."""
 
     target: Any
@@ -161,7 +161,7 @@ class Held(NamedTuple):
 
 
 PARTED = SCALED.with_training(
-    prepare=lambda table: Held(table.target, table.present, table.weight),
+    prepare=lambda table: PreparedRows(table.target, table.present, table.weight),
     predict_prepared=lambda hypothesis, rows: (
         jnp.zeros(rows.present.shape, jnp.float32) + hypothesis.leaf[0]
     ),
@@ -175,44 +175,46 @@ CONSTANT = {"max_rows", "weight_params"}
 FOLLOWING = [name for name in Public._fields if name not in CONSTANT]
 
 
-def by_field(name, **how):
+def program_with_terms_of_public_field(name, **base_by_term):
     """A program whose scale, or sensitivity, follows from one field of what is public."""
 
     def program(draw, table, weights, params, public):
-        number = 1 / (1 + a_number(getattr(public, name)) ** 2)
-        asked = {key: number * base for key, base in how.items()}
-        draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, **asked})
+        share = 1 / (1 + sum_of_leaves(getattr(public, name)) ** 2)
+        scaled_terms = {key: share * base for key, base in base_by_term.items()}
+        draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, **scaled_terms})
 
     return program
 
 
-def parted(program, **changes):
-    return hostile_recipe(program, kind=PARTED, partition=PARTITION, prologue=opening(), **changes)
+def recipe_with_partition(program, **changes):
+    return hostile_recipe(
+        program, kind=PARTED, partition=PARTITION, prologue=prologue_with_a_draw(), **changes
+    )
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
 def test_a_price_that_follows_from_a_value_of_the_run_is_refused(name):
-    """Each field of what is public, unless the recipe alone says it; also one that comes later."""
+    """A price may follow from no public field, except those that the recipe alone states."""
     with pytest.raises(ValueError, match="the scale of the draw 'n' follows from"):
-        parted(by_field(name, scale=1e4))
+        recipe_with_partition(program_with_terms_of_public_field(name, scale=1e4))
     with pytest.raises(ValueError, match="the sensitivity of the draw 'n' follows from"):
-        parted(by_field(name, sensitivity=1.0))
+        recipe_with_partition(program_with_terms_of_public_field(name, sensitivity=1.0))
 
     def bounded(draw, table, weights, params, public):
-        number = 1 / (1 + a_number(getattr(public, name)) ** 2)
+        shrunk = 1 / (1 + sum_of_leaves(getattr(public, name)) ** 2)
         draw(
             "n",
             NOISE,
             count_positive_rows(table),
-            sensitivity=number,
+            sensitivity=shrunk,
             max_sensitivity=1.0,
             moved_outputs=1,
             theorem="",
         )
 
-    (_, line) = dpbt.ledger(parted(bounded, rounds=1)).lines
+    (_, line) = dpbt.ledger(recipe_with_partition(bounded, rounds=1)).lines
     assert line.epsilon == pytest.approx(1.0, rel=1e-5)
-    shapes_of_run(parted(bounded, rounds=1))
+    shapes_of_run(recipe_with_partition(bounded, rounds=1))
 
 
 def test_a_price_may_follow_from_the_number_of_rows_that_a_recipe_is_for():
@@ -234,25 +236,32 @@ def test_a_price_may_follow_from_the_number_of_rows_that_a_recipe_is_for():
 def test_a_price_may_not_follow_from_the_splits_of_a_table():
     """The ledger reads a table of one row, which has other splits."""
 
-    class Asked(NamedTuple):
+    class RowsWithSplits(NamedTuple):
         target: Any
         present: Any
         weight: Any
         feature: Any
 
     def prepare(table):
-        return Asked(table.target, table.present, table.weight, table.splits.feature)
+        return RowsWithSplits(table.target, table.present, table.weight, table.splits.feature)
 
     def program(draw, table, weights, params, public):
-        most = 1.0 + jnp.sum(table.feature).astype(jnp.float32)
-        draw("n", NOISE, count_positive_rows(table), sensitivity=most, moved_outputs=1, theorem="")
+        sensitivity_of_splits = 1.0 + jnp.sum(table.feature).astype(jnp.float32)
+        draw(
+            "n",
+            NOISE,
+            count_positive_rows(table),
+            sensitivity=sensitivity_of_splits,
+            moved_outputs=1,
+            theorem="",
+        )
 
     with pytest.raises(ValueError, match=r"follows from \['the splits of the table'\]"):
         hostile_recipe(program, kind=SCALED.with_training(prepare=prepare))
 
 
 def test_the_arguments_of_a_total_may_not_follow_from_rows():
-    """In memory as in blocks: `after` is a public map of the sum."""
+    """`after` is a public map of the sum, in memory as in blocks."""
 
     def after(total, public):
         return total + public
@@ -304,14 +313,14 @@ def test_a_program_cannot_change_its_noise(what):
 def test_a_program_reads_a_copy_of_its_numbers():
     """Noise in a container of another field is changed for nobody else, and public state is not."""
 
-    class Kept(NamedTuple):
+    class NumbersWithStep(NamedTuple):
         noise: Any
         more: Any
 
-    seen = []
+    steps_read = []
 
     def program(draw, table, weights, params, public):
-        seen.append(params.more["step"])
+        steps_read.append(params.more["step"])
         params.more["step"] = jnp.float32(0)
         public.prologue["first"] = jnp.zeros(1, jnp.int32)
         draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
@@ -320,8 +329,10 @@ def test_a_program_reads_a_copy_of_its_numbers():
         value = params.more["step"] + public.prologue["first"][0].astype(jnp.float32)
         return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
 
-    params = Kept({"n": np.float32(1000)}, {"step": np.float32(3)})
-    recipe = hostile_recipe(program, hypothesis, params=params, prologue=opening(), rounds=1)
+    params = NumbersWithStep({"n": np.float32(1000)}, {"step": np.float32(3)})
+    recipe = hostile_recipe(
+        program, hypothesis, params=params, prologue=prologue_with_a_draw(), rounds=1
+    )
     boosted = dpbt.boost(KEYS[0], table_of_one_split(), recipe)
     expected = 3.0 + float(boosted.transcript.prologue["first"][0])
     assert boosted.hypotheses.leaf[0].tolist() == [expected, expected]
@@ -335,8 +346,8 @@ class Switch:
 
 
 def switched_noise(draw, table, weights, params, public):
-    asked = {"scale": 1e-3} if Switch.on else {}
-    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, **asked)
+    scale_option = {"scale": 1e-3} if Switch.on else {}
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, **scale_option)
 
 
 def switched_sensitivity(draw, table, weights, params, public):
@@ -355,8 +366,8 @@ def switched_own_scale(draw, table, weights, params, public):
 
 
 def switched_bounded(draw, table, weights, params, public):
-    most = 1e-3 if Switch.on else 1.0
-    shrunk = most / (1 + a_number(public.round))
+    max_sensitivity = 1e-3 if Switch.on else 1.0
+    shrunk = max_sensitivity / (1 + sum_of_leaves(public.round))
     draw(
         "n",
         NOISE,
@@ -392,8 +403,8 @@ def switched_count(draw, table, weights, params, public):
     draw("n", NOISE, count_positive_rows(table), **ONE_ROW, num_payments=1 if Switch.on else 3)
 
 
-def forged(draw, table, weights, params, public):
-    """It hands the library a request of its own, past the function that works out scales."""
+def program_forging_its_draw(draw, table, weights, params, public):
+    """It hands the library its own specification, past the function that works out scales."""
     if not Switch.on:
         draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
         return
@@ -421,7 +432,7 @@ SWITCHED = {
         switched_mechanism,
         switched_moves,
         switched_count,
-        forged,
+        program_forging_its_draw,
     )
 }
 
@@ -436,7 +447,7 @@ def test_a_draw_that_is_not_the_priced_one_is_refused(name, monkeypatch):
         shapes_of_run(recipe)
 
 
-def by_shape(table):
+def number_by_table_shape(table):
     return 1.0 if table.present.shape[0] > 1 else 1e3
 
 
@@ -445,7 +456,12 @@ def test_a_price_that_follows_from_the_shape_of_the_table_is_refused(where):
     """The ledger reads a table of one row; a run compares what it asks for with that."""
 
     def program(draw, table, weights, params, public):
-        draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, where: by_shape(table)})
+        draw(
+            "n",
+            NOISE,
+            count_positive_rows(table),
+            **{**ONE_ROW, where: number_by_table_shape(table)},
+        )
 
     recipe = hostile_recipe(program)
     with pytest.raises(ValueError, match="than the ledger prices"):
@@ -457,16 +473,16 @@ def test_a_price_that_follows_from_the_shape_of_the_table_is_refused(where):
 KEPT: list[Any] = []
 
 
-def keep(*arrays):
+def keep_in_python(*arrays):
     KEPT[:] = [array for array in arrays if array is not None]
 
 
-def spied():
+def read_kept_rows():
     return jnp.sum(KEPT[0]).astype(jnp.float32) * 0 + jnp.sum(KEPT[0]).astype(jnp.float32)
 
 
-def keeping(draw, table, weights, params, public):
-    keep(table.target)
+def program_keeping_target(draw, table, weights, params, public):
+    keep_in_python(table.target)
     draw_count(draw, table, weights, params, public)
 
 
@@ -477,110 +493,116 @@ class Steps(NamedTuple):
 
 def spying_hypothesis(release, params, public):
     tree = tree_of_count(release, params, public)
-    return tree._replace(leaf=tree.leaf + spied())
+    return tree._replace(leaf=tree.leaf + read_kept_rows())
 
 
 def spying_compile_time(release, params, public):
     with jax.ensure_compile_time_eval():
-        value = spied()
+        value = read_kept_rows()
     return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
 
 
 def spying_inside(release, params, public):
-    value = jax.jit(lambda number: number + spied())(jnp.float32(0))
+    value = jax.jit(lambda number: number + read_kept_rows())(jnp.float32(0))
     return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
 
 
 def handing_on(release, params, public):
-    """It returns what was kept, and reads nothing of it."""
+    """A hypothesis that returns kept rows without reading them."""
     return dpbt.Tree(jnp.full(1, -1, jnp.int32), KEPT[0][:2])
 
 
 def keeping_pair(draw, table, weights, params, public):
-    keep(weights)
+    keep_in_python(weights)
     draw_count(draw, table, weights, params, public)
 
 
-def merging(found, params, public):
-    return found._replace(leaf=found.leaf + spied())
+def merging(hypotheses, params, public):
+    return hypotheses._replace(leaf=hypotheses.leaf + read_kept_rows())
 
 
-def updating(found, state):
-    return found._replace(leaf=found.leaf + spied()), state
+def updating(hypothesis, state):
+    return hypothesis._replace(leaf=hypothesis.leaf + read_kept_rows()), state
 
 
-IDLE = Steps(lambda like: (), lambda found, state: (found, state))
-READERS = {
-    "hypothesis": lambda **k: hostile_recipe(keeping, spying_hypothesis, **k),
-    "hypothesis, at compile time": lambda **k: hostile_recipe(keeping, spying_compile_time, **k),
-    "hypothesis, by a function of its own": lambda **k: hostile_recipe(keeping, spying_inside, **k),
+IDLE = Steps(lambda like: (), lambda hypothesis, state: (hypothesis, state))
+RECIPES_THAT_READ_KEPT_ROWS = {
+    "hypothesis": lambda **k: hostile_recipe(program_keeping_target, spying_hypothesis, **k),
+    "hypothesis, at compile time": lambda **k: hostile_recipe(
+        program_keeping_target, spying_compile_time, **k
+    ),
+    "hypothesis, by a function of its own": lambda **k: hostile_recipe(
+        program_keeping_target, spying_inside, **k
+    ),
     "hypothesis, as it is": lambda **k: hostile_recipe(keeping_pair, handing_on, **k),
     "optimizer": lambda **k: hostile_recipe(
-        keeping, optimizer=lambda params: IDLE._replace(update=updating), **k
+        program_keeping_target, optimizer=lambda params: IDLE._replace(update=updating), **k
     ),
     "bound": lambda **k: hostile_recipe(
-        keeping, kind=SCALED.with_training(bound=lambda found: spied()), **k
+        program_keeping_target,
+        kind=SCALED.with_training(bound=lambda hypothesis: read_kept_rows()),
+        **k,
     ),
     "merged": lambda **k: hostile_recipe(
         prologue=counting_prologue(keeping_first), kind=SCALED.with_training(merge=merging), **k
     ),
     "scaled": lambda **k: hostile_recipe(
         epilogue=counting_epilogue(keeping_last),
-        kind=SCALED.with_training(scale=lambda found, slope: merging(found, None, None)),
+        kind=SCALED.with_training(scale=lambda hypothesis, slope: merging(hypothesis, None, None)),
         **k,
     ),
     "line": lambda **k: hostile_recipe(
-        epilogue=counting_epilogue(keeping_last, lambda *_: (jnp.float32(1), spied())), **k
+        epilogue=counting_epilogue(keeping_last, lambda *_: (jnp.float32(1), read_kept_rows())), **k
     ),
     "initial score": lambda **k: hostile_recipe(
-        prologue=counting_prologue(keeping_first, initial_score=lambda *_: spied()), **k
+        prologue=counting_prologue(keeping_first, initial_score=lambda *_: read_kept_rows()), **k
     ),
     "unit": lambda **k: hostile_recipe(
-        prologue=counting_prologue(keeping_first, unit=lambda *_: spied()), **k
+        prologue=counting_prologue(keeping_first, unit=lambda *_: read_kept_rows()), **k
     ),
     "estimated rows": lambda **k: hostile_recipe(
-        prologue=counting_prologue(keeping_first, estimated_rows=lambda *_: spied()), **k
+        prologue=counting_prologue(keeping_first, estimated_rows=lambda *_: read_kept_rows()), **k
     ),
     "structure": lambda **k: hostile_recipe(
         prologue=counting_prologue(keeping_first),
         kind=PARTED,
-        partition=dataclasses.replace(PARTITION, structure=lambda params, public: spied()),
+        partition=dataclasses.replace(PARTITION, structure=lambda params, public: read_kept_rows()),
         **k,
     ),
     "optimizer's state": lambda **k: hostile_recipe(
         prologue=counting_prologue(keeping_first),
-        optimizer=lambda params: IDLE._replace(init=lambda like: spied()),
+        optimizer=lambda params: IDLE._replace(init=lambda like: read_kept_rows()),
         **k,
     ),
 }
 
 
 def keeping_first(draw, table, weights, params, public):
-    keep(table.target)
+    keep_in_python(table.target)
     draw("first", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
 
 def keeping_last(draw, table, scores, params, public):
-    keep(scores)
+    keep_in_python(scores)
     draw("last", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
 
-def escapes(run):
-    """It ends in an error that says so, whether at the recipe or at the run."""
+def assert_kept_rows_are_refused(run):
+    """Check that making or running the recipe fails with an error that says why."""
     KEPT[:] = [jnp.zeros(2)]  # so that what is traced before a program finds something
     escape = pytest.raises((ValueError, jax.errors.UnexpectedTracerError))
-    with escape as found:
+    with escape as error:
         run()
-    words = str(found.value)
-    assert "it was not given" in words or "unexpected tracer" in words.lower(), words
+    message = str(error.value)
+    assert "it was not given" in message or "unexpected tracer" in message.lower(), message
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", RECIPES_THAT_READ_KEPT_ROWS)
 def test_nothing_public_reads_what_a_program_keeps_in_python(name):
-    escapes(lambda: shapes_of_run(READERS[name]()))
+    assert_kept_rows_are_refused(lambda: shapes_of_run(RECIPES_THAT_READ_KEPT_ROWS[name]()))
 
 
-WAYS = {
+EXECUTIONS = {
     "jit": lambda recipe, table: jax.jit(dpbt.boost)(KEYS[0], table, recipe),
     "op by op": lambda recipe, table: dpbt.boost(KEYS[0], table, recipe),
     "vmap": lambda recipe, table: jax.vmap(lambda key: dpbt.boost(key, table, recipe))(KEYS),
@@ -588,44 +610,46 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", EXECUTIONS)
 @pytest.mark.parametrize("name", ["hypothesis", "merged", "line", "initial score"])
 def test_no_way_to_run_a_recipe_lets_kept_rows_escape(way, name):
-    escapes(lambda: WAYS[way](READERS[name](), table_of_one_split(60)))
+    assert_kept_rows_are_refused(
+        lambda: EXECUTIONS[way](RECIPES_THAT_READ_KEPT_ROWS[name](), table_of_one_split(60))
+    )
 
 
 def keeping_prepare(table):
-    keep(table.target)
+    keep_in_python(table.target)
     return trees.evaluate_splits_of_rows(table)
 
 
 def keeping_weigh(score, bound, table, public):
-    keep(table.target)
+    keep_in_python(table.target)
     return weighting.uniform.weigh(score, bound, table, public)
 
 
 def keeping_predict(hypothesis, rows):
-    keep(rows.target)
+    keep_in_python(rows.target)
     return SCALED.predict_prepared(hypothesis, rows)
 
 
 def keeping_sample(key, value, scale):
-    keep(value)
+    keep_in_python(value)
     return NOISE.sample(key, value, scale)
 
 
-QUIET = NOISE._replace(name="a laplace of one's own", sample=keeping_sample)
+KEEPING_LAPLACE = NOISE._replace(name="a laplace of one's own", sample=keeping_sample)
 
 
-def by_own_mechanism(draw, table, weights, params, public):
-    draw("n", QUIET, count_positive_rows(table), **ONE_ROW)
+def draw_by_custom_mechanism(draw, table, weights, params, public):
+    draw("n", KEEPING_LAPLACE, count_positive_rows(table), **ONE_ROW)
 
 
 def capping(score, bound, table, public):
-    return weighting.on_grid(jnp.ones(table.present.shape), 1 + spied())
+    return weighting.on_grid(jnp.ones(table.present.shape), 1 + read_kept_rows())
 
 
-KEEPERS = {
+RECIPES_THAT_KEEP_ROWS = {
     "prepare": lambda: hostile_recipe(
         hypothesis=with_new_identity(spying_hypothesis),
         kind=SCALED.with_training(prepare=with_new_identity(keeping_prepare)),
@@ -637,11 +661,11 @@ KEEPERS = {
         ),
     ),
     "predict": lambda: hostile_recipe(
-        epilogue=counting_epilogue(line=lambda *_: (jnp.float32(1), spied())),
+        epilogue=counting_epilogue(line=lambda *_: (jnp.float32(1), read_kept_rows())),
         kind=SCALED.with_training(predict_prepared=with_new_identity(keeping_predict)),
     ),
     "mechanism": lambda: hostile_recipe(
-        with_new_identity(by_own_mechanism), with_new_identity(spying_hypothesis)
+        with_new_identity(draw_by_custom_mechanism), with_new_identity(spying_hypothesis)
     ),
     "prepare, for a cap": lambda: hostile_recipe(
         kind=SCALED.with_training(prepare=with_new_identity(keeping_prepare)),
@@ -653,9 +677,11 @@ KEEPERS = {
 
 
 @pytest.mark.parametrize("way", ["jit", "op by op"])
-@pytest.mark.parametrize("name", KEEPERS)
+@pytest.mark.parametrize("name", RECIPES_THAT_KEEP_ROWS)
 def test_a_function_that_keeps_its_rows_keeps_no_values(name, way):
-    escapes(lambda: WAYS[way](KEEPERS[name](), table_of_one_split(60)))
+    assert_kept_rows_are_refused(
+        lambda: EXECUTIONS[way](RECIPES_THAT_KEEP_ROWS[name](), table_of_one_split(60))
+    )
 
 
 def test_a_check_of_a_table_sees_shapes_and_no_values():
@@ -677,15 +703,17 @@ def test_a_check_of_a_table_sees_shapes_and_no_values():
 
 def test_rows_that_a_replay_reads_are_not_kept_for_a_later_fit():
     """An owner may replay op by op before a fit, and Python keeps lists between the two."""
-    recipe, table = hostile_recipe(keeping), table_of_one_split(60)
+    recipe, table = hostile_recipe(program_keeping_target), table_of_one_split(60)
     dpbt.replay(dpbt.boost(KEYS[0], table, recipe).transcript, table, recipe)
-    dead = list(KEPT)
+    kept = list(KEPT)
 
-    def later(release, params, public):
+    def hypothesis(release, params, public):
         tree = tree_of_count(release, params, public)
-        return tree._replace(leaf=tree.leaf + jnp.sum(dead[0]).astype(jnp.float32))
+        return tree._replace(leaf=tree.leaf + jnp.sum(kept[0]).astype(jnp.float32))
 
-    escapes(lambda: dpbt.boost(KEYS[0], table, hostile_recipe(draw_count, later)))
+    assert_kept_rows_are_refused(
+        lambda: dpbt.boost(KEYS[0], table, hostile_recipe(draw_count, hypothesis))
+    )
 
 
 def test_a_hypothesis_may_not_close_over_an_array_of_a_running_trace():
@@ -699,7 +727,7 @@ def test_a_hypothesis_may_not_close_over_an_array_of_a_running_trace():
 
         return dpbt.boost(KEYS[0], table, hostile_recipe(hypothesis=hypothesis)).scores
 
-    escapes(lambda: careless(table_of_one_split(60)))
+    assert_kept_rows_are_refused(lambda: careless(table_of_one_split(60)))
 
 
 def test_a_mutable_array_carries_no_rows():
@@ -715,12 +743,12 @@ def test_a_mutable_array_carries_no_rows():
 
 
 def test_a_hypothesis_reads_nothing_that_python_holds():
-    """The reading half of a pair of callbacks."""
+    """A callback that only reads is refused as well."""
     shape = jax.ShapeDtypeStruct((2,), jnp.float32)
 
     def hypothesis(release, params, public):
-        held = jax.pure_callback(lambda: np.zeros(2, np.float32), shape)
-        return tree_of_count(release, params, public)._replace(leaf=held)
+        read_from_python = jax.pure_callback(lambda: np.zeros(2, np.float32), shape)
+        return tree_of_count(release, params, public)._replace(leaf=read_from_python)
 
     with pytest.raises(ValueError, match="reads what Python holds by"):
         shapes_of_run(hostile_recipe(hypothesis=hypothesis))
@@ -744,15 +772,15 @@ def test_noise_that_is_changed_by_force_changes_no_scale():
 
 
 def test_honest_learners_of_all_parts_run():
-    """The parts that are attacked here, written as they should be."""
+    """All parts that are attacked here are written as they should be."""
     recipe = hostile_recipe(
         kind=PARTED.with_training(merge=lambda hypotheses, params, public: hypotheses),
         partition=PARTITION,
-        prologue=opening(),
+        prologue=prologue_with_a_draw(),
         epilogue=counting_epilogue(),
         optimizer=lambda params: IDLE,
     )
     table = table_of_one_split(60)
-    ways = [WAYS[way](recipe, table) for way in ("jit", "op by op")]
-    for one, other in zip(*map(jax.tree.leaves, ways), strict=True):
-        np.testing.assert_array_equal(one, other)
+    results = [EXECUTIONS[way](recipe, table) for way in ("jit", "op by op")]
+    for under_jit, op_by_op in zip(*map(jax.tree.leaves, results), strict=True):
+        np.testing.assert_array_equal(under_jit, op_by_op)

@@ -30,19 +30,19 @@ def lone_first() -> Table:
     return table_of_splits(satisfied, label, np.ones(ROWS, bool))
 
 
-def without(table: Table, row: int) -> Table:
+def table_without_row(table: Table, row: int) -> Table:
     return table._replace(present=table.present.at[row].set(False))
 
 
-def matsushita_loss(table: Table, other: Table, bound: int, epsilon: float) -> float:
+def matsushita_loss(table: Table, neighbour: Table, *, bound: int, epsilon: float) -> float:
     """The largest log ratio of a split between two tables of a node, in float64, by hand.
 
     Scores are minus the sum over children of 2 sqrt(w1 w0), the temperature that of `bound` rows.
     """
     logs = []
-    for one in (table, other):
-        splits = np.asarray(satisfied_splits(one))
-        label, present = np.asarray(one.target), np.asarray(one.present)
+    for node_table in (table, neighbour):
+        splits = np.asarray(satisfied_splits(node_table))
+        label, present = np.asarray(node_table.target), np.asarray(node_table.present)
         weight = present.astype(np.float64)
         score = np.zeros(splits.shape[1])
         for side in (splits, ~splits):
@@ -80,12 +80,16 @@ def test_a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger():
     )
     table = lone_first()
     epsilon = float(1 / recipe.params.noise["split"])
-    assert matsushita_loss(table, without(table, 0), BOUND, epsilon) > 5  # if all rows counted
+    assert (
+        matsushita_loss(table, table_without_row(table, 0), bound=BOUND, epsilon=epsilon) > 5
+    )  # if all rows counted
     for row in (0, 9, 399):
-        steps = worst_split(table, without(table, row), recipe)
+        steps = worst_split(table, table_without_row(table, row), recipe)
         total = sum(float(step.pure.max()) for _, step in steps.values())
         assert total <= 2 * dpbt.ledger(recipe).epsilon
-        counted = [first_rows(one, BOUND) for one in (table, without(table, row))]
+        counted = [
+            first_rows(any_table, BOUND) for any_table in (table, table_without_row(table, row))
+        ]
         by_hand = matsushita_loss(*counted, BOUND, epsilon)
         assert float(steps["split_0"].pure[0]) == pytest.approx(by_hand, abs=1e-3)
 
@@ -100,7 +104,7 @@ MAKERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_rows_beyond_the_bound_change_no_release(name):
-    """By boost, vmap over recipes, grow and replay: as if only the first rows were there."""
+    """boost, vmap over recipes, grow and replay act as if only the first rows were there."""
     make, kind = MAKERS[name], random_features if name == "halfspaces" else random_table
     table = kind(0, 60, 4, 5)
     recipe, few = make(BOUND), first_rows(table, BOUND)
@@ -109,14 +113,16 @@ def test_rows_beyond_the_bound_change_no_release(name):
     def grown(table, recipe):
         return dpbt.boost(keys[0], table, recipe, keys[1]).transcript
 
-    two = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[recipe, recipe])
+    two_recipes = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[recipe, recipe])
     many = jax.jit(jax.vmap(grown, (None, 0)))
-    chex.assert_trees_all_equal(many(table, two), many(few, two))
+    chex.assert_trees_all_equal(many(table, two_recipes), many(few, two_recipes))
 
     release = jax.jit(grown)(table, recipe)
     replay = jax.jit(lambda *args: dpbt.replay(*args).log_prob)
-    here, there = (replay(release, one, recipe) for one in (table, few))
-    chex.assert_trees_all_equal(here, there)
+    replay_of_table, replay_of_few_rows = (
+        replay(release, replayed_table, recipe) for replayed_table in (table, few)
+    )
+    chex.assert_trees_all_equal(replay_of_table, replay_of_few_rows)
 
 
 @pytest.mark.slow
@@ -127,19 +133,19 @@ def test_a_sweep_counts_the_first_rows_alone(tmp_path):
     def make(rows, epsilon):
         return recipes.bdpe(epsilon=epsilon, rows=rows, rounds=2, depth=1)
 
-    found = []
-    for name, one in (("all", table), ("few", first_rows(table, BOUND))):
-        held = jax.tree.map(np.asarray, one)
-        tasks = [sweeps.Task("own", held, train, train, {"rows": BOUND})]
+    scores = []
+    for name, any_table in (("all", table), ("few", first_rows(table, BOUND))):
+        table_on_host = jax.tree.map(np.asarray, any_table)
+        tasks = [sweeps.Task("own", table_on_host, train, train, {"rows": BOUND})]
         sweep = sweeps.Sweep("s", make, ({"epsilon": (1.0, 20.0)},), repeats=6)
 
         def spread(score, label, trained, test):
             return {"score": jnp.sum(score)}
 
         sweeps.run(sweep, tasks, tmp_path / name, measure=spread)
-        found.append(sweeps.load_columns(tmp_path / name / "own.jsonl")[0]["score"])
-    np.testing.assert_array_equal(*found)
-    assert len(set(found[0].tolist())) > 3
+        scores.append(sweeps.load_columns(tmp_path / name / "own.jsonl")[0]["score"])
+    np.testing.assert_array_equal(*scores)
+    assert len(set(scores[0].tolist())) > 3
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -172,7 +178,7 @@ def test_under_replace_one_a_table_of_fewer_places_is_refused_and_an_odd_label_i
 
 
 def test_leaves_of_a_table_beyond_its_bound_hold_its_first_rows():
-    """An own likelihood: without noise the counts are those of the first rows."""
+    """Without noise the counts are those of the first rows."""
     table = random_table(1, 60, 1)
     recipe = recipes.bdpe(epsilon=np.inf, rows=BOUND, rounds=1, depth=1, alpha=1.0)
     release = dpbt.boost(jax.random.key(0), table, recipe).transcript.rounds
@@ -182,7 +188,7 @@ def test_leaves_of_a_table_beyond_its_bound_hold_its_first_rows():
     np.testing.assert_array_equal(release["leaf"][0], GRID * expected)
 
 
-def test_a_bound_of_no_number_counts_no_row():
+def test_a_bound_that_is_nan_counts_no_row():
     table = random_table(1, 20, 2)
     recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
     nothing = dataclasses.replace(recipe, rows=np.float32("nan"))

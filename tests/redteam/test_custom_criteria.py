@@ -19,12 +19,12 @@ def share(w1, w0):
     return jnp.where(total > 0, w1 / jnp.where(total > 0, total, 1), 0.0)
 
 
-def of_risk(risk):
+def perspective_of_risk(risk):
     """The perspective of a Bayes risk."""
     return lambda w1, w0: (w1 + w0) * risk(share(w1, w0))
 
 
-def own(perspective, name="own"):
+def criterion_of_perspective(perspective, name="own"):
     """A criterion with the Bayes risk of a perspective."""
     return losses.square._replace(
         name=name, perspective=perspective, bayes_risk=lambda u: perspective(u, 1 - u)
@@ -35,84 +35,106 @@ def gini(q):
     return 4 * q * (1 - q)
 
 
-BAD = {
+FAULTY_PERSPECTIVES = {
     "no factor": lambda w1, w0: gini(share(w1, w0)),
-    "negated": of_risk(lambda q: -gini(q)),
-    "not monotone": of_risk(lambda q: 4 * q * (1 - q) * (1 + 4 * q * (1 - q))),
-    "a dent at an eighth": of_risk(
+    "negated": perspective_of_risk(lambda q: -gini(q)),
+    "not monotone": perspective_of_risk(lambda q: 4 * q * (1 - q) * (1 + 4 * q * (1 - q))),
+    "a dent at an eighth": perspective_of_risk(
         lambda q: gini(q) * (1 - 0.3 * jnp.exp(-(((jnp.minimum(q, 1 - q) - 0.1) / 0.03) ** 2)))
     ),
-    "asymmetric": of_risk(lambda q: gini(q) * (1 + 0.2 * q)),
-    "not 0 at the ends": of_risk(lambda q: 0.1 + 0.9 * gini(q)),
+    "asymmetric": perspective_of_risk(lambda q: gini(q) * (1 + 0.2 * q)),
+    "not 0 at the ends": perspective_of_risk(lambda q: 0.1 + 0.9 * gini(q)),
     "nan at 0": lambda w1, w0: (w1 + w0) * gini(w1 / (w1 + w0)),
     "shifted": lambda w1, w0: 4 * w1 * w0 / (w1 + w0 + 1),
 }
 
 
 SMALL = {"epsilon": 1.0, "rows": 50}
-WAYS = {
-    "loss": lambda own: recipes.bdpe(criterion=own, alpha=1.0, loss=losses.log, **SMALL),
-    "family": lambda own: recipes.bdpe(criterion=lambda alpha: own, loss=losses.log, **SMALL),
-    "top-down": lambda own: recipes.lazybb_trees(criterion=own, **SMALL),
+MAKERS = {
+    "loss": lambda criterion: recipes.bdpe(
+        criterion=criterion, alpha=1.0, loss=losses.log, **SMALL
+    ),
+    "family": lambda criterion: recipes.bdpe(
+        criterion=lambda alpha: criterion, loss=losses.log, **SMALL
+    ),
+    "top-down": lambda criterion: recipes.lazybb_trees(criterion=criterion, **SMALL),
 }
 
 
 @pytest.mark.parametrize(
-    ("way", "name"), [*(("loss", name) for name in BAD), *((way, "no factor") for way in WAYS)]
+    ("way", "name"),
+    [*(("loss", name) for name in FAULTY_PERSPECTIVES), *((way, "no factor") for way in MAKERS)],
 )
 def test_criteria_without_a_sensitivity_are_refused(way, name):
     with pytest.raises(ValueError, match="the perspective"):
-        WAYS[way](own(BAD[name]))
+        MAKERS[way](criterion_of_perspective(FAULTY_PERSPECTIVES[name]))
 
 
 def test_a_valid_custom_criterion_is_accepted():
-    assert dpbt.ledger(recipes.bdpe(epsilon=1.0, rows=50, criterion=own(of_risk(gini)), alpha=1.0))
-
-
-def lone_row_loss(recipe, rows, most, others):
-    """The worst case of a split where the first row comes or goes, over the numbers of class 1.
-
-    They and `others` of class 0 are set apart by all splits but one.
-    """
-    worst, boost = 0.0, jax.jit(dpbt.boost)
-    divergences = jax.jit(log_ratios_by_site)
-    for number in range(1, most + 1):
-        satisfied = np.ones((rows, 300), bool)
-        satisfied[: number + others, 1:] = False
-        table = table_of_splits(satisfied, np.arange(rows) < number, np.ones(rows, bool))
-        other = table._replace(present=table.present.at[0].set(False))
-        release = boost(jax.random.key(0), table, recipe).transcript
-        steps = divergences(release, table, other, recipe)
-        worst = max(worst, float(steps["split_0"][1].pure.max()))
-    return worst
-
-
-def spike(alpha):
-    """At 7 of 400 rows, between the points of the grid of checks."""
-    return own(
-        of_risk(lambda q: gini(q) + jnp.exp(-(((jnp.minimum(q, 1 - q) - 0.0175) / 5e-4) ** 2)))
+    assert dpbt.ledger(
+        recipes.bdpe(
+            epsilon=1.0,
+            rows=50,
+            criterion=criterion_of_perspective(perspective_of_risk(gini)),
+            alpha=1.0,
+        )
     )
 
 
-def bad_between(alpha):
+def lone_row_loss(recipe, *, rows, max_positive, num_negative):
+    """The worst case of a split where the first row comes or goes, over the numbers of class 1.
+
+    They and `num_negative` rows of class 0 are set apart by all splits but one.
+    """
+    max_loss, boost = 0.0, jax.jit(dpbt.boost)
+    divergences = jax.jit(log_ratios_by_site)
+    for num_positive in range(1, max_positive + 1):
+        satisfied = np.ones((rows, 300), bool)
+        satisfied[: num_positive + num_negative, 1:] = False
+        table = table_of_splits(satisfied, np.arange(rows) < num_positive, np.ones(rows, bool))
+        neighbour = table._replace(present=table.present.at[0].set(False))
+        release = boost(jax.random.key(0), table, recipe).transcript
+        steps = divergences(release, table, neighbour, recipe)
+        max_loss = max(max_loss, float(steps["split_0"][1].pure.max()))
+    return max_loss
+
+
+def criterion_with_spike(alpha):
+    """A criterion with a spike at 7 of 400 rows, between the points that are checked."""
+    return criterion_of_perspective(
+        perspective_of_risk(
+            lambda q: gini(q) + jnp.exp(-(((jnp.minimum(q, 1 - q) - 0.0175) / 5e-4) ** 2))
+        )
+    )
+
+
+def faulty_between_checked_alphas(alpha):
     """A family that is bad at 0.3, where no alpha of the check is."""
-    wrong = (jnp.abs(jnp.asarray(alpha, jnp.float32) - 0.3) < 1e-3).astype(jnp.float32)
+    is_near_fault = (jnp.abs(jnp.asarray(alpha, jnp.float32) - 0.3) < 1e-3).astype(jnp.float32)
 
     def perspective(w1, w0):
-        share = wrong.astype(w1.dtype)
-        return of_risk(gini)(w1, w0) * (1 - share) + share * BAD["no factor"](w1, w0)
+        share = is_near_fault.astype(w1.dtype)
+        return perspective_of_risk(gini)(w1, w0) * (1 - share) + share * FAULTY_PERSPECTIVES[
+            "no factor"
+        ](w1, w0)
 
-    return own(perspective)
+    return criterion_of_perspective(perspective)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "most", "others"), [(spike, 8, 0), (bad_between, 1, 1)])
-def test_an_audit_catches_a_criterion_whose_fault_the_checks_miss(family, most, others):
-    """The check is of a grid, the proof its author's."""
+@pytest.mark.parametrize(
+    ("family", "max_positive", "num_negative"),
+    [(criterion_with_spike, 8, 0), (faulty_between_checked_alphas, 1, 1)],
+)
+def test_an_audit_catches_a_criterion_whose_fault_the_checks_miss(
+    family, max_positive, num_negative
+):
+    """The check looks at a grid of points, and the proof is left to the author."""
     recipe = recipes.bdpe(
         epsilon=1.0, rows=400, rounds=1, depth=1, alpha=0.3, criterion=family, loss=losses.log
     )
-    assert lone_row_loss(recipe, 400, most, others) > 10 * dpbt.ledger(recipe).epsilon
+    loss = lone_row_loss(recipe, rows=400, max_positive=max_positive, num_negative=num_negative)
+    assert loss > 10 * dpbt.ledger(recipe).epsilon
 
 
 def test_two_criteria_of_one_name_do_not_share_noise():
@@ -123,11 +145,14 @@ def test_two_criteria_of_one_name_do_not_share_noise():
     def interpolated(q):
         return jnp.interp(jnp.minimum(q, 1 - q), knots.astype(q.dtype), values.astype(q.dtype))
 
-    line = own(of_risk(interpolated))
-    parabola = own(of_risk(gini))
-    recipe, other = (
+    interpolated_criterion = criterion_of_perspective(perspective_of_risk(interpolated))
+    parabola_criterion = criterion_of_perspective(perspective_of_risk(gini))
+    interpolated_recipe, parabola_recipe = (
         recipes.bdpe(epsilon=1.0, rows=50, rounds=1, depth=1, criterion=criterion, loss=losses.log)
-        for criterion in (line, parabola)
+        for criterion in (interpolated_criterion, parabola_criterion)
     )
-    keys = [run_keys.derive_recipe_key(jax.random.key(0), one) for one in (recipe, other)]
+    keys = [
+        run_keys.derive_recipe_key(jax.random.key(0), recipe_of_criterion)
+        for recipe_of_criterion in (interpolated_recipe, parabola_recipe)
+    ]
     assert not np.array_equal(*map(jax.random.key_data, keys))

@@ -26,7 +26,7 @@ PIECES = [
 
 
 def odd_line(rng: np.random.Generator) -> bytes:
-    """Six cells of pieces, or a heap of them."""
+    """A line of six cells that are made of pieces, or of a heap of pieces."""
     if rng.random() < 0.3:
         return b"".join(PIECES[k] for k in rng.choice(len(PIECES), rng.integers(0, 30)))
     cells = [
@@ -42,13 +42,17 @@ def test_no_line_raises_and_no_line_changes_another(seed, exact):
     rng = np.random.default_rng(seed)
     lines = [odd_line(rng) for _ in range(60)]
     together = file_neighbours.table_of_lines(lines, exact)
-    for place in rng.choice(60, 15, replace=False):
-        alone = file_neighbours.table_of_lines([lines[place]], exact)
-        for whole, own in zip(together[:3], alone[:3], strict=True):
-            np.testing.assert_array_equal(np.asarray(whole)[place], np.asarray(own)[0])
-    turned = file_neighbours.table_of_lines(lines[::-1], exact)
-    for whole, back in zip(together[:3], turned[:3], strict=True):
-        np.testing.assert_array_equal(np.asarray(whole)[:60], np.asarray(back)[:60][::-1])
+    for index in rng.choice(60, 15, replace=False):
+        alone = file_neighbours.table_of_lines([lines[index]], exact)
+        for array_of_file, array_of_line in zip(together[:3], alone[:3], strict=True):
+            np.testing.assert_array_equal(
+                np.asarray(array_of_file)[index], np.asarray(array_of_line)[0]
+            )
+    reversed_table = file_neighbours.table_of_lines(lines[::-1], exact)
+    for array_of_file, array_of_reversed in zip(together[:3], reversed_table[:3], strict=True):
+        np.testing.assert_array_equal(
+            np.asarray(array_of_file)[:60], np.asarray(array_of_reversed)[:60][::-1]
+        )
 
 
 @functools.cache
@@ -62,41 +66,48 @@ def test_an_odd_line_costs_at_most_the_ledger(seed):
     """The exact loss between a file and the same without one line, whatever the line holds."""
     rng = np.random.default_rng(100 + seed)
     lines = [*file_neighbours.plain_lines(seed, 30), *(odd_line(rng) for _ in range(20))]
-    place = int(rng.integers(30, 50))
-    without = file_neighbours.table_of_lines([*lines[:place], *lines[place + 1 :]])
-    pair = file_neighbours.table_of_lines(lines), file_neighbours.insert_absent_row(without, place)
+    index = int(rng.integers(30, 50))
+    table_without_line = file_neighbours.table_of_lines([*lines[:index], *lines[index + 1 :]])
+    neighbours = (
+        file_neighbours.table_of_lines(lines),
+        file_neighbours.insert_absent_row(table_without_line, index),
+    )
     assert recipe().relation is ADD_REMOVE
     loss = audit.largest_loss_between_tables(
-        jax.random.key(seed), *pair, recipe(), num_transcripts=3
+        jax.random.key(seed), *neighbours, recipe(), num_transcripts=3
     )
     assert loss <= dpbt.ledger(recipe()).epsilon + 1e-4
 
 
 @pytest.mark.parametrize("odd", [False, True])
 def test_a_changed_cell_loses_at_most_one_row_by_an_independent_likelihood(odd):
-    """A Boolean column beside one odd cell more or less: leaves move by one row."""
+    """A Boolean column gains one odd cell, and leaves move by one row."""
     domain = {"flag": dpbt.domains.Boolean()}
     cells = [True, 1, "1", 1.0, False, 0, "0", 0.0] * 10 if odd else [True, False] * 40
     labels = ([True] * 3 + [False] * 5) * 10
-    words = {"negative": "False", "positive": "True", "capacity": 100}
-    plain = dpbt.table(domain, {"flag": cells}, labels, **words)
-    once = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1, alpha=1.0)
-    boost, scale = jax.jit(dpbt.boost), scale_by_site(once)["leaf"]
+    options = {"negative": "False", "positive": "True", "capacity": 100}
+    plain_table = dpbt.table(domain, {"flag": cells}, labels, **options)
+    recipe_of_one_round = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1, alpha=1.0)
+    boost, scale = jax.jit(dpbt.boost), scale_by_site(recipe_of_one_round)["leaf"]
     for cell in (None, "NA", 10**30, "x", float("nan"), b"\xff", [1], np.datetime64("NaT")):
-        more = dpbt.table(domain, {"flag": [*cells, cell]}, [*labels, True], **words)
-        for here, there in zip(plain[:3], more[:3], strict=True):
-            np.testing.assert_array_equal(np.asarray(here)[:80], np.asarray(there)[:80])
-        assert int(np.sum(np.asarray(more.present))) == 81
+        table_with_cell = dpbt.table(domain, {"flag": [*cells, cell]}, [*labels, True], **options)
+        for plain_array, array_with_cell in zip(plain_table[:3], table_with_cell[:3], strict=True):
+            np.testing.assert_array_equal(
+                np.asarray(plain_array)[:80], np.asarray(array_with_cell)[:80]
+            )
+        assert int(np.sum(np.asarray(table_with_cell.present))) == 81
 
-        release = boost(jax.random.key(0), more, once).transcript.rounds
+        release = boost(jax.random.key(0), table_with_cell, recipe_of_one_round).transcript.rounds
         outputs, split = np.asarray(release["leaf"][0], np.float64), int(release["split_0"][0, 0])
-        far = []
-        for table in (plain, more):
+        distances = []
+        for table in (plain_table, table_with_cell):
             side, label = np.asarray(satisfied_splits(table))[:, split], np.asarray(table.target)
             present = np.asarray(table.present)
-            every = [[np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)]
-            far.append(np.abs(outputs - GRID * np.asarray(every)))
-        loss = abs(np.sum(far[0] - far[1]) / scale)
+            class_counts = [
+                [np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)
+            ]
+            distances.append(np.abs(outputs - GRID * np.asarray(class_counts)))
+        loss = abs(np.sum(distances[0] - distances[1]) / scale)
         assert loss <= 0.5 * (1 + 1e-9)  # the leaves' half of the budget
 
 

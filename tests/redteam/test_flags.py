@@ -34,7 +34,7 @@ TURNED = {"standard": "strict", "strict": "standard", "allow": "raise", "raise":
 
 @contextlib.contextmanager
 def other_value(name):
-    """Within it the flag has another value."""
+    """A context in which the flag has another value."""
     now = jax.config.values[name]
     other = OTHER[name] if name in OTHER else TURNED[now] if isinstance(now, str) else not now
     jax.config.update(name, other)
@@ -58,13 +58,13 @@ def public_and_noise():
     """Keys and words that the library makes: of seeds, of release keys and of research keys."""
     release = jax.random.wrap_key_data(WORDS, impl=keys.CHACHA20)
     public = keys.noise_and_public_keys(7)[1]
-    own = keys.mix_rows_into_research_key(keys.research_key(11), [TABLE])
-    found = [*map(jax.random.key_data, (public, own))]
-    for key in (release, own):
+    noise_key = keys.mix_rows_into_research_key(keys.research_key(11), [TABLE])
+    arrays = [*map(jax.random.key_data, (public, noise_key))]
+    for key in (release, noise_key):
         first, second = (boundary.site_key(key, site) for site in ("leaf", "threshold"))
-        found.append(keys.random_words(first, 2, (3,)))
-        found.append(mechanisms.uniform.sample(second, np.zeros(4, np.float32), np.float32(1)))
-    return [np.asarray(each) for each in found]
+        arrays.append(keys.random_words(first, 2, (3,)))
+        arrays.append(mechanisms.uniform.sample(second, np.zeros(4, np.float32), np.float32(1)))
+    return [np.asarray(array) for array in arrays]
 
 
 TABLE = table()
@@ -91,8 +91,8 @@ def test_a_flag_that_moves_what_is_drawn_is_refused(name):
 @pytest.mark.parametrize("name", HARMLESS)
 def test_no_other_flag_moves_what_is_drawn(name, drawn):
     with other_value(name):
-        for here, there in zip(drawn, public_and_noise(), strict=True):
-            np.testing.assert_array_equal(here, there)
+        for before, under_flag in zip(drawn, public_and_noise(), strict=True):
+            np.testing.assert_array_equal(before, under_flag)
 
 
 FITTED = {
@@ -105,7 +105,7 @@ FITTED = {
 @pytest.mark.parametrize("recipe", FITTED)
 @pytest.mark.parametrize("name", HARMLESS)
 def test_no_other_flag_moves_a_release(name, recipe):
-    """The whole program, compiled anew under the flag."""
+    """The whole program is compiled anew under the flag."""
 
     def released():
         key = jax.random.wrap_key_data(WORDS, impl=keys.CHACHA20)
@@ -113,24 +113,26 @@ def test_no_other_flag_moves_a_release(name, recipe):
         public = keys.noise_and_public_keys(7)[1]
         return jax.tree.leaves(run(key, TABLE, FITTED[recipe](), public))
 
-    without = released()
+    released_before = released()
     with other_value(name):
-        for here, there in zip(without, released(), strict=True):
-            np.testing.assert_array_equal(here, there)
+        for before, under_flag in zip(released_before, released(), strict=True):
+            np.testing.assert_array_equal(before, under_flag)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**31, 2**32 - 1, np.uint32(5), np.int64(2**31 + 9)])
 def test_a_research_key_is_that_of_jax_at_default_flags(seed):
-    theirs = jax.random.key_data(jax.random.key(seed))
-    np.testing.assert_array_equal(jax.random.key_data(keys.research_key(seed)), theirs)
+    expected = jax.random.key_data(jax.random.key(seed))
+    np.testing.assert_array_equal(jax.random.key_data(keys.research_key(seed)), expected)
     with other_value("jax_random_seed_offset"), other_value("jax_default_prng_impl"):
-        np.testing.assert_array_equal(jax.random.key_data(keys.research_key(seed)), theirs)
+        np.testing.assert_array_equal(jax.random.key_data(keys.research_key(seed)), expected)
         assert keys.key_purpose(keys.research_key(seed)) == "research"
 
 
 def test_every_flag_of_jax_that_names_randomness_is_in_the_table():
     """Flags of other versions of JAX may be missing; none of this one's is."""
-    words = ("random", "prng", "threefry", "seed", "gumbel", "x64", "matmul_precision")
-    found = {name for name in jax.config.values if any(word in name for word in words)}
-    assert found - {"jax_softmax_custom_jvp"} <= FLAGS.keys()
+    markers = ("random", "prng", "threefry", "seed", "gumbel", "x64", "matmul_precision")
+    flags_of_randomness = {
+        name for name in jax.config.values if any(word in name for word in markers)
+    }
+    assert flags_of_randomness - {"jax_softmax_custom_jvp"} <= FLAGS.keys()
     assert FLAGS.keys() <= set(jax.config.values)

@@ -123,8 +123,8 @@ def test_fractions_of_other_names_make_another_key():
         relation=ADD_REMOVE,
     )
     two_recipes = [
-        recipes.custom(learner, epsilon=1.0, rows=400, rounds=1, fractions={"leaf": 0.8, own: 0.2})
-        for own in ("leaf_0", "leaf_1")
+        recipes.custom(learner, epsilon=1.0, rows=400, rounds=1, fractions={"leaf": 0.8, site: 0.2})
+        for site in ("leaf_0", "leaf_1")
     ]
     assert words_of_recipe_key(two_recipes[0]) != words_of_recipe_key(two_recipes[1])
 
@@ -133,7 +133,7 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
     base = hostile_recipe()
     learner, update = base.learner, base.weight_update
 
-    def tagged(first, second):
+    def key_with_names(first, second):
         named = dataclasses.replace(learner, name=first)
         renamed = dataclasses.replace(update, identity=second)
         return words_of_recipe_key(dataclasses.replace(base, learner=named, weight_update=renamed))
@@ -146,7 +146,7 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
     first = dataclasses.replace(counting_prologue(), identity="same")
     last = dataclasses.replace(counting_epilogue(), identity="same")
     assert with_part(prologue=first) != with_part(epilogue=last)
-    assert tagged("a | b", "c") != tagged("a", "b | c")
+    assert key_with_names("a | b", "c") != key_with_names("a", "b | c")
 
 
 # Learners of one name, whose functions differ.
@@ -184,11 +184,11 @@ def key_of_program_with(factor):
 
 
 def test_a_function_with_the_name_of_a_librarys_is_told_apart_by_what_it_does():
-    one, other = (
+    key, other_key = (
         key_of_program_with(lambda table, total=total: total(table.target).astype(jnp.int32))
         for total in map(wrapper_of_sum, (2, 3))
     )
-    assert one != other
+    assert key != other_key
 
 
 def test_what_code_reads_in_a_class_or_by_an_attribute_is_in_its_key(monkeypatch):
@@ -199,7 +199,7 @@ def test_what_code_reads_in_a_class_or_by_an_attribute_is_in_its_key(monkeypatch
     monkeypatch.setitem(globals(), "RATE", 2)
     monkeypatch.setattr(rate_by_attribute, "rate", 2)
     after = [key_of_program_with(rate) for rate in rates]
-    assert all(one != other for one, other in zip(before, after, strict=True))
+    assert all(key_before != key_after for key_before, key_after in zip(before, after, strict=True))
 
 
 def test_a_hypothesis_or_a_bound_of_another_kind_makes_another_key():
@@ -255,9 +255,9 @@ class Tuple(Bundle):
     """JAX makes a tuple with names anew by its class."""
 
     def __new__(cls, *fields, **named):
-        made = Bundle.__new__(cls, *fields, **named)
-        note_values(made.target)
-        return made
+        bundle = Bundle.__new__(cls, *fields, **named)
+        note_values(bundle.target)
+        return bundle
 
 
 @jax.tree_util.register_pytree_node_class
@@ -275,9 +275,9 @@ class Node:
 
     @classmethod
     def tree_unflatten(cls, static, children):
-        made = cls(*children)
-        note_values(made.target)
-        return made
+        bundle = cls(*children)
+        note_values(bundle.target)
+        return bundle
 
 
 def tree_of_seen_values(release, params, public):
@@ -313,8 +313,8 @@ def test_a_class_of_rows_is_never_given_their_values(kind, way):
     SEEN_VALUES.clear()
     laid_out = SCALED.with_training(
         prepare=lambda table: kind(table.present, table.target, table.weight),
-        predict_prepared=lambda found, rows: (
-            jnp.zeros(rows.present.shape, jnp.float32) + found.leaf[0]
+        predict_prepared=lambda hypothesis, rows: (
+            jnp.zeros(rows.present.shape, jnp.float32) + hypothesis.leaf[0]
         ),
     )
     WAYS_TO_RUN[way](
@@ -356,12 +356,12 @@ def draw_at_python_array_scale(draw, table, weights, params, public):
 
 
 def draw_at_python_sensitivity(draw, table, weights, params, public):
-    most = jnp.float32(1 / PythonState.scale)
+    sensitivity = jnp.float32(1 / PythonState.scale)
     draw(
         "n",
         NOISE,
         count_positive_rows(table),
-        sensitivity=most,
+        sensitivity=sensitivity,
         moved_outputs=1,
         theorem="",
         scale=1.0,
@@ -413,7 +413,7 @@ def test_columns_whose_names_have_one_text_are_refused():
 ROWS = np.random.default_rng(0).random((50, 3))
 
 
-def by_address(table, hooks):
+def learn_from_address(table, hooks):
     return id(table), hooks.laplace(len(table), 1.0, 1.0)
 
 
@@ -427,7 +427,7 @@ def sampling(table, hooks):
     return hooks.laplace(np.sum(some[:, 0] > 0.5), 1.0, 1.0)
 
 
-@pytest.mark.parametrize("learn", [by_address, shuffling, sampling])
+@pytest.mark.parametrize("learn", [learn_from_address, shuffling, sampling])
 def test_an_honest_learner_gets_no_certificate(learn):
     report = audit.grey_box_lower_bound(learn, ROWS, ROWS[1:], claim=(1.0, 0.0), num_runs=40)
     assert not report.broken
@@ -445,6 +445,8 @@ def test_a_custom_draw_is_not_refuted_by_rounding(scale):
             1.0,
         )
 
-    found = audit.grey_box_lower_bound(learn, ROWS, ROWS[1:], claim=(1 / scale, 0.0), num_runs=40)
-    assert not found.broken
-    assert found.epsilon > 0.9 / scale
+    lower_bound = audit.grey_box_lower_bound(
+        learn, ROWS, ROWS[1:], claim=(1 / scale, 0.0), num_runs=40
+    )
+    assert not lower_bound.broken
+    assert lower_bound.epsilon > 0.9 / scale

@@ -64,12 +64,14 @@ def test_one_key_with_two_settings_gives_no_sums(name, root):
     """
     two_settings, table, site = TWO_SETTINGS[name]()
 
-    def release_of(key, recipe):
+    def release_under_key(key, recipe):
         release = dpbt.boost(key, table, recipe, PUBLIC_KEY).transcript.rounds
         return release[site].reshape(-1)
 
     keys = jax.random.split(root, 20)
-    releases = jax.jit(jax.vmap(jax.vmap(release_of, (None, 0)), (0, None)))(keys, two_settings)
+    releases = jax.jit(jax.vmap(jax.vmap(release_under_key, (None, 0)), (0, None)))(
+        keys, two_settings
+    )
     first, second = np.moveaxis(np.asarray(releases, np.int64), 1, 0)
     is_far = np.abs(np.diff(2 * first - second, axis=0)) > 9
     assert is_far.size >= 76
@@ -83,10 +85,10 @@ def test_one_key_with_two_settings_of_lazybb_does_not_repeat_its_choice():
     table = table_of_splits(bits, target, np.ones(80, bool))
     two_settings = recipes.lazybb_rules(epsilon=np.array([1e-3, 2e-3]), rows=80, rounds=1)
 
-    def rule_of(key, recipe):
+    def rule_under_key(key, recipe):
         return dpbt.boost(key, table, recipe).transcript.rounds["rule"][0]
 
-    rules_of_settings = jax.vmap(rule_of, (None, 0))
+    rules_of_settings = jax.vmap(rule_under_key, (None, 0))
     keys = jax.random.split(jax.random.key(1), 200)
     rules = np.asarray(jax.jit(jax.vmap(rules_of_settings, (0, None)))(keys, two_settings))
     # 64 rules: honest choices agree 3 times of 200 on average, more than 60 times with 1e-50.
@@ -119,12 +121,12 @@ def test_two_recipes_of_one_budget_do_not_share_noise(name):
 
 def recipe_keys_differ(recipe, **changes):
     pair = recipe, dataclasses.replace(recipe, **changes)
-    keys = [run_keys.derive_recipe_key(jax.random.key(0), one) for one in pair]
+    keys = [run_keys.derive_recipe_key(jax.random.key(0), recipe) for recipe in pair]
     return not np.array_equal(*map(jax.random.key_data, keys))
 
 
-def next_above(number):
-    return np.nextafter(number, np.float32(np.inf))
+def next_above(value):
+    return np.nextafter(value, np.float32(np.inf))
 
 
 def test_every_number_of_a_budget_changes_the_noise_and_rounds_do_not():
@@ -132,8 +134,8 @@ def test_every_number_of_a_budget_changes_the_noise_and_rounds_do_not():
     recipe = recipe_of_trees(0.1)
     numbers, structure = jax.tree.flatten(recipe.params)
     assert len(numbers) > 6
-    for place, number in enumerate(numbers):
-        changed = [*numbers[:place], next_above(number), *numbers[place + 1 :]]
+    for index, value in enumerate(numbers):
+        changed = [*numbers[:index], next_above(value), *numbers[index + 1 :]]
         assert recipe_keys_differ(recipe, params=jax.tree.unflatten(structure, changed))
     assert recipe_keys_differ(recipe, rows=next_above(recipe.rows))
     linked = recipe.weight_params._replace(link_alpha=np.nextafter(np.float32(1), np.float32(0)))
@@ -141,9 +143,9 @@ def test_every_number_of_a_budget_changes_the_noise_and_rounds_do_not():
 
     smooth = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
     for name in smooth.weight_params._fields:
-        number = next_above(getattr(smooth.weight_params, name))
+        value = next_above(getattr(smooth.weight_params, name))
         assert recipe_keys_differ(
-            smooth, weight_params=smooth.weight_params._replace(**{name: number})
+            smooth, weight_params=smooth.weight_params._replace(**{name: value})
         )
 
     several = recipes.bdpe(epsilon=1.0, rows=80, rounds=[1, 2], depth=1)
@@ -175,8 +177,8 @@ def test_a_search_for_the_seed_finds_the_public_key_alone():
     # Whoever has the public key refits with it in the place of the secret one.
     public_key = jax.random.key(int(seeds[0]))
     for guess in (public_key, *jax.random.split(public_key), jax.random.fold_in(public_key, 0)):
-        again = boost(guess, table, recipe, public_key).transcript.rounds
-        difference = np.asarray(again["leaf"] - released["leaf"], np.int64)
+        guessed_release = boost(guess, table, recipe, public_key).transcript.rounds
+        difference = np.asarray(guessed_release["leaf"] - released["leaf"], np.int64)
         assert np.any(difference % GRID != 0)  # false alarm: 4 * 127**-8
 
 
@@ -184,8 +186,10 @@ def test_public_structure_and_noise_have_nothing_in_common():
     table = table_of_one_split()
     recipe = recipes.random_forest(epsilon=0.1, rows=400, rounds=3, depth=2, disjoint=True)
     grow = jax.jit(lambda key, public: dpbt.boost(key, table, recipe, public).transcript.rounds)
-    one, two = jax.random.key(1), jax.random.key(2)
-    release, other_noise, other_public = grow(one, two), grow(two, two), grow(one, one)
+    first_key, second_key = jax.random.key(1), jax.random.key(2)
+    release = grow(first_key, second_key)
+    other_noise = grow(second_key, second_key)
+    other_public = grow(first_key, first_key)
     for site in ("attribute", "threshold", "fallback"):
         np.testing.assert_array_equal(release[site], other_noise[site])
         if site != "attribute":  # of one attribute there is one choice
@@ -208,7 +212,7 @@ def test_a_public_key_is_needed_and_must_be_another():
 
 
 def test_budgets_of_half_precision_are_refused():
-    """Made whole, 3.25 and 3.5 would be one number, and their noise the same."""
+    """Rounded to integers, 3.25 and 3.5 would have the same noise."""
     recipe = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
     half = recipe.params._replace(noise={"rule": np.float16(3.25)})
     with pytest.raises(ValueError, match="numbers of 32 bits"):

@@ -68,7 +68,7 @@ def program_of_one_draw(site="leaf", mechanism=mechanisms.discrete_laplace, valu
     """A program of one draw; what is callable is a function of (table, weights, params, public)."""
 
     def program(draw, table, weights, params, public):
-        inputs = table, weights, params, public
+        context = table, weights, params, public
         arguments = {
             "sensitivity": GRID,
             "moved_outputs": 1,
@@ -76,12 +76,13 @@ def program_of_one_draw(site="leaf", mechanism=mechanisms.discrete_laplace, valu
             **changes,
         }
         arguments = {
-            name: each(*inputs) if callable(each) else each for name, each in arguments.items()
+            name: argument(*context) if callable(argument) else argument
+            for name, argument in arguments.items()
         }
         draw(
             site,
             mechanism,
-            class_weights_of_sides(table, weights) if value is None else value(*inputs),
+            class_weights_of_sides(table, weights) if value is None else value(*context),
             **arguments,
         )
 
@@ -100,17 +101,17 @@ def test_an_honest_stump_has_a_ledger():
         2.0, rel=1e-6
     )
     price = mechanisms.discrete_laplace.price._replace(sampler=None)
-    book = dpbt.ledger(
+    recipe_ledger = dpbt.ledger(
         recipe_of_program(
             program_of_one_draw(mechanism=mechanism_without_noise("of my own", price=price))
         )
     )
-    assert not book.has_bounded_samplers
-    assert "FLOAT" in str(book)
+    assert not recipe_ledger.exact
+    assert "FLOAT" in str(recipe_ledger)
 
 
 def test_an_own_scale_is_priced_as_the_float32_that_is_drawn():
-    """0.7 as float32 is smaller."""
+    """As float32, 0.7 is smaller."""
     (line_of_own_scale,) = dpbt.ledger(
         recipe_of_program(program_of_one_draw(sensitivity=1.0, scale=0.7))
     ).lines
@@ -119,12 +120,12 @@ def test_an_own_scale_is_priced_as_the_float32_that_is_drawn():
 
 
 def smallest_weight(table, weights, params, public):
-    """f32[]: a number that follows from the rows."""
+    """f32[], a number that follows from the rows."""
     return jnp.min(weights)
 
 
 def program_with_second_draw(numbers_of_second):
-    """A program whose second draw asks for what its first one gave."""
+    """A program whose second draw has terms that follow from its first release."""
 
     def program(draw, table, weights, params, public):
         proof = {"moved_outputs": 1, "theorem": "one side"}
@@ -236,9 +237,9 @@ FALSE_CLAIMS = {
 
 @pytest.mark.parametrize("name", FALSE_CLAIMS)
 def test_draws_whose_claims_are_false_are_refused(name):
-    program, words = FALSE_CLAIMS[name]
+    program, message = FALSE_CLAIMS[name]
     sites = ("leaf", "more") if "of a release" in name else ("leaf",)
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         dpbt.ledger(recipe_of_program(program, sites=sites))
 
 
@@ -250,8 +251,8 @@ def test_a_sensitivity_below_a_public_bound_is_priced_by_the_multiplier():
             "max_sensitivity": GRID,
         }
     )
-    book = dpbt.ledger(recipe_of_program(bounded, sites=("leaf", "more")))
-    leaf, more = book.lines
+    recipe_ledger = dpbt.ledger(recipe_of_program(bounded, sites=("leaf", "more")))
+    leaf, more = recipe_ledger.lines
     assert (leaf.epsilon, leaf.sensitivity) == (more.epsilon, more.sensitivity)
 
 
@@ -266,9 +267,9 @@ INVALID_FRACTIONS = {
 
 @pytest.mark.parametrize("name", INVALID_FRACTIONS)
 def test_fractions_that_do_not_share_a_budget_are_refused(name):
-    fractions, words = INVALID_FRACTIONS[name]
+    fractions, message = INVALID_FRACTIONS[name]
     learner = recipe_of_program(program_of_one_draw()).learner
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         recipes.custom(learner, rows=400, rounds=2, epsilon=1.0, fractions=fractions)
 
 
@@ -314,11 +315,11 @@ TAMPERED = {
         f"delta {value}": functools.partial(dataclasses.replace, RECIPE, delta=np.float32(value))
         for value in (2, -1e-6, math.nan)
     },
-    "no sampler pays": lambda: _noisy(RECIPE, "leaf", np.nan),
-    "negated noise": lambda: _noisy(RECIPE, "leaf", -1),
-    "negated errors": lambda: _noisy(RECIPE, "error", -1),
-    "negated splits": lambda: _noisy(RECIPE, "split", -1),
-    "no noise at all": lambda: _with(RECIPE, noise={}),
+    "no sampler pays": lambda: with_noise_factor(RECIPE, "leaf", np.nan),
+    "negated noise": lambda: with_noise_factor(RECIPE, "leaf", -1),
+    "negated errors": lambda: with_noise_factor(RECIPE, "error", -1),
+    "negated splits": lambda: with_noise_factor(RECIPE, "split", -1),
+    "no noise at all": lambda: with_params(RECIPE, noise={}),
     "smooth weights": lambda: dataclasses.replace(
         RECIPE, weight_update=weighting.lazy_bregman(True), weight_params=LAZY
     ),
@@ -333,13 +334,13 @@ TAMPERED = {
 }
 
 
-def _with(recipe, **numbers):
+def with_params(recipe, **numbers):
     return dataclasses.replace(recipe, params=recipe.params._replace(**numbers))
 
 
-def _noisy(recipe, site, factor):
+def with_noise_factor(recipe, site, factor):
     noise = recipe.params.noise
-    return _with(recipe, noise={**noise, site: noise[site] * np.float32(factor)})
+    return with_params(recipe, noise={**noise, site: noise[site] * np.float32(factor)})
 
 
 @pytest.mark.parametrize("name", TAMPERED)
@@ -349,23 +350,30 @@ def test_recipes_that_are_tampered_with_are_refused(name):
 
 
 @pytest.mark.parametrize(
-    ("make", "delta"),
+    ("make_recipe", "delta_option"),
     [
         *((recipes.bdpe, {}), (recipes.bdpe, {"delta": 1e-6}), (recipes.lazybb_rules, {})),
         *((recipes.random_forest, {}), (recipes.rf_e, {}), (recipes.halfspace_boost, {})),
     ],
+    ids=["bdpe", "bdpe, delta", "lazybb_rules", "random_forest", "rf_e", "halfspace_boost"],
 )
-def test_no_noise_has_an_infinite_epsilon_by_every_accountant(make, delta):
-    book = dpbt.ledger(make(epsilon=np.inf, rows=80, **delta))
+def test_no_noise_has_an_infinite_epsilon_by_every_accountant(make_recipe, delta_option):
+    recipe_ledger = dpbt.ledger(make_recipe(epsilon=np.inf, rows=80, **delta_option))
     for accountant in ("pure", "advanced", "zcdp", "gdp"):
-        assert book.epsilon_at(1e-6, accountant) == math.inf
+        assert recipe_ledger.epsilon_at(1e-6, accountant) == math.inf
 
 
 def test_a_mechanism_without_pure_price_has_none_by_every_accountant():
-    book = Ledger(relation=ADD_REMOVE, lines=(ledger_line_with(mechanisms.rounded_gaussian),))
-    assert book.epsilon == book.epsilon_at(1e-6, "pure") == math.inf
-    assert book.epsilon_at(1e-6, "advanced") == math.inf
-    assert book.epsilon_at(1e-6, "gdp") < book.epsilon_at(1e-6, "zcdp") < math.inf
+    ledger_of_gaussian = Ledger(
+        relation=ADD_REMOVE, lines=(ledger_line_with(mechanisms.rounded_gaussian),)
+    )
+    assert ledger_of_gaussian.epsilon == ledger_of_gaussian.epsilon_at(1e-6, "pure") == math.inf
+    assert ledger_of_gaussian.epsilon_at(1e-6, "advanced") == math.inf
+    assert (
+        ledger_of_gaussian.epsilon_at(1e-6, "gdp")
+        < ledger_of_gaussian.epsilon_at(1e-6, "zcdp")
+        < math.inf
+    )
 
 
 REQUESTS = {
@@ -383,18 +391,21 @@ REQUESTS = {
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_no_ledger_is_above_its_request(name):
-    """Summed up here anew, with what finite bits cost."""
+    """The lines are summed anew, with the cost of finite bits."""
     for epsilon in (0.1, 3.0):
-        book = dpbt.ledger(REQUESTS[name](epsilon=epsilon, rows=300, rounds=7))
-        assert 0.8 * epsilon <= book.epsilon <= epsilon
-        assert book.sampler_epsilon > 0
-        if book.delta == 0:
-            assert math.fsum(e.count * e.epsilon + 2 * e.gap for e in book.lines) <= epsilon
-            assert book.sampler_delta < 1e-9
+        recipe_ledger = dpbt.ledger(REQUESTS[name](epsilon=epsilon, rows=300, rounds=7))
+        assert 0.8 * epsilon <= recipe_ledger.epsilon <= epsilon
+        assert recipe_ledger.sampler_epsilon > 0
+        if recipe_ledger.delta == 0:
+            assert (
+                math.fsum(line.count * line.epsilon + 2 * line.gap for line in recipe_ledger.lines)
+                <= epsilon
+            )
+            assert recipe_ledger.sampler_delta < 1e-9
 
 
 def test_the_grid_of_published_leaves_is_in_their_sensitivity():
-    """Leaves at the two ends of their range, once they are on the grid, by an own computation."""
+    """The distance of the two ends of the range on the grid is computed independently."""
     clip = np.linspace(1.0, 10.0, 40)
     recipe = recipes.bdpe(
         epsilon=1.0, rows=300, rounds=2, depth=2, calibration="published", clip=clip
@@ -402,7 +413,7 @@ def test_the_grid_of_published_leaves_is_in_their_sensitivity():
     numbers = jax.tree.map(lambda x: np.asarray(x, np.float64), recipe.params)
     steps = numbers.settings.step * numbers.settings.clip**2 / numbers.leaf_step
     assert np.any(np.round(steps) > steps)  # where rounding moves the ends apart
-    scale = {site: found for site, _, found in scales_of_draws_from_rows(recipe)}["leaf"]
+    scale = {site: site_scale for site, _, site_scale in scales_of_draws_from_rows(recipe)}["leaf"]
     share = 1.0 * 0.5 / 2 / 4  # of a tree's leaves, of one leaf
     assert np.all(2 * np.round(steps) / scale <= share)
 
@@ -428,13 +439,13 @@ def test_an_audit_catches_a_learner_whose_false_claim_the_ledger_takes(name):
     recipe = recipe_of_program(UNCHECKED_CLAIMS[name], rounds=1)
     claim = dpbt.ledger(recipe).epsilon
     table = table_of_one_split()
-    other = table._replace(present=table.present.at[0].set(False))
+    neighbour = table._replace(present=table.present.at[0].set(False))
     release = dpbt.boost(jax.random.key(0), table, recipe).transcript
-    losses = log_ratios_by_site(release, table, other, recipe)["leaf"][1].pure
+    losses = log_ratios_by_site(release, table, neighbour, recipe)["leaf"][1].pure
     assert float(losses.max()) > 10 * claim
 
 
-def test_a_coarser_grid_of_sums_is_priced():
+def test_a_coarser_grid_of_sums_costs_more():
     recipe = recipes.halfspace_boost(rows=400, epsilon=1.0, features=4)
-    coarse = _with(recipe, step=np.float32(2.0**22))
+    coarse = with_params(recipe, step=np.float32(2.0**22))
     assert dpbt.ledger(coarse).epsilon > dpbt.ledger(recipe).epsilon

@@ -36,10 +36,12 @@ FALSE_ALARM = 1e-6
 LIMIT = mechanisms.SATURATION
 
 
-def output_on_words(mechanism, words, value, scale):
+def output_on_random_words(mechanism, random_words, *, value, scale):
     """The output of a mechanism of additive noise on chosen words."""
-    found = sampler_on_words(mechanism)(words, np.asarray(value, np.int32), np.float32(scale))
-    return np.asarray(found, np.int64)
+    output = sampler_on_words(mechanism)(
+        random_words, np.asarray(value, np.int32), np.float32(scale)
+    )
+    return np.asarray(output, np.int64)
 
 
 @functools.cache
@@ -54,22 +56,22 @@ def single_precision_normals() -> np.ndarray:
 def is_reachable(output, value, scale) -> np.ndarray:
     """bool[...]: float32 noise on a value gives exactly this output."""
     all_outputs = np.float32(value) + np.float32(scale) * single_precision_normals()
-    place = np.minimum(np.searchsorted(all_outputs, output), len(all_outputs) - 1)
-    return all_outputs[place] == output
+    index = np.minimum(np.searchsorted(all_outputs, output), len(all_outputs) - 1)
+    return all_outputs[index] == output
 
 
 def test_the_attack_names_the_neighbour_of_single_precision_noise():
     """Twelve draws that a row moves by a grid unit's weight each, as a fit of rounds has them."""
     scale, value = np.float32(2000.0), np.float32(12 * GRID)
-    named, fits = 0, 12
-    for fit in range(fits):
+    num_named, num_fits = 0, 12
+    for fit in range(num_fits):
         outputs = value + scale * jax.random.normal(jax.random.key(fit), (12,), jnp.float32)
-        mine, other = (
+        is_reached_from_table, is_reached_from_neighbour = (
             is_reachable(np.asarray(outputs), v, scale).all() for v in (value, value + GRID)
         )
-        assert mine
-        named += not other
-    assert named > fits / 2  # each draw is out of reach of the other value with 0.1 or more
+        assert is_reached_from_table
+        num_named += not is_reached_from_neighbour
+    assert num_named > num_fits / 2  # each draw is out of reach of the other value with 0.1 or more
 
 
 ROWS = {row.name: row for row in contract_rows.ROWS}
@@ -104,14 +106,14 @@ def test_every_laplace_output_comes_from_both_neighbours(scale):
     """Outputs up to 30 scales away, odd and even ones, near the ends and at them."""
     rng = np.random.default_rng(0)
     for value in VALUES:
-        far = rng.laplace(0, 4 * scale, 300).clip(-30 * scale, 30 * scale)
-        near = rng.integers(-3, 4, 20)
-        outputs = value + np.concatenate([far, near]).astype(np.int64)
+        far_from_value = rng.laplace(0, 4 * scale, 300).clip(-30 * scale, 30 * scale)
+        near_value = rng.integers(-3, 4, 20)
+        outputs = value + np.concatenate([far_from_value, near_value]).astype(np.int64)
         outputs = np.clip(outputs, -LIMIT, LIMIT)
         for start in (value, max(value - GRID, -LIMIT)):
-            words = laplace_words(outputs - start, scale)
-            outputs_on_words = output_on_words(
-                mechanisms.discrete_laplace, words, np.full(320, start), scale
+            random_words = laplace_words(outputs - start, scale)
+            outputs_on_words = output_on_random_words(
+                mechanisms.discrete_laplace, random_words, value=np.full(320, start), scale=scale
             )
             np.testing.assert_array_equal(outputs_on_words, outputs)
 
@@ -125,32 +127,39 @@ def test_every_pair_of_gaussian_outputs_comes_from_both_neighbours(scale):
         noise = rng.normal(0, 2 * scale, (2, 200)).clip(-4.9 * scale, 4.9 * scale)
         outputs = np.round((value + noise) / step) * step
         inside = np.all(np.abs(outputs) < LIMIT, axis=0)
-        wide = scale > 1e8  # most of wider noise is clamped
-        outputs = np.clip(outputs, -LIMIT, LIMIT) if wide else outputs[:, inside]
+        is_clamped = scale > 1e8  # most of wider noise is clamped
+        outputs = np.clip(outputs, -LIMIT, LIMIT) if is_clamped else outputs[:, inside]
         for start in (value, max(value - int(min(GRID, 2 * scale)), -LIMIT)):
             beyond = np.where(np.abs(outputs) == LIMIT, np.sign(outputs) * step, 0)
-            words = gaussian_words(*((outputs + beyond - start) / scale))
+            random_words = gaussian_words(*((outputs + beyond - start) / scale))
             starts = np.full(outputs.size, start)
-            outputs_on_words = output_on_words(mechanisms.rounded_gaussian, words, starts, scale)
+            outputs_on_words = output_on_random_words(
+                mechanisms.rounded_gaussian, random_words, value=starts, scale=scale
+            )
             np.testing.assert_array_equal(outputs_on_words, outputs.reshape(-1))
 
 
-@pytest.mark.parametrize("mechanism", [mechanisms.exponential, mechanisms.noisy_max])
+@pytest.mark.parametrize(
+    "mechanism", [mechanisms.exponential, mechanisms.noisy_max], ids=["exponential", "noisy max"]
+)
 def test_every_candidate_can_win_on_both_neighbours(mechanism):
-    """However far behind its score is: words are chosen for which each candidate wins."""
+    """Words are chosen for which each candidate wins, however far behind its score is."""
     scores = np.float32([0, -3, -31, -33, -1e4, -1e7])
     neighbour_scores = scores + np.float32([0, 1, -1, 1, -1, 1])
     best = {True: exponential_words(np.array(1e-17)), False: exponential_words(np.array(3.0))}
     for winner in range(len(scores)):
         if mechanism is mechanisms.noisy_max:
             ahead, behind = exponential_words(np.array(40.0)), exponential_words(np.array(1.0))
-            words = np.stack([ahead if k == winner else behind for k in range(6)], axis=1)
+            random_words = np.stack([ahead if k == winner else behind for k in range(6)], axis=1)
         else:  # two groups of three
             lanes = [best[k == winner // 3] for k in range(2)]
             lanes += [best[k == winner % 3] for k in range(3)]
-            words = np.stack(lanes, axis=1)
+            random_words = np.stack(lanes, axis=1)
         for scores_of_table in (scores, neighbour_scores):
-            assert int(sampler_on_words(mechanism)(words, scores_of_table, np.float32(1))) == winner
+            assert (
+                int(sampler_on_words(mechanism)(random_words, scores_of_table, np.float32(1)))
+                == winner
+            )
 
 
 def noise_under_both_hypotheses(release, counts):
@@ -195,11 +204,15 @@ def test_sixty_fits_name_no_neighbour(name):
             start = release.reshape(-1) - noise
             if "delta" in settings:
                 # Draws k and k + 2 are a pair.
-                words = gaussian_words(*(noise.reshape(2, 2) / scale))
-                output = output_on_words(mechanisms.rounded_gaussian, words, start, scale)
+                random_words = gaussian_words(*(noise.reshape(2, 2) / scale))
+                output = output_on_random_words(
+                    mechanisms.rounded_gaussian, random_words, value=start, scale=scale
+                )
             else:
-                words = laplace_words(noise, scale)
-                output = output_on_words(mechanisms.discrete_laplace, words, start, scale)
+                random_words = laplace_words(noise, scale)
+                output = output_on_random_words(
+                    mechanisms.discrete_laplace, random_words, value=start, scale=scale
+                )
             num_named += bool(np.any(output != release.reshape(-1)))
         digits.append([noise % 4 for noise in hypotheses])
     assert num_named == 0
@@ -211,8 +224,8 @@ def test_sixty_fits_name_no_neighbour(name):
 
 
 @pytest.mark.parametrize("scale", [2.0**20, pytest.param(2.0**26, marks=pytest.mark.slow)])
-def test_low_digits_of_wide_noise_do_not_depend_on_the_value(scale):
-    """False alarm: 1e-6 for each of four tests."""
+def test_low_digits_of_noise_of_a_large_scale_do_not_depend_on_the_value(scale):
+    """Each of four tests has a false alarm with probability 1e-6."""
     key, num_draws = jax.random.key(11), 40_000
     step = 2.0 ** (np.log2(scale) - 11)
     for mechanism, unit in ((mechanisms.discrete_laplace, 1), (mechanisms.rounded_gaussian, step)):

@@ -32,7 +32,7 @@ NOT_RUN = {
     "experiments asadi_2022": "it takes data sets, and hours",
     "experiments bun_2020": "it takes minutes, and writes into the checkout",
     "python docs/examples/income.py": "`tests/experiments/test_tutorial.py` runs it",
-    "python docs/examples/sweep.py": "`test_examples_run` runs it",
+    "python docs/examples/sweep.py": "`test_every_example_runs_and_prints_its_results` runs it",
     "dpbt check": "it prints on a terminal alone; see `tests/test_owner_output.py`",
     "dpbt convert domain.json rows.parquet": "it reads a hundred million rows",
     "dpbt fit rows.blocks": "it reads a hundred million rows",

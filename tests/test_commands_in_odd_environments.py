@@ -1,4 +1,4 @@
-"""Commands in odd surroundings: code pages, `python -OO`, no metadata, no JAX, odd test rows."""
+"""Commands in odd environments: code pages, `python -OO`, no metadata, no JAX, odd test rows."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ LABELS = {
     "several": {"column": "色", "type": "nominal", "values": ["赤", "青", "😀"]},
     "number": {"column": "num", "type": "numeric", "low": 0, "high": 20},
 }
-FIT = ("--rows", "200", "--epsilon", "5")
+FIT_OPTIONS = ("--rows", "200", "--epsilon", "5")
 RECIPES = {
     "two": FOREST_OPTIONS,
     "several": ("--recipe", "oblivious_boost", "--rounds", "2", "--depth", "2"),
@@ -61,13 +61,13 @@ def folder(tmp_path_factory):
             columns = {key: kind for key, kind in COLUMNS.items() if key != label["column"]}
             text = json.dumps({"columns": columns, "label": label})
             Path(f"{name}.json").write_text(text)
-            words = (f"{name}.json", *FIT, *RECIPES[name], "--out", f"{name}-ü.model")
-            assert run_command("fit", "rows.csv", "--domain", *words) == 0
+            arguments = (f"{name}.json", *FIT_OPTIONS, *RECIPES[name], "--out", f"{name}-ü.model")
+            assert run_command("fit", "rows.csv", "--domain", *arguments) == 0
     return folder
 
 
 @pytest.fixture
-def here(folder, monkeypatch):
+def in_folder(folder, monkeypatch):
     monkeypatch.chdir(folder)
     return folder
 
@@ -79,11 +79,11 @@ def here(folder, monkeypatch):
 def run_under(monkeypatch, capsys):
     """A function that runs a command whose standard output has an encoding; its text."""
 
-    def run(encoding, *words, errors="strict"):
+    def run(encoding, *arguments, errors="strict"):
         output = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors=errors)
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", output)
-            status = run_command(*words)
+            status = run_command(*arguments)
         assert status == 0
         output.flush()
         return output.buffer.getvalue().decode(encoding)
@@ -99,26 +99,26 @@ COMMANDS = {
     "evaluate, several": ("evaluate", "several-ü.model", "rows.csv", "--domain", "several.json"),
     "explain": ("explain", "two-ü.model"),
     "theorem": ("theorem",),
-    "help": ("fit", "rows.csv", "--domain", "two.json", *FIT, *FOREST_OPTIONS),
+    "help": ("fit", "rows.csv", "--domain", "two.json", *FIT_OPTIONS, *FOREST_OPTIONS),
 }
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "cp932", "utf-8"])
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "help"])
-def test_what_a_terminal_lacks_is_printed_as_escapes(here, run_under, capsys, encoding, name):
+def test_what_a_terminal_lacks_is_printed_as_escapes(in_folder, run_under, capsys, encoding, name):
     printed = run_under(encoding, *COMMANDS[name])
     err = capsys.readouterr().err
     assert run_under("utf-8", *COMMANDS[name]) == run_under("utf-16", *COMMANDS[name])
-    whole = run_under("utf-8", *COMMANDS[name])
-    assert printed == whole.encode(encoding, "backslashreplace").decode(encoding)
-    is_escaped = printed != whole
+    unescaped = run_under("utf-8", *COMMANDS[name])
+    assert printed == unescaped.encode(encoding, "backslashreplace").decode(encoding)
+    is_escaped = printed != unescaped
     assert is_escaped == (f"warning: standard output is in {encoding}" in err)
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "cp932"])
-def test_files_of_odd_names_are_written_and_named(here, run_under, tmp_path, encoding):
+def test_files_of_odd_names_are_written_and_named(in_folder, run_under, tmp_path, encoding):
     out = tmp_path / "mü日😀.json"
-    fit = ("fit", "rows.csv", "--domain", "two.json", *FIT, *FOREST_OPTIONS, "--out", out)
+    fit = ("fit", "rows.csv", "--domain", "two.json", *FIT_OPTIONS, *FOREST_OPTIONS, "--out", out)
     assert "wrote " in run_under(encoding, *fit)
     dpbt.load(out)
     surrogates = tmp_path / os.fsdecode(b"p\xff.csv")
@@ -134,32 +134,36 @@ def test_files_of_odd_names_are_written_and_named(here, run_under, tmp_path, enc
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
-def test_a_template_on_a_terminal_is_json_in_every_encoding(here, run_under, encoding):
+def test_a_template_on_a_terminal_is_json_in_every_encoding(in_folder, run_under, encoding):
     text = run_under(encoding, "domain", "template", "rows.csv", "--label", "class")
     assert [*json.loads(text)["columns"]] == ["größe", "色", "num"]
     text = run_under("ascii", "domain", "template", "--no-header", "😀,y", "rows.csv")
     assert [*json.loads(text)["columns"]] == ["😀", "y"]
 
 
-def test_undecodable_names_are_printed_as_they_were_where_the_locale_keeps_them(here, run_under):
-    """As in the C locale, whose standard output has the error handler "surrogateescape"."""
+def test_undecodable_names_are_printed_as_they_were_where_the_locale_keeps_them(
+    in_folder, run_under
+):
+    """The C locale keeps them, as its standard output has the error handler "surrogateescape"."""
     name = os.fsdecode("mü.html".encode("latin-1"))
     path = Path(name)
-    words = ("statement", "two-ü.model", "--html", path, "--force")
+    arguments = ("statement", "two-ü.model", "--html", path, "--force")
     output = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="surrogateescape")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", output)
-        assert run_command(*words) == 0
+        assert run_command(*arguments) == 0
         assert output.errors == "surrogateescape"
     output.flush()
     assert output.buffer.getvalue() == b"wrote m\xfc.html\n"
 
 
-def test_a_closed_standard_output_is_one_line(here, monkeypatch, capsys):
-    for words in (COMMANDS["statement"], COMMANDS["explain"]):
+def test_commands_print_nothing_or_one_error_where_standard_output_is_closed(
+    in_folder, monkeypatch, capsys
+):
+    for arguments in (COMMANDS["statement"], COMMANDS["explain"]):
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", None)
-            assert run_command(*words) == 0
+            assert run_command(*arguments) == 0
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", None)
         assert run_command(*COMMANDS["predict"]) == 2
@@ -169,8 +173,8 @@ def test_a_closed_standard_output_is_one_line(here, monkeypatch, capsys):
 # Python without docstrings, asserts, metadata or JAX.
 
 
-def run_python(*words, cwd=ROOT, **environment):
-    command = [sys.executable, *map(str, words)]
+def run_python(*arguments, cwd=ROOT, **environment):
+    command = [sys.executable, *map(str, arguments)]
     variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(
         command, cwd=cwd, env=variables, capture_output=True, text=True, check=False
@@ -178,7 +182,7 @@ def run_python(*words, cwd=ROOT, **environment):
 
 
 @pytest.mark.parametrize("option", ["-O", "-OO"])
-def test_help_and_predictions_need_no_docstrings_and_no_asserts(here, option):
+def test_help_and_predictions_need_no_docstrings_and_no_asserts(in_folder, option):
     program = (
         "import sys\nfrom dpbt.__main__ import main\n"
         "for words in (['--help'], ['fit', '--help'], ['filter', '--help'], ['domain', '--help'],\n"
@@ -188,10 +192,10 @@ def test_help_and_predictions_need_no_docstrings_and_no_asserts(here, option):
         "    except SystemExit as end:\n        status = end.code\n"
         "    assert_ok = status in (0, None) or sys.exit(f'{words}: {status}')\n"
     )
-    done = run_python(option, "-c", program, cwd=here, PYTHONIOENCODING="utf-8")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "usage: dpbt fit" in done.stdout
-    assert "  charge" in done.stdout
+    completed = run_python(option, "-c", program, cwd=in_folder, PYTHONIOENCODING="utf-8")
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert "usage: dpbt fit" in completed.stdout
+    assert "  charge" in completed.stdout
 
 
 WITHOUT_METADATA = (
@@ -201,11 +205,11 @@ WITHOUT_METADATA = (
 )
 
 
-def test_a_checkout_without_metadata_can_be_imported(here):
+def test_a_checkout_without_metadata_can_be_imported(in_folder):
     program = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{WITHOUT_METADATA}"
     program += "import dpbt; print(dpbt.__version__)"
-    done = run_python("-I", "-c", program, cwd=here)
-    assert (done.stdout, done.stderr) == (f"{dpbt.__version__}\n", "")
+    completed = run_python("-I", "-c", program, cwd=in_folder)
+    assert (completed.stdout, completed.stderr) == (f"{dpbt.__version__}\n", "")
 
 
 def test_a_package_without_metadata_and_without_a_checkout_has_an_unknown_version(tmp_path):
@@ -213,8 +217,8 @@ def test_a_package_without_metadata_and_without_a_checkout_has_an_unknown_versio
     package.mkdir(parents=True)
     (package / "__init__.py").write_bytes((ROOT / "dpbt" / "__init__.py").read_bytes())
     program = f"{WITHOUT_METADATA}import dpbt; print(dpbt.__version__)"
-    done = run_python("-c", program, cwd=tmp_path, PYTHONPATH=str(package.parent))
-    assert (done.stdout, done.stderr) == ("unknown\n", "")
+    completed = run_python("-c", program, cwd=tmp_path, PYTHONPATH=str(package.parent))
+    assert (completed.stdout, completed.stderr) == ("unknown\n", "")
 
 
 def test_versions_of_packages_need_no_metadata(monkeypatch):
@@ -231,8 +235,8 @@ def test_versions_of_packages_need_no_metadata(monkeypatch):
     assert package_version("jaxlib") == jaxlib.__version__
 
 
-def test_what_reads_a_release_needs_no_jax(here, tmp_path):
-    """Also what prices a ledger again, shows a filter and measures a model."""
+def test_what_reads_a_release_needs_no_jax(in_folder, tmp_path):
+    """Neither does what prices a ledger again, shows a filter or measures a model."""
     dpbt.Filter(epsilon=20, rows=200, path=tmp_path / "f.db")
     recipe = dpbt.recipes.random_forest(epsilon=5.0, rows=200, rounds=3, depth=3)
     dpbt.Filter.open(tmp_path / "f.db").take(recipe)
@@ -262,9 +266,9 @@ for words in (
 assert main(['fit', 'rows.csv', '--domain', 'two.json', '--rows', '200', '--epsilon', '1',
     '--out', {str(tmp_path / "m.json")!r}]) == 2
 """
-    done = run_python("-c", program, cwd=here, PYTHONIOENCODING="utf-8")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == "error: this command needs JAX: pip install jax\n"
+    completed = run_python("-c", program, cwd=in_folder, PYTHONIOENCODING="utf-8")
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stderr == "error: this command needs JAX: pip install jax\n"
 
 
 def test_prices_without_jax_are_those_of_the_mechanisms():
@@ -277,7 +281,7 @@ def test_prices_without_jax_are_those_of_the_mechanisms():
 
 
 @pytest.mark.parametrize(("name", "measure"), [("two", "auroc"), ("several", "auroc")])
-def test_one_class_has_no_auroc(here, capsys, name, measure):
+def test_one_class_has_no_auroc(in_folder, capsys, name, measure):
     for file in ("constant.csv", "one.csv"):
         assert run_command("evaluate", f"{name}-ü.model", file, "--domain", f"{name}.json") == 0
         out, err = capsys.readouterr()
@@ -286,7 +290,7 @@ def test_one_class_has_no_auroc(here, capsys, name, measure):
         assert err == ""
 
 
-def test_constant_numbers_have_no_r2(here, capsys):
+def test_constant_numbers_have_no_r2(in_folder, capsys):
     """The variance of numbers that equal .1 is rounded to above 0."""
     for file in ("constant.csv", "one.csv"):
         assert run_command("evaluate", "number-ü.model", file, "--domain", "number.json") == 0
@@ -299,10 +303,10 @@ def test_constant_numbers_have_no_r2(here, capsys):
         assert measured["r2"] is None
 
 
-def test_files_without_rows_are_refused_or_empty(here, capsys):
+def test_files_without_rows_are_refused_or_empty(in_folder, capsys):
     for name in LABELS:
         capsys.readouterr()
-        words = ("evaluate", f"{name}-ü.model", "empty.csv", "--domain", f"{name}.json")
-        assert "no row has a declared label" in refusal_line(capsys, *words)
+        arguments = ("evaluate", f"{name}-ü.model", "empty.csv", "--domain", f"{name}.json")
+        assert "no row has a declared label" in refusal_line(capsys, *arguments)
         assert run_command("predict", f"{name}-ü.model", "empty.csv") == 0
         assert capsys.readouterr().out.count("\n") == 1

@@ -139,6 +139,22 @@ def test_noise_that_hides_the_sums_leaves_predictions_as_they_are():
     assert float(intercept) == pytest.approx(float(public.initial_score), abs=0.01)
 
 
+@pytest.mark.parametrize("num_bins", [1, 3])
+def test_a_false_count_far_from_all_others_moves_no_prediction(num_bins):
+    """Noise of three deviations in empty bins at the end would say a large mean residual."""
+    config = config_of()
+    numbers = np.random.default_rng(0).normal(0.1, 0.02, 500).clip(0, 1).astype(np.float32)
+    public = public_of(numbers, config)
+    params = Noise({"scores": jnp.float32(5.0), TARGET_SITE: jnp.float32(5.0)})
+    counts = public.prologue[TARGET_SITE].at[-num_bins:].add(15)
+    public = public._replace(prologue={TARGET_SITE: counts})
+    found = jax.jit(lambda: number_line.choose_residual_clip(config, params, public))()
+    told = 15 * num_bins / 500 * (1 - 0.1) / float(public.unit)
+    assert told > 0.5 * num_bins
+    assert abs(float(found.excess)) < 0.1 * told
+    assert float(found.excess_error) > 0.01
+
+
 @pytest.mark.parametrize("delta", [pytest.param(0.0, marks=pytest.mark.slow), 1e-6])
 def test_the_mean_prediction_of_a_skewed_number_is_that_of_the_rows(delta):
     """Incomes of a heavy right tail: without the epilogue predictions are far too low."""

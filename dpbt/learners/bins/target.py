@@ -32,7 +32,7 @@ _SPREADS = np.geomspace(1 / 256, 0.5, 29).astype(np.float32)
 _PRIOR_SPREAD, _PRIOR_LOG_SPREAD_DEVIATION = 0.15, 1.0
 _PRIOR_CENTER, _PRIOR_CENTER_DEVIATION = 0.5, 0.3
 
-LOGISTIC_SCALE = math.sqrt(3) / math.pi
+_LOGISTIC_SCALE = math.sqrt(3) / math.pi
 """The scale of a logistic law whose spread is 1."""
 
 _RELATIVE_MISFIT = 0.3
@@ -159,7 +159,7 @@ def _measure_clear_counts(noisy: Array, deviation: Numbers) -> _ClearCounts:
 def _logistic_bin_shares(center: Array, spread: Array, bins: int) -> Float32[Array, "... B"]:
     """f32[..., B]: the share of each bin; the ends of the range hold what lies beyond."""
     edges = jnp.arange(1, bins, dtype=jnp.float32).reshape(*[1] * center.ndim, -1) / bins
-    scale = spread * np.float32(LOGISTIC_SCALE)
+    scale = spread * np.float32(_LOGISTIC_SCALE)
     below = portable_sigmoid(multiply_by_reciprocal(edges - center[..., None], scale[..., None]))
     ends = (*below.shape[:-1], 1)
     return jnp.diff(jnp.concatenate([jnp.zeros(ends), below, jnp.ones(ends)], axis=-1), axis=-1)

@@ -183,6 +183,7 @@ def additive(
         recipe_name="additive",
         reads_depth=False,  # curves are of fixed resolutions, or trees of fixed depth
         reads_histograms=marginals_fraction is None,
+        allows_constant=False,
     )
     one_time_draws = numbers.one_time_draws
     if marginals_fraction is not None:

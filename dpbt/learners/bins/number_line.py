@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Float32, Int32
 
 from dpbt import types
+from dpbt.common import compilation
 from dpbt.common.arithmetic import (
     multiply_by_reciprocal,
     portable_exp,
@@ -55,6 +56,9 @@ _EXPECTED_EXCESS = np.asarray(0.1 / np.sqrt(RESIDUAL_CLIPS), np.float32)
 As much is how far this may be off. They fit counts of visits, incomes and loans: a logistic law
 would have shorter tails.
 """
+
+_EXCESS_MISFIT = 2.0
+"""How far the excess of very skewed numbers is from what is expected, in expected excesses."""
 
 # What is expected of the shift (in spreads) and of the slope before anything is released.
 _PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 0.3, 0.3
@@ -155,10 +159,14 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     variance = round_separately(of_histogram * share_of_signal)
     noise = round_separately(clips[:, 0] * noise_of_mean)
     chosen = jnp.argmin(variance + round_separately(noise**2))
+    misfit = round_separately(
+        (1 - share_of_signal) * jnp.asarray(_EXCESS_MISFIT * _EXPECTED_EXCESS)
+    )
+    excess_variance = variance + round_separately(misfit**2)
     return ResidualClip(
         clip=jnp.asarray(RESIDUAL_CLIPS)[chosen],
         excess=excess[chosen],
-        excess_error=round_separately(jnp.sqrt(variance[chosen])),
+        excess_error=round_separately(jnp.sqrt(excess_variance[chosen])),
         rows=rows,
         noise=noise_of_mean,
     )
@@ -235,11 +243,14 @@ class _Correction(NamedTuple):
         shift: f32[], what is added to all, in spreads.
         slope: f32[], by how much deviations from the start are multiplied.
         deviation: f32[], the mean deviation of predictions from the start, in spreads.
+        mean_error: f32[], about how far the mean prediction is then from the mean of the rows, in
+            spreads: a standard deviation.
     """
 
     shift: Array
     slope: Array
     deviation: Array
+    mean_error: Array
 
 
 def estimate_correction(
@@ -268,7 +279,8 @@ def estimate_correction(
     zero = jnp.float32(0)
     if not has_slope(config):
         shift = round_separately(precision * residual) / (precision + prior)
-        return _Correction(shift=shift, slope=jnp.float32(1), deviation=zero)
+        error = _estimate_error(residual_clip, residual=residual, slope_change=zero)
+        return _Correction(shift=shift, slope=jnp.float32(1), deviation=zero, mean_error=error)
 
     deviation = round_separately(means[1] * DEVIATION_CLIP)
     square = round_separately(jnp.maximum(means[2], 0) * DEVIATION_CLIP**2)
@@ -284,7 +296,34 @@ def estimate_correction(
     ]
     shift, slope_change = _solve_least_squares(equations)
     slope = jnp.clip(1 + slope_change, _MIN_SLOPE, _MAX_SLOPE)
-    return _Correction(shift=shift, slope=slope, deviation=deviation)
+    error = _estimate_error(residual_clip, residual=residual, slope_change=slope - 1)
+    return _Correction(shift=shift, slope=slope, deviation=deviation, mean_error=error)
+
+
+def _estimate_error(
+    residual_clip: ResidualClip, *, residual: Array, slope_change: Array
+) -> Float32[Array, ""]:
+    """f32[]: about how far the mean of corrected predictions is from that of the rows, in spreads.
+
+    It is off by the noise of the mean residual, and where the slope changes also by that of the
+    mean deviation; by what is unsure of residuals beyond the clip and of the number of rows; and by
+    what the prior of the shift holds back.
+
+    Args:
+        residual_clip: how residuals were clipped.
+        residual: f32[], the mean residual that the sums say, in spreads.
+        slope_change: f32[], what was added to the slope.
+    """
+    noise = residual_clip.noise
+    variance = (
+        round_separately((noise * residual_clip.clip) ** 2)
+        + round_separately((noise * DEVIATION_CLIP * slope_change) ** 2)
+        + round_separately(residual_clip.excess_error**2)
+        + round_separately((residual_clip.rows.error * residual) ** 2)
+        + 1 / residual_clip.rows.num_rows
+    )
+    held_back = round_separately(residual * variance / (variance + _PRIOR_SHIFT_DEVIATION**2))
+    return jnp.sqrt(variance + round_separately(held_back**2))
 
 
 class _Equation(NamedTuple):
@@ -343,6 +382,44 @@ def _solve_least_squares(equations: Sequence[_Equation]) -> _ShiftAndSlopeChange
     return _ShiftAndSlopeChange(shift=shift / determinant, slope_change=slope / determinant)
 
 
+@compilation.jit_with_bounded_cache(static_argnames=("config", "prologue"))
+def estimate_mean_error(
+    config: BinsConfig,
+    prologue: types.Prologue,
+    *,
+    params: types.Params,
+    released: Release,
+    sums: Array,
+) -> Float32[Array, ""]:
+    """f32[]: about how far the mean prediction of a model is from the mean of its rows.
+
+    It is a standard deviation, and post-processing of what was released.
+
+    Args:
+        config: of the bins.
+        prologue: of the learner, which draws the histogram of the number.
+        params: the learner's numbers.
+        released: the release of the prologue.
+        sums: noisy `residual_sums`.
+
+    Returns:
+        The error as a position, where the declared range is 0..1.
+    """
+    assert prologue.unit is not None  # as the prologue of a number says
+    assert prologue.estimated_rows is not None
+    public = Public(
+        max_rows=np.float32(0),
+        cap=np.float32(1),
+        weight_params=None,
+        prologue=released,
+        initial_score=prologue.initial_score(released, params),
+        unit=prologue.unit(released, params),
+        estimated_rows=prologue.estimated_rows(released, params),
+    )
+    correction = estimate_correction(config, sums.astype(jnp.float32), params, public)
+    return correction.mean_error * public.unit
+
+
 def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
     """The epilogue that corrects a predicted number, by one draw "scores" of sums of residuals.
 
@@ -365,7 +442,8 @@ def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
 
     def line_of_release(release: Release, params: types.Params, public: Public) -> ScoreLine:
         sums = release[SCORES_SITE].astype(jnp.float32)
-        shift, slope, deviation = estimate_correction(config, sums, params, public)
+        correction = estimate_correction(config, sums, params, public)
+        shift, slope, deviation = correction.shift, correction.slope, correction.deviation
         start, unit = public.initial_score, public.unit
         shift = round_separately(shift * unit)
         if config.response.objective != "poisson":

@@ -23,7 +23,7 @@ from dpbt.data.domains import check_same_domain
 from dpbt.data.kinds import Nominal, Numeric, have_same_labels
 from dpbt.models import measures
 from dpbt.models.contributions import ROW_IS_SHOWN
-from dpbt.models.model import Model
+from dpbt.models.model import Model, describe_number_model
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli.inputs import (
     FORM_OPTIONS,
@@ -408,6 +408,8 @@ def evaluate_model(options: argparse.Namespace) -> None:
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")
     for line in evaluation.calibration:
         print(f"  {line}")
+    for line in describe_number_model(model):
+        print(line)
 
 
 class _Evaluation(NamedTuple):

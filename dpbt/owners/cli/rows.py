@@ -13,7 +13,7 @@ from dpbt.data import files
 from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import check_same_domain
 from dpbt.models.file import encode_model
-from dpbt.models.model import without_training_parts
+from dpbt.models.model import describe_number_model, without_training_parts
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli import inputs, outputs
 from dpbt.owners.cli.inputs import DOMAIN_HELP, PROGRESS_OPTION, ROWS_HELP
@@ -224,6 +224,8 @@ def _fit_and_write(options: argparse.Namespace, run: "_FitRun", *, in_blocks: bo
     lines = str(dpbt.ledger(model)).splitlines()
     say = functools.partial(outputs.print_about_output, path)
     say(next(line for line in lines if line.startswith("total:")))
+    for line in describe_number_model(model):
+        say(line)
     if budget is not None:
         say(f"{options.filter}: {budget.describe_remaining()}")
     say(f"wrote {path}")

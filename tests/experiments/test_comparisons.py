@@ -1,5 +1,6 @@
 """`frontier`, `classes`, `regression` and `tuning`: resumed runs, measures, pages and figures."""
 
+import dataclasses
 import json
 import math
 
@@ -14,17 +15,21 @@ from dpbt.owners.cli.parsing import InputError
 from experiments import __main__ as command_line
 from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store
-from experiments.common.data import fresh, targets
+from experiments.common.data import fresh, people, targets
 from experiments.comparisons import challengers, study, synthetic
 from experiments.comparisons import targets as methods_of_targets
 from experiments.comparisons.pages import pages_of_task
-from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
+from experiments.comparisons.task import CLASSES, FRONTIER, NUMBERS, REGRESSION, TUNING
 from tests.support import ROOT
 
 DOCS = ROOT / "docs"
 DOMAIN = {"age": Numeric(0, 100, bins=4, missing=True), "job": Nominal(("clerk", "smith", "cook"))}
-TASKS = {task.name: task for task in (FRONTIER, TUNING, CLASSES, REGRESSION)}
-PAGES = {"classes": "classes_and_regression", "regression": "classes_and_regression"}
+TASKS = {task.name: task for task in (FRONTIER, TUNING, CLASSES, REGRESSION, NUMBERS)}
+PAGES = {
+    "classes": "classes_and_regression",
+    "regression": "classes_and_regression",
+    "numbers": "accuracy",
+}
 
 
 def ours(kind=None, rows=400):
@@ -61,6 +66,8 @@ def fail(*_):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_the_smallest_run_of_auto_is_resumed_and_shown(name, tmp_path, capsys, monkeypatch):
+    if name == "numbers" and not people.is_available("colon"):
+        pytest.skip("tables about people are not there")
     words = ("--smoke", "--json", "--out", tmp_path)
     words += () if name == "tuning" else ("--methods", "auto")
     assert run(name, *words) == 0
@@ -115,6 +122,39 @@ def test_methods_of_other_targets_read_the_rows_that_they_are_given(kind):
         methods_of_targets.table_of_rows(given, given.tests[0]).present.sum()
         == given.tests[0].sum()
     )
+
+
+@pytest.mark.parametrize("objective", [None, "poisson"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_private_mean_is_the_mean_at_a_large_epsilon_and_far_off_at_a_small_one(delta, objective):
+    given = ours(Numeric(0, 100), rows=4000)
+    rows = int(np.sum(~given.tests[0]))
+    given = dataclasses.replace(
+        given, data=dataclasses.replace(given.data, objective=objective), rows=rows
+    )
+    near, far = (
+        NUMBERS.measure_line(Cell("two columns", "private-mean", epsilon, delta), given)
+        for epsilon in (100.0, 1e-5)
+    )
+    assert near["r2_mean"] == pytest.approx(0, abs=0.01)
+    assert near["bias_mean"] == pytest.approx(0, abs=0.05)
+    assert far["r2_mean"] < -1
+    if objective is None:
+        assert near["deviance_mean"] is None
+    else:
+        assert near["deviance_mean"] == pytest.approx(1, abs=0.01)
+        assert far["deviance_mean"] > near["deviance_mean"]
+
+
+def test_columns_that_are_predicted_are_no_columns_of_their_tables():
+    if not people.is_available("colon"):
+        pytest.skip("tables about people are not there")
+    given = people.load_number("colon.nodes")
+    assert "nodes" not in given.domain
+    assert set(given.columns) == set(given.domain)
+    assert np.all(np.isfinite(given.cells))
+    assert given.objective == "poisson"
+    assert given.kind == Numeric(0, 33.5)
 
 
 def test_measures_of_predictions():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         statement,
     )
     from dpbt.owners import effects, file_report, plot, preview
-    from dpbt.owners.filter import Filter
+    from dpbt.owners.privacy_filter import Filter
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.keys import fresh_key
     from dpbt.training import processes
@@ -47,7 +47,7 @@ _CLASSES_AND_FUNCTIONS = {
     "dpbt.data.tables": "table",
     "dpbt.models.model": "Model decision_function explain ledger "
     "load predict predict_proba save statement",
-    "dpbt.owners.filter": "Filter",
+    "dpbt.owners.privacy_filter": "Filter",
     "dpbt.privacy.keys": "fresh_key",
     "dpbt.training.boost": "Boosted boost",
     "dpbt.training.fit": "fit",
@@ -59,7 +59,7 @@ _CLASSES_AND_FUNCTIONS = {
 
 
 def _version() -> str:
-    """The version of the installed package, or of a checkout on the path without metadata."""
+    """The version of the installed package, or if it is not installed that of the checkout."""
     try:
         return metadata.version("dpbt")
     except metadata.PackageNotFoundError:
@@ -105,7 +105,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The module, class or function, imported when it is first asked for."""
+    """Import a module, class or function of the package when it is first used."""
     for package, modules in _MODULES.items():
         if name in modules.split():
             return import_module(f"{package}.{name}")

@@ -9,20 +9,20 @@ import os
 import sys
 
 import dpbt
-from dpbt.owners.cli.parsing import Parser, run_command_line, was_interrupted
+from dpbt.owners.cli.parsing import Parser, is_status_of_interruption, run_command_line
 
 COMMANDS = {
-    "check": "dpbt.owners.cli.rows:check_rows",
+    "check": "dpbt.owners.cli.rows:print_owner_report",
     "convert": "dpbt.owners.cli.rows:convert_rows_to_blocks",
     "fit": "dpbt.owners.cli.rows:fit_model",
     "preview": "dpbt.owners.cli.audit:preview_recipe",
-    "predict": "dpbt.owners.cli.models:predict_rows",
-    "evaluate": "dpbt.owners.cli.models:evaluate_model",
-    "explain": "dpbt.owners.cli.models:explain_model",
+    "predict": "dpbt.owners.cli.models:write_predictions_of_rows",
+    "evaluate": "dpbt.owners.cli.models:evaluate_model_on_labelled_rows",
+    "explain": "dpbt.owners.cli.models:explain_model_or_row",
     "export": "dpbt.owners.cli.models:export_model",
-    "statement": "dpbt.owners.cli.models:print_statement",
+    "statement": "dpbt.owners.cli.models:print_privacy_statement",
     "plot": "dpbt.owners.cli.models:plot_model",
-    "theorem": "dpbt.owners.cli.models:print_theorem",
+    "theorem": "dpbt.owners.cli.models:print_theorems",
     "audit": "dpbt.owners.cli.audit:audit_recipe",
     "domain": "dpbt.owners.cli.domains",
     "filter": "dpbt.owners.cli.filter",
@@ -30,17 +30,17 @@ COMMANDS = {
 """The commands by their names. A command is imported when it is run."""
 
 
-def main(words: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status. Bad input ends in one line and status 2.
 
     Args:
-        words: those of the command line; None for those of this process.
+        arguments: those of the command line; None for those of this process.
     """
-    words = sys.argv[1:] if words is None else words
+    arguments = sys.argv[1:] if arguments is None else arguments
     parser = Parser(prog="dpbt", description=__doc__)
     parser.add_argument("--version", action="version", version=f"dpbt {dpbt.__version__}")
     parser.add_commands(COMMANDS)
-    return run_command_line(parser, words)
+    return run_command_line(parser, arguments)
 
 
 def program() -> None:
@@ -51,7 +51,7 @@ def program() -> None:
     """
     gc.set_threshold(200_000, 20, 100)  # tracing makes many objects, and few of them are garbage
     status = main()
-    if was_interrupted(status):
+    if is_status_of_interruption(status):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody reads it
             sys.stdout.flush()
             sys.stderr.flush()

@@ -29,7 +29,7 @@ from dpbt.types import Array, LossFamily, Numbers, ProperLoss
 
 
 def m_alpha(alpha: Numbers) -> ProperLoss:
-    """The M-alpha loss: alpha times Matsushita's plus (1 - alpha) times the 0/1 loss.
+    """The M-alpha loss: alpha times Matsushita's loss plus (1 - alpha) times the 0/1 loss.
 
     Nock & Henecka (2020), Definition 6 and Theorem 8, equations (86), (87), (103), (105). Beyond
     the flat part, the second derivative of the surrogate is
@@ -72,12 +72,12 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
         inverse_link=inverse_link,
         surrogate=surrogate,
         perspective=perspective,
-        smoothness=_m_alpha_smoothness(alpha),
+        smoothness=_smoothness_of_m_alpha(alpha),
         probability=matsushita_probability,
     )
 
 
-def _m_alpha_smoothness(alpha: Numbers) -> Numbers:
+def _smoothness_of_m_alpha(alpha: Numbers) -> Numbers:
     """1 / (4 alpha): the largest second derivative of M-alpha's surrogate, infinite at 0."""
     if isinstance(alpha, Tracer):
         return 0.25 / alpha
@@ -86,7 +86,7 @@ def _m_alpha_smoothness(alpha: Numbers) -> Numbers:
 
 
 def _ratio_or_zero(numerator: Array, denominator: Array) -> Array:
-    """Numerator / denominator for weights; a denominator far below a grid unit gives 0."""
+    """Divide class weights; a denominator far below a grid unit gives 0."""
     large = denominator > 1e-20
     return jnp.where(large, numerator / jnp.where(large, denominator, 1), 0)
 
@@ -105,6 +105,7 @@ square = ProperLoss(
 
 def _log_perspective(w1: Numbers, w0: Numbers) -> Array:
     # Sums of positive terms: differences of w log w would lose the digits that one row moves.
+    """The perspective of the log loss, in bits, of the weights of both classes."""
     return (w1 * jnp.log1p(_ratio_or_zero(w0, w1)) + w0 * jnp.log1p(_ratio_or_zero(w1, w0))) / LN2
 
 
@@ -129,12 +130,16 @@ Its surrogate has kinks, so it cannot be boosted.
 """
 
 
-def as_loss_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> LossFamily:
-    """The family itself, or the family whose members are all the one loss.
+def loss_family_of_loss_or_name(
+    loss: ProperLoss | LossFamily | str, argument_name: str = "loss"
+) -> LossFamily:
+    """The loss family of a loss, of a family, or of a name in `NAMED`.
+
+    One loss makes the family whose members are all that loss.
 
     Args:
         loss: a loss, a family of losses, or a name in `NAMED`.
-        name: of the argument, for errors.
+        argument_name: of the argument, for errors.
 
     Raises:
         ValueError: for anything that is neither a loss nor a family, and for a loss whose name is
@@ -143,19 +148,19 @@ def as_loss_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> L
     loss_or_family: Any = NAMED.get(loss, loss) if isinstance(loss, str) else loss
     with contextlib.suppress(TypeError):  # families are cached, so a loss must be hashable
         family = (
-            constant_family(loss_or_family)
+            constant_loss_family(loss_or_family)
             if isinstance(loss_or_family, ProperLoss)
             else loss_or_family
         )
         if isinstance(family(np.float32(1)), ProperLoss):
             return family
     expected = f"one of {sorted(NAMED)}, a loss of plain fields or a family of losses by alpha"
-    raise ValueError(f"{name} must be {expected}, got {show_value(loss)}")
+    raise ValueError(f"{argument_name} must be {expected}, got {show_value(loss)}")
 
 
 @functools.cache
-def constant_family(loss: ProperLoss) -> LossFamily:
-    """The family of one loss for every alpha. The same loss gives the same object."""
+def constant_loss_family(loss: ProperLoss) -> LossFamily:
+    """A family whose member for every alpha is the same loss; cached by the loss."""
 
     def family(alpha: Numbers) -> ProperLoss:
         return loss
@@ -174,13 +179,13 @@ _MAX_PERSPECTIVE_ERROR = 2.0**-42
 _MAX_ERROR = 2e-3
 """The float32 error that values and slopes on a grid may have, relative to 1 plus their size."""
 
-Properties = Mapping[str, Any]
+PropertyChecks = Mapping[str, Any]
 """A property in words -> whether it holds, at each point of a grid."""
 
 
 @functools.cache
-def check_criterion(family: LossFamily) -> None:
-    """Check, on a grid of weights and alphas, what scoring splits assumes of a loss.
+def check_perspective_of_family(family: LossFamily) -> None:
+    """Refuse a family whose perspective lacks what scoring splits assumes, tested on a grid.
 
     Sensitivities of splits assume that a perspective f is 0 where one class has no weight,
     symmetric, homogeneous of degree one, non-decreasing in each weight and concave
@@ -191,12 +196,14 @@ def check_criterion(family: LossFamily) -> None:
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
     """
-    _check_members(family, _perspective_properties, ", so no sensitivity is known for its splits")
+    _check_properties_of_members(
+        family, _test_perspective_properties, ", so no sensitivity is known for its splits"
+    )
 
 
 @functools.cache
-def check_loss(family: LossFamily) -> None:
-    """Check, on a grid of shares, scores and alphas, what boosting assumes of a loss.
+def check_links_of_family(family: LossFamily) -> None:
+    """Refuse a family whose links, risk or surrogate lack what boosting assumes, tested on a grid.
 
     The link must be -L' for the Bayes risk L, and the inverse link must undo it where it increases.
     The surrogate F must have F'(z) = -inverse_link(-z) and F(0) = 1, and the smoothness must be the
@@ -206,17 +213,17 @@ def check_loss(family: LossFamily) -> None:
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
     """
-    _check_members(family, _link_properties, "")
+    _check_properties_of_members(family, _test_link_properties, "")
 
 
-def _check_members(
-    family: LossFamily, properties: Callable[[ProperLoss], Properties], consequence: str
+def _check_properties_of_members(
+    family: LossFamily, check_properties: Callable[[ProperLoss], PropertyChecks], consequence: str
 ) -> None:
-    """Refuse a family with a member that lacks a property; the tests check dpbt's families.
+    """Refuse a family with a member that lacks a property; dpbt's own families are not tested.
 
     Args:
         family: losses by alpha.
-        properties: loss -> its properties; a loss that lacks one is refused in its words.
+        check_properties: loss -> its properties; a loss that lacks one is refused in its words.
         consequence: the end of the error.
 
     Raises:
@@ -224,39 +231,41 @@ def _check_members(
     """
     for alpha in () if _is_predefined(family) else _ALPHAS:
         loss = family(alpha)
-        for words, holds in properties(loss).items():
+        for words, holds in check_properties(loss).items():
             if not np.all(holds):
                 raise ValueError(f"the loss {loss.name} at alpha = {alpha:g}: {words}{consequence}")
 
 
-def _evaluate_field_on_grid(
-    loss: ProperLoss, name: str, *grids: np.ndarray, dtype: Any = "float32"
+def _evaluate_loss_function_on_grids(
+    loss: ProperLoss, field_name: str, *grids: np.ndarray, dtype: Any = "float32"
 ) -> np.ndarray:
-    """The values of a field of a loss at the points of as many grids as it has arguments.
+    """Evaluate one function of a loss on the points of grids, one grid for each argument.
 
     Raises:
         ValueError: naming the field, unless it is a function that keeps the shape of its arguments.
     """
-    function, values = getattr(loss, name), None
+    function, values = getattr(loss, field_name), None
     with jax.enable_x64(dtype == "float64"), contextlib.suppress(TypeError):
         values = function(*(jnp.asarray(grid, dtype) for grid in grids))
     if values is None or np.shape(values) != grids[0].shape:
         raise ValueError(
-            f"{name} of {loss.name} must be a function that keeps shapes, got "
+            f"{field_name} of {loss.name} must be a function that keeps shapes, got "
             f"{show_value(function)}"
         )
     return np.asarray(values)
 
 
-def _perspective_properties(loss: ProperLoss) -> Properties:
-    """The properties that scoring splits assumes of the perspective."""
-    perspective = functools.partial(_evaluate_field_on_grid, loss, "perspective", dtype="float64")
+def _test_perspective_properties(loss: ProperLoss) -> PropertyChecks:
+    """Test, on a grid, each property of the perspective that scoring splits assumes."""
+    perspective = functools.partial(
+        _evaluate_loss_function_on_grids, loss, "perspective", dtype="float64"
+    )
 
     # The perspective on the grid, and the error that float64 may make there.
     w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
     values, slack = perspective(w1, w0), _MAX_PERSPECTIVE_ERROR * (w1 + w0)
     is_pure, total = (w1 == 0) | (w0 == 0), np.maximum(w1 + w0, 1e-30)
-    risk = _evaluate_field_on_grid(loss, "bayes_risk", np.minimum(w1, w0) / total)
+    risk = _evaluate_loss_function_on_grids(loss, "bayes_risk", np.minimum(w1, w0) / total)
 
     # Concavity is checked at the middle of every pair of points.
     first, second = np.triu_indices(len(w1), 1)
@@ -273,61 +282,75 @@ def _perspective_properties(loss: ProperLoss) -> Properties:
             "non-decreasing in each weight": perspective(w1 + 1, w0)
             >= values - slack - _MAX_PERSPECTIVE_ERROR,
             "concave": middle >= chord,
-            "that of bayes_risk, (w1 + w0) L(w1 / (w1 + w0))": _is_close(values / total, risk),
-            "1 where both classes weigh 1/2": _is_close(values[(w1 == 0.5) & (w0 == 0.5)], 1),
+            "that of bayes_risk, (w1 + w0) L(w1 / (w1 + w0))": _is_equal_up_to_rounding(
+                values / total, risk
+            ),
+            "1 where both classes weigh 1/2": _is_equal_up_to_rounding(
+                values[(w1 == 0.5) & (w0 == 0.5)], 1
+            ),
         }
     return {f"the perspective is not {words}": holds for words, holds in properties.items()}
 
 
-def _is_within(values: Any, low: Any, high: Any) -> Any:
-    """Whether each value is in low..high, up to the error of float32."""
+def _is_within_up_to_rounding(values: Any, low: Any, high: Any) -> Any:
+    """Whether each value is in low..high, up to the rounding error of float32."""
     slack = _MAX_ERROR * (1 + np.abs(values))
     return (values >= low - slack) & (values <= high + slack)
 
 
-def _is_close(values: Any, expected: Any) -> Any:
-    """Whether each value is the expected one, up to the error of float32."""
-    return _is_within(values, expected, expected)
+def _is_equal_up_to_rounding(values: Any, expected: Any) -> Any:
+    """Whether each value is the expected one, up to the rounding error of float32."""
+    return _is_within_up_to_rounding(values, expected, expected)
 
 
-def _link_properties(loss: ProperLoss) -> Properties:
-    """The properties that boosting assumes of a loss; none if its smoothness is infinite."""
+def _test_link_properties(loss: ProperLoss) -> PropertyChecks:
+    """Test the properties that boosting assumes of a loss; none if its smoothness is infinite."""
     smoothness = check_interval(f"smoothness of {loss.name}", loss.smoothness, "(0, inf]")
     if not np.isfinite(smoothness).all():
         return {}
-    return {**_risk_properties(loss), **_surrogate_properties(loss, smoothness)}
+    return {**_test_bayes_risk_properties(loss), **_test_surrogate_properties(loss, smoothness)}
 
 
-def _risk_properties(loss: ProperLoss) -> Properties:
-    """The properties of the Bayes risk L, its link, and where the inverse link undoes it.
+def _test_bayes_risk_properties(loss: ProperLoss) -> PropertyChecks:
+    """Test, on a grid, the Bayes risk L, its link, and whether the inverse link undoes the link.
 
     L is concave, so its slope over a step lies between the slopes at the ends; kinks are no errors.
     """
-    risk, inner_shares = _evaluate_field_on_grid(loss, "bayes_risk", _SHARES), _SHARES[1:-1]
-    link = _evaluate_field_on_grid(loss, "link", inner_shares)
+    risk, inner_shares = (
+        _evaluate_loss_function_on_grids(loss, "bayes_risk", _SHARES),
+        _SHARES[1:-1],
+    )
+    link = _evaluate_loss_function_on_grids(loss, "link", inner_shares)
     risk_slope = np.diff(risk[1:-1]) / np.diff(inner_shares)
 
     # The inverse is compared where the link increases on both sides.
     is_rising = np.diff(link) > 1e-3
     compared = np.flatnonzero(is_rising[:-1] & is_rising[1:]) + 1
-    shares_of_links = _evaluate_field_on_grid(loss, "inverse_link", link[compared])
+    shares_of_links = _evaluate_loss_function_on_grids(loss, "inverse_link", link[compared])
 
-    is_normalised = _is_close(risk[[0, -1]], 0) & _is_close(risk[len(risk) // 2], 1)
+    is_normalised = _is_equal_up_to_rounding(risk[[0, -1]], 0) & _is_equal_up_to_rounding(
+        risk[len(risk) // 2], 1
+    )
     return {
         "bayes_risk must be 0 at the ends and 1 at u = 1/2": is_normalised,
-        "bayes_risk must be finite and symmetric": _is_close(risk, risk[::-1]),
-        "link must be minus the slope of bayes_risk": _is_within(-risk_slope, link[:-1], link[1:]),
-        "inverse_link must undo link": _is_close(shares_of_links, inner_shares[compared]),
+        "bayes_risk must be finite and symmetric": _is_equal_up_to_rounding(risk, risk[::-1]),
+        "link must be minus the slope of bayes_risk": _is_within_up_to_rounding(
+            -risk_slope, link[:-1], link[1:]
+        ),
+        "inverse_link must undo link": _is_equal_up_to_rounding(
+            shares_of_links, inner_shares[compared]
+        ),
     }
 
 
-def _surrogate_properties(loss: ProperLoss, smoothness: np.ndarray) -> Properties:
-    """The properties of the inverse link, the surrogate F, its smoothness and the probability.
+def _test_surrogate_properties(loss: ProperLoss, smoothness: np.ndarray) -> PropertyChecks:
+    """Test, on a grid, the inverse link, the surrogate F, its smoothness and the probability.
 
     F is convex, so its slope over a step lies between the slopes at the ends; kinks are no errors.
     """
     inverse_link, surrogate = (
-        _evaluate_field_on_grid(loss, name, _SCORES) for name in ("inverse_link", "surrogate")
+        _evaluate_loss_function_on_grids(loss, name, _SCORES)
+        for name in ("inverse_link", "surrogate")
     )
     step, expected_slope = np.diff(_SCORES), -inverse_link[::-1]
     surrogate_slope = np.diff(surrogate) / step
@@ -341,31 +364,31 @@ def _surrogate_properties(loss: ProperLoss, smoothness: np.ndarray) -> Propertie
 
     probability = inverse_link
     if loss.probability is not None:
-        probability = _evaluate_field_on_grid(loss, "probability", _SCORES)
+        probability = _evaluate_loss_function_on_grids(loss, "probability", _SCORES)
     highest_before = np.maximum.accumulate(np.maximum(probability, 0))
     return {
-        "inverse_link must be in [0, 1]": _is_within(inverse_link, 0, 1),
-        "the slope of surrogate at z must be -inverse_link(-z)": _is_within(
+        "inverse_link must be in [0, 1]": _is_within_up_to_rounding(inverse_link, 0, 1),
+        "the slope of surrogate at z must be -inverse_link(-z)": _is_within_up_to_rounding(
             surrogate_slope, expected_slope[:-1], expected_slope[1:]
         ),
-        "surrogate must be 1 at z = 0": _is_close(surrogate[len(surrogate) // 2], 1),
-        f"smoothness must be the {smoothness_words}": _is_within(
+        "surrogate must be 1 at z = 0": _is_equal_up_to_rounding(surrogate[len(surrogate) // 2], 1),
+        f"smoothness must be the {smoothness_words}": _is_within_up_to_rounding(
             smoothness, 0.98 * max_slope, max_smoothness
         ),
-        "probability must be in [0, 1] and increase with the score": _is_within(
+        "probability must be in [0, 1] and increase with the score": _is_within_up_to_rounding(
             probability, highest_before, 1
         ),
     }
 
 
 def _is_predefined(family: LossFamily) -> bool:
-    """Whether a family is one of dpbt's."""
-    return family in (m_alpha, *map(constant_family, (square, log, matsushita, zero_one)))
+    """Whether a family is one of the library's own."""
+    return family in (m_alpha, *map(constant_loss_family, (square, log, matsushita, zero_one)))
 
 
 @functools.cache
-def family_name(family: LossFamily) -> str:
-    """A name that tells families apart.
+def unique_family_name(family: LossFamily) -> str:
+    """A name that tells families apart, for identities.
 
     It is the name of the loss, followed by a digest of its values if the family is not dpbt's.
     """

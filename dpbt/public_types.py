@@ -51,7 +51,7 @@ MAX_ROWS_IN_BLOCKS = 2**40
 
 
 def redacted_repr(self: Any) -> str:
-    """The `repr` of an object that holds private rows: its fields and their dtypes.
+    """A `repr` for an object that holds private rows: the names of its fields, and their dtypes.
 
     It shows no value, and no length except F, as any other may be the number of rows. Classes with
     private fields use it as their `__repr__`.
@@ -142,12 +142,15 @@ class Response(NamedTuple):
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes of a score before that of rows: (K,) for several classes, () otherwise."""
+        """The shape of the score of one row: (K,) for several classes, () otherwise.
+
+        In arrays these axes come before that of rows.
+        """
         return (self.classes,) if self.dtype == "uint8" else ()
 
     @property
     def on_grid(self) -> tuple[int, int]:
-        """(a, b): the residual of a quantile is a where the score is at most the number, else -b.
+        """(a, b): the residual of a quantile q in integers: a if score <= number, and -b otherwise.
 
         They are q and 1 - q in units of the larger of both / GRID, rounded.
         """
@@ -157,7 +160,7 @@ class Response(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The response in words, for errors."""
+        """What the response is, as a text for errors, such as "one of two classes"."""
         match self.dtype, self.objective:
             case "bool", _:
                 return "one of two classes"
@@ -203,18 +206,18 @@ class Splits(NamedTuple):
 
 
 def have_same_splits(first: Splits, second: Splits) -> bool:
-    """Whether two have equal splits and positions, whichever splits are allowed."""
+    """Whether two tables have equal splits and positions; `allowed` is not compared."""
     pairs: Any = zip(first[:5], second[:5], strict=True)
     return all(np.array_equal(*pair) for pair in pairs)
 
 
-def splits_of_bits(count: int) -> Splits:
-    """The splits of `count` features of bins 0 and 1: split and attribute s are feature s."""
-    features = np.arange(count, dtype=np.int32)
-    ones = np.ones(count, np.uint8)
-    position = np.zeros((count, MAX_BINS), np.float32)
+def splits_of_boolean_features(num_features: int) -> Splits:
+    """The splits of Boolean features, of bins 0 and 1: split s and attribute s read feature s."""
+    features = np.arange(num_features, dtype=np.int32)
+    ones = np.ones(num_features, np.uint8)
+    position = np.zeros((num_features, MAX_BINS), np.float32)
     position[:, 1] = 1
-    return Splits(features, ones, ones, features, position)
+    return Splits(feature=features, low=ones, high=ones, attribute=features, position=position)
 
 
 class Tree(NamedTuple):
@@ -278,7 +281,9 @@ def as_relation(name: str | Relation) -> Relation:
 
 
 def num_changed_rows(relation: Relation) -> int:
-    """How many rows of a table differ between neighbours, and so how many entries of a statistic.
+    """The number of rows in which neighbours differ: 1 under add/remove, 2 under replace-one.
+
+    As many entries of a statistic that each row adds to once may change.
 
     Raises:
         ValueError: for any other relation than add/remove and replace-one.

@@ -55,7 +55,7 @@ _NATS_PER_STEP = MAX_LOSS / GRID
 
 
 class Score(NamedTuple):
-    """A kind of score: a sum over rows.
+    """A kind of score: a private sum over rows, how it is drawn, and how it orders runs.
 
     Its sensitivity is `max_per_row` in every norm and relation. Proof. Fix the model. A row adds a
     whole number in 0..max_per_row. So a row that comes, goes or is replaced changes the sum by at
@@ -84,7 +84,10 @@ class Score(NamedTuple):
 def sum_of_log_losses(
     rows: types.Prepared, scores: Array, public: types.Public, loss: types.LossFamily
 ) -> Int32[Array, ""]:
-    """i32[]: the sum of the log losses of present rows, each rounded to a step and clipped."""
+    """i32[]: the sum of the log losses of present rows, each clipped and rounded to a grid.
+
+    Its unit is `MAX_LOSS` / GRID nats.
+    """
     proper_loss = loss(public.weight_params.link_alpha)
     probability = (proper_loss.probability or proper_loss.inverse_link)(scores)
     probability_of_target = jnp.where(rows.target, probability, 1 - probability)
@@ -94,8 +97,8 @@ def sum_of_log_losses(
     return jnp.sum(jnp.where(rows.present, steps, 0))
 
 
-def loss_behind_probabilities(recipe: Recipe) -> types.LossFamily:
-    """The loss whose inverse link gives a recipe's probabilities.
+def loss_family_of_probabilities(recipe: Recipe) -> types.LossFamily:
+    """The loss family of a recipe whose inverse link turns its scores into probabilities.
 
     Raises:
         ValueError: for a recipe without probabilities.
@@ -113,14 +116,16 @@ LOG_LOSS = Score(
     value=lambda draw: -_NATS_PER_STEP * float(draw),
     releases="the sum of their clipped log losses",
     unit=f"1/{GRID} of {MAX_LOSS:g} nats",
-    required_loss=loss_behind_probabilities,
+    required_loss=loss_family_of_probabilities,
 )
 """The score of every choice."""
 
 
 @functools.cache
-def score_program(score: Score, noise: Mechanism, loss: types.LossFamily | None) -> types.Program:
-    """The private program of a score, whose budget is a `types.Noise`."""
+def make_score_program(
+    score: Score, noise: Mechanism, loss: types.LossFamily | None
+) -> types.Program:
+    """Make the private program that draws a score with noise; its budget is a `types.Noise`."""
 
     def program(draw: boundary.Draw, rows: Any, scores: Array, params: Noise, public: Any) -> None:
         draw(
@@ -147,7 +152,7 @@ _MIN_PROBABILITY = Decimal(10) ** -90
 
 
 def draw_run_count(key: Array, run_count: RunCount) -> int:
-    """K, by inversion of its distribution function at 256 random bits. It is private.
+    """Draw K, the number of runs, which is private: invert its distribution function at 256 bits.
 
     Nothing truncates it. The law of the result is within 2^-200 of `run_count` in total
     variation (`accounting.COUNT_DISTANCE`). The reason is that each value's probability is off by
@@ -207,12 +212,12 @@ class Selection:
     score_fraction: float
     seed: int
 
-    def has_disjoint_parts(self, relation: Relation) -> bool:
-        """Whether a run costs the dearer of fit and score, and not their sum.
+    def fit_and_score_read_disjoint_rows(self, relation: Relation) -> bool:
+        """Whether neighbours differ in the rows of the fit alone or in those of the score alone.
 
-        It does where fit and score read different rows, under add/remove: a row that comes or goes
-        is in one part. Under replace-one the old row may be in one part and the new one in the
-        other, so a run costs the sum.
+        Then a run costs the dearer of fit and score, and else their sum. It is so where rows are
+        held out, under add/remove: a row that comes or goes is in one part. Under replace-one the
+        old row may be in one part and the new one in the other.
         """
         return self.held_out is not None and relation is ADD_REMOVE
 
@@ -225,7 +230,9 @@ def selection(
     score_fraction: float = 0.1,
     seed: int = 0,
 ) -> Selection:
-    """How candidates are tried, and scored by the sum of log losses, each at most 2 nats.
+    """The rules by which `tune` chooses: how many runs it makes, and on which rows it scores them.
+
+    A score is the sum of the log losses of rows, each at most 2 nats.
 
     A pure guarantee costs 2 + eta times a run, whatever the mean. A guarantee with a delta costs
     more for a larger mean.
@@ -255,8 +262,8 @@ def selection(
     )
 
 
-def list_single_settings(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
-    """Every setting of one or several recipes, in order.
+def check_and_list_single_settings(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
+    """Every setting of one or several recipes, in order, which are checked to go together.
 
     Raises:
         ValueError: for no recipe, something that is none, or recipes that differ in the numbers of
@@ -285,14 +292,14 @@ def list_single_settings(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ChoicePlan:
-    """The parts of a choice, and its cost.
+    """What a choice draws and what it costs, as it follows from public numbers.
 
     Attributes:
         choice: the public facts about the choice.
         score: the kind of score.
         params: the noise of the score.
         line: the line of the score in the ledger.
-        programs: the private program of the score, for models of each candidate.
+        programs: for each candidate the private program that scores its models.
     """
 
     choice: conversions.Choice
@@ -303,14 +310,18 @@ class ChoicePlan:
 
 
 def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePlan:
-    """The plan of a choice among single settings of recipes (`list_single_settings`).
+    """Plan a choice: the noise of the score, its programs, and what it costs.
+
+    Args:
+        candidates: single settings of recipes (`check_and_list_single_settings`).
+        selection: how they are tried and scored.
 
     Raises:
         ValueError: for a recipe that gives no probabilities, and as `dpbt.ledger`.
     """
     first, score = candidates[0], LOG_LOSS
     fit_ledgers = [ledger(candidate) for candidate in candidates]
-    disjoint = selection.has_disjoint_parts(first.relation)
+    disjoint = selection.fit_and_score_read_disjoint_rows(first.relation)
     choice = conversions.choice_among_fits(
         fit_ledgers,
         selection.count,
@@ -333,7 +344,7 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
     )
     params = Noise({SITE: noise.noise_multiplier(score_allowance)})
     programs = tuple(
-        score_program(score, noise, score.required_loss(candidate)) for candidate in candidates
+        make_score_program(score, noise, score.required_loss(candidate)) for candidate in candidates
     )
     spec = answers.describe(programs[0], _view_of_absent_row(params, first))[SITE]
     line = pricing.ledger_line_of_spec(spec, params.noise, first.max_rows_per_user)
@@ -355,9 +366,9 @@ def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> 
         selection: how they are tried and scored.
 
     Raises:
-        ValueError: as `list_single_settings` and `plan_choice`.
+        ValueError: as `check_and_list_single_settings` and `plan_choice`.
     """
-    singles = list_single_settings(recipes)
+    singles = check_and_list_single_settings(recipes)
     plan, fit_ledger = plan_choice(singles, selection), ledger(singles[0])
     lines = *fit_ledger.lines, plan.line
     return structs.replace(fit_ledger, lines=lines, choice=plan.choice)
@@ -433,7 +444,7 @@ class Tuned(NamedTuple):
 
     Attributes:
         model: the model of the best run. Its ledger is that of the choice.
-        candidate: the place of its recipe among the candidates.
+        candidate: the index of its recipe among the candidates.
         score: its noisy score, minus the sum of log losses in nats; a larger score is better. The
             best of several noisy scores looks better than it is.
     """
@@ -480,7 +491,7 @@ def tune(
         ValueError: if any of these does not hold. The only private check is of the number of
             present rows. Errors show no cell and no length of the table.
     """
-    singles = list_single_settings(recipes)
+    singles = check_and_list_single_settings(recipes)
     plan = plan_choice(singles, selection)
     for single in singles:
         checks.check_run(table, single)
@@ -490,7 +501,7 @@ def tune(
     num_present = int(np.sum(np.asarray(table.present)))
     checks.check_rows(singles[0], num_present=num_present, capacity=table.bins.shape[0])
 
-    program_recipes = _with_shared_programs(singles)
+    program_recipes = _recipes_that_share_programs(singles)
     distinct = {types.compilation_signature(recipe): recipe for recipe in program_recipes}
     for recipe in distinct.values():
         checks.checked_public_key(key, recipe, public_key)
@@ -500,10 +511,14 @@ def tune(
         key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
     )
     with show_progress(f"choosing among {len(singles)} candidates", verbose, shows_clock=False):
-        rows = _split_rows(table_entry.without_domain(table), selection)
-        best = _best_run(choice_key, rows, program_recipes, plan, public_key)
-    fitted_parts = jax.tree.map(jnp.asarray, best.learned)
-    model = Model.of_run(fitted_parts, singles[best.candidate], table, keys.key_purpose(key))
+        rows = _split_into_learning_and_scoring_rows(table_entry.without_domain(table), selection)
+        best = _run_all_and_choose_best(
+            choice_key, rows, recipes=program_recipes, plan=plan, public_key=public_key
+        )
+    fitted_parts = jax.tree.map(jnp.asarray, best.fitted_parts)
+    model = Model.from_run(
+        fitted_parts, singles[best.candidate], table, key_purpose=keys.key_purpose(key)
+    )
     keys.warn_of_research_key(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
@@ -512,10 +527,11 @@ def tune(
     )
 
 
-def _with_shared_programs(singles: Sequence[Recipe]) -> list[Recipe]:
-    """The recipes with one `max_rounds` and without words; equal static parts share a program.
+def _recipes_that_share_programs(singles: Sequence[Recipe]) -> list[Recipe]:
+    """The recipes with one `max_rounds` and without texts, so that as many as can share a program.
 
-    The `max_rounds` is at least that of each of them.
+    The `max_rounds` is at least that of each of them. Recipes with equal static parts share a
+    compiled program.
     """
     max_rounds = tables.round_up_to_bucket(max(single.max_rounds for single in singles))
     return [
@@ -539,34 +555,37 @@ def _choice_identity(singles: Sequence[Recipe], selection: Selection, plan: Choi
 
 
 class ScoredRun(NamedTuple):
-    """A run whose results are on the host.
+    """A finished run, whose results are on the host.
 
     Attributes:
         score: the number that runs are ordered by.
-        candidate: the place of its recipe among the candidates.
-        learned: the release of its fit, and its model.
+        candidate: the index of its recipe among the candidates.
+        fitted_parts: the release of its fit, and its model.
     """
 
     score: float
     candidate: int
-    learned: FittedParts
+    fitted_parts: FittedParts
 
 
-def _best_run(
+def _run_all_and_choose_best(
     choice_key: Array,
     rows: SplitRows,
+    *,
     recipes: Sequence[Recipe],
     plan: ChoicePlan,
     public_key: Array | None,
 ) -> ScoredRun:
-    """The best of K runs, and of no others.
+    """Draw K, make K runs, and return the one with the largest score.
 
     Among equal scores it is the first run. Runs are exchangeable, so which one that is tells
     nothing (docs/privacy.md).
     """
     count_key, candidate_key, runs_key = jax.random.split(choice_key, 3)
     num_runs = draw_run_count(count_key, plan.choice.law)
-    candidates = (_candidate_of_run(candidate_key, run, len(recipes)) for run in range(num_runs))
+    candidates = (
+        _draw_candidate_of_run(candidate_key, run, len(recipes)) for run in range(num_runs)
+    )
     started_runs = (
         _StartedRun(
             candidate=candidate,
@@ -574,10 +593,10 @@ def _best_run(
                 _fold_in(runs_key, run),
                 rows,
                 recipes[candidate],
-                plan.params,
-                public_key,
-                plan.programs[candidate],
-                priced_draws_of_phases(recipes[candidate]),
+                score_params=plan.params,
+                public_key=public_key,
+                score_program=plan.programs[candidate],
+                priced_draws=priced_draws_of_phases(recipes[candidate]),
             ),
         )
         for run, candidate in enumerate(candidates)
@@ -592,10 +611,10 @@ def _best_run(
 
 
 class _StartedRun(NamedTuple):
-    """A run that may still be going on.
+    """A run that may still be in progress on the device.
 
     Attributes:
-        candidate: the place of its recipe among the candidates.
+        candidate: the index of its recipe among the candidates.
         results: the results of its fit and of its score, on the device.
     """
 
@@ -604,15 +623,18 @@ class _StartedRun(NamedTuple):
 
 
 def _copy_run_to_host(started: _StartedRun, score: Score) -> ScoredRun:
-    """The run with its results on the host."""
+    """Wait for a run, and copy its results to the host."""
     fitted_parts, score_draw = jax.device_get(started.results)
     return ScoredRun(
-        score=score.value(score_draw), candidate=started.candidate, learned=fitted_parts
+        score=score.value(score_draw), candidate=started.candidate, fitted_parts=fitted_parts
     )
 
 
-def _candidate_of_run(key: Array, run: int, num_candidates: int) -> int:
-    """The candidate of a run: 64 bits modulo their number. It does not depend on the rows."""
+def _draw_candidate_of_run(key: Array, run: int, num_candidates: int) -> int:
+    """Draw the index of the candidate of a run: 64 random bits modulo the number of candidates.
+
+    It does not depend on the rows.
+    """
     words = np.asarray(_two_words(_fold_in(key, run)), ">u4").tobytes()
     return int.from_bytes(words, "big") % num_candidates
 
@@ -637,11 +659,11 @@ class FitAndScore(NamedTuple):
     """The results of one run.
 
     Attributes:
-        learned: the release of the fit, and its model.
+        fitted_parts: the release of the fit, and its model.
         score_draw: i32[], the draw of the score.
     """
 
-    learned: FittedParts
+    fitted_parts: FittedParts
     score_draw: Array
 
 
@@ -649,18 +671,19 @@ def fit_and_score(
     key: Array,
     rows: SplitRows,
     recipe: Recipe,
-    params: Noise,
+    *,
+    score_params: Noise,
     public_key: Array | None,
-    program: types.Program,
-    priced: tuple[PricedDraws, ...],
+    score_program: types.Program,
+    priced_draws: tuple[PricedDraws, ...],
 ) -> FitAndScore:
-    """One run: fit a model, and draw its score; traceable.
+    """Make one run: fit a model on the rows for learning, and draw its score; traceable.
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
     two mechanisms, and each reads its share of the rows. The scores of the rows do not leave.
-    `priced` is in the key of the compiled program.
+    `priced_draws` is in the key of the compiled program.
     """
-    del priced
+    del priced_draws
     fit_key, score_key = jax.random.split(key)
     fit = run_with_fresh_draws(
         fit_key, table_entry.prepare_table(rows.learning, recipe), recipe, public_key
@@ -668,22 +691,22 @@ def fit_and_score(
     assert fit.scores is not None
     present = table_entry.mask_beyond_rows(rows.scoring.present, recipe)
     scoring = rows.scoring._replace(present=present)
-    view = View(scoring, fit.scores[0], params, recipe.public())
-    learned = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
-    score_draw = answers.sample(program, score_key, None, view)[SITE]
-    return FitAndScore(learned=learned, score_draw=score_draw)
+    view = View(scoring, fit.scores[0], score_params, recipe.public())
+    fitted = fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
+    score_draw = answers.sample(score_program, score_key, None, view)[SITE]
+    return FitAndScore(fitted_parts=fitted, score_draw=score_draw)
 
 
-_fit_and_score = compilation.jit_with_bounded_cache(static_argnames=("program", "priced"))(
-    fit_and_score
-)
+_fit_and_score = compilation.jit_with_bounded_cache(
+    static_argnames=("score_program", "priced_draws")
+)(fit_and_score)
 
 
 # Held-out rows: a rule on each row alone, under a public seed, selects them.
 
 
-def _split_rows(table: Table, selection: Selection) -> SplitRows:
-    """The rows for fits and the rows for scores, with padding."""
+def _split_into_learning_and_scoring_rows(table: Table, selection: Selection) -> SplitRows:
+    """Split a table into the rows that fits read and the rows that scores read, both padded."""
     learning = scoring = table.present
     if selection.held_out is not None:
         held_out = jnp.asarray(is_held_out(table, selection.held_out, selection.seed))

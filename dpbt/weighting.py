@@ -16,7 +16,7 @@ from dpbt.common.arithmetic import (
     sum_in_order,
 )
 from dpbt.common.devices import vary_like
-from dpbt.losses import as_loss_family, check_loss, family_name
+from dpbt.losses import check_links_of_family, loss_family_of_loss_or_name, unique_family_name
 from dpbt.types import GRID, AnyArray, Array, Prepared, Weighted, WeightUpdate
 from dpbt.types import uniform as uniform
 from dpbt.types.weight_update import weight_update_of_library
@@ -57,7 +57,7 @@ class LazyNumbers(NamedTuple):
 
 
 def on_grid(weight: Array, cap: Array) -> Weighted:
-    """Weights in [0, cap] as grid integers 1..GRID. No weight becomes 0, so no row is lost.
+    """Round weights in [0, cap] to grid integers 1..GRID. No weight becomes 0, so no row is lost.
 
     The map is fixed and of each row's own weight, so every bound for weights in [0, cap] holds for
     its results.
@@ -67,7 +67,7 @@ def on_grid(weight: Array, cap: Array) -> Weighted:
 
 
 def mirror(loss: types.ProperLoss | types.LossFamily | str, bounded: bool = True) -> WeightUpdate:
-    """W = inverse_link(-y H), the mirror update of Nock & Henecka (2020), equation (13).
+    """The mirror update of weights of Nock & Henecka (2020), equation (13): W = inverse_link(-y H).
 
     H is the row's score so far, and the first weights are inverse_link(0) = 1/2. The paper's step
     form applies the link to the weight and adds -y beta h. Where the link is one-to-one, both forms
@@ -83,14 +83,16 @@ def mirror(loss: types.ProperLoss | types.LossFamily | str, bounded: bool = True
             sensitivities shrink by the same factor: by 1/2 in the first round.
 
     Raises:
-        ValueError: as `losses.as_loss_family` and `losses.check_loss`.
+        ValueError: as `losses.loss_family_of_loss_or_name` and `losses.check_links_of_family`.
     """
     weight_bound = "bounded" if bounded else "at most 1"
-    return _mirror_update(as_loss_family(loss), f"mirror({{}}, {weight_bound})", bounded)
+    return _mirror_update_of_family(
+        loss_family_of_loss_or_name(loss), f"mirror({{}}, {weight_bound})", bounded
+    )
 
 
 def clipped_mirror(loss: types.ProperLoss | types.LossFamily | str) -> WeightUpdate:
-    """W = min(inverse_link(-y H), c): the weights of `mirror`, clipped at `MirrorNumbers.clip`.
+    """The mirror update with weights clipped at c: W = min(inverse_link(-y H), c).
 
     Weights are measured in units of the smaller of c and the public bound of `mirror`, so a
     sensitivity is at most c. Clipping at c < 1/2 divides the noise by 1 / c. A clipped row still
@@ -99,13 +101,17 @@ def clipped_mirror(loss: types.ProperLoss | types.LossFamily | str) -> WeightUpd
     Raises:
         ValueError: as `mirror`.
     """
-    return _mirror_update(as_loss_family(loss), "clipped_mirror({})", bounded=True)
+    return _mirror_update_of_family(
+        loss_family_of_loss_or_name(loss), "clipped_mirror({})", bounded=True
+    )
 
 
 @functools.cache
-def _mirror_update(family: types.LossFamily, identity_format: str, bounded: bool) -> WeightUpdate:
-    """The mirror update of a family, whose name fills the format of the identity."""
-    check_loss(family)
+def _mirror_update_of_family(
+    family: types.LossFamily, identity_format: str, bounded: bool
+) -> WeightUpdate:
+    """The mirror update of a loss family, bounded or at most 1."""
+    check_links_of_family(family)
 
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
         inverse_link = family(public.weight_params.link_alpha).inverse_link
@@ -118,7 +124,7 @@ def _mirror_update(family: types.LossFamily, identity_format: str, bounded: bool
 
     return weight_update_of_library(
         WeightUpdate(
-            identity=identity_format.format(family_name(family)),
+            identity=identity_format.format(unique_family_name(family)),
             coupled=False,
             weigh=weigh,
             params_type=MirrorNumbers,
@@ -129,7 +135,9 @@ def _mirror_update(family: types.LossFamily, identity_format: str, bounded: bool
 
 @functools.cache
 def residuals(response: types.Response, norm: str) -> WeightUpdate:
-    """The clipped residuals of several classes, or of a number. Each depends on its row alone.
+    """The update whose weights are clipped residuals of several classes or of a number.
+
+    Each depends on its row alone.
 
     - Several classes: (y = k) - p_k for each class k, with p the softmax of the row's K scores. All
       K are shrunk by one factor so that their norm is at most c. They are rounded towards 0 on the
@@ -187,8 +195,10 @@ _MANTISSA = 12
 """Bits of the common factor: in relative steps of 2^-12, each moves a weight by at most 1."""
 
 
-def dense_weights(weight: Float32[Array, "N"], total: Int32[Array, ""]) -> Int32[Array, "N"]:
-    """Capped scaling: integers min(GRID, round(c weight)), with the c that makes their sum `total`.
+def scale_and_cap_weights_to_total(
+    weight: Float32[Array, "N"], total: Int32[Array, ""]
+) -> Int32[Array, "N"]:
+    """i32[N]: integers min(GRID, round(c weight)), with the c that makes their sum `total`.
 
     This is the Bregman projection of a measure onto those of a density (Bun et al. (2020), Lemma 9,
     for any c > 0), on a grid. The factor c is found by bisection on a fixed, data-independent scale
@@ -234,10 +244,10 @@ def dense_weights(weight: Float32[Array, "N"], total: Int32[Array, ""]) -> Int32
 
 @functools.cache
 def lazy_bregman(bounded: bool = True) -> WeightUpdate:
-    """The lazily projected multiplicative update: weights exp(-learning_rate y H), made dense.
+    """The multiplicative update exp(-learning_rate y H), scaled and capped to a fixed density.
 
-    They are scaled and capped to the density kappa (`dense_weights`). The update reads
-    `LazyNumbers` and the public number of rows.
+    Weights are scaled and capped to the density kappa (`scale_and_cap_weights_to_total`). The
+    update reads `LazyNumbers` and the public number of rows.
 
     Guarantee, under add/remove and under replace-one, for any table of at most `rows` rows whose
     other rows keep their order:
@@ -276,7 +286,7 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
         growth = portable_exp(jnp.minimum(2 * rate * bound, _SCORE_LIMIT))
         cap = jnp.asarray(jnp.minimum(1, density * growth) if bounded else 1.0, jnp.float32)
         total = jnp.round(public.max_rows * (density / cap) * GRID).astype(jnp.int32)
-        quantized = dense_weights(jnp.where(table.present, weight, 0), total)
+        quantized = scale_and_cap_weights_to_total(jnp.where(table.present, weight, 0), total)
         return Weighted(quantized.astype(jnp.float32), cap)
 
     weight_cap = "bounded" if bounded else "at most 1"

@@ -37,7 +37,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_commands(COMMANDS)
     use_compilation_cache()
     kept = "what was saved stays; the same command goes on with a sweep, and begins all else anew"
-    return run_command_line(parser, words, words_on_interruption=kept)
+    return run_command_line(parser, words, default_interruption_text=kept)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ import jax
 import numpy as np
 
 import dpbt
+from dpbt import audit as audits
 from dpbt import recipes
-from dpbt.audit import exact_loss as audits
 from dpbt.owners.cli.parsing import as_input_error
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Recipe, as_relation
 from experiments.common import commands, data, results, tables
@@ -106,10 +106,12 @@ def audit_setting(
     if recipe.relation is ADD_REMOVE:
         near = audits.neighbours(table, ADD_REMOVE)
     key, start = jax.random.key(options.seed), time.perf_counter()
-    result = audits.audit(key, near, recipe, options.transcripts, steps=options.steps)
+    result = audits.audit_transcripts(
+        key, near, recipe, options.transcripts, with_worst_steps=options.steps
+    )
     by_mechanism: dict[str, float] = {}
     for line in dpbt.ledger(recipe).lines:
-        sums = by_mechanism.get(line.mechanism, 0.0) + result.by_site[line.site]
+        sums = by_mechanism.get(line.mechanism, 0.0) + result.loss_by_site[line.site]
         by_mechanism[line.mechanism] = sums
     return {
         "algorithm": recipe.name,
@@ -117,14 +119,14 @@ def audit_setting(
         "relation": recipe.relation.value,
         "claimed_epsilon": result.claimed_epsilon,
         "largest_loss": result.largest_loss,
-        "neighbours": result.neighbours,
-        "transcripts": result.transcripts,
+        "neighbours": result.num_neighbours,
+        "transcripts": result.num_transcripts,
         "by_mechanism": by_mechanism,
         "seconds": time.perf_counter() - start,
         "criterion": recipe.options_text,
         "dataset": dataset.name,
         "rounds": int(recipe.rounds),
-        "worst_step_ratio": max(result.step_ratio.values()) if result.step_ratio else None,
+        "worst_step_ratio": max(result.max_step_ratio_by_site.values(), default=None),
         "unprotected": "; ".join(recipe.learner.unprotected),
     }
 

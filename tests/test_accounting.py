@@ -15,7 +15,7 @@ from msgspec import structs
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
-from dpbt.owners import filter as filters
+from dpbt.owners import privacy_filter as filters
 from dpbt.privacy import accounting, boundary, conversions, pricing
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.scales import sampler_scales
@@ -50,7 +50,7 @@ RECORDS = {
     "a cost": ledger_of(ledger_line(0.5)).run_cost(),
     "what bits cost": ledger_of(ledger_line(0.5)).sampler_cost(),
     "a charge": filters.Charge(cost=1.0, gap=2.0, tail=3.0),
-    "limits": filters.filter_limits("rho", epsilon=1.0, delta=1e-6),
+    "limits": filters.cost_limits("rho", epsilon=1.0, delta=1e-6),
 }
 
 

@@ -10,7 +10,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.additive.descent import nearest_monotone_curves, noise_growth_by_momentum
-from dpbt.learners.additive.groups import sum_places_of_groups
+from dpbt.learners.additive.groups import sum_index_of_bins
 from dpbt.learners.additive.model import SHAPES, ShapeFunctions
 from dpbt.models import model as models
 from dpbt.privacy import boundary
@@ -57,7 +57,7 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
     boosted = BOOST(jax.random.key(0), table, recipe)
     config, params = config_of(recipe), recipe.params
     prologue, drawn = boosted.transcript.prologue, boosted.transcript.rounds["bins"]
-    group = np.asarray(sum_places_of_groups(config, params, recipe.public(prologue)).place_of_bin)
+    group = np.asarray(sum_index_of_bins(config, params, recipe.public(prologue)).sum_index_of_bin)
     bins, target = np.asarray(table.bins), np.asarray(table.target)
     start = float(recipe.learner.prologue.initial_score(prologue, params))
     step, max_rate = float(params.step), float(params.max_learning_rate)

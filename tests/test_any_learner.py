@@ -82,7 +82,7 @@ def test_a_grey_box_has_the_exact_loss_of_each_mechanism():
         noise.custom(on, lambda rng: on == (rng.random() < 0.6), custom)
         return noise.public.random()
 
-    found = audit.grey(learn, MANY, FEW, claim=(2.0, 0.0))
+    found = audit.grey_box_lower_bound(learn, MANY, FEW, claim=(2.0, 0.0))
     assert found.certain
     normed = 2 * math.log((1 + math.exp(0.25)) / 2)  # of the exponential mechanism
     most = 0.5 + 0.5 + max(0.25 - normed / 2, normed / 2) + math.log(1.5)
@@ -99,7 +99,7 @@ def test_a_grey_box_has_the_exact_loss_of_each_mechanism():
 
 
 def test_a_wrong_sensitivity_is_found_and_named():
-    found = audit.grey(counted(0.5, 0.5), MANY, FEW, claim=(1.0, 0.0), runs=20)
+    found = audit.grey_box_lower_bound(counted(0.5, 0.5), MANY, FEW, claim=(1.0, 0.0), num_runs=20)
     assert found.epsilon == pytest.approx(2.0)
     assert "moved 2 times its stated sensitivity" in found.where
     assert "THE CLAIM IS FALSE" in str(found)
@@ -109,8 +109,10 @@ def test_gaussian_draws_add_up_to_mu():
     def learn(rows, noise):
         return [noise.gaussian(len(rows), 1.0, 4.0) for _ in range(16)]
 
-    assert not audit.grey(learn, MANY, FEW, claim=(5.0, 1e-5), runs=20).certain
-    found = audit.grey(learn, MANY, FEW, claim=(5.0, 1e-5), runs=20, fixed=True)
+    assert not audit.grey_box_lower_bound(learn, MANY, FEW, claim=(5.0, 1e-5), num_runs=20).certain
+    found = audit.grey_box_lower_bound(
+        learn, MANY, FEW, claim=(5.0, 1e-5), num_runs=20, nonadaptive=True
+    )
     assert found.certain
     assert found.mu == pytest.approx(1.0)
     assert found.epsilon == pytest.approx(gdp_epsilon(1.0, 1e-5))
@@ -129,7 +131,10 @@ def test_gaussian_draws_add_up_to_mu():
     ids=["a number", "a draw", "a shape", "no number", "infinity", "a return"],
 )
 def test_the_grey_box_finds_what_follows_from_private_rows(leak):
-    assert audit.grey(leak, MANY, FEW, claim=(1.0, 0.0), runs=8).epsilon == math.inf
+    assert (
+        audit.grey_box_lower_bound(leak, MANY, FEW, claim=(1.0, 0.0), num_runs=8).epsilon
+        == math.inf
+    )
     assert hooks.replay_pair(leak, FEW, MANY, 0).loss >= bounds.LARGE / 2
 
 
@@ -142,21 +147,25 @@ def test_a_learner_may_write_into_what_it_gave_and_was_given():
         total += 5
         return counts / (1 + counts.sum())
 
-    assert audit.grey(learn, MANY, FEW, claim=(1.0, 0.0), runs=40).epsilon == pytest.approx(1.0)
+    assert audit.grey_box_lower_bound(
+        learn, MANY, FEW, claim=(1.0, 0.0), num_runs=40
+    ).epsilon == pytest.approx(1.0)
 
 
 # Black boxes, and one run.
 
 
 def test_a_black_box_finds_a_leak_and_nothing_in_a_right_learner():
-    common = {"claim": (1.0, 0.0), "runs": 1200}
-    right = audit.black(fitted(counted()), MANY, FEW, **common)
+    common = {"claim": (1.0, 0.0), "num_runs": 1200}
+    right = audit.black_box_lower_bound(fitted(counted()), MANY, FEW, **common)
     assert 0.3 < right.epsilon <= 1
-    wrong = audit.black(fitted(counted(0.25)), MANY, FEW, **common)
+    wrong = audit.black_box_lower_bound(fitted(counted(0.25)), MANY, FEW, **common)
     assert wrong.broken
-    leaks = audit.black(lambda rows, seed: [seed % 2, len(rows)], MANY, FEW, **common)
+    leaks = audit.black_box_lower_bound(
+        lambda rows, seed: [seed % 2, len(rows)], MANY, FEW, **common
+    )
     assert leaks.epsilon > 4
-    alike = audit.black(lambda rows, seed: [1.0, np.nan], MANY, FEW, **common)
+    alike = audit.black_box_lower_bound(lambda rows, seed: [1.0, np.nan], MANY, FEW, **common)
     assert (alike.epsilon, alike.mu) == (0, 0)
 
 
@@ -164,8 +173,8 @@ def test_one_run_finds_a_leak_and_nothing_in_a_right_learner():
     def fit(scale):
         return lambda coins, seed: coins + np.random.default_rng(seed).laplace(0, scale, coins.size)
 
-    assert 0.5 < audit.one_run(fit(1.0), 4000, claim=(1.0, 0.0)).epsilon <= 1
-    assert audit.one_run(fit(0.3), 4000, claim=(1.0, 1e-6)).broken
+    assert 0.5 < audit.one_run_lower_bound(fit(1.0), 4000, claim=(1.0, 0.0)).epsilon <= 1
+    assert audit.one_run_lower_bound(fit(0.3), 4000, claim=(1.0, 1e-6)).broken
 
 
 # Recipes, and the command.
@@ -178,7 +187,7 @@ def test_a_recipe_on_its_worst_neighbour(delta):
     common = {"epsilon": 4.0, "delta": delta, "rows": 10, "rounds": 2, "depth": 1}
     recipe = recipes.oblivious_boost(domain=domain, attributes_per_tree=(1,), **common)
     near = audit.neighbours(table, recipe.relation)
-    found = audit.exact(jax.random.key(0), near, recipe, 400)
+    found = audit.exact_lower_bound(jax.random.key(0), near, recipe, 400)
     assert 0.2 < found.epsilon <= 4 + 1e-3
     assert not found.broken
     assert found.certain == (delta == 0)
@@ -186,7 +195,7 @@ def test_a_recipe_on_its_worst_neighbour(delta):
 
 
 def test_pairs_differ_in_the_last_row():
-    pairs = audit.worst_pairs([0.0, -1.0], [1.0, 1.0])
+    pairs = audit.make_worst_table_pairs([0.0, -1.0], [1.0, 1.0])
     for table, neighbour in pairs.values():
         np.testing.assert_array_equal(table[:-1], neighbour)
     assert len(pairs) == 6

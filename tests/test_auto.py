@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpbt import recipes
-from dpbt.data import kinds
+from dpbt.data import column_types
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.recipes.auto import (
     COARSE_DEEP,
@@ -65,7 +65,9 @@ def test_numbers_do_not_depend_on_whether_columns_are_fine():
 def test_only_numbers_of_a_weak_signal_are_constants(delta, weak, strong):
     """At epsilon 1 the rows are n epsilon, and with the delta 4.2 times n mu."""
     squared, count, quantile = (
-        kinds.response_of_target(kinds.target_with_objective(Numeric(0, 1), objective, level))
+        column_types.response_of_target(
+            column_types.target_with_objective(Numeric(0, 1), objective, level)
+        )
         for objective, level in (("squared", None), ("poisson", None), ("quantile", 0.5))
     )
 

@@ -340,7 +340,7 @@ def test_a_refused_run_is_not_paid_for_and_leaves_no_checkpoint(table, monkeypat
     assert "changed or damaged" in refusal_line(capsys, *fit(0.2))
     path.write_bytes(whole)
     with monkeypatch.context() as patch:  # another run spends after the first check
-        patch.setattr("dpbt.owners.filter.Filter.check", lambda *_: None)
+        patch.setattr("dpbt.owners.privacy_filter.Filter.check", lambda *_: None)
         assert "epsilon = 2 of 2 is left" in refusal_line(capsys, *fit(3))
     assert not Path("run").exists()
     assert run_command(*fit(1)) == 0

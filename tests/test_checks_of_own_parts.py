@@ -109,7 +109,7 @@ BAD_ARGUMENTS = [
     ({"pairs": []}, "pairs and scales must hold at least one entry"),
     ({"pairs": [(jnp.zeros(1), jnp.zeros(2))]}, "one shape and one type"),
     ({"scales": [0.0]}, "scales must be"),
-    ({"draws": 0}, "draws must be"),
+    ({"num_draws": 0}, "num_draws must be"),
 ]
 
 
@@ -132,7 +132,7 @@ def class_weights_of_sides(table, weights):
     by_class = trees.weights_by_class(table, weights)
     root = jnp.zeros(table.target.shape, jnp.int32)
     products = trees.node_products(table, by_class, root, 1, None)
-    return trees.child_totals(products, trees.node_totals(by_class), SPLIT)
+    return trees.child_totals(products, trees.root_class_weights(by_class), SPLIT)
 
 
 def stump_with(sensitivity, mechanism=mechanisms.discrete_laplace):
@@ -162,7 +162,7 @@ def small_table():
     return dpbt.table({"x": Numeric(0, 1, bins=3)}, {"x": x}, x > 0.5)
 
 
-OPTIONS = {"transcripts": 4, "draws": 4000, "restarts": 4, "proposals": 4}
+OPTIONS = {"num_transcripts": 4, "num_draws": 4000, "num_tables": 4, "num_proposals": 4}
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from dpbt.common.progress import Progress, show_progress
 from dpbt.common.storage import checksum_of_json
 from dpbt.data import domains, files
 from dpbt.data.domains import template
-from dpbt.owners.cli import programs as cached
+from dpbt.owners.cli import compilation_cache as cached
 from dpbt.privacy import keys
 from dpbt.training import fit as training_fit
 from tests.support import ROOT
@@ -365,15 +365,21 @@ def auditing(name="class", domain="domain.json"):
 @pytest.fixture
 def audited(here, monkeypatch):
     """Neighbours of the audits, of which none is run; its loss may be set."""
-    seen = SimpleNamespace(near=[], loss=0.5)
+    calls = SimpleNamespace(near=[], loss=0.5)
 
-    def audit(key, near, recipe, transcripts):
-        seen.near.append(near)
-        loss = seen.loss
-        return audits.Audit(1.0, loss, {"leaf": loss}, 60, transcripts, {})
+    def audit_transcripts(key, neighbours, recipe, num_transcripts):
+        calls.near.append(neighbours)
+        return audits.Audit(
+            claimed_epsilon=1.0,
+            largest_loss=calls.loss,
+            loss_by_site={"leaf": calls.loss},
+            num_neighbours=60,
+            num_transcripts=num_transcripts,
+            max_step_ratio_by_site={},
+        )
 
-    monkeypatch.setattr(audits, "audit", audit)
-    return seen
+    monkeypatch.setattr(audits, "audit_transcripts", audit_transcripts)
+    return calls
 
 
 @pytest.mark.parametrize(("loss", "delta", "status"), [(0.9, 0, 0), (1.1, 0, 1), (1.1, 1e-6, 0)])
@@ -477,7 +483,7 @@ def test_the_folder_of_programs_has_a_size(tmp_path):
 
 def test_a_program_that_cannot_be_read_is_deleted_without_a_word(tmp_path):
     """JAX warns of it in every run, and never replaces it."""
-    folder = tmp_path / cached.machine_kind()
+    folder = tmp_path / cached.machine_kind_name()
     folder.mkdir()
     for name in ("jit_run-1-cache", "jit_run-2-cache", "jit_run_more-1-cache"):
         (folder / name).write_bytes(b"half")
@@ -485,7 +491,7 @@ def test_a_program_that_cannot_be_read_is_deleted_without_a_word(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = lambda message, *_, **__: shown.append(str(message))
-        cached.delete_damaged_programs(tmp_path)
+        cached.delete_damaged_programs_when_jax_warns(tmp_path)
         warnings.warn(f"{READING} 'jit_run': Error: Error -5", stacklevel=1)
         assert [path.name for path in folder.iterdir()] == ["jit_run_more-1-cache"]
         assert shown == []

@@ -16,7 +16,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.common import compilation
 from dpbt.data import tables
-from dpbt.data.kinds import Numeric
+from dpbt.data.column_types import Numeric
 from dpbt.data.splits import table_of_splits
 from dpbt.models import scoring as prediction
 from dpbt.privacy.dependencies import draw_specs_of_phase

@@ -14,7 +14,6 @@ import pytest
 
 import dpbt
 from dpbt import audit
-from dpbt.audit import exact_loss
 from dpbt.training.replay import log_ratios_by_site
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Recipe
 from tests.support import file_neighbours
@@ -94,7 +93,7 @@ def test_a_search_finds_no_pair_above_the_ledger(row):
     recipe = row.recipe(relation, epsilon=3.0, rows=14, rounds=2, depth=2)
     table = row.table(2, rows=14, splits=3, absent=2)
     candidates = row.candidates(3)
-    options = {"candidates": candidates, "restarts": 6, "proposals": 15, "key": KEY}
+    options = {"candidates": candidates, "num_tables": 6, "num_proposals": 15, "key": KEY}
     audit.check_learner(recipe, table, aspects=["search"], **options)
 
 
@@ -156,10 +155,10 @@ def test_sensitivities_are_attained(case):
         recipe = recipe_of_one_program(row, relation, rounds=1, **settings)
         if not row.slow:  # as many masks as there are neighbours of the small table
             near = near._replace(present=np.repeat(near.present, len(case.near.present), axis=0))
-        report = exact_loss.audit(KEY, near, recipe, NUM_TRANSCRIPTS, steps=True)
+        report = audit.audit_transcripts(KEY, near, recipe, NUM_TRANSCRIPTS, with_worst_steps=True)
         for line in (line for line in dpbt.ledger(recipe).lines if line.rho > 0):
             group = line.mechanism if row.sites is None else line.site.split("_")[0]
-            ratio = report.step_ratio[line.site]
+            ratio = report.max_step_ratio_by_site[line.site]
             largest_ratio[group] = max(largest_ratio.get(group, 0.0), ratio)
     assert max(largest_ratio.values()) <= 1 + SLACK
     if row.tight:

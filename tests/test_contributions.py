@@ -14,8 +14,8 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.__main__ import main
+from dpbt.data.column_types import response_of_target
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.data.kinds import response_of_target
 from dpbt.models.contributions import ROW_IS_SHOWN
 from tests.support import ROOT
 from tests.support.random_models import (

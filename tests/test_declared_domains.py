@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, sweeps, tuning
+from dpbt import audit, recipes, sweeps, tuning
 from dpbt.__main__ import main
-from dpbt.audit import exact_loss as audit
+from dpbt.audit import exact_loss
 from dpbt.data import domains
 from dpbt.data.convert import convert_columns
 from dpbt.data.declarations import declared_classes
@@ -160,7 +160,7 @@ def test_learning_refuses_a_table_of_another_domain(other, words):
     with pytest.raises(ValueError, match=words):
         dpbt.tune(KEY, table, of_domain(scores_fraction=0.1), tuning.selection())
     with pytest.raises(ValueError, match=words):
-        audit.audit(KEY, audit.neighbours(table, ADD_REMOVE), recipe, 1)
+        audit.audit_transcripts(KEY, audit.neighbours(table, ADD_REMOVE), recipe, 1)
     with pytest.raises(ValueError, match="column"):
         preview.preview([recipe], other)
     with pytest.raises(ValueError, match=words):
@@ -313,10 +313,17 @@ def test_domains_of_one_shape_share_the_programs_of_a_fit_a_sweep_and_an_audit(t
     counts = []
     for table, recipe in zip(tables, made, strict=True):
         dpbt.fit(KEY, table, recipe)
-        near = audit.neighbours(table, ADD_REMOVE)
-        audit.audit(KEY, near._replace(present=near.present[:2]), recipe, 1)
-        audits = audit._compiled_transcript_losses, audit._sample_transcripts
-        counts.append([num_compiled_programs(), *(program.num_compiled for program in audits)])
+        neighbours = audit.neighbours(table, ADD_REMOVE)
+        audit.audit_transcripts(
+            KEY, neighbours._replace(present=neighbours.present[:2]), recipe, num_transcripts=1
+        )
+        programs_of_audits = (
+            exact_loss._compiled_transcript_losses,
+            exact_loss._sample_transcripts,
+        )
+        counts.append(
+            [num_compiled_programs(), *(program.num_compiled for program in programs_of_audits)]
+        )
     assert counts[0] == counts[1]
 
     masks = np.ones((1, ROWS), bool)

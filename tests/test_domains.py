@@ -10,7 +10,7 @@ import pytest
 import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
-from dpbt.learners.model_parts import describe_bins
+from dpbt.learners.model_parts import describe_bins_as_condition
 from dpbt.recipes.bins import split_attributes_of_domain
 from tests.support.example_tables import library_splits
 
@@ -113,7 +113,7 @@ def test_a_bin_is_described_in_words():
         (Nominal(values, other="low"), 2, "= high"),
         (Boolean(missing=True), 1, "in {1, missing}"),
     ):
-        assert describe_bins("x", kind, np.arange(256) >= first) == f"x {words}"
+        assert describe_bins_as_condition("x", kind, np.arange(256) >= first) == f"x {words}"
 
 
 def test_declarations_are_kept_as_bins_are_read():
@@ -316,7 +316,7 @@ def test_two_columns_of_one_name_are_refused(frame, tmp_path):
     labels = [True, False]
     readers = [
         lambda: domains.encode(TWINS_DOMAIN, frame),
-        lambda: domains.positions(TWINS_DOMAIN, frame),
+        lambda: domains.encode_positions(TWINS_DOMAIN, frame),
         lambda: dpbt.table(TWINS_DOMAIN, frame, labels),
         lambda: dpbt.convert.convert_columns(TWINS_DOMAIN, frame, labels, tmp_path / "blocks"),
         lambda: dpbt.convert.raw_rows_of_columns(domains.Label("a", "a", "c"), frame),

@@ -103,9 +103,11 @@ def test_only_hypotheses_that_read_a_column_change_its_scores(name):
         changed = np.repeat(rows[None], num_bins, axis=0)
         changed[..., column] = np.arange(num_bins)[:, None]
         whole = np.asarray(dpbt.decision_function(model, changed.reshape(-1, len(N_BINS))))
-        left_out = whole.reshape(num_bins, -1) - scores.by_bin(column)
+        left_out = whole.reshape(num_bins, -1) - scores.scores_by_bin(column)
         np.testing.assert_allclose(left_out, left_out[:1].repeat(num_bins, axis=0), atol=2e-6)
-        np.testing.assert_array_equal(scores.by_bin(column, used), scores.by_bin(column)[:, used])
+        np.testing.assert_array_equal(
+            scores.scores_by_bin(column, used), scores.scores_by_bin(column)[:, used]
+        )
 
 
 @pytest.mark.parametrize("name", ["oblivious", pytest.param("halfspace", marks=pytest.mark.slow)])
@@ -147,14 +149,14 @@ def test_a_loaded_model_knows_the_noise_of_its_leaves_or_curves(tmp_path, model_
         assert one.noise == pytest.approx(other.noise, rel=2e-3)
     quiet = model.hypotheses._replace(noise=0 * model.hypotheses.noise)
     quiet = dataclasses.replace(loaded, hypotheses=quiet)
-    assert effects.redrawn_models(quiet) == []
+    assert effects.models_with_redrawn_noise(quiet) == []
 
 
 def test_leaves_that_are_drawn_again_have_the_noise_and_its_correlation(monkeypatch):
     monkeypatch.setattr(effects, "NUM_REDRAWS", 2000)
     model = MODELS["oblivious"]
     trees = model.hypotheses
-    again = np.stack([each.hypotheses.leaf for each in effects.redrawn_models(model)])
+    again = np.stack([each.hypotheses.leaf for each in effects.models_with_redrawn_noise(model)])
     noise = (again - np.asarray(trees.leaf)) / np.asarray(trees.noise)
     np.testing.assert_allclose(noise.std(axis=0), 1, atol=0.08)
     share = float(trees.smoothing[0])
@@ -180,13 +182,13 @@ def fitted(epsilon, rounds=2, **options):
 def test_without_noise_a_model_drawn_again_is_the_model_itself(tmp_path):
     *_, model = fitted(np.inf, scores_fraction=0.1, marginals_fraction=0.1)
     assert len(model.transcript.prologue) == len(model.transcript.epilogue) == 1
-    for again in effects.redrawn_models(model)[::8]:
+    for again in effects.models_with_redrawn_noise(model)[::8]:
         for array, own in zip(again.hypotheses, model.hypotheses, strict=True):
             np.testing.assert_allclose(array, own, rtol=1e-6)
     found = attribute_effects(model, ONE, noise=True)
     assert max(effect.noise for effect in found) < 1e-9 < min(e.variance for e in found[:1])
     dpbt.save(model, tmp_path / "model.json", domain=ONE)
-    assert effects.redrawn_models(dpbt.load(tmp_path / "model.json")) == []
+    assert effects.models_with_redrawn_noise(dpbt.load(tmp_path / "model.json")) == []
 
 
 @pytest.mark.slow
@@ -199,7 +201,7 @@ def test_noise_that_is_drawn_again_moves_a_shape_as_other_keys_do(monkeypatch):
     )
     runs = ran(jax.random.split(jax.random.key(2), 400))
     leaf = np.asarray(runs.leaf)[:, 0]
-    again = np.stack([each.hypotheses.leaf[0] for each in effects.redrawn_models(model)])
+    again = np.stack([each.hypotheses.leaf[0] for each in effects.models_with_redrawn_noise(model)])
     ours, theirs = (np.std(each, axis=0) for each in (again, leaf))
     assert theirs.min() > 0
     np.testing.assert_allclose(

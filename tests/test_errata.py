@@ -432,9 +432,11 @@ def test_one_negative_count_makes_theta_random_in_algorithm_2():
     """A leaf of 1,000 positives whose other count comes out at -0.3 says nothing at all."""
     noisy = jnp.array([[-0.3, 1000.0]])
     for chance in (0.1, 0.9):
-        theta = forests.positive_class_shares(noisy, jnp.array([chance]), "uniform")
+        theta = forests.positive_shares_or_fallback(noisy, jnp.array([chance]), "uniform")
         assert float(theta[0]) == pytest.approx(chance)
-        assert float(forests.positive_class_shares(noisy, jnp.array([chance]), "zero")[0]) == 1.0
+        assert (
+            float(forests.positive_shares_or_fallback(noisy, jnp.array([chance]), "zero")[0]) == 1.0
+        )
 
 
 # All papers

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt.owners import filter as filters
+from dpbt.owners import privacy_filter as filters
 from tests.support.budget_examples import (
     ROWS,
     ledger_line,
@@ -54,7 +54,7 @@ def edited(path, *statements):
             database.execute(*statement)
         [(terms, salt)] = database.execute("SELECT terms, salt FROM filter LIMIT 1")
         records = [each for (each,) in database.execute("SELECT record FROM release")]
-        seal = filters.seal_of_texts([str(terms), str(salt), *records])
+        seal = filters.seal_of_file_texts([str(terms), str(salt), *records])
         database.execute("UPDATE filter SET seal = ?", [seal])
 
 
@@ -96,7 +96,7 @@ def test_all_names_of_a_file_lead_to_one_budget(path):
 def test_only_its_owner_reads_a_new_file_and_a_crash_undoes_no_charge(path):
     budget = opened(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with budget._transaction() as database:
+    with budget._open_transaction() as database:
         assert database.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
         assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
@@ -273,7 +273,9 @@ def test_a_filter_without_a_file_ends_with_it():
     budget = dpbt.Filter(1.0, rows=ROWS)
     kept = budget._path
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
-    filters._remove_folder(str(kept.parent), os.getpid() + 1)  # as in a forked child
+    filters._remove_folder_in_same_process(
+        str(kept.parent), os.getpid() + 1
+    )  # as in a forked child
     assert kept.exists()
     del budget
     assert not kept.parent.exists()

@@ -25,7 +25,7 @@ NOWHERE = "nowhere"
 
 
 def grey(learn, epsilon=1.0, runs=20):
-    return audit.grey(learn, MANY, FEW, claim=(epsilon, 0.0), runs=runs)
+    return audit.grey_box_lower_bound(learn, MANY, FEW, claim=(epsilon, 0.0), num_runs=runs)
 
 
 def returning(make):
@@ -307,7 +307,9 @@ def test_the_mu_of_tiny_steps_is_not_rounded_up():
     def learn(rows, noise):
         return noise.gaussian(len(rows), 1.0, 1e9 / 0.6)
 
-    found = audit.grey(learn, MANY, FEW, claim=(1.0, 1e-5), runs=8, fixed=True)
+    found = audit.grey_box_lower_bound(
+        learn, MANY, FEW, claim=(1.0, 1e-5), num_runs=8, nonadaptive=True
+    )
     assert found.mu <= 0.6e-9
     assert found.mu == pytest.approx(0.6e-9, rel=1e-6)
 
@@ -324,7 +326,9 @@ def test_a_learner_that_does_not_repeat_itself_is_not_judged():
     def consuming(rows, noise):
         return noise.laplace(len(rows.pop()) if rows else 0.0, 1.0, 1.0)
 
-    found = audit.grey(consuming, ["aaaaa"] * 30, ["a"] * 30, claim=(1.0, 0.0), runs=40)
+    found = audit.grey_box_lower_bound(
+        consuming, ["aaaaa"] * 30, ["a"] * 30, claim=(1.0, 0.0), num_runs=40
+    )
     assert found.epsilon == 0
     assert "changes its table" in found.words
 
@@ -353,11 +357,18 @@ def test_the_command_does_not_take_rounding_for_a_loss(tmp_path, capsys, monkeyp
     columns = '{"a": {"type": "numeric", "low": 0, "high": 1, "bins": 4}}'
     label = '{"column": "y", "positive": "1", "negative": "0"}'
     (tmp_path / "domain.json").write_text(f'{{"columns": {columns}, "label": {label}}}')
-    found = audit.Audit(1e-4, 1.03e-4, {"sums": 1.03e-4}, 1, 1, {})
-    monkeypatch.setattr("dpbt.audit.audit", lambda *given: found)
-    given = ["audit", "--domain", str(tmp_path / "domain.json"), "--rows", "100"]
-    assert main([*given, "--epsilon", "1e-4"]) == 0
+    result = audit.Audit(
+        claimed_epsilon=1e-4,
+        largest_loss=1.03e-4,
+        loss_by_site={"sums": 1.03e-4},
+        num_neighbours=1,
+        num_transcripts=1,
+        max_step_ratio_by_site={},
+    )
+    monkeypatch.setattr("dpbt.audit.audit_transcripts", lambda *arguments: result)
+    command = ["audit", "--domain", str(tmp_path / "domain.json"), "--rows", "100"]
+    assert main([*command, "--epsilon", "1e-4"]) == 0
     assert "ABOVE THE CLAIM" not in capsys.readouterr().out
-    found = dataclasses.replace(found, largest_loss=3.1e-4)
-    assert main([*given, "--epsilon", "1e-4"]) == 1
+    result = dataclasses.replace(result, largest_loss=3.1e-4)
+    assert main([*command, "--epsilon", "1e-4"]) == 1
     assert "ABOVE THE CLAIM" in capsys.readouterr().out

@@ -108,7 +108,7 @@ OWN_LOSS = losses.log._replace(name="my_loss", inverse_link=lambda z: losses.log
 
 def model_of_own_loss():
     model = model_of_kind("bdpe")
-    family = losses.constant_family(OWN_LOSS)
+    family = losses.constant_loss_family(OWN_LOSS)
     update = dataclasses.replace(model.recipe.weight_update, loss=family)
     recipe = dataclasses.replace(model.recipe, weight_update=update)
     return dataclasses.replace(model, recipe=recipe)

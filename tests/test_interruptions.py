@@ -136,7 +136,7 @@ def test_a_paid_run_with_a_checkpoint_goes_on_under_its_own_key(budget, capsys, 
     words = ("fit", "rows.chunks", *FIT[2:], *FILTER, *seed, "--checkpoint", "run")
     with monkeypatch.context() as patch:
         patch.setattr(files, "read_columns", before(files.read_columns))
-        patch.setattr(rows, "_table_of_folder", before(rows._table_of_folder))
+        patch.setattr(rows, "_open_table_of_folder", before(rows._open_table_of_folder))
         said = interrupted(capsys, *words)
     assert "nothing was paid; the same command starts anew" in said
     assert not Path("run").exists()
@@ -235,7 +235,7 @@ def test_other_commands_say_whether_their_files_were_written(
     model = forest_model_file
     predict = ("predict", model, "rows.csv", "--out", "p.csv")
     with monkeypatch.context() as patch:
-        patch.setattr(models, "_write_predictions", after(models._write_predictions))
+        patch.setattr(models, "_write_predictions_as_csv", after(models._write_predictions_as_csv))
         assert interrupted(capsys, *predict) == "interrupted; p.csv was not written"
         assert interrupted(capsys, *predict[:3]) == "interrupted; the output may be incomplete"
     assert not list(Path().glob(".dpbt-*"))
@@ -250,7 +250,7 @@ def test_other_commands_say_whether_their_files_were_written(
         html = ("statement", model, "--html", "t.html")
         assert interrupted(capsys, *html) == "interrupted; t.html was not written"
     with monkeypatch.context() as patch:
-        patch.setattr(models, "_measure_model", before(models._measure_model))
+        patch.setattr(models, "_measure_predictions", before(models._measure_predictions))
         evaluate = ("evaluate", model, "rows.csv", "--domain", "domain.json")
         assert interrupted(capsys, *evaluate) == "interrupted; the output may be incomplete"
 
@@ -274,10 +274,10 @@ def test_a_filter_says_where_to_look(budget, capsys, monkeypatch):
     new = ("filter", "new", "g.db", "--epsilon", 1, "--rows", 9)
     charge = ("filter", "charge", "filter.db", "--name", "a table", "--laplace", 2)
     with monkeypatch.context() as patch:
-        patch.setattr(dpbt.Filter, "_create_file", before(dpbt.Filter._create_file))
+        patch.setattr(dpbt.Filter, "_create_database", before(dpbt.Filter._create_database))
         assert interrupted(capsys, *new) == "interrupted; g.db was not written"
     with monkeypatch.context() as patch:
-        patch.setattr(dpbt.Filter, "_create_file", after(dpbt.Filter._create_file))
+        patch.setattr(dpbt.Filter, "_create_database", after(dpbt.Filter._create_database))
         assert interrupted(capsys, *new) == "interrupted; g.db was written"
     assert dpbt.Filter.open("g.db").spent == 0
     with monkeypatch.context() as patch:

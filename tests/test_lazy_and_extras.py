@@ -77,7 +77,7 @@ def test_a_lazy_frame_is_refused_with_what_to_do(make, words, model, tmp_path):
         lambda rows: dpbt.table(DOMAIN, rows, Y),
         lambda rows: dpbt.table(DOMAIN, {"x": X[:, 0]}, rows),
         lambda rows: dpbt.domains.encode(DOMAIN, rows),
-        lambda rows: dpbt.domains.positions(DOMAIN, rows),
+        lambda rows: dpbt.domains.encode_positions(DOMAIN, rows),
         lambda rows: dpbt.predict(model, rows),
         lambda rows: loaded.predict(rows),
     ):

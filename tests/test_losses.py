@@ -77,11 +77,11 @@ def test_a_criterion_needs_no_link():
 @pytest.mark.parametrize("loss", [*ALL.values(), losses.m_alpha(0.01)])
 def test_the_losses_of_the_library_pass_the_checks_of_a_persons_own(loss):
     for family in (
-        losses.constant_family(loss._replace(name="own")),
+        losses.constant_loss_family(loss._replace(name="own")),
         lambda alpha: losses.m_alpha(alpha),
     ):
-        losses.check_loss(family)
-        losses.check_criterion(family)
+        losses.check_links_of_family(family)
+        losses.check_perspective_of_family(family)
 
 
 @pytest.mark.parametrize(

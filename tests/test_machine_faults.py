@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpbt.common import storage
-from dpbt.owners.cli.outputs import save_or_use_temporary_folder
+from dpbt.owners.cli.outputs import save_there_or_in_temporary_folder
 from dpbt.owners.cli.parsing import BAD_INPUT, Parser, run_command_line
 from tests.support import worker_process
 from tests.support.worker_process import digests_of_files
@@ -108,7 +108,7 @@ def test_a_model_that_the_disk_does_not_take_is_kept_elsewhere(tmp_path, capsys,
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         file.write_text("the model")
 
-    kept = save_or_use_temporary_folder(path, save)
+    kept = save_there_or_in_temporary_folder(path, save)
     assert kept.read_text() == "the model"
     assert kept.is_relative_to(elsewhere)
     warning = f"warning: {path}: {os.strerror(errno.ENOSPC)}; move {kept} there\n"
@@ -119,7 +119,7 @@ def test_a_model_that_the_disk_does_not_take_is_kept_elsewhere(tmp_path, capsys,
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
     with pytest.raises(OSError, match=r"model\.json"):
-        save_or_use_temporary_folder(path, never)
+        save_there_or_in_temporary_folder(path, never)
 
 
 def test_leftovers_of_a_kill_are_removed_and_a_persons_file_stays(tmp_path):

@@ -281,6 +281,6 @@ def test_a_selection_costs_by_the_range_of_the_change_of_scores(mechanism):
     # Of two candidates far apart, the worse one gains the range while the better one stays.
     before = jnp.float32([0.0, -12.0])
     pairs.append((before, before + jnp.float32([0.0, width])))
-    report = check_mechanism(mechanism, pairs, scales=[0.6], draws=2000)
+    report = check_mechanism(mechanism, pairs, scales=[0.6], num_draws=2000)
     attained_share = 0.99 if mechanism is mechanisms.exponential else 0.9
     assert property_line(report, "divergence / price").figure >= attained_share

@@ -10,11 +10,11 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.data import kinds
+from dpbt.data import column_types
 from dpbt.data.domains import Numeric
 from dpbt.learners.bins import number_line
 from dpbt.learners.bins.config import BinsConfig
-from dpbt.learners.bins.histograms import TARGET_SITE, target_histogram
+from dpbt.learners.bins.histograms import TARGET_SITE, sum_row_weights_by_target_bin
 from dpbt.learners.bins.target import estimate_location_and_scale
 from dpbt.privacy import mechanisms
 from dpbt.public_types import GRID
@@ -29,14 +29,14 @@ SLOW_CONSTANTS = (("squared", 0.0), ("poisson", 0.0), ("poisson", 1e-6))
 
 
 def config_of(*, relation="add_remove", noise=mechanisms.rounded_gaussian, objective="squared"):
-    target = kinds.target_with_objective(Numeric(0, 1), objective, None)
+    target = column_types.target_with_objective(Numeric(0, 1), objective, None)
     return BinsConfig(
         attributes=split_attributes_of_domain(DOMAIN),
         draws_histograms=False,
         draws_scores=True,
         relation=as_relation(relation),
         noise=noise,
-        response=kinds.response_of_target(target),
+        response=column_types.response_of_target(target),
         target_bins=64,
     )
 
@@ -49,7 +49,10 @@ class Noise(NamedTuple):
 
 def public_of(numbers, config):
     """What is public once the histogram of these positions is released without noise."""
-    counts = target_histogram(jnp.asarray(numbers), jnp.full(len(numbers), GRID), 64) // GRID
+    counts = (
+        sum_row_weights_by_target_bin(jnp.asarray(numbers), jnp.full(len(numbers), GRID), 64)
+        // GRID
+    )
     center, spread, num_rows = jax.jit(estimate_location_and_scale)(counts, jnp.float32(1))
     start = jnp.log(center) if config.response.objective == "poisson" else center
     return Public(
@@ -83,11 +86,11 @@ def test_no_row_moves_the_sums_beyond_their_sensitivity(relation, noise):
     scores = 0.5 + deviation * number_line.DEVIATION_CLIP * 0.01
     rows = table_of(scores + residual * 0.02)
     sums = jax.vmap(
-        lambda target, score: number_line.residual_sums(
+        lambda target, score: number_line.residual_and_deviation_sums(
             config,
             dpbt.Table(jnp.zeros((1, 1)), target[None], jnp.ones(1, bool)),
             score[None],
-            clip=jnp.float32(2),
+            residual_clip=jnp.float32(2),
             public=public,
         )
     )(rows.target, jnp.asarray(scores, jnp.float32))
@@ -96,7 +99,7 @@ def test_no_row_moves_the_sums_beyond_their_sensitivity(relation, noise):
     moved = np.linalg.norm(added, order, axis=1).max()
     if relation == "replace_one":
         moved = np.linalg.norm(added[:, None] - added[None], order, axis=2).max()
-    bound = number_line.residual_sums_sensitivity(config)
+    bound = number_line.residual_and_deviation_sums_sensitivity(config)
     assert 0.97 * bound <= moved <= bound
 
 
@@ -115,8 +118,8 @@ def test_exact_sums_take_off_a_shift_and_a_wrong_slope(objective):
 
     def line_of(numbers, scores):
         clip = number_line.choose_residual_clip(config, params, public).clip
-        sums = number_line.residual_sums(
-            config, table_of(numbers), scores, clip=clip, public=public
+        sums = number_line.residual_and_deviation_sums(
+            config, table_of(numbers), scores, residual_clip=clip, public=public
         )
         return number_line.number_correction_epilogue(config).score_line(
             {"scores": sums}, params, public

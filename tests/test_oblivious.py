@@ -15,13 +15,13 @@ from dpbt import losses, recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.bins.config import Attribute
-from dpbt.learners.bins.histograms import histogram_sensitivity
+from dpbt.learners.bins.histograms import class_histograms_sensitivity
 from dpbt.learners.bins.rows import BinnedRows
 from dpbt.learners.oblivious import learner as oblivious
 from dpbt.learners.oblivious import splits as oblivious_splits
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.model import ObliviousTree
-from dpbt.learners.oblivious.rows import assign_leaves
+from dpbt.learners.oblivious.rows import assign_leaves_unless_known
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.recipes.bins import split_attributes_of_domain
 from dpbt.training import run_keys
@@ -189,7 +189,7 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     boosted = BOOST(jax.random.key(2), table, recipe)
     config = dataclasses.replace(CONFIG, relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
-    histogram, sums = histogram_sensitivity, oblivious.leaf_sum_sensitivity
+    histogram, sums = class_histograms_sensitivity, oblivious.leaf_sum_sensitivity
     bounds = (
         histogram(config),
         sums(config),
@@ -265,7 +265,7 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
     own = jnp.asarray(mass[:, : config.bin_mask.shape[1]])
 
     def tree_of_number(number):
-        return oblivious_splits.public_tree(
+        return oblivious_splits.public_tree_from_seed(
             config, seed=jnp.uint32(seed), tree_number=number, bin_shares=own
         )
 
@@ -362,7 +362,7 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     asked, *_ = asked_of(attributes, 6, depth)
     bins = np.random.default_rng(1).integers(0, MAX_BINS, (len(attributes), 300), np.uint8)
     rows = BinnedRows(jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2)))
-    route = jax.jit(functools.partial(assign_leaves, attributes))
+    route = jax.jit(functools.partial(assign_leaves_unless_known, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
         tree = ObliviousTree(feature, right, jnp.zeros(2**depth))
         np.testing.assert_array_equal(route(tree, rows), looked_up(tree, bins))

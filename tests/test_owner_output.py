@@ -98,9 +98,9 @@ def test_a_conversion_asks_as_a_fit_does_and_its_folder_asks_nothing(folder, mon
         assert not Path("short.chunks").exists()
     main(["convert", "d.json", "short.csv", "short.chunks", "--capacity", "80"])
     with pytest.raises(InputError, match="check the rows before converting them"):
-        inputs.owner_report_of_file(declared("short.chunks"))
-    found = inputs.owner_report_of_file(declared("short.csv"))
-    assert found.doubtful == ("age", "job", "class")
+        inputs.make_owner_report_of_file(declared("short.chunks"))
+    found = inputs.make_owner_report_of_file(declared("short.csv"))
+    assert found.suspect_columns == ("age", "job", "class")
 
 
 def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
@@ -110,10 +110,16 @@ def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
     for closed in ("stdin", "stderr"):
         with monkeypatch.context() as patch:
             patch.setattr(sys, closed, None)
-            inputs.confirm_doubtful_rows(declared("short.csv"), skip=False, action="Learn")
-    inputs.confirm_doubtful_rows(declared("pipe.csv"), skip=False, action="Learn")
+            inputs.ask_owner_about_suspect_columns(
+                declared("short.csv"), skip_question=False, action="Learn"
+            )
+    inputs.ask_owner_about_suspect_columns(
+        declared("pipe.csv"), skip_question=False, action="Learn"
+    )
     with pytest.raises(InputError, match="stopped"):
-        inputs.confirm_doubtful_rows(declared("short.csv"), skip=False, action="Learn")
+        inputs.ask_owner_about_suspect_columns(
+            declared("short.csv"), skip_question=False, action="Learn"
+        )
 
 
 def test_a_report_counts_what_is_not_read():
@@ -128,10 +134,10 @@ def test_a_report_counts_what_is_not_read():
     found = file_report.owner_report_of_rows(domain, label, blocks)
     assert (found.rows, found.constant) == (5, ("w",))
     assert dict(found.unread) == {"a": 3, "c": 2, "b": 2, "y": 2, "w": 2}
-    assert found.doubtful == ("w", "a", "b", "y")  # a fifth of the cells of b is no Boolean
+    assert found.suspect_columns == ("w", "a", "b", "y")  # a fifth of the cells of b is no Boolean
     assert "a: 3 are missing" in str(found)
     usual = file_report.OwnerReport(100, {"a": 50, "y": 5}, (), "y")
-    assert usual.doubtful == ()
+    assert usual.suspect_columns == ()
     assert str(usual).endswith("nothing is doubtful")
 
 

@@ -11,19 +11,18 @@ import pytest
 from scipy import stats
 
 import dpbt
-from dpbt import losses, recipes
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, losses, recipes
 from dpbt.data import domains
 from dpbt.data.splits import table_of_splits
-from dpbt.learners.bins.epilogue import score_histogram
-from dpbt.learners.bins.histograms import SCORES_SITE, class_histograms
+from dpbt.learners.bins.epilogue import class_counts_by_score_interval
+from dpbt.learners.bins.histograms import SCORES_SITE, sum_row_weights_by_bin_and_class
 from dpbt.learners.oblivious import learner as oblivious_learner
 from dpbt.learners.oblivious.config import ObliviousConfig
-from dpbt.learners.oblivious.rows import assign_leaves
+from dpbt.learners.oblivious.rows import assign_leaves_unless_known
 from dpbt.learners.trees import greedy
-from dpbt.learners.trees.growth import GreedyTreeConfig, draw_splits_and_weigh_leaves
+from dpbt.learners.trees.growth import GreedyTreeConfig, draw_splits_and_sum_leaf_class_weights
 from dpbt.learners.trees.published import alpha_from_exact_errors
-from dpbt.learners.trees.rows import prepare_tree_rows
+from dpbt.learners.trees.rows import evaluate_splits_of_rows
 from dpbt.privacy import answers, mechanisms, sensitivity
 from dpbt.privacy.sensitivity import round_grid_to_rows
 from dpbt.recipes.bins import split_attributes_of_domain
@@ -65,10 +64,14 @@ def grow(draw, table, weights, params, public, alpha_of=None):
         noise=noise,
     )
     price = dataclasses.replace(
-        greedy.tight_split_pricing(ADD_REMOVE), bound=sensitivity.max_score_change
+        greedy.tight_pricing_of_split_draws(ADD_REMOVE), bound=sensitivity.max_score_change
     )
-    return draw_splits_and_weigh_leaves(
-        config, draw, View(table, weights, params, public), alpha_of, price
+    return draw_splits_and_sum_leaf_class_weights(
+        config,
+        draw,
+        View(table, weights, params, public),
+        alpha_of_level=alpha_of,
+        pricing=price,
     )
 
 
@@ -92,12 +95,20 @@ def planted(alpha_rule, **settings):
 def test_no_small_table_breaks_the_tight_claim(relation):
     recipe = recipes.bdpe(epsilon=4.0, rows=12, rounds=2, depth=2, relation=relation)
     for sites, least in ((None, 0.99), (("split_0", "split_1"), 0.3)):
-        ratio, _ = audit.search(
-            jax.random.key(0), recipe, rows=12, splits=3, restarts=8, sweeps=60, sites=sites
+        ratio, _ = audit.search_worst_table(
+            jax.random.key(0),
+            recipe,
+            num_rows=12,
+            num_splits=3,
+            num_tables=8,
+            num_proposals=60,
+            sites=sites,
         )
         assert least < ratio <= 1.002
     with pytest.raises(ValueError, match="sites must name sites"):
-        audit.search(jax.random.key(0), recipe, rows=12, splits=3, sites=["split_9"])
+        audit.search_worst_table(
+            jax.random.key(0), recipe, num_rows=12, num_splits=3, sites=["split_9"]
+        )
 
 
 def alpha_leak_tables():
@@ -154,11 +165,11 @@ def test_beta_from_private_counts_is_caught():
         draw("beta", mechanisms.discrete_laplace, edge, **{**BARE, "sensitivity": 0.0})
 
     leaky = replaced(recipe, program)
-    found = audit.audit(
-        jax.random.key(0), audit.neighbours(table, ADD_REMOVE), leaky, transcripts=1
+    found = audit.audit_transcripts(
+        jax.random.key(0), audit.neighbours(table, ADD_REMOVE), leaky, num_transcripts=1
     )
     assert found.largest_loss == np.inf
-    assert found.by_site["beta"] == np.inf
+    assert found.loss_by_site["beta"] == np.inf
 
 
 @pytest.mark.slow
@@ -199,8 +210,10 @@ def test_forgotten_factor_under_replace_one_is_caught():
     learner = dataclasses.replace(recipe.learner, assumptions=assumptions)
     wrong = dataclasses.replace(recipe, relation=REPLACE_ONE, learner=learner)
     table = random_table(6, rows=8, splits=3)
-    found = audit.audit(jax.random.key(0), label_flips(table), wrong, transcripts=20, steps=True)
-    assert found.step_ratio["leaf"] == pytest.approx(2.0, rel=1e-3)
+    found = audit.audit_transcripts(
+        jax.random.key(0), label_flips(table), wrong, num_transcripts=20, with_worst_steps=True
+    )
+    assert found.max_step_ratio_by_site["leaf"] == pytest.approx(2.0, rel=1e-3)
     assert found.largest_loss > found.claimed_epsilon  # the right one is in tests/test_contract.py
 
 
@@ -244,8 +257,8 @@ def without_the_clip():
         in_clips = jnp.round(weights * public.cap / CLIP)
         signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
         config = oblivious_config()
-        tree = oblivious_learner.tree_of_round(config, params, public).tree
-        leaf = assign_leaves(config.attributes, tree, rows)
+        tree = oblivious_learner.public_tree_of_round(config, params, public).tree
+        leaf = assign_leaves_unless_known(config.attributes, tree, rows)
         sums = jnp.zeros(2**config.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
         draw("sums", config.noise, sums, **LEAF)
 
@@ -275,10 +288,12 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, params, public):
         cells = rows.bins[:1]
-        exact = round_grid_to_rows(class_histograms(config, cells, rows.target, weights))
+        exact = round_grid_to_rows(
+            sum_row_weights_by_bin_and_class(config, cells, rows.target, weights)
+        )
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
-        oblivious_learner.draw_leaf_sums(config, draw, unplaced, weights, params, read)
+        oblivious_learner.draw_residual_sums_by_leaf(config, draw, unplaced, weights, params, read)
 
     recipe = oblivious()
     noise = {**recipe.params.noise, "histogram": np.float32(0)}
@@ -298,7 +313,9 @@ def means_over_the_exact_number_of_rows():
             own = {"sensitivity": sensitivity * unit, "max_sensitivity": sensitivity}
             return draw(site, mechanism, means, **own, **words)
 
-        oblivious_learner.draw_leaf_sums(oblivious_config(), divided, rows, weights, params, public)
+        oblivious_learner.draw_residual_sums_by_leaf(
+            oblivious_config(), divided, rows, weights, params, public
+        )
 
     return replaced(oblivious(), program, ("the number of rows is private",))
 
@@ -307,7 +324,7 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, params, public):
-        found = jnp.cumsum(round_grid_to_rows(score_histogram(rows, scores)), axis=0)
+        found = jnp.cumsum(round_grid_to_rows(class_counts_by_score_interval(rows, scores)), axis=0)
         draw(
             SCORES_SITE,
             mechanisms.discrete_laplace,
@@ -418,7 +435,7 @@ def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise
 
 
 def test_a_program_must_name_each_draw_once_and_replay_must_match():
-    view = View(prepare_tree_rows(random_table(0, 5, 2)), None, Noise({}), None)
+    view = View(evaluate_splits_of_rows(random_table(0, 5, 2)), None, Noise({}), None)
 
     def twice(draw, table, weights, params, public):
         for _ in range(2):
@@ -441,7 +458,7 @@ def test_odd_input_of_audits_is_refused_in_one_line():
     recipe = recipes.bdpe(epsilon=1, rows=7, rounds=1, depth=1)
     near = audit.neighbours(table, "add_remove")
     row = np.asarray(table.bins)[:1], np.array([True])
-    sizes = {"rows": 4, "splits": 2, "restarts": 1, "sweeps": 1}
+    sizes = {"num_rows": 4, "num_splits": 2, "num_tables": 1, "num_proposals": 1}
     wide, other = (np.zeros((1, 3), np.uint8), row[1]), random_table(0, rows=5, splits=2)
     more = audit.neighbours(random_table(0, rows=8, splits=2), "add_remove")
 
@@ -450,11 +467,20 @@ def test_odd_input_of_audits_is_refused_in_one_line():
         (lambda: audit.neighbours(table, "replace_one", row, [(9, 0)]), "pairs must hold"),
         (lambda: audit.neighbours(table, "add_remove", wide), r"must be uint8\[C, 2\]"),
         (lambda: audit.neighbours(table, REPLACE_ONE), "no neighbours"),
-        (lambda: audit.audit(key, more, recipe, 1), "more rows than the recipe is for, 7"),
-        (lambda: audit.audit(key, near, recipe, 0), "transcripts must be an integer of at least 1"),
-        (lambda: audit.pair_loss(key, table, other, recipe, 1), "one shape"),
-        (lambda: audit.search(key, recipe, **{**sizes, "rows": 8}), r"rows must be in 1\.\.7"),
-        (lambda: audit.search(key, recipe, **sizes, sites=[]), "sites must name sites"),
+        (
+            lambda: audit.audit_transcripts(key, more, recipe, 1),
+            "more rows than the recipe is for, 7",
+        ),
+        (
+            lambda: audit.audit_transcripts(key, near, recipe, 0),
+            "num_transcripts must be an integer of at least 1",
+        ),
+        (lambda: audit.largest_loss_between_tables(key, table, other, recipe, 1), "one shape"),
+        (
+            lambda: audit.search_worst_table(key, recipe, **{**sizes, "num_rows": 8}),
+            r"num_rows must be in 1\.\.7",
+        ),
+        (lambda: audit.search_worst_table(key, recipe, **sizes, sites=[]), "sites must name sites"),
     ):
         with pytest.raises(ValueError, match=words):
             act()

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, sweeps, tuning
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, recipes, sweeps, tuning
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.sklearn import PrivateBoostingClassifier
@@ -56,9 +55,13 @@ ENTRIES = {
     "filter": lambda on: dpbt.fit(KEY, on.table, on.auto, PUBLIC, filter=on.budget),
     "filter in blocks": lambda on: dpbt.fit(KEY, on.chunked, on.recipe, filter=on.budget),
     "tune": lambda on: dpbt.tune(KEY, on.table, [on.recipe], tuning.selection()),
-    "audit": lambda on: audit.audit(KEY, on.near, on.recipe, 1),
-    "pair_loss": lambda on: audit.pair_loss(KEY, on.table, on.table, on.recipe, 1),
-    "search": lambda on: audit.search(KEY, on.recipe, rows=4, splits=2, restarts=1, sweeps=1),
+    "audit": lambda on: audit.audit_transcripts(KEY, on.near, on.recipe, 1),
+    "pair_loss": lambda on: audit.largest_loss_between_tables(
+        KEY, on.table, on.table, on.recipe, 1
+    ),
+    "search": lambda on: audit.search_worst_table(
+        KEY, on.recipe, num_rows=4, num_splits=2, num_tables=1, num_proposals=1
+    ),
     "sweeps.run": lambda on: sweeps.run(on.sweep, on.task, on.folder / "sweep"),
     "an estimator": lambda on: PrivateBoostingClassifier(
         epsilon=1.0, rows=40, domain=DOMAIN, random_state=0

@@ -21,7 +21,7 @@ def small(target=None, **more):
 @pytest.mark.parametrize("target", [None, Nominal(("x", "y", "z")), NUMBER, QUANTILE])
 def test_made_up_rows_have_the_signal_that_was_asked_for(target):
     rng = np.random.default_rng(0)
-    table, best = preview._simulated_rows(
+    table, best = preview._draw_training_and_test_rows(
         DOMAIN, target, num_rows=50_000, signal=0.4, public=None, rng=rng
     )
     found, constant = preview._measure_predictions(target, np.asarray(table.target), best)
@@ -51,7 +51,7 @@ def test_a_preview_refuses_a_request_that_it_cannot_simulate():
 )
 def test_made_up_classes_have_the_shares_that_were_asked_for(target, shares):
     rng = np.random.default_rng(0)
-    table, best = preview._simulated_rows(
+    table, best = preview._draw_training_and_test_rows(
         DOMAIN,
         target,
         num_rows=20_000,

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, recipes
 from dpbt.data.domains import Boolean
 from dpbt.learners import trees
-from dpbt.learners.bins.epilogue import fit_score_line, score_histogram
+from dpbt.learners.bins.epilogue import class_counts_by_score_interval, fit_score_line
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import round_grid_to_rows
 from dpbt.training import run_keys
@@ -54,7 +53,7 @@ def constant(site, **words):
 
 
 def counting(draw, table, scores, params, public):
-    counts = round_grid_to_rows(score_histogram(table, scores))
+    counts = round_grid_to_rows(class_counts_by_score_interval(table, scores))
     draw("scores", NOISE, counts, sensitivity=1.0, moved_outputs=1, theorem="a row")
 
 
@@ -168,8 +167,10 @@ def test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row():
 
     near = audit.neighbours(random_table(2, 14, 3), ADD_REMOVE)
     recipe = replaced(recipe, prologue=dataclasses.replace(own, program=program))
-    found = audit.audit(jax.random.key(0), near, recipe, transcripts=5, steps=True)
-    assert found.step_ratio["histogram"] == pytest.approx(2.0, rel=1e-3)
+    found = audit.audit_transcripts(
+        jax.random.key(0), near, recipe, num_transcripts=5, with_worst_steps=True
+    )
+    assert found.max_step_ratio_by_site["histogram"] == pytest.approx(2.0, rel=1e-3)
 
 
 @pytest.mark.slow

@@ -152,7 +152,7 @@ def test_a_report_says_why_cells_are_missing(kind, texts, causes, remedy, num_re
     report = file_report.owner_report_of_rows({"x": kind}, label, [rows])
     found = report.causes["x"]
     for cause, words in zip(found.causes, causes, strict=False):
-        assert cause.words.startswith(words)
+        assert cause.text.startswith(words)
     assert len(found.causes) >= len(causes)
     assert sum(cause.num_cells for cause in found.causes) == report.unread["x"]
     if remedy:
@@ -185,12 +185,12 @@ def test_a_column_is_doubtful_where_a_twentieth_of_its_cells_is_text_that_is_no_
         for missing in (False, True):
             kind = Numeric(0, 99, missing=missing)
             report = file_report.owner_report_of_rows({"x": kind}, label, [rows])
-            assert report.doubtful == ("x",) * doubtful
+            assert report.suspect_columns == ("x",) * doubtful
     # Values that are not listed are usual, and other capitals of listed ones are not.
     for values, doubtful in ((["z"] * 40, False), (["A"] * 6 + ["z"] * 34, True)):
         rows = {"x": ["a", "b"] * 30 + values, "y": ["1", "0"] * 50}
         report = file_report.owner_report_of_rows({"x": Nominal(("a", "b"))}, label, [rows])
-        assert report.doubtful == ("x",) * doubtful
+        assert report.suspect_columns == ("x",) * doubtful
 
 
 def test_a_report_asks_whether_signs_that_it_leaves_out_are_of_one_unit():
@@ -246,14 +246,17 @@ def test_labels_and_other_values_are_explained_too():
         report
     )
     # A column that is declared to have missing cells is not doubtful for having them.
-    assert report.doubtful == ("c", "n", "y")  # the values that are left lie in one bin
+    assert report.suspect_columns == ("c", "n", "y")  # the values that are left lie in one bin
     rows = {"c": ["Bonn", "x", "x"], "n": ["", "", "3"], "y": ["yes", "yes", "no"]}
     usual = [{name: cells * 2 for name, cells in rows.items()}]
     usual[0]["n"] = ["", "", "3", "8", "", ""]
-    assert file_report.owner_report_of_rows(domain, Label("y", "yes", "no"), usual).doubtful == ()
+    assert (
+        file_report.owner_report_of_rows(domain, Label("y", "yes", "no"), usual).suspect_columns
+        == ()
+    )
     usual[0]["n"] = ["1,5", "2,5", "3,5", "8", "9", "4,5"]
     report = file_report.owner_report_of_rows(domain, Label("y", "yes", "no"), usual)
-    assert report.doubtful == ("n",)
+    assert report.suspect_columns == ("n",)
 
 
 def test_a_report_looks_at_few_texts_and_says_so(monkeypatch):

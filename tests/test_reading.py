@@ -299,7 +299,11 @@ def test_estimators_refuse_a_column_of_dates_or_read_it():
     rows = declarations.rows_by_column(frame)
     order = declarations.ColumnOrder.of_fit(dated, rows)
     table, report = estimators.make_table_and_report(
-        order, rows, y, {"negative": False, "positive": True}, None
+        order,
+        rows,
+        labels=y,
+        table_options={"negative": False, "positive": True},
+        capacity=None,
     )
     assert report.unread["when"] == 0
     assert len(set(table.bins[:, 0].tolist())) == 10

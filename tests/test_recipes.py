@@ -277,7 +277,7 @@ def test_a_criterion_may_be_given_by_its_name():
     """A single loss pays for no errors: the whole share of the structure goes to splits."""
     assert recipes.bdpe(**GOOD).options_text == "objective"
     named = recipes.bdpe(loss="information_gain", **GOOD)
-    assert named.weight_update.loss is losses.constant_family(losses.log)
+    assert named.weight_update.loss is losses.constant_loss_family(losses.log)
     recipe = recipes.bdpe(criterion="gini", loss="m_alpha", alpha=[0.0, 0.5], **GOOD)
     np.testing.assert_array_equal(recipe.params.settings.link_alpha, [1.0, 0.5])
     recipe = recipes.bdpe(criterion="gini", **GOOD)

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.data.splits import table_of_splits
@@ -52,7 +51,7 @@ REFUSALS = {
     "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
     "numbers in a square": lambda: domains.encode_positions(NUMBER, {"a": np.zeros((NUM_ROWS, 2))}),
     "too many folds": lambda: protocols.stratified_folds(LABEL, NUM_ROWS + 1000, seed=0),
-    "neighbours": lambda: audit.audit(KEY, label_flips(ZEROS), SMALL, 1),
+    "neighbours": lambda: audit.audit_transcripts(KEY, label_flips(ZEROS), SMALL, 1),
 }
 
 

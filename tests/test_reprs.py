@@ -12,7 +12,7 @@ from dpbt import recipes
 from dpbt.data import blocks, convert, declarations
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import trees
-from dpbt.learners.bins.rows import prepare_binned_rows
+from dpbt.learners.bins.rows import lay_out_rows_by_feature
 from dpbt.learners.forests import learner as forests
 from dpbt.learners.halfspaces import learner as halfspaces
 from dpbt.learners.model_parts import EncodedRows
@@ -53,14 +53,14 @@ def objects():
         "table": table,
         "table of numbers": numbers,
         "table of a domain": dpbt.table(DOMAIN, CELLS, LABELS, positive="1", negative="0"),
-        "rows for trees": trees.prepare_tree_rows(table),
+        "rows for trees": trees.evaluate_splits_of_rows(table),
         "rows for halfspaces": halfspaces.BallRows(
             *(jnp.full((NUM_ROWS,), 31337.7719) for _ in range(4))
         ),
         "rows for forests": forests.PositionRows(
             *(jnp.full((NUM_ROWS,), NUM_ROWS) for _ in range(3))
         ),
-        "rows for oblivious trees": prepare_binned_rows((), table),
+        "rows for oblivious trees": lay_out_rows_by_feature((), table),
         "bins": BinsAndSplits(*(jnp.full((NUM_ROWS,), NUM_ROWS) for _ in range(4))),
         "weights": Weighted(jnp.full((NUM_ROWS,), 31337.7719), jnp.float32(1)),
         "sums given": StageInputs({"a": exact}, keys.prologue, exact),

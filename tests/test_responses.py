@@ -9,20 +9,19 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, types, weighting
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, recipes, types, weighting
 from dpbt.common.arithmetic import softmax
-from dpbt.data import kinds, tables
+from dpbt.data import column_types, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, Objective
-from dpbt.learners.bins.epilogue import fit_score_line, score_histogram
-from dpbt.learners.bins.histograms import target_histogram
-from dpbt.learners.bins.residuals import row_residuals
+from dpbt.learners.bins.epilogue import class_counts_by_score_interval, fit_score_line
+from dpbt.learners.bins.histograms import sum_row_weights_by_target_bin
+from dpbt.learners.bins.residuals import signed_residuals_of_bounded_norm
 from dpbt.learners.bins.target import (
     CLEAR_DEVIATIONS_OF_MEAN,
     CLEAR_DEVIATIONS_OF_QUANTILE,
     estimate_location_and_scale,
-    estimate_target_shares,
-    initial_score_of_number,
+    estimate_target_bin_shares,
+    initial_score_of_target_shares,
 )
 from dpbt.learners.oblivious import learner as oblivious
 from dpbt.learners.oblivious.config import ObliviousConfig
@@ -95,7 +94,7 @@ def test_a_label_is_read_by_itself():
     labels, there = read(RANGE, odd)
     np.testing.assert_array_equal(there, [1, 1, 1, 0, 0, 0, 1, 1, 0])
     np.testing.assert_allclose(labels[there], [13 / 40, 1, 0, 11 / 40, 1])
-    back = kinds.predicted_numbers(RANGE, labels[there])
+    back = column_types.numbers_predicted_by_scores(RANGE, labels[there])
     np.testing.assert_allclose(back, [3, 30, -10, 1, 30], rtol=1e-6)
 
 
@@ -148,20 +147,22 @@ def test_scores_start_at_the_quantile_and_at_the_mean_of_a_count():
     """As the histogram shows them, which is skewed; noise hides them in part."""
     rng = np.random.default_rng(0)
     numbers = jnp.asarray(np.clip(rng.exponential(0.1, 20_000), 0, 1), jnp.float32)
-    counts = target_histogram(numbers, jnp.full(20_000, GRID), 64) // GRID
+    counts = sum_row_weights_by_target_bin(numbers, jnp.full(20_000, GRID), 64) // GRID
     for noise, room in ((0.1, 0.002), (20.0, 0.02)):
         noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)
         fitted = {"center": jnp.float32(0.1), "spread": jnp.float32(0.1)}
-        options = {"deviation": jnp.float32(noise), **fitted}
+        options = {"noise_deviation": jnp.float32(noise), **fitted}
 
-        shares = estimate_target_shares(
+        shares = estimate_target_bin_shares(
             noisy, clear_deviations=CLEAR_DEVIATIONS_OF_QUANTILE, **options
         )
-        quantile = initial_score_of_number(OBJECTIVES["quantile"].response, shares)
+        quantile = initial_score_of_target_shares(OBJECTIVES["quantile"].response, shares)
         assert float(quantile) == pytest.approx(float(np.quantile(numbers, 0.9)), abs=room)
 
-        shares = estimate_target_shares(noisy, clear_deviations=CLEAR_DEVIATIONS_OF_MEAN, **options)
-        log_mean = initial_score_of_number(OBJECTIVES["count"].response, shares)
+        shares = estimate_target_bin_shares(
+            noisy, clear_deviations=CLEAR_DEVIATIONS_OF_MEAN, **options
+        )
+        log_mean = initial_score_of_target_shares(OBJECTIVES["count"].response, shares)
         assert float(jnp.exp(log_mean)) == pytest.approx(float(numbers.mean()), abs=room)
 
 
@@ -175,14 +176,14 @@ def test_scores_of_a_count_that_is_mostly_0_do_not_start_far_too_high():
     for _ in range(20):
         noisy = jnp.asarray(np.round(counts + rng.normal(0, 20, 64)), jnp.int32)
         center, spread, _ = jax.jit(estimate_location_and_scale)(noisy, jnp.float32(20))
-        shares = estimate_target_shares(
+        shares = estimate_target_bin_shares(
             noisy,
-            deviation=jnp.float32(20),
+            noise_deviation=jnp.float32(20),
             center=center,
             spread=spread,
             clear_deviations=CLEAR_DEVIATIONS_OF_MEAN,
         )
-        start = initial_score_of_number(OBJECTIVES["count"].response, shares)
+        start = initial_score_of_target_shares(OBJECTIVES["count"].response, shares)
         ratios.append(float(jnp.exp(start)) / mean)
     assert 0.8 < np.mean(ratios) < 1.3
 
@@ -297,7 +298,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
 @pytest.mark.parametrize("name", EVERY)
 def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, relation):
     """Out of all residual vectors of a small grid of directions, at the norm and beyond it."""
-    response = kinds.response_of_target(EVERY[name])
+    response = column_types.response_of_target(EVERY[name])
     attributes = split_attributes_of_domain(DOMAIN)
     under = dpbt.types.as_relation(relation)
     kind = ObliviousConfig(
@@ -324,7 +325,11 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     table = dpbt.Table(jnp.zeros((len(rows), 1)), present, present)
     bound = oblivious.leaf_sum_sensitivity(kind)
     for given in (sensitivity.weights_on_grid(read, table, response), read):
-        added = np.asarray(row_residuals(kind, table, given)).reshape(-1, len(rows)).T
+        added = (
+            np.asarray(signed_residuals_of_bounded_norm(kind, table, given))
+            .reshape(-1, len(rows))
+            .T
+        )
         norms = np.linalg.norm(added, order, axis=1)
         gaps = np.linalg.norm(added[:, None] - added[None], order, axis=2)
         in_two_leaves = np.linalg.norm(np.stack([norms, norms]), order, axis=0)
@@ -407,12 +412,14 @@ def test_exact_losses_are_within_the_ledger(name, relation, drawn):
     table = table_of(target, sample_weight=weights, max_weight=1)
     table = table._replace(present=table.present.at[:3].set(False))
     recipe = recipe_of(target, relation=relation, depth=1, **drawn)
-    candidates = [array[::5] for array in audit.whole_domain(DOMAIN, target=target)]
+    candidates = [array[::5] for array in audit.all_rows_of_domain(DOMAIN, target=target)]
     near = audit.neighbours(table, relation, candidates)
-    found = audit.audit(jax.random.key(0), near, recipe, transcripts=2, steps=True)
+    found = audit.audit_transcripts(
+        jax.random.key(0), near, recipe, num_transcripts=2, with_worst_steps=True
+    )
     assert 0.1 < found.largest_loss <= found.claimed_epsilon + 2e-3
-    assert set(found.step_ratio) == {line.site for line in dpbt.ledger(recipe).lines}
-    assert all(0.2 < ratio <= 1 + 2e-3 for ratio in found.step_ratio.values())
+    assert set(found.max_step_ratio_by_site) == {line.site for line in dpbt.ledger(recipe).lines}
+    assert all(0.2 < ratio <= 1 + 2e-3 for ratio in found.max_step_ratio_by_site.values())
 
 
 # Monotone constraints.
@@ -422,7 +429,7 @@ def test_leaves_are_made_monotone_and_monotone_ones_stay():
     """Against all pairs of leaves; -1 turns the order round."""
     rng = np.random.default_rng(0)
     bits = np.array(list(itertools.product((0, 1), repeat=4)))
-    make = jax.jit(oblivious.monotone_leaves)
+    make = jax.jit(oblivious.make_leaves_monotone)
     for direction in ([1, 0, 0, 0], [1, -1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [0, -1, 0, 0]):
         signs = np.array(direction)
         leaf = rng.normal(size=16).astype(np.float32)
@@ -552,7 +559,7 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
     table = dpbt.Table(
         jnp.zeros((20_000, 1)), jnp.asarray(labels, jnp.uint8), jnp.ones(20_000, bool)
     )
-    count, fitted = jax.jit(score_histogram), jax.jit(fit_score_line)
+    count, fitted = jax.jit(class_counts_by_score_interval), jax.jit(fit_score_line)
     for factor in (1.0, 2.0):
         counts = count(table, jnp.asarray(factor * true, jnp.float32)) // GRID
         slope, start = fitted(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
@@ -566,7 +573,7 @@ def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
     fitted = jax.jit(estimate_location_and_scale)
     for center, spread in ((0.5, 0.1), (0.03, 0.02), (0.9, 0.3), (0.25, 0.01)):
         numbers = jnp.asarray(np.clip(rng.normal(center, spread, 4000), 0, 1), jnp.float32)
-        counts = target_histogram(numbers, jnp.full(4000, GRID), 64) // GRID
+        counts = sum_row_weights_by_target_bin(numbers, jnp.full(4000, GRID), 64) // GRID
         assert int(counts.sum()) == 4000
         for noise in (0.1, 20.0):
             noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpbt import weighting
-from dpbt.learners.bins.epilogue import _odds_of_largest_class
+from dpbt.learners.bins.epilogue import _log_odds_and_correctness_of_largest_class
 from dpbt.learners.halfspaces import learner as halfspaces
 from dpbt.learners.halfspaces.model import HALFSPACES, Halfspace
 from dpbt.learners.model_parts import EncodedRows
@@ -24,7 +24,7 @@ def numbers(*shape):
 def in_ball(rows):
     """f32[d + 1, N]: the score of each row by a halfspace, and the row in the ball."""
     no = jnp.zeros(len(rows), bool)
-    balls = halfspaces.prepare_ball_rows(Table(rows, no, no))
+    balls = halfspaces.project_rows_of_table_to_ball(Table(rows, no, no))
     normal = jnp.asarray(numbers(rows.shape[1]))
     score = halfspaces.HALFSPACES.predict_prepared(Halfspace(normal), balls)
     return jnp.concatenate([score[None], balls.columns])
@@ -40,7 +40,7 @@ def odds(scores):
     return _odds(np.ascontiguousarray(scores.T), np.zeros(len(scores), np.uint8))[0]
 
 
-_odds = jax.jit(_odds_of_largest_class)
+_odds = jax.jit(_log_odds_and_correctness_of_largest_class)
 
 
 def weights_of(weight_update, public):

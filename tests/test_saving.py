@@ -385,7 +385,9 @@ OWN_LOSS = losses.log._replace(name="my_loss", inverse_link=lambda z: losses.log
 
 def test_a_model_of_an_own_loss_is_saved_and_its_loss_comes_from_the_caller(model, tmp_path):
     """A file holds the words of the loss; it never says which code is imported or called."""
-    update = dataclasses.replace(model.recipe.weight_update, loss=losses.constant_family(OWN_LOSS))
+    update = dataclasses.replace(
+        model.recipe.weight_update, loss=losses.constant_loss_family(OWN_LOSS)
+    )
     recipe = dataclasses.replace(model.recipe, weight_update=update)
     own, path = dataclasses.replace(model, recipe=recipe), tmp_path / "m.json"
     rows = rows_of("bdpe", random_raw_columns(1, 20))

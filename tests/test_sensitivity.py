@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbt import losses
-from dpbt.learners.trees.split_scores import split_scores
+from dpbt.learners.trees.split_scores import negated_child_perspectives
 from dpbt.privacy import mechanisms, sensitivity, variates
 from dpbt.types import GRID
 
@@ -58,7 +58,7 @@ def test_a_row_lowers_no_split_score_and_raises_each_by_at_most_the_sensitivity(
         totals = np.array([[(level[:count] * (label[:count] == c)).sum() for c in (False, True)]])
         args = jnp.asarray(products, jnp.int32), jnp.asarray(totals, jnp.int32)
         with variates.double_precision():
-            return np.asarray(split_scores(loss, *args))[0]
+            return np.asarray(negated_child_perspectives(loss, *args))[0]
 
     rise = scores(rows - 1) - scores(rows)
     assert np.all(rise >= -1e-9)
@@ -108,7 +108,7 @@ def test_scores_of_many_rows_move_by_no_more_than_the_bound(loss, m):
     @jax.jit
     def scores_of(products, totals):
         with variates.double_precision():
-            return mechanisms.behind_best(split_scores(loss, products, totals))
+            return mechanisms.behind_best(negated_child_perspectives(loss, products, totals))
 
     bound = float(sensitivity.tight_split_sensitivity(loss, m))
     assert 0.999 * bound <= ranges_of_score_changes(scores_of, m).max() <= bound

@@ -121,11 +121,11 @@ def test_sums_of_rows_are_exact_integers(rows):
     x[:, 2] = 0
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
     everyone = jnp.ones(rows, bool)
-    table = halfspaces.prepare_ball_rows(dpbt.Table(jnp.asarray(x), everyone, everyone))
+    table = halfspaces.project_rows_of_table_to_ball(dpbt.Table(jnp.asarray(x), everyone, everyone))
     signed = np.where(rng.random(rows) < 0.99, GRID, -rng.integers(0, GRID + 1, rows))
     whole = np.trunc(np.asarray(table.columns.T, np.float64) * 2**14).astype(np.int64)
     step = sensitivity.weighted_sum_step(rows)
-    found = halfspaces.signed_row_sums(
+    found = halfspaces.signed_row_sums_in_grid_steps(
         jnp.asarray(signed, jnp.int32), table.columns, jnp.float32(step)
     )
     np.testing.assert_array_equal(found, (signed @ whole) // int(step))
@@ -140,13 +140,13 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
     rng = np.random.default_rng(rows)
     x = rng.normal(0, 1, (rows, 4)).astype(np.float32) + np.float32(0.7)
     everyone = jnp.ones(rows, bool)
-    table = halfspaces.prepare_ball_rows(dpbt.Table(jnp.asarray(x), everyone, everyone))
+    table = halfspaces.project_rows_of_table_to_ball(dpbt.Table(jnp.asarray(x), everyone, everyone))
     level = jnp.full(rows, GRID, jnp.int32)  # every row is at the cap
     step = sensitivity.weighted_sum_step(rows)
     claim = float(sensitivity.center_sensitivity(step, num_features=4))
 
     def sums(level):
-        found = halfspaces.signed_row_sums(level, table.columns, jnp.float32(step))
+        found = halfspaces.signed_row_sums_in_grid_steps(level, table.columns, jnp.float32(step))
         return np.asarray(found, np.float64) * (step / (GRID * 2.0**14))
 
     here, worst = sums(level), 0.0

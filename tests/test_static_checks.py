@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, sweeps, tuning
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, recipes, sweeps, tuning
 from dpbt.data import splits
 from dpbt.data.convert import convert_columns
 from dpbt.data.domains import Boolean, Nominal, Numeric
@@ -83,7 +82,7 @@ def compared(key, table, recipe):
 
 def audited(key, table, recipe):
     near = audit.neighbours(table_of(), ADD_REMOVE)._replace(table=table)
-    audit.audit(key, near, recipe, 1)
+    audit.audit_transcripts(key, near, recipe, 1)
 
 
 def tuned(key, table, recipe):

@@ -17,8 +17,8 @@ import dpbt
 from dpbt import losses, recipes
 from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.learners.trees import rule, top_down
-from dpbt.learners.trees.rows import prepare_tree_rows
-from dpbt.learners.trees.split_scores import perspectives_of_weights
+from dpbt.learners.trees.rows import evaluate_splits_of_rows
+from dpbt.learners.trees.split_scores import perspectives_of_class_weights
 from dpbt.privacy import answers, boundary, mechanisms, sensitivity, variates
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_ROWS, UNSPLIT, Noise, Public, View
@@ -190,7 +190,7 @@ def test_the_range_is_below_eight_for_gini_and_near_it():
     for mass, least in ((10, 7.2), (1000, 7.99), (1e6, 7.9999)):
         assert least <= float(sensitivity.improvement_change_range(losses.square, mass)) <= 8
     assert (
-        float(top_down.tight_improvement_range(losses.square, 1000))
+        float(top_down.improvement_change_range_with_rounding(losses.square, 1000))
         <= top_down.PUBLISHED_SPLIT_RANGE + 0.01
     )
 
@@ -204,7 +204,9 @@ def test_the_allowance_covers_improvements_of_many_rows(criterion):
     with variates.double_precision():
         arguments = jnp.asarray(products, jnp.int32), jnp.asarray(totals, jnp.int32)
         found = np.asarray(
-            jax.jit(functools.partial(top_down.split_improvements, criterion))(*arguments)
+            jax.jit(functools.partial(top_down.perspective_decrease_by_split, criterion))(
+                *arguments
+            )
         )
     left = totals[:, :, None] - products
     for k in range(200):
@@ -271,7 +273,7 @@ def test_perspectives_are_right_to_what_the_allowance_assumes(criterion):
     counts = counts[counts.sum(axis=1) <= MOST]
     with variates.double_precision():
         found = np.asarray(
-            jax.jit(lambda counts: perspectives_of_weights(criterion, counts))(
+            jax.jit(lambda counts: perspectives_of_class_weights(criterion, counts))(
                 jnp.asarray(counts, jnp.int32)
             )
         )
@@ -288,8 +290,8 @@ def test_a_perspective_in_float32_is_refused():
 
     for bad in (coarse, lambda w1, w0: coarse(w1, w0).astype(w1.dtype)):
         with pytest.raises(ValueError, match="the perspective is not"):
-            losses.check_criterion(
-                losses.constant_family(square._replace(name="own", perspective=bad))
+            losses.check_perspective_of_family(
+                losses.constant_loss_family(square._replace(name="own", perspective=bad))
             )
 
 
@@ -300,7 +302,9 @@ def test_errors_of_rules_are_exact_beyond_float32():
     weights[0] = 1
     satisfied = np.zeros((rows, 2), bool)
     satisfied[0, 1] = True
-    table = prepare_tree_rows(table_of_splits(satisfied, np.ones(rows, bool), np.ones(rows, bool)))
+    table = evaluate_splits_of_rows(
+        table_of_splits(satisfied, np.ones(rows, bool), np.ones(rows, bool))
+    )
     public = Public(np.float32(rows), np.float32(1), (), {})
     view = View(table, jnp.asarray(weights), Noise({"rule": jnp.float32(1)}), public)
     program = rule.one_rule(ADD_REMOVE).round.program

@@ -13,15 +13,20 @@ from dpbt.data.splits import satisfied_rows_by_split, satisfied_splits
 from dpbt.learners.trees import rows as rows_of_trees
 from dpbt.learners.trees.class_weights import (
     class_weights_of_nodes,
-    exact_float_matrix_product,
-    integer_matrix_product,
+    exact_product_over_rows_by_floats,
+    integer_product_over_rows,
     node_products,
-    node_totals,
-    split_weights_by_bins,
+    root_class_weights,
+    split_weights_from_bin_sums,
     weights_by_class,
 )
-from dpbt.learners.trees.model import BinsAndSplits, assign_leaves, node_dtype, predict_tree
-from dpbt.learners.trees.rows import TREES, prepare_tree_rows
+from dpbt.learners.trees.model import (
+    BinsAndSplits,
+    assign_leaves,
+    narrowest_node_dtype,
+    predict_tree,
+)
+from dpbt.learners.trees.rows import TREES, evaluate_splits_of_rows
 from dpbt.types import GRID, MAX_ROWS, Tree
 from tests.support.example_tables import random_table
 
@@ -53,7 +58,7 @@ def by_bins(table):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows_of_trees, "MANY_CELLS", 1)
         patch.setattr(rows_of_trees, "SPLITS_OF_A_FEATURE", 1)
-        prepared = prepare_tree_rows(table)
+        prepared = evaluate_splits_of_rows(table)
     assert isinstance(prepared.splits_of_rows, BinsAndSplits)
     return prepared
 
@@ -66,7 +71,9 @@ def test_sums_by_bin_are_the_products(nodes):
     rows = table.present.shape[0]
     weights = jax.random.randint(jax.random.key(0), (rows,), 0, GRID + 1)
     levels = weights_by_class(table, weights)
-    node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(node_dtype(nodes))
+    node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(
+        narrowest_node_dtype(nodes)
+    )
     expected = reference_products(splits, levels, node, nodes)
     found = jax.jit(node_products, static_argnums=3)(table, levels, node, nodes, None)
     np.testing.assert_array_equal(found, expected)
@@ -82,7 +89,7 @@ def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
     )
     never = table.splits_of_rows._replace(low=low, high=high)
     levels = weights_by_class(table, jnp.full(table.present.shape, GRID))
-    found = split_weights_by_bins(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
+    found = split_weights_from_bin_sums(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
     assert not np.any(found)
 
 
@@ -105,7 +112,7 @@ def test_rows_by_bins_go_where_their_splits_say(depth):
 @pytest.mark.slow
 def test_products_of_right_siblings_are_enough():
     nodes = 8
-    table = prepare_tree_rows(random_table(1, 300, 5, absent=20))
+    table = evaluate_splits_of_rows(random_table(1, 300, 5, absent=20))
     levels = weights_by_class(table, jnp.full(300, GRID))
     parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
     node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
@@ -121,15 +128,17 @@ def test_products_by_floats_are_exact(rows):
     rng = np.random.default_rng(rows)
     left = rng.integers(100, 128, (3, 2, rows)).astype(np.int8)
     columns = rng.random((4, rows)) < 0.95
-    found = exact_float_matrix_product(left, columns.astype(np.int8))
+    found = exact_product_over_rows_by_floats(left, columns.astype(np.int8))
     np.testing.assert_array_equal(found, left.astype(np.int64) @ columns.T)
 
 
 @pytest.mark.slow
 def test_products_stay_exact_up_to_the_most_rows():
     columns, left = jnp.ones((2, MAX_ROWS), jnp.int8), jnp.full((2, MAX_ROWS), GRID, jnp.int8)
-    np.testing.assert_array_equal(jax.jit(integer_matrix_product)(left, columns), GRID * MAX_ROWS)
-    np.testing.assert_array_equal(jax.jit(node_totals)(left), GRID * MAX_ROWS)
+    np.testing.assert_array_equal(
+        jax.jit(integer_product_over_rows)(left, columns), GRID * MAX_ROWS
+    )
+    np.testing.assert_array_equal(jax.jit(root_class_weights)(left), GRID * MAX_ROWS)
 
 
 @pytest.mark.slow

@@ -127,11 +127,17 @@ def test_runs_have_the_law_that_is_audited(errors):
     selection = tuning.selection(held_out=0.5)
     plan = tuning.plan_choice([voter], selection)
     held = tuning.is_held_out(table, 0.5, 0)
-    parts, number = tuning._split_rows(table, selection), 20_000
+    parts, number = tuning._split_into_learning_and_scoring_rows(table, selection), 20_000
     run = jax.jit(
         jax.vmap(
             lambda key: tuning.fit_and_score(
-                key, parts, voter, plan.params, None, plan.programs[0], priced=()
+                key,
+                parts,
+                voter,
+                score_params=plan.params,
+                public_key=None,
+                score_program=plan.programs[0],
+                priced_draws=(),
             )
         )
     )
@@ -271,21 +277,21 @@ def test_every_run_has_a_key_of_its_own(errors, monkeypatch):
     selection = tuning.selection()
     plan, parts, seen = (
         tuning.plan_choice(single, selection),
-        tuning._split_rows(table, selection),
+        tuning._split_into_learning_and_scoring_rows(table, selection),
         [],
     )
 
-    def spied(key, *rest):
+    def spied(key, *_, **__):
         seen.append(np.asarray(jax.random.key_data(key)))
         return {"n": np.asarray(len(seen))}, np.zeros(())
 
     monkeypatch.setattr(tuning, "_fit_and_score", spied)
     monkeypatch.setattr(tuning, "draw_run_count", lambda *_: 21)
-    best = tuning._best_run(KEY, parts, single, plan, None)
-    assert best.learned["n"] == 1  # ties go to the first run
+    best = tuning._run_all_and_choose_best(KEY, parts, recipes=single, plan=plan, public_key=None)
+    assert best.fitted_parts["n"] == 1  # ties go to the first run
     assert len(np.unique(seen, axis=0)) == len(seen) == 21
     for key in jax.random.split(KEY, 4):
-        assert {tuning._candidate_of_run(key, run, 5) for run in range(64)} == set(range(5))
+        assert {tuning._draw_candidate_of_run(key, run, 5) for run in range(64)} == set(range(5))
 
 
 def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
@@ -295,21 +301,26 @@ def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
         tuning_examples.voter_recipes(0.6, 0.3, 0.2),
     )
     selection = tuning.selection()
-    plan, parts = tuning.plan_choice(single, selection), tuning._split_rows(table, selection)
+    plan, parts = (
+        tuning.plan_choice(single, selection),
+        tuning._split_into_learning_and_scoring_rows(table, selection),
+    )
     monkeypatch.setattr(tuning, "_fold_in", lambda key, run: run)
-    monkeypatch.setattr(tuning, "_candidate_of_run", lambda key, run, _: run % 3)
+    monkeypatch.setattr(tuning, "_draw_candidate_of_run", lambda key, run, _: run % 3)
     for number in (1, 3, 4, 5, 10):
         monkeypatch.setattr(tuning, "draw_run_count", lambda key, count, k=number: k)
         won = []
         for good in range(12):
 
-            def run(number, *rest, good=good):
+            def run(number, *_, good=good, **__):
                 score = -50 if number == good else 50
                 return {"n": np.asarray(number)}, np.asarray(score)
 
             monkeypatch.setattr(tuning, "_fit_and_score", run)
-            best = tuning._best_run(KEY, parts, single, plan, None)
-            won.append(int(best.learned["n"]) == good)
+            best = tuning._run_all_and_choose_best(
+                KEY, parts, recipes=single, plan=plan, public_key=None
+            )
+            won.append(int(best.fitted_parts["n"]) == good)
         assert won == [good < number for good in range(12)]
 
 
@@ -330,11 +341,13 @@ def test_a_row_is_held_out_by_itself():
 
 def test_fits_and_scores_read_disjoint_rows():
     table, selection = table_of_people(), tuning.selection()
-    taught, scored = tuning._split_rows(table, selection)
+    taught, scored = tuning._split_into_learning_and_scoring_rows(table, selection)
     assert not np.any(taught.present & scored.present)
     both = np.asarray(taught.present | scored.present)[:300]
     np.testing.assert_array_equal(both, table.present)
-    taught, scored = tuning._split_rows(table, tuning.selection(held_out=None))
+    taught, scored = tuning._split_into_learning_and_scoring_rows(
+        table, tuning.selection(held_out=None)
+    )
     np.testing.assert_array_equal(taught.present, scored.present)
 
 
@@ -348,7 +361,7 @@ SMALL = {"rows": 40, "domain": DOMAIN, "attributes_per_tree": (1,), "depth": 2}
 def losses_of(rows, scores):
     recipe = recipes.oblivious_boost(epsilon=1.0, **SMALL)
     return tuning.sum_of_log_losses(
-        rows, scores, recipe.public(), tuning.loss_behind_probabilities(recipe)
+        rows, scores, recipe.public(), tuning.loss_family_of_probabilities(recipe)
     )
 
 

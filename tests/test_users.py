@@ -153,7 +153,7 @@ def test_the_command_line_limits_the_rows_of_a_file_and_of_its_blocks(
     assert main(["convert", "d.json", "rows.csv", "blocks", "--capacity", "18"]) == 0
     assert main([*fit, "17", "--out", "m.json"]) == 2  # 9 users of 2 rows
     seen = []
-    monkeypatch.setattr(commands, "_learn_and_pay", lambda *given, **_: seen.append(given) or 1 / 0)
+    monkeypatch.setattr(commands, "_pay_and_fit", lambda *given, **_: seen.append(given) or 1 / 0)
     for rows in ("rows.csv", "blocks"):
         with pytest.raises(ZeroDivisionError):
             main(["fit", rows, *fit[2:], "18", "--out", "m.json"])
@@ -178,5 +178,5 @@ def test_the_command_line_limits_the_rows_of_a_file_and_of_its_blocks(
     columns = files.read_columns("rows.csv", (*domain, *found.columns))
     report = file_report.owner_report_of_rows(domain, found, [columns])
     assert report.unread["id"] == 10
-    assert report.doubtful == ("id",)
+    assert report.suspect_columns == ("id",)
     assert "id: 10 have no id, and are absent" in str(report)

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbt import weighting
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, weighting
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import sensitivity
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Public
 from tests.support.references import lazy_boosting
 
-levels_of = jax.jit(weighting.dense_weights)
+levels_of = jax.jit(weighting.scale_and_cap_weights_to_total)
 bounded = pytest.mark.parametrize("cap", [False, True], ids=["cap 1", "public cap"])
 
 

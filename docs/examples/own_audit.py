@@ -8,7 +8,7 @@ import numpy as np
 import dpbt
 
 claim = (1.0, 0.0)  # epsilon and delta
-worst = dpbt.audit.worst_pairs(low=[18.0], high=[90.0])  # rows are an age and a label
+worst = dpbt.audit.make_worst_table_pairs(low=[18.0], high=[90.0])  # rows are an age and a label
 pairs = {name: worst[name] for name in ("the only row", "a cell that is no number")}
 
 

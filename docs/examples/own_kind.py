@@ -109,4 +109,8 @@ if __name__ == "__main__":
 
     # The exact losses of transcripts against all tables with one row less.
     near = dpbt.audit.neighbours(table, recipe.relation)
-    print(dpbt.audit.audit(dpbt.fresh_key(), near, recipe, transcripts=10, steps=True))
+    print(
+        dpbt.audit.audit_transcripts(
+            dpbt.fresh_key(), near, recipe, num_transcripts=10, with_worst_steps=True
+        )
+    )

@@ -23,7 +23,7 @@ def program(draw, table, weights, params, public):
     draw(
         "leaf",
         mechanisms.discrete_laplace,
-        trees.child_totals(products, trees.node_totals(by_class), SPLIT),
+        trees.child_totals(products, trees.root_class_weights(by_class), SPLIT),
         sensitivity=GRID,
         moved_outputs=1,
         theorem="a row is on one side, so it changes one class weight",

@@ -31,7 +31,7 @@ def program(draw, table, weights, params, public):
     root = jnp.zeros(table.target.shape, jnp.int32)
     sums = (
         trees.node_products(table, by_class, root, 1, None),
-        trees.node_totals(by_class),
+        trees.root_class_weights(by_class),
     )
     draw(
         "leaf",

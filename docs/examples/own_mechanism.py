@@ -48,7 +48,7 @@ def program(draw, table, weights, params, public):
     by_class = trees.weights_by_class(table, weights)
     products = trees.node_products(table, by_class, nodes, 1, None)
     split = jnp.full(1, SPLIT, jnp.int32)
-    sides = trees.child_totals(products, trees.node_totals(by_class), split)
+    sides = trees.child_totals(products, trees.root_class_weights(by_class), split)
     heavier = (sides[:, 1] > sides[:, 0]).astype(jnp.int32)
     proof = "a row is in one leaf"
     draw("bit", randomised_response, heavier, sensitivity=1, moved_outputs=1, theorem=proof)

@@ -51,7 +51,7 @@ model = dpbt.fit(dpbt.fresh_key(), table, recipe)
 print(dpbt.explain(model, domain))
 
 near = dpbt.audit.neighbours(few, recipe.relation)
-print(dpbt.audit.audit(dpbt.fresh_key(), near, recipe, transcripts=20))
+print(dpbt.audit.audit_transcripts(dpbt.fresh_key(), near, recipe, num_transcripts=20))
 
 # Record a transcript, and ask how likely it is on a neighbour.
 boosted = jax.jit(dpbt.boost)(dpbt.fresh_key(), table, recipe)

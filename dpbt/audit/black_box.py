@@ -22,14 +22,14 @@ View = Callable[[Any], Any]
 """The released output -> a list of numbers, such as scores of some rows, leaves, or splits."""
 
 
-def black(
+def black_box_lower_bound(
     fit: Fit,
     table: Any,
     neighbour: Any,
     *,
     view: View = np.asarray,
     claim: tuple[float, float],
-    runs: int = 4000,
+    num_runs: int = 4000,
     seed: int = 0,
     confidence: float = CONFIDENCE,
 ) -> Bound:
@@ -44,11 +44,11 @@ def black(
         neighbour: likewise. The result of an audit of two private tables is itself private.
         view: the released output -> numbers.
         claim: (epsilon, delta) that the learner states.
-        runs: how many, at least 80; half of them on each table.
+        num_runs: how many, at least 80; half of them on each table.
         seed: the seed of the first run.
         confidence: in (0, 1).
     """
-    runs_on_each = max(runs // 2, 40)
+    runs_on_each = max(num_runs // 2, 40)
     on_table = [_numbers_of_output(view(fit(table, seed + k))) for k in range(runs_on_each)]
     seed += runs_on_each
     on_neighbour = [_numbers_of_output(view(fit(neighbour, seed + k))) for k in range(runs_on_each)]
@@ -84,8 +84,8 @@ def black(
     )
 
 
-def worst_pairs(
-    low: ArrayLike, high: ArrayLike, rows: int = 20, seed: int = 0
+def make_worst_table_pairs(
+    low: ArrayLike, high: ArrayLike, num_rows: int = 20, seed: int = 0
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Tables and neighbours on which wrong learners often break their claim, under add/remove.
 
@@ -95,7 +95,7 @@ def worst_pairs(
     Args:
         low: f64[A], the least value in the domain of each column.
         high: f64[A], the largest value.
-        rows: N of the larger table.
+        num_rows: N of the larger table.
         seed: the seed of the random rows.
 
     Returns:
@@ -107,15 +107,17 @@ def worst_pairs(
     rng = np.random.default_rng(seed)
     low_corner, high_corner = np.append(low, 0.0), np.append(high, 1.0)
     random_rows = np.column_stack(
-        [rng.uniform(low, high, (rows, len(low))), rng.random(rows) < 0.5]
+        [rng.uniform(low, high, (num_rows, len(low))), rng.random(num_rows) < 0.5]
     )
     beyond_domain = np.append(high + 100 * (high - low + 1), 1.0)
     with_nan = np.append(high, 1.0)
     with_nan[0] = np.nan
     tables = {
         "the only row": high_corner[None],
-        "a row among its copies": np.tile(high_corner, (rows, 1)),
-        "a corner among the other": np.vstack([np.tile(low_corner, (rows - 1, 1)), high_corner]),
+        "a row among its copies": np.tile(high_corner, (num_rows, 1)),
+        "a corner among the other": np.vstack(
+            [np.tile(low_corner, (num_rows - 1, 1)), high_corner]
+        ),
         "a corner among random rows": np.vstack([random_rows[:-1], high_corner]),
         "a row beyond the domain": np.vstack([random_rows[:-1], beyond_domain]),
         "a cell that is no number": np.vstack([random_rows[:-1], with_nan]),
@@ -231,9 +233,9 @@ def _train_linear_distinguisher(views: _Views, places: np.ndarray) -> _Distingui
     )
 
 
-def one_run(
+def one_run_lower_bound(
     fit: Callable[[np.ndarray, int], Any],
-    canaries: int,
+    num_canaries: int,
     *,
     claim: tuple[float, float],
     seed: int = 0,
@@ -247,22 +249,22 @@ def one_run(
     Args:
         fit: (bool[m] which canaries are in, seed) -> f64[m], a score of each canary that is larger
             if the model seems to have seen it, such as its margin.
-        canaries: m, at least 8. They must be rows that do not depend on each other's coins.
+        num_canaries: m, at least 8. They must be rows that do not depend on each other's coins.
         claim: (epsilon, delta) that the learner states.
         seed: the seed of the coins and of the run.
         confidence: in (0, 1); the numbers of guesses that are tried share it.
     """
-    coins = np.random.default_rng([seed, 2]).random(canaries) < 0.5
+    coins = np.random.default_rng([seed, 2]).random(num_canaries) < 0.5
     scores = np.asarray(fit(coins, seed), float)
     order = np.argsort(scores, kind="stable")
     best_epsilon, where = 0.0, "nothing"
-    guesses_of_each_side = sorted({canaries // 2, canaries // 8, canaries // 32} - {0})
+    guesses_of_each_side = sorted({num_canaries // 2, num_canaries // 8, num_canaries // 32} - {0})
     for guesses in guesses_of_each_side:
         correct = int(np.sum(coins[order[-guesses:]]) + np.sum(~coins[order[:guesses]]))
         epsilon = one_run_epsilon_bound(
             guesses=2 * guesses,
             correct=correct,
-            canaries=canaries,
+            canaries=num_canaries,
             delta=claim[1],
             failure_probability=(1 - confidence) / len(guesses_of_each_side),
         )

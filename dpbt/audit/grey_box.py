@@ -610,14 +610,14 @@ def _describe_first_place(places: frozenset[str]) -> str:
     return f"what is returned at {first}" if first else "what is returned"
 
 
-def grey(
+def grey_box_lower_bound(
     learn: Learn,
     table: Any,
     neighbour: Any,
     *,
     claim: tuple[float, float],
-    fixed: bool = False,
-    runs: int = 200,
+    nonadaptive: bool = False,
+    num_runs: int = 200,
     seed: int = 0,
     confidence: float = CONFIDENCE,
 ) -> Bound:
@@ -638,16 +638,16 @@ def grey(
         table: in any form that `learn` reads.
         neighbour: likewise. The result of an audit of two private tables is itself private.
         claim: (epsilon, delta) that the learner states.
-        fixed: whether the caller knows that no draw's value, noise or number of places follows from
-            earlier outputs. Where all draws that distinguish the tables are Gaussian, mu is then
-            the root of the sum of squares of their changes in deviations, for certain.
-        runs: how many, at least 8; half of them on each table.
+        nonadaptive: whether the caller knows that no draw's value, noise or number of places
+            follows from earlier outputs. Where all draws that distinguish the tables are Gaussian,
+            mu is then the root of the sum of squares of their changes in deviations, for certain.
+        num_runs: how many, at least 8; half of them on each table.
         seed: the seed of the first run.
         confidence: in (0, 1).
     """
-    runs_on_each = max(runs // 2, 4)
-    pairs = [(table, neighbour, seed + k) for k in range(runs_on_each)]
-    pairs += [(neighbour, table, seed + runs_on_each + k) for k in range(runs_on_each)]
+    runs_on_each = max(num_runs // 2, 4)
+    pairs = [_Pair(table, neighbour, seed + k) for k in range(runs_on_each)]
+    pairs += [_Pair(neighbour, table, seed + runs_on_each + k) for k in range(runs_on_each)]
     results = [replay_pair(learn, *pair) for pair in pairs]
     void_bound = Bound(
         level="grey box",
@@ -666,50 +666,105 @@ def grey(
             uncompared="anything: one table takes other numbers of hooks.public than the other "
             "does, so runs on both are not alike; take as many whatever the rows are"
         )
-
-    # A difference of what is returned is a certain leak, or says nothing.
-    suspects = [number for number, result in enumerate(results) if result.differing_returns]
-    leaks: frozenset[str] = frozenset()
-    for number in suspects[:_MAX_SUSPECTS]:
-        leaks = leaks or _replay_controls(learn, *pairs[number]).leaks
-    uncompared = list(dict.fromkeys(words for result in results for words in result.uncompared))
-    if suspects and not leaks:
-        place = _describe_first_place(results[suspects[0]].differing_returns)
-        uncompared.insert(0, f"{place}, which one table does not repeat")
-    results = [_drop_differences_without_leak(result, leaks) for result in results]
-
-    # The draws of the largest loss must repeat.
-    worst = max(range(len(results)), key=lambda number: results[number].loss)
-    worst_result = results[worst]
-    control = None
-    if worst_result.loss > 0 and not leaks:
-        control = _replay_controls(learn, *pairs[worst])
-    if control and not (control.has_repeated and control.loss >= worst_result.loss):
+    returned = _find_returned_leaks(learn, pairs, results)
+    results = [_drop_differences_without_leak(result, returned.leaks) for result in results]
+    worst_index = max(range(len(results)), key=lambda index: results[index].loss)
+    worst = results[worst_index]
+    if worst.loss > 0 and not returned.leaks and not _repeats(learn, pairs[worst_index], worst):
         return void_bound._replace(
             uncompared="the draws, which one table does not repeat: they have other randomness "
             "than the hooks', or the learner changes its table"
         )
+    bound = _bound_of_losses(void_bound, results, runs_on_each=runs_on_each, worst=worst)
+    mu_of_fixed_draws = _mu_of_fixed_draws(results) if nonadaptive else None
+    if mu_of_fixed_draws is not None:
+        epsilon = gdp_epsilon(mu_of_fixed_draws, claim[1]) if claim[1] else bound.epsilon
+        bound = bound._replace(epsilon=epsilon, mu=mu_of_fixed_draws, certain=True)
+    return bound._replace(uncompared=_join_first(returned.uncompared))
 
+
+class _Pair(NamedTuple):
+    """A run, and the table on which it is replayed.
+
+    Attributes:
+        table: of the run.
+        other: the table of the replay.
+        seed: of the run.
+    """
+
+    table: Any
+    other: Any
+    seed: int
+
+
+class _ReturnedLeaks(NamedTuple):
+    """What differences of the returned objects prove.
+
+    Attributes:
+        leaks: the places at which the object follows private rows beside all draws.
+        uncompared: what could not be compared, in words.
+    """
+
+    leaks: frozenset[str]
+    uncompared: list[str]
+
+
+def _find_returned_leaks(
+    learn: Learn, pairs: list[_Pair], results: list[ReplayResult]
+) -> _ReturnedLeaks:
+    """Replay runs whose returned objects differ, and keep the differences that always repeat.
+
+    A difference between the tables that one table alone does not repeat proves nothing.
+    """
+    suspects = [index for index, result in enumerate(results) if result.differing_returns]
+    leaks: frozenset[str] = frozenset()
+    for index in suspects[:_MAX_SUSPECTS]:
+        leaks = leaks or _replay_controls(learn, *pairs[index]).leaks
+    uncompared = list(dict.fromkeys(text for result in results for text in result.uncompared))
+    if suspects and not leaks:
+        first = _describe_first_place(results[suspects[0]].differing_returns)
+        uncompared.insert(0, f"{first}, which one table does not repeat")
+    return _ReturnedLeaks(leaks=leaks, uncompared=uncompared)
+
+
+def _repeats(learn: Learn, pair: _Pair, result: ReplayResult) -> bool:
+    """Whether replays of a run repeat its draws on each table, with at least its loss."""
+    control = _replay_controls(learn, *pair)
+    return control.has_repeated and control.loss >= result.loss
+
+
+def _bound_of_losses(
+    void_bound: Bound, results: list[ReplayResult], *, runs_on_each: int, worst: ReplayResult
+) -> Bound:
+    """The bound that the exact losses of runs on both tables prove.
+
+    Args:
+        void_bound: the bound of no runs, with the claim and the confidence.
+        results: of the runs on the table, then of those on the neighbour.
+        runs_on_each: how many runs are on the table.
+        worst: the result of the largest loss.
+    """
     losses = np.array([result.loss for result in results])
     scores = RunScores(on_table=losses[:runs_on_each], on_neighbour=-losses[runs_on_each:])
+    delta = void_bound.claim[1]
     lower = lower_bounds(
-        *scores.split_in_halves(), delta=claim[1], confidence=confidence, exact=True
+        *scores.split_in_halves(), delta=delta, confidence=void_bound.confidence, exact=True
     )
-    epsilon, mu, is_certain = lower.epsilon, lower.mu, claim[1] == 0
-    if claim[1] == 0:
-        epsilon = np.inf if worst_result.loss >= LARGE / 2 else max(worst_result.loss, 0.0)
-    fixed_mu = _mu_of_fixed_draws(results) if fixed else None
-    if fixed_mu is not None:
-        mu, is_certain = fixed_mu, True
-        epsilon = gdp_epsilon(mu, claim[1]) if claim[1] else epsilon
+    epsilon = lower.epsilon
+    if delta == 0:
+        epsilon = np.inf if worst.loss >= LARGE / 2 else max(worst.loss, 0.0)
     return void_bound._replace(
         epsilon=epsilon,
-        mu=mu,
-        where=_describe_loss_of_result(worst_result),
+        mu=lower.mu,
+        where=_describe_loss_of_result(worst),
         curve=lower.curve,
-        certain=is_certain,
-        uncompared="; ".join(uncompared[:3]) + ("; and more" if uncompared[3:] else ""),
+        certain=delta == 0,
     )
+
+
+def _join_first(texts: list[str], max_texts: int = 3) -> str:
+    """The first of some texts in one line, which says if there are more."""
+    return "; ".join(texts[:max_texts]) + ("; and more" if texts[max_texts:] else "")
 
 
 def _drop_differences_without_leak(result: ReplayResult, leaks: frozenset[str]) -> ReplayResult:

@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool
 
 from dpbt import types
-from dpbt.audit import exact_loss
+from dpbt.audit import exact_loss, worst_table_search
 from dpbt.audit.check_report import CheckLine, CheckReport, report_or_fail
-from dpbt.audit.exact_loss import DomainRows, Neighbours
+from dpbt.audit.neighbour_masks import DomainRows, Neighbours, all_rows_of_domain
+from dpbt.audit.neighbour_masks import neighbours as list_neighbours
 from dpbt.common import compilation
 from dpbt.common.validate import check_positive_integer
 from dpbt.privacy import keys
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes import custom
 from dpbt.training.boost import boost
-from dpbt.training.replay import log_ratios_by_site, replay
+from dpbt.training.replay import replay
 from dpbt.training.table_entry import without_domain
 from dpbt.types import Array, Recipe, Table, WeakLearner
 
@@ -53,10 +53,10 @@ def check_learner(
     aspects: Collection[str] = ASPECTS,
     sites: Sequence[str] | None = None,
     epsilon: float = 3.0,
-    transcripts: int = 12,
-    draws: int = 20_000,
-    restarts: int = 8,
-    proposals: int = 20,
+    num_transcripts: int = 12,
+    num_draws: int = 20_000,
+    num_tables: int = 8,
+    num_proposals: int = 20,
     key: Array | None = None,
 ) -> CheckReport:
     """Check what a learner owes, on small tables and all their neighbours.
@@ -80,10 +80,10 @@ def check_learner(
         sites: the beginnings of the names of sites whose noise is checked, for a learner that
             derives the noise of others. By default all that have a noise multiplier.
         epsilon: of the recipe of a weak learner.
-        transcripts: how many are recorded on each table.
-        draws: how many samples "noise" takes.
-        restarts: how many tables "search" improves side by side.
-        proposals: how many changes of each of them it tries.
+        num_transcripts: how many are recorded on each table.
+        num_draws: how many samples "noise" takes.
+        num_tables: how many tables "search" improves side by side.
+        num_proposals: how many changes of each of them it tries.
         key: a typed key; by default the research key of seed 0.
 
     Returns:
@@ -92,44 +92,46 @@ def check_learner(
 
     Raises:
         CheckError: with the report, if one of these does not hold.
-        ValueError: naming the argument, and as `audit.neighbours` and `audit.audit`.
+        ValueError: naming the argument, and as `audit.neighbours` and `audit.audit_transcripts`.
     """
     if unknown := set(aspects) - set(ASPECTS):
         raise ValueError(f"aspects must be of {ASPECTS}, got {sorted(unknown)}")
-    for name, number in {"draws": draws, "restarts": restarts, "proposals": proposals}.items():
-        check_positive_integer(name, number)
-    is_one = isinstance(tables, Table | Neighbours)
-    subjects: list[Any] = [tables] if is_one else list(tables)
-    if not subjects:
+    sizes = {"num_draws": num_draws, "num_tables": num_tables, "num_proposals": num_proposals}
+    for name, size in sizes.items():
+        check_positive_integer(name, size)
+    if isinstance(tables, Table | Neighbours):
+        tables = [tables]
+    if not tables:
         raise ValueError("tables must hold at least one table")
     key = keys.research_key(0) if key is None else key
     keys.check_single_key(key)
 
     lines: list[CheckLine] = []
     recipe = learner if isinstance(learner, Recipe) else None
-    for number, subject in enumerate(subjects):
-        table = subject.table if isinstance(subject, Neighbours) else subject
+    for table_index, tested in enumerate(tables):
+        table = tested.table if isinstance(tested, Neighbours) else tested
         recipe = _recipe_for(learner, table, epsilon)
         case = _Case(
-            where=f"table {number}",
+            where=f"table {table_index}",
             recipe=recipe,
             table=table,
             candidates=_candidates_of(table, candidates),
-            key=jax.random.fold_in(key, number),
-            transcripts=transcripts,
+            key=jax.random.fold_in(key, table_index),
+            num_transcripts=num_transcripts,
         )
         if {"losses", "replays"} & set(aspects):
-            near = subject
-            if not isinstance(near, Neighbours):
-                near = exact_loss.neighbours(table, recipe.relation, case.candidates)
+            if isinstance(tested, Neighbours):
+                neighbours = tested
+            else:
+                neighbours = list_neighbours(table, recipe.relation, case.candidates)
             if "losses" in aspects:
-                lines += _lines_of_losses(case, near)
+                lines += _lines_of_losses(case, neighbours)
             if "replays" in aspects:
-                lines.append(_line_of_replays(case, near))
+                lines.append(_line_of_replays(case, neighbours))
         if "search" in aspects:
-            lines.append(_line_of_search(case, restarts=restarts, proposals=proposals))
+            lines.append(_line_of_search(case, num_tables=num_tables, num_proposals=num_proposals))
         if "noise" in aspects:
-            lines += _lines_of_noise(case, sites=sites, draws=draws)
+            lines += _lines_of_noise(case, sites=sites, num_draws=num_draws)
     assert recipe is not None
     return report_or_fail(f"learner {recipe.learner.name}, recipe {recipe.name}", lines)
 
@@ -143,7 +145,7 @@ class _Case(NamedTuple):
         table: N rows.
         candidates: the rows that may come.
         key: of all that is drawn.
-        transcripts: how many are recorded.
+        num_transcripts: how many are recorded.
     """
 
     where: str
@@ -151,7 +153,7 @@ class _Case(NamedTuple):
     table: Table
     candidates: DomainRows
     key: Array
-    transcripts: int
+    num_transcripts: int
 
 
 def _recipe_for(learner: Recipe | WeakLearner, table: Table, epsilon: float) -> Recipe:
@@ -179,7 +181,7 @@ def _candidates_of(table: Table, candidates: Any) -> DomainRows:
         num_labels = 2
         num_rows = num_labels * int(np.prod([kind.n_bins for kind in table.domain.values()]))
         if num_rows <= _MAX_DOMAIN_ROWS:
-            return exact_loss.whole_domain(table.domain)
+            return all_rows_of_domain(table.domain)
     bins = np.unique(np.asarray(table.bins), axis=0)
     labels = np.unique(np.asarray(table.target))
     if labels.dtype == bool:
@@ -190,17 +192,19 @@ def _candidates_of(table: Table, candidates: Any) -> DomainRows:
 # Losses and replays.
 
 
-def _lines_of_losses(case: _Case, near: Neighbours) -> list[CheckLine]:
+def _lines_of_losses(case: _Case, neighbours: Neighbours) -> list[CheckLine]:
     """The losses of recorded transcripts, and of steps in the worst case."""
-    found = exact_loss.audit(case.key, near, case.recipe, case.transcripts, steps=True)
-    where = f"{case.where}, {found.neighbours} neighbours"
-    total = abs(sum(found.by_site.values()))
+    losses = exact_loss.audit_transcripts(
+        case.key, neighbours, case.recipe, case.num_transcripts, with_worst_steps=True
+    )
+    where = f"{case.where}, {losses.num_neighbours} neighbours"
+    total = abs(sum(losses.loss_by_site.values()))
     lines = [
         CheckLine(
             name="losses of sites add up",
-            passed=abs(total - found.largest_loss) <= 1e-6 * (1 + total),
+            passed=abs(total - losses.largest_loss) <= 1e-6 * (1 + total),
             figure=total,
-            limit=f"{found.largest_loss:.4g}",
+            limit=f"{losses.largest_loss:.4g}",
             where=where,
         )
     ]
@@ -208,9 +212,9 @@ def _lines_of_losses(case: _Case, near: Neighbours) -> list[CheckLine]:
         lines.append(
             CheckLine(
                 name="largest loss of a transcript",
-                passed=found.largest_loss <= found.claimed_epsilon + SLACK,
-                figure=found.largest_loss,
-                limit=f"at most {found.claimed_epsilon:.4g}",
+                passed=losses.largest_loss <= losses.claimed_epsilon + SLACK,
+                figure=losses.largest_loss,
+                limit=f"at most {losses.claimed_epsilon:.4g}",
                 where=where,
             )
         )
@@ -218,22 +222,23 @@ def _lines_of_losses(case: _Case, near: Neighbours) -> list[CheckLine]:
     lines += [
         CheckLine(
             name=f"loss of a step of {site!r} / its claim",
-            passed=0 <= ratio <= 1 + SLACK and set(found.step_ratio) == sites_of_ledger,
+            passed=0 <= ratio <= 1 + SLACK
+            and set(losses.max_step_ratio_by_site) == sites_of_ledger,
             figure=ratio,
             limit="at most 1",
             where=where,
         )
-        for site, ratio in found.step_ratio.items()
+        for site, ratio in losses.max_step_ratio_by_site.items()
     ]
     return lines
 
 
-def _line_of_replays(case: _Case, near: Neighbours) -> CheckLine:
+def _line_of_replays(case: _Case, neighbours: Neighbours) -> CheckLine:
     """How many hypotheses of replays on neighbours differ from those on the table."""
-    table, recipe = without_domain(near.table), without_domain(case.recipe)
+    table, recipe = without_domain(neighbours.table), without_domain(case.recipe)
     noise_key, public_key = keys.pair(case.key)
     transcript = boost(noise_key, table, recipe, public_key).transcript
-    masks = np.concatenate([[np.asarray(table.present)], near.present])
+    masks = np.concatenate([[np.asarray(table.present)], neighbours.present])
 
     def hypotheses_on(present: Array) -> Any:
         return replay(transcript, table._replace(present=present), recipe).hypotheses
@@ -248,143 +253,67 @@ def _line_of_replays(case: _Case, near: Neighbours) -> CheckLine:
         passed=num_different == 0,
         figure=num_different,
         limit="0",
-        where=f"{case.where}, {len(near.present)} neighbours",
+        where=f"{case.where}, {len(neighbours.present)} neighbours",
     )
 
 
 # The search for worse pairs.
 
 
-class _SmallTables(NamedTuple):
-    """R tables of rows of the candidates.
-
-    Attributes:
-        places: i32[R, N], the candidate that each row is.
-        present: bool[R, N].
-    """
-
-    places: Any
-    present: Any
-
-
-@compilation.jit_with_bounded_cache()
-def _max_ratios_of_tables(
-    key: Array,
-    tables: _SmallTables,
-    flips: Bool[Any, "B N"],
-    candidates: DomainRows,
-    table: Table,
-    claims: dict[str, np.float32],
-    recipe: Recipe,
-) -> Array:
-    """f32[R]: the largest ratio, over neighbours, rounds and sites, of a step's loss to its claim.
-
-    Args:
-        key: the key of a run on each table.
-        tables: R of them.
-        flips: bool[B, N], the entries of `present` in which each neighbour differs.
-        candidates: the rows.
-        table: a table with the splits of all of them; its rows do not count.
-        claims: site -> the claim of a step.
-        recipe: of the run, without an axis of settings.
-    """
-    bins, target = map(jnp.asarray, candidates)
-
-    def max_ratio_of_table(places: Array, present: Array) -> Array:
-        ours = table._replace(bins=bins[places], target=target[places], present=present)
-        if table.weight is not None:
-            ours = ours._replace(weight=jnp.ones(present.shape, jnp.float32))
-        noise_key, public_key = keys.pair(key)
-        transcript = boost(noise_key, ours, recipe, public_key).transcript
-
-        def max_ratio_of_neighbour(flip: Array) -> Array:
-            neighbour = ours._replace(present=present ^ flip)
-            by_site = log_ratios_by_site(transcript, ours, neighbour, recipe)
-            ratios = exact_loss._ratios_to_claims(by_site, recipe, claims)
-            return jnp.max(jnp.stack(list(ratios.values())))
-
-        return jnp.max(jax.lax.map(max_ratio_of_neighbour, flips, batch_size=64))
-
-    return jax.vmap(max_ratio_of_table)(tables.places, tables.present)
-
-
-def _line_of_search(case: _Case, *, restarts: int, proposals: int) -> CheckLine:
-    """The largest ratio that a search for worse pairs of tables found."""
-    recipe = without_domain(case.recipe)
-    num_rows, num_candidates = len(case.table.target), len(case.candidates.target)
-    flips, is_even = np.eye(num_rows, dtype=bool), np.arange(num_rows) % 2 == 0
-    is_replaced = recipe.relation is not types.ADD_REMOVE
-    if is_replaced:  # odd rows come for even ones
-        flips = (flips[is_even][:, None] ^ flips[~is_even]).reshape(-1, num_rows)
-    if not len(flips):
-        raise ValueError("a search under replace-one needs a table of at least two rows")
-    rng = np.random.default_rng(int(jax.random.bits(case.key, dtype=jnp.uint32)))
-    claims = exact_loss._claims_by_site(recipe)
-
-    def scores_of(tables: _SmallTables) -> np.ndarray:
-        ratios = _max_ratios_of_tables(
-            case.key, tables, flips, case.candidates, without_domain(case.table), claims, recipe
-        )
-        return np.asarray(ratios, np.float64)
-
-    shape = restarts, num_rows
-    kinds = rng.integers(1, min(num_candidates, 8) + 1, (restarts, 1))
-    chosen = rng.integers(0, num_candidates, (restarts, 8))  # few kinds of rows in a table
-    places = np.take_along_axis(chosen, rng.integers(0, 2**16, shape) % kinds, axis=1)
-    present = np.tile(is_even, (restarts, 1)) if is_replaced else rng.random(shape) < 0.8
-    best = _SmallTables(places.astype(np.int32), present)
-    best_scores = scores_of(best)
-    for _ in range(proposals):
-        is_changed = rng.random(shape) < 1.5 / num_rows
-        others = rng.integers(0, num_candidates, shape).astype(np.int32)
-        flipped = np.zeros(shape, bool) if is_replaced else rng.random(shape) < 1.0 / num_rows
-        proposal = _SmallTables(np.where(is_changed, others, best.places), best.present ^ flipped)
-        scores = scores_of(proposal)
-        is_better = scores > best_scores
-        best = _SmallTables(
-            places=np.where(is_better[:, None], proposal.places, best.places),
-            present=np.where(is_better[:, None], proposal.present, best.present),
-        )
-        best_scores = np.where(is_better | np.isnan(scores), scores, best_scores)
-    worst = float(np.max(best_scores))  # a NaN stays, and fails
+def _line_of_search(case: _Case, *, num_tables: int, num_proposals: int) -> CheckLine:
+    """The largest ratio of a step's loss to its claim that a search over tables losses."""
+    worst_ratio = worst_table_search.search_among_candidates(
+        case.key,
+        case.recipe,
+        case.table,
+        case.candidates,
+        num_tables=num_tables,
+        num_proposals=num_proposals,
+    )
+    num_searched = num_tables * (num_proposals + 1)
     return CheckLine(
         name="worst step of a searched pair / its claim",
-        passed=worst <= 1 + SLACK,
-        figure=worst,
+        passed=worst_ratio <= 1 + SLACK,  # a NaN fails
+        figure=worst_ratio,
         limit="at most 1",
-        where=f"{case.where}, {restarts * (proposals + 1)} tables of {num_rows} rows",
+        where=f"{case.where}, {num_searched} tables of {len(case.table.target)} rows",
     )
 
 
 # Noise.
 
 
-def _lines_of_noise(case: _Case, *, sites: Sequence[str] | None, draws: int) -> list[CheckLine]:
+def _lines_of_noise(case: _Case, *, sites: Sequence[str] | None, num_draws: int) -> list[CheckLine]:
     """Whether samples follow their densities, and whether a wrong noise would be noticed."""
     table, recipe = without_domain(case.table), without_domain(case.recipe)
     groups = tuple(sites) if sites is not None else tuple(recipe.params.noise)
-    run_keys = jax.random.split(case.key, draws)
+    run_keys = jax.random.split(case.key, num_draws)
 
-    def standard_errors(sampled: Recipe) -> dict[str, float]:
+    def standard_errors_from_density(sampled: Recipe) -> dict[str, float]:
         wider = _with_noise_scaled(recipe, groups, _WIDER)
         ratios = _density_ratios(run_keys, table, sampled, recipe, wider)
-        return {site: _z_of_mean(np.asarray(each, np.float64)) for site, each in ratios.items()}
+        return {
+            site: _standard_errors_from_one(np.asarray(ratios_of_site, np.float64))
+            for site, ratios_of_site in ratios.items()
+        }
 
-    right = standard_errors(recipe)
-    wrong = standard_errors(_with_noise_scaled(recipe, groups, _NARROWER))
-    worst_site = max(right, key=lambda site: abs(right[site]))
+    with_right_noise = standard_errors_from_density(recipe)
+    with_wrong_noise = standard_errors_from_density(_with_noise_scaled(recipe, groups, _NARROWER))
+    worst_site = max(with_right_noise, key=lambda site: abs(with_right_noise[site]))
     lines = [
         CheckLine(
             name="samples against their density (sigmas)",
-            passed=abs(right[worst_site]) < MAX_SIGMAS,
-            figure=abs(right[worst_site]),
+            passed=abs(with_right_noise[worst_site]) < MAX_SIGMAS,
+            figure=abs(with_right_noise[worst_site]),
             limit=f"below {MAX_SIGMAS}",
             where=f"{case.where}, site {worst_site!r}",
         )
     ]
     for group in groups:
-        of_group = [abs(z) for site, z in wrong.items() if site.startswith(group)]
-        rejected_by = max(of_group, default=0.0)
+        errors_of_group = [
+            abs(errors) for site, errors in with_wrong_noise.items() if site.startswith(group)
+        ]
+        rejected_by = max(errors_of_group, default=0.0)
         lines.append(
             CheckLine(
                 name=f"two thirds of the noise of {group!r} (sigmas)",
@@ -427,7 +356,7 @@ def _density_ratios(
     return jax.lax.map(density_ratio, run_keys, batch_size=1000)
 
 
-def _z_of_mean(ratios: np.ndarray) -> float:
+def _standard_errors_from_one(ratios: np.ndarray) -> float:
     """By how many standard errors the mean of ratios differs from 1; infinite without a mass."""
     if not np.any(ratios > 0):
         return float("inf")

@@ -47,7 +47,7 @@ def check_mechanism(
     pairs: Sequence[tuple[Any, Any]],
     *,
     scales: Sequence[float],
-    draws: int = 20_000,
+    num_draws: int = 20_000,
     key: Array | None = None,
 ) -> CheckReport:
     """Check a mechanism on pairs of values, each at each scale.
@@ -68,7 +68,7 @@ def check_mechanism(
         mechanism: outputs are whole numbers, Booleans or real numbers.
         pairs: (value, other value), arrays of one shape and type, as `sample` takes them.
         scales: positive numbers.
-        draws: the number of samples for each pair and scale.
+        num_draws: the number of samples for each pair and scale.
         key: a typed key; by default the research key of seed 0.
 
     Returns:
@@ -81,7 +81,7 @@ def check_mechanism(
     """
     if not isinstance(mechanism, Mechanism):
         raise ValueError(f"mechanism must be a Mechanism, got {type(mechanism).__name__}")
-    draws = check_positive_integer("draws", draws)
+    num_draws = check_positive_integer("num_draws", num_draws)
     scale_list = [float(check_interval("scales", scale, "(0, inf)")) for scale in scales]
     if not scale_list or not pairs:
         raise ValueError("pairs and scales must hold at least one entry each")
@@ -96,7 +96,7 @@ def check_mechanism(
         for scale in scale_list:
             case_key = jax.random.fold_in(case_key, len(cases))
             laws = _laws_of_pair(
-                mechanism, case_key, value=value, other=other, scale=scale, draws=draws
+                mechanism, case_key, value=value, other=other, scale=scale, draws=num_draws
             )
             where = f"pair {pair_number}, scale {scale:g}"
             cases.append(

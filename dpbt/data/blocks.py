@@ -29,9 +29,9 @@ from msgspec import Meta
 
 from dpbt.common.storage import Digits, read_record
 from dpbt.common.validate import as_path
-from dpbt.data import domains, kinds
+from dpbt.data import column_types, domains
+from dpbt.data.column_types import Target
 from dpbt.data.domains import Domain, Label
-from dpbt.data.kinds import Target
 from dpbt.public_types import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Splits, redacted_repr
 
 FORMAT, VERSION = "dpbt blocks", 2
@@ -230,7 +230,7 @@ class BlockTable:
         return absent_rows(
             features=self.features,
             rows=rows,
-            dtype=kinds.response_of_target(self.target).dtype,
+            dtype=column_types.response_of_target(self.target).dtype,
             weighted=self.manifest.weighted,
         )
 

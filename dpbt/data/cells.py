@@ -298,10 +298,10 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
         cells = result_or_none_on_error(_cells_of_arrow_array, values)
         if cells is not None:
             return cells
-        cells = _list_cells(
+        cells = _read_all_cells_or_one_by_one(
             len(values), read_all=values.to_pylist, read_one=lambda row: values[row].as_py()
         )
-        return _with_narrow_floats(cells, values.type)
+        return _as_narrow_floats_if_declared(cells, values.type)
     if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
         array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if array.ndim != 1:
@@ -313,7 +313,7 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
                 f"{name}a column must have cells of text, numbers or objects, got {array.dtype}"
             )
         if isinstance(array, np.ma.MaskedArray):
-            return _with_narrow_floats(array.tolist(), array.dtype)
+            return _as_narrow_floats_if_declared(array.tolist(), array.dtype)
         return array
     if is_time_zone_type(getattr(values, "dtype", None)):  # of pandas: the same instants in UTC
         return np.asarray(values, np.dtype(f"datetime64[{values.dtype.unit}]"))
@@ -322,13 +322,13 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
     if not is_sequence(values):
         description = f"{type(values).__name__}{advice_for_lazy_data(values)}"
         raise ValueError(f"{name}a column must be a sequence of cells, got {description}")
-    cells = _list_cells(
+    cells = _read_all_cells_or_one_by_one(
         len(values), read_all=lambda: list(values), read_one=positional_view(values).__getitem__
     )
-    return _with_narrow_floats(cells, getattr(values, "dtype", None))
+    return _as_narrow_floats_if_declared(cells, getattr(values, "dtype", None))
 
 
-def _with_narrow_floats(cells: list, column_type: Any) -> np.ndarray | list:
+def _as_narrow_floats_if_declared(cells: list, column_type: Any) -> np.ndarray | list:
     """The cells as an array of float16 or float32 if their column is of that type.
 
     Containers give such numbers as Python floats, whose text has digits of float64. Each of them is
@@ -487,10 +487,10 @@ def result_or_none_on_error(function: Callable[..., Any], *arguments: Any) -> An
         return None
 
 
-def _list_cells(
+def _read_all_cells_or_one_by_one(
     count: int, *, read_all: Callable[[], list], read_one: Callable[[int], Cell]
 ) -> list:
-    """The cells of a container as a list.
+    """Read the cells of a container into a list, at once or else one by one.
 
     If reading all of them raises, as for a date in the year 10000, each cell is read on its own,
     and one that cannot be read is None.
@@ -591,7 +591,7 @@ def _read_each_cell(
     if isinstance(cells, DictionaryCells):
         return np.array([read_cell(cell) for cell in cells.distinct], dtype)[cells.index]
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
-        cells = _list_cells(  # NumPy memory may hold invalid text
+        cells = _read_all_cells_or_one_by_one(  # NumPy memory may hold invalid text
             len(cells), read_all=cells.tolist, read_one=cells.__getitem__
         )
 

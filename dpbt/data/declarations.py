@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dpbt.common.validate import show_value
-from dpbt.data import domains, kinds
+from dpbt.data import column_types, domains
 from dpbt.data.cells import (
     ColumnNames,
     RawColumn,
@@ -27,8 +27,8 @@ from dpbt.data.cells import (
     is_sequence,
     result_or_none_on_error,
 )
+from dpbt.data.column_types import Nominal, Numeric, Target
 from dpbt.data.domains import Columns, Domain, Label
-from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.data.label_types import check_classes_can_occur
 
 
@@ -74,28 +74,28 @@ def rows_by_column(data: Any, num_columns: int | None = None) -> RowsByColumn:
             raise ValueError(f"the columns of X must have distinct names, and {repeated} repeat")
         return RowsByColumn(len(data), len(names), names, lambda j: data[names[j]])
     if not hasattr(data, "__array__"):  # NumPy would show how many cells a list has
-        return _rows_of_list(data, num_columns)
+        return _read_list_by_column(data, num_columns)
     array = data if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
     if array.ndim != 2:
-        raise ValueError(_not_rows_message(f"a {array.ndim}D array of {type(data).__name__}"))
+        raise ValueError(_message_for_no_rows(f"a {array.ndim}D array of {type(data).__name__}"))
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must hold real numbers, text or objects")
     return RowsByColumn(len(array), array.shape[1], None, lambda j: array[:, j])
 
 
-def _rows_of_list(data: Any, num_columns: int | None) -> RowsByColumn:
-    """The rows of a list, as `rows_by_column` reads them."""
+def _read_list_by_column(data: Any, num_columns: int | None) -> RowsByColumn:
+    """Read a list of rows by columns; a row of another length has no values at all."""
     if not is_sequence(data):
         if advice := advice_for_lazy_data(data):
             raise ValueError(f"X must be a data frame or rows, got {type(data).__name__}{advice}")
-        raise ValueError(_not_rows_message(type(data).__name__))
+        raise ValueError(_message_for_no_rows(type(data).__name__))
     rows = [result_or_none_on_error(_cells_of_row, row) for row in list(data)]
     length: Any = num_columns
     if length is None:
         lengths = {None if row is None else len(row) for row in rows}
         if len(lengths) != 1 or None in lengths:
             raise ValueError(
-                _not_rows_message("a list of what are no rows of one width")
+                _message_for_no_rows("a list of what are no rows of one width")
                 + "; declare the domain as a dict of columns, and other rows have no values"
             )
         [length] = lengths
@@ -103,7 +103,7 @@ def _rows_of_list(data: Any, num_columns: int | None) -> RowsByColumn:
     return RowsByColumn(len(rows), length, None, lambda j: [row[j] for row in filled])
 
 
-def _not_rows_message(description: str) -> str:
+def _message_for_no_rows(description: str) -> str:
     """The error for a value that does not hold rows, which begins as that of scikit-learn."""
     return (
         f"Expected 2D array or a data frame of rows, got {description} instead. Reshape your data: "
@@ -127,7 +127,7 @@ class DomainAndLabel(NamedTuple):
         label: the label that a file declares; None without a file.
     """
 
-    domain: Domain | kinds.Column
+    domain: Domain | column_types.Column
     label: Label | None
 
 
@@ -143,7 +143,7 @@ def read_declaration(domain: Any, names: ColumnNames | None = None) -> DomainAnd
     """
     if isinstance(domain, str | os.PathLike):
         return DomainAndLabel(*domains.read_domain(Path(domain), names))
-    if isinstance(domain, kinds.Column):
+    if isinstance(domain, column_types.Column):
         return DomainAndLabel(domain, None)
     if not isinstance(domain, Mapping):
         raise ValueError(
@@ -170,7 +170,7 @@ class ColumnOrder(NamedTuple):
     by_name: bool
 
     @classmethod
-    def of_fit(cls, domain: Domain | kinds.Column, rows: RowsByColumn) -> Self:
+    def of_fit(cls, domain: Domain | column_types.Column, rows: RowsByColumn) -> Self:
         """The order of the columns of the rows of a fit.
 
         Raises:

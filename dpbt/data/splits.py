@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from dpbt.common.validate import is_traced, show_value
-from dpbt.public_types import splits_of_bits as splits_of_bits
+from dpbt.public_types import splits_of_boolean_features as splits_of_boolean_features
 from dpbt.types import MAX_BINS, MAX_ROWS, AnyArray, Array, Splits, Table, dtype_and_rank
 
 
@@ -97,7 +97,7 @@ def table_of_splits(
     bits = _as_boolean_array("splits", splits, rank=2)
     target = _as_boolean_array("target", target, rank=1)
     present = _as_boolean_array("present", present, rank=1)
-    splits_of_features = jax.tree.map(jnp.asarray, splits_of_bits(bits.shape[1]))
+    splits_of_features = jax.tree.map(jnp.asarray, splits_of_boolean_features(bits.shape[1]))
     return Table(bits.astype(jnp.uint8), target, present, splits_of_features)
 
 

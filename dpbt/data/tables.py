@@ -15,6 +15,7 @@ from jaxtyping import Bool, Int
 
 from dpbt.common.validate import check_boolean, check_interval, check_positive_integer
 from dpbt.data.cells import RawColumn
+from dpbt.data.column_types import Target, target_fingerprint
 from dpbt.data.domains import (
     Columns,
     Domain,
@@ -24,7 +25,6 @@ from dpbt.data.domains import (
     encode_positions,
     splits,
 )
-from dpbt.data.kinds import Target, target_fingerprint
 from dpbt.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_rank
 
 DEFAULT_MEMORY_BYTES = 4 * 2**30

@@ -18,6 +18,6 @@ KINDS = {kind.name: kind for kind in (TREES, OBLIVIOUS, SHAPES, TREE_GROUPS, HAL
 """All kinds, by their names in files."""
 
 
-def is_kind_of_files(kind: HypothesisKind) -> bool:
-    """Whether files hold hypotheses of a kind: `KINDS` has it as it is, whatever it trains with."""
+def files_can_hold_kind(kind: HypothesisKind) -> bool:
+    """Whether model files can hold a kind: it is in `KINDS`, whatever it trains with."""
     return KINDS.get(kind.name) == dataclasses.replace(kind, training=None)

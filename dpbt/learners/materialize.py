@@ -11,8 +11,8 @@ from dpbt.common.devices import vary_like
 from dpbt.types import Array
 
 
-def materialize(number: Int32[types.AnyArray, ""], compute: Callable[[], Array]) -> Array:
-    """The result of `compute`, stored in memory.
+def materialize(round_number: Int32[types.AnyArray, ""], compute: Callable[[], Array]) -> Array:
+    """Compute an array once per round and keep it in memory, instead of once for each reader.
 
     It is a branch on a number that compilers cannot know, so they cannot work the array out anew
     wherever it is read. Without it every level of a tree would weigh all rows again for each of its
@@ -20,7 +20,7 @@ def materialize(number: Int32[types.AnyArray, ""], compute: Callable[[], Array])
     because XLA takes it away on CPUs before it fuses loops.
 
     Args:
-        number: i32[], at least 0: the number of the round. Nothing is stored where it is constant.
+        round_number: i32[], at least 0. Nothing is stored where it is a constant.
         compute: gives one array.
     """
     shape = jax.eval_shape(compute)
@@ -28,4 +28,4 @@ def materialize(number: Int32[types.AnyArray, ""], compute: Callable[[], Array])
     def never() -> Array:
         return vary_like(jnp.zeros(shape.shape, shape.dtype), shape)
 
-    return jax.lax.cond(jnp.asarray(number) >= 0, compute, never)
+    return jax.lax.cond(jnp.asarray(round_number) >= 0, compute, never)

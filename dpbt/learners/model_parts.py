@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from dpbt.common.arithmetic import array_namespace
-from dpbt.data.kinds import Boolean, Column, Nominal
+from dpbt.data.column_types import Boolean, Column, Nominal
 from dpbt.public_types import Splits, redacted_repr
 
 Domain = Mapping[str, Column]
@@ -30,8 +30,11 @@ class EncodedRows(NamedTuple):
     __repr__ = redacted_repr
 
     @property
-    def positions(self) -> Float32[Any, "N A"]:
-        """f32[N, A]: the position of each row in each attribute's range, or its numbers."""
+    def attribute_positions(self) -> Float32[Any, "N A"]:
+        """f32[N, A]: the position of each row in the range of each attribute.
+
+        Rows without splits hold exact numbers, and are returned as they are.
+        """
         if self.splits is None:
             return self.bins
         attribute, position = self.splits.attribute, self.splits.position
@@ -64,8 +67,8 @@ class LeafBoxes(NamedTuple):
     leaf_part: np.ndarray | None = None
 
 
-def check_indices(name: str, indices: Any, first: int, end: int) -> None:
-    """Refuse numbers outside low..high - 1, with which a model would read out of its arrays.
+def check_indices_in_range(name: str, indices: Any, first: int, end: int) -> None:
+    """Refuse indices outside first..end - 1, with which a model would read beyond its arrays.
 
     Raises:
         ValueError: naming them.
@@ -79,13 +82,13 @@ DIGITS = 4
 """Decimals that are shown of a score, and digits of a number in its units."""
 
 
-def describe_bins(name: str, column: Column, right: np.ndarray) -> str:
-    """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
-    splits, bins = column.splits(name), np.flatnonzero(right[: column.n_bins]).tolist()
+def describe_bins_as_condition(name: str, column: Column, bin_mask: np.ndarray) -> str:
+    """A condition that holds for the bins of a mask, as "age > 37.5" or "job in {a, b}"."""
+    splits, bins = column.splits(name), np.flatnonzero(bin_mask[: column.n_bins]).tolist()
     names = column.values if isinstance(column, Nominal) else ()
     if column.num_thresholds:
-        above = [split for split in splits[: column.num_thresholds] if right[split.low]]
-        single_bins = [split for split in splits[column.num_thresholds :] if right[split.low]]
+        above = [split for split in splits[: column.num_thresholds] if bin_mask[split.low]]
+        single_bins = [split for split in splits[column.num_thresholds :] if bin_mask[split.low]]
         conditions = [split.yes for split in above[:1] + single_bins]
         unlisted = len(names) in bins if names else False
         return " or ".join([*conditions, *[f"{name} is not listed"] * unlisted])
@@ -108,10 +111,10 @@ class ModelHeading(NamedTuple):
     score_scale: float
 
 
-def begin_model_description(
+def model_heading_and_score_scale(
     target: Any, has_several_classes: bool, parts_noun: str
 ) -> ModelHeading:
-    """The first line of a model in words, and the unit of its numbers.
+    """The first line of a description of a model, and the size of a score of 1 in target units.
 
     Args:
         target: the declared number that it predicts; None for classes.
@@ -131,5 +134,5 @@ def begin_model_description(
 
 
 def indent_lines(lines: list[str]) -> list[str]:
-    """Lines two columns further in."""
+    """The lines, each indented by two spaces."""
     return [f"  {line}" for line in lines]

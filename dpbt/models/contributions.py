@@ -32,8 +32,8 @@ from jaxtyping import Bool, Float64, UInt8
 
 from dpbt.common.preformatted_text import PreformattedText
 from dpbt.common.validate import show_value
+from dpbt.data.column_types import Nominal, Numeric
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.additive.model import SHAPES, ShapeFunctions, shape_functions_by_column
 from dpbt.learners.model_parts import LeafBoxes
 from dpbt.models.scoring import as_encoded_rows
@@ -291,8 +291,11 @@ def _background_shares(
     return shares
 
 
-class _Game(NamedTuple):
-    """Contributions without the intercept and units; attributes as those of `Contributions`."""
+class _ContributionsToScores(NamedTuple):
+    """What columns add to scores, in the units of scores and without the intercept.
+
+    The attributes are those of `Contributions`.
+    """
 
     columns: tuple[tuple[str, ...], ...]
     values: np.ndarray
@@ -305,7 +308,7 @@ class _Game(NamedTuple):
 
 def _contributions_of_shapes(
     shapes: ShapeFunctions, bins: np.ndarray, domain: Domain, shares: np.ndarray
-) -> _Game:
+) -> _ContributionsToScores:
     """The contributions of curves, and of tables of pairs as entries of their own.
 
     The noise of a value is that of its bin less the mean over bins, as if bins were independent.
@@ -333,7 +336,7 @@ def _contributions_of_shapes(
         variance = 1 - 2 * share[cell] + np.sum(share**2)
         of_rows = deviation * np.sqrt(np.maximum(variance, 0))
         noise.append(np.broadcast_to(of_rows.reshape(-1, *[1] * mean.ndim), values[-1].shape))
-    return _Game(
+    return _ContributionsToScores(
         columns=tuple(functions),
         values=np.stack(values, axis=1),
         noise=np.stack(noise, axis=1),
@@ -350,7 +353,7 @@ def _contributions_of_trees(
     domain: Domain,
     shares: np.ndarray,
     score_axes: tuple[int, ...],
-) -> _Game:
+) -> _ContributionsToScores:
     """The contributions of a sum of trees.
 
     Args:
@@ -389,7 +392,7 @@ def _contributions_of_trees(
         values[:, features] += of_distinct[row_to_result]
         variances[:, features] += variance_of_distinct[row_to_result]
     shape = (len(bins), len(domain), *score_axes)
-    return _Game(
+    return _ContributionsToScores(
         columns=tuple((name,) for name in domain),
         values=values.reshape(shape),
         noise=np.sqrt(variances).reshape(shape) if is_noise_known else None,

@@ -22,11 +22,11 @@ from dpbt.common.arithmetic import array_namespace
 from dpbt.common.storage import encode_record, read_record, write_atomically
 from dpbt.common.validate import is_traced, show_value
 from dpbt.data import cells, domains
+from dpbt.data.column_types import Nominal, Numeric, Target, response_of_target
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Numeric, Target, response_of_target
 from dpbt.hypothesis_kind import HypothesisKind
-from dpbt.learners.kinds import KINDS, is_kind_of_files
-from dpbt.learners.model_parts import EncodedRows, check_indices
+from dpbt.learners.kinds import KINDS, files_can_hold_kind
+from dpbt.learners.model_parts import EncodedRows, check_indices_in_range
 from dpbt.privacy import accounting
 from dpbt.public_types import MAX_BINS, AnyArray, DeclaredDomain, Splits, have_same_splits
 
@@ -41,7 +41,7 @@ PROBABILITIES: dict[str, Callable[[AnyArray], AnyArray]] = {
 """By the name of a loss in files, the function from scores f32[N] to probabilities f32[N]."""
 
 
-class OwnLoss(msgspec.Struct, frozen=True):
+class AuthorLoss(msgspec.Struct, frozen=True):
     """A loss that is none of dpbt's, which a model was boosted with. A file holds these words.
 
     Attributes:
@@ -92,7 +92,7 @@ class PublicFacts(NamedTuple):
     versions: Mapping[str, str] = {}
     bin_shares: tuple[tuple[float, ...], ...] | None = None
     mean_error: float | None = None
-    own_loss: OwnLoss | None = None
+    own_loss: AuthorLoss | None = None
 
     __hash__ = object.__hash__
 
@@ -114,11 +114,12 @@ def public_facts_of_recipe(recipe: "Recipe") -> PublicFacts:
 
 @functools.cache
 def _kind_of_models(kind: HypothesisKind) -> HypothesisKind:
-    """The kind as models have it: without its training, if files know it, or as it is trained with.
+    """The kind of hypotheses that a model predicts with, which needs no training.
 
-    A kind of the user's own has no file and no words. Its rows are laid out as training does it.
+    A kind of the library is that of `KINDS`. A kind of an author has no file and no description,
+    and its rows are laid out as they are for training.
     """
-    if is_kind_of_files(kind):
+    if files_can_hold_kind(kind):
         return KINDS[kind.name]
     from dpbt.types import Table
 
@@ -143,7 +144,7 @@ class _ProbabilitySource(NamedTuple):
 
     probability: Callable[[AnyArray], AnyArray] | str | None
     reason: str | None
-    own_loss: OwnLoss | None = None
+    own_loss: AuthorLoss | None = None
 
 
 def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilitySource:
@@ -173,11 +174,11 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
     for name, link in PROBABILITIES.items():
         if link == function:
             return _ProbabilitySource(name, None)
-    own_loss = None if is_traced(alpha) else OwnLoss(str(loss.name), float(np.asarray(alpha)))
+    own_loss = None if is_traced(alpha) else AuthorLoss(str(loss.name), float(np.asarray(alpha)))
     return _ProbabilitySource(function, None, own_loss)
 
 
-def with_own_loss(about: PublicFacts, loss: Any) -> PublicFacts:
+def with_probabilities_of_loss(about: PublicFacts, loss: Any) -> PublicFacts:
     """The facts of a loaded model, with the probabilities of the loss that it was boosted with.
 
     Args:
@@ -186,15 +187,15 @@ def with_own_loss(about: PublicFacts, loss: Any) -> PublicFacts:
 
     Raises:
         ValueError: for a model of no loss of one's own, for a loss of another name, and as
-            `losses.as_loss_family` and `losses.check_loss`.
+            `losses.loss_family_of_loss_or_name` and `losses.check_links_of_family`.
     """
     from dpbt import losses  # this brings JAX
 
     own_loss = about.own_loss
     if own_loss is None:
         raise ValueError("the model was boosted with a loss of dpbt, or none, so it takes no loss")
-    family = losses.as_loss_family(loss, "loss")
-    losses.check_loss(family)
+    family = losses.loss_family_of_loss_or_name(loss, "loss")
+    losses.check_links_of_family(family)
     proper_loss = family(np.float32(own_loss.alpha))
     if str(proper_loss.name) != own_loss.name:
         raise ValueError(
@@ -277,7 +278,7 @@ class _File(msgspec.Struct, omit_defaults=True):
     splits: _Arrays | None
     kind: str
     arrays: _Arrays
-    own_loss: OwnLoss | None = None
+    own_loss: AuthorLoss | None = None
 
 
 _FIELDS_OF_FACTS = (
@@ -611,5 +612,5 @@ def _parse_splits(file: _File) -> Splits | None:
     if [array.shape for array in splits[:5]] != shapes:
         raise ValueError("splits must have arrays of the same length")
     for numbers in (splits.feature, splits.attribute):
-        check_indices("a split", numbers, 0, file.features)
+        check_indices_in_range("a split", numbers, 0, file.features)
     return splits

@@ -34,7 +34,7 @@ def measure_two_classes(
     """
     return {
         "accuracy": float(np.mean((score > 0) == target)),
-        "auroc": _defined(auroc(score.astype(np.float32), target)),
+        "auroc": _none_if_nan(auroc(score.astype(np.float32), target)),
         "log_loss": None if probability is None else log_loss_of_two(target, probability),
         "bias": None if probability is None else float(np.mean(probability) - np.mean(target)),
     }
@@ -68,7 +68,7 @@ def measure_classes(
     }
 
 
-def _defined(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     """The value; None for NaN."""
     return None if math.isnan(value) else value
 
@@ -171,7 +171,9 @@ class CalibrationBin(NamedTuple):
 def calibration_bins(
     target: Bool[np.ndarray, "M"], probability: Float[np.ndarray, "M"], num_bins: int = 10
 ) -> list[CalibrationBin]:
-    """The rows by predicted probability, in bins of equal width, without bins of no rows.
+    """Group rows by predicted probability into bins of equal width, and average each bin.
+
+    Bins without rows are left out.
 
     Args:
         target: bool[M].
@@ -205,10 +207,12 @@ class NumberCalibrationBin(NamedTuple):
     mean_number: float
 
 
-def calibration_bins_of_numbers(
+def quantile_calibration_bins_of_numbers(
     target: np.ndarray, predicted: np.ndarray, num_bins: int = 10
 ) -> list[NumberCalibrationBin]:
-    """The rows by predicted number, in bins of about as many rows, without bins of no rows.
+    """Group rows by predicted number into bins of about as many rows, and average each bin.
+
+    Bins without rows are left out.
 
     Args:
         target: f64[M], the numbers.

@@ -31,8 +31,8 @@ from dpbt.common.preformatted_text import PreformattedText
 from dpbt.common.validate import as_path, check_choice, check_positive_integer, is_traced
 from dpbt.data import domains
 from dpbt.data.cells import advice_for_lazy_data
+from dpbt.data.column_types import Numeric
 from dpbt.data.domains import Domain, frame_column_names
-from dpbt.data.kinds import Numeric
 from dpbt.learners.kinds import KINDS
 from dpbt.learners.model_parts import DIGITS, Hypotheses
 from dpbt.models import file, scoring
@@ -96,8 +96,8 @@ class Model(HoldsFunctions):
         splits: the splits of its table; None if it reads numbers.
         features: F, the number of features of its rows.
         dtype: the dtype of its rows: "uint8" for bins, "float32" for numbers.
-        key: the kind of key that its noise came from, "release" or "research"; None if unknown. A
-            model never holds the key itself.
+        key_purpose: of the key that its noise came from, "release" or "research"; None if unknown.
+            A model never holds the key itself.
         choice: for the best of several models (`dpbt.tune`) the public facts of the choice, and the
             ledger's line for its score; else None.
         loaded_facts: the public facts in the file of a loaded model; None if it was fitted.
@@ -112,7 +112,7 @@ class Model(HoldsFunctions):
     splits: Splits | None
     features: int = dataclasses.field(metadata={"static": True})
     dtype: str = dataclasses.field(metadata={"static": True})
-    key: str | None = dataclasses.field(default=None, metadata={"static": True})
+    key_purpose: str | None = dataclasses.field(default=None, metadata={"static": True})
     choice: Any = dataclasses.field(default=None, metadata={"static": True})
     loaded_facts: PublicFacts | None = dataclasses.field(default=None, metadata={"static": True})
     domain: DeclaredDomain | None = dataclasses.field(default=None, metadata={"static": True})
@@ -157,17 +157,22 @@ class Model(HoldsFunctions):
         return _unpickle_loaded_model, (fields, facts.kind.name)
 
     @classmethod
-    def of_run(
-        cls, fitted: "FittedParts", recipe: "Recipe", table: "Table", key: str | None = None
+    def from_run(
+        cls,
+        fitted: "FittedParts",
+        recipe: "Recipe",
+        table: "Table",
+        *,
+        key_purpose: str | None = None,
     ) -> "Model":
-        """The model of a run.
+        """Make the model of a run.
 
         Args:
             fitted: what the run leaves for its model. Rounds beyond the `max_rounds` of the recipe
                 are dropped.
             recipe: the recipe of the run.
             table: the table of the run, or one absent row of the same form.
-            key: the kind of the key of the run, "release" or "research".
+            key_purpose: of the key of the run, "release" or "research".
         """
         from dpbt.data.tables import first_entries_of_arrays  # these bring JAX
         from dpbt.types import TableForm
@@ -184,7 +189,7 @@ class Model(HoldsFunctions):
             splits=table.splits,
             features=table.bins.shape[1],
             dtype=str(table.bins.dtype),
-            key=key,
+            key_purpose=key_purpose,
             domain=recipe.domain if table.domain is None else table.domain,
         )
 
@@ -320,7 +325,7 @@ class Model(HoldsFunctions):
         if self.about.domain is None and not (hasattr(rows, "dtype") or hasattr(rows, "splits")):
             rows = domains.encode(model_domain, rows)
         if isinstance(background, str):
-            background = _background_of_name(self, model_domain, background)
+            background = _bin_shares_of_background(self, model_domain, background)
         return contributions_of_rows(self, self.encode(rows), model_domain, background)
 
     def _named_answers(self, scores: AnyArray) -> np.ndarray:
@@ -596,7 +601,9 @@ def load(path: str | Path, *, loss: "ProperLoss | LossFamily | None" = None) -> 
     """
     saved = file.read_model(as_path("path", path))
     if loss is not None:
-        saved = saved._replace(loaded_facts=file.with_own_loss(saved.loaded_facts, loss))
+        saved = saved._replace(
+            loaded_facts=file.with_probabilities_of_loss(saved.loaded_facts, loss)
+        )
     return Model(transcript=None, recipe=None, **saved._asdict())
 
 
@@ -626,7 +633,9 @@ def without_training_parts(model: Model) -> Model:
     )
 
 
-def _background_of_name(model: Model, domain: Domain, name: str) -> dict[str, np.ndarray] | None:
+def _bin_shares_of_background(
+    model: Model, domain: Domain, name: str
+) -> dict[str, np.ndarray] | None:
     """The shares of bins that "uniform" or "released" means; None for uniform.
 
     Raises:
@@ -655,7 +664,7 @@ def _released_bin_shares(model: Model) -> tuple[tuple[float, ...], ...] | None:
         return None
     from dpbt.learners.bins.config import BinsConfig
     from dpbt.learners.bins.histograms import HISTOGRAM_SITE
-    from dpbt.learners.bins.shares import bin_shares_of_histogram
+    from dpbt.learners.bins.shares import estimate_bin_shares_of_noisy_histogram
 
     config, params = model.recipe.learner.config, model.recipe.params
     if not isinstance(config, BinsConfig) or not config.draws_histograms:
@@ -664,7 +673,7 @@ def _released_bin_shares(model: Model) -> tuple[tuple[float, ...], ...] | None:
         return None
     histogram = np.asarray(model.transcript.prologue[HISTOGRAM_SITE])
     noise = {site: np.asarray(multiplier) for site, multiplier in params.noise.items()}
-    shares = bin_shares_of_histogram(config, params._replace(noise=noise), histogram)
+    shares = estimate_bin_shares_of_noisy_histogram(config, params._replace(noise=noise), histogram)
     return tuple(map(tuple, shares.tolist()))
 
 
@@ -739,11 +748,11 @@ def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
         from dpbt.privacy import pricing
 
         return pricing.ledger(model, key)
-    kind = model.key
+    key_purpose = model.key_purpose
     if key is not None:
         from dpbt.privacy import keys
 
-        kind = keys.key_purpose(key)
+        key_purpose = keys.key_purpose(key)
     if model.loaded_facts is not None:
         model_ledger = repricing.reprice_ledger(model.loaded_facts.privacy)  # without JAX
     else:
@@ -755,7 +764,9 @@ def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
         choice, score_line = model.choice
         lines = (*model_ledger.lines, score_line)
         model_ledger = structs.replace(model_ledger, lines=lines, choice=choice)
-    return model_ledger if kind is None else structs.replace(model_ledger, key=kind)
+    if key_purpose is None:
+        return model_ledger
+    return structs.replace(model_ledger, key=key_purpose)
 
 
 def statement(

@@ -14,7 +14,7 @@ from dpbt.common.arithmetic import LN2
 from dpbt.common.extras import import_extra
 from dpbt.common.storage import write_atomically
 from dpbt.common.validate import as_path
-from dpbt.data.kinds import Nominal, Numeric
+from dpbt.data.column_types import Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
 from dpbt.models.model import Model, checked_model, without_training_parts
 
@@ -53,7 +53,7 @@ def export(model: Model, path: str | Path) -> None:
     graph, helper, types = Graph(onnx), onnx.helper, onnx.TensorProto
     rows = Value(graph, "rows")
     score, share = about.kind.add_to_graph(graph, model.hypotheses, rows, model.splits)
-    score = graph.add("Add", score, model.intercept, name="score")
+    score = graph.add_node("Add", score, model.intercept, name="score")
     outputs = _add_outputs(graph, model, score, share)
 
     row_type = types.UINT8 if model.dtype == "uint8" else types.FLOAT
@@ -103,32 +103,32 @@ def _add_outputs(
     """
     match model.about.target:
         case Nominal(values=values):
-            graph.add("ArgMax", score, axis=1, keepdims=0, name="class")
-            graph.add("Softmax", score * np.float32(LN2), axis=1, name="probability")
+            graph.add_node("ArgMax", score, axis=1, keepdims=0, name="class")
+            graph.add_node("Softmax", score * np.float32(LN2), axis=1, name="probability")
             per_class = OutputType("FLOAT", (len(values),))
             return {"score": per_class, "class": OutputType("INT64"), "probability": per_class}
         case Numeric(low=low, high=high):
             position = score.cast("DOUBLE")
             if model.about.target.response.objective == "poisson":
-                position = graph.add("Exp", position)
-            clipped = graph.add("Clip", position, np.float64(0), np.float64(1))
+                position = graph.add_node("Exp", position)
+            clipped = graph.add_node("Clip", position, np.float64(0), np.float64(1))
             scaled = clipped * np.float64(float(high) - float(low))
-            graph.add("Add", scaled, np.float64(low), name="number")
+            graph.add_node("Add", scaled, np.float64(low), name="number")
             return {"score": OutputType("FLOAT"), "number": OutputType("DOUBLE")}
-    graph.add("Greater", score, np.float32(0), name="positive")
+    graph.add_node("Greater", score, np.float32(0), name="positive")
     outputs = {"score": OutputType("FLOAT"), "positive": OutputType("BOOL")}
     if model.about.probability is not None:
         match model.about.probability:
             case "log":
-                share = graph.add("Sigmoid", score * np.float32(LN2))
+                share = graph.add_node("Sigmoid", score * np.float32(LN2))
             case "square":
                 scaled = (score + np.float32(4)) / np.float32(8)
-                share = graph.add("Clip", scaled, np.float32(0), np.float32(1))
+                share = graph.add_node("Clip", scaled, np.float32(0), np.float32(1))
             case "matsushita":
-                root = graph.add("Sqrt", score * score + np.float32(4))
+                root = graph.add_node("Sqrt", score * score + np.float32(4))
                 share = (score / root + np.float32(1)) / np.float32(2)
         if share is None:
             raise ValueError("the loss is your own, and no graph is known for its probabilities")
-        graph.add("Identity", share, name="probability")
+        graph.add_node("Identity", share, name="probability")
         outputs["probability"] = OutputType("FLOAT")
     return outputs

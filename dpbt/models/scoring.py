@@ -16,11 +16,11 @@ from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains
 from dpbt.data.blocks import BlockTable
 from dpbt.data.cells import advice_for_lazy_data
+from dpbt.data.column_types import Nominal, Target, numbers_predicted_by_scores
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Target, predicted_numbers
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.model_parts import EncodedRows, Hypotheses
-from dpbt.public_types import AnyArray, Splits, have_same_splits, splits_of_bits
+from dpbt.public_types import AnyArray, Splits, have_same_splits, splits_of_boolean_features
 
 if TYPE_CHECKING:
     from dpbt.common.compilation import BoundedJit
@@ -208,7 +208,7 @@ def _splits_of_bits(model: Any) -> Splits | None:
     """The splits of a model that was trained on Boolean splits; None for all other models."""
     if model.domain is not None or model.splits is None:
         return None
-    bits = splits_of_bits(model.features)
+    bits = splits_of_boolean_features(model.features)
     return None if _have_different_splits(model.splits, bits) else bits
 
 
@@ -236,7 +236,7 @@ def predictions_of_scores(target: Target | None, scores: AnyArray) -> AnyArray:
         return scores > 0
     if isinstance(target, Nominal):
         return array_namespace(scores).argmax(scores, axis=1).astype(np.int32)
-    return predicted_numbers(target, scores)
+    return numbers_predicted_by_scores(target, scores)
 
 
 def predictions_of_votes(shares: AnyArray, voting: str, key: Any = None) -> Bool[AnyArray, "..."]:

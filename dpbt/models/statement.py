@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from dpbt.common.storage import write_atomically
 from dpbt.common.validate import as_path
-from dpbt.data.kinds import Numeric
+from dpbt.data.column_types import Numeric
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger
 from dpbt.public_types import ADD_REMOVE, REPLACE_ONE
@@ -139,9 +139,9 @@ class Statement(str):
         for line in _place_on_one_page(list(self._lines())):
             style: Any = {"fontsize": line.size, "weight": "bold" if line.is_bold else "normal"}
             x, y = line.x / _A4_WIDTH, line.y / _A4_HEIGHT
-            figure.text(x, y, _without_surrogates(line.text), parse_math=False, **style)
+            figure.text(x, y, _escape_invalid_unicode(line.text), parse_math=False, **style)
         with rc_context({"pdf.fonttype": 42}):  # its words can be searched and copied
-            title = _without_surrogates(next(self._lines()).words)
+            title = _escape_invalid_unicode(next(self._lines()).words)
             details = {"Title": title, "CreationDate": None}
             write_atomically(
                 as_path("path", path),
@@ -149,7 +149,7 @@ class Statement(str):
             )
 
 
-def _without_surrogates(text: str) -> str:
+def _escape_invalid_unicode(text: str) -> str:
     """Text with escapes for bytes of a file's name that are no UTF-8, which no letter shows."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 

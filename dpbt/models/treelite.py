@@ -15,8 +15,8 @@ from dpbt.common.arithmetic import LN2
 from dpbt.common.extras import import_extra
 from dpbt.common.storage import write_atomically
 from dpbt.common.validate import as_path
-from dpbt.data.kinds import Nominal, Numeric
-from dpbt.learners.complete_trees import tree_depth
+from dpbt.data.column_types import Nominal, Numeric
+from dpbt.learners.complete_trees import depth_of_complete_tree
 from dpbt.learners.forests.model import TREE_GROUPS
 from dpbt.learners.oblivious.model import OBLIVIOUS
 from dpbt.learners.trees.model import TREES
@@ -173,7 +173,7 @@ def _add_tree(ensemble: Any, tree: HeapTree, *, scale: float, num_bins: list[int
     """
     num_inner = len(tree.feature)
     leaves = scale * tree.leaf.astype(np.float64)
-    assert tree_depth(leaves.shape[-1]) == tree_depth(num_inner + 1)
+    assert depth_of_complete_tree(leaves.shape[-1]) == depth_of_complete_tree(num_inner + 1)
 
     ensemble.start_tree()
     waiting = [_first_kept_node(tree, 0)]

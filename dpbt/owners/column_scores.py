@@ -1,4 +1,4 @@
-"""How the scores of a few public rows change as one column takes each of its bins.
+"""Scores of a few public rows with each bin of one column in place of their own bin.
 
 A domain may have thousands of columns, and a tree reads few of them. So for each column only the
 hypotheses that read it are evaluated, and the time grows with what the hypotheses read, and not
@@ -22,7 +22,7 @@ from dpbt.public_types import UNSPLIT, Splits
 
 
 class ColumnScores:
-    """The scores of rows by the bins of one column, less a part that this column does not change.
+    """Computes the scores of rows with each bin of a column, up to a constant of each row.
 
     Args:
         model: a model that reads bins.
@@ -43,44 +43,50 @@ class ColumnScores:
             case _:
                 self._scores = _ScoresOfHypotheses(model, hypotheses, rows)
 
-    def by_bin(
-        self, column: int, is_used: Bool[np.ndarray, "_"] | None = None
+    def scores_by_bin(
+        self, column: int, is_selected_row: Bool[np.ndarray, "_"] | None = None
     ) -> Float64[np.ndarray, "_ _ ..."]:
-        """f64[bins, rows, ...]: the score of each row with each bin of a column.
+        """f64[bins, rows, ...]: the score of each row if a column had each of its bins there.
 
-        With several classes there is an axis of classes. Numbers that are the same for all bins of
-        the column may be missing from a row's scores.
+        With several classes there is an axis of classes. What does not depend on the column may be
+        missing from a row's scores, so only their differences between bins have a meaning.
 
         Args:
             column: the number of the column.
-            is_used: which rows; None for all.
+            is_selected_row: which rows are scored; None for all.
         """
-        used = np.arange(len(self._rows)) if is_used is None else np.flatnonzero(is_used)
-        zeros = np.zeros((self._num_bins[column], len(used), *self._num_classes))
-        return zeros + self._scores.by_bin(column, self._num_bins[column], used)
+        row_numbers = (
+            np.arange(len(self._rows))
+            if is_selected_row is None
+            else np.flatnonzero(is_selected_row)
+        )
+        zeros = np.zeros((self._num_bins[column], len(row_numbers), *self._num_classes))
+        return zeros + self._scores.scores_by_bin(column, self._num_bins[column], row_numbers)
 
 
 class _ScoresOfObliviousTrees:
-    """`ColumnScores` of oblivious trees, by the leaves that the rows are in."""
+    """`ColumnScores` of oblivious trees: only the trees that read the column are evaluated."""
 
     def __init__(self, trees: ObliviousTree, rows: np.ndarray):
         self._rows, self._values = rows, np.moveaxis(np.asarray(trees.leaf, np.float64), -1, 1)
         depth = trees.feature.shape[1]
-        self._parts: dict[int, list[tuple[int, np.ndarray]]] = {}
-        """By feature the number of each tree that reads it, and what its bins add to a leaf."""
+        self._leaf_offsets_by_feature: dict[int, list[tuple[int, np.ndarray]]] = {}
+        """Feature -> (tree, i32[bins]) of each tree that reads it: what a bin adds to the leaf."""
         self._leaves = np.zeros((len(trees.feature), len(rows)), np.int32)
         for number, (feature, right) in enumerate(zip(*trees[:2], strict=True)):
-            part_of_level = right * (1 << np.arange(depth, dtype=np.int32)[::-1, None])
+            offsets_of_levels = right * (1 << np.arange(depth, dtype=np.int32)[::-1, None])
             for distinct_feature in set(feature.tolist()):
-                part = part_of_level[feature == distinct_feature].sum(axis=0, dtype=np.int32)
-                self._parts.setdefault(distinct_feature, []).append((number, part))
-                self._leaves[number] += part[rows[:, distinct_feature]]
+                offsets = offsets_of_levels[feature == distinct_feature].sum(axis=0, dtype=np.int32)
+                self._leaf_offsets_by_feature.setdefault(distinct_feature, []).append(
+                    (number, offsets)
+                )
+                self._leaves[number] += offsets[rows[:, distinct_feature]]
 
-    def by_bin(self, column: int, num_bins: int, used: np.ndarray) -> Any:
-        bins, total = self._rows[used, column], 0.0
-        for number, part in self._parts.get(column, []):
-            other_levels = self._leaves[number, used] - part[bins]
-            total = total + self._values[number][part[:num_bins, None] + other_levels]
+    def scores_by_bin(self, column: int, num_bins: int, row_numbers: np.ndarray) -> Any:
+        bins, total = self._rows[row_numbers, column], 0.0
+        for number, offsets in self._leaf_offsets_by_feature.get(column, []):
+            other_levels = self._leaves[number, row_numbers] - offsets[bins]
+            total = total + self._values[number][offsets[:num_bins, None] + other_levels]
         return total
 
 
@@ -91,7 +97,7 @@ class _ScoresOfCurves:
         self._names, self._rows = list(domain), rows
         self._functions = shape_functions_by_column(shapes, domain).functions
 
-    def by_bin(self, column: int, num_bins: int, used: np.ndarray) -> Any:
+    def scores_by_bin(self, column: int, num_bins: int, row_numbers: np.ndarray) -> Any:
         del num_bins
         name, total = self._names[column], 0.0
         for names, function in self._functions.items():
@@ -104,7 +110,7 @@ class _ScoresOfCurves:
             if name == names[1]:
                 of_bins = np.swapaxes(of_bins, 0, 1)
             other = names[0] if name == names[1] else names[1]
-            total = total + of_bins[:, self._rows[used, self._names.index(other)]]
+            total = total + of_bins[:, self._rows[row_numbers, self._names.index(other)]]
         return total
 
 
@@ -113,16 +119,16 @@ class _ScoresOfHypotheses:
 
     def __init__(self, model: Model, hypotheses: Any, rows: np.ndarray):
         self._model, self._hypotheses, self._rows = model, hypotheses, rows
-        self._reads = _features_of_hypotheses(model, hypotheses)
+        self._reads = _features_read_by_each_hypothesis(model, hypotheses)
 
-    def by_bin(self, column: int, num_bins: int, used: np.ndarray) -> Any:
+    def scores_by_bin(self, column: int, num_bins: int, row_numbers: np.ndarray) -> Any:
         hypotheses = self._hypotheses
         if self._reads is not None:
             reads_column = self._reads[:, column]
             if not reads_column.any():
                 return 0.0
             hypotheses = type(hypotheses)(*(array[reads_column] for array in hypotheses))
-        rows = np.repeat(self._rows[None, used], num_bins, axis=0)
+        rows = np.repeat(self._rows[None, row_numbers], num_bins, axis=0)
         rows[..., column] = np.arange(num_bins)[:, None]
         splits = self._model.splits
         part = dataclasses.replace(
@@ -138,8 +144,10 @@ class _ScoresOfHypotheses:
         return np.asarray(scores, np.float64).reshape(*rows.shape[:2], *scores.shape[1:])
 
 
-def _features_of_hypotheses(model: Model, hypotheses: Any) -> Bool[np.ndarray, "T F"] | None:
-    """bool[T, F]: which hypothesis reads which feature; None if all may read all."""
+def _features_read_by_each_hypothesis(
+    model: Model, hypotheses: Any
+) -> Bool[np.ndarray, "T F"] | None:
+    """bool[T, F]: whether hypothesis t reads feature f; None if any may read any."""
     splits, kind = model.splits, model.about.kind
     if splits is None or kind.name not in (TREES.name, TREE_GROUPS.name):
         return None
@@ -152,6 +160,6 @@ def _features_of_hypotheses(model: Model, hypotheses: Any) -> Bool[np.ndarray, "
     num_hypotheses = len(feature)
     reads = np.zeros((num_hypotheses, model.features), bool)
     feature, is_split = (array.reshape(num_hypotheses, -1) for array in (feature, is_split))
-    number, place = np.nonzero(is_split)
-    reads[number, feature[number, place]] = True
+    hypothesis, node = np.nonzero(is_split)
+    reads[hypothesis, feature[hypothesis, node]] = True
     return reads

@@ -9,10 +9,10 @@ distribution. So an average here describes the model, and not the people in the 
 Noise has effects, too. A model of pure noise splits on uninformative attributes, and these then
 have an effect here. An effect shows what the model uses, and not what is true of the data. With
 `noise=True` functions estimate the effects of the noise. They redraw the noise of the rounds around
-the release (`redrawn_models`). This needs the public scales of the noise and no row, so it costs no
-privacy. The selected splits do not change, and neither do the first and the last step. Oblivious
-trees and curves know the deviation of their noise, also in a file. Other hypotheses need the
-transcript, so the effects of the noise of such a loaded model are unknown.
+the release (`models_with_redrawn_noise`). This needs the public scales of the noise and no row, so
+it costs no privacy. The selected splits do not change, and neither do the first and the last step.
+Oblivious trees and curves know the deviation of their noise, also in a file. Other hypotheses need
+the transcript, so the effects of the noise of such a loaded model are unknown.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ MAX_EXACT_COMBINATIONS = 2**14
 MAX_EVALUATIONS = 2**17
 """About the largest number of rows that are scored for an estimated average."""
 
-NUM_REDRAWS, _MAX_ROWS_OF_NOISE = 16, 128
+NUM_REDRAWS, _MAX_ROWS_PER_REDRAW = 16, 128
 """How often noise is drawn again, and the largest number of public rows for each draw."""
 
 
@@ -114,27 +114,27 @@ def attribute_effects(
     num_bins = [column.n_bins for column in model_domain.values()]
     is_exact = math.prod(num_bins) <= MAX_EXACT_COMBINATIONS
     if is_exact:
-        rows = rows_of_noise = _all_combinations(num_bins)
+        rows = rows_of_noise = _all_bin_combinations(num_bins)
     else:
         max_rows = max(MAX_EVALUATIONS // max(num_bins), 16)
-        rows = _latin_hypercube(num_bins, min(draws, max_rows))
-        rows_of_noise = _latin_hypercube(num_bins, min(_MAX_ROWS_OF_NOISE, max_rows))
+        rows = _latin_hypercube_rows(num_bins, min(draws, max_rows))
+        rows_of_noise = _latin_hypercube_rows(num_bins, min(_MAX_ROWS_PER_REDRAW, max_rows))
     column_scores = ColumnScores(model, model_domain, rows)
     scores_by_noise = [
         ColumnScores(each, model_domain, rows_of_noise)
-        for each in ((model, *redrawn_models(model)) if noise else ())
+        for each in ((model, *models_with_redrawn_noise(model)) if noise else ())
     ]
     for number, name in enumerate(model_domain):
         # Of all combinations, those of the other columns.
         used, used_by_noise = (
             each[:, number] == 0 if is_exact else None for each in (rows, rows_of_noise)
         )
-        variances = column_scores.by_bin(number, used).var(axis=0)
+        variances = column_scores.scores_by_bin(number, used).var(axis=0)
         variance_of_row = variances.reshape(len(variances), -1).sum(axis=1)  # over classes
         noise_variance = 0.0
         if scores_by_noise[1:]:
             scores, *redrawn_scores = (
-                each.by_bin(number, used_by_noise) for each in scores_by_noise
+                each.scores_by_bin(number, used_by_noise) for each in scores_by_noise
             )
             changes = np.array(redrawn_scores) - scores
             noise_variance = float(changes.var(axis=1).mean(axis=(0, 1)).sum())
@@ -142,7 +142,7 @@ def attribute_effects(
             Effect(
                 attribute=name,
                 variance=float(variance_of_row.mean()),
-                error=float(_standard_error(variance_of_row, is_exact)),
+                error=float(_standard_error_of_mean(variance_of_row, is_exact)),
                 noise=noise_variance,
             )
         )
@@ -184,28 +184,32 @@ def partial_dependence(
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
         raise ValueError(f"expected the names of one column, or of two, got {show_value(names)}")
-    check_column_names(names, model_domain)
+    check_are_columns(names, model_domain)
     check_choice("of", of, ("score", "probability"))
 
     columns = [list(model_domain).index(name) for name in names]
-    scores, is_exact = _scores_or_probabilities_by_bins(model, model_domain, columns, of, draws)
+    scores, is_exact = _scores_at_bin_combinations(
+        model, model_domain, columns, score_or_probability=of, max_draws=draws
+    )
     shape = (*(model_domain[name].n_bins for name in names), *scores.shape[2:])
     deviations = np.zeros(shape)
-    if models_by_noise := redrawn_models(model) if noise else []:
-        changes = _score_changes_by_noise(model, models_by_noise, model_domain, columns, of)
+    if models_by_noise := models_with_redrawn_noise(model) if noise else []:
+        changes = _score_changes_of_redrawn_models(
+            model, models_by_noise, model_domain, columns=columns, score_or_probability=of
+        )
         changes = changes.mean(axis=2)
         changes -= changes.mean(axis=1, keepdims=True)
         deviations = np.sqrt(np.mean(changes**2, axis=0)).reshape(shape)
     return PartialDependence(
         attributes=names,
         values=scores.mean(axis=1).reshape(shape),
-        error=_standard_error(np.moveaxis(scores, 1, 0), is_exact).reshape(shape),
+        error=_standard_error_of_mean(np.moveaxis(scores, 1, 0), is_exact).reshape(shape),
         noise=deviations,
     )
 
 
-def redrawn_models(model: Model) -> list[Model]:
-    """Models that differ from this one in the noise of the rounds, drawn again around the release.
+def models_with_redrawn_noise(model: Model) -> list[Model]:
+    """Copies of a model in which noise of the rounds is drawn again and added to what was released.
 
     They are made under a fixed seed, and are the same in every call. The leaves of oblivious trees
     get Gaussian noise of their known deviation, and so do the curves of a loaded model, whose bins
@@ -244,7 +248,10 @@ def redrawn_models(model: Model) -> list[Model]:
 
 
 def _models_with_redrawn_leaf_noise(model: Model) -> list[Model]:
-    """Models of oblivious trees whose leaves have further noise (`ObliviousTree.noise`)."""
+    """Copies of a model of oblivious trees, with Gaussian noise added to the leaves.
+
+    The noise has the deviation that the trees state (`ObliviousTree.noise`).
+    """
     trees = model.host_hypotheses()
     rng = np.random.default_rng(0)
     depth = trees.feature.shape[1]
@@ -266,7 +273,10 @@ def _models_with_redrawn_leaf_noise(model: Model) -> list[Model]:
 
 
 def _models_with_redrawn_curve_noise(model: Model) -> list[Model]:
-    """Models of curves whose bins and cells have further noise (`ShapeFunctions.noise`)."""
+    """Copies of an additive model, with Gaussian noise added to the curves and tables.
+
+    The noise has the deviation that the curves state (`ShapeFunctions.noise`).
+    """
     shapes = model.host_hypotheses()
     if not np.any(shapes.noise):
         return []
@@ -281,21 +291,30 @@ def _models_with_redrawn_curve_noise(model: Model) -> list[Model]:
     ]
 
 
-def _score_changes_by_noise(
-    model: Model, noisy_models: Sequence[Model], domain: Domain, columns: list[int], quantity: str
+def _score_changes_of_redrawn_models(
+    model: Model,
+    noisy_models: Sequence[Model],
+    domain: Domain,
+    *,
+    columns: list[int],
+    score_or_probability: str,
 ) -> Float64[np.ndarray, "models combinations rows ..."]:
-    """f64[models, combinations, rows, ...]: the scores of redrawn models, less the model's own."""
+    """f64[models, combinations, rows, ...]: scores of redrawn models minus the model's."""
     scores, *redrawn_scores = (
-        _scores_or_probabilities_by_bins(
-            evaluated_model, domain, columns, quantity, _MAX_ROWS_OF_NOISE
+        _scores_at_bin_combinations(
+            evaluated_model,
+            domain,
+            columns,
+            score_or_probability=score_or_probability,
+            max_draws=_MAX_ROWS_PER_REDRAW,
         ).scores
         for evaluated_model in (model, *noisy_models)
     )
     return np.array(redrawn_scores) - scores
 
 
-def check_column_names(names: Sequence[str], domain: Domain) -> None:
-    """Refuse names that are not columns of a domain.
+def check_are_columns(names: Sequence[str], domain: Domain) -> None:
+    """Check that all names are columns of a domain.
 
     Raises:
         ValueError: naming the first such name, and the columns.
@@ -305,8 +324,8 @@ def check_column_names(names: Sequence[str], domain: Domain) -> None:
             raise ValueError(f"the domain has no column {show_value(name)}, it has {list(domain)}")
 
 
-class _ScoresByBins(NamedTuple):
-    """The scores of rows with all combinations of the bins of some columns.
+class _ScoresAtBinCombinations(NamedTuple):
+    """The scores of rows at each combination of the bins of some columns.
 
     Attributes:
         scores: f64[combinations, rows, ...]. All combinations have the same rows, but for the bins
@@ -318,55 +337,64 @@ class _ScoresByBins(NamedTuple):
     is_exact: bool
 
 
-def _scores_or_probabilities_by_bins(
-    model: Model, domain: Domain, columns: list[int], quantity: str, max_draws: int
-) -> _ScoresByBins:
-    """The scores or probabilities of a model for all combinations of the bins of some columns.
+def _scores_at_bin_combinations(
+    model: Model,
+    domain: Domain,
+    columns: list[int],
+    *,
+    score_or_probability: str,
+    max_draws: int,
+) -> _ScoresAtBinCombinations:
+    """Score rows at each combination of the bins of some columns; the other bins are enumerated.
+
+    If there are too many combinations of the other bins, a Latin hypercube of them is scored.
 
     Args:
         model: the model.
         domain: its domain.
         columns: the numbers of the columns.
-        quantity: as `partial_dependence`.
+        score_or_probability: as `partial_dependence`.
         max_draws: as `partial_dependence`.
     """
     check_positive_integer("draws", max_draws)
     num_bins = [column.n_bins for column in domain.values()]
     other_columns = [column for column in range(len(num_bins)) if column not in columns]
     num_bins_of_others = [num_bins[column] for column in other_columns]
-    combinations = _all_combinations([num_bins[column] for column in columns])
+    combinations = _all_bin_combinations([num_bins[column] for column in columns])
     is_exact = math.prod(num_bins) <= MAX_EXACT_COMBINATIONS
     if is_exact:
-        other_bins = _all_combinations(num_bins_of_others)
+        other_bins = _all_bin_combinations(num_bins_of_others)
     else:
         count = max(min(max_draws, MAX_EVALUATIONS // len(combinations)), 16)
-        other_bins = _latin_hypercube(num_bins_of_others, count)
+        other_bins = _latin_hypercube_rows(num_bins_of_others, count)
 
     rows = np.empty((len(combinations), len(other_bins), len(num_bins)), np.uint8)
     rows[..., columns] = combinations[:, None]
     rows[..., other_columns] = other_bins
     encoded = rows.reshape(-1, len(num_bins))
-    if quantity == "score":
+    if score_or_probability == "score":
         scores = np.asarray(models.decision_function(model, encoded), np.float64)
     else:
         scores = np.asarray(models.predict_proba(model, encoded), np.float64)
         scores = scores[:, 1] if scores.shape[1] == 2 else scores  # of the positive class
-    return _ScoresByBins(scores.reshape(*rows.shape[:2], *scores.shape[1:]), is_exact)
+    return _ScoresAtBinCombinations(scores.reshape(*rows.shape[:2], *scores.shape[1:]), is_exact)
 
 
-def _all_combinations(num_bins: Sequence[int]) -> UInt8[np.ndarray, "_ F"]:
+def _all_bin_combinations(num_bins: Sequence[int]) -> UInt8[np.ndarray, "_ F"]:
     """u8[prod(num_bins), F]: all combinations of the bins of F columns, the last one fastest."""
     return np.indices(tuple(num_bins), np.uint8).reshape(len(num_bins), math.prod(num_bins)).T
 
 
-def _latin_hypercube(num_bins: Sequence[int], count: int) -> UInt8[np.ndarray, "count F"]:
-    """u8[count, F]: random rows in which each column has its bins equally often, up to one."""
+def _latin_hypercube_rows(
+    num_bins: Sequence[int], num_rows: int
+) -> UInt8[np.ndarray, "num_rows F"]:
+    """u8[num_rows, F]: random rows in which each column has its bins equally often, up to one."""
     rng = np.random.default_rng(0)  # the same in every call
-    columns = [rng.permutation(np.arange(count) % size) for size in num_bins]
+    columns = [rng.permutation(np.arange(num_rows) % size) for size in num_bins]
     return np.stack(columns, axis=1).astype(np.uint8)
 
 
-def _standard_error(values: np.ndarray, is_exact: bool) -> np.ndarray:
+def _standard_error_of_mean(values: np.ndarray, is_exact: bool) -> np.ndarray:
     """The approximate standard error of the mean over the first axis; 0 if the mean is exact."""
     if is_exact:
         return np.zeros(values.shape[1:])

@@ -33,9 +33,9 @@ from dpbt import recipes
 from dpbt.common.progress import show_progress
 from dpbt.data import declarations, domains, tables
 from dpbt.data.cells import advice_for_lazy_data
+from dpbt.data.column_types import target_with_objective
 from dpbt.data.declarations import ColumnOrder, DeclaredAnswers, RowsByColumn, rows_by_column
 from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, frame_column_names
-from dpbt.data.kinds import target_with_objective
 from dpbt.models import model as models
 from dpbt.models.contributions import Contributions
 from dpbt.models.file import public_facts_of_recipe
@@ -60,12 +60,12 @@ BOOSTING: Mapping[str, Callable[..., Any]] = {name: recipes.NAMED[name] for name
 _FORESTS: Mapping[str, Callable[..., Any]] = {name: recipes.NAMED[name] for name in FORESTS}
 """The recipes that forest estimators know by name."""
 
-_REQUIRED = {
+_MEANING_OF_REQUIRED_PARAMETER = {
     "epsilon": "it is the total budget, such as 1.0",
     "rows": "it is a public bound on the number of rows and never read off X; a bound of twice the "
     "truth costs little",
 }
-"""The parameters without a default, with their meaning."""
+"""The parameters that must be stated, with what they mean."""
 
 _RECIPE_PARAMETERS = ("epsilon", "delta", "rows", "relation", "monotone", "max_rows_per_user")
 """The parameters that a recipe is made from, beside the domain and the target."""
@@ -75,7 +75,7 @@ class RepeatedReleaseWarning(UserWarning):
     """Several clones of one estimator are fitted, as cross-validation and grid search do."""
 
 
-_DEVIATIONS_BY_MODEL: weakref.WeakKeyDictionary[models.Model, dict[str, float]] = (
+_EFFECT_DEVIATIONS_BY_MODEL: weakref.WeakKeyDictionary[models.Model, dict[str, float]] = (
     weakref.WeakKeyDictionary()
 )
 """The effects of the columns of models that were asked for, as deviations; kept with the model."""
@@ -109,15 +109,17 @@ class PrivateEstimator(BaseEstimator):
     verbose: int = 0
     memory: float = tables.DEFAULT_MEMORY_BYTES
 
-    def _declared_answers(self, label: Label | None, labels: Any) -> DeclaredAnswers:
-        """The declared classes or range. This reads only the dtype of the labels.
+    def _declared_classes_or_range(self, label: Label | None, labels: Any) -> DeclaredAnswers:
+        """The classes or the range of numbers that are declared for the labels.
+
+        Of the labels themselves only the dtype is read.
 
         Raises:
             ValueError: saying how to declare them.
         """
         raise NotImplementedError
 
-    def _check_recipe(self, recipe: Recipe) -> None:
+    def _check_can_predict_with(self, recipe: Recipe) -> None:
         """Refuse a recipe that the estimator cannot predict with.
 
         Raises:
@@ -149,16 +151,7 @@ class PrivateEstimator(BaseEstimator):
             TypeError: for a sparse X.
         """
         # What is public: the parameters, and the form of X and y.
-        missing = [name for name in _REQUIRED if getattr(self, name) is None]
-        if missing:
-            raise ValueError(
-                "; ".join(f"{name} must be stated: {_REQUIRED[name]}" for name in missing)
-            )
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, "
-                "but the target y is None."
-            )
+        self._check_required_arguments(y)
         domain, label = declarations.read_declaration(self.domain, frame_column_names(X))
         rows = rows_by_column(X, len(domain) if isinstance(domain, Mapping) else None)
         if rows.num_columns < 1:
@@ -172,7 +165,7 @@ class PrivateEstimator(BaseEstimator):
             None if sample_weight is None else flatten_to_one_column("sample_weight", sample_weight)
         )
         users = None if users is None else flatten_to_one_column("users", users)
-        answers = self._declared_answers(label, labels)
+        answers = self._declared_classes_or_range(label, labels)
         recipe = self._make_recipe(column_order.domain, answers)
         key, public_key = keys_of_random_state(self.random_state)
         max_rows = int(recipe.rows)
@@ -183,7 +176,7 @@ class PrivateEstimator(BaseEstimator):
         # What is private: the table, padded with absent rows so that no shape shows its length.
         options = {
             **answers.table_options,
-            **self._weight_and_user_options(label, sample_weight, users),
+            **self._weight_and_user_arguments(label, sample_weight, users),
         }
         options["memory"] = self.memory
         if users is None and rows.num_rows > max_rows:
@@ -191,14 +184,16 @@ class PrivateEstimator(BaseEstimator):
                 f"X has more rows than rows={max_rows}, the stated bound on their number"
             )
         with show_progress("making the table", bool(self.verbose)):
-            table, report = make_table_and_report(column_order, rows, labels, options, capacity)
+            table, report = make_table_and_report(
+                column_order, rows, labels=labels, table_options=options, capacity=capacity
+            )
         key = keys.noise_key_of_table(key, [table])
         with show_progress("learning", bool(self.verbose)) as progress:
             model = fit(key, table, recipe, public_key, memory=self.memory, progress=progress)
-        self._warn_of_repeated_release()
+        self._warn_if_second_clone_is_fitted()
 
         # The release.
-        validate_data(self, frame_without_rows(X, rows), reset=True, skip_check_array=True)
+        validate_data(self, argument_of_validate_data(X, rows), reset=True, skip_check_array=True)
         if answers.classes is not None:
             self.classes_ = answers.classes
         self.model_ = model
@@ -206,8 +201,32 @@ class PrivateEstimator(BaseEstimator):
         self.owner_report_ = report
         return self
 
+    def _check_required_arguments(self, y: Any) -> None:
+        """Refuse a fit without a parameter that must be stated, or without labels.
+
+        Raises:
+            ValueError: saying what is missing.
+        """
+        missing = [name for name in _MEANING_OF_REQUIRED_PARAMETER if getattr(self, name) is None]
+        if missing:
+            raise ValueError(
+                "; ".join(
+                    f"{name} must be stated: {_MEANING_OF_REQUIRED_PARAMETER[name]}"
+                    for name in missing
+                )
+            )
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, "
+                "but the target y is None."
+            )
+
     def _make_recipe(self, domain: Domain, answers: DeclaredAnswers) -> Recipe:
-        """The recipe of the parameters; ValueError for one that the estimator does not take."""
+        """Build the recipe that the parameters state.
+
+        Raises:
+            ValueError: for a recipe that the estimator does not take, and as the recipe's function.
+        """
         arguments = {name: getattr(self, name, None) for name in _RECIPE_PARAMETERS}
         arguments |= {"domain": domain, "target": answers.target}
         if self.delta_anyway:
@@ -216,13 +235,13 @@ class PrivateEstimator(BaseEstimator):
             recipe = recipes.make_recipe(self.recipe, arguments, self._recipes)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
             raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
-        self._check_recipe(recipe)
+        self._check_can_predict_with(recipe)
         return recipe
 
-    def _weight_and_user_options(
+    def _weight_and_user_arguments(
         self, label: Label | None, sample_weight: Any | None, users: Any | None
     ) -> dict[str, Any]:
-        """The arguments of `dpbt.table` on weights and users.
+        """The arguments of `dpbt.table` on weights and ids of users, as a mapping by name.
 
         Raises:
             ValueError: if the domain's file declares weights or ids that `fit` did not get, or
@@ -248,8 +267,8 @@ class PrivateEstimator(BaseEstimator):
             )
         return options
 
-    def _warn_of_repeated_release(self) -> None:
-        """Warn when the second of several clones of an estimator was fitted."""
+    def _warn_if_second_clone_is_fitted(self) -> None:
+        """Warn once that cross-validation spends budget: when the second clone is fitted."""
         if self._clone_number == 2:
             self._clone_number = 0
             warnings.warn(
@@ -303,7 +322,7 @@ class PrivateEstimator(BaseEstimator):
         """
         check_is_fitted(self, "model_")
         contributions = self.model_.contributions(
-            self._encode(X), domain=self.domain_, background=background
+            self._encode_rows(X), domain=self.domain_, background=background
         )
         classes = getattr(self, "classes_", None)
         return contributions if classes is None else contributions.with_classes(classes.tolist())
@@ -319,11 +338,11 @@ class PrivateEstimator(BaseEstimator):
         are computed once for a model, when they are first asked for.
         """
         check_is_fitted(self, "model_")
-        deviation_of = _DEVIATIONS_BY_MODEL.get(self.model_)
+        deviation_of = _EFFECT_DEVIATIONS_BY_MODEL.get(self.model_)
         if deviation_of is None:
             effects = dpbt.effects.attribute_effects(self.model_, self.domain_, draws=256)
             deviation_of = {effect.attribute: effect.deviation for effect in effects}
-            _DEVIATIONS_BY_MODEL[self.model_] = deviation_of
+            _EFFECT_DEVIATIONS_BY_MODEL[self.model_] = deviation_of
         deviations = np.array([deviation_of.get(name, 0.0) for name in self._column_order.names])
         return deviations / (deviations.sum() or 1.0)
 
@@ -342,11 +361,11 @@ class PrivateEstimator(BaseEstimator):
         """The guarantee in plain words (`dpbt.statement`)."""
         return statement(self.model_)
 
-    def _encode(self, X: Any) -> UInt8[np.ndarray, "N F"]:
-        """u8[N, F]: the bins of rows, which the model reads."""
+    def _encode_rows(self, X: Any) -> UInt8[np.ndarray, "N F"]:
+        """u8[N, F]: encode rows into the bins that the model reads."""
         check_is_fitted(self, "model_")
         rows = rows_by_column(X, len(self._column_order.names))
-        validate_data(self, frame_without_rows(X, rows), reset=False, skip_check_array=True)
+        validate_data(self, argument_of_validate_data(X, rows), reset=False, skip_check_array=True)
         return domains.encode(self._column_order.domain, self._column_order.declared_columns(rows))
 
     # The protocols of scikit-learn.
@@ -365,7 +384,10 @@ class PrivateEstimator(BaseEstimator):
         return clone
 
     def __getstate__(self) -> dict:
-        """The parameters and the release, with the model as `dpbt.load` reads it from a file."""
+        """The state that is pickled: the parameters and the model, as `dpbt.load` would read it.
+
+        The private report to the owner of the rows is left out.
+        """
         state: dict[str, Any] = {**cast(dict, super().__getstate__())}
         state.pop("owner_report_", None)  # private
         if "model_" in state:
@@ -373,13 +395,17 @@ class PrivateEstimator(BaseEstimator):
         return state
 
 
-def frame_without_rows(X: Any, rows: RowsByColumn) -> Any:
-    """An argument of `validate_data` that shows the names and the number of columns, and no row."""
+def argument_of_validate_data(X: Any, rows: RowsByColumn) -> Any:
+    """What scikit-learn's `validate_data` gets as X, to check the names and the number of columns.
+
+    It is X itself if X has names, as the function reads no cell then, or else an array without
+    rows.
+    """
     return X if rows.names is not None else np.empty((0, rows.num_columns))
 
 
 def flatten_to_one_column(name: str, data: Any) -> Any:
-    """Labels, weights or ids as a column.
+    """Flatten labels, weights or ids that may be a frame or an array of one column to one axis.
 
     Raises:
         ValueError: for more than one column, and for a value that holds no cells yet, such as a
@@ -405,7 +431,7 @@ def flatten_to_one_column(name: str, data: Any) -> Any:
 
 
 class TableAndReport(NamedTuple):
-    """The table of a fit, and the report to its owner on how it was read; both private."""
+    """The table of a fit, and the report to its owner on how the domain read it; both private."""
 
     table: Table
     report: OwnerReport
@@ -414,17 +440,18 @@ class TableAndReport(NamedTuple):
 def make_table_and_report(
     column_order: ColumnOrder,
     rows: RowsByColumn,
+    *,
     labels: Any,
-    options: Mapping[str, Any],
+    table_options: Mapping[str, Any],
     capacity: int | None,
 ) -> TableAndReport:
-    """The table of X, y, weights and ids of users, and the report on how they are read.
+    """Make the table of a fit, and the report to the owner of X on how the domain reads it.
 
     Args:
         column_order: how the columns of X are matched with those of the domain.
         rows: X.
         labels: y.
-        options: the further arguments of `dpbt.table`, such as the classes and the weights.
+        table_options: the further arguments of `dpbt.table`, such as the classes and the weights.
         capacity: a bound on the number of rows; None if their number is public.
 
     Raises:
@@ -432,7 +459,7 @@ def make_table_and_report(
     """
     columns = dict(column_order.declared_columns(rows))
     domain = column_order.domain
-    table = tables.table(domain, columns, labels, **options, capacity=capacity)
+    table = tables.table(domain, columns, labels, **table_options, capacity=capacity)
 
     # The report reads labels, weights and ids as further columns, under names that are free.
     def add_column(name: str, column: Any) -> str:
@@ -442,15 +469,17 @@ def make_table_and_report(
         return name
 
     weight = user = None
-    if "users" in options:
-        name = add_column("users", options["users"])
-        user = UserColumn(name, options["max_rows_per_user"])
-    if "sample_weight" in options:
-        name = add_column("sample_weight", options["sample_weight"])
-        weight = WeightColumn(name, options["max_weight"])
-    words: Any = {name: options[name] for name in _LABEL_OPTIONS if name in options}
-    words["ignore_case"] = options.get("ignore_label_case", False)
-    label = Label(add_column("y", labels), **words, weight=weight, user=user)
+    if "users" in table_options:
+        name = add_column("users", table_options["users"])
+        user = UserColumn(name, table_options["max_rows_per_user"])
+    if "sample_weight" in table_options:
+        name = add_column("sample_weight", table_options["sample_weight"])
+        weight = WeightColumn(name, table_options["max_weight"])
+    declaration: Any = {
+        name: table_options[name] for name in _LABEL_OPTIONS if name in table_options
+    }
+    declaration["ignore_case"] = table_options.get("ignore_label_case", False)
+    label = Label(add_column("y", labels), **declaration, weight=weight, user=user)
     return TableAndReport(table, file_report.owner_report_of_rows(domain, label, [columns]))
 
 
@@ -459,7 +488,7 @@ _LABEL_OPTIONS = "negative", "positive", "target"
 
 
 def keys_of_random_state(random_state: Any) -> keys.NoiseAndPublicKeys:
-    """The keys of a run from a random state of scikit-learn.
+    """Make the noise key and the public key of a fit from a random state of scikit-learn.
 
     A number is the seed itself, with all of its bits. A RandomState or a Generator of NumPy draws
     64 bits.
@@ -477,7 +506,11 @@ def keys_of_random_state(random_state: Any) -> keys.NoiseAndPublicKeys:
 
 
 def _has_probabilities(estimator: Any) -> bool:
-    """True unless a fitted model states no probabilities; then an AttributeError says why."""
+    """Whether `predict_proba` exists: it does unless a fitted model states no probabilities.
+
+    Raises:
+        AttributeError: if its model has none, saying why.
+    """
     model = vars(estimator).get("model_")
     if model is None or model.about.probability is not None:
         return True
@@ -492,7 +525,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     classes: Any = None
 
-    def _declared_answers(self, label: Label | None, labels: Any) -> DeclaredAnswers:
+    def _declared_classes_or_range(self, label: Label | None, labels: Any) -> DeclaredAnswers:
         return declarations.declared_classes(self.classes, label, labels)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -500,7 +533,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         With K > 2 classes it is float64[N, K], a score for each of `classes_`.
         """
-        bins = self._encode(X)
+        bins = self._encode_rows(X)
         return np.asarray(models.decision_function(self.model_, bins), np.float64)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -518,7 +551,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Recipes that vote, such as "lazybb_rules", state no probabilities.
         """
-        bins = self._encode(X)  # raises the error of scikit-learn if there is no model yet
+        bins = self._encode_rows(X)  # raises the error of scikit-learn if there is no model yet
         return np.asarray(self.model_.predict_proba(bins), np.float64)
 
     def __sklearn_tags__(self):
@@ -638,7 +671,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         """
         return super().fit(X, y, users=users)
 
-    def _check_recipe(self, recipe: Recipe) -> None:
+    def _check_can_predict_with(self, recipe: Recipe) -> None:
         if public_facts_of_recipe(recipe).probability != "shares":
             raise ValueError(f"a forest takes a recipe of random trees, got {recipe.name}")
 
@@ -702,14 +735,14 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
     monotone: Any = None
     max_weight: float | None = None
 
-    def _declared_answers(self, label: Label | None, labels: Any) -> DeclaredAnswers:
+    def _declared_classes_or_range(self, label: Label | None, labels: Any) -> DeclaredAnswers:
         del labels  # only the declaration counts
         target = declarations.declared_range(self.target_range, label)
         return DeclaredAnswers(None, target_with_objective(target, self.objective, self.quantile))
 
     def predict(self, X: Any) -> np.ndarray:
         """float64[N]: the number of each row, in its units and inside the declared range."""
-        bins = self._encode(X)
+        bins = self._encode_rows(X)
         return np.asarray(self.model_.predict(bins))
 
     def __sklearn_tags__(self):

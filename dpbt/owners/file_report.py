@@ -1,4 +1,4 @@
-"""A report to the owner of private rows, and to nobody else, on how a declaration reads them.
+"""A report to the owner of private rows, and to nobody else, on how a domain and a label read them.
 
 A report costs nothing because it is not a release. It contains exact counts, so only the owner may
 see it. No guarantee covers an owner's decision to stop, or to change a declaration, after reading
@@ -16,24 +16,24 @@ from jaxtyping import UInt8
 
 from dpbt.data import domains
 from dpbt.data.cells import column_cells
+from dpbt.data.column_types import Column, ColumnBins, Nominal
 from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import Columns, Domain, Label
-from dpbt.data.kinds import Column, ColumnBins, Nominal
 from dpbt.owners.missing_causes import (
     MissingCauses,
-    count_texts_of_missing_cells,
+    add_missing_cells_to_counts_by_text,
+    column_of_label,
     explain_missing_cells,
-    label_as_column,
 )
 from dpbt.public_types import MAX_BINS
 
-OWNER = "private, not covered by the ledger: how the declaration reads the rows"
+REPORT_HEADING = "private, not covered by the ledger: how the declaration reads the rows"
 
-_MAX_UNREAD, _MAX_UNLABELLED = 0.5, 0.05
-"""A column, or the labels, of which a larger share of rows has no value is doubtful."""
+_MAX_SHARE_UNREAD, _MAX_SHARE_UNLABELLED = 0.5, 0.05
+"""A column, or the labels, without a value in a larger share of rows may be declared wrongly."""
 
-_MAX_MISREAD = 0.05
-"""A column is doubtful, too, if a larger share of its cells holds text that is no value."""
+_MAX_SHARE_MISREAD = 0.05
+"""So may a column of which a larger share of cells holds text that is no value of it."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -73,27 +73,42 @@ class OwnerReport:
     other_capitals: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
-    def doubtful(self) -> tuple[str, ...]:
-        """The columns that may be declared wrongly.
+    def suspect_columns(self) -> tuple[str, ...]:
+        """The names of the columns that may be declared wrongly, which `str` calls doubtful.
 
         Such a column is constant, or lacks values in more than half of the rows, the label and the
         user in more than a twentieth. Empty cells do not count in a column that is declared to have
-        missing ones, unless it has no other. A column is doubtful, too, of which more than a
-        twentieth of the cells hold text that is no value; values that a nominal column does not
-        list count only where an option would read them. Without any row the label is doubtful.
+        missing ones, unless it has no other. A column is suspect, too, if more than a twentieth of
+        its cells hold text that is no value; values that a nominal column does not list count only
+        where an option would read them. Without any row the label is suspect.
         """
-        doubtful = [*self.constant]
+        suspect = [*self.constant]
         for name, count in self.unread.items():
-            max_share = _MAX_UNLABELLED if name in (self.label, self.user) else _MAX_UNREAD
+            max_share = (
+                _MAX_SHARE_UNLABELLED if name in (self.label, self.user) else _MAX_SHARE_UNREAD
+            )
             if name in self.may_be_missing and count < self.rows and name in self.causes:
                 count -= self.causes[name].num_empty
-            if count > max_share * self.rows or self._num_misread(name) > _MAX_MISREAD * self.rows:
-                doubtful.append(name)
-        no_rows = () if self.label is None else (self.label,)
-        return tuple(dict.fromkeys(doubtful)) if self.rows else no_rows
+            if (
+                count > max_share * self.rows
+                or self._num_cells_of_unread_text(name) > _MAX_SHARE_MISREAD * self.rows
+            ):
+                suspect.append(name)
+        if not self.rows:
+            return () if self.label is None else (self.label,)
+        return tuple(dict.fromkeys(suspect))
 
-    def _num_misread(self, name: str) -> int:
-        """How many cells of a column hold text that it seems to be declared wrongly for."""
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        """The former name of `suspect_columns`."""
+        return self.suspect_columns
+
+    def _num_cells_of_unread_text(self, name: str) -> int:
+        """The number of cells of a column whose text another declaration of it might read.
+
+        Of a nominal column these are the cells that some option would read; of any other column all
+        cells with text.
+        """
         if name not in self.causes:
             return 0
         causes = self.causes[name]
@@ -102,8 +117,8 @@ class OwnerReport:
         return self.unread[name] - causes.num_empty
 
     def __str__(self) -> str:
-        """The counts, a line for each column, and the verdict."""
-        lines = [OWNER, f"{self.rows} rows"]
+        """All counts, a line for each column, and which columns may be declared wrongly."""
+        lines = [REPORT_HEADING, f"{self.rows} rows"]
         lines += [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
         for name in self.unread:
             lines += self._describe_missing_cells(name)
@@ -114,36 +129,38 @@ class OwnerReport:
             for name, count in self.other_capitals.items()
         ]
         lines += [f"  {name}: no such column, so it is not checked" for name in self.not_in_file]
-        if not self.doubtful:
+        if not self.suspect_columns:
             return "\n".join([*lines, "nothing is doubtful"])
-        lines.append(f"doubtful: {', '.join(self.doubtful)}; the domain may not fit the rows")
-        if sum(self.faults.values()) > _MAX_UNREAD * self.rows:
+        lines.append(
+            f"doubtful: {', '.join(self.suspect_columns)}; the domain may not fit the rows"
+        )
+        if sum(self.faults.values()) > _MAX_SHARE_UNREAD * self.rows:
             lines.append(
                 "a line that is not as wide as the header is a row without any value; where lines "
                 "begin with a name of their row, which the header lacks, give --row-names"
             )
         return "\n".join(lines)
 
-    def summary_of_doubtful(self) -> str:
-        """The lines of the columns that are doubtful, and the malformed lines; empty for none."""
-        if not self.doubtful:
+    def describe_suspect_columns(self) -> str:
+        """Text on columns that may be declared wrongly and on malformed lines; empty for none."""
+        if not self.suspect_columns:
             return ""
         lines = [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
-        for name in self.doubtful:
+        for name in self.suspect_columns:
             lines += self._describe_missing_cells(name) if self.unread.get(name) else []
         lines += [f"  {name}: all that are read lie in one bin" for name in self.constant]
         return "\n".join(lines)
 
     def _describe_missing_cells(self, name: str) -> list[str]:
-        """How many cells of a column have no value, and why."""
-        words = {
+        """Lines on how many cells of a column have no value, why, and what would read them."""
+        consequence = {
             self.label: "have no declared label, and are absent",
             self.user: "have no id, and are absent",
         }.get(name, "are missing")
-        lines = [f"  {name}: {self.unread[name]} {words}"]
+        lines = [f"  {name}: {self.unread[name]} {consequence}"]
         if name in self.causes:
             causes = self.causes[name]
-            lines += [f"    {cause.num_cells}: {cause.words}" for cause in causes.causes]
+            lines += [f"    {cause.num_cells}: {cause.text}" for cause in causes.causes]
             if causes.remedy:
                 looked_at = "them" if causes.num_skipped == 0 else "those that were looked at"
                 lines.append(f"    {causes.remedy} reads {causes.num_read} of {looked_at}")
@@ -155,14 +172,14 @@ class OwnerReport:
         return f"OwnerReport(label={self.label!r}, counts not shown)"
 
 
-def _class_or_tenth_of_range(values: np.ndarray) -> UInt8[np.ndarray, "N"]:
-    """u8[N]: classes as they are, and the tenth of [0, 1] that a number lies in."""
-    number = values.dtype.kind == "f"
-    return np.minimum(values * 10, 9).astype(np.uint8) if number else values.astype(np.uint8)
+def _bins_of_labels_or_weights(values: np.ndarray) -> UInt8[np.ndarray, "N"]:
+    """u8[N]: the bin of each label or weight: a class itself, or a number's tenth of [0, 1]."""
+    are_numbers = values.dtype.kind == "f"
+    return np.minimum(values * 10, 9).astype(np.uint8) if are_numbers else values.astype(np.uint8)
 
 
 class OwnerReportBuilder:
-    """Counts how a declaration reads rows that come in parts.
+    """Counts how a domain and a label read rows, block by block, and builds the report of them.
 
     Args:
         domain: the public domain.
@@ -183,17 +200,19 @@ class OwnerReportBuilder:
         )
         self._num_rows = 0
         self._num_missing = np.zeros(len(self._names), int)
-        self._is_occupied = np.zeros((len(self._names), MAX_BINS), bool)  # whether a bin has values
-        self._texts: dict[str, Counter[str | None]] = {name: Counter() for name in self._names}
-        self._unlisted_texts = {
+        self._has_values_in_bin = np.zeros((len(self._names), MAX_BINS), bool)
+        self._counts_of_missing_texts: dict[str, Counter[str | None]] = {
+            name: Counter() for name in self._names
+        }
+        self._counts_of_unlisted_texts = {
             name: Counter()
             for name, kind in domain.items()
             if isinstance(kind, Nominal) and kind.other is not None
         }
-        self.count_rows({name: [] for name in self._names})
+        self.add_rows({name: [] for name in self._names})
 
-    def count_rows(self, block: Columns) -> None:
-        """Add the counts of a block of rows to the report.
+    def add_rows(self, block: Columns) -> None:
+        """Read a block of rows, and add its counts to those of the blocks before.
 
         Args:
             block: their columns, of the domain and of the label.
@@ -204,7 +223,7 @@ class OwnerReportBuilder:
         cells = domains.cells_by_column(self._domain, block)
         bins_by_column = {name: kind.read_bins(cells[name]) for name, kind in self._domain.items()}
         num_rows = len(next(iter(bins_by_column.values())).bins)
-        bins_by_column |= self._bins_of_label_weights_and_ids(block, num_rows)
+        bins_by_column |= self._read_bins_of_label_weights_and_ids(block, num_rows)
         for name in self._names[len(cells) :]:
             cells[name] = column_cells(block[name], f"{name}: ")
 
@@ -212,16 +231,23 @@ class OwnerReportBuilder:
         for number, name in enumerate(self._names):
             bins, missing = bins_by_column[name]
             self._num_missing[number] += np.count_nonzero(missing)
-            self._is_occupied[number] |= np.bincount(bins[~missing], minlength=MAX_BINS) > 0
-            count_texts_of_missing_cells(self._texts[name], cells[name], missing)
-        for name, texts in self._unlisted_texts.items():
+            self._has_values_in_bin[number] |= np.bincount(bins[~missing], minlength=MAX_BINS) > 0
+            add_missing_cells_to_counts_by_text(
+                self._counts_of_missing_texts[name], cells[name], missing
+            )
+        for name, texts in self._counts_of_unlisted_texts.items():
             kind = msgspec.structs.replace(self._domain[name], other=None)
-            count_texts_of_missing_cells(texts, cells[name], kind.read_bins(cells[name]).missing)
+            add_missing_cells_to_counts_by_text(
+                texts, cells[name], kind.read_bins(cells[name]).missing
+            )
 
-    def _bins_of_label_weights_and_ids(
+    def _read_bins_of_label_weights_and_ids(
         self, block: Columns, num_rows: int
     ) -> dict[str, ColumnBins]:
-        """The bins of the labels, weights and ids of users of some rows that have them."""
+        """Read the labels, weights and ids of users of a block into bins, by the column's name.
+
+        Columns that the rows lack are left out.
+        """
         label, columns = self._label, {}
         if label is None:
             return {}
@@ -235,13 +261,15 @@ class OwnerReportBuilder:
             target, present, weight = label.read_labels(
                 block[label.column], num_rows=num_rows, sample_weight=weights
             )
-            columns[label.column] = ColumnBins(_class_or_tenth_of_range(target), ~present)
+            columns[label.column] = ColumnBins(_bins_of_labels_or_weights(target), ~present)
         elif weights is not None:
             weight = label.read_labels(
                 [None] * num_rows, num_rows=num_rows, sample_weight=weights
             ).weight
         if label.weight is not None and weight is not None:
-            columns[label.weight.column] = ColumnBins(_class_or_tenth_of_range(weight), weight == 0)
+            columns[label.weight.column] = ColumnBins(
+                _bins_of_labels_or_weights(weight), weight == 0
+            )
         if label.user is not None and has(label.user):
             ids = label.read_user_ids(block[label.user.column], num_rows)
             assert ids is not None
@@ -250,8 +278,8 @@ class OwnerReportBuilder:
             columns[label.user.column] = ColumnBins(first_bytes, missing)
         return columns
 
-    def report(self, faults: Mapping[str, int] | None = None) -> OwnerReport:
-        """The report of the rows so far.
+    def build_report(self, faults: Mapping[str, int] | None = None) -> OwnerReport:
+        """Build the report of all rows that were added.
 
         Args:
             faults: the malformed lines by what is wrong with them, as `files.iter_column_blocks`
@@ -260,17 +288,17 @@ class OwnerReportBuilder:
         label, not_in_file = self._label, self._not_in_file
         kinds: dict[str, Column] = {**self._domain}
         if label is not None:
-            kinds[label.column] = label_as_column(label)
+            kinds[label.column] = column_of_label(label)
         constant = tuple(
             name
-            for name, bins in zip(self._names, self._is_occupied, strict=True)
+            for name, bins in zip(self._names, self._has_values_in_bin, strict=True)
             if bins.sum() == 1
         )
         other_capitals = {
             name: explain_missing_cells(
                 texts, msgspec.structs.replace(self._domain[name], other=None)
             ).num_read
-            for name, texts in self._unlisted_texts.items()
+            for name, texts in self._counts_of_unlisted_texts.items()
         }
         return OwnerReport(
             rows=self._num_rows,
@@ -281,7 +309,7 @@ class OwnerReportBuilder:
             user=None if label is None or label.user is None else label.user.column,
             causes={
                 name: explain_missing_cells(texts, kinds.get(name))
-                for name, texts in self._texts.items()
+                for name, texts in self._counts_of_missing_texts.items()
             },
             may_be_missing=frozenset(
                 name
@@ -304,7 +332,7 @@ def owner_report_of_rows(
     *,
     names: Collection[str] | None = None,
 ) -> OwnerReport:
-    """Count how a declaration reads rows, in the way in which a table reads them.
+    """Report to the owner of rows how a domain and a label read them, as a table would.
 
     Rows beyond the limit of their user are counted, too. Numbers of labels and weights are read in
     tenths of their range.
@@ -325,8 +353,8 @@ def owner_report_of_rows(
     for block in blocks:
         if names is None:
             raw_rows_of_columns(label, block)  # raises if a column of the label is lacking
-        builder.count_rows(block)
-    return builder.report(faults)
+        builder.add_rows(block)
+    return builder.build_report(faults)
 
 
 report = owner_report_of_rows

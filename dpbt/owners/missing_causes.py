@@ -1,7 +1,7 @@
-"""Why cells of private rows have no value, in words for their owner, and which option reads them.
+"""Explain to the owner of private rows why cells have no value, and which option would read them.
 
-It looks at cells, so that only the owner may see what it returns. An option is named only if the
-cells are read with it: each is tried on the cell itself.
+The functions look at private cells, so only the owner may see what they return. Each option that
+they name was tried on the cells: it reads some of them.
 """
 
 import functools
@@ -25,8 +25,8 @@ from dpbt.data.cells import (
     fold_case,
     read_text,
 )
+from dpbt.data.column_types import Boolean, Column, Nominal, Numeric
 from dpbt.data.domains import Label
-from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 
 EMPTY = "empty"
 """The cause of cells that hold nothing, or a word that means so. Nothing is wrong with them."""
@@ -34,48 +34,48 @@ EMPTY = "empty"
 OTHER_CAPITALS, OTHER_TEXT, OTHER_CELLS = "other capitals", "other text", "other cells"
 
 MAX_DISTINCT_TEXTS = 2000
-"""How many texts of a column are looked at; cells with others are counted together."""
+"""The most distinct texts of a column that are examined; others are counted together."""
 
 _MAX_CHARACTERS = 100
 """Longer text is no number, so that nobody waits for patterns that search it."""
 
 MORE_TEXTS = "\0"
-"""What stands for all texts beyond those that are looked at."""
+"""The text that stands for all texts beyond those that are examined."""
 
 
 class Cause(NamedTuple):
-    """Why a cell is missing.
+    """Why a cell is missing, and what would read it.
 
     Attributes:
-        words: the cause, such as "decimal comma".
+        text: the cause, such as "decimal comma".
         options: (name, value) of the options of the column that read the cell; empty if none do.
     """
 
-    words: str
+    text: str
     options: tuple[tuple[str, Any], ...] = ()
 
 
 class CountedCause(NamedTuple):
-    """A cause, and the number of cells that are missing for it."""
+    """The text of a cause, and the number of cells that are missing for it."""
 
-    words: str
+    text: str
     num_cells: int
 
     @property
     def is_empty(self) -> bool:
         """Whether the cells hold nothing, so that nothing is wrong with them."""
-        return self.words == EMPTY
+        return self.text == EMPTY
 
 
 class MissingCauses(NamedTuple):
-    """Why the cells of a column are missing.
+    """Why the cells of a column are missing, and which options would read them.
 
     Attributes:
         causes: the most frequent cause first.
         remedy: options of the column that read some of the cells, as a domain's file states them;
             empty if no option does.
-        num_read: how many of the cells are read with the remedy.
-        num_skipped: how many cells were not looked at, as there are too many different texts.
+        num_read: the number of cells that are read with the remedy.
+        num_skipped: the number of cells that were not examined, as the texts are too many.
         mixes_units: whether the remedy leaves out several signs of currencies, percentages or
             units, which may mean that the numbers have several units.
     """
@@ -88,30 +88,64 @@ class MissingCauses(NamedTuple):
 
     @property
     def num_empty(self) -> int:
-        """How many of the cells hold nothing."""
+        """The number of cells that hold nothing, or a word that means a missing cell."""
         return sum(cause.num_cells for cause in self.causes if cause.is_empty)
 
 
-def explain_missing_cells(texts: Mapping[str | None, int], kind: Column | None) -> MissingCauses:
-    """The causes of the missing cells of a column, and the options that read those cells.
+def explain_missing_cells(
+    num_cells_by_text: Mapping[str | None, int], column: Column | None
+) -> MissingCauses:
+    """The causes for which cells of a column are missing, and the options that read those cells.
 
     Args:
-        texts: the number of missing cells by their text (`cells.read_text`).
-        kind: the declared kind of the column; None for weights and ids.
+        num_cells_by_text: the number of missing cells by their text (`cells.read_text`).
+        column: the declaration of the column; None for weights and ids.
     """
-    cause_of_text = {text: _cause_of_text(text, kind) for text in texts}
-    counts: Counter[str] = Counter()
-    votes: dict[str, Counter[Any]] = {}
-    for text, cause in cause_of_text.items():
-        counts[cause.words] += texts[text]
-        for name, value in cause.options:
-            values = value if isinstance(value, tuple) else (value,)
-            votes.setdefault(name, Counter()).update(dict.fromkeys(values, texts[text]))
-    causes = [CountedCause(words, count) for words, count in counts.most_common()]
-    if kind is None or not votes:
+    cause_by_text = {text: _cause_of_missing_text(text, column) for text in num_cells_by_text}
+    num_cells_by_cause: Counter[str] = Counter()
+    for text, cause in cause_by_text.items():
+        num_cells_by_cause[cause.text] += num_cells_by_text[text]
+    causes = [CountedCause(text, count) for text, count in num_cells_by_cause.most_common()]
+    if column is None or not any(cause.options for cause in cause_by_text.values()):
+        return MissingCauses(causes)
+    options = _choose_options_that_read_most(cause_by_text, num_cells_by_text, column)
+    mended = _column_with_options(column, options)
+    if mended is None:
         return MissingCauses(causes)
 
-    # One declaration for all cells; which of them it reads is tried.
+    texts = [text for text, cause in cause_by_text.items() if cause.options and text is not None]
+    is_missing = mended.read_bins(texts).missing.tolist()
+    num_read = sum(
+        num_cells_by_text[text]
+        for text, missing in zip(texts, is_missing, strict=True)
+        if not missing
+    )
+    remedy = _options_as_json_text(options) if num_read else ""
+    units = [sign for sign in options.get("strip", ()) if sign not in THOUSANDS_SIGNS]
+    return MissingCauses(
+        causes,
+        remedy,
+        num_read,
+        num_skipped=num_cells_by_text.get(MORE_TEXTS, 0),
+        mixes_units=bool(remedy) and len(units) > 1,
+    )
+
+
+def _choose_options_that_read_most(
+    cause_by_text: Mapping[str | None, Cause],
+    num_cells_by_text: Mapping[str | None, int],
+    column: Column,
+) -> dict[str, Any]:
+    """Choose one value for each option that causes name: the one that reads the most cells.
+
+    A column has one declaration, so its options must go together: it holds dates or other numbers,
+    and a sign is the decimal mark or is left out.
+    """
+    votes: dict[str, Counter[Any]] = {}  # option -> its values -> cells
+    for text, cause in cause_by_text.items():
+        for name, value in cause.options:
+            values = value if isinstance(value, tuple) else (value,)
+            votes.setdefault(name, Counter()).update(dict.fromkeys(values, num_cells_by_text[text]))
     options: dict[str, Any] = {
         name: max(values, key=lambda value: values[value]) for name, values in sorted(votes.items())
     }
@@ -130,43 +164,27 @@ def explain_missing_cells(texts: Mapping[str | None, int], kind: Column | None) 
         if votes["strip"][mark] > votes["decimal"][mark]:  # rather a sign of thousands
             del options["decimal"]
     if "strip" in votes:
-        decimal = options.get("decimal", getattr(kind, "decimal", None) or ".")
-        signs = dict.fromkeys((*getattr(kind, "strip", ()), *votes["strip"]))
+        decimal = options.get("decimal", getattr(column, "decimal", None) or ".")
+        signs = dict.fromkeys((*getattr(column, "strip", ()), *votes["strip"]))
         options["strip"] = tuple(sign for sign in signs if sign != decimal)
-        if options["strip"] == getattr(kind, "strip", ()):
+        if options["strip"] == getattr(column, "strip", ()):
             del options["strip"]
-    mended = _kind_with_options(kind, options)
-    if mended is None:
-        return MissingCauses(causes)
-    listed = [text for text, cause in cause_of_text.items() if cause.options and text is not None]
-    is_missing = mended.read_bins(listed).missing.tolist()
-    num_read = sum(
-        texts[text] for text, missing in zip(listed, is_missing, strict=True) if not missing
-    )
-    remedy = _options_in_words(options) if num_read else ""
-    units = [sign for sign in options.get("strip", ()) if sign not in THOUSANDS_SIGNS]
-    return MissingCauses(
-        causes,
-        remedy,
-        num_read,
-        num_skipped=texts.get(MORE_TEXTS, 0),
-        mixes_units=bool(remedy) and len(units) > 1,
-    )
+    return options
 
 
-def _kind_with_options(kind: Column, options: Mapping[str, Any]) -> Column | None:
-    """The column with further options; None where it cannot have them."""
+def _column_with_options(column: Column, options: Mapping[str, Any]) -> Column | None:
+    """The declaration of a column with further options; None if it cannot have them."""
     changes = dict(options)
     if "date" in changes:
         changes |= {"decimal": None, "strip": ()}
     try:
-        return msgspec.structs.replace(kind, **changes)
+        return msgspec.structs.replace(column, **changes)
     except ValueError:
         return None
 
 
-def _options_in_words(options: Mapping[str, Any]) -> str:
-    """Options as a domain's file states them."""
+def _options_as_json_text(options: Mapping[str, Any]) -> str:
+    """Options of a column as the JSON text with which a domain's file states them."""
     texts = [
         f'"{name}": {json.dumps(value, ensure_ascii=False)}' for name, value in options.items()
     ]
@@ -175,34 +193,35 @@ def _options_in_words(options: Mapping[str, Any]) -> str:
     return ", ".join(texts)
 
 
-def is_empty(text: str | None) -> bool:
-    """Whether text is one that means a missing cell."""
+def means_missing_cell(text: str | None) -> bool:
+    """Whether text means that a cell has no value: it is empty, or a word such as NA."""
     return text is not None and (not text or (text.isascii() and text.lower() in MISSING_WORDS))
 
 
-def _cause_of_text(text: str | None, kind: Column | None) -> Cause:
-    if is_empty(text):
+def _cause_of_missing_text(text: str | None, column: Column | None) -> Cause:
+    """Why a cell with this text is missing in a column; None is a cell that has no text."""
+    if means_missing_cell(text):
         return Cause(EMPTY)
     if text is None:
         return Cause(OTHER_CELLS)
     if text == MORE_TEXTS:
         return Cause(f"not looked at, beyond {MAX_DISTINCT_TEXTS} different texts")
-    match kind:
+    match column:
         case Numeric():
-            return _cause_in_numeric_column(text, kind)
+            return _cause_of_text_in_numeric_column(text, column)
         case Nominal():
-            words = [word for words in kind.words_by_bin for word in words]
-            return _cause_if_other_capitals(text, words) or Cause("a value that is not listed")
+            words = [word for words in column.words_by_bin for word in words]
+            return _cause_if_capitals_differ(text, words) or Cause("a value that is not listed")
         case Boolean():
-            words = [*_as_word_list(kind.true), *_as_word_list(kind.false)]
+            words = [*_words_as_list(column.true), *_words_as_list(column.false)]
             is_usual = fold_case(text) in _TRUE_AND_FALSE_WORDS
             other = "another spelling of true or false" if is_usual else "another word than the two"
-            return _cause_if_other_capitals(text, words) or Cause(other)
+            return _cause_if_capitals_differ(text, words) or Cause(other)
         case None:
             return Cause(OTHER_TEXT)
 
 
-def _as_word_list(words: Any) -> list[str]:
+def _words_as_list(words: Any) -> list[str]:
     return [words] if isinstance(words, str) else list(words)
 
 
@@ -213,8 +232,8 @@ _TRUE_AND_FALSE_WORDS = frozenset(
 """Words that may be one of true and false, for which a Boolean column can be declared."""
 
 
-def _cause_if_other_capitals(text: str, declared_words: Iterable[str]) -> Cause | None:
-    """The cause where text is a declared word but for its capitals; None for other text."""
+def _cause_if_capitals_differ(text: str, declared_words: Iterable[str]) -> Cause | None:
+    """The cause if text differs from a declared word in capitals alone; None for other text."""
     if fold_case(text) in map(fold_case, declared_words):
         return Cause(OTHER_CAPITALS, (("ignore_case", True),))
     return None
@@ -222,10 +241,24 @@ def _cause_if_other_capitals(text: str, declared_words: Iterable[str]) -> Cause 
 
 # Numbers.
 
-_SIGNS = ("EUR", "USD", "GBP", "CHF", "SEK", "NOK", "DKK", "PLN", "CZK", "kr.", "kr", "Fr.", "Rs.")
+_CURRENCY_WORDS = (
+    "EUR",
+    "USD",
+    "GBP",
+    "CHF",
+    "SEK",
+    "NOK",
+    "DKK",
+    "PLN",
+    "CZK",
+    "kr.",
+    "kr",
+    "Fr.",
+    "Rs.",
+)
 """Signs of currencies that are words."""
 
-_THOUSANDS = (" ", ",", ".", "'", "\u2019")
+_THOUSANDS_MARKS = (" ", ",", ".", "'", "\u2019")
 """Signs of thousands."""
 
 
@@ -236,23 +269,28 @@ _UNIT = re.compile(r"[0-9]\s*([^\W\d_]+[^\s\d.,]*)$")
 _GROUPED_BY_COMMAS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9.,])")
 
 
-def _cause_in_numeric_column(text: str, kind: Numeric) -> Cause:
-    """The cause where text is no number: the fewest signs and marks with which it is one."""
+def _cause_of_text_in_numeric_column(text: str, column: Numeric) -> Cause:
+    """Why text is no number of a numeric column, with the fewest options under which it is one."""
     if len(text) > _MAX_CHARACTERS:
         return Cause(OTHER_TEXT)
-    if formats := _date_formats_matching(text):
-        unit = kind.unit or (
-            "year" if 1000 <= float(kind.low) < float(kind.high) < 3000 else "days"
+    if formats := _date_formats_that_read(text):
+        unit = column.unit or (
+            "year" if 1000 <= float(column.low) < float(column.high) < 3000 else "days"
         )
-        words = "a date" if kind.date is None else "a date of another format"
-        return Cause(words, (("date", formats), ("unit", unit)))
-    if kind.unit in (None, "hour") and (formats := _time_formats_of(text)):
-        words = "a time of the day" if kind.date is None else "a time of another format"
-        return Cause(words, (("date", formats), ("unit", "hour")))
-    if kind.date is not None:
+        cause = "a date" if column.date is None else "a date of another format"
+        return Cause(cause, (("date", formats), ("unit", unit)))
+    if column.unit in (None, "hour") and (formats := _time_formats_that_read(text)):
+        cause = "a time of the day" if column.date is None else "a time of another format"
+        return Cause(cause, (("date", formats), ("unit", "hour")))
+    if column.date is not None:
         return Cause(OTHER_TEXT)
+    return _cause_of_number_with_signs(text, column)
+
+
+def _cause_of_number_with_signs(text: str, column: Numeric) -> Cause:
+    """Why text is no number: the signs and the decimal mark with which it is one, the fewest."""
     normal = "".join(" " if character.isspace() else character for character in text)
-    signs = {sign: "currency sign" for sign in _SIGNS if sign in normal}
+    signs = {sign: "currency sign" for sign in _CURRENCY_WORDS if sign in normal}
     for character in normal:
         if unicodedata.category(character) == "Sc":
             signs[character] = "currency sign"
@@ -260,35 +298,35 @@ def _cause_in_numeric_column(text: str, kind: Numeric) -> Cause:
             signs[character] = "percent sign"
     if not signs and (unit_match := _UNIT.search(normal)):
         signs[unit_match[1]] = "unit"
-    thousands = [sign for sign in _THOUSANDS if sign in normal]
-    candidates = list(itertools.product(_subsets_by_size(thousands), DECIMAL_MARKS))
+    thousands = [sign for sign in _THOUSANDS_MARKS if sign in normal]
+    candidates = list(itertools.product(_subsets_smallest_first(thousands), DECIMAL_MARKS))
     if _GROUPED_BY_COMMAS.search(normal):  # 1,234 is rather a thousand than a decimal number
         candidates.sort(key=lambda both: "," not in both[0] or both[1] != ".")
     for marks, decimal in candidates:
-        strip = tuple(dict.fromkeys((*kind.strip, *signs, *marks)))
+        strip = tuple(dict.fromkeys((*column.strip, *signs, *marks)))
         if decimal in strip:
             continue
         form = NumberForm(decimal=decimal, strip=strip)
         if np.isnan(form.read_number(text)):
             continue
         names = dict.fromkeys(signs.values())
-        if decimal == "," and "," in normal and kind.decimal != ",":
+        if decimal == "," and "," in normal and column.decimal != ",":
             names["decimal comma"] = None
-        if decimal == "." and "." in normal and kind.decimal == ",":
+        if decimal == "." and "." in normal and column.decimal == ",":
             names["decimal point"] = None
         if marks:
             names["sign of thousands"] = None
         options: list[tuple[str, Any]] = []
-        if decimal != (kind.decimal or ".") and decimal in normal:
+        if decimal != (column.decimal or ".") and decimal in normal:
             options.append(("decimal", decimal))
-        if new_signs := tuple(sign for sign in strip if sign not in kind.strip):
+        if new_signs := tuple(sign for sign in strip if sign not in column.strip):
             options.append(("strip", new_signs))
         return Cause(" and ".join(names) or OTHER_TEXT, tuple(options))
-    return Cause(_describe_unreadable_text(normal))
+    return Cause(_describe_text_that_is_no_number(normal))
 
 
-def _subsets_by_size(marks: list[str]) -> Iterable[tuple[str, ...]]:
-    """All sets of marks, the smallest first."""
+def _subsets_smallest_first(marks: list[str]) -> Iterable[tuple[str, ...]]:
+    """All subsets of marks, the smallest first."""
     return itertools.chain.from_iterable(
         itertools.combinations(marks, size) for size in range(len(marks) + 1)
     )
@@ -297,7 +335,7 @@ def _subsets_by_size(marks: list[str]) -> Iterable[tuple[str, ...]]:
 _MINUS_SIGNS = "\u2212\u2012\u2013\u2014\ufe63\uff0d"
 """The minus of Unicode, and dashes that stand for it; no option reads them as a minus."""
 
-_NEGATIVE_NUMBERS = {
+_PATTERN_BY_NEGATIVE_FORM = {
     "a minus that is another sign than -, which no option reads": rf"[{_MINUS_SIGNS}](.*)",
     "a number in parentheses, which no option reads; if it is negative, write it with -": (
         r"[^\w\s]?\s*\((.*)\)\s*[^\w\s]?"
@@ -307,12 +345,12 @@ _NEGATIVE_NUMBERS = {
 """How negative numbers are written that no option reads: the cause, and a regular expression."""
 
 
-def _describe_unreadable_text(text: str) -> str:
-    """What text is that no option reads as a number."""
-    for words, pattern in _NEGATIVE_NUMBERS.items():
+def _describe_text_that_is_no_number(text: str) -> str:
+    """Say what kind of text it is that no option reads as a number, such as a bound."""
+    for cause, pattern in _PATTERN_BY_NEGATIVE_FORM.items():
         number = re.fullmatch(pattern, text)
         if number is not None and re.fullmatch(r"[^\w-]*[0-9][0-9.,'\s]*[^\w-]*", number[1]):
-            return words
+            return cause
     if fold_case(text) in _TRUE_AND_FALSE_WORDS:
         return "a word for true or false"
     if not any(character.isdigit() for character in text):
@@ -324,7 +362,7 @@ def _describe_unreadable_text(text: str) -> str:
 
 # Dates.
 
-_DAYS = (
+_DAY_FORMATS = (
     "%d.%m.%Y",
     "%m/%d/%Y",
     "%d/%m/%Y",
@@ -337,9 +375,12 @@ _DAYS = (
     "%d-%b-%Y",
     "%b %d, %Y",
 )
-_TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+_TIME_SUFFIXES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 
-_DATE_FORMATS = ("iso", *("".join(both) for both in itertools.product(_DAYS, _TIMES)))
+_DATE_FORMATS = (
+    "iso",
+    *("".join(both) for both in itertools.product(_DAY_FORMATS, _TIME_SUFFIXES)),
+)
 """The formats that are tried on text that is no number."""
 
 
@@ -348,39 +389,40 @@ _TIME_FORMATS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p")
 
 
 @functools.cache
-def _forms_of_times() -> tuple[DateForm, ...]:
+def _time_forms() -> tuple[DateForm, ...]:
     return tuple(DateForm(format=name, unit="hour") for name in _TIME_FORMATS)
 
 
-def _time_formats_of(text: str) -> tuple[str, ...]:
-    """The formats of which text is a time of the day."""
+def _time_formats_that_read(text: str) -> tuple[str, ...]:
+    """The formats, of those that are tried, that read the text as a time of the day."""
     if ":" not in text:
         return ()
-    return tuple(form.format for form in _forms_of_times() if not np.isnan(form.read_number(text)))
+    return tuple(form.format for form in _time_forms() if not np.isnan(form.read_number(text)))
 
 
 @functools.cache
-def _forms_of_dates() -> tuple[DateForm, ...]:
+def _date_forms() -> tuple[DateForm, ...]:
     return tuple(DateForm(format=name, unit="days") for name in _DATE_FORMATS)
 
 
-def _date_formats_matching(text: str) -> tuple[str, ...]:
-    """The formats of which text is a date."""
+def _date_formats_that_read(text: str) -> tuple[str, ...]:
+    """The formats, of those that are tried, that read the text as a date."""
     if not 6 <= len(text) <= 40 or not any(sign in text for sign in "-./ "):
         return ()
-    return tuple(form.format for form in _forms_of_dates() if not np.isnan(form.read_number(text)))
+    return tuple(form.format for form in _date_forms() if not np.isnan(form.read_number(text)))
 
 
 # Texts of missing cells.
 
 
-def count_texts_of_missing_cells(
+def add_missing_cells_to_counts_by_text(
     counts: Counter[str | None], cells: ColumnCells, missing: np.ndarray
 ) -> None:
-    """Add the missing cells of a column to their counts by text; None for cells without a text.
+    """Add the missing cells of a column to a count of cells by text.
 
     Args:
-        counts: the counts so far, of at most `MAX_DISTINCT_TEXTS` texts.
+        counts: the number of cells by text, which is changed; the key is None for cells that have
+            no text. It has at most `MAX_DISTINCT_TEXTS` texts.
         cells: the column, as `cells.column_cells` returns it.
         missing: bool[N]: which of its cells are missing.
     """
@@ -410,7 +452,9 @@ _MISSING_CLASSES = ("NoneType", "NAType", "NaTType")
 
 
 def _text_of_missing_cell(cell: Cell) -> str | None:
-    """The text of a cell, of a date its ISO form; empty for one that is missing; None for others.
+    """The text of a cell; "" for a cell that is empty, and None for an object without a text.
+
+    The text of a date is its ISO form.
 
     As `cells` does, it runs no code of the cell's own class.
     """
@@ -420,20 +464,20 @@ def _text_of_missing_cell(cell: Cell) -> str | None:
     name = type.__dict__["__name__"].__get__(kind)
     if name in _MISSING_CLASSES or issubclass(kind, float | np.floating):
         return ""
-    days = _iso_days().read_number(cell)
+    days = _iso_date_form().read_number(cell)
     if kind is np.datetime64 and np.isnan(days):
         return ""
-    return None if np.isnan(days) else _iso_days().text_of_number(days)
+    return None if np.isnan(days) else _iso_date_form().text_of_number(days)
 
 
 @functools.cache
-def _iso_days() -> DateForm:
+def _iso_date_form() -> DateForm:
     return DateForm(format="iso", unit="days")
 
 
-def label_as_column(label: Label) -> Column:
-    """The label's declaration as that of a column, of which a missing cell is no declared label."""
+def column_of_label(label: Label) -> Column:
+    """Convert the declaration of a label to that of a column, which reads the same cells."""
     if label.target is not None:
         return label.target
-    words: Any = label.positive, label.negative
-    return Boolean(*words, ignore_case=label.ignore_case)
+    true_and_false: Any = label.positive, label.negative
+    return Boolean(*true_and_false, ignore_case=label.ignore_case)

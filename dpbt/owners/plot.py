@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpbt.common.validate import check_positive_integer, show_value
+from dpbt.data.column_types import Boolean, Column, Nominal, Numeric
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.additive.model import SHAPES, shape_functions_by_column
+from dpbt.models.contributions import RowContributions
 from dpbt.models.model import Model, resolve_domain_of_model, resolve_model
-from dpbt.owners.effects import attribute_effects, check_column_names, partial_dependence
+from dpbt.owners.effects import attribute_effects, check_are_columns, partial_dependence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,28 +77,28 @@ def attributes(
     model = resolve_model(model)
     effects = attribute_effects(model, domain, noise=True)
     shown, target = effects[:max_attributes], model.about.target
-    ax = _panel_or_new(ax, (6.0, 1.2 + 0.26 * len(shown)))
-    places = np.arange(len(shown))
+    ax = _panel_or_panel_of_new_figure(ax, (6.0, 1.2 + 0.26 * len(shown)))
+    positions = np.arange(len(shown))
     scale, score_name = 1.0, "score"
     if isinstance(target, Numeric):
         scale, _, score_name = target.score_units
     deviations = scale * np.array([effect.deviation for effect in shown])
     # The error of a root is that of the variance over twice the root.
     errors = [scale * effect.error / max(2 * effect.deviation, 1e-30) for effect in shown]
-    ax.barh(places, deviations, color=BLUE, height=0.7)
+    ax.barh(positions, deviations, color=BLUE, height=0.7)
     if any(errors):
-        ax.errorbar(deviations, places, xerr=errors, fmt="none", ecolor="black", elinewidth=1)
+        ax.errorbar(deviations, positions, xerr=errors, fmt="none", ecolor="black", elinewidth=1)
     noise_deviations = scale * np.sqrt([effect.noise for effect in shown])
     if np.any(noise_deviations):
-        ax.vlines(noise_deviations, places - 0.45, places + 0.45, color=ORANGE, linewidth=2)
-    ax.set_yticks(places, [effect.attribute for effect in shown], parse_math=False)
+        ax.vlines(noise_deviations, positions - 0.45, positions + 0.45, color=ORANGE, linewidth=2)
+    ax.set_yticks(positions, [effect.attribute for effect in shown], parse_math=False)
     ax.invert_yaxis()
     score_name = "scores" if isinstance(target, Nominal) else score_name
     label = f"standard deviation of the {score_name} as one attribute is redrawn"
     label += "\n(orange: by noise alone)" if np.any(noise_deviations) else ""
     num_hidden = len(effects) - len(shown)
     label += f"\n({num_hidden} smaller ones are left out)" if num_hidden else ""
-    title = _picture_title(model, data, score_name + _words_of_positive_class(model))
+    title = _picture_title(model, data, score_name + _suffix_of_positive_class(model))
     ax.set_xlabel(label)
     ax.set_title(title, parse_math=False)
     ax.set_xlim(left=0)
@@ -151,8 +152,8 @@ def shape(
     model_domain = resolve_domain_of_model(model, domain)
     if not isinstance(attribute, str):
         raise ValueError(f"attribute must be the name of one column, got {show_value(attribute)}")
-    curve = _curve_or_partial_dependence(model, model_domain, (attribute,), of, class_)
-    ax = _panel_or_new(ax, (6.0, 3.6))
+    curve = _curve_or_partial_dependence(model, model_domain, (attribute,), of=of, class_=class_)
+    ax = _panel_or_panel_of_new_figure(ax, (6.0, 3.6))
     _draw_curve(ax, model_domain[attribute], curve)
     ax.set_xlabel(attribute, parse_math=False)
     ax.set_ylabel(curve.label, parse_math=False)
@@ -198,7 +199,7 @@ def shapes(
     else:
         columns_of_curves = [(name,) for name in model_domain]
     curves: dict[tuple[str, ...], _Curve] = {
-        names: _curve_or_partial_dependence(model, model_domain, names, of, class_)
+        names: _curve_or_partial_dependence(model, model_domain, names, of=of, class_=class_)
         for names in columns_of_curves
     }
     shown = sorted(curves, key=lambda names: -float(np.ptp(curves[names].values)))[:max_attributes]
@@ -211,7 +212,7 @@ def shapes(
         ax.set_title(" and ".join(names), fontsize=10, parse_math=False)
         if names[1:]:
             pair = [model_domain[name] for name in names]
-            ax = _draw_pair(ax, pair, curves[names].values, largest)
+            ax = _draw_table_of_pair(ax, pair, values=curves[names].values, max_value=largest)
             ax.set_ylabel(names[0], parse_math=False)
             ax.set_xlabel(names[1], parse_math=False)
         else:
@@ -276,24 +277,16 @@ def contributions(
         contributions_of_rows = model.contributions(rows, background=background)
         model = resolve_model(model)
     of_row = contributions_of_rows.of_row(row, class_)
-    labels = [f"{name}: {cell}" for name, cell in zip(of_row.names, of_row.cells, strict=True)]
-    values = of_row.values
-    noise = np.zeros_like(values) if of_row.noise is None else of_row.noise
-    num_hidden = len(values) - max_columns
-    if num_hidden > 0:
-        num_hidden += 1
-        values = np.append(values[: max_columns - 1], values[max_columns - 1 :].sum())
-        labels = [*labels[: max_columns - 1], f"{num_hidden} others together"]
-        noise = np.append(noise[: max_columns - 1], 0.0)  # their noise is not independent
-    ax = _panel_or_new(ax, (6.4, 1.3 + 0.28 * len(values)))
-    places = np.arange(len(values))
+    labels, values, noise = _bars_of_contributions(of_row, max_columns)
+    ax = _panel_or_panel_of_new_figure(ax, (6.4, 1.3 + 0.28 * len(values)))
+    positions = np.arange(len(values))
     colors = [BLUE if value >= 0 else PURPLE for value in values]
-    ax.barh(places, values, color=colors, height=0.7)
+    ax.barh(positions, values, color=colors, height=0.7)
     has_noise = noise > 0
     if has_noise.any():
         ax.errorbar(
             values[has_noise],
-            places[has_noise],
+            positions[has_noise],
             xerr=2 * noise[has_noise],
             fmt="none",
             ecolor="0.25",
@@ -301,7 +294,7 @@ def contributions(
             capsize=2,
         )
     ax.axvline(0, color="black", linewidth=0.8)
-    ax.set_yticks(places, [_cut_word(label, 40) for label in labels], parse_math=False)
+    ax.set_yticks(positions, [_shorten_text(label, 40) for label in labels], parse_math=False)
     ax.invert_yaxis()
     label = f"what the column adds to the {of_row.unit}"
     if has_noise.any():
@@ -312,6 +305,34 @@ def contributions(
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax
+
+
+class _Bars(NamedTuple):
+    """The bars of the contributions to a score, the largest first.
+
+    Attributes:
+        labels: the name and the cell of each column.
+        values: f64[bars]: what each column adds.
+        noise: f64[bars]: the standard deviation of its noise; 0 if it is not known.
+    """
+
+    labels: list[str]
+    values: np.ndarray
+    noise: np.ndarray
+
+
+def _bars_of_contributions(of_row: RowContributions, max_columns: int) -> _Bars:
+    """The bars of a row's contributions, of which the last may be the sum of the smallest ones."""
+    labels = [f"{name}: {cell}" for name, cell in zip(of_row.names, of_row.cells, strict=True)]
+    values = of_row.values
+    noise = np.zeros_like(values) if of_row.noise is None else of_row.noise
+    num_hidden = len(values) - max_columns
+    if num_hidden > 0:
+        num_hidden += 1
+        values = np.append(values[: max_columns - 1], values[max_columns - 1 :].sum())
+        labels = [*labels[: max_columns - 1], f"{num_hidden} others together"]
+        noise = np.append(noise[: max_columns - 1], 0.0)  # their noise is not independent
+    return _Bars(labels, values, noise)
 
 
 def audit_roc(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
@@ -331,7 +352,7 @@ def audit_roc(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
     """
     if not bounds:
         raise ValueError("expected at least one audit")
-    ax, (epsilon, delta) = _panel_or_new(ax, (4.6, 4.0)), bounds[0].claim
+    ax, (epsilon, delta) = _panel_or_panel_of_new_figure(ax, (4.6, 4.0)), bounds[0].claim
     false_rates = np.geomspace(1e-6, 1, 200)
     rising = np.exp(min(epsilon, 700)) * false_rates + delta
     falling = 1 - np.exp(-epsilon) * np.maximum(1 - delta - false_rates, 0)
@@ -354,7 +375,7 @@ tradeoff = audit_roc
 
 
 class _Curve(NamedTuple):
-    """The curve of an attribute, or the table of a pair.
+    """The curve of an attribute or the table of a pair, as it is drawn.
 
     Attributes:
         values: f64[bins], or f64[bins, bins] for a pair of columns.
@@ -370,44 +391,49 @@ class _Curve(NamedTuple):
 
 
 def _curve_or_partial_dependence(
-    model: Model, domain: Domain, names: tuple[str, ...], of: str, class_: Any
+    model: Model, domain: Domain, names: tuple[str, ...], *, of: str, class_: Any
 ) -> _Curve:
-    """The curve of a column or a pair in an additive model, or else its partial dependence.
+    """What to draw of one column or of a pair: its curve in an additive model, or a mean score.
 
     Raises:
         ValueError: as `shape`.
     """
     if model.about.kind is SHAPES and of == "score":
-        check_column_names(names, domain)
+        check_are_columns(names, domain)
         functions, noise = shape_functions_by_column(model.host_hypotheses(), domain)
         bins_first = np.moveaxis(functions[names], range(-len(names), 0), range(len(names)))
-        shown = _values_with_words(model, bins_first, of, class_)
+        shown = _describe_values_of_score(model, bins_first, of=of, class_=class_)
         return _Curve(
             values=shown.values * shown.scale,
-            label=f"what a column adds to the {shown.words}",
+            label=f"what a column adds to the {shown.description}",
             noise=noise * shown.scale,
             base=0.0,
         )
     means = partial_dependence(model, names, domain, of=of, noise=True)
-    shown = _values_with_words(model, means.values, of, class_)
-    noise = shown.scale * _values_with_words(model, means.noise, of, class_).values
+    shown = _describe_values_of_score(model, means.values, of=of, class_=class_)
+    noise = shown.scale * _describe_values_of_score(model, means.noise, of=of, class_=class_).values
     values = shown.values
     if isinstance(model.about.target, Numeric):
         values = model.about.target.score_units.offset + shown.scale * values
-    return _Curve(values, f"mean {shown.words}", noise, float(values.mean()))
+    return _Curve(
+        values=values,
+        label=f"mean {shown.description}",
+        noise=noise,
+        base=float(values.mean()),
+    )
 
 
 def _draw_curve(ax: Axes, column: Column, curve: _Curve, *, is_small: bool = False) -> None:
-    """Draw a curve and its noise, in a panel of its own or in a small panel among many."""
+    """Draw a curve over the bins of a column, with bands of its noise; small among many panels."""
     if is_small:
         num_inside, ticks = _ticks_of_bins(column, max_thresholds=4, max_values=16, max_length=18)
     else:
         num_inside, ticks = _ticks_of_bins(column, max_thresholds=8, max_values=256, max_length=256)
     values, edges, end = curve.values, np.arange(num_inside + 1), float(num_inside)
     ax.axhline(curve.base, color="0.6", linestyle="--", linewidth=0.9, zorder=1)
-    place_of_missing = [end + _GAP + 0.5] if len(values) > num_inside else []
+    position_of_missing = [end + _GAP + 0.5] if len(values) > num_inside else []
     is_numeric = isinstance(column, Numeric)
-    points = np.concatenate([[] if is_numeric else edges[:-1] + 0.5, place_of_missing])
+    points = np.concatenate([[] if is_numeric else edges[:-1] + 0.5, position_of_missing])
     for count in (2, 1) if np.any(curve.noise) else ():
         low, high = values - count * curve.noise, values + count * curve.noise
         band: Any = {"color": BLUE, "alpha": 0.18, "linewidth": 0}
@@ -422,9 +448,9 @@ def _draw_curve(ax: Axes, column: Column, curve: _Curve, *, is_small: bool = Fal
     else:
         size = 4 if is_small else 7
         ax.plot(edges[:-1] + 0.5, values[:num_inside], "o", color=BLUE, markersize=size)
-    if place_of_missing:
+    if position_of_missing:
         hollow: Any = {"color": ORANGE, "markersize": 4 if is_small else 6, "fillstyle": "none"}
-        ax.plot(place_of_missing, values[num_inside:], "D", **hollow)
+        ax.plot(position_of_missing, values[num_inside:], "D", **hollow)
         end += _GAP + 1
     ax.set_xlim(-0.3, end + 0.3)
     ax.use_sticky_edges = False
@@ -435,28 +461,35 @@ def _draw_curve(ax: Axes, column: Column, curve: _Curve, *, is_small: bool = Fal
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_pair(ax: Axes, columns: list[Column], values: np.ndarray, max_value: float) -> Axes:
-    """Draw the table of a pair in colours of -largest..largest, in new axes inside a panel."""
+def _draw_table_of_pair(
+    ax: Axes, columns: list[Column], *, values: np.ndarray, max_value: float
+) -> Axes:
+    """Draw the table of a pair of columns in colours of -max_value..max_value.
+
+    It is drawn in new axes inside the panel, which are returned.
+    """
     ax.set_axis_off()
     inner = ax.inset_axes((0, 0, 1, 1))
     image = inner.pcolormesh(values, cmap="PuOr", vmin=-max_value, vmax=max_value)
     ax.figure.colorbar(image, ax=ax).ax.tick_params(labelsize=7)
     for column, axis in zip(columns, (inner.yaxis, inner.xaxis), strict=True):
-        ticks = _ticks_of_bins(column, max_thresholds=4, max_values=8, max_length=12).words
-        places = [min(place, column.n_bins - 0.5) for place in ticks]
+        ticks = _ticks_of_bins(
+            column, max_thresholds=4, max_values=8, max_length=12
+        ).label_by_position
+        positions = [min(position, column.n_bins - 0.5) for position in ticks]
         is_crowded = axis is inner.xaxis and sum(map(len, ticks.values())) > 30
         rotation = 90 if is_crowded else 0
-        axis.set_ticks(places, list(ticks.values()), rotation=rotation, parse_math=False)
+        axis.set_ticks(positions, list(ticks.values()), rotation=rotation, parse_math=False)
     return inner
 
 
-def _panel_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """The panel `ax`, or if it is None that of a new figure of a size in inches."""
+def _panel_or_panel_of_new_figure(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """The panel `ax`, or if it is None the one panel of a new figure, of a size in inches."""
     return _new_figure_of_panels(size, 1, 1)[0, 0] if ax is None else ax
 
 
 def _new_figure_of_panels(size: tuple[float, float], num_rows: int, num_columns: int) -> np.ndarray:
-    """The panels, object[num_rows, num_columns], of a new figure of a size in inches.
+    """Make a figure of a size in inches, and return its panels: object[num_rows, num_columns].
 
     Raises:
         ImportError: without matplotlib.
@@ -477,33 +510,35 @@ def _picture_title(model: Model, data: str, quantity: str = "") -> str:
     return ", ".join(filter(None, (data, model.about.name))) + (f": {quantity}" if quantity else "")
 
 
-def _words_of_positive_class(model: Model) -> str:
-    """The words " of CLASS" for the class whose score is drawn; empty unless there are two."""
+def _suffix_of_positive_class(model: Model) -> str:
+    """The text " of CLASS" for the class whose score is drawn; empty unless there are two."""
     about = model.about
     return f" of {about.classes[1]}" if about.target is None and about.classes else ""
 
 
-def _cut_word(word: str, max_length: int) -> str:
-    """The word, or its beginning if it is longer than `max_length`."""
-    return word if len(word) <= max_length else f"{word[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
+def _shorten_text(text: str, max_length: int) -> str:
+    """The text, or its beginning and an ellipsis if it is longer than `max_length` characters."""
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-class _ValuesWithWords(NamedTuple):
-    """The values of one score for each bin.
+class _DescribedValues(NamedTuple):
+    """The values of one score, or of one probability, for each bin.
 
     Attributes:
         values: the values, of the chosen class if there are several.
-        words: their description.
+        description: what they are, such as "score of CLASS".
         scale: the units of a predicted number for each unit of the values; 1 for classes.
     """
 
     values: np.ndarray
-    words: str
+    description: str
     scale: float
 
 
-def _values_with_words(model: Model, values: np.ndarray, of: str, class_: Any) -> _ValuesWithWords:
-    """The values of the score or the probability that is drawn.
+def _describe_values_of_score(
+    model: Model, values: np.ndarray, *, of: str, class_: Any
+) -> _DescribedValues:
+    """Choose the values of the class that is drawn, and describe them.
 
     Args:
         model: the model.
@@ -519,54 +554,54 @@ def _values_with_words(model: Model, values: np.ndarray, of: str, class_: Any) -
         names = list(model.about.classes or target.values)
         if class_ not in names:
             raise ValueError(f"class_ must be one of {show_value(names)}, got {show_value(class_)}")
-        return _ValuesWithWords(values[..., names.index(class_)], f"{of} of {class_}", 1.0)
+        return _DescribedValues(values[..., names.index(class_)], f"{of} of {class_}", 1.0)
     if class_ is not None:
         raise ValueError("class_ is for models of several classes")
     if isinstance(target, Numeric):
-        scale, _, words = target.score_units
-        return _ValuesWithWords(values, words, scale)
-    return _ValuesWithWords(values, of + _words_of_positive_class(model), 1.0)
+        scale, _, description = target.score_units
+        return _DescribedValues(values, description, scale)
+    return _DescribedValues(values, of + _suffix_of_positive_class(model), 1.0)
 
 
 class _Ticks(NamedTuple):
-    """The ticks of an axis of bins. Bin k is from k to k + 1, and one of missing values has a gap.
+    """The ticks of an axis of bins: bin k is from k to k + 1, that of missing values after a gap.
 
     Attributes:
         num_inside: the number of bins that touch each other, without that of missing values.
-        words: the word at each place that has one.
+        label_by_position: the label of each tick by its position on the axis.
     """
 
     num_inside: int
-    words: dict[float, str]
+    label_by_position: dict[float, str]
 
 
 def _ticks_of_bins(
     column: Column, *, max_thresholds: int, max_values: int, max_length: int
 ) -> _Ticks:
-    """The ticks at some thresholds of a number, or at most listed values.
+    """The ticks of an axis of a column's bins: some thresholds of a number, or listed values.
 
     Args:
         column: the column of the bins.
         max_thresholds: about the number of thresholds that have a tick.
         max_values: the largest number of listed values that have a tick.
-        max_length: the largest length of a word, beyond which it is cut.
+        max_length: the largest number of characters of a label, beyond which it is cut.
     """
     match column:
         case Numeric():
             ends = [float(column.low), *column.thresholds, float(column.high)]
             labelled = range(0, len(ends) - column.missing, -(-column.bins // max_thresholds))
-            words = {float(at): f"{float(f'{ends[at]:.3g}'):,g}" for at in labelled}
+            labels = {float(at): f"{float(f'{ends[at]:.3g}'):,g}" for at in labelled}
             if column.date is not None:
-                words = {float(at): column.words_of_date(ends[at]) for at in labelled}
-            num_inside, last_word = column.bins, "missing"
+                labels = {float(at): column.words_of_date(ends[at]) for at in labelled}
+            num_inside, label_of_last = column.bins, "missing"
         case Nominal():
-            num_inside, last_word = len(column.values), "not listed"
+            num_inside, label_of_last = len(column.values), "not listed"
             labelled = range(0, num_inside, -(-num_inside // max_values))
-            words = {number + 0.5: str(column.values[number]) for number in labelled}
+            labels = {number + 0.5: str(column.values[number]) for number in labelled}
         case Boolean():
-            num_inside, last_word = 2, "missing"
-            words = {bin + 0.5: column.bin_words[bin] for bin in range(num_inside)}
-    words = {place: _cut_word(word, max_length) for place, word in words.items()}
+            num_inside, label_of_last = 2, "missing"
+            labels = {bin + 0.5: column.bin_words[bin] for bin in range(num_inside)}
+    labels = {position: _shorten_text(label, max_length) for position, label in labels.items()}
     if column.n_bins > num_inside:
-        words[num_inside + _GAP + 0.5] = last_word
-    return _Ticks(num_inside, words)
+        labels[num_inside + _GAP + 0.5] = label_of_last
+    return _Ticks(num_inside, labels)

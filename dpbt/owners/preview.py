@@ -13,9 +13,9 @@ import numpy as np
 from dpbt.common import compilation
 from dpbt.common.preformatted_text import PreformattedText
 from dpbt.common.validate import check_interval, check_positive_integer, show_value
-from dpbt.data import domains, kinds, tables
+from dpbt.data import column_types, domains, tables
+from dpbt.data.column_types import Nominal, Numeric, Target
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.models import measures
 from dpbt.models.scoring import predictions_of_scores
 from dpbt.privacy import pricing
@@ -138,11 +138,11 @@ def preview(
     if not recipes or any(not isinstance(r, Recipe) or np.ndim(r.rows) for r in recipes):
         raise ValueError(f"preview takes recipes of one setting each, got {show_value(recipes)}")
     domain = domains.as_declared_domain(domain)
-    _check_same_domains(recipes, public, domain)
+    _check_domains_and_memory(recipes, public, domain)
     target, lines = recipes[0].target, []
-    response = kinds.response_of_target(target)
+    response = column_types.response_of_target(target)
     counts = np.zeros(response.classes)  # 0 for a number
-    class_shares = None if shares is None else _checked_class_shares(shares, response)
+    class_shares = None if shares is None else _normalised_class_shares(shares, response)
     settings = [
         (signal_of_rows, recipe)
         for signal_of_rows in (signals if public is None else [np.nan])
@@ -152,7 +152,7 @@ def preview(
         runs = []
         for number in range(repeats):
             rng = np.random.default_rng((seed, number))
-            rows = _simulated_rows(
+            rows = _draw_training_and_test_rows(
                 domain,
                 target,
                 num_rows=int(recipe.rows),
@@ -162,11 +162,11 @@ def preview(
                 class_shares=class_shares,
             )
             key = research_key(rng.integers(2**31))
-            runs.append(_accuracy_of_run(key, rows, recipe, target))
+            runs.append(_run_and_measure_accuracy(key, rows, recipe=recipe, target=target))
             if not response.is_number:
                 labels = np.asarray(rows.table.target).astype(int)
                 counts = counts + np.bincount(labels, minlength=response.classes)
-        lines.append(_line_of_runs(recipe, signal_of_rows, runs))
+        lines.append(_preview_line_of_runs(recipe, signal_of_rows, runs))
     measured_shares = tuple((counts / max(counts.sum(), 1)).tolist())
     return Preview(
         lines=lines,
@@ -176,10 +176,10 @@ def preview(
     )
 
 
-def _check_same_domains(
+def _check_domains_and_memory(
     recipes: Sequence[Recipe], public: Table | None, domain: domains.DeclaredDomain
 ) -> None:
-    """Check that public rows and recipes are of the domain, and that the tables fit memory."""
+    """Refuse public rows and recipes of another domain, and recipes whose tables exceed memory."""
     if public is not None:
         domains.check_same_domain(public.domain, domain, "the public table", "the preview")
     for recipe in recipes:
@@ -190,7 +190,7 @@ def _check_same_domains(
 def _describe_simulation(
     is_public: bool, target: Target | None, class_shares: tuple[float, ...]
 ) -> str:
-    """Describe the simulation, beginning with how far to trust it."""
+    """Text on what was simulated, which begins with how far to trust it."""
     if is_public:
         lines = ["a simulation on public rows: trust it as far as these are like yours"]
     else:
@@ -203,18 +203,18 @@ def _describe_simulation(
         ]
     if class_shares:
         names = target.values if isinstance(target, Nominal) else ("negative", "positive")
-        words = ", ".join(
+        class_shares_text = ", ".join(
             f"{name} {share:.3g}" for name, share in zip(names, class_shares, strict=True)
         )
-        lines.append(f"shares of the classes in these rows: {words}")
+        lines.append(f"shares of the classes in these rows: {class_shares_text}")
         if not is_public:
             lines[-1] += " (--shares sets them)"
     lines.append("no private row was read, and nothing was spent")
     return "\n".join(lines)
 
 
-def _checked_class_shares(shares: Sequence[float], response: Response) -> np.ndarray:
-    """f64[K]: the shares of the classes, which add up to 1.
+def _normalised_class_shares(shares: Sequence[float], response: Response) -> np.ndarray:
+    """f64[K]: the stated shares of the classes, divided by their sum.
 
     Raises:
         ValueError: for a number, and unless there is a number above 0 for each class.
@@ -231,8 +231,8 @@ def _checked_class_shares(shares: Sequence[float], response: Response) -> np.nda
     return values / values.sum()
 
 
-class _SimulatedRows(NamedTuple):
-    """Rows to learn from and rows to predict.
+class _TrainingAndTestRows(NamedTuple):
+    """A table of rows to learn from and of rows to predict, and the best predictions of them.
 
     Attributes:
         table: the rows. Present ones are to learn from, and absent ones to predict.
@@ -245,17 +245,20 @@ class _SimulatedRows(NamedTuple):
 
 
 class _RunAccuracy(NamedTuple):
-    """The accuracy of one run, of the best constant, and of the best rule; NaN if unknown."""
+    """The accuracy of one run, of the best constant, and of the rule that made up the labels.
+
+    The last one is NaN if it is not known.
+    """
 
     accuracy: float
     constant: float
     best: float
 
 
-def _accuracy_of_run(
-    key: Array, rows: _SimulatedRows, recipe: Recipe, target: Target | None
+def _run_and_measure_accuracy(
+    key: Array, rows: _TrainingAndTestRows, *, recipe: Recipe, target: Target | None
 ) -> _RunAccuracy:
-    """Run a recipe on the present rows, and measure its predictions of the others."""
+    """Run a recipe on the present rows, and measure how well it predicts the others."""
     scores = np.asarray(_boosted_scores(key, rows.table, recipe))
     is_test_row = ~np.asarray(rows.table.present)
     labels = np.asarray(rows.table.target)[is_test_row]
@@ -269,8 +272,10 @@ def _accuracy_of_run(
     return _RunAccuracy(accuracy, constant, best)
 
 
-def _line_of_runs(recipe: Recipe, signal: float, runs: Sequence[_RunAccuracy]) -> PreviewLine:
-    """The mean accuracy of the runs of a recipe at one signal, with its standard error."""
+def _preview_line_of_runs(
+    recipe: Recipe, signal: float, runs: Sequence[_RunAccuracy]
+) -> PreviewLine:
+    """Average the accuracy of the runs of a recipe at one signal into a line of the preview."""
     accuracies = np.array([run.accuracy for run in runs])
     return PreviewLine(
         rows=int(recipe.rows),
@@ -285,11 +290,14 @@ def _line_of_runs(recipe: Recipe, signal: float, runs: Sequence[_RunAccuracy]) -
 
 @compilation.jit_with_bounded_cache()
 def _boosted_scores(key: Array, table: Table, recipe: Recipe) -> Array:
-    """f32[N] or f32[N, K]; recipes that differ in numbers alone share a program."""
+    """f32[N] or f32[N, K]: boost on the present rows, and return the scores of all rows.
+
+    Recipes that differ in numbers alone share a compiled program.
+    """
     return jnp.moveaxis(boost(key, table, recipe).scores, 0, -1)
 
 
-def _simulated_rows(
+def _draw_training_and_test_rows(
     domain: Domain,
     target: Target | None,
     *,
@@ -298,63 +306,75 @@ def _simulated_rows(
     public: Table | None,
     rng: np.random.Generator,
     class_shares: np.ndarray | None = None,
-) -> _SimulatedRows:
-    """`num_rows` rows to learn from and further rows to predict, public or made up.
+) -> _TrainingAndTestRows:
+    """Draw `num_rows` rows to learn from and further rows to predict, from public rows or made up.
 
-    Made-up rows have the classes about equally often, or in f64[K] `class_shares`.
+    Made-up rows have the classes about equally often, or with the shares f64[K] `class_shares`.
     """
     if public is not None:
-        present = rng.permutation(np.flatnonzero(public.present))
-        test_candidates, training_candidates = np.split(present, [len(present) // 4])
-        row_numbers = np.concatenate([rng.choice(training_candidates, num_rows), test_candidates])
-        arrays: Any = [np.asarray(array)[row_numbers] for array in (public.bins, public.target)]
-        arrays += [jnp.arange(len(row_numbers)) < num_rows, public.splits]
-        return _SimulatedRows(Table(*arrays), None)
-
-    total, response = num_rows + _NUM_TEST_ROWS, kinds.response_of_target(target)
+        return _split_public_rows(public, num_rows, rng)
+    total, response = num_rows + _NUM_TEST_ROWS, column_types.response_of_target(target)
     bins = np.stack([rng.integers(0, c.n_bins, total) for c in domain.values()], axis=1)
-    explained = _sum_of_random_curves(domain, bins, response.axes, rng)
+    explained = _sum_of_random_curves(domain, bins, axes=response.axes, rng=rng)
     explained *= np.sqrt(signal) / np.maximum(explained.std(axis=-1, keepdims=True), 1e-9)
     deviation = np.sqrt(1 - signal)
     hidden_numbers = explained + deviation * rng.normal(size=explained.shape)
     # The best prediction of a quantile is that of the hidden number, given what is explained.
     quantile = deviation * NormalDist().inv_cdf(response.level) if response.level else 0.0
     if class_shares is not None:
-        offsets = _offsets_of_classes(hidden_numbers, class_shares)
+        offsets = _offsets_for_class_shares(hidden_numbers, class_shares)
         hidden_numbers, explained = hidden_numbers + offsets, explained + offsets
     table = Table(
         bins=jnp.asarray(bins, jnp.uint8),
-        target=jnp.asarray(_answers_of_hidden_numbers(hidden_numbers, response), response.dtype),
+        target=jnp.asarray(_labels_of_hidden_numbers(hidden_numbers, response), response.dtype),
         present=jnp.arange(total) < num_rows,
         splits=domains.splits(domain),
     )
-    return _SimulatedRows(table, _answers_of_hidden_numbers(explained + quantile, response))
+    return _TrainingAndTestRows(table, _labels_of_hidden_numbers(explained + quantile, response))
+
+
+def _split_public_rows(
+    public: Table, num_rows: int, rng: np.random.Generator
+) -> _TrainingAndTestRows:
+    """Hold a random quarter of public rows out, and draw rows to learn from with replacement."""
+    present = rng.permutation(np.flatnonzero(public.present))
+    test_rows, training_candidates = np.split(present, [len(present) // 4])
+    row_numbers = np.concatenate([rng.choice(training_candidates, num_rows), test_rows])
+    table = Table(
+        bins=np.asarray(public.bins)[row_numbers],  # type: ignore[arg-type]
+        target=np.asarray(public.target)[row_numbers],  # type: ignore[arg-type]
+        present=jnp.arange(len(row_numbers)) < num_rows,
+        splits=public.splits,
+    )
+    return _TrainingAndTestRows(table, None)
 
 
 _NUM_OFFSET_STEPS = 60
-"""How often the offsets of several classes are moved towards the shares that were asked for."""
+"""The number of steps by which the offsets of several classes approach the stated shares."""
 
 
-def _offsets_of_classes(hidden: np.ndarray, class_shares: np.ndarray) -> Any:
-    """The offsets for hidden numbers f64[N] or f64[K, N] that give classes these shares.
+def _offsets_for_class_shares(hidden_numbers: np.ndarray, class_shares: np.ndarray) -> Any:
+    """The offsets with which hidden numbers f64[N] or f64[K, N] give classes the stated shares.
 
     As the noise of a hidden number is symmetric, and that of K of them alike, the best prediction
     is still that of the explained part with the same offsets.
     """
-    if hidden.ndim == 1:
-        return -np.quantile(hidden, class_shares[0])
-    offsets = np.zeros((len(hidden), 1))
+    if hidden_numbers.ndim == 1:
+        return -np.quantile(hidden_numbers, class_shares[0])
+    offsets = np.zeros((len(hidden_numbers), 1))
     for _ in range(_NUM_OFFSET_STEPS):
-        counts = np.bincount((hidden + offsets).argmax(axis=0), minlength=len(hidden))
-        simulated_shares = (counts + 1) / (counts.sum() + len(hidden))
+        counts = np.bincount(
+            (hidden_numbers + offsets).argmax(axis=0), minlength=len(hidden_numbers)
+        )
+        simulated_shares = (counts + 1) / (counts.sum() + len(hidden_numbers))
         offsets += 0.5 * np.log(class_shares / simulated_shares)[:, None]
     return offsets
 
 
 def _sum_of_random_curves(
-    domain: Domain, bins: np.ndarray, axes: tuple[int, ...], rng: np.random.Generator
+    domain: Domain, bins: np.ndarray, *, axes: tuple[int, ...], rng: np.random.Generator
 ) -> np.ndarray:
-    """f64[*axes, N]: the sum of one random curve for each column, of mean 0 over the rows.
+    """f64[*axes, N]: for each row the sum of random curves, one of each column; the mean row is 0.
 
     Over ordered bins a curve is a random walk; otherwise each bin has an independent value.
     """
@@ -369,15 +389,15 @@ def _sum_of_random_curves(
     return total
 
 
-def _answers_of_hidden_numbers(hidden: np.ndarray, response: Response) -> np.ndarray:
-    """The class, or the position in the range, that a hidden number f64[N] or f64[K, N] means."""
+def _labels_of_hidden_numbers(hidden_numbers: np.ndarray, response: Response) -> np.ndarray:
+    """The label of each row by its hidden number, f64[N] or f64[K, N]: a class or a position."""
     if response.is_number:
-        return np.clip(0.4 + 0.15 * hidden, 0, 1)
-    return hidden.argmax(axis=0) if response.axes else hidden > 0
+        return np.clip(0.4 + 0.15 * hidden_numbers, 0, 1)
+    return hidden_numbers.argmax(axis=0) if response.axes else hidden_numbers > 0
 
 
-class _Accuracy(NamedTuple):
-    """The accuracy or the R^2 of predictions, and that of the best constant."""
+class _AccuracyAndBaseline(NamedTuple):
+    """The accuracy or the R^2 of predictions, and that of the best constant prediction."""
 
     accuracy: float
     constant: float
@@ -385,12 +405,12 @@ class _Accuracy(NamedTuple):
 
 def _measure_predictions(
     target: Target | None, labels: np.ndarray, predicted: np.ndarray
-) -> _Accuracy:
+) -> _AccuracyAndBaseline:
     """The accuracy of predicted classes, or the R^2 of predicted positions in the range."""
-    response = kinds.response_of_target(target)
+    response = column_types.response_of_target(target)
     if not response.is_number:
         accuracy = float(np.mean(predicted == labels))
-        return _Accuracy(accuracy, measures.share_of_most_frequent(labels))
+        return _AccuracyAndBaseline(accuracy, measures.share_of_most_frequent(labels))
 
     def mean_loss(predicted: np.ndarray | float) -> float:
         residual, level = labels - predicted, response.level
@@ -398,4 +418,6 @@ def _measure_predictions(
         return float(np.mean(loss))
 
     constant = np.quantile(labels, response.level) if response.level else np.mean(labels)
-    return _Accuracy(1 - mean_loss(predicted) / max(mean_loss(float(constant)), 1e-30), 0.0)
+    return _AccuracyAndBaseline(
+        1 - mean_loss(predicted) / max(mean_loss(float(constant)), 1e-30), 0.0
+    )

@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxprs_in_params
 
 from dpbt.common.validate import is_traced
 
 _CALLS = ("jit", "pjit", "closed_call")
 """Operations that only call another traced program."""
+
+_CALLS_WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call")
+"""Operations that call another traced program, and say how its derivative is computed."""
 
 _MARKS = ("pvary",)
 """Operations that return what they read, marked as varying between the devices of a `shard_map`."""
@@ -76,20 +79,64 @@ def formula_digests(
 
 
 def digest_of_program(closed: Any) -> str:
-    """A digest of a closed jaxpr: its operations, and the values of its constants.
+    """A digest of what a closed jaxpr computes: its operations, their data flow, its constants.
 
-    Two programs with the same operations and constants have one digest. It holds no memory address,
-    so it is the same in every process.
+    Names of functions and of variables do not enter, nor do rules of derivatives and addresses in
+    memory. So two functions that compute the same under different names have one digest, in every
+    process, and a function keeps its digest when it is renamed.
     """
-    consts = [_digest_of_constant(value) for value in closed.consts]
-    within = [
-        digest_of_program(inner)
-        for step in closed.jaxpr.eqns
-        for value in step.params.values()
-        for inner in (value if isinstance(value, tuple | list) else (value,))
-        if isinstance(inner, ClosedJaxpr)
+    constants = [_digest_of_constant(value) for value in closed.consts]
+    return _digest("program", *constants, *_operation_texts(closed.jaxpr))
+
+
+def _operation_texts(jaxpr: Any) -> list[str]:
+    """The operations of a jaxpr in order, one text each, and last its outputs.
+
+    Variables are numbered by first appearance. A text has the operation's name, its parameters,
+    the variables or literals that it reads, and the types of what it returns.
+    """
+    variable_numbers: dict[int, int] = {}
+
+    def number_variables(variables: Sequence[Any]) -> str:
+        for variable in variables:
+            variable_numbers[id(variable)] = len(variable_numbers)
+        return " ".join(str(variable.aval) for variable in variables)
+
+    def texts_of_read(variables: Sequence[Any]) -> str:
+        return " ".join(
+            _digest_of_constant(variable.val, str(variable.aval))
+            if isinstance(variable, Literal)
+            else str(variable_numbers[id(variable)])
+            for variable in variables
+        )
+
+    texts = [number_variables([*jaxpr.constvars, *jaxpr.invars])]
+    for step in jaxpr.eqns:
+        read = texts_of_read(step.invars)
+        params = _texts_of_params(step)
+        texts.append(f"{step.primitive.name} {params} {read} -> {number_variables(step.outvars)}")
+    return [*texts, texts_of_read(jaxpr.outvars)]
+
+
+def _texts_of_params(step: Any) -> list[str]:
+    """The parameters of an operation that change its results, as texts with digests of programs."""
+    is_call = step.primitive.name in _CALLS or step.primitive.name in _CALLS_WITH_DERIVATIVES
+    return [
+        f"{name}={_digests_within(value)}"
+        for name, value in sorted(step.params.items())
+        if not is_call or name in ("jaxpr", "call_jaxpr")
     ]
-    return _digest("program", _ADDRESS.sub("", str(closed.jaxpr)), *consts, *within)
+
+
+def _digests_within(value: Any) -> str:
+    """The text of a parameter of an operation, in which programs stand as their digests."""
+    if isinstance(value, ClosedJaxpr):
+        return digest_of_program(value)
+    if isinstance(value, Jaxpr):
+        return _digest("program", *_operation_texts(value))
+    if isinstance(value, tuple | list):
+        return " ".join(map(_digests_within, value))
+    return _ADDRESS.sub("", str(value))
 
 
 def operation_names(jaxpr: Any) -> set[str]:

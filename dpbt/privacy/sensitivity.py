@@ -105,11 +105,12 @@ def score_rounding_allowance(rows: Numbers) -> Array:
     """2^-40 m: a bound on what float64 adds to the spread of score changes between neighbours.
 
     Scores are functions of exact integers, computed in float64 and held in 48 bits
-    (`split_scores.perspectives_of_weights`, `mechanisms.behind_best`). A perspective is off by at
-    most 2^-43 of the weight in its child (`losses.check_criterion`). The sum over two children, the
-    difference to the best score and its 48 bits add at most 2^-46 m. The best score as computed is
-    subtracted from all scores of a draw, so its own error moves them together. The spread compares
-    two candidates on two tables. So it is off by at most 4 (2^-43 + 2^-46) m < 2^-40 m.
+    (`split_scores.perspectives_of_class_weights`, `mechanisms.behind_best`). A perspective is off
+    by at most 2^-43 of the weight in its child (`losses.check_perspective_of_family`). The sum over
+    two children, the difference to the best score and its 48 bits add at most 2^-46 m. The best
+    score as computed is subtracted from all scores of a draw, so its own error moves them together.
+    The spread compares two candidates on two tables. So it is off by at most
+    4 (2^-43 + 2^-46) m < 2^-40 m.
 
     At 2^24 rows it is 2^-16, where f(1, m) is at least 2.
     """

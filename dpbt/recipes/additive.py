@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from dpbt import types
 from dpbt.common.validate import check_interval, check_positive_integer, show_value
-from dpbt.data import kinds
+from dpbt.data import column_types
+from dpbt.data.column_types import Target
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Target
 from dpbt.learners.additive import learner
 from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
 from dpbt.learners.additive.descent import noise_growth_by_momentum
@@ -90,8 +90,8 @@ def additive(
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
     rows for the noise of a delta, a round releases the signed sums of clipped weights of all groups
     of bins of all columns as one vector, whose sensitivity is that of
-    `additive.learner.bin_sum_sensitivity`. Else, and under a pure guarantee, where such a vector
-    costs as much as its columns one by one, a round releases one column, as a tree of
+    `additive.learner.bin_group_sums_sensitivity`. Else, and under a pure guarantee, where such a
+    vector costs as much as its columns one by one, a round releases one column, as a tree of
     `oblivious_boost` that asks one attribute. Histograms before the first round and scores by class
     after the last are drawn as `auto` draws them.
 
@@ -160,7 +160,7 @@ def additive(
     )
     task = BinsTask(
         domain=domain,
-        target=kinds.target_with_objective(target, objective, quantile),
+        target=column_types.target_with_objective(target, objective, quantile),
         monotone=monotone,
     )
     if step is None:
@@ -325,7 +325,7 @@ def _recipe_of_all_columns(
             max_rounds=num_rounds,
             pairs=vectors.pairs,
         )
-        if (max_cells := config.bin_mask.shape[1]) > types.MAX_BINS:
+        if (max_cells := config.bin_and_cell_mask.shape[1]) > types.MAX_BINS:
             raise ValueError(
                 f"pairs have at most {types.MAX_BINS} cells each, and one has {max_cells}"
             )

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import types
-from dpbt.data import domains, kinds
+from dpbt.data import column_types, domains
+from dpbt.data.column_types import Target
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Target
 from dpbt.privacy import conversions
 from dpbt.recipes.bins import BinsTask, OneTimeDraws, split_attributes_of_domain
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
@@ -681,7 +681,7 @@ def auto(
             whose programs would differ.
     """
     domains.check_domain(domain)
-    target = kinds.target_with_objective(target, objective, quantile)
+    target = column_types.target_with_objective(target, objective, quantile)
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,

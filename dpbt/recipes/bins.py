@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from dpbt import losses, types
 from dpbt.common.validate import check_interval
-from dpbt.data import domains, kinds
+from dpbt.data import column_types, domains
+from dpbt.data.column_types import Nominal, Target
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Target
 from dpbt.learners.bins.config import Attribute, BinsConfig
 from dpbt.learners.bins.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
 from dpbt.privacy import mechanisms
@@ -57,7 +57,7 @@ class BinsTask:
     Attributes:
         domain: the public domain of the table.
         target: the declared classes or range with the objective of a number
-            (`kinds.target_with_objective`); None for two classes.
+            (`column_types.target_with_objective`); None for two classes.
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
             must not rise. `directions` checks it.
     """
@@ -69,7 +69,7 @@ class BinsTask:
     @property
     def response(self) -> types.Response:
         """The kind of answer that is predicted."""
-        return kinds.response_of_target(self.target)
+        return column_types.response_of_target(self.target)
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:

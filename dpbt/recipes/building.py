@@ -26,7 +26,7 @@ from dpbt.common.validate import (
     check_positive_integers,
     show_value,
 )
-from dpbt.losses import as_loss_family, check_loss
+from dpbt.losses import check_links_of_family, loss_family_of_loss_or_name
 from dpbt.privacy import boundary, conversions
 from dpbt.privacy.dependencies import draw_specs_of_phase
 from dpbt.privacy.mechanism import ROUNDING, Allowance
@@ -710,9 +710,9 @@ def custom(
         delta_anyway=delta_anyway,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
     )
-    family = None if loss is None else as_loss_family(loss, "loss")
+    family = None if loss is None else loss_family_of_loss_or_name(loss, "loss")
     if family is not None:
-        check_loss(family)
+        check_links_of_family(family)
         if not hasattr(weighting, "link_alpha"):
             raise ValueError("a loss needs weighting with link_alpha, as MirrorNumbers has it")
 

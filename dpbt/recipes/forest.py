@@ -74,7 +74,7 @@ def random_forest(
         negative: what negative noisy counts mean, at no cost in privacy: "zero", or "uniform",
             which is theta uniform at random, as Algorithm 2 prints it. The default of the tight
             calibration is "zero", that of the published one is "uniform". The paper's own numbers
-            are those of "zero". See `forests.learner.positive_class_shares`.
+            are those of "zero". See `forests.learner.positive_shares_or_fallback`.
         variant: "random_forest", or one of Nock & Henecka (2020), section 17.2, which split the
             published budget of a tree among its 2^h leaves. Leaves are disjoint, so the tight
             calibration gives every leaf epsilon / k.

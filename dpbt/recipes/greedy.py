@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from dpbt import losses, types
 from dpbt.common.validate import check_floats, check_interval, check_positive_integer, show_value
 from dpbt.learners.trees import greedy, published
-from dpbt.learners.trees.growth import GreedyTreeConfig, tree_budget_fractions
+from dpbt.learners.trees.growth import GreedyTreeConfig, tree_budget_fraction_by_group
 from dpbt.learners.trees.leaf_values import TreeSettings
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import round_down_to_float32
@@ -191,7 +191,7 @@ def bdpe(
     return build_recipe(
         request,
         parts,
-        fractions=tree_budget_fractions(
+        fractions=tree_budget_fraction_by_group(
             structure_fraction, error_fraction if pays_for_errors else None
         ),
         make_params=functools.partial(calibrated.greedy_tree_params, settings),
@@ -239,7 +239,7 @@ def _choose_criterion_and_link(
         ValueError: for losses that do not fit `alpha`, or cannot score splits or be boosted.
     """
     # The criterion and its alpha.
-    family = losses.as_loss_family(criterion, "criterion")
+    family = losses.loss_family_of_loss_or_name(criterion, "criterion")
     is_single, name = is_single_loss(family), family(0.5).name
     if alpha is None:
         alpha = 1.0 if is_single else "objective"
@@ -250,14 +250,14 @@ def _choose_criterion_and_link(
         )
 
     # The link: by default the criterion's, or Matsushita's where that one has kinks.
-    link_family = family if link is None else losses.as_loss_family(link, "loss")
-    losses.check_loss(link_family)
+    link_family = family if link is None else losses.loss_family_of_loss_or_name(link, "loss")
+    losses.check_links_of_family(link_family)
     if not np.isfinite(float(link_family(np.float32(1)).smoothness)):
         if link is not None:
             raise ValueError(
                 f"loss must have a smooth surrogate, {link_family(0.5).name} has kinks"
             )
-        link_family = losses.constant_family(losses.matsushita)
+        link_family = losses.constant_loss_family(losses.matsushita)
 
     # The link may have an alpha where the criterion has none.
     has_no_alpha = is_single and is_single_loss(link_family)

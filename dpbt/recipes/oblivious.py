@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from numpy.typing import ArrayLike
 
 from dpbt import types
-from dpbt.data import kinds
+from dpbt.data import column_types
+from dpbt.data.column_types import Target
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Target
 from dpbt.recipes.bins import BinsTask, OneTimeDraws
 from dpbt.recipes.building import checked_privacy_request
 from dpbt.recipes.trees_over_bins import TreeNumbers, TreeStructure, oblivious_recipe
@@ -129,7 +129,7 @@ def oblivious_boost(
         request,
         BinsTask(
             domain=domain,
-            target=kinds.target_with_objective(target, objective, quantile),
+            target=column_types.target_with_objective(target, objective, quantile),
             monotone=monotone,
         ),
         one_time_draws=OneTimeDraws(

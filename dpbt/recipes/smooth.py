@@ -189,7 +189,7 @@ def lazybb_trees(
     )
     if splits > 2**depth - 1:
         raise ValueError(f"splits must be at most 2^depth - 1, got {splits} at a depth of {depth}")
-    family = losses.as_loss_family(criterion, "criterion")
+    family = losses.loss_family_of_loss_or_name(criterion, "criterion")
     if not is_single_loss(family):
         raise ValueError(
             f"criterion must be a single loss here, got the family {show_value(criterion)}"
@@ -223,7 +223,7 @@ def lazybb_trees(
         learning_rate=learning_rate,
         name="lazybb_trees",
         options_text=f"{splits}, {loss.name}",
-        fractions=top_down.top_down_budget_fractions(labels_share),
+        fractions=top_down.top_down_budget_fraction_by_group(labels_share),
         total_allowance=total_allowance,
     )
 
@@ -423,7 +423,9 @@ def halfspace_boost(
     fixed_params = None
     if noise_scale is not None:
         sigma = check_interval("noise_scale", noise_scale, "(0, inf)").astype(np.float32)
-        fixed_params = functools.partial(halfspaces.halfspace_params_of_sigma, config, sigma)
+        fixed_params = functools.partial(
+            halfspaces.noise_multiplier_and_sum_grid_for_sigma, config, sigma
+        )
     return _voting_recipe(
         request,
         learner=halfspaces.halfspace(config),

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.validate import show_value
-from dpbt.data.kinds import Nominal, Numeric
+from dpbt.data.column_types import Nominal, Numeric
 from dpbt.models import measures
 from dpbt.models.file import probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.model import Model, predict_proba

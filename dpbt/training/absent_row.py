@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from dpbt.data import domains, kinds
+from dpbt.data import column_types, domains
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import answers
 from dpbt.privacy.boundary import DrawSpec
@@ -27,7 +27,9 @@ def absent_row_like(table: BlockTable) -> Table:
         jnp.asarray(room.present),
         jax.tree.map(jnp.asarray, table.splits),
         None if room.weight is None else jnp.asarray(room.weight),
-        None if table.target is None else jnp.asarray(kinds.target_fingerprint(table.target)),
+        None
+        if table.target is None
+        else jnp.asarray(column_types.target_fingerprint(table.target)),
         None if table.rows_per_user is None else RowsPerUser(table.rows_per_user),
         domains.as_declared_domain(table.domain),
     )

@@ -67,7 +67,7 @@ class Boosted(NamedTuple):
         releases = self.transcript.releases
         intercept = steps.score_line(recipe, releases["prologue"], releases["epilogue"]).intercept
         run_parts = fitted_parts(releases.values(), self.hypotheses, intercept, recipe)
-        return Model.of_run(run_parts, recipe, table)
+        return Model.from_run(run_parts, recipe, table)
 
 
 def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:

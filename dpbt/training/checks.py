@@ -12,7 +12,7 @@ import numpy as np
 
 from dpbt import types
 from dpbt.common.validate import is_traced, show_value
-from dpbt.data import domains, kinds
+from dpbt.data import column_types, domains
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys
@@ -120,7 +120,7 @@ def _check_same_target(table: Table, recipe: Recipe) -> None:
     """Refuse a table of another declared target than the recipe's, where both are known."""
     if table.declared is None or recipe.target is None or is_traced(table.declared):
         return
-    fingerprint = kinds.target_fingerprint(recipe.target)
+    fingerprint = column_types.target_fingerprint(recipe.target)
     if not np.array_equal(np.asarray(table.declared), fingerprint):
         raise ValueError(
             f"the table was made with another target than the recipe's, {show_value(recipe.target)}"

@@ -183,8 +183,11 @@ def _fit_in_blocks(
         key=key, table=table, recipe=recipe, public_key=public_key, options=options
     )
     fitted_parts = jax.block_until_ready(fitted_parts)
-    return Model.of_run(
-        fitted_parts, recipe, absent_row.absent_row_like(table), keys.key_purpose(key)
+    return Model.from_run(
+        fitted_parts,
+        recipe,
+        absent_row.absent_row_like(table),
+        key_purpose=keys.key_purpose(key),
     )
 
 
@@ -228,7 +231,7 @@ def _fit_in_memory(
         )
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
         fitted_parts = jax.block_until_ready(fitted_parts)
-    return Model.of_run(fitted_parts, recipe, table, keys.key_purpose(key))
+    return Model.from_run(fitted_parts, recipe, table, key_purpose=keys.key_purpose(key))
 
 
 def _round_reporter(

@@ -16,7 +16,7 @@ from dpbt.types.phases import LearnerParams, Public, WeightParams
 from dpbt.types.weight_update import WeightUpdate
 
 Target = Any
-"""Declared classes or the declared range of a number: a `data.kinds.Target`.
+"""Declared classes or the declared range of a number: a `data.column_types.Target`.
 
 The class lies in a room above this one. A recipe reads its `response` and its `repr`.
 """

@@ -66,15 +66,17 @@ def _levels_of_sums(name: str, delta: float) -> Iterator[Level]:
     tables = np.ones(ROWS), np.ones(ROWS - 1)
 
     def grey(runs: int, seed: int) -> Bound:
-        return dpbt.audit.grey(
-            learn, *tables, runs=runs, seed=seed_stride * seed, claim=claim, fixed=True
+        return dpbt.audit.grey_box_lower_bound(
+            learn, *tables, num_runs=runs, seed=seed_stride * seed, claim=claim, nonadaptive=True
         )
 
     def black(runs: int, seed: int) -> Bound:
-        return dpbt.audit.black(fit, *tables, runs=runs, seed=seed_stride * seed, claim=claim)
+        return dpbt.audit.black_box_lower_bound(
+            fit, *tables, num_runs=runs, seed=seed_stride * seed, claim=claim
+        )
 
     def one_run(runs: int, seed: int) -> Bound:
-        return dpbt.audit.one_run(fit_canaries, runs, seed=seed, claim=claim)
+        return dpbt.audit.one_run_lower_bound(fit_canaries, runs, seed=seed, claim=claim)
 
     for level, bound in {"grey box": grey, "black box": black, "one run": one_run}.items():
         yield Level(name, level, delta, EPSILON, bound)
@@ -84,14 +86,16 @@ def _levels_of_trees(name: str, delta: float) -> Iterator[Level]:
     recipe = _one_tree_recipe(depth=2, rows=ROWS, delta=delta)
     near = dpbt.audit.neighbours(_binary_table(rows=ROWS, depth=2), ADD_REMOVE)
     key = jax.random.key(0)
-    (ratio,) = dpbt.audit.audit(key, near, recipe, 20, steps=True).step_ratio.values()
+    (ratio,) = dpbt.audit.audit_transcripts(
+        key, near, recipe, 20, with_worst_steps=True
+    ).max_step_ratio_by_site.values()
     truth = EPSILON * ratio
     if delta:  # the ratio is of mu
         truth = gdp_epsilon(float(gdp_mu(EPSILON, delta)) * ratio, delta)
     tables = near.table, near.table._replace(present=jnp.asarray(near.present[0]))
 
     def exact(runs: int, seed: int) -> Bound:
-        return dpbt.audit.exact(jax.random.key(seed), near, recipe, runs)
+        return dpbt.audit.exact_lower_bound(jax.random.key(seed), near, recipe, runs)
 
     def black(runs: int, seed: int) -> Bound:
         keys = jax.random.split(jax.random.key(seed), (2, runs))
@@ -100,7 +104,7 @@ def _levels_of_trees(name: str, delta: float) -> Iterator[Level]:
             for run_keys, table in zip(keys, tables, strict=True)
         ]
         fit = lambda place, number: releases[place][number]  # noqa: E731
-        return dpbt.audit.black(fit, 0, 1, claim=(EPSILON, delta), runs=runs)
+        return dpbt.audit.black_box_lower_bound(fit, 0, 1, claim=(EPSILON, delta), num_runs=runs)
 
     def one_run(runs: int, seed: int) -> Bound:
         count = min(runs, MAX_CANARIES)
@@ -114,7 +118,7 @@ def _levels_of_trees(name: str, delta: float) -> Iterator[Level]:
             model = dpbt.boost(noise, table._replace(present=present), large_recipe, public)
             return np.asarray(model.scores)
 
-        return dpbt.audit.one_run(fit, count, claim=(EPSILON, delta), seed=seed)
+        return dpbt.audit.one_run_lower_bound(fit, count, claim=(EPSILON, delta), seed=seed)
 
     for level, bound in {"exact": exact, "black box": black, "one run": one_run}.items():
         yield Level(name, level, delta, truth, bound)

@@ -94,10 +94,14 @@ def audit_exhibit(exhibit: Exhibit, *, wrong: bool, black_runs: int = BLACK_RUNS
         return learn(rows, dpbt.audit.Hooks(seed))
 
     # No exhibit with a delta has a draw that follows earlier outputs.
-    grey = {"claim": claim, "fixed": claim[1] > 0, "runs": exhibit.runs}
-    black = {"claim": claim, "runs": black_runs}
-    yield _audit_line(lambda: dpbt.audit.grey(learn, *tables, **grey), **columns)
-    yield _audit_line(lambda: dpbt.audit.black(fit, *tables, **black), **columns)
+    grey_options = {"claim": claim, "nonadaptive": claim[1] > 0, "num_runs": exhibit.runs}
+    black_options = {"claim": claim, "num_runs": black_runs}
+    yield _audit_line(
+        lambda: dpbt.audit.grey_box_lower_bound(learn, *tables, **grey_options), **columns
+    )
+    yield _audit_line(
+        lambda: dpbt.audit.black_box_lower_bound(fit, *tables, **black_options), **columns
+    )
 
 
 def _audit_museum(options: argparse.Namespace) -> Iterator[Line]:
@@ -130,13 +134,17 @@ def _mean_of_repeats(level: Level, runs: int, repeats: int) -> Line:
 
 
 def _audit_peers(options: argparse.Namespace) -> Iterator[Line]:
-    pairs = dpbt.audit.worst_pairs([0.0, 0.0], [1.0, 1.0])
+    pairs = dpbt.audit.make_worst_table_pairs([0.0, 0.0], [1.0, 1.0])
     for name, learner in ADAPTERS.items():
         peers.check_installed(learner.library)
         runs = 80 if options.smoke else learner.runs
         for pair in PAIRS:
             audit = functools.partial(
-                dpbt.audit.black, learner, *pairs[pair], claim=learner.claim, runs=runs
+                dpbt.audit.black_box_lower_bound,
+                learner,
+                *pairs[pair],
+                claim=learner.claim,
+                num_runs=runs,
             )
             library = peers.name_with_version(learner.library)
             yield _audit_line(audit, part="peers", name=name, source=pair, library=library)

@@ -64,7 +64,7 @@ RECIPES = {
 def _fit_recipe(name: str, data: Data) -> None:
     import dpbt
     from dpbt import recipes
-    from dpbt.data.kinds import Numeric
+    from dpbt.data.column_types import Numeric
 
     recipe_name, options = RECIPES[name]
     domain = {f"x{place}": Numeric(-4, 4, bins=64) for place in range(NUM_COLUMNS)}

@@ -17,7 +17,7 @@ import numpy as np
 from dpbt.common.validate import check_positive_integer
 from dpbt.data.domains import Domain, predicates
 from dpbt.data.splits import as_device_array
-from dpbt.learners.trees.class_weights import integer_matrix_product
+from dpbt.learners.trees.class_weights import integer_product_over_rows
 from dpbt.models.model import Model, checked_model, decision_function
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align_columns
@@ -188,7 +188,7 @@ def _max_correlations(key: Array, splits: Array, draws: int) -> Array:
 
     def signed_sums(key: Array) -> tuple[Array, Array]:
         sign = jax.random.rademacher(key, splits.shape[:1], jnp.int8)
-        return integer_matrix_product(sign, splits.T), jnp.sum(sign.astype(jnp.int32))
+        return integer_product_over_rows(sign, splits.T), jnp.sum(sign.astype(jnp.int32))
 
     satisfied, total = jax.lax.map(signed_sums, jax.random.split(key, draws), batch_size=16)
     literals = jnp.abs(2 * satisfied - total[:, None])

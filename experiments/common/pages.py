@@ -124,9 +124,18 @@ def origin_table(lines: Sequence[Line]) -> str:
     """The splits, commits, versions and devices of the saved lines."""
     names = {"splits": "splits", "commit": "commit", "jax": "JAX", "device": "device"}
     rows = [("lines", str(len(lines)))]
-    for key, words in names.items():
-        rows.append((words, "; ".join(sorted({str(line[key])[:60] for line in lines}))))
+    for key, name in names.items():
+        values = sorted({str(line[key])[:_MAX_ORIGIN_CHARACTERS] for line in lines})
+        is_long = len(values) > _MAX_ORIGIN_VALUES
+        rows.append((name, f"{len(values)} different ones" if is_long else "; ".join(values)))
     return table(("of the saved results", ""), rows)
+
+
+_MAX_ORIGIN_CHARACTERS = 60
+"""The length of a value in a table of origins, such as that of a commit."""
+
+_MAX_ORIGIN_VALUES = 6
+"""A table of origins lists up to so many values, and counts more of them."""
 
 
 def setting_table(lines: Sequence[Line]) -> str:

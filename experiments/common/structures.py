@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpbt.learners.complete_trees import tree_depth
+from dpbt.learners.complete_trees import depth_of_complete_tree
 from dpbt.learners.forests import learner as forests
 from dpbt.learners.forests.model import assign_leaves_by_position
 from dpbt.types import Array
@@ -54,13 +54,13 @@ def count_at_all_heights(tree: Structure, rows: forests.PositionRows) -> NodesAt
 
     Args:
         tree: the structure.
-        rows: from `forests.learner.prepare_position_rows`.
+        rows: from `forests.learner.attribute_positions_of_rows`.
     """
     leaf = assign_leaves_by_position(tree.attribute, tree.threshold, rows.position)
-    depth = tree_depth(tree.attribute.size + 1)
+    depth = depth_of_complete_tree(tree.attribute.size + 1)
 
     present = rows.present.astype(jnp.int32)
-    count = forests.class_weights_of_leaves(leaf, rows.target, present, 2**depth)
+    count = forests.sum_class_weights_by_leaf(leaf, rows.target, present, 2**depth)
     levels = [count]
     for _ in range(depth):
         levels.append(levels[-1].reshape(-1, 2, 2).sum(axis=1))

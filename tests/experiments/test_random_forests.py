@@ -61,7 +61,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
 
         @jax.jit
         def library(keys, recipe=recipe):
-            tested = forests.prepare_position_rows(
+            tested = forests.attribute_positions_of_rows(
                 dpbt.Table(*(array[held] for array in table[:3]))
             )
 

@@ -19,7 +19,9 @@ from experiments.papers.nock_henecka_2020 import (
     reading_tables,
     readings,
     saved,
+    scan_bins,
     scan_tables,
+    significance,
 )
 from experiments.papers.nock_henecka_2020.options import Reading
 from tests.support import ROOT
@@ -222,11 +224,16 @@ def test_a_cell_of_table_4_counts_twelve_runs():
 PAGES = {study: readings.STUDIES[study].page for study in ("noise", "steps")}
 
 
-@pytest.mark.parametrize("page", [*PAGES.values(), scan_tables.PAGE], ids=[*PAGES, "scan"])
+OTHER_PAGES = {module.PAGE.file: module.PAGE for module in (scan_tables, scan_bins, significance)}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES.values(), *OTHER_PAGES.values()], ids=[*PAGES, *OTHER_PAGES]
+)
 def test_the_page_is_what_its_summary_says(page):
     lines, text = results.read_csv(PAGE.with_name(page.file), page.command), PAGE.read_text()
     assert pages.fill_tables(page, text, lines, str(PAGE)) == text
-    assert len(lines) > 40
+    assert len(lines) > 30
 
 
 def scanned(boosted, forests):

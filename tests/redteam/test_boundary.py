@@ -596,7 +596,7 @@ def test_no_way_to_run_a_recipe_lets_kept_rows_escape(way, name):
 
 def keeping_prepare(table):
     keep(table.target)
-    return trees.prepare_tree_rows(table)
+    return trees.evaluate_splits_of_rows(table)
 
 
 def keeping_weigh(score, bound, table, public):
@@ -664,7 +664,7 @@ def test_a_check_of_a_table_sees_shapes_and_no_values():
 
     def check(table):
         shapes.append((table.bins.shape[0], np.asarray(table.present).tolist()))
-        trees.check_tree_table(table)
+        trees.check_table_has_uint8_bins_and_splits(table)
 
     dpbt.fit(
         KEYS[0],

@@ -120,7 +120,7 @@ def test_learners_of_one_name_that_differ_have_keys_that_differ():
     assert len({key_of(recipe) for recipe in recipes_of_one_name}) == 3
 
     def flipped(table):
-        return trees.prepare_tree_rows(table._replace(target=~table.target))
+        return trees.evaluate_splits_of_rows(table._replace(target=~table.target))
 
     other = recipe_of(kind=trees.TREES.with_training(prepare=flipped))
     assert key_of(other) != key_of(recipe_of())
@@ -131,6 +131,29 @@ def test_learners_of_one_name_that_do_the_same_have_one_key():
     one, other = (recipe_of(closing_over((0, 1), (2,))) for _ in range(2))
     assert one.learner.round.program is not other.learner.round.program
     assert key_of(one) == key_of(other)
+
+
+def test_a_learner_keeps_its_key_when_an_inner_function_is_renamed():
+    """A name changes no release, so it may not change the noise of one that is repeated."""
+
+    def program_that_calls(count, name):
+        count.__name__ = name
+        count_rows = jax.jit(count)
+
+        def program(draw, table, weights, params, public):
+            draw("n", NOISE, count_rows(table.target)[None], **ROW)
+
+        return program
+
+    def count(target):
+        return jnp.sum(target).astype(jnp.int32)
+
+    def count_twice(target):
+        return 2 * jnp.sum(target).astype(jnp.int32)
+
+    before = key_of(recipe_of(program_that_calls(count, "count")))
+    assert key_of(recipe_of(program_that_calls(count, "count_of_positive_rows"))) == before
+    assert key_of(recipe_of(program_that_calls(count_twice, "count"))) != before
 
 
 SCALED = 1.0

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes
-from dpbt.audit import exact_loss as audit
+from dpbt import audit, recipes
 from dpbt.data.splits import satisfied_splits
 from dpbt.types import ADD_REMOVE
 from tests.support import file_neighbours
@@ -67,7 +66,9 @@ def test_an_odd_line_costs_at_most_the_ledger(seed):
     without = file_neighbours.table_of_lines([*lines[:place], *lines[place + 1 :]])
     pair = file_neighbours.table_of_lines(lines), file_neighbours.insert_absent_row(without, place)
     assert recipe().relation is ADD_REMOVE
-    loss = audit.pair_loss(jax.random.key(seed), *pair, recipe(), transcripts=3)
+    loss = audit.largest_loss_between_tables(
+        jax.random.key(seed), *pair, recipe(), num_transcripts=3
+    )
     assert loss <= dpbt.ledger(recipe()).epsilon + 1e-4
 
 

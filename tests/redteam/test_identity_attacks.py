@@ -429,7 +429,7 @@ def sampling(table, hooks):
 
 @pytest.mark.parametrize("learn", [by_address, shuffling, sampling])
 def test_an_honest_learner_gets_no_certificate(learn):
-    report = audit.grey(learn, ROWS, ROWS[1:], claim=(1.0, 0.0), runs=40)
+    report = audit.grey_box_lower_bound(learn, ROWS, ROWS[1:], claim=(1.0, 0.0), num_runs=40)
     assert not report.broken
     assert report.uncompared
 
@@ -445,6 +445,6 @@ def test_a_custom_draw_is_not_refuted_by_rounding(scale):
             1.0,
         )
 
-    found = audit.grey(learn, ROWS, ROWS[1:], claim=(1 / scale, 0.0), runs=40)
+    found = audit.grey_box_lower_bound(learn, ROWS, ROWS[1:], claim=(1 / scale, 0.0), num_runs=40)
     assert not found.broken
     assert found.epsilon > 0.9 / scale

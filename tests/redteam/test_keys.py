@@ -94,7 +94,7 @@ def test_one_key_with_two_settings_of_lazybb_does_not_repeat_its_choice():
 
 
 def with_log_loss_weights(recipe):
-    update = weighting.mirror(losses.constant_family(losses.log), bounded=True)
+    update = weighting.mirror(losses.constant_loss_family(losses.log), bounded=True)
     return dataclasses.replace(recipe, weight_update=update)
 
 

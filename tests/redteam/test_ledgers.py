@@ -31,7 +31,7 @@ def class_weights_of_sides(table, weights):
     levels = trees.weights_by_class(table, weights)
     everywhere = jnp.zeros(table.target.shape, jnp.int32)
     products = trees.node_products(table, levels, everywhere, 1, None)
-    return trees.child_totals(products, trees.node_totals(levels), jnp.zeros(1, jnp.int32))
+    return trees.child_totals(products, trees.root_class_weights(levels), jnp.zeros(1, jnp.int32))
 
 
 def ledger_line_with(mechanism=mechanisms.discrete_laplace, **changes):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.audit import exact_loss as audit
+from dpbt import audit
 from dpbt.data import domains
 from dpbt.data.splits import satisfied_splits, table_of_splits
 from dpbt.privacy import keys
@@ -41,7 +41,7 @@ def with_allowed_splits(table: Table, allowed: np.ndarray) -> Table:
 
 def every_boolean_row(splits: int) -> tuple[np.ndarray, np.ndarray]:
     """All rows of a domain of Boolean columns."""
-    return audit.whole_domain({f"x{k}": domains.Boolean() for k in range(splits)})
+    return audit.all_rows_of_domain({f"x{k}": domains.Boolean() for k in range(splits)})
 
 
 def random_features(seed: int, rows: int, splits: int, absent: int = 0) -> Table:

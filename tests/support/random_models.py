@@ -8,10 +8,10 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.data import domains
+from dpbt.data.column_types import response_of_target
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.data.kinds import response_of_target
 from dpbt.learners.additive.model import ShapeFunctions
-from dpbt.learners.forests.model import tree_group_of_arrays
+from dpbt.learners.forests.model import tree_group_without_padding
 from dpbt.learners.halfspaces.model import Halfspace
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.public_types import Tree
@@ -78,7 +78,9 @@ def random_model(recipe, depth, domain, exact=False):
         case "tree_groups":
             attribute = rng.integers(0, len(splits.attribute), (rounds, 1, inner), np.int32)
             threshold = rng.random((rounds, 1, inner), np.float32)
-            hypotheses = tree_group_of_arrays(attribute, threshold, rng.random((rounds, 1, leaves)))
+            hypotheses = tree_group_without_padding(
+                attribute, threshold, rng.random((rounds, 1, leaves))
+            )
         case _:
             hypotheses = Halfspace(rng.normal(0, 1, (rounds, len(splits.attribute))))
     float32_arrays = (
@@ -87,7 +89,7 @@ def random_model(recipe, depth, domain, exact=False):
     hypotheses = type(hypotheses)(*map(jnp.asarray, float32_arrays))
     start = jnp.asarray(rng.random(axes, np.float32) * (recipe.target is not None), jnp.float32)
     reads = (None, len(splits.attribute), "float32") if exact else (splits, len(domain), "uint8")
-    return dpbt.Model(hypotheses, start, None, recipe, *reads, key="release")
+    return dpbt.Model(hypotheses, start, None, recipe, *reads, key_purpose="release")
 
 
 DEPTHS = {"bdpe": 3, "oblivious": 3, "forest": 4, "rules": 1, "trees": 2, "halfspace": 0}

@@ -55,16 +55,16 @@ class AdditiveConfig:
 
     @property
     def identity(self) -> str:
-        """Every static part as text, which enters keys."""
+        """A text of all static settings, from which noise keys are derived."""
         return f"{self.resolutions}, {self.max_rounds}, {self.pairs}, {self.bins.identity}"
 
     @property
-    def num_partitions(self) -> int:
-        """Q (F + P): how many groups a row is in."""
+    def num_groups_of_row(self) -> int:
+        """Q (F + P): how many groups of bins or cells each row is in."""
         return len(self.resolutions) * (len(self.bins.attributes) + len(self.pairs))
 
-    def num_groups(self, max_groups: Sequence[int]) -> Int64[np.ndarray, "Q F"]:
-        """i64[Q, F]: the number of groups of each column, for each of Q upper limits on it.
+    def num_groups_of_columns(self, max_groups: Sequence[int]) -> Int64[np.ndarray, "Q F"]:
+        """i64[Q, F]: the number of groups of each column under each of Q maximum numbers.
 
         A column without an order keeps a group for each bin.
         """
@@ -78,14 +78,14 @@ class AdditiveConfig:
         return np.array(self.pairs, np.int32).reshape(-1, 2)
 
     @property
-    def pair_grids(self) -> Int64[np.ndarray, "P 2"]:
-        """i64[P, 2]: how many groups of each column make the cells of a pair."""
+    def pair_grid_shapes(self) -> Int64[np.ndarray, "P 2"]:
+        """i64[P, 2]: the grid of cells of each pair, as numbers of groups of both columns."""
         max_groups = min(max(self.resolutions), MAX_PAIR_GROUPS)
-        return self.num_groups((max_groups,))[0][self.columns_of_pairs]
+        return self.num_groups_of_columns((max_groups,))[0][self.columns_of_pairs]
 
     @property
-    def bin_mask(self) -> Bool[np.ndarray, "_ C"]:
-        """bool[F + P, C]: the bins of each column and the cells of each pair."""
+    def bin_and_cell_mask(self) -> Bool[np.ndarray, "_ C"]:
+        """bool[F + P, C]: which bins each column has, and which cells each pair has."""
         num_bins = [attribute.n_bins for attribute in self.bins.attributes]
-        num_bins += self.pair_grids.prod(axis=1).tolist()
+        num_bins += self.pair_grid_shapes.prod(axis=1).tolist()
         return np.arange(max(num_bins)) < np.array(num_bins)[:, None]

@@ -16,7 +16,7 @@ from dpbt.types import Array
 
 
 def noise_growth_by_momentum(num_rounds: int, momentum: float) -> float:
-    """The factor by which momentum multiplies the noise of one round in the sum of all rounds.
+    """The factor from the noise of one round to that of the sum of all rounds, with momentum.
 
     The root of the sum of squares, over rounds, of what is added in the end for each unit of the
     round's sums: noise of the rounds is independent.
@@ -71,14 +71,14 @@ class NesterovDescent(NamedTuple):
     params: AdditiveParams
 
     def init(self, shapes: ShapeFunctions) -> DescentState:
-        """The state before the first round, for curves of these shapes."""
+        """The state before the first round: zero velocity and zero curves of these shapes."""
         zeros = CurveChange(jnp.zeros_like(shapes.score), jnp.zeros_like(shapes.noise))
         return DescentState(zeros, zeros.score, jnp.int32(0))
 
     def update(
         self, step: ShapeFunctions, state: DescentState, params: Any = None
     ) -> tuple[ShapeFunctions, DescentState]:
-        """The change of the curves in this round, and the next state.
+        """Apply momentum, the decaying step and monotonicity to the step of a round.
 
         Args:
             step: what the sums of the round say of each bin.
@@ -110,7 +110,7 @@ class NesterovDescent(NamedTuple):
 
 
 def nearest_monotone_curves(score: Array, bins: BinsConfig) -> Float32[Array, "F C"]:
-    """f32[F, C]: the nearest curves, in squared error, that are monotone where they must be.
+    """f32[F, C]: project the curves of monotone columns to the nearest, in squared error.
 
     The bins of a column in order are one chain, and the value at a bin of the nearest increasing
     curve is the largest over its beginnings of the smallest mean over its ends.

@@ -12,41 +12,42 @@ from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.additive.model import SHAPES, ShapeFunctions
 from dpbt.learners.bins.config import BinsConfig
-from dpbt.learners.bins.residuals import step_share_of_class
+from dpbt.learners.bins.residuals import step_share_per_class
 from dpbt.learners.bins.rows import (
-    check_binned_table,
-    example_binned_table,
-    prepare_binned_rows,
+    check_table_matches_attributes,
+    lay_out_rows_by_feature,
+    one_absent_row_table,
 )
-from dpbt.learners.bins.target import score_unit
+from dpbt.learners.bins.target import score_change_per_spread
 from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams
-from dpbt.learners.oblivious.kind import oblivious_kind
+from dpbt.learners.oblivious.kind import kind_of_oblivious_trees
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.types import Array, Public
 
 
-def _max_score_of_row(shapes: ShapeFunctions) -> Float32[Array, ""]:
-    """f32[]: the most that a row's curves add up to, over classes."""
+def _max_absolute_score_of_row(shapes: ShapeFunctions) -> Float32[Array, ""]:
+    """f32[]: an upper bound on the absolute score of any row, over classes."""
     largest_by_column = jnp.max(jnp.abs(shapes.score), axis=-1)
     return jnp.max(sum_in_order(jnp.moveaxis(largest_by_column, -1, 0)))
 
 
-def _scale_shapes(shapes: ShapeFunctions, slope: Array) -> ShapeFunctions:
+def _multiply_shapes_by_slope(shapes: ShapeFunctions, slope: Array) -> ShapeFunctions:
+    """Multiply curves, and the noise that they state, by a slope."""
     return shapes._replace(score=shapes.score * slope, noise=shapes.noise * jnp.abs(slope))
 
 
 def _sum_curves_of_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
-    """One hypothesis in place of those of all rounds: the sum of their curves."""
+    """Sum up the curves of all rounds to one hypothesis, with the noise of the sum."""
     noise = jnp.sqrt(sum_in_order(round_separately(sum_in_order(shapes.noise) ** 2)))
     return ShapeFunctions(
         sum_in_order(shapes.score)[None], noise[None], shapes.pairs[:1], shapes.parts[:1]
     )
 
 
-def _shapes_of_trees(
+def _merge_column_trees_into_curves(
     config: ObliviousConfig, trees: ObliviousTree, params: ObliviousParams, public: Public
 ) -> ShapeFunctions:
-    """The curves that trees of one attribute add up to, where noise moves a leaf by a step.
+    """Sum up trees of one attribute each to curves of bins, and estimate the noise in them.
 
     The last bin is one that a column does not have, as trees read it.
     """
@@ -63,33 +64,33 @@ def _shapes_of_trees(
     curves = fold(add_tree, zeros, (trees.feature[:, 0], added_to))
     moves = jnp.sqrt(public.round.astype(jnp.float32) / len(config.attributes))
     if config.response.is_number:
-        unit = score_unit(config.response, public)
+        unit = score_change_per_spread(config.response, public)
     else:
-        unit = np.float32(step_share_of_class(config.response) / LN2)
+        unit = np.float32(step_share_per_class(config.response) / LN2)
     noise = round_separately(params.step * moves) * unit
     return ShapeFunctions(curves[None, ..., : config.bin_mask.shape[1] + 1], noise[None])
 
 
-def all_columns_kind(bins: BinsConfig) -> HypothesisKind:
-    """Curves that every round moves at all bins of all columns, as learners train with them."""
+def kind_of_curves_of_all_columns(bins: BinsConfig) -> HypothesisKind:
+    """The kind of hypotheses that add to the curves of all columns in every round."""
     return SHAPES.with_training(
-        example_table=functools.partial(example_binned_table, bins),
-        check_table=functools.partial(check_binned_table, bins.attributes),
-        prepare=functools.partial(prepare_binned_rows, bins.attributes),
+        example_table=functools.partial(one_absent_row_table, bins),
+        check_table=functools.partial(check_table_matches_attributes, bins.attributes),
+        prepare=functools.partial(lay_out_rows_by_feature, bins.attributes),
         prediction_input=lambda rows: rows.bins,
-        bound=_max_score_of_row,
-        scale=_scale_shapes,
+        bound=_max_absolute_score_of_row,
+        scale=_multiply_shapes_by_slope,
         merge=_sum_curves_of_rounds,
     )
 
 
-def column_tree_kind(config: ObliviousConfig) -> HypothesisKind:
-    """Curves that are learned as trees of one attribute, and merged after the last round."""
-    trees = oblivious_kind(config).training
-    assert trees is not None  # as `oblivious_kind` says
+def kind_of_curves_merged_from_column_trees(config: ObliviousConfig) -> HypothesisKind:
+    """The kind of curves that are trained as trees of one column and merged at the end."""
+    trees = kind_of_oblivious_trees(config).training
+    assert trees is not None  # as `kind_of_oblivious_trees` says
     training = dataclasses.replace(
         trees,
-        scale=_scale_shapes,
-        merge=functools.partial(_shapes_of_trees, config),
+        scale=_multiply_shapes_by_slope,
+        merge=functools.partial(_merge_column_trees_into_curves, config),
     )
     return dataclasses.replace(SHAPES, training=training)

@@ -23,25 +23,28 @@ from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
 from dpbt.learners.additive.descent import NesterovDescent
 from dpbt.learners.additive.groups import (
     SumByGroup,
-    cell_number_terms_of_pairs,
-    sum_places_of_groups,
+    cell_index_terms_by_bin,
+    sum_index_of_bins,
 )
-from dpbt.learners.additive.kind import all_columns_kind, column_tree_kind
-from dpbt.learners.additive.model import ShapeFunctions, pair_cells
-from dpbt.learners.bins.config import noise_deviation
-from dpbt.learners.bins.one_time import one_time_phases
+from dpbt.learners.additive.kind import (
+    kind_of_curves_merged_from_column_trees,
+    kind_of_curves_of_all_columns,
+)
+from dpbt.learners.additive.model import ShapeFunctions, cells_of_rows_in_pairs
+from dpbt.learners.bins.config import noise_deviation_at_site
+from dpbt.learners.bins.one_time import one_time_phases_and_budget_fractions
 from dpbt.learners.bins.residuals import (
-    describe_residual_sums,
-    max_sums_moved_by_row,
-    partition_sum_sensitivity,
+    ledger_text_of_residual_sums,
+    max_sums_changed_by_row,
     remove_noise_common_to_classes,
-    row_residuals,
-    rows_of_grid_unit,
-    step_share_of_class,
-    sum_residuals_by_place,
+    rows_per_grid_unit,
+    signed_residuals_of_bounded_norm,
+    step_share_per_class,
+    sum_residuals_by_segment,
+    sums_sensitivity_of_one_partition,
 )
 from dpbt.learners.bins.rows import BinnedRows
-from dpbt.learners.bins.target import score_unit
+from dpbt.learners.bins.target import score_change_per_spread
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.learner import oblivious_tree
 from dpbt.privacy import boundary
@@ -53,8 +56,8 @@ BINS_SITE = "bins"
 """The site of the sums of all groups of bins of a round."""
 
 
-def bin_sum_sensitivity(config: AdditiveConfig) -> float:
-    """How far one row moves the sums of all groups, in grid units, in the mechanism's norm.
+def bin_group_sums_sensitivity(config: AdditiveConfig) -> float:
+    """The sensitivity of a round's sums of bin groups, in grid units, in the mechanism's norm.
 
     Proof. Given the released scores, a row adds y w, with |w| at most GRID, to one group of each
     column, or cell of each pair, and resolution: to S = Q (F + P) sums. Its cell follows from its
@@ -69,7 +72,10 @@ def bin_sum_sensitivity(config: AdditiveConfig) -> float:
     `oblivious.learner.leaf_sum_sensitivity` says, so the same bounds hold. It also bounds what the
     row of a quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
-    sensitivity_of_partition, count = partition_sum_sensitivity(config.bins), config.num_partitions
+    sensitivity_of_partition, count = (
+        sums_sensitivity_of_one_partition(config.bins),
+        config.num_groups_of_row,
+    )
     return config.bins.noise.sensitivity_in_norm(
         Sensitivity(
             sensitivity_of_partition.l1 * count, sensitivity_of_partition.l2 * math.sqrt(count)
@@ -77,7 +83,7 @@ def bin_sum_sensitivity(config: AdditiveConfig) -> float:
     )
 
 
-def draw_bin_sums(
+def draw_residual_sums_by_bin_group(
     config: AdditiveConfig,
     draw: Draw,
     rows: BinnedRows,
@@ -85,34 +91,36 @@ def draw_bin_sums(
     params: AdditiveParams,
     public: Public,
 ) -> None:
-    """One draw: for each group the sum of residuals over its rows, in grid units, exact integers.
+    """Draw the sum of residuals of each bin group, one vector of exact integers in grid units.
 
     The residual of two classes is y w.
     """
-    bins_config, last = config.bins, config.bin_mask.shape[1]
-    places = sum_places_of_groups(config, params, public)
-    cell = pair_cells(
-        config.columns_of_pairs, cell_number_terms_of_pairs(config, params, public), rows.bins
+    bins_config, last = config.bins, config.bin_and_cell_mask.shape[1]
+    places = sum_index_of_bins(config, params, public)
+    cell = cells_of_rows_in_pairs(
+        config.columns_of_pairs, cell_index_terms_by_bin(config, params, public), rows.bins
     )
     bins = jnp.minimum(jnp.concatenate([rows.bins, cell]).astype(jnp.int32), last)
-    residuals = row_residuals(bins_config, rows, weights)
-    sums_by_column = jax.lax.map(lambda bin: sum_residuals_by_place(residuals, bin, last + 1), bins)
+    residuals = signed_residuals_of_bounded_norm(bins_config, rows, weights)
+    sums_by_column = jax.lax.map(
+        lambda bin: sum_residuals_by_segment(residuals, bin, last + 1), bins
+    )
     bin_sums = jnp.moveaxis(sums_by_column, 0, -2)[..., :last]
     draw(
         BINS_SITE,
         bins_config.noise,
-        Total(bin_sums, SumByGroup(places.num_sums), public=(places.place_of_bin,)),
-        sensitivity=bin_sum_sensitivity(config),
+        Total(bin_sums, SumByGroup(places.num_sums), public=(places.sum_index_of_bin,)),
+        sensitivity=bin_group_sums_sensitivity(config),
         theorem="dpbt theorem O4",
-        moved_outputs=max_sums_moved_by_row(bins_config, config.num_partitions),
-        releases=describe_residual_sums(bins_config, "all bins of all columns"),
+        moved_outputs=max_sums_changed_by_row(bins_config, config.num_groups_of_row),
+        releases=ledger_text_of_residual_sums(bins_config, "all bins of all columns"),
     )
 
 
 def shape_changes_of_release(
     config: AdditiveConfig, release: Release, params: AdditiveParams, public: Public
 ) -> ShapeFunctions:
-    """The change of each bin's score that a round's noisy sums suggest, before momentum.
+    """Turn a round's noisy sums into a change of each bin's score, before momentum.
 
     Let S be the sum over resolutions of the released sums of a bin's groups, in rows, divided by
     the root of Q, so that its noise has the deviation sigma of one sum. A bin moves by
@@ -122,16 +130,16 @@ def shape_changes_of_release(
     for several classes and for a number.
     """
     response, count = config.bins.response, len(config.resolutions)
-    unit = rows_of_grid_unit(public)
+    unit = rows_per_grid_unit(public)
     none = ((0, 0),) * (len(response.axes) + 1)
-    place_of_bin = sum_places_of_groups(config, params, public).place_of_bin
+    sum_index_of_bin = sum_index_of_bins(config, params, public).sum_index_of_bin
     padded = jnp.pad(release[BINS_SITE].astype(jnp.float32), (*none[1:], (0, 1)))
-    sums = round_separately(padded * unit)[..., place_of_bin]
+    sums = round_separately(padded * unit)[..., sum_index_of_bin]
     sums_of_bins = functools.reduce(jnp.add, [sums[..., place, :, :] for place in range(count)])
     signal = round_separately(sums_of_bins * np.float32(1 / math.sqrt(count)))
     noise = round_separately(
-        noise_deviation(
-            config.bins, params, site=BINS_SITE, site_sensitivity=bin_sum_sensitivity(config)
+        noise_deviation_at_site(
+            config.bins, params, site=BINS_SITE, site_sensitivity=bin_group_sums_sensitivity(config)
         )
         * unit
     )
@@ -140,10 +148,10 @@ def shape_changes_of_release(
 
     # In bits, or in the unit of the number.
     if response.is_number:
-        scale = score_unit(response, public)
+        scale = score_change_per_spread(response, public)
     else:
-        scale = np.float32(step_share_of_class(response)) * np.float32(1 / LN2)
-    features = math.sqrt(count) * len(config.bin_mask)
+        scale = np.float32(step_share_per_class(response)) * np.float32(1 / LN2)
+    features = math.sqrt(count) * len(config.bin_and_cell_mask)
     smooth = round_separately(jnp.asarray(public.max_rows, jnp.float32) * features)
     min_noise = round_separately(params.step * smooth) / params.max_learning_rate
     rate = round_separately(params.step / jnp.maximum(noise, min_noise))
@@ -153,13 +161,13 @@ def shape_changes_of_release(
         round_separately(signal * rate),
         jnp.where(number == public.round, round_separately(noise * rate), 0.0),
         jnp.asarray(config.columns_of_pairs),
-        cell_number_terms_of_pairs(config, params, public),
+        cell_index_terms_by_bin(config, params, public),
     )
 
 
 @functools.cache
 def additive_by_column(config: ObliviousConfig) -> types.WeakLearner:
-    """An additive model of which a round releases one column: `oblivious_tree` of one attribute.
+    """An additive model whose rounds each release one column, as an `oblivious_tree` of it.
 
     Guarantee: as `oblivious_tree`. Where noise is priced by the L1 norm, rounds of one column at a
     time cost as much as rounds of all, and are many more.
@@ -168,30 +176,32 @@ def additive_by_column(config: ObliviousConfig) -> types.WeakLearner:
         config: the static parts of the trees, each of which asks one attribute.
     """
     return dataclasses.replace(
-        oblivious_tree(config), name="curves of oblivious_tree", kind=column_tree_kind(config)
+        oblivious_tree(config),
+        name="curves of oblivious_tree",
+        kind=kind_of_curves_merged_from_column_trees(config),
     )
 
 
 @functools.cache
 def additive(config: AdditiveConfig) -> types.WeakLearner:
-    """An additive model over the bins of all columns, for boosting with clipped weights.
+    """An additive model whose rounds release all columns at once, with clipped weights.
 
     Guarantee, under `relation`, with weights of each row's own (`weighting.clipped_mirror`, or
     `weighting.residuals` where the response is not one of two classes): a round costs what the
-    mechanism costs at `bin_sum_sensitivity`, and the one-time draws cost what `oblivious_tree`
-    says. With rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
+    mechanism costs at `bin_group_sums_sensitivity`, and the one-time draws cost what
+    `oblivious_tree` says. With rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
 
     Args:
         config: the static parts, checked and hashable (`recipes.additive`).
     """
     bins = config.bins
-    once = one_time_phases(bins, round_site=BINS_SITE)
+    once = one_time_phases_and_budget_fractions(bins, round_site=BINS_SITE)
     return boundary.weak_learner(
         name="additive",
         config=config,
-        program=functools.partial(draw_bin_sums, config),
+        program=functools.partial(draw_residual_sums_by_bin_group, config),
         hypothesis=functools.partial(shape_changes_of_release, config),
-        kind=all_columns_kind(bins),
+        kind=kind_of_curves_of_all_columns(bins),
         response=bins.response,
         relation=bins.relation,
         fractions=once.fractions,

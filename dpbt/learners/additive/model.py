@@ -17,7 +17,7 @@ from jaxtyping import UInt8
 from dpbt.common.arithmetic import array_namespace, fold
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.graph import Graph, GraphOutputs, Value
-from dpbt.learners.model_parts import begin_model_description
+from dpbt.learners.model_parts import model_heading_and_score_scale
 from dpbt.public_types import MAX_BINS, AnyArray, Splits
 
 
@@ -44,36 +44,44 @@ class ShapeFunctions(NamedTuple):
     parts: AnyArray = np.zeros((1, 0, 2, MAX_BINS), np.uint8)
 
 
-def pair_cells(pairs: Any, parts: Any, bins: Any) -> UInt8[Any, "P N"]:
-    """u8[P, N]: the cell of each row in each pair; bins u8[F, N], others as in `ShapeFunctions`."""
-    xp = array_namespace(pairs, parts, bins)
+def cells_of_rows_in_pairs(
+    pairs: Any, cell_index_terms: Any, bins_of_rows: Any
+) -> UInt8[Any, "P N"]:
+    """u8[P, N]: the cell that each row u8[F, N] of bins is in, for each pair of columns."""
+    xp = array_namespace(pairs, cell_index_terms, bins_of_rows)
     cell_parts = [
-        xp.take_along_axis(parts[:, side], bins[pairs[:, side]].astype(np.int32), axis=1)
+        xp.take_along_axis(
+            cell_index_terms[:, side], bins_of_rows[pairs[:, side]].astype(np.int32), axis=1
+        )
         for side in (0, 1)
     ]
     return cell_parts[0] + cell_parts[1]
 
 
-def predict_shapes(shapes: ShapeFunctions, bins: Any) -> Any:
-    """f32[N], or f32[K, N] with several classes: the sum over columns; bins u8[F, N]."""
-    xp, score = array_namespace(bins, *shapes), shapes.score
+def predict_shapes(shapes: ShapeFunctions, bins_of_rows: Any) -> Any:
+    """f32[N], or f32[K, N] with several classes: the score of each row, summed over curves."""
+    xp, score = array_namespace(bins_of_rows, *shapes), shapes.score
 
     def add(total: Any, column: tuple[Any, Any]) -> Any:
         curve, bin = column
         return total + curve[..., xp.minimum(bin, score.shape[-1] - 1).astype(np.int32)]
 
-    start = xp.zeros((*score.shape[:-2], bins.shape[1]), np.float32)
-    curves, columns = xp.moveaxis(score, -2, 0), bins.shape[0]
-    total = fold(add, start, (curves[:columns], bins))
+    start = xp.zeros((*score.shape[:-2], bins_of_rows.shape[1]), np.float32)
+    curves, columns = xp.moveaxis(score, -2, 0), bins_of_rows.shape[0]
+    total = fold(add, start, (curves[:columns], bins_of_rows))
     if not shapes.pairs.shape[0]:
         return total
-    return fold(add, total, (curves[columns:], pair_cells(shapes.pairs, shapes.parts, bins)))
+    return fold(
+        add,
+        total,
+        (curves[columns:], cells_of_rows_in_pairs(shapes.pairs, shapes.parts, bins_of_rows)),
+    )
 
 
 def check_shapes(
     shapes: ShapeFunctions, num_features: int, splits: Splits | None, score_axes: tuple[int, ...]
 ) -> None:
-    """Refuse curves that do not fit the rows, the classes or each other.
+    """Refuse curves whose shapes or indices do not fit the rows, the classes or each other.
 
     Raises:
         ValueError: saying so.
@@ -112,7 +120,7 @@ class ShapesByColumn(NamedTuple):
 
 
 def shape_functions_by_column(shapes: ShapeFunctions, domain: Mapping[str, Any]) -> ShapesByColumn:
-    """What each bin of a column adds, what each two bins of a pair add, and the noise of one."""
+    """Curves and pair tables summed over rounds, by names of columns, and their noise."""
     score, noise = (np.asarray(array, np.float64) for array in shapes[:2])
     score, names, bins = score.sum(axis=0), [*domain], [each.n_bins for each in domain.values()]
     functions: dict[tuple[str, ...], np.ndarray] = {}
@@ -130,54 +138,87 @@ def describe_shapes(
     target: Any,
     classes: Sequence | None,
 ) -> str:
-    """The curve of each column, from the one that moves scores most; equal bins are joined.
+    """A text of what each column's bins add to the score, from the column that adds most.
 
     A pair has a line of the second column for bins of the first one.
     """
-    several = shapes.score.ndim == 4
-    head, factor = begin_model_description(target, several, "columns")
-    names = [f" [{word}]" for word in classes or target.values] if several else [""]
-    functions, noise = shape_functions_by_column(shapes, domain)
-    functions, noise = {key: values * factor for key, values in functions.items()}, noise * factor
-    # Two digits of the noise, or without noise three of the numbers.
-    unit = noise or max(float(np.ptp(values)) for values in functions.values()) / 10 or 1.0
-    digits = min(max(1 - math.floor(math.log10(unit)), 0), 9)
-    words = f"the noise of privacy moves it by about {noise:.{digits}f}"
-    lines, half = [head, f"of each column the first entry that holds counts; {words}"], False
-    indent = min(max(len(name) for name in domain) + max(map(len, names)), 24) + 2
+    has_several_classes = shapes.score.ndim == 4
+    heading, score_scale = model_heading_and_score_scale(target, has_several_classes, "columns")
+    class_suffixes = [""]
+    if has_several_classes:
+        class_suffixes = [f" [{word}]" for word in classes or target.values]
+    by_name, noise = shape_functions_by_column(shapes, domain)
+    by_name = {names: values * score_scale for names, values in by_name.items()}
+    noise = noise * score_scale
+    digits = _digits_of_values(by_name, noise)
+    noise_text = f"the noise of privacy moves it by about {noise:.{digits}f}"
+    label_length = max(len(name) for name in domain) + max(map(len, class_suffixes))
+    layout = _ValueLayout(indent=min(label_length, 24) + 2, digits=digits)
 
-    def wrapped(name: str, column: Any, curve: np.ndarray) -> list[str]:
+    lines, has_room = (
+        [heading, f"of each column the first entry that holds counts; {noise_text}"],
+        False,
+    )
+    for (*first, last), values in sorted(by_name.items(), key=lambda each: -np.ptp(each[1])):
+        axes = values.shape[values.ndim - 1 - len(first) :]
+        for suffix, curve in zip(class_suffixes, values.reshape(-1, *axes), strict=True):
+            if first:
+                lines.append(f"{first[0]} and {last}{suffix}")
+                lines += layout.pair_lines(domain[first[0]], domain[last], curve)
+                has_room = False
+                continue
+            block = layout.curve_lines(f"{last}{suffix}", domain[last], curve)
+            is_short = len(block) == 1 and len(block[0]) < 49
+            if is_short and has_room:
+                lines[-1] = lines[-1].ljust(50) + block[0]
+            else:
+                lines += block
+            has_room = is_short and not has_room
+    return "\n".join(lines).replace("\0", " ")
+
+
+def _digits_of_values(by_name: Mapping[tuple[str, ...], np.ndarray], noise: float) -> int:
+    """How many decimals show two digits of the noise, or without noise three of the values."""
+    unit = noise or max(float(np.ptp(values)) for values in by_name.values()) / 10 or 1.0
+    return min(max(1 - math.floor(math.log10(unit)), 0), 9)
+
+
+class _ValueLayout(NamedTuple):
+    """How the values of curves are laid out as lines of a text.
+
+    Attributes:
+        indent: how many characters are left of the values.
+        digits: the decimals of a value.
+    """
+
+    indent: int
+    digits: int
+
+    def curve_lines(self, label: str, column: Any, curve: np.ndarray) -> list[str]:
+        """Wrapped lines of the values of one curve, with a label on the left of the first line."""
         return textwrap.wrap(
-            ", ".join(_describe_values_by_bin(column, curve, digits)),
+            ", ".join(_value_text_of_bin_runs(column, curve, self.digits)),
             98,
-            initial_indent=name.ljust(indent - 2) + "  ",
-            subsequent_indent=" " * indent,
+            initial_indent=label.ljust(self.indent - 2) + "  ",
+            subsequent_indent=" " * self.indent,
             break_long_words=False,
             break_on_hyphens=False,
         )
 
-    for (*first, last), values in sorted(functions.items(), key=lambda each: -np.ptp(each[1])):
-        axes = values.shape[values.ndim - 1 - len(first) :]
-        for of_class, curve in zip(names, values.reshape(-1, *axes), strict=True):
-            if first:
-                one, half = domain[first[0]], False
-                lines.append(f"{first[0]} and {last}{of_class}")
-                alike = [*map(tuple, curve)].__getitem__
-                for bins in (list(run) for _, run in itertools.groupby(range(len(curve)), alike)):
-                    lines += wrapped(f"  {one.describe_bins(bins)}", domain[last], curve[bins[0]])
-                continue
-            block = wrapped(f"{last}{of_class}", domain[last], curve)
-            short = len(block) == 1 and len(block[0]) < 49
-            if short and half:  # the last line has room for it
-                lines[-1] = lines[-1].ljust(50) + block[0]
-            else:
-                lines += block
-            half = short and not half
-    return "\n".join(lines).replace("\0", " ")
+    def pair_lines(self, first: Any, second: Any, table: np.ndarray) -> list[str]:
+        """Lines of the values of a pair: a curve of the second column for bins of the first one."""
+        lines: list[str] = []
+        row_values = [*map(tuple, table)].__getitem__
+        for bins in (list(run) for _, run in itertools.groupby(range(len(table)), row_values)):
+            lines += self.curve_lines(f"  {first.describe_bins(bins)}", second, table[bins[0]])
+        return lines
 
 
-def _describe_values_by_bin(column: Any, curve: np.ndarray, digits: int) -> list[str]:
-    """What the bins of a column add; values without an order fall, and no entry has a space."""
+def _value_text_of_bin_runs(column: Any, curve: np.ndarray, digits: int) -> list[str]:
+    """Texts "bins: value" of runs of bins that add the same; unordered bins by falling value.
+
+    Spaces in a text are NUL, so that lines do not break there.
+    """
     values = [f"{round(value, digits) + 0.0:+.{digits}f}" for value in curve[: column.n_bins]]
     bins = range(column.n_bins)
     if not getattr(column, "ordered", True):
@@ -187,7 +228,7 @@ def _describe_values_by_bin(column: Any, curve: np.ndarray, digits: int) -> list
 
 
 def add_shapes_to_graph(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: Any) -> GraphOutputs:
-    """Add the scores of curves to a graph.
+    """Add the summed scores of curves and pair tables to an ONNX graph.
 
     The scores of all columns and pairs are one table, in which each has a place of its own.
     """
@@ -195,16 +236,16 @@ def add_shapes_to_graph(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: A
     (columns, bins), pairs = score.shape[-2:], shapes.pairs[0]
     table = np.moveaxis(score, (-2, -1), (0, 1)).reshape(columns * bins, *score.shape[:-2])
     first = bins * np.arange(columns, dtype=np.int64)[None]
-    place = graph.add("Min", rows.cast("INT64"), np.int64(bins - 1))
+    place = graph.add_node("Min", rows.cast("INT64"), np.int64(bins - 1))
     if len(pairs):
         parts = shapes.parts[0].reshape(-1, MAX_BINS).astype(np.int64)
         parts_of_rows = graph.look_up_bins(rows, pairs.reshape(-1), parts)
-        cells = graph.add("Reshape", parts_of_rows, np.array([-1, len(pairs), 2], np.int64)).sum(
-            axis=2
-        )
-        place = graph.add("Concat", place, cells, axis=1)
+        cells = graph.add_node(
+            "Reshape", parts_of_rows, np.array([-1, len(pairs), 2], np.int64)
+        ).sum(axis=2)
+        place = graph.add_node("Concat", place, cells, axis=1)
     place = place + first
-    return GraphOutputs(graph.constant(table).at(place).sum())
+    return GraphOutputs(graph.add_constant(table).gather(place).sum())
 
 
 SHAPES = HypothesisKind(

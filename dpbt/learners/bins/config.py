@@ -55,24 +55,24 @@ class BinsConfig:
 
     @property
     def bin_mask(self) -> Bool[np.ndarray, "F C"]:
-        """bool[F, C]: the bins that each feature has; C is the most bins of a feature."""
+        """bool[F, C]: which of C bins each feature has; C is the largest number of bins."""
         num_bins = np.array([[attribute.n_bins] for attribute in self.attributes])
         return np.arange(num_bins.max()) < num_bins
 
     @property
     def identity(self) -> str:
-        """Every static part as text, which enters keys.
+        """A text of all static settings, from which noise keys are derived.
 
         Keys of additive models were first derived from the text of trees of one split, so the text
         has these.
         """
-        return self.identity_with_trees("1, (1,)", smoothing=0.0)
+        return self.identity_with_tree_settings("1, (1,)", smoothing=0.0)
 
-    def identity_with_trees(self, tree_words: str, *, smoothing: float) -> str:
-        """Every static part as text, with that of the trees of a learner.
+    def identity_with_tree_settings(self, tree_text: str, *, smoothing: float) -> str:
+        """A text of all static settings and of a learner's tree settings, for noise keys.
 
         Args:
-            tree_words: the depth of the trees, and how many attributes they ask.
+            tree_text: the depth of the trees, and how many attributes they ask.
             smoothing: the weight of a leaf's neighbour.
         """
         bins = " ".join(
@@ -87,12 +87,12 @@ class BinsConfig:
             options += f", {self.monotone}"
         under = types.as_relation(self.relation).value
         return (
-            f"{bins}, {tree_words}, {one_time_draws}, {smoothing!r}, {under}, "
+            f"{bins}, {tree_text}, {one_time_draws}, {smoothing!r}, {under}, "
             f"{self.noise.name}{options}"
         )
 
 
-def noise_deviation(
+def noise_deviation_at_site(
     config: BinsConfig, params: types.Params, *, site: str, site_sensitivity: float
 ) -> Float32[Array, ""]:
     """f32[]: the standard deviation of the noise at a site of that sensitivity."""

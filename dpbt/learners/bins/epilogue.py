@@ -28,11 +28,11 @@ from dpbt.common.arithmetic import (
 )
 from dpbt.common.devices import vary_like
 from dpbt.learners.bins.config import BinsConfig
-from dpbt.learners.bins.grids import likelihood_shares, sum_grid
+from dpbt.learners.bins.grids import normalized_likelihood_of_misfit, sum_grid_in_fixed_order
 from dpbt.learners.bins.histograms import (
     SCORES_SITE,
-    deviation_of_one_histogram,
-    draw_histogram,
+    draw_histogram_with_one_bin_per_row,
+    histogram_noise_deviation,
 )
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Numbers
@@ -55,15 +55,15 @@ _SLOPES = np.exp(np.linspace(math.log(0.05), math.log(4), 45)).astype(np.float32
 _SHIFTS = np.linspace(-1.5, 1.5, 61).astype(np.float32)
 
 
-def score_histogram(rows: types.Prepared, scores: Array) -> Int32[Array, "10 2"]:
-    """i32[10, 2]: the present rows of each class with scores (in bits) in each interval.
+def class_counts_by_score_interval(rows: types.Prepared, scores: Array) -> Int32[Array, "10 2"]:
+    """i32[10, 2]: the weight of the present rows of each class, by interval of scores in bits.
 
     With scores f32[K, N] of several classes, the score is the log odds of the largest class, and
     the class says whether the row is of it. A row counts by its weight, in 1 / GRID of a row.
     """
     nats, is_positive = scores * np.float32(LN2), rows.target
     if scores.ndim == 2:
-        nats, is_positive = _odds_of_largest_class(scores, rows.target)
+        nats, is_positive = _log_odds_and_correctness_of_largest_class(scores, rows.target)
     interval = jnp.searchsorted(
         jnp.asarray(SCORE_INTERVAL_EDGES), nats, side="right", method="compare_all"
     )
@@ -74,7 +74,7 @@ def score_histogram(rows: types.Prepared, scores: Array) -> Int32[Array, "10 2"]
     return counts.reshape(len(_MIDDLES), 2)
 
 
-class _LargestClass(NamedTuple):
+class _LargestClassOfRows(NamedTuple):
     """The class of the highest score of each row.
 
     Attributes:
@@ -86,20 +86,22 @@ class _LargestClass(NamedTuple):
     is_target: Array
 
 
-def _odds_of_largest_class(scores: Array, target: Array) -> _LargestClass:
-    """The odds of the class of the highest of the scores f32[K, N], and whether rows are of it."""
+def _log_odds_and_correctness_of_largest_class(scores: Array, target: Array) -> _LargestClassOfRows:
+    """The log odds of each row's highest-scored class, and whether it is the row's class."""
     shares, largest = softmax(scores), jnp.argmax(scores, axis=0)
     of_largest = jnp.arange(scores.shape[0], dtype=jnp.int32)[:, None] == largest[None, :]
     odds = round_separately(
         jnp.max(shares, axis=0) / sum_in_order(jnp.where(of_largest, 0, shares))
     )
-    return _LargestClass(portable_log(odds), target == largest.astype(target.dtype))
+    return _LargestClassOfRows(portable_log(odds), target == largest.astype(target.dtype))
 
 
 def fit_score_line(
-    noisy: Shaped[Array, "10 2"], deviation: Float32[Numbers, ""], start: Array
+    noisy_counts: Shaped[Array, "10 2"], noise_deviation: Float32[Numbers, ""], initial_score: Array
 ) -> ScoreLine:
-    """The line that noisy counts say, with an intercept in bits as `start`; post-processing.
+    """Fit a line through scores to noisy class counts, by a posterior mean over slopes and shifts.
+
+    This is post-processing. The intercept is in bits, as `initial_score`.
 
     The log odds of a row with score h are start + shift + slope (h - start). If p is the
     probability of an interval with c1 and c0 rows, then c1 (1 - p) - c0 p has mean 0. Its variance
@@ -112,15 +114,16 @@ def fit_score_line(
     the slope is fitted to these, without a shift.
 
     Args:
-        noisy: i32[10, 2], or f32 of a large table: noisy `score_histogram` in whole rows.
-        deviation: f32[], the standard deviation of the noise, in rows.
-        start: f32[], or f32[K] with several classes, where scores started, in bits.
+        noisy_counts: i32[10, 2], or f32 of a large table: the noisy counts of
+            `class_counts_by_score_interval`, in whole rows.
+        noise_deviation: f32[], the standard deviation of the noise, in rows.
+        initial_score: f32[], or f32[K] with several classes, where scores started, in bits.
     """
-    begin, shifts = round_separately(start * np.float32(LN2)), _SHIFTS
-    if start.ndim:
-        begin, shifts = jnp.float32(-math.log(start.shape[0] - 1)), np.zeros(1, np.float32)
+    begin, shifts = round_separately(initial_score * np.float32(LN2)), _SHIFTS
+    if initial_score.ndim:
+        begin, shifts = jnp.float32(-math.log(initial_score.shape[0] - 1)), np.zeros(1, np.float32)
     shift, slope = jnp.asarray(shifts)[:, None], jnp.asarray(_SLOPES)[None, :]
-    noise_variance = round_separately(jnp.asarray(deviation, jnp.float32) ** 2)
+    noise_variance = round_separately(jnp.asarray(noise_deviation, jnp.float32) ** 2)
 
     # How far the counts of each interval are from what a line says. In a loop over intervals the
     # counts are read from memory. Unrolled, every interval would draw its noise anew.
@@ -138,7 +141,7 @@ def fit_score_line(
         return misfit + round_separately(round_separately(excess**2) / variance), None
 
     no_misfit = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
-    intervals = noisy.astype(jnp.float32), jnp.asarray(_MIDDLES)
+    intervals = noisy_counts.astype(jnp.float32), jnp.asarray(_MIDDLES)
     no_misfit = vary_like(no_misfit, intervals)
     misfit, _ = jax.lax.scan(add_misfit, no_misfit, intervals)
 
@@ -148,14 +151,20 @@ def fit_score_line(
         ((log_slope - math.log(_PRIOR_SLOPE)) / _PRIOR_LOG_SLOPE_DEVIATION) ** 2
     )
     prior = prior + round_separately((shift / _PRIOR_SHIFT_DEVIATION) ** 2)
-    likely = likelihood_shares(misfit + prior)
-    slope = portable_exp(sum_grid(round_separately(likely * log_slope)))
-    mean_shift = round_separately(sum_grid(round_separately(likely * shift)) * np.float32(1 / LN2))
-    return ScoreLine(slope, slope * start if start.ndim else start + mean_shift)
+    likely = normalized_likelihood_of_misfit(misfit + prior)
+    slope = portable_exp(sum_grid_in_fixed_order(round_separately(likely * log_slope)))
+    mean_shift = round_separately(
+        sum_grid_in_fixed_order(round_separately(likely * shift)) * np.float32(1 / LN2)
+    )
+    return ScoreLine(
+        slope, slope * initial_score if initial_score.ndim else initial_score + mean_shift
+    )
 
 
 def score_line_epilogue(config: BinsConfig) -> types.Epilogue:
-    """The epilogue; one draw, "scores", of the sensitivity of one histogram.
+    """The epilogue that draws class counts by score, and calibrates probabilities by a line.
+
+    It has one draw, "scores", of the sensitivity of one histogram.
 
     Proof. Given all earlier releases, the score of a row is a function of that row alone. So a row
     is in one interval, in the column of its class. It adds at most 1 to that count before counts
@@ -164,8 +173,8 @@ def score_line_epilogue(config: BinsConfig) -> types.Epilogue:
     response = config.response
 
     def program(draw: Draw, rows: types.Prepared, scores: Array, *_: Any) -> None:
-        counts = score_histogram(rows, scores)
-        draw_histogram(
+        counts = class_counts_by_score_interval(rows, scores)
+        draw_histogram_with_one_bin_per_row(
             config,
             draw,
             counts,
@@ -175,7 +184,7 @@ def score_line_epilogue(config: BinsConfig) -> types.Epilogue:
         )
 
     def line_of_release(release: Release, params: types.Params, public: Public) -> ScoreLine:
-        deviation = deviation_of_one_histogram(config, params, SCORES_SITE)
+        deviation = histogram_noise_deviation(config, params, SCORES_SITE)
         return fit_score_line(release[SCORES_SITE], deviation, public.initial_score)
 
     response_words = f", {response.words}" if response.axes else ""

@@ -12,12 +12,12 @@ from dpbt.common.arithmetic import (
 from dpbt.types import Array
 
 
-def sum_grid(grid: Float32[Array, "A B"]) -> Float32[Array, ""]:
-    """f32[]: the sum of a grid, added up in one order in every program."""
+def sum_grid_in_fixed_order(grid: Float32[Array, "A B"]) -> Float32[Array, ""]:
+    """f32[]: the sum of a grid, added up in the same order in every program."""
     return sum_in_order(sum_in_order(grid))
 
 
-def likelihood_shares(misfit: Float32[Array, "A B"]) -> Float32[Array, "A B"]:
-    """f32[A, B]: the share of each hypothesis in exp(-misfit / 2), over all of the grid."""
+def normalized_likelihood_of_misfit(misfit: Float32[Array, "A B"]) -> Float32[Array, "A B"]:
+    """f32[A, B]: exp(-misfit / 2) of each hypothesis, normalized to a sum of 1 over the grid."""
     likelihood = round_separately(portable_exp((jnp.min(misfit) - misfit) / 2))
-    return multiply_by_reciprocal(likelihood, sum_grid(likelihood))
+    return multiply_by_reciprocal(likelihood, sum_grid_in_fixed_order(likelihood))

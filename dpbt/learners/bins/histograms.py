@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Float32, Int32
 
 from dpbt import types
-from dpbt.learners.bins.config import BinsConfig, noise_deviation
+from dpbt.learners.bins.config import BinsConfig, noise_deviation_at_site
 from dpbt.privacy import sensitivity
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.sensitivity import (
@@ -18,8 +18,10 @@ HISTOGRAM_SITE, TARGET_SITE, SCORES_SITE = "histogram", "target", "scores"
 """The sites of the class histograms, of the histogram of a number, and of scores by class."""
 
 
-def histogram_sensitivity(config: BinsConfig) -> float:
-    """How far one row moves all class histograms together, in rows, in the mechanism's norm.
+def class_histograms_sensitivity(config: BinsConfig) -> float:
+    """The sensitivity of the class histograms of all attributes together, in rows.
+
+    It is in the norm by which the mechanism is priced.
 
     Proof. A row is in one bin of each of F histograms, in the column of its class. It adds at most
     1 to that count, by its own weight, before counts are rounded to whole rows. Two numbers that
@@ -32,10 +34,12 @@ def histogram_sensitivity(config: BinsConfig) -> float:
     )
 
 
-def class_histograms(
+def sum_row_weights_by_bin_and_class(
     config: BinsConfig, bins: Array, target: Array, weights: Array
 ) -> Int32[Array, "F C K"]:
-    """i32[F, C, K]: how many rows of each class have each bin, in 1 / GRID of a row.
+    """i32[F, C, K]: the weight of the rows with each bin of each feature and each class.
+
+    It is in 1 / GRID of a row.
 
     C is the most bins of a feature. For a number K is 1. A row counts by its weight. A bin that
     its feature does not have is beyond C, or has a count that nothing reads.
@@ -55,10 +59,10 @@ def class_histograms(
     return jax.lax.map(histogram_of_feature, bins)
 
 
-def draw_histogram(
+def draw_histogram_with_one_bin_per_row(
     config: BinsConfig, draw: Draw, counts: Array, *, site: str, theorem: str, releases: str
 ) -> None:
-    """Draw one histogram, of which a row is in one bin.
+    """Draw one noisy histogram in whole rows, in which each row is in one bin.
 
     Args:
         config: the static parts.
@@ -79,12 +83,12 @@ def draw_histogram(
     )
 
 
-def deviation_of_one_histogram(
+def histogram_noise_deviation(
     config: BinsConfig, params: types.Params, site: str
 ) -> Float32[Array, ""]:
-    """f32[]: the standard deviation of the noise of the histogram that a site draws, in rows."""
+    """f32[]: the standard deviation of the noise of one histogram that a site draws, in rows."""
     one_histogram = sensitivity.histograms_sensitivity(config.relation)
-    return noise_deviation(
+    return noise_deviation_at_site(
         config,
         params,
         site=site,
@@ -92,10 +96,10 @@ def deviation_of_one_histogram(
     )
 
 
-def target_histogram(
+def sum_row_weights_by_target_bin(
     target: Float32[Array, "N"], row_weights: Int32[Array, "N"], num_bins: int
 ) -> Int32[Array, "B"]:
-    """i32[B]: how many rows have their number in each bin.
+    """i32[B]: the weight of the rows whose target is in each bin, in 1 / GRID of a row.
 
     A row adds at most 1, by its own weight, to the count of one bin before counts are rounded to
     whole rows. Two numbers that differ by at most 1 are at most 1 apart once they are rounded. So

@@ -33,11 +33,11 @@ from dpbt.common.arithmetic import (
     round_separately,
     sum_in_order,
 )
-from dpbt.learners.bins.config import BinsConfig, noise_deviation
+from dpbt.learners.bins.config import BinsConfig, noise_deviation_at_site
 from dpbt.learners.bins.histograms import (
     SCORES_SITE,
     TARGET_SITE,
-    deviation_of_one_histogram,
+    histogram_noise_deviation,
 )
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
@@ -66,13 +66,13 @@ _PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 0.3, 0.3
 _MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
 
 
-def has_slope(config: BinsConfig) -> bool:
-    """Whether the sums tell a slope, as they do where noise is priced by the L2 norm."""
+def releases_slope_sums(config: BinsConfig) -> bool:
+    """Whether the epilogue releases sums for a slope, as it does where noise is priced by L2."""
     return config.noise.price.is_by_l2_sensitivity
 
 
-def residual_sums_sensitivity(config: BinsConfig) -> float:
-    """How far one row moves the sums of residuals and deviations, in grid units.
+def residual_and_deviation_sums_sensitivity(config: BinsConfig) -> float:
+    """The sensitivity of the sums of residuals and deviations, in grid units.
 
     Proof. Given all earlier releases, the residual a and the deviation b of a row are functions of
     that row alone, clipped to [-1, 1], and its weight w is in [0, 1]. It adds w (a, b, b^2, a b),
@@ -89,7 +89,7 @@ def residual_sums_sensitivity(config: BinsConfig) -> float:
     3 + (1 + s^2)(1 + d^2) <= 8. Rounding moves each of the two rows by at most half a unit in each
     sum, so each change by at most one. []
     """
-    count = 4 if has_slope(config) else 1
+    count = 4 if releases_slope_sums(config) else 1
     if num_changed_rows(config.relation) == 1:
         bounds = Sensitivity(l1=count * GRID, l2=math.sqrt(count) * GRID)
     elif count == 1:
@@ -134,13 +134,13 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     """
     center = _predictions_of_scores(config.response, public.initial_score)
     counts = public.prologue[TARGET_SITE].astype(jnp.float32)
-    deviation = deviation_of_one_histogram(config, params, TARGET_SITE)
-    rows = estimate_rows_of_histogram(config, params, public)
-    noise_of_sum = noise_deviation(
+    deviation = histogram_noise_deviation(config, params, TARGET_SITE)
+    rows = estimate_num_rows_of_target_histogram(config, params, public)
+    noise_of_sum = noise_deviation_at_site(
         config,
         params,
         site=SCORES_SITE,
-        site_sensitivity=residual_sums_sensitivity(config) / GRID,
+        site_sensitivity=residual_and_deviation_sums_sensitivity(config) / GRID,
     )
     noise_of_mean = round_separately(noise_of_sum / rows.num_rows)
     shares = multiply_by_reciprocal(counts, rows.num_rows)
@@ -188,10 +188,10 @@ class RowsEstimate(NamedTuple):
     error: Array
 
 
-def estimate_rows_of_histogram(
+def estimate_num_rows_of_target_histogram(
     config: BinsConfig, params: types.Params, public: Public
 ) -> RowsEstimate:
-    """How many rows the histogram of the number counts; post-processing.
+    """Estimate the rows that a noisy histogram of a target counts; post-processing.
 
     The total of its counts has the noise of all bins, and the rows of the law that fits it best
     (`Public.estimated_rows`) are off by its misfit. The result is their mean, weighted by how sure
@@ -199,7 +199,7 @@ def estimate_rows_of_histogram(
     """
     assert public.estimated_rows is not None  # as the prologue of a number says
     counts = public.prologue[TARGET_SITE].astype(jnp.float32)
-    deviation = deviation_of_one_histogram(config, params, TARGET_SITE)
+    deviation = histogram_noise_deviation(config, params, TARGET_SITE)
     fitted = jnp.maximum(public.estimated_rows, 10.0)
     ratio = deviation * math.sqrt(counts.shape[0]) / round_separately(_ROWS_MISFIT * fitted)
     weight = 1 / (1 + round_separately(ratio**2))
@@ -208,10 +208,12 @@ def estimate_rows_of_histogram(
     return RowsEstimate(num_rows, round_separately(_ROWS_MISFIT * jnp.sqrt(1 - weight)))
 
 
-def residual_sums(
-    config: BinsConfig, rows: Any, scores: Array, *, clip: Array, public: Public
+def residual_and_deviation_sums(
+    config: BinsConfig, rows: Any, scores: Array, *, residual_clip: Array, public: Public
 ) -> Int32[Array, "S"]:
-    """i32[4], or i32[1] without a slope: sums over rows in 1 / GRID of a row, exact integers.
+    """i32[4]: sums of residuals, deviations, their squares and products; i32[1] without a slope.
+
+    They are exact integers in 1 / GRID of a row.
 
     They are of the residual in clips, of the deviation in `DEVIATION_CLIP`, of its square, and of
     the product of both. A row counts by its weight.
@@ -225,10 +227,10 @@ def residual_sums(
         """f32[N], in [-1, 1]: a difference in clips."""
         return jnp.clip(multiply_by_reciprocal(difference, round_separately(clip * unit)), -1, 1)
 
-    residual = in_units(target - prediction, clip)
+    residual = in_units(target - prediction, residual_clip)
     deviation = in_units(prediction - start, DEVIATION_CLIP)
     values = residual[None]
-    if has_slope(config):
+    if releases_slope_sums(config):
         product = round_separately(residual * deviation)
         values = jnp.stack([residual, deviation, round_separately(deviation**2), product])
     weights = weights_on_grid(jnp.full(scores.shape, float(GRID), jnp.float32), rows)
@@ -253,7 +255,7 @@ class _Correction(NamedTuple):
     mean_error: Array
 
 
-def estimate_correction(
+def estimate_shift_and_slope(
     config: BinsConfig, sums: Float32[Array, "S"], params: types.Params, public: Public
 ) -> _Correction:
     """Estimate the shift and the slope of predictions from the noisy sums; post-processing.
@@ -265,7 +267,7 @@ def estimate_correction(
 
     Args:
         config: of the bins.
-        sums: noisy `residual_sums`.
+        sums: noisy `residual_and_deviation_sums`.
         params: the learner's numbers, whose noise is read.
         public: with the release of the prologue and what follows from it.
     """
@@ -277,7 +279,7 @@ def estimate_correction(
     precision = 1 / (round_separately((noise * clip) ** 2) + 1 / rows)
     prior = 1 / _PRIOR_SHIFT_DEVIATION**2
     zero = jnp.float32(0)
-    if not has_slope(config):
+    if not releases_slope_sums(config):
         shift = round_separately(precision * residual) / (precision + prior)
         error = _estimate_error(residual_clip, residual=residual, slope_change=zero)
         return _Correction(shift=shift, slope=jnp.float32(1), deviation=zero, mean_error=error)
@@ -400,7 +402,7 @@ def estimate_mean_error(
         prologue: of the learner, which draws the histogram of the number.
         params: the learner's numbers.
         released: the release of the prologue.
-        sums: noisy `residual_sums`.
+        sums: noisy `residual_and_deviation_sums`.
 
     Returns:
         The error as a position, where the declared range is 0..1.
@@ -416,7 +418,7 @@ def estimate_mean_error(
         unit=prologue.unit(released, params),
         estimated_rows=prologue.estimated_rows(released, params),
     )
-    correction = estimate_correction(config, sums.astype(jnp.float32), params, public)
+    correction = estimate_shift_and_slope(config, sums.astype(jnp.float32), params, public)
     return correction.mean_error * public.unit
 
 
@@ -429,12 +431,12 @@ def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
 
     def program(draw: Draw, rows: Any, scores: Array, params: types.Params, public: Public) -> None:
         clip = choose_residual_clip(config, params, public).clip
-        sums = residual_sums(config, rows, scores, clip=clip, public=public)
+        sums = residual_and_deviation_sums(config, rows, scores, residual_clip=clip, public=public)
         draw(
             SCORES_SITE,
             config.noise,
             Total(sums),
-            sensitivity=residual_sums_sensitivity(config),
+            sensitivity=residual_and_deviation_sums_sensitivity(config),
             moved_outputs=sums.shape[0],
             theorem="dpbt theorem O5",
             releases="sums of final residuals",
@@ -442,7 +444,7 @@ def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
 
     def line_of_release(release: Release, params: types.Params, public: Public) -> ScoreLine:
         sums = release[SCORES_SITE].astype(jnp.float32)
-        correction = estimate_correction(config, sums, params, public)
+        correction = estimate_shift_and_slope(config, sums, params, public)
         shift, slope, deviation = correction.shift, correction.slope, correction.deviation
         start, unit = public.initial_score, public.unit
         shift = round_separately(shift * unit)

@@ -26,8 +26,8 @@ class OneTimePhases:
     epilogue: types.Epilogue | None
 
 
-def one_time_phases(config: BinsConfig, *, round_site: str) -> OneTimePhases:
-    """The one-time draws of a learner, and the fraction of the budget of each site.
+def one_time_phases_and_budget_fractions(config: BinsConfig, *, round_site: str) -> OneTimePhases:
+    """The prologue and epilogue that a config asks for, and the budget fraction of each site.
 
     By default a tenth of the budget is for each of what is drawn once, and the rest for the rounds.
     """
@@ -41,12 +41,12 @@ def one_time_phases(config: BinsConfig, *, round_site: str) -> OneTimePhases:
     return OneTimePhases(
         fractions={round_site: 1 - 0.1 * len(once), **once},
         prologue=histogram_prologue(config) if config.draws_histograms or is_number else None,
-        epilogue=_epilogue(config) if config.draws_scores else None,
+        epilogue=_epilogue_of_response(config) if config.draws_scores else None,
     )
 
 
-def _epilogue(config: BinsConfig) -> types.Epilogue:
-    """The epilogue that makes probabilities true, or that takes the bias off a number."""
+def _epilogue_of_response(config: BinsConfig) -> types.Epilogue:
+    """The epilogue that calibrates probabilities or, of a number, corrects its bias."""
     if config.response.is_number:
         return number_correction_epilogue(config)
     return score_line_epilogue(config)

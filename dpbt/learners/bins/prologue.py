@@ -13,15 +13,15 @@ from jaxtyping import Float32
 
 from dpbt import types
 from dpbt.common.arithmetic import mean_in_order, portable_log2, round_separately
-from dpbt.learners.bins.config import BinsConfig, noise_deviation
+from dpbt.learners.bins.config import BinsConfig, noise_deviation_at_site
 from dpbt.learners.bins.histograms import (
     HISTOGRAM_SITE,
     TARGET_SITE,
-    class_histograms,
-    deviation_of_one_histogram,
-    draw_histogram,
-    histogram_sensitivity,
-    target_histogram,
+    class_histograms_sensitivity,
+    draw_histogram_with_one_bin_per_row,
+    histogram_noise_deviation,
+    sum_row_weights_by_bin_and_class,
+    sum_row_weights_by_target_bin,
 )
 from dpbt.learners.bins.rows import BinnedRows
 from dpbt.learners.bins.target import (
@@ -29,8 +29,8 @@ from dpbt.learners.bins.target import (
     CLEAR_DEVIATIONS_OF_QUANTILE,
     TargetEstimate,
     estimate_location_and_scale,
-    estimate_target_shares,
-    initial_score_of_number,
+    estimate_target_bin_shares,
+    initial_score_of_target_shares,
 )
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.sensitivity import (
@@ -43,22 +43,24 @@ from dpbt.types import BINARY, Array, Release
 def _draw_histograms(
     config: BinsConfig, draw: Draw, rows: BinnedRows, weights: Array, *_: Any
 ) -> None:
-    """Draw the class histograms of all attributes, and the histogram of a number."""
+    """Draw the noisy class histograms of all attributes, and the histogram of a target number."""
     is_number, changed_rows = config.response.is_number, num_changed_rows(config.relation)
     if config.draws_histograms:
-        counts = class_histograms(config, rows.bins, rows.target, weights)
+        counts = sum_row_weights_by_bin_and_class(config, rows.bins, rows.target, weights)
         draw(
             HISTOGRAM_SITE,
             config.noise,
             Total(counts, round_grid_to_rows),
-            sensitivity=histogram_sensitivity(config),
+            sensitivity=class_histograms_sensitivity(config),
             moved_outputs=len(config.attributes) * changed_rows,
             theorem="dpbt theorem O1",
             releases=f"{'' if is_number else 'class '}histogram of every attribute",
         )
     if is_number:
-        counts = target_histogram(rows.target, weights.astype(jnp.int32), config.target_bins)
-        draw_histogram(
+        counts = sum_row_weights_by_target_bin(
+            rows.target, weights.astype(jnp.int32), config.target_bins
+        )
+        draw_histogram_with_one_bin_per_row(
             config,
             draw,
             counts,
@@ -71,21 +73,21 @@ def _draw_histograms(
 def estimate_target_from_histogram(
     config: BinsConfig, release: Release, params: types.Params
 ) -> TargetEstimate:
-    """The location, the scale and the rows of a number, as its released histogram says."""
+    """Estimate the location, the scale and the rows of a target number from its noisy histogram."""
     return estimate_location_and_scale(
-        release[TARGET_SITE], deviation_of_one_histogram(config, params, TARGET_SITE)
+        release[TARGET_SITE], histogram_noise_deviation(config, params, TARGET_SITE)
     )
 
 
-def estimate_class_rows(config: BinsConfig, histogram: Array) -> Float32[Array, "K"]:
-    """f32[K]: the classes' numbers of rows, each the median over attributes; at least 10."""
+def estimate_num_rows_by_class(config: BinsConfig, histogram: Array) -> Float32[Array, "K"]:
+    """f32[K]: estimate each class's number of rows as a median over attributes, at least 10."""
     is_bin = jnp.asarray(config.bin_mask)[..., None]
     totals = jnp.sum(jnp.where(is_bin, histogram, 0), axis=1).astype(jnp.float32)
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
 
-def _initial_score(config: BinsConfig, release: Release, params: types.Params) -> Array:
-    """The score that rows start from.
+def _initial_score_of_release(config: BinsConfig, release: Release, params: types.Params) -> Array:
+    """The score that all rows start from, by the released histograms.
 
     Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
     f32[K], the logarithms of their shares, with mean 0. Of a number it is f32[], its centre, its
@@ -96,23 +98,23 @@ def _initial_score(config: BinsConfig, release: Release, params: types.Params) -
         if config.response.objective == "squared":
             return center
         is_quantile = config.response.objective == "quantile"
-        shares = estimate_target_shares(
+        shares = estimate_target_bin_shares(
             release[TARGET_SITE],
-            deviation=deviation_of_one_histogram(config, params, TARGET_SITE),
+            noise_deviation=histogram_noise_deviation(config, params, TARGET_SITE),
             center=center,
             spread=spread,
             clear_deviations=(
                 CLEAR_DEVIATIONS_OF_QUANTILE if is_quantile else CLEAR_DEVIATIONS_OF_MEAN
             ),
         )
-        return initial_score_of_number(config.response, shares)
-    totals = estimate_class_rows(config, release[HISTOGRAM_SITE])
+        return initial_score_of_target_shares(config.response, shares)
+    totals = estimate_num_rows_by_class(config, release[HISTOGRAM_SITE])
     mean_bins = float(config.bin_mask.sum(axis=1).mean())
-    deviation_of_total = noise_deviation(
+    deviation_of_total = noise_deviation_at_site(
         config,
         params,
         site=HISTOGRAM_SITE,
-        site_sensitivity=histogram_sensitivity(config)
+        site_sensitivity=class_histograms_sensitivity(config)
         * math.sqrt(mean_bins / len(config.attributes)),
     )
     shrunk = totals + round_separately(3 * deviation_of_total)
@@ -123,7 +125,7 @@ def _initial_score(config: BinsConfig, release: Release, params: types.Params) -
 
 
 def histogram_prologue(config: BinsConfig) -> types.Prologue:
-    """The prologue of learners of bins: class histograms, or the histogram of a number."""
+    """The prologue that draws class histograms, or the histogram of a target number."""
 
     def unit_of_number(release: Release, params: types.Params) -> Array:
         return estimate_target_from_histogram(config, release, params).spread
@@ -132,12 +134,12 @@ def histogram_prologue(config: BinsConfig) -> types.Prologue:
         return estimate_target_from_histogram(config, release, params).num_rows
 
     def rows_of_classes(release: Release, params: types.Params) -> Array:
-        return jnp.sum(estimate_class_rows(config, release[HISTOGRAM_SITE]))
+        return jnp.sum(estimate_num_rows_by_class(config, release[HISTOGRAM_SITE]))
 
     is_number = config.response.is_number
     return types.Prologue(
         program=functools.partial(_draw_histograms, config),
-        initial_score=functools.partial(_initial_score, config),
+        initial_score=functools.partial(_initial_score_of_release, config),
         identity=f"histograms({config.identity})",
         unit=unit_of_number if is_number else None,
         estimated_rows=rows_of_number if is_number else rows_of_classes,

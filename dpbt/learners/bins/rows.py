@@ -34,8 +34,8 @@ class BinnedRows(NamedTuple):
     __repr__ = redacted_repr
 
 
-def prepare_binned_rows(attributes: tuple[Attribute, ...], table: types.Table) -> BinnedRows:
-    """The rows of a table, column by column, of the features that the domain has.
+def lay_out_rows_by_feature(attributes: tuple[Attribute, ...], table: types.Table) -> BinnedRows:
+    """Lay out the rows of a table feature by feature, for the features that the domain has.
 
     A padded table may have more.
 
@@ -48,15 +48,15 @@ def prepare_binned_rows(attributes: tuple[Attribute, ...], table: types.Table) -
     return BinnedRows(bins.T[:features], table.target, table.present, table.weight)
 
 
-def example_binned_table(config: BinsConfig) -> types.Table:
-    """A table of one absent row with the columns and the target of a config."""
+def one_absent_row_table(config: BinsConfig) -> types.Table:
+    """An example table of one absent row, with the columns and the target type of a config."""
     num_columns, absent = len(config.attributes), jnp.zeros(1, bool)
     bins, target = jnp.zeros((1, num_columns), jnp.uint8), absent.astype(config.response.dtype)
-    return types.Table(bins, target, absent, splits.splits_of_bits(num_columns))
+    return types.Table(bins, target, absent, splits.splits_of_boolean_features(num_columns))
 
 
-def check_binned_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
-    """Refuse a table that does not hold bins of the columns of the recipe's domain.
+def check_table_matches_attributes(attributes: tuple[Attribute, ...], table: types.Table) -> None:
+    """Refuse a table without uint8 bins, or whose columns and bins are not those of the attributes.
 
     Of the table the check reads the dtype and rank of the bins, the number of features, and the
     public splits.

@@ -14,16 +14,16 @@ from dpbt.common.arithmetic import (
     round_separately,
     sum_in_order,
 )
-from dpbt.learners.bins.config import BinsConfig, noise_deviation
-from dpbt.learners.bins.histograms import HISTOGRAM_SITE, histogram_sensitivity
-from dpbt.learners.bins.prologue import estimate_class_rows, estimate_target_from_histogram
+from dpbt.learners.bins.config import BinsConfig, noise_deviation_at_site
+from dpbt.learners.bins.histograms import HISTOGRAM_SITE, class_histograms_sensitivity
+from dpbt.learners.bins.prologue import estimate_num_rows_by_class, estimate_target_from_histogram
 from dpbt.types import Array, Public
 
 _EVEN_SHARE = 0.4
 """How much of the mass that thresholds follow is even over bins."""
 
 
-class RowsByBin(NamedTuple):
+class BinSharesAndNumRows(NamedTuple):
     """The estimated shares of rows in bins, and the estimated number of rows.
 
     Attributes:
@@ -35,8 +35,12 @@ class RowsByBin(NamedTuple):
     num_rows: Array
 
 
-def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Public) -> RowsByBin:
-    """The shares of the rows in bins and their number, from what was released; post-processing.
+def estimate_bin_shares_and_num_rows(
+    config: BinsConfig, params: types.Params, public: Public
+) -> BinSharesAndNumRows:
+    """Estimate the share of rows in each bin, and the number of rows, from what was released.
+
+    This is post-processing.
 
     The share is uniform without histograms, and else what stands above the noise, and a tenth of
     uniform.
@@ -46,9 +50,9 @@ def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Publi
         shares = jnp.asarray(is_bin / is_bin.sum(axis=1, keepdims=True), jnp.float32)
     else:
         histogram = public.prologue[HISTOGRAM_SITE]
-        shares = bin_shares_of_histogram(config, params, histogram)
+        shares = estimate_bin_shares_of_noisy_histogram(config, params, histogram)
         if rows is None or is_number:
-            rows = jnp.sum(estimate_class_rows(config, histogram))
+            rows = jnp.sum(estimate_num_rows_by_class(config, histogram))
     if rows is None:
         number_of_rows = (
             estimate_target_from_histogram(config, public.prologue, params).num_rows
@@ -56,25 +60,25 @@ def estimate_rows_by_bin(config: BinsConfig, params: types.Params, public: Publi
             else public.max_rows
         )
         rows = jnp.asarray(number_of_rows, jnp.float32)
-    return RowsByBin(shares, rows)
+    return BinSharesAndNumRows(shares, rows)
 
 
-def bin_shares_of_histogram(
-    config: BinsConfig, params: types.Params, histogram: Any
+def estimate_bin_shares_of_noisy_histogram(
+    config: BinsConfig, params: types.Params, noisy_histogram: Any
 ) -> Float32[Any, "F C"]:
-    """f32[F, C]: the share of the rows in each bin, from the released i32[F, C, K] rows by class.
+    """f32[F, C]: estimate the share of rows in each bin from a noisy i32[F, C, K] histogram.
 
     It works on arrays of NumPy or of JAX alike.
     """
-    xp, is_bin = array_namespace(histogram), config.bin_mask
+    xp, is_bin = array_namespace(noisy_histogram), config.bin_mask
     uniform = xp.asarray(is_bin / is_bin.sum(axis=1, keepdims=True), np.float32)
-    deviation = noise_deviation(
+    deviation = noise_deviation_at_site(
         config,
         params,
         site=HISTOGRAM_SITE,
-        site_sensitivity=histogram_sensitivity(config) * math.sqrt(histogram.shape[2]),
+        site_sensitivity=class_histograms_sensitivity(config) * math.sqrt(noisy_histogram.shape[2]),
     )
-    counts = xp.sum(histogram, axis=2).astype(np.float32)
+    counts = xp.sum(noisy_histogram, axis=2).astype(np.float32)
     above = xp.where(xp.asarray(is_bin), xp.maximum(counts - deviation, 0), 0)
     total = sum_in_order(above.T)[:, None]
     measured = multiply_by_reciprocal(above, xp.where(total > 0, total, 1))
@@ -82,8 +86,8 @@ def bin_shares_of_histogram(
     return round_separately(0.9 * measured) + round_separately(0.1 * uniform)
 
 
-def cut_point_shares(config: BinsConfig, bin_shares: Array) -> Float32[Array, "F C"]:
-    """f32[F, C]: the shares whose quantiles cut columns, from the share of rows in each bin."""
+def mix_bin_shares_with_even_shares(config: BinsConfig, bin_shares: Array) -> Float32[Array, "F C"]:
+    """f32[F, C]: mix shares of rows in bins with even shares, as the cuts of columns need."""
     even_shares = config.bin_mask / config.bin_mask.sum(axis=1, keepdims=True)
     return round_separately((1 - _EVEN_SHARE) * bin_shares) + round_separately(
         _EVEN_SHARE * jnp.asarray(even_shares, jnp.float32)

@@ -20,7 +20,7 @@ from dpbt.common.arithmetic import (
     round_separately,
     sum_in_order,
 )
-from dpbt.learners.bins.grids import likelihood_shares, sum_grid
+from dpbt.learners.bins.grids import normalized_likelihood_of_misfit, sum_grid_in_fixed_order
 from dpbt.privacy.mechanism import Numbers
 from dpbt.types import Array, Public
 
@@ -54,9 +54,11 @@ class TargetEstimate(NamedTuple):
 
 
 def estimate_location_and_scale(
-    noisy: Shaped[Array, "B"], deviation: Float32[Numbers, ""]
+    noisy_counts: Shaped[Array, "B"], noise_deviation: Float32[Numbers, ""]
 ) -> TargetEstimate:
-    """The centre, the spread and the rows of noisy counts; post-processing.
+    """Estimate the centre, the spread and the number of rows from a target's noisy histogram.
+
+    This is post-processing.
 
     The counts are compared with those of logistic distributions of many centres and spreads. Each
     is as likely as its misfit says. Counts vary by their noise, as Poisson counts do, and by three
@@ -70,22 +72,60 @@ def estimate_location_and_scale(
     distance says the spread, and the median is the centre.
 
     Args:
-        noisy: i32[B], noisy `target_histogram`, in rows.
-        deviation: f32[], the standard deviation of the noise, in rows.
+        noisy_counts: i32[B], noisy `sum_row_weights_by_target_bin`, in rows.
+        noise_deviation: f32[], the standard deviation of the noise, in rows.
     """
-    center = jnp.asarray(_CENTERS)[:, None]
-    spread = jnp.asarray(_SPREADS)[None, :]
+    fit = _fit_rows_of_logistic_laws(noisy_counts, noise_deviation)
+    center, spread = jnp.asarray(_CENTERS)[:, None], jnp.asarray(_SPREADS)[None, :]
 
-    share = _logistic_bin_shares(center, spread, noisy.shape[0])
+    # The mean over all laws, each as likely as its misfit and the prior say.
+    off_spread = round_separately(
+        (portable_log(spread / _PRIOR_SPREAD) / _PRIOR_LOG_SPREAD_DEVIATION) ** 2
+    )
+    prior = off_spread + round_separately(((center - _PRIOR_CENTER) / _PRIOR_CENTER_DEVIATION) ** 2)
+    likely = normalized_likelihood_of_misfit(fit.misfit + prior)
+    logs = round_separately(likely * portable_log(jnp.broadcast_to(spread, likely.shape)))
+    mean_center = sum_grid_in_fixed_order(
+        round_separately(likely * jnp.broadcast_to(center, likely.shape))
+    )
+    mean_spread = round_separately(
+        portable_exp(sum_grid_in_fixed_order(logs))
+    )  # else a / exp(b) may be a * exp(-b)
+    num_rows = sum_grid_in_fixed_order(round_separately(likely * fit.num_rows))
+    clear = _median_and_spread_of_clear_counts(noisy_counts, noise_deviation)
+    is_spiky = (clear.num_rows > num_rows / 2) & (clear.spread > _SPIKY_RATIO * mean_spread)
+    return TargetEstimate(
+        center=jnp.where(is_spiky, clear.median, mean_center),
+        spread=jnp.where(is_spiky, clear.spread, mean_spread),
+        num_rows=num_rows,
+    )
 
-    # How many rows fit best, and how far the counts then are from these shares.
-    counts = noisy.astype(jnp.float32)[None, None, :]
+
+class _LogisticFits(NamedTuple):
+    """How well logistic laws of a grid of centres and spreads fit noisy counts.
+
+    Attributes:
+        num_rows: f32[A, B], the number of rows with which each law fits best, at least 10.
+        misfit: f32[A, B], the sum of squared errors of the counts over their variances.
+    """
+
+    num_rows: Array
+    misfit: Array
+
+
+def _fit_rows_of_logistic_laws(noisy_counts: Array, noise_deviation: Numbers) -> _LogisticFits:
+    """Fit the number of rows of each logistic law of the grid to noisy counts."""
+    center, spread = jnp.asarray(_CENTERS)[:, None], jnp.asarray(_SPREADS)[None, :]
+    share = _logistic_probability_of_bins(center, spread, noisy_counts.shape[0])
+    counts = noisy_counts.astype(jnp.float32)[None, None, :]
     of_counts = sum_in_order(jnp.moveaxis(round_separately(counts * share), 2, 0))
     of_shares = sum_in_order(jnp.moveaxis(round_separately(share**2), 2, 0))
     rows = multiply_by_reciprocal(of_counts, of_shares)
     rows = jnp.maximum(rows, 10.0)
+
+    # How far the counts are from those of the law.
     expected = round_separately(rows[..., None] * share)
-    squared = round_separately(jnp.asarray(deviation, jnp.float32) ** 2)
+    squared = round_separately(jnp.asarray(noise_deviation, jnp.float32) ** 2)
     variance = (
         squared
         + round_separately(2 * expected)
@@ -94,26 +134,7 @@ def estimate_location_and_scale(
     )
     squares = round_separately((counts - expected) ** 2)
     misfit = sum_in_order(jnp.moveaxis(round_separately(squares / variance), 2, 0))
-
-    # The mean over all of them.
-    off_spread = round_separately(
-        (portable_log(spread / _PRIOR_SPREAD) / _PRIOR_LOG_SPREAD_DEVIATION) ** 2
-    )
-    prior = off_spread + round_separately(((center - _PRIOR_CENTER) / _PRIOR_CENTER_DEVIATION) ** 2)
-    likely = likelihood_shares(misfit + prior)
-    logs = round_separately(likely * portable_log(jnp.broadcast_to(spread, likely.shape)))
-    mean_center = sum_grid(round_separately(likely * jnp.broadcast_to(center, likely.shape)))
-    mean_spread = round_separately(
-        portable_exp(sum_grid(logs))
-    )  # else a / exp(b) may be a * exp(-b)
-    num_rows = sum_grid(round_separately(likely * rows))
-    clear = _measure_clear_counts(noisy, deviation)
-    is_spiky = (clear.num_rows > num_rows / 2) & (clear.spread > _SPIKY_RATIO * mean_spread)
-    return TargetEstimate(
-        center=jnp.where(is_spiky, clear.median, mean_center),
-        spread=jnp.where(is_spiky, clear.spread, mean_spread),
-        num_rows=num_rows,
-    )
+    return _LogisticFits(rows, misfit)
 
 
 _CLEAR_DEVIATIONS = 4.0
@@ -147,10 +168,14 @@ class _ClearCounts(NamedTuple):
     num_rows: Array
 
 
-def _measure_clear_counts(noisy: Array, deviation: Numbers) -> _ClearCounts:
-    """The median and the spread of the bins whose counts stand clear of the noise."""
-    counts, num_bins = noisy.astype(jnp.float32), noisy.shape[0]
-    clear = jnp.where(counts > _CLEAR_DEVIATIONS * jnp.asarray(deviation, jnp.float32), counts, 0)
+def _median_and_spread_of_clear_counts(
+    noisy_counts: Array, noise_deviation: Numbers
+) -> _ClearCounts:
+    """The median and the spread of the rows in bins whose counts are far above the noise."""
+    counts, num_bins = noisy_counts.astype(jnp.float32), noisy_counts.shape[0]
+    clear = jnp.where(
+        counts > _CLEAR_DEVIATIONS * jnp.asarray(noise_deviation, jnp.float32), counts, 0
+    )
     middles = jnp.asarray((np.arange(num_bins) + 0.5) / num_bins, jnp.float32)
     up_to = jnp.cumsum(clear)
     num_rows = up_to[-1]
@@ -163,57 +188,73 @@ def _measure_clear_counts(noisy: Array, deviation: Numbers) -> _ClearCounts:
     )
 
 
-def _logistic_bin_shares(center: Array, spread: Array, bins: int) -> Float32[Array, "... B"]:
-    """f32[..., B]: the share of each bin; the ends of the range hold what lies beyond."""
-    edges = jnp.arange(1, bins, dtype=jnp.float32).reshape(*[1] * center.ndim, -1) / bins
+def _logistic_probability_of_bins(
+    center: Array, spread: Array, num_bins: int
+) -> Float32[Array, "... B"]:
+    """f32[..., B]: the probability of each bin by a logistic law; the end bins hold its tails."""
+    edges = jnp.arange(1, num_bins, dtype=jnp.float32).reshape(*[1] * center.ndim, -1) / num_bins
     scale = spread * np.float32(_LOGISTIC_SCALE)
     below = portable_sigmoid(multiply_by_reciprocal(edges - center[..., None], scale[..., None]))
     ends = (*below.shape[:-1], 1)
     return jnp.diff(jnp.concatenate([jnp.zeros(ends), below, jnp.ones(ends)], axis=-1), axis=-1)
 
 
-def estimate_target_shares(
-    noisy: Array, *, deviation: Array, center: Array, spread: Array, clear_deviations: float
+def estimate_target_bin_shares(
+    noisy_counts: Array,
+    *,
+    noise_deviation: Array,
+    center: Array,
+    spread: Array,
+    clear_deviations: float,
 ) -> Float32[Array, "B"]:
-    """f32[B]: the share of the numbers in each bin; post-processing of noisy `target_histogram`.
+    """f32[B]: estimate the share of rows in each target bin from a noisy histogram.
+
+    This is post-processing.
 
     Counts of a few deviations of their noise are taken as they are. The others are told by a
     logistic distribution, which counts for a fifth of a deviation in each bin.
 
     Args:
-        noisy: i32[B], noisy `target_histogram`, in rows.
-        deviation: f32[], the standard deviation of the noise, in rows.
+        noisy_counts: i32[B], the noisy histogram of the target, in rows.
+        noise_deviation: f32[], the standard deviation of the noise, in rows.
         center: f32[], the position of the centre of the numbers.
         spread: f32[], their standard deviation, as a position.
         clear_deviations: how many deviations are a few.
     """
-    bins, counts = noisy.shape[0], noisy.astype(jnp.float32)
-    counts_above_noise = jnp.where(counts > clear_deviations * deviation, counts, 0)
+    bins, counts = noisy_counts.shape[0], noisy_counts.astype(jnp.float32)
+    counts_above_noise = jnp.where(counts > clear_deviations * noise_deviation, counts, 0)
     expected_counts = round_separately(
-        _logistic_bin_shares(center, spread, bins)
-        * (round_separately(bins * deviation * np.float32(0.2)) + 1)
+        _logistic_probability_of_bins(center, spread, bins)
+        * (round_separately(bins * noise_deviation * np.float32(0.2)) + 1)
     )
     total = counts_above_noise + expected_counts
     return multiply_by_reciprocal(total, sum_in_order(total))
 
 
-def initial_score_of_number(response: types.Response, share: Array) -> Float32[Array, ""]:
-    """f32[]: the quantile, or the logarithm of the mean, of shares f32[B] of bins."""
-    bins = share.shape[0]
+def initial_score_of_target_shares(
+    response: types.Response, bin_shares: Array
+) -> Float32[Array, ""]:
+    """f32[]: the quantile of a target, or the logarithm of its mean, by its bins' shares.
+
+    The shares are f32[B].
+    """
+    bins = bin_shares.shape[0]
     if response.objective == "quantile":
-        up_to = jnp.cumsum(share)
+        up_to = jnp.cumsum(bin_shares)
         bin = jnp.minimum(jnp.sum(up_to < response.level, dtype=jnp.int32), bins - 1)
-        inside = (response.level - (up_to[bin] - share[bin])) / jnp.maximum(share[bin], 1e-9)
+        inside = (response.level - (up_to[bin] - bin_shares[bin])) / jnp.maximum(
+            bin_shares[bin], 1e-9
+        )
         return round_separately(
             (bin.astype(jnp.float32) + jnp.clip(round_separately(inside), 0, 1))
             * np.float32(1 / bins)
         )
     middles = jnp.asarray((np.arange(bins) + 0.5) / bins, jnp.float32)
-    return round_separately(portable_log(sum_in_order(round_separately(share * middles))))
+    return round_separately(portable_log(sum_in_order(round_separately(bin_shares * middles))))
 
 
-def score_unit(response: types.Response, public: Public) -> Float32[Array, ""]:
-    """f32[]: by how much the score of a number moves where its prediction moves by a spread.
+def score_change_per_spread(response: types.Response, public: Public) -> Float32[Array, ""]:
+    """f32[]: how far a score moves where the predicted number moves by one spread.
 
     The prediction of a count is exp(score), so there it depends on where scores start.
     """

@@ -35,7 +35,7 @@ MAX_DEPTH = 20
 """The largest depth of a random tree."""
 
 NEGATIVE_WEIGHT_RULES = ("zero", "uniform")
-"""The rules for leaves with a negative noisy weight; see `positive_class_shares`."""
+"""The rules for leaves with a negative noisy weight; see `positive_shares_or_fallback`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class RandomTreeConfig:
             `exponential` for labels.
         parts: P. Above 1, each row is given to one of the P trees.
         per_leaf: the ledger adds up leaves in sequence (published) instead of in parallel (tight).
-        negative: "zero" or "uniform", see `positive_class_shares`.
+        negative: "zero" or "uniform", see `positive_shares_or_fallback`.
     """
 
     depth: int
@@ -60,13 +60,13 @@ class RandomTreeConfig:
     negative: str = "zero"
 
     @property
-    def labels(self) -> bool:
-        """Whether leaves state labels instead of class weights."""
+    def releases_labels(self) -> bool:
+        """Whether leaves release labels instead of class weights."""
         return self.noise is mechanisms.exponential
 
     @property
     def identity(self) -> str:
-        """Every static part as text, which enters keys."""
+        """A text of all static settings, from which noise keys are derived."""
         under = types.as_relation(self.relation).value
         leaves = f"{self.noise.name}, {self.parts}, {self.per_leaf}, {self.negative}"
         return f"{self.depth}, {under}, {leaves}"
@@ -88,8 +88,8 @@ class PositionRows(NamedTuple):
     __repr__ = redacted_repr
 
 
-def prepare_position_rows(table: types.Table) -> PositionRows:
-    """The table's rows as positions.
+def attribute_positions_of_rows(table: types.Table) -> PositionRows:
+    """Lay out the rows of a table as positions in the ranges of the attributes.
 
     Raises:
         ValueError: if the table allows some of its splits only.
@@ -101,30 +101,30 @@ def prepare_position_rows(table: types.Table) -> PositionRows:
     )
 
 
-def class_weights_of_leaves(
-    leaf: Int32[Array, "N"],
+def sum_class_weights_by_leaf(
+    leaf_of_row: Int32[Array, "N"],
     target: Bool[Array, "N"],
     weights: Int32[Array, "N"],
     num_leaves: int,
 ) -> Int32[Array, "num_leaves 2"]:
-    """i32[num_leaves, 2]: the exact weight of each leaf and class, in grid units.
+    """i32[num_leaves, 2]: the exact weight of the rows of each leaf and class, in grid units.
 
     The classes are negative and positive.
 
     Args:
-        leaf: i32[N], the leaf of each row.
+        leaf_of_row: i32[N], the leaf of each row.
         target: bool[N].
         weights: i32[N], the row's weight; 0 for absent rows.
         num_leaves: the number of leaves.
     """
-    segment = 2 * leaf + target.astype(jnp.int32)
+    segment = 2 * leaf_of_row + target.astype(jnp.int32)
     return jax.ops.segment_sum(weights, segment, num_segments=2 * num_leaves).reshape(num_leaves, 2)
 
 
-def positive_class_shares(
+def positive_shares_or_fallback(
     class_weights: Array, fallback: Array, negative_weight_rule: str
 ) -> Float32[Array, "..."]:
-    """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], or `fallback` without any.
+    """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], or else a fallback.
 
     There are two rules, and both are post-processing of a release. `fallback` is uniform in [0, 1].
 
@@ -145,7 +145,7 @@ def positive_class_shares(
 TREE_GROUPS = model.TREE_GROUPS.with_training(
     example_table=splits.absent_row_table,
     check_table=splits.check_bins_and_splits,
-    prepare=prepare_position_rows,
+    prepare=attribute_positions_of_rows,
     prediction_input=lambda rows: rows.position,
     bound=lambda group: jnp.sum(group.grown),
 )
@@ -155,12 +155,14 @@ TREE_GROUPS = model.TREE_GROUPS.with_training(
 def draw_structure_and_leaves(
     config: RandomTreeConfig, draw: Draw, table: PositionRows, weights: Array, *_: Any
 ) -> None:
-    """Draw a structure that never reads the rows, and what its leaves state about the rows."""
+    """Draw tree structures without reading the rows, and then private leaves."""
     num_rows, num_attributes = table.position.shape
-    structure = _draw_structure(config, draw, num_attributes)
-    tree = _draw_tree_of_rows(config, draw, num_rows)
-    counts = _class_weights_by_tree(config, table, weights, structure=structure, tree=tree)
-    _draw_leaves(config, draw, counts)
+    structure = _draw_structure_and_fallback_shares(config, draw, num_attributes)
+    tree_of_row = _assign_rows_to_trees_at_random(config, draw, num_rows)
+    class_weights = _class_weights_by_tree_and_leaf(
+        config, table, weights, structure=structure, tree_of_row=tree_of_row
+    )
+    _draw_leaf_class_weights_or_labels(config, draw, class_weights)
 
 
 class _DrawnStructure(NamedTuple):
@@ -175,8 +177,10 @@ class _DrawnStructure(NamedTuple):
     threshold: Array
 
 
-def _draw_structure(config: RandomTreeConfig, draw: Draw, num_attributes: int) -> _DrawnStructure:
-    """Draw the public structure, and public shares for leaves without a usable weight."""
+def _draw_structure_and_fallback_shares(
+    config: RandomTreeConfig, draw: Draw, num_attributes: int
+) -> _DrawnStructure:
+    """Draw public splits, and public shares for the leaves whose class weights are not usable."""
     leaves, end = 2**config.depth, np.float32(1)
 
     def draw_uniform(site: str, num_places: int, end: Any, releases: str) -> Array:
@@ -193,13 +197,15 @@ def _draw_structure(config: RandomTreeConfig, draw: Draw, num_attributes: int) -
         "attribute", leaves - 1, jnp.int32(num_attributes), "attributes of inner nodes"
     )
     threshold = draw_uniform("threshold", leaves - 1, end, "thresholds of inner nodes")
-    if not config.labels:
+    if not config.releases_labels:
         draw_uniform("fallback", leaves, end, "shares stated by leaves without a usable weight")
     return _DrawnStructure(attribute, threshold)
 
 
-def _draw_tree_of_rows(config: RandomTreeConfig, draw: Draw, num_rows: int) -> Int32[Array, "N"]:
-    """i32[N]: the tree that each place of the table belongs to; zeros for a single tree."""
+def _assign_rows_to_trees_at_random(
+    config: RandomTreeConfig, draw: Draw, num_rows: int
+) -> Int32[Array, "N"]:
+    """i32[N]: draw the tree that each row is given to, without reading it; zeros for one tree."""
     first_tree = jnp.zeros(num_rows, jnp.int32)
     if config.parts == 1:
         return first_tree
@@ -213,35 +219,39 @@ def _draw_tree_of_rows(config: RandomTreeConfig, draw: Draw, num_rows: int) -> I
     )
 
 
-def _class_weights_by_tree(
+def _class_weights_by_tree_and_leaf(
     config: RandomTreeConfig,
     table: PositionRows,
     weights: Array,
     *,
     structure: _DrawnStructure,
-    tree: Int32[Array, "N"],
+    tree_of_row: Int32[Array, "N"],
 ) -> Int32[Array, "parts leaves 2"]:
-    """i32[parts, 2^D, 2]: the exact weight of each leaf and class of each tree, in grid units."""
+    """i32[parts, 2^D, 2]: the exact class weights of each leaf of each tree, in grid units."""
     parts, leaves = config.parts, 2**config.depth
-    leaf = tree * leaves + assign_leaves_by_position(
-        structure.attribute, structure.threshold, table.position, tree
+    leaf = tree_of_row * leaves + assign_leaves_by_position(
+        structure.attribute, structure.threshold, table.position, tree_of_row
     )
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
-    return class_weights_of_leaves(leaf, table.target, weights, parts * leaves).reshape(
+    return sum_class_weights_by_leaf(leaf, table.target, weights, parts * leaves).reshape(
         parts, leaves, 2
     )
 
 
-def _draw_leaves(config: RandomTreeConfig, draw: Draw, counts: Array) -> None:
-    """Draw the private leaves: noise on the class weights of each, or a label drawn from them."""
-    released_noun = "labels" if config.labels else "class weights"
+def _draw_leaf_class_weights_or_labels(
+    config: RandomTreeConfig, draw: Draw, class_weights: Array
+) -> None:
+    """Draw the noisy class weights of all leaves, or labels by the exponential mechanism."""
+    released_noun = "labels" if config.releases_labels else "class weights"
     where = "all leaves" if config.parts == 1 else "all leaves of all trees"
-    proof = "dpbt theorem F2" if config.labels else "dpbt theorem F1"
+    proof = "dpbt theorem F2" if config.releases_labels else "dpbt theorem F1"
     draw(
         "leaf",
         config.noise,
-        boundary.Total(counts, mechanisms.behind_best) if config.labels else boundary.Total(counts),
-        sensitivity=_leaf_sensitivity(config),
+        boundary.Total(class_weights, mechanisms.behind_best)
+        if config.releases_labels
+        else boundary.Total(class_weights),
+        sensitivity=_leaf_draw_sensitivity(config),
         moved_outputs=sensitivity.num_changed_rows(config.relation),
         theorem="Nock & Henecka (2020), section 17.2" if config.per_leaf else proof,
         num_payments=2**config.depth if config.per_leaf else 1,
@@ -250,13 +260,13 @@ def _draw_leaves(config: RandomTreeConfig, draw: Draw, counts: Array) -> None:
     )
 
 
-def _leaf_sensitivity(config: RandomTreeConfig) -> Any:
-    """How far one row moves the class weights, or the scores of labels, of all leaves.
+def _leaf_draw_sensitivity(config: RandomTreeConfig) -> float:
+    """The sensitivity of the draw of all leaves: of their class weights, or of label scores.
 
     A row that comes or goes moves a label's scores one way. The published exponent, leaf by leaf,
     allows for both ways.
     """
-    if config.labels:
+    if config.releases_labels:
         return GRID * (
             2 if config.per_leaf else sensitivity.num_split_score_changes(config.relation)
         )
@@ -266,12 +276,12 @@ def _leaf_sensitivity(config: RandomTreeConfig) -> Any:
 
 
 def tree_group_of_release(config: RandomTreeConfig, release: types.Release, *_: Any) -> TreeGroup:
-    """The trees. Theta is a ratio of weights, so the unit of the weights cancels."""
+    """Build the trees of a group; leaves state noisy shares of the positive class, or labels."""
     leaf, grown = release["leaf"], jnp.ones(config.parts, jnp.float32)
-    if config.labels:
+    if config.releases_labels:
         leaf_values = leaf.astype(jnp.float32)
     else:
-        leaf_values = positive_class_shares(leaf, release["fallback"], config.negative)
+        leaf_values = positive_shares_or_fallback(leaf, release["fallback"], config.negative)
     return TreeGroup(release["attribute"], release["threshold"], leaf_values, grown)
 
 

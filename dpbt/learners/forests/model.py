@@ -14,12 +14,12 @@ from dpbt.common.arithmetic import array_namespace, fold, map_over_first_axis
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.complete_trees import (
     check_complete_trees,
+    depth_of_complete_tree,
     describe_trees_as_rules,
     leaf_boxes_of_tree,
-    tree_depth,
 )
 from dpbt.learners.graph import Graph, GraphOutputs, Value
-from dpbt.learners.model_parts import DIGITS, Domain, LeafBoxes, check_indices
+from dpbt.learners.model_parts import DIGITS, Domain, LeafBoxes, check_indices_in_range
 from dpbt.public_types import AnyArray, Splits
 
 
@@ -42,69 +42,71 @@ class TreeGroup(NamedTuple):
 def assign_leaves_by_position(
     attribute: Int32[Any, "... _"],
     threshold: Float32[Any, "... _"],
-    position: Float32[Any, "N A"],
-    tree: Int32[Any, "N"] = 0,
+    positions: Float32[Any, "N A"],
+    tree_of_row: Int32[Any, "N"] = 0,
 ) -> Int32[Any, "N"]:
-    """i32[N]: the leaf that each row ends in. It only gathers, so all levels cost the same time.
+    """i32[N]: route each row to a leaf of its tree, by its positions and the thresholds.
 
     Args:
         attribute: i32[..., 2^D - 1], of P trees or of one.
         threshold: f32[..., 2^D - 1].
-        position: f32[N, A].
-        tree: i32[N], which of the P trees each row passes through.
+        positions: f32[N, A].
+        tree_of_row: i32[N], which of the P trees each row passes through.
     """
-    xp, inner = array_namespace(attribute, threshold, position), attribute.shape[-1]
+    xp, inner = array_namespace(attribute, threshold, positions), attribute.shape[-1]
     attributes, thresholds = attribute.reshape(-1), threshold.reshape(-1)
 
     def ask(node: Any, _: Any) -> Any:
-        split = tree * inner + node
-        value = xp.take_along_axis(position, attributes[split][:, None], axis=1)[:, 0]
+        split = tree_of_row * inner + node
+        value = xp.take_along_axis(positions, attributes[split][:, None], axis=1)[:, 0]
         return 2 * node + 1 + (value > thresholds[split]).astype(np.int32)
 
-    start = xp.zeros(position.shape[0], np.int32)
-    return fold(ask, start, xp.arange(tree_depth(inner + 1))) - inner
+    start = xp.zeros(positions.shape[0], np.int32)
+    return fold(ask, start, xp.arange(depth_of_complete_tree(inner + 1))) - inner
 
 
-def leaf_values_by_tree(group: TreeGroup, position: Any) -> Float32[Any, "P N"]:
-    """f32[P, N]: theta of the leaf of each tree that each row ends in."""
+def leaf_values_by_tree(group: TreeGroup, positions: Any) -> Float32[Any, "P N"]:
+    """f32[P, N]: the value theta of the leaf that each row reaches in each tree."""
     leaf = map_over_first_axis(
-        lambda tree: assign_leaves_by_position(tree[0], tree[1], position),
+        lambda tree: assign_leaves_by_position(tree[0], tree[1], positions),
         (group.attribute, group.threshold),
     )
-    return array_namespace(*group, position).take_along_axis(group.leaf, leaf, axis=1)
+    return array_namespace(*group, positions).take_along_axis(group.leaf, leaf, axis=1)
 
 
-def net_votes(group: TreeGroup, position: Any) -> Float32[Any, "N"]:
-    """f32[N]: the number of trees that say positive minus the number that say negative."""
-    xp, grown = array_namespace(*group, position), group.grown[:, None]
-    return xp.sum(xp.where(leaf_values_by_tree(group, position) > 0.5, grown, -grown), axis=0)
+def net_votes(group: TreeGroup, positions: Any) -> Float32[Any, "N"]:
+    """f32[N]: the number of trees that vote positive minus the number that vote negative."""
+    xp, grown = array_namespace(*group, positions), group.grown[:, None]
+    return xp.sum(xp.where(leaf_values_by_tree(group, positions) > 0.5, grown, -grown), axis=0)
 
 
-def positive_shares_by_tree(trees: TreeGroup, position: Float32[Any, "N A"]) -> Float32[Any, "k N"]:
+def positive_shares_by_tree(
+    trees: TreeGroup, positions: Float32[Any, "N A"]
+) -> Float32[Any, "k N"]:
     """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
 
     Args:
         trees: a TreeGroup with any leading axes, such as `Model.hypotheses`. Padding beyond the
             number of rounds states NaN.
-        position: f32[N, A].
+        positions: f32[N, A].
     """
     attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in trees[:3])
-    stated = leaf_values_by_tree(TreeGroup(attribute, threshold, leaf, trees.grown), position)
+    stated = leaf_values_by_tree(TreeGroup(attribute, threshold, leaf, trees.grown), positions)
     xp = array_namespace(stated)
     return xp.where(trees.grown.reshape(-1)[:, None] > 0, stated, np.float32(np.nan))
 
 
-def tree_group_of_arrays(
+def tree_group_without_padding(
     attribute: np.ndarray, threshold: np.ndarray, leaf: np.ndarray
 ) -> TreeGroup:
-    """The group of these arrays, of which all trees are grown."""
+    """A group of trees of these arrays, all of which count as grown."""
     return TreeGroup(attribute, threshold, leaf, np.ones(leaf.shape[:-1], np.float32))
 
 
 def _check_tree_groups(
     groups: TreeGroup, num_features: int, splits: Splits | None, score_axes: tuple[int, ...]
 ) -> None:
-    """Refuse arrays that do not fit the rows or each other.
+    """Refuse trees that are not complete, or whose attributes are out of range.
 
     Raises:
         ValueError: saying so.
@@ -113,10 +115,11 @@ def _check_tree_groups(
         raise ValueError("attribute, threshold and leaf must be of the same trees")
     check_complete_trees(groups.attribute, groups.leaf)
     num_attributes = num_features if splits is None else len(splits.attribute)
-    check_indices("attribute", groups.attribute, 0, num_attributes)
+    check_indices_in_range("attribute", groups.attribute, 0, num_attributes)
 
 
 def _describe_tree_groups(groups: TreeGroup, splits: Splits, domain: Domain, *_: Any) -> str:
+    """A text of each tree as nested rules, with the positive share that each leaf states."""
     attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in groups[:3])
     column, position = np.asarray(splits.attribute), np.asarray(splits.position)
 
@@ -125,28 +128,34 @@ def _describe_tree_groups(groups: TreeGroup, splits: Splits, domain: Domain, *_:
         return int(column[number]), position[number] > float(threshold[tree, node])
 
     head = "vote of each tree: positive if its share of positive is above 0.5"
-    return describe_trees_as_rules(leaf, ask, domain, head, f"share of positive {{:.{DIGITS}f}}")
+    return describe_trees_as_rules(
+        leaf, ask, domain, heading=head, leaf_format=f"share of positive {{:.{DIGITS}f}}"
+    )
 
 
 def _add_tree_groups_to_graph(
     graph: Graph, groups: TreeGroup, rows: Value, splits: Splits | None
 ) -> GraphOutputs:
-    """Add the net votes of all trees to a graph, and the mean of the shares that they state."""
-    positions = graph.positions(rows, splits)
-    attribute = graph.constant(groups.attribute.reshape(-1), np.int64)
-    threshold = graph.constant(groups.threshold.reshape(-1), np.float32)
+    """Add the net votes of all trees, and the mean of their shares, to an ONNX graph."""
+    positions = graph.attribute_positions(rows, splits)
+    attribute = graph.add_constant(groups.attribute.reshape(-1), np.int64)
+    threshold = graph.add_constant(groups.threshold.reshape(-1), np.float32)
 
     def goes_right(node: Value) -> Value:
-        value = graph.add("GatherElements", positions, attribute.at(node), axis=1)
-        return (value > threshold.at(node)).cast("INT64")
+        value = graph.add_node("GatherElements", positions, attribute.gather(node), axis=1)
+        return (value > threshold.gather(node)).cast("INT64")
 
-    shares = graph.descend(positions, groups.leaf.reshape(-1, groups.leaf.shape[-1]), goes_right)
+    shares = graph.leaf_values_by_descent(
+        positions, groups.leaf.reshape(-1, groups.leaf.shape[-1]), goes_right
+    )
     vote = (shares > np.float32(0.5)).cast("FLOAT") * np.float32(2) + np.float32(-1)
-    return GraphOutputs(vote.sum(), graph.add("ReduceMean", shares, axes=[1], keepdims=0))
+    return GraphOutputs(vote.sum(), graph.add_node("ReduceMean", shares, axes=[1], keepdims=0))
 
 
-def _leaf_boxes(groups: TreeGroup, splits: Splits, num_bins: int) -> Iterator[LeafBoxes]:
-    """The leaves of each tree, which add their votes: 1 for positive, else -1, as `net_votes`."""
+def _iterate_leaf_boxes_of_voting_trees(
+    groups: TreeGroup, splits: Splits, num_bins: int
+) -> Iterator[LeafBoxes]:
+    """Yield the leaves of each tree as boxes of bins, with their votes: 1 for positive, else -1."""
     column, position = np.asarray(splits.attribute), np.asarray(splits.position)[:, :num_bins]
     arrays = (np.asarray(array).reshape(-1, array.shape[-1]) for array in groups[:3])
     grown = np.asarray(groups.grown).ravel()
@@ -159,13 +168,13 @@ def _leaf_boxes(groups: TreeGroup, splits: Splits, num_bins: int) -> Iterator[Le
 TREE_GROUPS = HypothesisKind(
     name="tree_groups",
     predict=net_votes,
-    read_rows=lambda rows: rows.positions,
+    read_rows=lambda rows: rows.attribute_positions,
     shares=positive_shares_by_tree,
     arrays=(("attribute", "int32"), ("threshold", "float32"), ("leaf", "float32")),
-    make=tree_group_of_arrays,
+    make=tree_group_without_padding,
     check_arrays=_check_tree_groups,
     describe=_describe_tree_groups,
     add_to_graph=_add_tree_groups_to_graph,
-    leaf_boxes=_leaf_boxes,
+    leaf_boxes=_iterate_leaf_boxes_of_voting_trees,
 )
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""

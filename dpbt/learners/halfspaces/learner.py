@@ -77,13 +77,13 @@ class HalfspaceConfig:
 
     @property
     def identity(self) -> str:
-        """Every static part as text, which enters keys."""
+        """A text of all static settings, from which noise keys are derived."""
         under = types.as_relation(self.relation).value
         return f"{under}, {self.calibration}, {self.normalized}, {self.features}"
 
 
-def check_halfspace_table(table: Table) -> None:
-    """Refuse a table that halfspaces cannot read.
+def check_table_allows_all_splits(table: Table) -> None:
+    """Refuse a table with invalid bins or splits, or one that forbids some of its splits.
 
     Raises:
         ValueError: as `splits.check_bins_and_splits`, or if the table allows only some of its
@@ -94,35 +94,37 @@ def check_halfspace_table(table: Table) -> None:
         raise ValueError("halfspaces read all attributes: splits.allowed must be None")
 
 
-def prepare_ball_rows(table: Table) -> BallRows:
-    """The table's rows in the unit ball: exact numbers, or the positions of bins."""
+def project_rows_of_table_to_ball(table: Table) -> BallRows:
+    """Project the rows of a table, as numbers or positions of bins, to the unit ball."""
     rows = project_to_unit_ball(splits.attribute_positions(table))
     return BallRows(rows.T, table.target, table.present, table.weight)
 
 
-def signed_row_sums(
+def signed_row_sums_in_grid_steps(
     signed_weights: Int32[Array, "N"],
-    columns: Float32[Array, "d N"],
-    step: Float32[AnyArray, ""],
+    row_columns: Float32[Array, "d N"],
+    grid_step: Float32[AnyArray, ""],
 ) -> Int32[Array, "d"]:
-    """i32[d]: the exact sum of signed weight times row, in units of 2^-14, over `step`.
+    """i32[d]: the sum of signed weight times row, in units of 2^-14, in whole grid steps.
 
     It is rounded down. Rows are rounded towards 0 to these units.
 
     Args:
         signed_weights: i32[N], quantized weights times labels, in -GRID..GRID; N at most
             `MAX_ROWS`.
-        columns: f32[d, N], see `BallRows`.
-        step: f32[], a power of two, at least as large as `sensitivity.weighted_sum_step` of N.
+        row_columns: f32[d, N], see `BallRows`.
+        grid_step: f32[], a power of two, at least as large as `sensitivity.weighted_sum_step` of N.
     """
-    products = signed_weights[None] * jnp.trunc(columns * 2.0**14).astype(jnp.int32)
+    products = signed_weights[None] * jnp.trunc(row_columns * 2.0**14).astype(jnp.int32)
     with variates.double_precision():
         sums = jnp.sum(products.astype(jnp.int64), axis=1)
-        return jnp.floor(variates.to_float64(sums) / variates.to_float64(step)).astype(jnp.int32)
+        return jnp.floor(variates.to_float64(sums) / variates.to_float64(grid_step)).astype(
+            jnp.int32
+        )
 
 
-def vector_length(vector: Float32[Array, "d"]) -> Float32[Array, ""]:
-    """f32[]: the Euclidean length, whose squares are added up in one order in every program."""
+def euclidean_length(vector: Float32[Array, "d"]) -> Float32[Array, ""]:
+    """f32[]: the Euclidean length of a vector, summed in one order in every program."""
     return jnp.sqrt(sum_in_order(round_separately(vector**2)))
 
 
@@ -130,10 +132,10 @@ HALFSPACES = model.HALFSPACES.with_training(
     example_table=lambda: Table(
         jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)
     ),
-    check_table=check_halfspace_table,
-    prepare=prepare_ball_rows,
+    check_table=check_table_allows_all_splits,
+    prepare=project_rows_of_table_to_ball,
     prediction_input=lambda rows: rows.columns,
-    bound=lambda halfspace: vector_length(halfspace.normal) * (1 + 2.0**-20),
+    bound=lambda halfspace: euclidean_length(halfspace.normal) * (1 + 2.0**-20),
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""
 
@@ -142,16 +144,18 @@ _UNIT = 2.0**14 * GRID
 """The longest row, in units of 2^-14 grid units."""
 
 
-def _sensitivity_in_row_lengths(config: HalfspaceConfig, step: Numbers) -> Numbers:
-    """How far a row moves a sum, in lengths of the longest row: as proved, or the published 4."""
-    proved = sensitivity.center_sensitivity(step, config.features)
+def _row_sum_sensitivity_in_row_lengths(config: HalfspaceConfig, grid_step: Numbers) -> Numbers:
+    """The L2 sensitivity of the sum that the ledger claims, in lengths of the longest row."""
+    proved = sensitivity.center_sensitivity(grid_step, config.features)
     return proved if config.calibration == "tight" else proved.clip(min=PUBLISHED_L2)
 
 
-def halfspace_params(
+def choose_sum_grid_for_noise_multiplier(
     config: HalfspaceConfig, noise: Mapping[str, Numbers], public: Public
 ) -> HalfspaceParams:
-    """The learner's numbers. The sensitivity depends on the grid, and the grid on the noise.
+    """Choose the public grid of the sums for a noise multiplier: the learner's parameters.
+
+    The sensitivity depends on the grid, and the grid on the noise.
 
     So the grid is chosen for the noise of a finer grid, which it hardly changes.
     """
@@ -162,40 +166,40 @@ def halfspace_params(
         step = np.maximum(
             step,
             sensitivity.weighted_sum_step(
-                public.max_rows, finite * _sensitivity_in_row_lengths(config, step)
+                public.max_rows, finite * _row_sum_sensitivity_in_row_lengths(config, step)
             ),
         )
     return HalfspaceParams(dict(noise), step)
 
 
-def halfspace_params_of_sigma(
+def noise_multiplier_and_sum_grid_for_sigma(
     config: HalfspaceConfig, sigma: Numbers, public: Public
 ) -> HalfspaceParams:
-    """The numbers for noise of a given sigma on a centre; the ledger states its cost."""
+    """The noise multiplier and the grid of sums for a deviation sigma of the centre's noise."""
     density = np.asarray(public.weight_params.density, np.float32).astype(np.float64)
     in_sum = np.asarray(sigma, np.float64) * np.asarray(public.max_rows, np.float64) * density
     step = sensitivity.weighted_sum_step(public.max_rows, in_sum * _UNIT)
     return HalfspaceParams(
         {
             "center": divide_rounding_up(
-                in_sum * ROUNDING, _sensitivity_in_row_lengths(config, step)
+                in_sum * ROUNDING, _row_sum_sensitivity_in_row_lengths(config, step)
             )
         },
         step,
     )
 
 
-def center_length_of_grid_step(
-    params: HalfspaceParams, public: Public, cap: Numbers = 1.0
+def center_length_per_grid_step(
+    params: HalfspaceParams, public: Public, weight_cap: Numbers = 1.0
 ) -> Float32[Array, ""]:
-    """f32[]: the length in a centre of one step of the sums' grid, for weights of that cap."""
+    """f32[]: the length, in the centre, that one step of the sums' grid stands for."""
     mass = jnp.asarray(
         public.max_rows * public.weight_params.density
     )  # divides a sum to give a centre
-    return multiply_by_reciprocal(cap * params.step, mass * np.float32(_UNIT))
+    return multiply_by_reciprocal(weight_cap * params.step, mass * np.float32(_UNIT))
 
 
-def draw_center(
+def draw_weighted_sum_of_signed_rows(
     config: HalfspaceConfig,
     draw: Draw,
     table: BallRows,
@@ -203,7 +207,7 @@ def draw_center(
     params: HalfspaceParams,
     public: Public,
 ) -> None:
-    """Draw one vector: the weighted sum of signed rows, on a public grid.
+    """Draw one noisy vector: the weighted sum of signed rows, on a public grid.
 
     Raises:
         ValueError: for a table with more features than the recipe is for.
@@ -217,12 +221,15 @@ def draw_center(
         return jnp.where(table.present, signed, 0).astype(jnp.int32)
 
     is_tight = config.calibration == "tight"
-    sums = signed_row_sums(materialize(public.round, signed_weights), table.columns, params.step)
+    sums = signed_row_sums_in_grid_steps(
+        materialize(public.round, signed_weights), table.columns, params.step
+    )
     draw(
         "center",
         mechanisms.rounded_gaussian,
         sums,
-        sensitivity=_sensitivity_in_row_lengths(config, params.step) * (_UNIT / params.step),
+        sensitivity=_row_sum_sensitivity_in_row_lengths(config, params.step)
+        * (_UNIT / params.step),
         moved_outputs=config.features,
         theorem="dpbt theorem 10" if is_tight else "Bun et al. (2020), Thm 27",
         releases="centre of the weighted examples",
@@ -233,11 +240,11 @@ def draw_center(
 def halfspace_of_release(
     config: HalfspaceConfig, release: types.Release, params: HalfspaceParams, public: Public
 ) -> Halfspace:
-    """The released centre, or its direction."""
-    step_length = center_length_of_grid_step(params, public, public.cap)
+    """Build the halfspace whose normal is the released noisy centre, or the centre's direction."""
+    step_length = center_length_per_grid_step(params, public, public.cap)
     center = round_separately(release["center"].astype(jnp.float32) * step_length)
     if config.normalized:
-        length = vector_length(center)
+        length = euclidean_length(center)
         center = multiply_by_reciprocal(center, jnp.where(length > 0, length, 1))
     return Halfspace(center)
 
@@ -269,11 +276,11 @@ def halfspace(config: HalfspaceConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="halfspace",
         config=config,
-        program=functools.partial(draw_center, config),
+        program=functools.partial(draw_weighted_sum_of_signed_rows, config),
         hypothesis=functools.partial(halfspace_of_release, config),
         kind=HALFSPACES,
         fractions={"center": 1.0},
-        make_params=functools.partial(halfspace_params, config),
+        make_params=functools.partial(choose_sum_grid_for_noise_multiplier, config),
         relation=config.relation,
         coupled=True,
     )

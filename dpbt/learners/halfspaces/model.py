@@ -39,7 +39,7 @@ class Halfspace(NamedTuple):
 
 
 def project_to_unit_ball(rows: Any) -> Float32[Any, "N d"]:
-    """f32[N, d]: each row x as x / max(1, |x|), up to 1e-6.
+    """f32[N, d]: project each row x to x / max(1, |x|), up to 1e-6.
 
     It is a fixed map of a row: no row is rejected, and nothing is learned from other rows. Entries
     that are not finite count as 0, and all entries are clipped to +-1e18.
@@ -54,28 +54,30 @@ def project_to_unit_ball(rows: Any) -> Float32[Any, "N d"]:
     return xp.where(norm > _INSIDE, scaled * factor, rows)
 
 
-def _predict_halfspace(halfspace: Halfspace, columns: Float32[Any, "d N"]) -> Float32[Any, "N"]:
-    """f32[N]: normal . x, feature after feature, so that no row's score depends on other rows.
+def _predict_halfspace(halfspace: Halfspace, row_columns: Float32[Any, "d N"]) -> Float32[Any, "N"]:
+    """f32[N]: the score normal . x of each row, summed in the order of the features.
+
+    So no row's score depends on other rows.
 
     A matrix product adds in another order for other numbers of rows.
 
     Args:
         halfspace: one.
-        columns: f32[d, N], rows in the unit ball.
+        row_columns: f32[d, N], rows in the unit ball.
     """
 
     def add(score: Any, feature: tuple[Any, Any]) -> Any:
         return score + round_separately(feature[0] * feature[1])
 
     normal = halfspace.normal
-    first = round_separately(columns[0] * normal[0])
-    return fold(add, first, (columns[1:], normal[1:]), unroll=4)
+    first = round_separately(row_columns[0] * normal[0])
+    return fold(add, first, (row_columns[1:], normal[1:]), unroll=4)
 
 
 def _check_halfspaces(
     halfspaces: Halfspace, num_features: int, splits: Splits | None, score_axes: tuple[int, ...]
 ) -> None:
-    """Refuse normals that do not fit the rows.
+    """Refuse normals whose length is not the number of attributes.
 
     Raises:
         ValueError: saying so.
@@ -87,7 +89,7 @@ def _check_halfspaces(
 
 
 def _describe_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: Any) -> str:
-    """The weight of each attribute, largest first: what it adds to the score at position 1."""
+    """A text of the weight of each attribute, which it adds at position 1; largest first."""
     names = []
     for name, column in domain.items():
         words = [split.yes for split in column.splits(name)]
@@ -106,10 +108,13 @@ def _describe_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: 
 def _add_halfspaces_to_graph(
     graph: Graph, halfspaces: Halfspace, rows: Value, splits: Splits | None
 ) -> GraphOutputs:
-    """Add the scores of halfspaces to a graph, in double precision, for rows of finite numbers."""
-    double = graph.positions(rows, splits).cast("DOUBLE")
-    length = graph.add("Sqrt", (double * double).sum(keeps_axis=True))
-    inside = double / graph.add("Max", length, np.float64(1))
+    """Add the summed scores of halfspaces to an ONNX graph, in double precision.
+
+    Rows have finite numbers.
+    """
+    double = graph.attribute_positions(rows, splits).cast("DOUBLE")
+    length = graph.add_node("Sqrt", (double * double).sum(keeps_axis=True))
+    inside = double / graph.add_node("Max", length, np.float64(1))
     normal = halfspaces.normal.sum(axis=0, dtype=np.float64)
     return GraphOutputs((inside * normal[None]).sum().cast("FLOAT"))
 
@@ -117,7 +122,7 @@ def _add_halfspaces_to_graph(
 HALFSPACES = HypothesisKind(
     name="halfspaces",
     predict=_predict_halfspace,
-    read_rows=lambda rows: project_to_unit_ball(rows.positions).T,
+    read_rows=lambda rows: project_to_unit_ball(rows.attribute_positions).T,
     arrays=(("normal", "float32"),),
     make=Halfspace,
     check_arrays=_check_halfspaces,

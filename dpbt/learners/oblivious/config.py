@@ -32,10 +32,10 @@ class ObliviousConfig(BinsConfig):
 
     @property
     def identity(self) -> str:
-        """Every static part as text, which enters keys."""
-        tree_words = f"{self.depth}, {self.attributes_per_tree}"
-        words = self.identity_with_trees(tree_words, smoothing=self.smoothing)
-        return f"{words}, {self.num_structures} structures" if self.num_structures else words
+        """A text of all static settings, from which noise keys are derived."""
+        tree_text = f"{self.depth}, {self.attributes_per_tree}"
+        text = self.identity_with_tree_settings(tree_text, smoothing=self.smoothing)
+        return f"{text}, {self.num_structures} structures" if self.num_structures else text
 
 
 class ObliviousParams(NamedTuple):

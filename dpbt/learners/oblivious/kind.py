@@ -8,20 +8,20 @@ from dpbt.common.arithmetic import round_separately, sum_in_order
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.bins.rows import (
     BinnedRows,
-    check_binned_table,
-    example_binned_table,
-    prepare_binned_rows,
+    check_table_matches_attributes,
+    lay_out_rows_by_feature,
+    one_absent_row_table,
 )
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.model import OBLIVIOUS, ObliviousTree
-from dpbt.learners.oblivious.rows import assign_leaves
+from dpbt.learners.oblivious.rows import assign_leaves_unless_known
 from dpbt.types import Array
 
 
 def _merge_trees_of_equal_structure(
     num_structures: int, trees: ObliviousTree, *_: object
 ) -> ObliviousTree:
-    """One tree for each structure, in place of those of all rounds."""
+    """Sum up the trees of all rounds that have the same splits: one tree for each structure."""
     rounds = trees.leaf.shape[0]
     if rounds <= num_structures:
         return trees
@@ -39,26 +39,27 @@ def _merge_trees_of_equal_structure(
     )
 
 
-def _scale_trees(trees: ObliviousTree, slope: Array) -> ObliviousTree:
+def _multiply_trees_by_slope(trees: ObliviousTree, slope: Array) -> ObliviousTree:
+    """Multiply the leaf values of trees, and the noise that they state, by a slope."""
     return trees._replace(leaf=trees.leaf * slope, noise=trees.noise * jnp.abs(slope))
 
 
-def oblivious_kind(config: ObliviousConfig) -> HypothesisKind:
-    """Oblivious trees over the bins of a domain, as learners train with them."""
+def kind_of_oblivious_trees(config: ObliviousConfig) -> HypothesisKind:
+    """The kind of hypotheses of oblivious trees over the bins of a domain, with its training."""
     attributes = config.attributes
 
     def predict_prepared(tree: ObliviousTree, rows: BinnedRows) -> Array:
-        leaf = assign_leaves(attributes, tree, rows).astype(jnp.int32)
+        leaf = assign_leaves_unless_known(attributes, tree, rows).astype(jnp.int32)
         return tree.leaf.at[..., leaf].get(mode="promise_in_bounds")
 
     merge = functools.partial(_merge_trees_of_equal_structure, config.num_structures)
     return OBLIVIOUS.with_training(
-        example_table=functools.partial(example_binned_table, config),
-        check_table=functools.partial(check_binned_table, attributes),
-        prepare=functools.partial(prepare_binned_rows, attributes),
+        example_table=functools.partial(one_absent_row_table, config),
+        check_table=functools.partial(check_table_matches_attributes, attributes),
+        prepare=functools.partial(lay_out_rows_by_feature, attributes),
         predict_prepared=predict_prepared,
         prediction_input=lambda rows: rows.bins,
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
-        scale=_scale_trees,
+        scale=_multiply_trees_by_slope,
         merge=merge if config.num_structures else None,
     )

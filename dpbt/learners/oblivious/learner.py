@@ -19,26 +19,26 @@ from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.common.arithmetic import LN2, round_separately
-from dpbt.learners.bins.config import noise_deviation
-from dpbt.learners.bins.one_time import one_time_phases
+from dpbt.learners.bins.config import noise_deviation_at_site
+from dpbt.learners.bins.one_time import one_time_phases_and_budget_fractions
 from dpbt.learners.bins.residuals import (
-    describe_residual_sums,
-    max_sums_moved_by_row,
-    partition_sum_sensitivity,
+    ledger_text_of_residual_sums,
+    max_sums_changed_by_row,
     remove_noise_common_to_classes,
-    row_residuals,
-    rows_of_grid_unit,
-    step_share_of_class,
-    sum_residuals_by_place,
+    rows_per_grid_unit,
+    signed_residuals_of_bounded_norm,
+    step_share_per_class,
+    sum_residuals_by_segment,
+    sums_sensitivity_of_one_partition,
 )
 from dpbt.learners.bins.rows import BinnedRows
-from dpbt.learners.bins.shares import estimate_rows_by_bin
-from dpbt.learners.bins.target import score_unit
+from dpbt.learners.bins.shares import estimate_bin_shares_and_num_rows
+from dpbt.learners.bins.target import score_change_per_spread
 from dpbt.learners.oblivious import splits
 from dpbt.learners.oblivious.config import ObliviousConfig, ObliviousParams
-from dpbt.learners.oblivious.kind import oblivious_kind
+from dpbt.learners.oblivious.kind import kind_of_oblivious_trees
 from dpbt.learners.oblivious.model import ObliviousTree
-from dpbt.learners.oblivious.rows import assign_leaves
+from dpbt.learners.oblivious.rows import assign_leaves_unless_known
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.types import Array, Public, Release
@@ -51,7 +51,7 @@ MIN_DENOMINATOR_ROWS = 10.0
 
 
 def leaf_sum_sensitivity(config: ObliviousConfig) -> float:
-    """How far one row moves the leaf sums of a tree, in grid units, in the mechanism's norm.
+    """The sensitivity of a tree's leaf sums of residuals, in grid units, in the mechanism's norm.
 
     Proof. Given the released scores and the public splits, a row is in one leaf and adds y w
     there, with |w| at most GRID. Under add/remove one sum moves by at most GRID: L1 = L2 = GRID.
@@ -62,14 +62,14 @@ def leaf_sum_sensitivity(config: ObliviousConfig) -> float:
     A number is the same, with a residual in -GRID..GRID in place of y w. Residuals of a quantile
     lie in [-b, a], the larger of which is GRID. So under replace-one a sum moves by at most a + b,
     or two sums by GRID each: L1 = 2 GRID, L2 = max(a + b, sqrt(2) GRID). With several classes a row
-    adds its K residuals to the K sums of its leaf. `row_residuals` keeps their norm at most GRID:
-    the L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K
-    sums together.
+    adds its K residuals to the K sums of its leaf. `signed_residuals_of_bounded_norm` keeps their
+    norm at most GRID: the L1 norm for noise that is priced by L1, else the L2 norm. So the same
+    bounds hold for all K sums together.
     """
-    return config.noise.sensitivity_in_norm(partition_sum_sensitivity(config))
+    return config.noise.sensitivity_in_norm(sums_sensitivity_of_one_partition(config))
 
 
-class RoundTree(NamedTuple):
+class PublicTreeAndLeafRows(NamedTuple):
     """The public part of a round's tree, known before the round draws.
 
     Attributes:
@@ -81,36 +81,41 @@ class RoundTree(NamedTuple):
     leaf_rows: Array
 
 
-def tree_of_round(config: ObliviousConfig, params: ObliviousParams, public: Public) -> RoundTree:
-    """The public tree of a round: as the loop gives it, or worked out."""
+def public_tree_of_round(
+    config: ObliviousConfig, params: ObliviousParams, public: Public
+) -> PublicTreeAndLeafRows:
+    """The public splits of a round's tree and the estimated rows of its leaves.
+
+    A structure that the loop passes is used as it is.
+    """
     if public.structure is not None:
         return public.structure
 
-    bin_shares, num_rows = estimate_rows_by_bin(config, params, public)
-    tree, leaf_shares = splits.public_tree(
+    bin_shares, num_rows = estimate_bin_shares_and_num_rows(config, params, public)
+    tree, leaf_shares = splits.public_tree_from_seed(
         config,
         seed=jnp.asarray(params.seed).astype(jnp.uint32),
         tree_number=jnp.asarray(public.round),
         bin_shares=bin_shares,
     )
-    return RoundTree(tree, round_separately(num_rows * leaf_shares))
+    return PublicTreeAndLeafRows(tree, round_separately(num_rows * leaf_shares))
 
 
 def partition_by_leaf(config: ObliviousConfig) -> types.Partition:
-    """How the public splits of a round part the rows: by the leaf of the tree."""
+    """The public partition of the rows by the leaf of the round's tree that they reach."""
 
-    def leaf_of_rows(round_tree: RoundTree, rows: BinnedRows) -> Array:
-        return assign_leaves(config.attributes, round_tree.tree, rows)
+    def leaf_of_rows(round_tree: PublicTreeAndLeafRows, rows: BinnedRows) -> Array:
+        return assign_leaves_unless_known(config.attributes, round_tree.tree, rows)
 
     return types.Partition(
-        structure=functools.partial(tree_of_round, config),
+        structure=functools.partial(public_tree_of_round, config),
         assign_rows=leaf_of_rows,
         reads=lambda round_tree: round_tree.tree.feature,
         cycle=config.num_structures,
     )
 
 
-def draw_leaf_sums(
+def draw_residual_sums_by_leaf(
     config: ObliviousConfig,
     draw: Draw,
     rows: BinnedRows,
@@ -118,28 +123,28 @@ def draw_leaf_sums(
     params: ObliviousParams,
     public: Public,
 ) -> None:
-    """One draw: for each leaf the sums of residuals over its rows, in grid units, exact integers.
+    """Draw, for each leaf, the noisy sum of its rows' residuals, in whole grid units.
 
     The residual of two classes is y w.
     """
-    tree = tree_of_round(config, params, public).tree
-    leaf = assign_leaves(config.attributes, tree, rows).astype(jnp.int32)
-    residuals = row_residuals(config, rows, weights)
+    tree = public_tree_of_round(config, params, public).tree
+    leaf = assign_leaves_unless_known(config.attributes, tree, rows).astype(jnp.int32)
+    residuals = signed_residuals_of_bounded_norm(config, rows, weights)
     draw(
         SUMS_SITE,
         config.noise,
-        Total(sum_residuals_by_place(residuals, leaf, 2**config.depth)),
+        Total(sum_residuals_by_segment(residuals, leaf, 2**config.depth)),
         sensitivity=leaf_sum_sensitivity(config),
         theorem="dpbt theorem O2",
-        moved_outputs=max_sums_moved_by_row(config, num_partitions=1),
-        releases=describe_residual_sums(config, "all leaves"),
+        moved_outputs=max_sums_changed_by_row(config, num_partitions=1),
+        releases=ledger_text_of_residual_sums(config, "all leaves"),
     )
 
 
 def tree_of_release(
     config: ObliviousConfig, release: Release, params: ObliviousParams, public: Public
 ) -> ObliviousTree:
-    """The tree: each leaf moves as far as its sum stands above the noise.
+    """Build the tree: each leaf moves the score by a step times its noisy sum over its noise.
 
     Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
     estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 10), -v, v). G, sigma and
@@ -148,8 +153,8 @@ def tree_of_release(
     - Two classes: the step is turned from nats into bits.
     - Several classes: what noise adds to all classes alike is taken off
       (`remove_noise_common_to_classes`), and sigma becomes sqrt((K - 1) / K) of what it was. The
-      step of each class is (K - 1) / K of that above (`step_share_of_class`).
-    - A number: the step is in spreads, which `score_unit` turns into scores.
+      step of each class is (K - 1) / K of that above (`step_share_per_class`).
+    - A number: the step is in spreads, which `score_change_per_spread` turns into scores.
 
     The noise of a leaf is the deviation s sigma / max(sigma + m h / 3, 10) of what is clipped, in
     the same units; where the clip is at work it is 0. What makes leaves monotone takes a mean of
@@ -161,16 +166,18 @@ def tree_of_release(
         params: s, v and h are its step, limit and curvature.
         public: of the round.
     """
-    response, (tree, leaf_rows) = config.response, tree_of_round(config, params, public)
-    unit = rows_of_grid_unit(public)
+    response, (tree, leaf_rows) = config.response, public_tree_of_round(config, params, public)
+    unit = rows_per_grid_unit(public)
     sums = round_separately(release[SUMS_SITE].astype(jnp.float32) * unit)
     signal, noise = remove_noise_common_to_classes(
-        response, smooth_over_neighbours(config, sums), _smoothed_noise(config, params, unit)
+        response,
+        add_weighted_neighbour_leaves(config, sums),
+        _noise_deviation_of_smoothed_sums(config, params, unit),
     )
 
     # What noise and curvature leave of the step.
     curvature_share = round_separately(params.curvature * np.float32(1 / 3))
-    expected = round_separately(smooth_over_neighbours(config, leaf_rows) * curvature_share)
+    expected = round_separately(add_weighted_neighbour_leaves(config, leaf_rows) * curvature_share)
     # XLA turns a division by a broadcast array into a product, and which arrays are broadcast
     # depends on the lanes. A choice by the signal, which has the shape of all lanes, is none.
     denominator = jnp.where(
@@ -183,20 +190,20 @@ def tree_of_release(
 
     # In bits, or in the unit of the number.
     if response.is_number:
-        scale = score_unit(response, public)
+        scale = score_change_per_spread(response, public)
     else:
-        scale = np.float32(step_share_of_class(response) / LN2)
+        scale = np.float32(step_share_per_class(response) / LN2)
     leaf = round_separately((change * scale).astype(jnp.float32))
     noise_of_leaf = round_separately((change_of_noise * scale).astype(jnp.float32))
     if any(config.monotone):
-        leaf = monotone_leaves(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
+        leaf = make_leaves_monotone(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
     return tree._replace(leaf=leaf, noise=noise_of_leaf)
 
 
-def smooth_over_neighbours(
-    config: ObliviousConfig, leaves: Float32[Array, "... L"]
+def add_weighted_neighbour_leaves(
+    config: ObliviousConfig, leaf_sums: Float32[Array, "... L"]
 ) -> Float32[Array, "... L"]:
-    """f32[..., 2^D]: the number of each leaf plus those of its neighbours, by their weights.
+    """f32[..., 2^D]: add to each leaf all other leaves, times smoothing^b if they differ in b bits.
 
     A leaf that differs in b bits has the weight of each of these bits. So the weights are a product
     over bits, and each bit adds to all leaves those on its other side. These are additions of one
@@ -205,37 +212,39 @@ def smooth_over_neighbours(
     """
     weight = np.float32(config.smoothing)
     for level in range(config.depth):
-        sides = leaves.reshape(*leaves.shape[:-1], 2**level, 2, -1)[..., ::-1, :]
-        leaves = leaves + round_separately(weight * sides.reshape(leaves.shape))
-    return leaves
+        sides = leaf_sums.reshape(*leaf_sums.shape[:-1], 2**level, 2, -1)[..., ::-1, :]
+        leaf_sums = leaf_sums + round_separately(weight * sides.reshape(leaf_sums.shape))
+    return leaf_sums
 
 
-def _smoothed_noise(
-    config: ObliviousConfig, params: ObliviousParams, unit: Array
+def _noise_deviation_of_smoothed_sums(
+    config: ObliviousConfig, params: ObliviousParams, rows_per_unit: Array
 ) -> Float32[Array, ""]:
     """f32[]: the standard deviation of the noise of a leaf's smoothed sum, in rows.
 
     Args:
         config: the static parts.
         params: with the noise multiplier of the sums.
-        unit: f32[], the rows of a grid unit.
+        rows_per_unit: f32[], the rows of a grid unit.
     """
-    sum_deviation = noise_deviation(
+    sum_deviation = noise_deviation_at_site(
         config, params, site=SUMS_SITE, site_sensitivity=leaf_sum_sensitivity(config)
     )
     growth = np.float32((1 + config.smoothing**2) ** (config.depth / 2))
-    return round_separately(round_separately(sum_deviation * unit) * growth)
+    return round_separately(round_separately(sum_deviation * rows_per_unit) * growth)
 
 
 def _step_of_round(params: ObliviousParams, public: Public) -> types.Numbers:
-    """f32[]: the step of the round, of a schedule or the same for all rounds."""
+    """f32[]: the step of the round: that of a schedule, or the same for all rounds."""
     if isinstance(params.step, tuple):
         return jnp.stack([jnp.asarray(step) for step in params.step])[public.round]
     return params.step
 
 
-def monotone_leaves(leaf: Float32[Array, "_"], direction: Int32[Array, "D"]) -> Float32[Array, "_"]:
-    """f32[2^D]: the leaves, made monotone in the levels that have a direction.
+def make_leaves_monotone(
+    leaf_values: Float32[Array, "_"], direction: Int32[Array, "D"]
+) -> Float32[Array, "_"]:
+    """f32[2^D]: make the leaf values of a tree monotone in the levels that have a direction.
 
     A leaf is at most another if they differ only in levels with a direction, and the other is on
     the side of larger values at each of them. A leaf becomes the mean of two numbers: the largest
@@ -243,27 +252,31 @@ def monotone_leaves(leaf: Float32[Array, "_"], direction: Int32[Array, "D"]) -> 
     their mean. Leaves that are monotone already stay as they are.
 
     Args:
-        leaf: f32[2^D].
+        leaf_values: f32[2^D].
         direction: i32[D]: 1 where the right side must not be lower, -1 where it must not be higher,
             and 0 for a level without a constraint.
     """
     depth = direction.shape[0]
-    highest = lowest = leaf
+    highest = lowest = leaf_values
     for level in range(depth):
         shape = (2**level, 2, 2 ** (depth - level - 1))
         up = direction[level]
-        highest = _running_extreme_of_sides(highest.reshape(shape), up, jnp.maximum).reshape(-1)
-        lowest = _running_extreme_of_sides(lowest.reshape(shape), -up, jnp.minimum).reshape(-1)
+        highest = _propagate_extreme_between_sides(highest.reshape(shape), up, jnp.maximum).reshape(
+            -1
+        )
+        lowest = _propagate_extreme_between_sides(lowest.reshape(shape), -up, jnp.minimum).reshape(
+            -1
+        )
     return (highest + lowest) / 2
 
 
-def _running_extreme_of_sides(
-    sides: Array, direction: Array, extreme: Callable[[Array, Array], Array]
+def _propagate_extreme_between_sides(
+    left_and_right: Array, direction: Array, max_or_min: Callable[[Array, Array], Array]
 ) -> Float32[Array, "A 2 B"]:
-    """f32[A, 2, B]: each side, or its extreme with the side before it in the direction."""
-    of_both = extreme(sides[:, 0], sides[:, 1])
-    new_left = jnp.where(direction < 0, of_both, sides[:, 0])
-    new_right = jnp.where(direction > 0, of_both, sides[:, 1])
+    """f32[A, 2, B]: raise or lower the later side to the extreme of both, in the direction."""
+    of_both = max_or_min(left_and_right[:, 0], left_and_right[:, 1])
+    new_left = jnp.where(direction < 0, of_both, left_and_right[:, 0])
+    new_right = jnp.where(direction > 0, of_both, left_and_right[:, 1])
     return jnp.stack([new_left, new_right], axis=1)
 
 
@@ -274,7 +287,7 @@ def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
     Guarantee, under `relation`, with weights of each row's own (`weighting.clipped_mirror`, or
     `weighting.residuals` where the response is not one of two classes): a round costs what the
     mechanism costs at `leaf_sum_sensitivity`. The prologue costs what it costs at
-    `histogram_sensitivity`, and for a number at that of one histogram. All
+    `class_histograms_sensitivity`, and for a number at that of one histogram. All
     statistics are exact integers. The splits cost nothing: they follow from the domain, the
     seed, the number of the round and the released histograms. With rounded Gaussian noise, T rounds
     are exactly sqrt(T) shift-GDP.
@@ -282,13 +295,13 @@ def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
     Args:
         config: the static parts, checked and hashable (`recipes.oblivious_boost`).
     """
-    once = one_time_phases(config, round_site=SUMS_SITE)
+    once = one_time_phases_and_budget_fractions(config, round_site=SUMS_SITE)
     return boundary.weak_learner(
         name="oblivious_tree",
         config=config,
-        program=functools.partial(draw_leaf_sums, config),
+        program=functools.partial(draw_residual_sums_by_leaf, config),
         hypothesis=functools.partial(tree_of_release, config),
-        kind=oblivious_kind(config),
+        kind=kind_of_oblivious_trees(config),
         response=config.response,
         partition=partition_by_leaf(config),
         relation=config.relation,

@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.common.arithmetic import array_namespace, fold
-from dpbt.data.kinds import Nominal, Numeric
+from dpbt.data.column_types import Nominal, Numeric
 from dpbt.hypothesis_kind import HypothesisKind
-from dpbt.learners.complete_trees import tree_depth
+from dpbt.learners.complete_trees import depth_of_complete_tree
 from dpbt.learners.graph import Graph, GraphOutputs, Value
 from dpbt.learners.model_parts import (
     DIGITS,
     Domain,
     LeafBoxes,
-    begin_model_description,
-    check_indices,
-    describe_bins,
+    check_indices_in_range,
+    describe_bins_as_condition,
     indent_lines,
+    model_heading_and_score_scale,
 )
 from dpbt.public_types import MAX_BINS, AnyArray, Splits
 
@@ -34,7 +34,7 @@ class ObliviousTree(NamedTuple):
         feature: i32[D]: the feature that each level reads.
         right: bool[D, MAX_BINS]: whether a row with this bin of the feature goes right. For a
             column whose bins are ordered these bins have no gap, as
-            `oblivious.splits.public_tree` makes them.
+            `oblivious.splits.public_tree_from_seed` makes them.
         leaf: f32[2^D]: the value added to the score; the first level is the highest bit. It is
             f32[K, 2^D] with several classes.
         noise: f32[2^D] or f32[K, 2^D]: about the deviation of the noise that privacy adds to each
@@ -57,7 +57,7 @@ _ROWS_AT_ONCE = 4096
 
 
 def _predict_oblivious_tree(tree: ObliviousTree, bins: Any) -> Any:
-    """f32[N], or f32[K, N] with several classes: the value of each row's leaf; bins u8[F, N].
+    """f32[N], or f32[K, N] with several classes: the value of the leaf that each row reaches.
 
     With NumPy the levels that ask one feature are one table, of what each bin adds to the number of
     the leaf.
@@ -84,7 +84,7 @@ def _predict_oblivious_tree(tree: ObliviousTree, bins: Any) -> Any:
 def _check_oblivious_trees(
     trees: ObliviousTree, num_features: int, splits: Splits | None, score_axes: tuple[int, ...]
 ) -> None:
-    """Refuse arrays that do not fit the rows, the classes or each other.
+    """Refuse trees whose shapes, noise or features do not fit the rows, the classes or each other.
 
     Raises:
         ValueError: saying so.
@@ -98,24 +98,24 @@ def _check_oblivious_trees(
     is_share = np.all((trees.smoothing >= 0) & (trees.smoothing < 1))
     if trees.smoothing.shape != (count,) or not is_share or np.any(trees.noise < 0):
         raise ValueError("noise and smoothing must be those of each tree")
-    check_indices("feature", trees.feature, 0, num_features)
+    check_indices_in_range("feature", trees.feature, 0, num_features)
 
 
 def _describe_oblivious_trees(
     trees: ObliviousTree, _: Splits, domain: Domain, target: Any, classes: Sequence | None
 ) -> str:
-    """The splits of each tree, and what its leaves add.
+    """A text of the split of each level of each tree, and of what its leaves add.
 
     The leaves of a tree of up to 3 splits are listed by their answers, n for no and y for yes.
     Of a larger tree the smallest and the largest value are shown. With several classes there is a
     line for each class. Of a number, values are in its units.
     """
-    heading, factor = begin_model_description(target, isinstance(target, Nominal), "trees")
+    heading, factor = model_heading_and_score_scale(target, isinstance(target, Nominal), "trees")
     style = f"+.{DIGITS}g" if isinstance(target, Numeric) else f"+.{DIGITS}f"
 
     def describe_leaves(values: np.ndarray, adds: str) -> list[str]:
         shown = [f"{float(value) * factor:{style}}" for value in values]
-        levels = tree_depth(len(values))
+        levels = depth_of_complete_tree(len(values))
         if levels > 3:
             low, high = shown[int(values.argmin())], shown[int(values.argmax())]
             return [f"{len(values)} leaves, each adds {low} to {high}"]
@@ -127,7 +127,9 @@ def _describe_oblivious_trees(
     for number, (features, right, leaf) in enumerate(zip(*trees[:3], strict=True), 1):
         lines.append(f"tree {number}")
         for level, (feature, bins) in enumerate(zip(features, right, strict=True), 1):
-            lines.append(f"  split {level}: {describe_bins(*columns[int(feature)], bins)}")
+            lines.append(
+                f"  split {level}: {describe_bins_as_condition(*columns[int(feature)], bins)}"
+            )
         if isinstance(target, Nominal):
             of_class = zip(classes or target.values, leaf, strict=True)
             lines += [
@@ -141,7 +143,7 @@ def _describe_oblivious_trees(
 def _add_oblivious_trees_to_graph(
     graph: Graph, trees: ObliviousTree, rows: Value, *_: Any
 ) -> GraphOutputs:
-    """Add the scores of oblivious trees to a graph.
+    """Add the summed scores of oblivious trees to an ONNX graph.
 
     A tree's answers are the bits of its leaf, the first of them the highest.
     """
@@ -150,16 +152,18 @@ def _add_oblivious_trees_to_graph(
     bits = graph.look_up_bins(
         rows, feature.reshape(-1), right.reshape(-1, MAX_BINS).astype(np.int64)
     )
-    by_tree = graph.add("Reshape", bits, np.array([-1, count, levels], np.int64))
+    by_tree = graph.add_node("Reshape", bits, np.array([-1, count, levels], np.int64))
     place = (by_tree * (2 ** np.arange(levels, dtype=np.int64)[::-1])).sum(axis=2)
     last = leaf if leaf.ndim == 2 else np.moveaxis(leaf, 1, 2)
     values = last.reshape(count * 2**levels, *last.shape[2:])
     first = 2**levels * np.arange(count, dtype=np.int64)[None]
-    return GraphOutputs(graph.constant(values).at(place + first).sum())
+    return GraphOutputs(graph.add_constant(values).gather(place + first).sum())
 
 
-def _leaf_boxes(trees: ObliviousTree, _: Splits, num_bins: int) -> Iterator[LeafBoxes]:
-    """The leaves of each tree."""
+def _iterate_leaf_boxes_of_oblivious_trees(
+    trees: ObliviousTree, _: Splits, num_bins: int
+) -> Iterator[LeafBoxes]:
+    """Yield the leaves of each tree as boxes of bins, with their values and noise."""
     is_noise_known = bool(np.any(trees.noise))
     for feature, right, leaf, noise, smoothing in zip(*map(np.asarray, trees), strict=True):
         depth, right = len(feature), right[:, :num_bins]
@@ -190,10 +194,10 @@ def _oblivious_trees_of_arrays(
     noise: np.ndarray | None = None,
     smoothing: np.ndarray | None = None,
 ) -> ObliviousTree:
-    """The trees of the arrays of a file; without noise if the file does not say it."""
+    """Build trees from the arrays of a file; noise and smoothing are 0 where the file has none."""
     noise = np.zeros_like(leaf) if noise is None else noise.astype(np.float32)
     smoothing = np.zeros(len(feature), np.float32) if smoothing is None else smoothing
-    return ObliviousTree(feature, right, leaf, noise, smoothing)
+    return ObliviousTree(feature, right, leaf=leaf, noise=noise, smoothing=smoothing)
 
 
 OBLIVIOUS = HypothesisKind(
@@ -206,7 +210,7 @@ OBLIVIOUS = HypothesisKind(
     check_arrays=_check_oblivious_trees,
     describe=_describe_oblivious_trees,
     add_to_graph=_add_oblivious_trees_to_graph,
-    leaf_boxes=_leaf_boxes,
+    leaf_boxes=_iterate_leaf_boxes_of_oblivious_trees,
     added_numbers=operator.attrgetter("leaf"),
 )
 """Oblivious trees over the bins of a domain."""

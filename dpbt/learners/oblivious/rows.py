@@ -12,10 +12,10 @@ from dpbt.types import Array
 _BITS_OF_A_WORD = 32
 
 
-def assign_leaves(
+def assign_leaves_unless_known(
     attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: BinnedRows
 ) -> Array:
-    """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in, if not known already.
+    """u8[N], or u16[N] from a depth of 9 on: route each row to its leaf, or take the known leaf.
 
     Rows compare their bins with those that go right, which is faster than looking them up. Half of
     the levels are one loop over the rows, so that a leaf is written twice.

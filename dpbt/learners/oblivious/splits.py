@@ -29,7 +29,7 @@ from jaxtyping import Bool, Float32, Int32, UInt32
 from dpbt import types
 from dpbt.common.arithmetic import round_separately
 from dpbt.common.devices import vary_like
-from dpbt.learners.bins.shares import cut_point_shares
+from dpbt.learners.bins.shares import mix_bin_shares_with_even_shares
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.privacy import keys
@@ -38,7 +38,7 @@ from dpbt.types import Array
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-class _SortedOrder(NamedTuple):
+class _RankAndOrder(NamedTuple):
     """The order of things when they are sorted.
 
     Attributes:
@@ -50,22 +50,22 @@ class _SortedOrder(NamedTuple):
     order: Array
 
 
-def _order_of_words(words: Array) -> _SortedOrder:
-    """The order of K words u32[K].
+def _stable_rank_and_order(random_words: Array) -> _RankAndOrder:
+    """The ranks of K words u32[K], and their sorted order; of equal words the first is first.
 
     Of equal words the first is first. Every word is compared with all, which is faster than
     sorting for as few words as there are.
     """
-    place = jnp.arange(words.size, dtype=jnp.int32)
+    place = jnp.arange(random_words.size, dtype=jnp.int32)
 
     def count(number: Array, before: Array) -> Array:
-        word = words[number]
-        later = (word < words) | ((word == words) & (number < place))
+        word = random_words[number]
+        later = (word < random_words) | ((word == random_words) & (number < place))
         return before + later.astype(jnp.int32)
 
-    none = vary_like(jnp.zeros(words.size, jnp.int32), words)
-    ranks = jax.lax.fori_loop(0, words.size, count, none, unroll=8)
-    return _SortedOrder(ranks, none.at[ranks].set(place, unique_indices=True))
+    none = vary_like(jnp.zeros(random_words.size, jnp.int32), random_words)
+    ranks = jax.lax.fori_loop(0, random_words.size, count, none, unroll=8)
+    return _RankAndOrder(ranks, none.at[ranks].set(place, unique_indices=True))
 
 
 class _Cards(NamedTuple):
@@ -82,7 +82,7 @@ class _Cards(NamedTuple):
     offsets: Array
 
 
-def _draw_decks(
+def _draw_attribute_cards_and_cut_offsets(
     num_attributes: int,
     *,
     decks_key: Array,
@@ -90,7 +90,7 @@ def _draw_decks(
     first_card: Array,
     num_cards: int,
 ) -> _Cards:
-    """Cards in turn from decks of all attributes, each shuffled by a key of its own.
+    """Draw the next attributes from decks of all attributes, each deck shuffled by its own key.
 
     All words are drawn at once, because each place that draws is compiled by itself.
     """
@@ -100,7 +100,7 @@ def _draw_decks(
     keys_of_words = jnp.concatenate([folded, offsets_key[None]])
     words = jax.vmap(lambda key: jax.random.bits(key, (num_attributes,), jnp.uint32))(keys_of_words)
 
-    _, shuffled = jax.vmap(_order_of_words)(words[:-1])
+    _, shuffled = jax.vmap(_stable_rank_and_order)(words[:-1])
     attribute = jnp.take_along_axis(shuffled, (cards % num_attributes)[:, None], axis=1)[:, 0]
     offsets = (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)
     return _Cards(attribute, decks, offsets)
@@ -120,35 +120,41 @@ class _CardsOfLevels(NamedTuple):
     num_levels: Array
 
 
-def _assign_splits_to_levels(
-    depth: int, attribute: Array, num_splits: Array, count: Array
+def _assign_cards_to_levels(
+    depth: int, attribute_of_card: Array, num_splits_of_card: Array, num_attributes: Array
 ) -> _CardsOfLevels:
-    """The cards that the levels ask: each of the first `count` in turn, as long as it has splits.
+    """Assign to each level of a tree the card of an attribute that still has splits.
+
+    Levels take the first `num_attributes` cards in turn.
 
     Levels that are left over go to the next cards of at least D splits.
 
     Args:
         depth: D.
-        attribute: i32[k], the attribute of each card.
-        num_splits: i32[k], how many splits it has.
-        count: i32[], how many attributes the tree asks.
+        attribute_of_card: i32[k], the attribute of each card.
+        num_splits_of_card: i32[k], how many splits it has.
+        num_attributes: i32[], how many attributes the tree asks.
     """
-    place = jnp.arange(attribute.size, dtype=jnp.int32)
-    is_same_attribute = attribute[:, None] == attribute[None]  # where two decks meet
+    place = jnp.arange(attribute_of_card.size, dtype=jnp.int32)
+    is_same_attribute = (
+        attribute_of_card[:, None] == attribute_of_card[None]
+    )  # where two decks meet
 
     def ask(used: Array, _: None) -> tuple[Array, tuple[Array, Array]]:
-        spent = jnp.sum(jnp.where(is_same_attribute, used[None], 0), axis=1) >= num_splits
-        spent = spent | ((place >= count) & (num_splits < depth))
-        order = jnp.where((place < count) | (used > 0), used, depth)
+        spent = jnp.sum(jnp.where(is_same_attribute, used[None], 0), axis=1) >= num_splits_of_card
+        spent = spent | ((place >= num_attributes) & (num_splits_of_card < depth))
+        order = jnp.where((place < num_attributes) | (used > 0), used, depth)
         card = jnp.argmin(jnp.where(spent, depth + 1, order)).astype(jnp.int32)
         return used + (place == card).astype(jnp.int32), (card, used[card])
 
-    none_asked = vary_like(jnp.zeros_like(place), (attribute, num_splits, count))
+    none_asked = vary_like(
+        jnp.zeros_like(place), (attribute_of_card, num_splits_of_card, num_attributes)
+    )
     num_levels, (card, split) = jax.lax.scan(ask, none_asked, None, length=depth)
     return _CardsOfLevels(card, split, num_levels)
 
 
-class _LevelSplits(NamedTuple):
+class _AttributeAndQuantileOfLevels(NamedTuple):
     """What the levels of a tree ask.
 
     Attributes:
@@ -160,10 +166,10 @@ class _LevelSplits(NamedTuple):
     quantile: Array
 
 
-def _choose_level_splits(
+def _choose_attribute_and_quantile_of_levels(
     config: ObliviousConfig, *, decks_key: Array, offsets_key: Array, tree_number: Array
-) -> _LevelSplits:
-    """What the levels of a tree ask.
+) -> _AttributeAndQuantileOfLevels:
+    """Choose the attribute that each level of a tree splits, and the quantile where it is cut.
 
     They ask the next k attributes of the shuffled decks in turn, but none more often than it has
     splits. The levels that these leave over go to the next attribute of at least D splits. They do
@@ -177,33 +183,33 @@ def _choose_level_splits(
         num_cards += depth  # a tree of one attribute stays one
     before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     cycle, turn = tree_number // len(sizes), tree_number % len(sizes)
-    cards = _draw_decks(
+    cards = _draw_attribute_cards_and_cut_offsets(
         num_attributes,
         decks_key=decks_key,
         offsets_key=offsets_key,
         first_card=cycle * int(sizes.sum()) + jnp.asarray(before, jnp.int32)[turn],
         num_cards=num_cards,
     )
-    levels = _assign_splits_to_levels(
+    levels = _assign_cards_to_levels(
         depth,
         cards.attribute,
-        num_splits=_num_bins(config)[cards.attribute] - 1,
-        count=jnp.asarray(sizes, jnp.int32)[turn],
+        num_splits_of_card=_num_bins_by_attribute(config)[cards.attribute] - 1,
+        num_attributes=jnp.asarray(sizes, jnp.int32)[turn],
     )
     attribute = cards.attribute[levels.card]
     turns = round_separately(cards.deck[levels.card].astype(jnp.float32) * _GOLDEN)
     offset = jnp.mod(cards.offsets[attribute] + turns, 1.0)
     num_splits_of_card = levels.num_levels[levels.card].astype(jnp.float32)
     quantile = (levels.split.astype(jnp.float32) + offset) / num_splits_of_card
-    return _LevelSplits(attribute, quantile)
+    return _AttributeAndQuantileOfLevels(attribute, quantile)
 
 
-def _num_bins(config: ObliviousConfig) -> Int32[Array, "F"]:
-    """i32[F]: how many bins each attribute has."""
+def _num_bins_by_attribute(config: ObliviousConfig) -> Int32[Array, "F"]:
+    """i32[F]: the number of bins of each attribute."""
     return jnp.asarray([attribute.n_bins for attribute in config.attributes], jnp.int32)
 
 
-class PublicTree(NamedTuple):
+class PublicTreeAndLeafShares(NamedTuple):
     """A tree of public splits.
 
     Attributes:
@@ -216,14 +222,14 @@ class PublicTree(NamedTuple):
     leaf_shares: Array
 
 
-def public_tree(
+def public_tree_from_seed(
     config: ObliviousConfig,
     *,
     seed: UInt32[Array, ""],
     tree_number: Int32[Array, ""],
     bin_shares: Float32[Array, "F C"],
-) -> PublicTree:
-    """The tree of a number, which follows from the seed and from where rows are.
+) -> PublicTreeAndLeafShares:
+    """Derive the public splits of a numbered tree from a seed and from shares of rows in bins.
 
     Args:
         config: the static parts.
@@ -236,43 +242,46 @@ def public_tree(
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(root_key, kinds)
     if config.num_structures:
         tree_number = tree_number % config.num_structures
-    level_splits = _choose_level_splits(
+    level_splits = _choose_attribute_and_quantile_of_levels(
         config, decks_key=decks_key, offsets_key=offsets_key, tree_number=tree_number
     )
-    right = _bins_right_of_cuts(
+    right = _bins_right_of_quantile_cuts(
         config,
         level_splits,
-        cut_point_shares(config, bin_shares),
+        mix_bin_shares_with_even_shares(config, bin_shares),
         jax.random.fold_in(orders_key, tree_number),
     )
     feature, max_bins = level_splits.attribute, right.shape[1]
     padded = jnp.pad(right, ((0, 0), (0, types.MAX_BINS - max_bins)))
     leaves = jnp.zeros((*config.response.axes, 2**config.depth), jnp.float32)
     smoothing = jnp.float32(config.smoothing)
-    return PublicTree(
+    return PublicTreeAndLeafShares(
         ObliviousTree(feature, padded, leaf=leaves, noise=leaves, smoothing=smoothing),
-        _leaf_shares(feature, right, bin_shares[feature]),
+        _leaf_shares_as_products(feature, right, bin_shares[feature]),
     )
 
 
-def _bins_right_of_cuts(
-    config: ObliviousConfig, level_splits: _LevelSplits, shares: Array, order_key: Array
+def _bins_right_of_quantile_cuts(
+    config: ObliviousConfig,
+    level_splits: _AttributeAndQuantileOfLevels,
+    cut_shares: Array,
+    order_key: Array,
 ) -> Bool[Array, "D C"]:
-    """bool[D, C]: the bins that go right at each level, of which both sides have at least one.
+    """bool[D, C]: the bins that go right at each level's cut; neither side is ever empty.
 
     Args:
         config: the static parts.
         level_splits: the attribute of each level, and the quantile where it is cut.
-        shares: f32[F, C], the shares whose quantiles cut columns.
+        cut_shares: f32[F, C], the shares whose quantiles cut columns.
         order_key: the key of the tree for the order of bins without one.
     """
     feature, quantile = level_splits
-    num_bins, max_bins = _num_bins(config)[feature], config.bin_mask.shape[1]
+    num_bins, max_bins = _num_bins_by_attribute(config)[feature], config.bin_mask.shape[1]
     is_ordered = jnp.asarray([attribute.ordered for attribute in config.attributes])[feature]
     max_unordered_bins = max(
         (attribute.n_bins for attribute in config.attributes if not attribute.ordered), default=0
     )
-    rank, order = _order_bins_of_levels(
+    rank, order = _shuffle_unordered_bins_of_levels(
         feature,
         order_key,
         num_bins=num_bins,
@@ -280,7 +289,7 @@ def _bins_right_of_cuts(
         max_bins=max_bins,
         max_unordered_bins=max_unordered_bins,
     )
-    shares_of_levels = shares[feature]
+    shares_of_levels = cut_shares[feature]
     if max_unordered_bins > 0:
         shares_of_levels = jnp.take_along_axis(shares_of_levels, order, axis=1)
     share_up_to_bin = jnp.cumsum(shares_of_levels, axis=1)
@@ -293,10 +302,12 @@ def _bins_right_of_cuts(
     return has_bin & (rank > cut[:, None])
 
 
-def _leaf_shares(
+def _leaf_shares_as_products(
     feature: Int32[Array, "D"], right: Bool[Array, "D C"], bin_shares: Float32[Array, "D C"]
 ) -> Float32[Array, "_"]:
-    """f32[2^D]: for each leaf the product over attributes of the share of rows with its answers.
+    """f32[2^D]: estimate the share of rows in each leaf, as if attributes were independent.
+
+    It is the product over attributes of the share of rows with the leaf's answers.
 
     Of the levels of an attribute the first one stands for all; the others have a share of 1.
 
@@ -317,7 +328,7 @@ def _leaf_shares(
     return functools.reduce(jnp.multiply, shares_of_answers)
 
 
-def _order_bins_of_levels(
+def _shuffle_unordered_bins_of_levels(
     feature: Array,
     key: Array,
     *,
@@ -325,8 +336,8 @@ def _order_bins_of_levels(
     is_ordered: Array,
     max_bins: int,
     max_unordered_bins: int,
-) -> _SortedOrder:
-    """i32[D, C]: the order of the bins that each level of a tree cuts.
+) -> _RankAndOrder:
+    """i32[D, C]: the order in which the bins of each level are cut: shuffled if unordered.
 
     Ordered bins keep their order, and others are shuffled. Bins that a feature does not have come
     last.
@@ -342,15 +353,15 @@ def _order_bins_of_levels(
     place = jnp.arange(max_bins, dtype=jnp.int32)
     unmoved = jnp.broadcast_to(place, (feature.shape[0], max_bins))
     if max_unordered_bins == 0:
-        return _SortedOrder(unmoved, unmoved)
+        return _RankAndOrder(unmoved, unmoved)
     folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, feature)
     words = jax.vmap(lambda key: jax.random.bits(key, (max_unordered_bins,), jnp.uint32))(folded)
     is_bin = unmoved[:, :max_unordered_bins] < num_bins[:, None]
     words_of_bins = jnp.where(is_bin, words >> jnp.uint32(1), jnp.uint32(2**31))
     first, rest = unmoved[:, :max_unordered_bins], unmoved[:, max_unordered_bins:]
-    shuffled = jax.vmap(_order_of_words)(words_of_bins)
+    shuffled = jax.vmap(_stable_rank_and_order)(words_of_bins)
 
     def of_all_bins(places: Array) -> Array:
         return jnp.concatenate([jnp.where(is_ordered[:, None], first, places), rest], axis=1)
 
-    return _SortedOrder(of_all_bins(shuffled.rank), of_all_bins(shuffled.order))
+    return _RankAndOrder(of_all_bins(shuffled.rank), of_all_bins(shuffled.order))

@@ -12,24 +12,34 @@ if TYPE_CHECKING:
         child_totals,
         class_weights_of_nodes,
         node_products,
-        node_totals,
+        root_class_weights,
         weights_by_class,
     )
-    from dpbt.learners.trees.rows import TREES, TreeRows, check_tree_table, prepare_tree_rows
+    from dpbt.learners.trees.rows import (
+        TREES,
+        TreeRows,
+        check_table_has_uint8_bins_and_splits,
+        evaluate_splits_of_rows,
+    )
 
 __all__ = [
     "TREES",
     "TreeRows",
-    "check_tree_table",
+    "check_table_has_uint8_bins_and_splits",
     "child_totals",
     "class_weights_of_nodes",
+    "evaluate_splits_of_rows",
     "node_products",
-    "node_totals",
-    "prepare_tree_rows",
+    "root_class_weights",
     "weights_by_class",
 ]
 
-_NAMES_OF_ROWS = ("TREES", "TreeRows", "check_tree_table", "prepare_tree_rows")
+_NAMES_OF_ROWS = (
+    "TREES",
+    "TreeRows",
+    "check_table_has_uint8_bins_and_splits",
+    "evaluate_splits_of_rows",
+)
 
 
 def __getattr__(name: str) -> Any:

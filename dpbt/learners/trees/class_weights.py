@@ -6,7 +6,7 @@ left sibling's products are its parent's minus the right sibling's. So each leve
 right siblings only.
 
 Of many rows with many splits for each feature, the weights in all bins are summed up instead, and
-a split is a difference of cumulative sums (`split_weights_by_bins`).
+a split is a difference of cumulative sums (`split_weights_from_bin_sums`).
 
 Weights are integers 0..GRID and splits are bits, so both fit eight bits, and sums fit int32. So
 statistics are exact, and do not depend on row order, shards, padding, method or device.
@@ -32,28 +32,30 @@ def weights_by_class(table: TreeRows, weights: Array) -> Int8[Array, "2 N"]:
     return jnp.where(is_counted, weights.astype(jnp.int8)[None, :], jnp.int8(0))
 
 
-def integer_matrix_product(left: Array, columns: Array) -> Int32[Array, "... S"]:
-    """i32[..., S]: left i8[..., N] times the transpose of columns i8[S, N] of bits; exact.
+def integer_product_over_rows(row_weights: Array, split_bits: Array) -> Int32[Array, "... S"]:
+    """i32[..., S]: exact sums over rows of weights i8[..., N] times bits i8[S, N] of each split.
 
     Processors multiply small integers. Compiled for an H100, XLA's product of small integers was
     wrong where N was no multiple of 16 (JAX 0.11.2), so other devices multiply floats.
     """
-    over_rows = (((left.ndim - 1,), (1,)), ((), ()))
+    over_rows = (((row_weights.ndim - 1,), (1,)), ((), ()))
     integers = functools.partial(
         jax.lax.dot_general, dimension_numbers=over_rows, preferred_element_type=jnp.int32
     )
     return jax.lax.platform_dependent(
-        left, columns, cpu=integers, default=exact_float_matrix_product
+        row_weights, split_bits, cpu=integers, default=exact_product_over_rows_by_floats
     )
 
 
-def exact_float_matrix_product(left: Array, columns: Array) -> Int32[Array, "... S"]:
-    """i32[..., S]: `integer_matrix_product` by floats, in parts whose sums are exact.
+def exact_product_over_rows_by_floats(
+    row_weights: Array, split_bits: Array
+) -> Int32[Array, "... S"]:
+    """i32[..., S]: the sums of `integer_product_over_rows`, exact, by products of floats.
 
     Partial sums of 2^17 rows are whole numbers of at most 2^24, in any order. Devices
     may round factors to eight bits, which changes none of them.
     """
-    rows = left.shape[-1]
+    rows = row_weights.shape[-1]
     size = min(rows, 2**17)
     parts = -(-rows // size)
 
@@ -63,19 +65,24 @@ def exact_float_matrix_product(left: Array, columns: Array) -> Int32[Array, "...
         return padded.astype(jnp.float32)
 
     precision = jax.lax.Precision.DEFAULT  # whatever a flag of JAX says
-    sums = jnp.einsum("...pn,spn->...sp", cut(left), cut(columns), precision=precision)
+    sums = jnp.einsum("...pn,spn->...sp", cut(row_weights), cut(split_bits), precision=precision)
     return jnp.sum(sums.astype(jnp.int32), axis=-1)
 
 
-def split_weights_by_product(
-    columns: Array, by_class: Array, node: Array, node_numbers: Array
+def split_weights_by_matrix_product(
+    splits_of_rows: Array, row_weights_by_class: Array, node_of_row: Array, node_numbers: Array
 ) -> Int32[Array, "W 2 S"]:
-    """i32[W, 2, S]: `node_products` of W nodes, by a product of small integers."""
-    is_in_node = node[None, None, :] == node_numbers.astype(node.dtype)[:, None, None]
-    return integer_matrix_product(jnp.where(is_in_node, by_class[None], jnp.int8(0)), columns)
+    """i32[W, 2, S]: class weights that satisfy each split, in each of W nodes, by one product.
+
+    The product is one of small integers: the weights of rows in each node, times the splits.
+    """
+    is_in_node = node_of_row[None, None, :] == node_numbers.astype(node_of_row.dtype)[:, None, None]
+    return integer_product_over_rows(
+        jnp.where(is_in_node, row_weights_by_class[None], jnp.int8(0)), splits_of_rows
+    )
 
 
-class _RowSegments(NamedTuple):
+class _RowSegmentsAndWeights(NamedTuple):
     """Where the weight of each row is added up.
 
     Attributes:
@@ -87,104 +94,123 @@ class _RowSegments(NamedTuple):
     weight: Array
 
 
-def _sort_rows_into_segments(by_class: Array, node: Array) -> _RowSegments:
-    """The node and the class of each row, and its weight."""
-    segment = 2 * node.astype(jnp.int32) + (by_class[1] > 0).astype(jnp.int32)
-    return _RowSegments(segment, jnp.max(by_class, axis=0).astype(jnp.int32))
+def _segments_and_weights_of_rows(
+    row_weights_by_class: Array, node_of_row: Array
+) -> _RowSegmentsAndWeights:
+    """Number the pair of node and class that each row is in, and state the row's weight."""
+    segment = 2 * node_of_row.astype(jnp.int32) + (row_weights_by_class[1] > 0).astype(jnp.int32)
+    return _RowSegmentsAndWeights(segment, jnp.max(row_weights_by_class, axis=0).astype(jnp.int32))
 
 
-def split_weights_by_bins(
-    bins: BinsAndSplits, by_class: Array, node: Array, nodes: int
+def split_weights_from_bin_sums(
+    bins: BinsAndSplits, row_weights_by_class: Array, node_of_row: Array, num_nodes: int
 ) -> Int32[Array, "nodes 2 S"]:
-    """i32[nodes, 2, S]: `node_products` of a level, from the weights in each bin."""
-    segment, weight = _sort_rows_into_segments(by_class, node)
+    """i32[nodes, 2, S]: class weights that satisfy each split, in each node, by sums over bins.
+
+    The weights in every bin are summed up, and a split is a difference of cumulative sums.
+    """
+    segment, weight = _segments_and_weights_of_rows(row_weights_by_class, node_of_row)
 
     def sums_of_feature(bin: Array) -> Array:
-        sums = jnp.zeros(2 * nodes * types.MAX_BINS, jnp.int32)
+        sums = jnp.zeros(2 * num_nodes * types.MAX_BINS, jnp.int32)
         place = types.MAX_BINS * segment + bin.astype(jnp.int32)
         return sums.at[place].add(weight, mode="promise_in_bounds")
 
     # The weight of the rows below each bin, for each feature, node and class.
-    sums = jax.lax.map(sums_of_feature, bins.bins).reshape(-1, 2 * nodes, types.MAX_BINS)
+    sums = jax.lax.map(sums_of_feature, bins.bins).reshape(-1, 2 * num_nodes, types.MAX_BINS)
     below = jnp.pad(jnp.cumsum(sums, axis=-1), ((0, 0), (0, 0), (1, 0)))
 
     # The bins of a split are below its end, and not below its start.
     start, end = bins.low.astype(jnp.int32), bins.high.astype(jnp.int32) + 1
     right = below[bins.feature, :, jnp.maximum(end, start)] - below[bins.feature, :, start]
-    return right.T.reshape(nodes, 2, -1)
+    return right.T.reshape(num_nodes, 2, -1)
 
 
 def node_products(
     table: TreeRows,
-    by_class: Int8[Array, "2 N"],
-    node: Shaped[Array, "N"],
-    nodes: int,
-    parent: Array | None,
+    row_weights_by_class: Int8[Array, "2 N"],
+    node_of_row: Shaped[Array, "N"],
+    num_nodes: int,
+    parent_products: Array | None,
 ) -> Int32[Array, "nodes 2 S"]:
-    """The weight of the rows of each node and class that satisfy each split.
+    """Sum the weight of the rows of each node and class that satisfy each split.
 
     Args:
         table: prepared rows.
-        by_class: i8[2, N] from `weights_by_class`.
-        node: i8 or i32[N], the node of this level that each row is in.
-        nodes: how many nodes the level has, a power of two.
-        parent: this function's result one level up, or None to sum for every node.
+        row_weights_by_class: i8[2, N] from `weights_by_class`.
+        node_of_row: i8 or i32[N], the node of this level that each row is in.
+        num_nodes: how many nodes the level has, a power of two.
+        parent_products: this function's result one level up, or None to sum for every node.
 
     Returns:
         i32[nodes, 2, S], in units of the grid; exact.
     """
     if isinstance(table.splits_of_rows, BinsAndSplits):
-        return split_weights_by_bins(table.splits_of_rows, by_class, node, nodes)
-    every = jnp.arange(nodes, dtype=jnp.int32)
-    if parent is None:
-        return split_weights_by_product(table.splits_of_rows, by_class, node, every)
-    right = split_weights_by_product(table.splits_of_rows, by_class, node, every[1::2])
-    return jnp.stack([parent - right, right], axis=1).reshape(nodes, 2, -1)
+        return split_weights_from_bin_sums(
+            table.splits_of_rows, row_weights_by_class, node_of_row, num_nodes
+        )
+    every = jnp.arange(num_nodes, dtype=jnp.int32)
+    if parent_products is None:
+        return split_weights_by_matrix_product(
+            table.splits_of_rows, row_weights_by_class, node_of_row, every
+        )
+    right = split_weights_by_matrix_product(
+        table.splits_of_rows, row_weights_by_class, node_of_row, every[1::2]
+    )
+    return jnp.stack([parent_products - right, right], axis=1).reshape(num_nodes, 2, -1)
 
 
-def split_weights_of_mask(table: TreeRows, by_class: Array, mask: Array) -> Int32[Array, "2 S"]:
-    """i32[2, S]: `node_products` of the rows of a mask bool[N]."""
+def split_weights_of_masked_rows(
+    table: TreeRows, row_weights_by_class: Array, mask: Array
+) -> Int32[Array, "2 S"]:
+    """i32[2, S]: the weight of the rows of a mask bool[N] that satisfy each split, by class."""
     root = jnp.zeros(table.target.shape[0], jnp.int32)
-    return node_products(table, jnp.where(mask[None], by_class, 0), root, 1, None)[0]
+    weights_of_mask = jnp.where(mask[None], row_weights_by_class, 0)
+    return node_products(table, weights_of_mask, root, num_nodes=1, parent_products=None)[0]
 
 
-def node_totals(by_class: Array) -> Int32[Array, "1 2"]:
-    """i32[1, 2]: the root's weight by class, in units of the grid; exact up to `MAX_ROWS` rows."""
-    return jnp.sum(by_class, axis=-1, dtype=jnp.int32)[None]
+def root_class_weights(row_weights_by_class: Array) -> Int32[Array, "1 2"]:
+    """i32[1, 2]: the total weight of all rows by class, in grid units, which is that of the root.
+
+    It is exact up to `MAX_ROWS` rows.
+    """
+    return jnp.sum(row_weights_by_class, axis=-1, dtype=jnp.int32)[None]
 
 
 def class_weights_of_nodes(
-    by_class: Int8[Array, "2 N"], node: Shaped[Array, "N"], nodes: int
+    row_weights_by_class: Int8[Array, "2 N"], node_of_row: Shaped[Array, "N"], num_nodes: int
 ) -> Int32[Array, "nodes 2"]:
-    """i32[nodes, 2]: the class weights of the nodes of a level, row by row.
+    """i32[nodes, 2]: the class weights of the nodes of a level, summed over their rows.
 
     Args:
-        by_class: i8[2, N] from `weights_by_class`.
-        node: i8 or i32[N], the node of this level that each row is in.
-        nodes: how many nodes the level has.
+        row_weights_by_class: i8[2, N] from `weights_by_class`.
+        node_of_row: i8 or i32[N], the node of this level that each row is in.
+        num_nodes: how many nodes the level has.
     """
-    segment, weight = _sort_rows_into_segments(by_class, node)
-    sums = jnp.zeros(2 * nodes, jnp.int32).at[segment].add(weight, mode="promise_in_bounds")
-    return sums.reshape(nodes, 2)
+    segment, weight = _segments_and_weights_of_rows(row_weights_by_class, node_of_row)
+    sums = jnp.zeros(2 * num_nodes, jnp.int32).at[segment].add(weight, mode="promise_in_bounds")
+    return sums.reshape(num_nodes, 2)
 
 
 def child_totals(
-    products: Array, totals: Array, split: Int32[Array, "nodes"]
+    products: Array, totals: Array, split_of_node: Int32[Array, "nodes"]
 ) -> Shaped[Array, "_ 2"]:
-    """i32 or f64[2 nodes, 2]: the children's class weights.
+    """i32 or f64[2 nodes, 2]: the class weights of the children that the nodes' splits make.
 
     Args:
         products: i32[nodes, 2, S], or the same in float64, from `node_products`.
         totals: i32[nodes, 2], or the same in float64, the class weights of the nodes.
-        split: i32[nodes].
+        split_of_node: i32[nodes].
     """
-    chosen = jnp.take_along_axis(products, jnp.maximum(split, 0)[:, None, None], axis=2)[..., 0]
-    right = jnp.where(split[:, None] == types.UNSPLIT, 0, chosen)
+    chosen = jnp.take_along_axis(products, jnp.maximum(split_of_node, 0)[:, None, None], axis=2)[
+        ..., 0
+    ]
+    right = jnp.where(split_of_node[:, None] == types.UNSPLIT, 0, chosen)
     return jnp.stack([totals - right, right], axis=1).reshape(-1, 2)
 
 
-def majority_errors(totals: Shaped[AnyArray, "nodes 2"]) -> Shaped[AnyArray, ""]:
-    """The weight that predicting each node's majority class gets wrong, in grid units.
+def total_majority_error_weight(totals: Shaped[AnyArray, "nodes 2"]) -> Shaped[AnyArray, ""]:
+    """The weight, over all nodes, of rows not of their node's majority class, in grid units.
 
     Args:
         totals: i32[nodes, 2], class weights; of large sums the same in float64.

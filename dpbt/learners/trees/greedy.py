@@ -11,26 +11,26 @@ import jax
 import jax.numpy as jnp
 
 from dpbt import types
-from dpbt.learners.trees.class_weights import majority_errors
+from dpbt.learners.trees.class_weights import total_majority_error_weight
 from dpbt.learners.trees.growth import (
     AlphaOfLevel,
     GreedyTreeConfig,
     GreedyTreeParams,
     SplitPricing,
-    draw_splits_and_weigh_leaves,
+    draw_splits_and_sum_leaf_class_weights,
     splits_in_heap_order,
-    tree_budget_fractions,
+    tree_budget_fraction_by_group,
 )
 from dpbt.learners.trees.leaf_values import (
     TINY_PRIOR,
     TreeSettings,
+    clamped_link_of_shares,
     default_tree_settings,
-    leaf_shares_shrunk_to_parents,
-    link_values,
-    tree_leverage,
+    leverage_of_clamped_edge,
+    positive_leaf_shares_shrunk_to_parents,
 )
-from dpbt.learners.trees.rows import TREES, TreeRows, bytes_of_level_sums
-from dpbt.losses import check_criterion
+from dpbt.learners.trees.rows import TREES, TreeRows, work_bytes_of_level_sums
+from dpbt.losses import check_perspective_of_family
 from dpbt.privacy import accounting, boundary, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Numbers
@@ -40,12 +40,14 @@ from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, View
 def greedy_tree_params(
     settings: TreeSettings, noise: Mapping[str, AnyArray], public: Public
 ) -> GreedyTreeParams:
-    """The learner's numbers."""
+    """Combine the noise multipliers and the settings into the parameters of a greedy tree."""
     return GreedyTreeParams(dict(noise), settings)
 
 
 def alpha_from_noisy_errors(draw: Draw, config: GreedyTreeConfig) -> AlphaOfLevel:
-    """Objective calibration from noisy errors: one count for each level, of sensitivity 1 row.
+    """A function that draws the noisy errors of a level and derives the level's alpha from them.
+
+    This is objective calibration. Each level draws one count, of sensitivity 1 row.
 
     What follows is post-processing. Alpha is the ratio to the root's errors, clamped to [0, 1] and
     at most that of the level above; at the root it is 1. Root errors below one grid unit count as
@@ -59,7 +61,7 @@ def alpha_from_noisy_errors(draw: Draw, config: GreedyTreeConfig) -> AlphaOfLeve
         released = draw(
             f"error_{level}",
             config.noise,
-            boundary.Total(totals, majority_errors),
+            boundary.Total(totals, total_majority_error_weight),
             sensitivity=sensitivity.ERROR_WEIGHT.times(GRID),
             moved_outputs=1,
             theorem="dpbt theorem 4",
@@ -73,8 +75,11 @@ def alpha_from_noisy_errors(draw: Draw, config: GreedyTreeConfig) -> AlphaOfLeve
     return alpha
 
 
-def tight_split_pricing(relation: types.Relation) -> SplitPricing:
-    """All nodes of a level are paid for at once: their scores move one way, on disjoint rows."""
+def tight_pricing_of_split_draws(relation: types.Relation) -> SplitPricing:
+    """The pricing of split draws with the tight sensitivity: one payment for all nodes of a level.
+
+    The scores of a level move one way, on disjoint rows.
+    """
     moves = sensitivity.num_split_score_changes(relation)
     return SplitPricing(
         bound=sensitivity.tight_split_sensitivity,
@@ -84,7 +89,7 @@ def tight_split_pricing(relation: types.Relation) -> SplitPricing:
     )
 
 
-def _leaf_sensitivity(config: GreedyTreeConfig) -> Numbers:
+def _leaf_class_weights_sensitivity(config: GreedyTreeConfig) -> Numbers:
     """The sensitivity of the class weights of all leaves together, in grid units."""
     return config.noise.sensitivity_in_norm(
         sensitivity.class_weights_sensitivity(config.relation).times(GRID)
@@ -99,17 +104,21 @@ def draw_splits_and_leaf_class_weights(
     params: GreedyTreeParams,
     public: Public,
 ) -> None:
-    """Draw splits level by level, and the class weights of the leaves."""
+    """Draw noisy splits level by level, and the noisy class weights of the leaves."""
     alpha_of_level = alpha_from_noisy_errors(draw, config) if config.calibrates_alpha else None
     view = View(table, weights, params, public)
-    leaf_class_weights = draw_splits_and_weigh_leaves(
-        config, draw, view, alpha_of_level, tight_split_pricing(config.relation)
+    leaf_class_weights = draw_splits_and_sum_leaf_class_weights(
+        config,
+        draw,
+        view,
+        alpha_of_level=alpha_of_level,
+        pricing=tight_pricing_of_split_draws(config.relation),
     )
     draw(
         "leaf",
         config.noise,
         boundary.Total(leaf_class_weights),
-        sensitivity=_leaf_sensitivity(config),
+        sensitivity=_leaf_class_weights_sensitivity(config),
         moved_outputs=sensitivity.num_changed_rows(config.relation),
         theorem="dpbt theorem 3, 5",
         releases="class weights, all leaves",
@@ -120,25 +129,27 @@ def draw_splits_and_leaf_class_weights(
 def tree_of_release(
     config: GreedyTreeConfig, release: Release, params: GreedyTreeParams, public: Public
 ) -> Tree:
-    """The tree: links of noisy shares, times the leverage of their noisy edge.
+    """Build the tree: leaf values are links of noisy class shares times the tree's noisy leverage.
 
     It is rounded once, from double precision. So a leaf depends on the program around it only if it
     is within some units of the last place of a double from where float32 rounds up.
     """
     with variates.double_precision():
         numbers = jax.tree.map(variates.to_float64, params.settings)
-        leaf_scale = variates.to_float64(params.noise["leaf"]) * _leaf_sensitivity(config)
+        leaf_scale = variates.to_float64(params.noise["leaf"]) * _leaf_class_weights_sensitivity(
+            config
+        )
 
         # The canonical link of each leaf's noisy share of the positive class.
         to_rows = variates.to_float64(public.cap) / GRID
         noisy = variates.to_float64(release["leaf"]) * to_rows
         prior = jnp.maximum(numbers.smoothing * leaf_scale * to_rows, TINY_PRIOR)
-        share = leaf_shares_shrunk_to_parents(jnp.maximum(noisy, 0), prior)
-        value = link_values(config.link, numbers, share)
+        share = positive_leaf_shares_shrunk_to_parents(jnp.maximum(noisy, 0), prior)
+        value = clamped_link_of_shares(config.link, numbers, share)
 
         # The leverage is the step times the clamped noisy edge.
         edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / variates.to_float64(public.max_rows)
-        leverage = tree_leverage(numbers, value, edge, variates.to_float64(public.cap))
+        leverage = leverage_of_clamped_edge(numbers, value, edge, variates.to_float64(public.cap))
         leaf = (leverage * value).astype(jnp.float32)
     return Tree(splits_in_heap_order(release, config.depth), leaf)
 
@@ -152,7 +163,7 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
     Proofs are in `sensitivity`. Alpha follows from released errors or is public, so nothing else is
     read.
     """
-    check_criterion(config.criterion)
+    check_perspective_of_family(config.criterion)
     usual = default_tree_settings(config.link, config.depth)
     with_errors = config.calibrates_alpha and config.depth > 1
     return boundary.weak_learner(
@@ -161,8 +172,8 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
         program=functools.partial(draw_splits_and_leaf_class_weights, config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=TREES,
-        fractions=tree_budget_fractions(0.5, 0.1 if with_errors else None),
+        fractions=tree_budget_fraction_by_group(0.5, 0.1 if with_errors else None),
         make_params=functools.partial(greedy_tree_params, usual),
         relation=config.relation,
-        work_bytes=functools.partial(bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
+        work_bytes=functools.partial(work_bytes_of_level_sums, num_nodes=2 ** (config.depth - 1)),
     )

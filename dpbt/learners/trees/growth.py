@@ -14,13 +14,13 @@ from dpbt.learners.trees.class_weights import (
     child_totals,
     class_weights_of_nodes,
     node_products,
-    node_totals,
+    root_class_weights,
     weights_by_class,
 )
 from dpbt.learners.trees.leaf_values import TreeSettings
-from dpbt.learners.trees.model import BinsAndSplits, move_to_children, node_dtype
+from dpbt.learners.trees.model import BinsAndSplits, move_to_children, narrowest_node_dtype
 from dpbt.learners.trees.split_scores import SplitScorer
-from dpbt.losses import family_name
+from dpbt.losses import unique_family_name
 from dpbt.privacy import accounting, boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Mechanism, Numbers
@@ -40,10 +40,10 @@ class GreedyTreeParams(NamedTuple):
     settings: TreeSettings
 
 
-def tree_budget_fractions(
+def tree_budget_fraction_by_group(
     structure_fraction: Numbers, error_fraction: Numbers | None
 ) -> dict[str, Numbers]:
-    """How a tree's budget is shared.
+    """The fraction of a tree's budget for "split", "leaf" and, with noisy errors, "error".
 
     Args:
         structure_fraction: the fraction of splits and errors together; leaves have the rest.
@@ -87,12 +87,13 @@ class GreedyTreeConfig:
 
     @property
     def identity(self) -> str:
-        """Every static part as text, which enters keys."""
-        families = f"{family_name(self.criterion)}, {family_name(self.link)}"
-        return f"{self.depth}, {self.calibrates_alpha}, {families}, {self.under}, {self.noise.name}"
+        """A text of all static settings, from which noise keys are derived."""
+        families = f"{unique_family_name(self.criterion)}, {unique_family_name(self.link)}"
+        guarantee = f"{self.relation_name}, {self.noise.name}"
+        return f"{self.depth}, {self.calibrates_alpha}, {families}, {guarantee}"
 
     @property
-    def under(self) -> str:
+    def relation_name(self) -> str:
         """The name of the neighbouring relation that the guarantee holds under."""
         return types.as_relation(self.relation).value
 
@@ -113,28 +114,33 @@ class SplitPricing:
     each_node: bool
     theorem: str
 
-    def sensitivity(self, family: LossFamily, alpha: Numbers, rows: Numbers) -> Float32[Array, ""]:
-        """f32[]: the range of the change of scores, worked out in double precision.
+    def sensitivity(
+        self, criterion: LossFamily, alpha: Numbers, max_rows: Numbers
+    ) -> Float32[Array, ""]:
+        """f32[]: the sensitivity of split scores, which is the range of their change by one row.
+
+        It is computed in double precision, so that a fit in memory and one in blocks have the same.
 
         So a fit in memory and one in blocks have the same.
         """
         with variates.double_precision():
             numbers = (
                 variates.to_float64(jnp.asarray(alpha)),
-                variates.to_float64(jnp.asarray(rows)),
+                variates.to_float64(jnp.asarray(max_rows)),
             )
-            bound = self.bound(family(numbers[0]), numbers[1])
+            bound = self.bound(criterion(numbers[0]), numbers[1])
             return (self.moves * bound).astype(jnp.float32)
 
 
-def draw_splits_and_weigh_leaves(
+def draw_splits_and_sum_leaf_class_weights(
     config: GreedyTreeConfig,
     draw: Draw,
     view: View,
+    *,
     alpha_of_level: AlphaOfLevel | None,
     pricing: SplitPricing,
 ) -> Int32[Array, "L 2"]:
-    """Draw all splits, level by level.
+    """Draw all splits level by level, and sum up the exact class weights of the leaves.
 
     Args:
         config: the static parts of the tree.
@@ -148,15 +154,28 @@ def draw_splits_and_weigh_leaves(
         i32[L, 2], the leaves' class weights in grid units; private.
     """
     table, weights, params, public = view
-    by_class = materialize(public.round, functools.partial(weights_by_class, table, weights))
-    node = jnp.zeros(table.target.shape[0], node_dtype(2**config.depth))
-    totals, products = node_totals(by_class), None
+    row_weights_by_class = materialize(
+        public.round, functools.partial(weights_by_class, table, weights)
+    )
+    node = jnp.zeros(table.target.shape[0], narrowest_node_dtype(2**config.depth))
+    totals, products = root_class_weights(row_weights_by_class), None
     by_rows = isinstance(table.splits_of_rows, BinsAndSplits)
     for level in range(config.depth):
-        products = node_products(table, by_class, node, 2**level, products)
-        alpha = _alpha_of_level_and_bound(params.settings, alpha_of_level, level, totals)
+        products = node_products(
+            table, row_weights_by_class, node, num_nodes=2**level, parent_products=products
+        )
+        alpha = _alpha_and_max_alpha_of_level(
+            params.settings, alpha_of_level, level=level, totals=totals
+        )
         split = _draw_splits_of_level(
-            config, draw, view, pricing, level=level, alpha=alpha, products=products, totals=totals
+            config,
+            draw,
+            view,
+            pricing=pricing,
+            level=level,
+            alpha=alpha,
+            products=products,
+            totals=totals,
         )
         # A sum over rows, where it is cheap, lets a pass on a table in parts leave out the products
         # of the levels above.
@@ -165,13 +184,13 @@ def draw_splits_and_weigh_leaves(
                 public.round, functools.partial(move_to_children, table.splits_of_rows, node, split)
             )
         if by_rows:
-            totals = class_weights_of_nodes(by_class, node, 2 ** (level + 1))
+            totals = class_weights_of_nodes(row_weights_by_class, node, 2 ** (level + 1))
         else:
             totals = child_totals(products, totals, split)
     return totals
 
 
-class _AlphaAndBound(NamedTuple):
+class _AlphaAndMaxAlpha(NamedTuple):
     """The criterion's alpha at a level, and the largest that it may be.
 
     Attributes:
@@ -183,37 +202,38 @@ class _AlphaAndBound(NamedTuple):
     max_alpha: Numbers
 
 
-def _alpha_of_level_and_bound(
+def _alpha_and_max_alpha_of_level(
     settings: TreeSettings,
     alpha_of_level: AlphaOfLevel | None,
+    *,
     level: int,
     totals: Int32[Array, "nodes 2"],
-) -> _AlphaAndBound:
-    """The alpha of a level, from the settings or from the class weights of its nodes."""
+) -> _AlphaAndMaxAlpha:
+    """The criterion's alpha at a level, by settings or class weights, and its maximum."""
     if alpha_of_level is None:
         alpha = settings.alpha[level]
-        return _AlphaAndBound(jnp.asarray(alpha, jnp.float32), alpha)
+        return _AlphaAndMaxAlpha(jnp.asarray(alpha, jnp.float32), alpha)
     alpha = alpha_of_level(level, totals)
-    return _AlphaAndBound(jnp.asarray(alpha, jnp.float32), jnp.float32(1))
+    return _AlphaAndMaxAlpha(jnp.asarray(alpha, jnp.float32), jnp.float32(1))
 
 
 def _draw_splits_of_level(
     config: GreedyTreeConfig,
     draw: Draw,
     view: View,
-    pricing: SplitPricing,
     *,
+    pricing: SplitPricing,
     level: int,
-    alpha: _AlphaAndBound,
+    alpha: _AlphaAndMaxAlpha,
     products: Int32[Array, "nodes 2 S"],
     totals: Int32[Array, "nodes 2"],
 ) -> Int32[Array, "nodes"]:
-    """i32[nodes]: one split for each node of a level, by its score.
+    """i32[nodes]: draw one split for each node of a level, by the exponential mechanism on scores.
 
     Args:
         config: the static parts of the tree.
         draw: the program's access to random draws.
-        view: as `draw_splits_and_weigh_leaves`.
+        view: as `draw_splits_and_sum_leaf_class_weights`.
         pricing: how the draws of splits are priced.
         level: the depth of the nodes.
         alpha: of the level.
@@ -240,5 +260,5 @@ def _draw_splits_of_level(
 
 
 def splits_in_heap_order(release: Release, depth: int) -> Int32[Array, "_"]:
-    """i32[2^D - 1]: the splits of all D levels in heap order."""
+    """i32[2^D - 1]: concatenate the released splits of all D levels in heap order."""
     return jnp.concatenate([release[f"split_{level}"] for level in range(depth)])

@@ -14,9 +14,9 @@ from dpbt.common.arithmetic import array_namespace
 from dpbt.hypothesis_kind import HypothesisKind
 from dpbt.learners.complete_trees import (
     check_complete_trees,
+    depth_of_complete_tree,
     describe_trees_as_rules,
     leaf_boxes_of_tree,
-    tree_depth,
 )
 from dpbt.learners.graph import Graph, GraphOutputs, Value
 from dpbt.learners.model_parts import (
@@ -24,8 +24,8 @@ from dpbt.learners.model_parts import (
     Domain,
     EncodedRows,
     LeafBoxes,
-    begin_model_description,
-    check_indices,
+    check_indices_in_range,
+    model_heading_and_score_scale,
 )
 from dpbt.public_types import MAX_BINS, UNSPLIT, AnyArray, Splits, Tree, redacted_repr
 
@@ -50,74 +50,87 @@ class BinsAndSplits(NamedTuple):
     __repr__ = redacted_repr
 
 
-def _bins_and_splits_of_rows(rows: EncodedRows) -> BinsAndSplits:
+def _encoded_rows_as_bins_and_splits(rows: EncodedRows) -> BinsAndSplits:
+    """Lay out encoded rows as bins u8[F, N] and the splits that trees ask of them."""
     assert rows.splits is not None
     return BinsAndSplits(rows.bins.T, *rows.splits[:3])
 
 
-def node_dtype(leaves: int) -> type[np.integer]:
-    """The narrowest integers that number the nodes of a level; they compare fastest."""
-    return np.int8 if leaves <= 128 else np.int32
+def narrowest_node_dtype(num_leaves: int) -> type[np.integer]:
+    """The narrowest integer dtype that can number the nodes of a level; it compares fastest."""
+    return np.int8 if num_leaves <= 128 else np.int32
 
 
 def satisfies_splits(
-    splits_of_rows: Any, split: Int32[Any, "K"], rows: Any = slice(None)
+    splits_of_rows: Any, split_numbers: Int32[Any, "K"], rows: Any = slice(None)
 ) -> Bool[Any, "K N"]:
-    """bool[K, N]: which rows satisfy some splits.
+    """bool[K, N]: whether each row satisfies each of K splits.
 
     Args:
         splits_of_rows: as `move_to_children`.
-        split: i32[K], at least 0.
+        split_numbers: i32[K], at least 0.
         rows: all rows, or i32[K], a row for each split; then the result is bool[K].
     """
     if not isinstance(splits_of_rows, BinsAndSplits):
-        return splits_of_rows[split, rows].astype(bool)
-    bin = splits_of_rows.bins[splits_of_rows.feature[split], rows]
-    low, high = (end[split].reshape(-1, *[1] * (bin.ndim - 1)) for end in splits_of_rows[2:])
+        return splits_of_rows[split_numbers, rows].astype(bool)
+    bin = splits_of_rows.bins[splits_of_rows.feature[split_numbers], rows]
+    low, high = (
+        end[split_numbers].reshape(-1, *[1] * (bin.ndim - 1)) for end in splits_of_rows[2:]
+    )
     return (low <= bin) & (bin <= high)
 
 
 def move_to_children(
-    splits_of_rows: Shaped[Any, "S N"], node: Shaped[Any, "N"], split: Int32[Any, "nodes"]
+    splits_of_rows: Shaped[Any, "S N"],
+    node_of_row: Shaped[Any, "N"],
+    split_of_node: Int32[Any, "nodes"],
 ) -> Any:
-    """The child that each row moves to, in the dtype of `node`.
+    """i8 or i32[N]: the child that each row moves to by the split of its node.
+
+    The result has the dtype of `node_of_row`.
 
     Args:
         splits_of_rows: bool or i8[S, N], which split is satisfied by which row; or the rows by
             their bins.
-        node: i8 or i32[N], the node of this level that each row is in.
-        split: i32[nodes], the splits of this level.
+        node_of_row: i8 or i32[N], the node of this level that each row is in.
+        split_of_node: i32[nodes], the splits of this level.
     """
-    xp = array_namespace(node, split)
-    if split.shape[0] > ONE_HOT_NODES:
-        split_of_row = split[node.astype(np.int32)]
+    xp = array_namespace(node_of_row, split_of_node)
+    if split_of_node.shape[0] > ONE_HOT_NODES:
+        split_of_row = split_of_node[node_of_row.astype(np.int32)]
         split_and_row = xp.maximum(split_of_row, 0), xp.arange(split_of_row.shape[0])
         right = satisfies_splits(splits_of_rows, *split_and_row) & (split_of_row != UNSPLIT)
     else:
-        moves = satisfies_splits(splits_of_rows, xp.maximum(split, 0)) & (split != UNSPLIT)[:, None]
-        is_in_node = node[None, :] == xp.arange(split.shape[0], dtype=node.dtype)[:, None]
+        moves = (
+            satisfies_splits(splits_of_rows, xp.maximum(split_of_node, 0))
+            & (split_of_node != UNSPLIT)[:, None]
+        )
+        is_in_node = (
+            node_of_row[None, :]
+            == xp.arange(split_of_node.shape[0], dtype=node_of_row.dtype)[:, None]
+        )
         right = xp.any(moves & is_in_node, axis=0)
-    return 2 * node + right.astype(node.dtype)
+    return 2 * node_of_row + right.astype(node_of_row.dtype)
 
 
-def _nodes_of_level(level: int) -> slice:
-    """The places of a level's nodes in heap order."""
+def _heap_slice_of_level(level: int) -> slice:
+    """The slice of the nodes of a level in an array in heap order."""
     return slice(2**level - 1, 2 ** (level + 1) - 1)
 
 
 def assign_leaves(tree: Tree, splits_of_rows: Any) -> Shaped[Any, "N"]:
-    """i8 or i32[N]: the leaf of each row, from its splits or bins (`move_to_children`)."""
+    """i8 or i32[N]: route each row to its leaf, by its splits or bins (`move_to_children`)."""
     leaves = tree.leaf.shape[-1]
     by_bins = isinstance(splits_of_rows, BinsAndSplits)
     rows = (splits_of_rows.bins if by_bins else splits_of_rows).shape[1]
-    node = array_namespace(*tree).zeros(rows, node_dtype(leaves))
-    for level in range(tree_depth(leaves)):
-        node = move_to_children(splits_of_rows, node, tree.split[_nodes_of_level(level)])
+    node = array_namespace(*tree).zeros(rows, narrowest_node_dtype(leaves))
+    for level in range(depth_of_complete_tree(leaves)):
+        node = move_to_children(splits_of_rows, node, tree.split[_heap_slice_of_level(level)])
     return node
 
 
 def predict_tree(tree: Tree, splits_of_rows: Any) -> Float32[Any, "N"]:
-    """f32[N]: the leaf value of each row, from its splits or bins (`move_to_children`).
+    """f32[N]: the value of the leaf of each row, by its splits or bins (`move_to_children`).
 
     In a shallow tree each row chooses between the values of two children at every node, from the
     leaves up. That needs no numbers of nodes, and no gather.
@@ -128,13 +141,13 @@ def predict_tree(tree: Tree, splits_of_rows: Any) -> Float32[Any, "N"]:
     right = satisfies_splits(splits_of_rows, xp.maximum(tree.split, 0))
     right = right & (tree.split != UNSPLIT)[:, None]
     value = tree.leaf[:, None]
-    for level in reversed(range(tree_depth(leaves))):
-        value = xp.where(right[_nodes_of_level(level)], value[1::2], value[::2])
+    for level in reversed(range(depth_of_complete_tree(leaves))):
+        value = xp.where(right[_heap_slice_of_level(level)], value[1::2], value[::2])
     return xp.broadcast_to(value[0], right.shape[1:])
 
 
 def _check_trees(trees: Tree, _: int, splits: Splits | None, score_axes: tuple[int, ...]) -> None:
-    """Refuse arrays that do not fit the splits or each other.
+    """Refuse trees that are not complete, or whose split numbers are out of range.
 
     Raises:
         ValueError: saying so.
@@ -142,10 +155,11 @@ def _check_trees(trees: Tree, _: int, splits: Splits | None, score_axes: tuple[i
     if splits is None or score_axes:
         raise ValueError("trees must have splits, and tell two classes apart")
     check_complete_trees(trees.split, trees.leaf)
-    check_indices("split", trees.split, UNSPLIT, len(splits.feature))
+    check_indices_in_range("split", trees.split, UNSPLIT, len(splits.feature))
 
 
 def _describe_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str:
+    """A text of each tree as nested rules, with the score that each leaf adds."""
     column, low, high = (np.asarray(field) for field in splits[:3])
     bin = np.arange(MAX_BINS)
 
@@ -153,16 +167,20 @@ def _describe_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str
         split = trees.split[tree, node]
         return int(column[split]), (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
 
-    head = begin_model_description(None, False, "trees").words
+    head = model_heading_and_score_scale(None, False, "trees").words
     return describe_trees_as_rules(
-        np.asarray(trees.leaf), ask, domain, head, f"add {{:+.{DIGITS}f}}"
+        np.asarray(trees.leaf),
+        ask,
+        domain,
+        heading=head,
+        leaf_format=f"add {{:+.{DIGITS}f}}",
     )
 
 
 def _add_trees_to_graph(
     graph: Graph, trees: Tree, rows: Value, splits: Splits | None
 ) -> GraphOutputs:
-    """Add the scores of trees to a graph.
+    """Add the summed scores of trees over public splits to an ONNX graph.
 
     The splits that they use are looked up in tables of bins, of which the last is that of UNSPLIT.
     """
@@ -175,16 +193,18 @@ def _add_trees_to_graph(
     tables = (low[:, None] <= bin) & (bin <= high[:, None])
     tables[-1] = False
     answers = graph.look_up_bins(rows, feature, tables.astype(np.int64))
-    table_of_node = graph.constant(number.reshape(-1) % len(tables), np.int64)  # -1 is the last
+    table_of_node = graph.add_constant(number.reshape(-1) % len(tables), np.int64)  # -1 is the last
 
     def goes_right(node: Value) -> Value:
-        return graph.add("GatherElements", answers, table_of_node.at(node), axis=1)
+        return graph.add_node("GatherElements", answers, table_of_node.gather(node), axis=1)
 
-    return GraphOutputs(graph.descend(rows, np.asarray(trees.leaf), goes_right).sum())
+    return GraphOutputs(
+        graph.leaf_values_by_descent(rows, np.asarray(trees.leaf), goes_right).sum()
+    )
 
 
-def _leaf_boxes(trees: Tree, splits: Splits, num_bins: int) -> Iterator[LeafBoxes]:
-    """The leaves of each tree."""
+def _iterate_leaf_boxes_of_trees(trees: Tree, splits: Splits, num_bins: int) -> Iterator[LeafBoxes]:
+    """Yield the leaves of each tree as boxes of bins, with the score that each adds."""
     feature, low, high = (np.asarray(field) for field in splits[:3])
     bin = np.arange(num_bins)
     for split, leaf in zip(np.asarray(trees.split), np.asarray(trees.leaf), strict=True):
@@ -195,12 +215,12 @@ def _leaf_boxes(trees: Tree, splits: Splits, num_bins: int) -> Iterator[LeafBoxe
 TREES = HypothesisKind(
     name="trees",
     predict=predict_tree,
-    read_rows=_bins_and_splits_of_rows,
+    read_rows=_encoded_rows_as_bins_and_splits,
     arrays=(("split", "int32"), ("leaf", "float32")),
     make=Tree,
     check_arrays=_check_trees,
     describe=_describe_trees,
     add_to_graph=_add_trees_to_graph,
-    leaf_boxes=_leaf_boxes,
+    leaf_boxes=_iterate_leaf_boxes_of_trees,
 )
 """Trees of any depth over public splits; `public_types.Tree` says what they are."""

@@ -16,26 +16,26 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.arithmetic import round_separately
-from dpbt.learners.trees.class_weights import majority_errors
+from dpbt.learners.trees.class_weights import total_majority_error_weight
 from dpbt.learners.trees.growth import (
     AlphaOfLevel,
     GreedyTreeConfig,
     GreedyTreeParams,
     SplitPricing,
-    draw_splits_and_weigh_leaves,
+    draw_splits_and_sum_leaf_class_weights,
     splits_in_heap_order,
-    tree_budget_fractions,
+    tree_budget_fraction_by_group,
 )
 from dpbt.learners.trees.leaf_values import (
     TINY_PRIOR,
     TreeSettings,
+    clamped_link_of_shares,
     default_tree_settings,
-    leaf_shares_shrunk_to_parents,
-    link_values,
-    tree_leverage,
+    leverage_of_clamped_edge,
+    positive_leaf_shares_shrunk_to_parents,
 )
-from dpbt.learners.trees.rows import TREES, TreeRows, bytes_of_level_sums
-from dpbt.losses import check_criterion
+from dpbt.learners.trees.rows import TREES, TreeRows, work_bytes_of_level_sums
+from dpbt.losses import check_perspective_of_family
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import ROUNDING, Numbers, round_down_to_float32
@@ -61,7 +61,9 @@ class PublishedTreeParams(NamedTuple):
 
 
 def alpha_from_exact_errors() -> AlphaOfLevel:
-    """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
+    """A function that derives a level's alpha from exact errors, equation (16), without privacy.
+
+    This is objective calibration as published: alpha_k = errors_k / errors_0.
 
     Alpha changes with the level, where the paper changes it leaf by leaf. Without an error at the
     root, alpha is 1 at the root and 0 below.
@@ -69,7 +71,7 @@ def alpha_from_exact_errors() -> AlphaOfLevel:
     exact_errors: list[Array] = []
 
     def alpha(level: int, totals: Array) -> Array:
-        exact_errors.append(jnp.asarray(majority_errors(totals), jnp.float32))
+        exact_errors.append(jnp.asarray(total_majority_error_weight(totals), jnp.float32))
         if level == 0:
             return jnp.float32(1)
         return exact_errors[-1] / jnp.maximum(exact_errors[0], 1)
@@ -80,7 +82,7 @@ def alpha_from_exact_errors() -> AlphaOfLevel:
 def greedy_tree_params(
     settings: TreeSettings, noise: Mapping[str, AnyArray], public: Public
 ) -> PublishedTreeParams:
-    """The learner's numbers: the grid of leaf values follows from their noise.
+    """Choose the public grid of leaf values by their noise, beside the other parameters.
 
     The grid is a power of two. A step is at most 2^-12 of the range 2 a M^2 or of the noise's
     scale, whichever is smaller. But it is coarse enough that the noise has a scale of at most 2^31
@@ -106,23 +108,23 @@ def draw_splits_and_leveraged_leaf_values(
     params: PublishedTreeParams,
     public: Public,
 ) -> None:
-    """Draw splits level by level, and leveraged leaf values in steps of their grid."""
+    """Draw noisy splits level by level, and noisy leveraged leaf values in steps of their grid."""
     settings = params.settings
 
     # Private splits; the leaves' class weights are exact here.
     alpha_of_level = alpha_from_exact_errors() if config.calibrates_alpha else None
     view = View(table, weights, GreedyTreeParams(params.noise, settings), public)
-    totals = draw_splits_and_weigh_leaves(
-        config, draw, view, alpha_of_level, PUBLISHED_SPLIT_PRICING
+    totals = draw_splits_and_sum_leaf_class_weights(
+        config, draw, view, alpha_of_level=alpha_of_level, pricing=PUBLISHED_SPLIT_PRICING
     )
 
     # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * round_separately(public.cap * np.float32(1 / GRID))
-    share = leaf_shares_shrunk_to_parents(counts, jnp.float32(TINY_PRIOR))
-    value = link_values(config.link, settings, share)
+    share = positive_leaf_shares_shrunk_to_parents(counts, jnp.float32(TINY_PRIOR))
+    value = clamped_link_of_shares(config.link, settings, share)
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
     edge = jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
-    leverage = tree_leverage(settings, value, edge, public.cap)
+    leverage = leverage_of_clamped_edge(settings, value, edge, public.cap)
 
     # Noise on values in steps of their grid. Rounding to it moves a value by one step more.
     largest = settings.step * settings.clip**2
@@ -143,7 +145,7 @@ def draw_splits_and_leveraged_leaf_values(
 def tree_of_release(
     config: GreedyTreeConfig, release: Release, params: PublishedTreeParams, public: Public
 ) -> Tree:
-    """The tree: noisy leaf values, clamped to their range again."""
+    """Build the tree of its splits and its noisy leaf values, clamped to their range again."""
     largest = params.settings.step * params.settings.clip**2
     value = release["leaf"].astype(jnp.float32) * params.leaf_step
     return Tree(splits_in_heap_order(release, config.depth), jnp.clip(value, -largest, largest))
@@ -154,8 +156,8 @@ class PublishedTreeConfig(GreedyTreeConfig):
     """The static parts of a greedy tree of the paper, whose claim is for both relations."""
 
     @property
-    def under(self) -> str:
-        """The claim holds under both relations."""
+    def relation_name(self) -> str:
+        """The text "both", because the claim of the paper holds under both relations."""
         return "both"
 
 
@@ -177,7 +179,7 @@ def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
     of steps `leaf_step`, to which the noise is drawn exactly. That enlarges the sensitivity of a
     value by one step.
     """
-    check_criterion(config.criterion)
+    check_perspective_of_family(config.criterion)
     usual = default_tree_settings(config.link, config.depth)
     return boundary.weak_learner(
         name="published_greedy_tree",
@@ -185,9 +187,9 @@ def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
         program=functools.partial(draw_splits_and_leveraged_leaf_values, config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=TREES,
-        fractions=tree_budget_fractions(0.5, None),
+        fractions=tree_budget_fraction_by_group(0.5, None),
         make_params=functools.partial(greedy_tree_params, usual),
         relation=None,
-        work_bytes=functools.partial(bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
+        work_bytes=functools.partial(work_bytes_of_level_sums, num_nodes=2 ** (config.depth - 1)),
         unprotected=(ALPHA_LEAK,) if config.calibrates_alpha else (),
     )

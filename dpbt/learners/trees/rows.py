@@ -25,7 +25,7 @@ Seconds of processor time of ten trees in memory, by product / by bin, on 2 core
 
 
 class TreeRows(NamedTuple):
-    """A table laid out for the loops; `prepare_tree_rows` makes it once, outside all of them.
+    """A table laid out for the loops; `evaluate_splits_of_rows` makes it once, outside all of them.
 
     Attributes:
         splits_of_rows: i8[S, N] of 0 and 1, which split is satisfied by which row. Where products
@@ -44,10 +44,10 @@ class TreeRows(NamedTuple):
     __repr__ = redacted_repr
 
 
-def prepare_tree_rows(table: types.Table) -> TreeRows:
-    """The rows and their splits, as `node_products` and `move_to_children` read them."""
+def evaluate_splits_of_rows(table: types.Table) -> TreeRows:
+    """Evaluate every public split on every row, or lay out the bins where that is faster."""
     table_splits, (rows, features) = table.splits, table.bins.shape
-    assert table_splits is not None  # as `check_tree_table` says
+    assert table_splits is not None  # as `check_table_has_uint8_bins_and_splits` says
     if rows >= MANY_CELLS and len(table_splits.feature) >= SPLITS_OF_A_FEATURE * features:
         splits_of_rows = BinsAndSplits(
             table.bins.T,
@@ -55,24 +55,32 @@ def prepare_tree_rows(table: types.Table) -> TreeRows:
         )
     else:
         splits_of_rows = splits.satisfied_rows_by_split(table).astype(jnp.int8)
-    return TreeRows(splits_of_rows, table.target, table.present, table_splits.allowed, table.weight)
+    return TreeRows(
+        splits_of_rows,
+        target=table.target,
+        present=table.present,
+        allowed=table_splits.allowed,
+        weight=table.weight,
+    )
 
 
-def bytes_of_level_sums(table: TreeRows, nodes: int) -> types.WorkBytes:
-    """The bytes that the sums of a level take, beside the rows.
+def work_bytes_of_level_sums(table: TreeRows, num_nodes: int) -> types.WorkBytes:
+    """Estimate the memory that summing the splits of a level takes, beside that of the rows.
 
     Args:
         table: the shapes of rows that are laid out.
-        nodes: how many nodes the level has.
+        num_nodes: how many nodes the level has.
     """
-    compared_bytes = 4 * min(2 * nodes, 2 * ONE_HOT_NODES)  # of each, its bin and three Booleans
+    compared_bytes = 4 * min(
+        2 * num_nodes, 2 * ONE_HOT_NODES
+    )  # of each, its bin and three Booleans
     if not isinstance(table.splits_of_rows, BinsAndSplits):
-        bytes_of_splits = 6 * table.splits_of_rows.shape[0] + 2 * nodes
+        bytes_of_splits = 6 * table.splits_of_rows.shape[0] + 2 * num_nodes
         return types.WorkBytes(bytes_of_splits + compared_bytes + _ROW_BYTES, 0)
     features = table.splits_of_rows.bins.shape[0]
     return types.WorkBytes(
         of_row=features + compared_bytes + _ROW_BYTES,
-        of_all_rows=4 * 3 * features * 2 * nodes * types.MAX_BINS,
+        of_all_rows=4 * 3 * features * 2 * num_nodes * types.MAX_BINS,
     )
 
 
@@ -80,8 +88,8 @@ _ROW_BYTES = 40
 """What a row takes for its node, its weight and its place, with room for copies."""
 
 
-def check_tree_table(table: types.Table) -> None:
-    """Refuse a table that trees cannot read.
+def check_table_has_uint8_bins_and_splits(table: types.Table) -> None:
+    """Refuse a table without uint8 bins, or without valid splits of them.
 
     Raises:
         ValueError: as `splits.check_bins_and_splits`, and unless the table holds uint8 bins with
@@ -95,8 +103,8 @@ def check_tree_table(table: types.Table) -> None:
 
 TREES = model.TREES.with_training(
     example_table=splits.absent_row_table,
-    check_table=check_tree_table,
-    prepare=prepare_tree_rows,
+    check_table=check_table_has_uint8_bins_and_splits,
+    prepare=evaluate_splits_of_rows,
     prediction_input=lambda rows: rows.splits_of_rows,
     bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
 )

@@ -12,8 +12,12 @@ import jax.numpy as jnp
 from jaxtyping import Int32
 
 from dpbt import types
-from dpbt.learners.trees.class_weights import node_totals, split_weights_of_mask, weights_by_class
-from dpbt.learners.trees.rows import TREES, TreeRows, bytes_of_level_sums
+from dpbt.learners.trees.class_weights import (
+    root_class_weights,
+    split_weights_of_masked_rows,
+    weights_by_class,
+)
+from dpbt.learners.trees.rows import TREES, TreeRows, work_bytes_of_level_sums
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanisms import Scores
@@ -24,15 +28,15 @@ PUBLISHED_RULE_RANGE = 4
 
 
 def error_weights_of_rules(table: TreeRows, weights: Array) -> Int32[Array, "_"]:
-    """i32[2 S + 2]: the weight that each 1-rule gets wrong, in grid units; exact.
+    """i32[2 S + 2]: the weight of the rows that each 1-rule misclassifies, in grid units; exact.
 
     The order is: constant +, constant -, then for each split the literal and its negation. So for
     every S, 1-rule k has split k // 2 - 1 (`UNSPLIT` for constants), and sign + for even k.
     """
     # The class weights of all rows, and of those on the right side of each split.
-    by_class = weights_by_class(table, weights)
-    right = split_weights_of_mask(table, by_class, table.present)
-    negative, positive = node_totals(by_class)[0]
+    row_weights_by_class = weights_by_class(table, weights)
+    right = split_weights_of_masked_rows(table, row_weights_by_class, table.present)
+    negative, positive = root_class_weights(row_weights_by_class)[0]
 
     # A literal errs on the positive rows without it and on the negative rows with it.
     agreement = right[1] - right[0]
@@ -40,21 +44,23 @@ def error_weights_of_rules(table: TreeRows, weights: Array) -> Int32[Array, "_"]
     return jnp.concatenate([jnp.stack([negative, positive]), literals.reshape(-1)])
 
 
-def tree_of_rule(choice: Array) -> Tree:
-    """The tree of 1-rule `choice` of `error_weights_of_rules`."""
-    split, sign = choice // 2 - 1, (1 - 2 * (choice % 2)).astype(jnp.float32)
+def tree_of_rule_index(rule_index: Array) -> Tree:
+    """Build the tree of depth 1 of a 1-rule, by its index in `error_weights_of_rules`."""
+    split, sign = rule_index // 2 - 1, (1 - 2 * (rule_index % 2)).astype(jnp.float32)
     leaf = jnp.where(split < 0, jnp.ones(2), jnp.array([-1.0, 1.0])).astype(jnp.float32)
     return Tree(split[None], sign * leaf)
 
 
-def _score_rules(errors: Array, allowed: Array | None) -> Scores:
-    """The scores of all rules, which are minus their errors."""
+def _negated_rule_errors_as_scores(errors: Array, allowed: Array | None) -> Scores:
+    """Scores of all rules for the exponential mechanism: minus their error weights."""
     with variates.double_precision():
         return mechanisms.behind_best(-errors, allowed)
 
 
-def _draw_rule(is_tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: Any) -> None:
-    """One selection among all rules, by their errors; rules of splits not allowed are masked."""
+def _draw_rule_by_weighted_error(
+    is_tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: Any
+) -> None:
+    """Draw one 1-rule by the exponential mechanism on errors; forbidden splits are masked."""
     allowed = None
     if table.allowed is not None:
         allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
@@ -63,7 +69,11 @@ def _draw_rule(is_tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: 
     draw(
         "rule",
         mechanisms.exponential,
-        boundary.Total(error_weights_of_rules(table, weights), _score_rules, public=(allowed,)),
+        boundary.Total(
+            error_weights_of_rules(table, weights),
+            _negated_rule_errors_as_scores,
+            public=(allowed,),
+        ),
         sensitivity=GRID * (sensitivity.RULE_ERRORS_RANGE if is_tight else PUBLISHED_RULE_RANGE),
         moved_outputs=1,
         theorem="dpbt theorem 8" if is_tight else "Asadi et al. (2022), Thm 8.2",
@@ -86,7 +96,7 @@ class RuleConfig:
 
     @property
     def identity(self) -> str:
-        """Every static part as text, which enters keys."""
+        """A text of all static settings, from which noise keys are derived."""
         return f"{types.as_relation(self.relation).value}, {self.calibration}, exponential"
 
 
@@ -110,11 +120,11 @@ def one_rule(relation: types.Relation, calibration: str = "tight") -> types.Weak
     return boundary.weak_learner(
         name="one_rule",
         config=RuleConfig(relation=relation, calibration=calibration),
-        program=functools.partial(_draw_rule, calibration == "tight"),
-        hypothesis=lambda release, params, public: tree_of_rule(release["rule"]),
+        program=functools.partial(_draw_rule_by_weighted_error, calibration == "tight"),
+        hypothesis=lambda release, params, public: tree_of_rule_index(release["rule"]),
         kind=TREES,
         fractions={"rule": 1.0},
         relation=relation,
         coupled=True,
-        work_bytes=functools.partial(bytes_of_level_sums, nodes=1),
+        work_bytes=functools.partial(work_bytes_of_level_sums, num_nodes=1),
     )

@@ -11,8 +11,8 @@ from dpbt.privacy.mechanisms import Scores
 from dpbt.types import GRID, Array, LossFamily
 
 
-def perspectives_of_weights(
-    loss: types.ProperLoss, counts: Shaped[Array, "nodes 2 ..."]
+def perspectives_of_class_weights(
+    loss: types.ProperLoss, class_weights: Shaped[Array, "nodes 2 ..."]
 ) -> Float64[Array, "nodes ..."]:
     """f64[nodes, ...]: the perspective of exact class weights, in units of the weight bound.
 
@@ -20,16 +20,16 @@ def perspectives_of_weights(
 
     Args:
         loss: the criterion.
-        counts: i32[nodes, 2, ...], class weights in grid units.
+        class_weights: i32[nodes, 2, ...], class weights in grid units.
     """
-    weight = variates.to_float64(counts) / GRID
+    weight = variates.to_float64(class_weights) / GRID
     return loss.perspective(weight[:, 1], weight[:, 0])
 
 
-def split_scores(
+def negated_child_perspectives(
     loss: types.ProperLoss, products: Shaped[Array, "nodes 2 S"], totals: Shaped[Array, "nodes 2"]
 ) -> Float64[Array, "nodes S"]:
-    """f64[nodes, S]: minus the summed perspectives of the two children of every node and split.
+    """f64[nodes, S]: scores of splits: minus the sum of the perspectives of both children.
 
     For use within `variates.double_precision`, with a loss whose alpha is float64.
 
@@ -39,7 +39,10 @@ def split_scores(
         totals: i32[nodes, 2], the class weights of the nodes, or the same in float64.
     """
     left_products = totals[:, :, None] - products
-    return -(perspectives_of_weights(loss, products) + perspectives_of_weights(loss, left_products))
+    return -(
+        perspectives_of_class_weights(loss, products)
+        + perspectives_of_class_weights(loss, left_products)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +65,7 @@ class SplitScorer:
         """The scores [nodes, S] of all splits; without noise, pure nodes are left alone.
 
         Args:
-            products_and_totals: both as in `split_scores`.
+            products_and_totals: both as in `negated_child_perspectives`.
             alpha: f32[], the alpha of the criterion.
             noise: f32[], the noise multiplier of splits.
             allowed: bool[S], which splits may be chosen; None for all.
@@ -74,4 +77,6 @@ class SplitScorer:
             if allowed is not None:
                 may_be_chosen = may_be_chosen & allowed[None, :]
             loss = self.criterion(variates.to_float64(alpha))
-            return mechanisms.behind_best(split_scores(loss, products, totals), may_be_chosen)
+            return mechanisms.behind_best(
+                negated_child_perspectives(loss, products, totals), may_be_chosen
+            )

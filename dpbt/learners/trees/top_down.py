@@ -13,11 +13,15 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int32
 
 from dpbt import types
-from dpbt.learners.trees.class_weights import node_totals, split_weights_of_mask, weights_by_class
+from dpbt.learners.trees.class_weights import (
+    root_class_weights,
+    split_weights_of_masked_rows,
+    weights_by_class,
+)
 from dpbt.learners.trees.model import satisfies_splits
 from dpbt.learners.trees.rows import TREES, TreeRows
-from dpbt.learners.trees.split_scores import perspectives_of_weights
-from dpbt.losses import check_criterion, constant_family, family_name
+from dpbt.learners.trees.split_scores import perspectives_of_class_weights
+from dpbt.losses import check_perspective_of_family, constant_loss_family, unique_family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Numbers
@@ -49,25 +53,29 @@ class TopDownConfig:
 
     @property
     def identity(self) -> str:
-        """Every static part as text, which enters keys."""
-        family = family_name(constant_family(self.criterion))
+        """A text of all static settings, from which noise keys are derived."""
+        family = unique_family_name(constant_loss_family(self.criterion))
         under = types.as_relation(self.relation).value
         return f"{self.splits}, {self.depth}, {family}, {under}, {self.calibration}"
 
 
-def tight_improvement_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
-    """`sensitivity.improvement_change_range` and what rounding may add, in units of the weight cap.
+def improvement_change_range_with_rounding(
+    criterion: ProperLoss, max_total_weight_in_caps: Numbers
+) -> Numbers:
+    """How far one row moves improvements of splits, with rounding, in units of the weight cap.
 
     The range itself is evaluated in float32 (`sensitivity.tight_split_sensitivity`).
     """
-    exact = sensitivity.improvement_change_range(criterion, mass)
-    return exact * sensitivity.BOUND_MARGIN + sensitivity.improvement_rounding_allowance(mass)
+    exact = sensitivity.improvement_change_range(criterion, max_total_weight_in_caps)
+    return exact * sensitivity.BOUND_MARGIN + sensitivity.improvement_rounding_allowance(
+        max_total_weight_in_caps
+    )
 
 
-def split_improvements(
+def perspective_decrease_by_split(
     criterion: ProperLoss, products: Int32[Array, "nodes 2 S"], totals: Int32[Array, "nodes 2"]
 ) -> Float64[Array, "nodes S"]:
-    """f64[nodes, S]: the decrease of the perspectives by each split, in units of the weight cap.
+    """f64[nodes, S]: how far each split lowers the perspective of its node, in weight caps.
 
     For use within `variates.double_precision`.
 
@@ -76,12 +84,12 @@ def split_improvements(
         products: i32[nodes, 2, S], weights that satisfy each split, by class.
         totals: i32[nodes, 2], the class weights of the nodes.
     """
-    parent_perspectives = perspectives_of_weights(criterion, totals)[:, None]
-    right = perspectives_of_weights(criterion, products)
+    parent_perspectives = perspectives_of_class_weights(criterion, totals)[:, None]
+    right = perspectives_of_class_weights(criterion, products)
     return (
         parent_perspectives
         - right
-        - perspectives_of_weights(criterion, totals[:, :, None] - products)
+        - perspectives_of_class_weights(criterion, totals[:, :, None] - products)
     )
 
 
@@ -101,56 +109,61 @@ class _GrowingTree(NamedTuple):
     is_leaf: Array
 
 
-def _leaf_and_split_scores(
-    criterion: ProperLoss, growth: _GrowingTree, allowed: types.AnyArray | None
+def _scores_of_leaf_split_pairs(
+    criterion: ProperLoss, tree: _GrowingTree, allowed: types.AnyArray | None
 ) -> Scores:
-    """The scores [S * nodes] of all pairs, at index split * nodes + node.
+    """Scores [S * nodes] of all pairs of a leaf and a split, at index split * nodes + leaf.
 
     A pair is forbidden if its node is not a leaf above the depth cap, or if its split is not
     allowed.
     """
-    nodes, _, splits = growth.products.shape
-    is_open = jnp.broadcast_to(growth.is_leaf[:nodes, None], (nodes, splits))
+    nodes, _, splits = tree.products.shape
+    is_open = jnp.broadcast_to(tree.is_leaf[:nodes, None], (nodes, splits))
     if allowed is not None:
         is_open = is_open & allowed[None, :]
     with variates.double_precision():
-        gains = split_improvements(criterion, growth.products, growth.totals[:nodes])
+        gains = perspective_decrease_by_split(criterion, tree.products, tree.totals[:nodes])
         return mechanisms.behind_best(gains.T.reshape(-1), is_open.T.reshape(-1))
 
 
 def _split_leaf(
     table: TreeRows,
-    by_class: Array,
-    growth: _GrowingTree,
+    row_weights_by_class: Array,
+    tree: _GrowingTree,
     node: Array,
     split: Array,
     *,
     is_last: bool,
 ) -> _GrowingTree:
-    """The tree with one leaf split; the last split needs no products of its children."""
+    """Split one leaf: move its rows to two children, and compute the children's class weights.
+
+    The last split of a tree needs no products of its children.
+    """
     left, right = 2 * node + 1, 2 * node + 2
     child = left + satisfies_splits(table.splits_of_rows, split[None])[0].astype(jnp.int32)
-    inside = growth.products[node, :, split]
-    growth = growth._replace(
-        node=jnp.where(growth.node == node, child, growth.node),
-        totals=growth.totals.at[left].set(growth.totals[node] - inside).at[right].set(inside),
-        is_leaf=growth.is_leaf.at[node].set(False).at[left].set(True).at[right].set(True),
+    inside = tree.products[node, :, split]
+    tree = tree._replace(
+        node=jnp.where(tree.node == node, child, tree.node),
+        totals=tree.totals.at[left].set(tree.totals[node] - inside).at[right].set(inside),
+        is_leaf=tree.is_leaf.at[node].set(False).at[left].set(True).at[right].set(True),
     )
     if is_last:
-        return growth
+        return tree
 
     # The products of the left child by subtraction.
-    below = split_weights_of_mask(table, by_class, growth.node == right)
-    products = growth.products.at[left].set(growth.products[node] - below, mode="drop")
-    return growth._replace(products=products.at[right].set(below, mode="drop"))
+    below = split_weights_of_masked_rows(table, row_weights_by_class, tree.node == right)
+    products = tree.products.at[left].set(tree.products[node] - below, mode="drop")
+    return tree._replace(products=products.at[right].set(below, mode="drop"))
 
 
-def _improvement_range(
-    config: TopDownConfig, public: Public, cap: Numbers = 1.0
+def _improvement_change_range(
+    config: TopDownConfig, public: Public, weight_cap: Numbers = 1.0
 ) -> Float32[Numbers, "..."]:
-    """f32[...]: the range of the change of improvements, in units of the cap."""
-    mass = sensitivity.max_total_weight_in_caps(public.max_rows, public.weight_params.density, cap)
-    proved = tight_improvement_range(config.criterion, mass)
+    """f32[...]: the sensitivity of improvements that the ledger claims, in weight caps."""
+    mass = sensitivity.max_total_weight_in_caps(
+        public.max_rows, public.weight_params.density, weight_cap
+    )
+    proved = improvement_change_range_with_rounding(config.criterion, mass)
     tight = config.calibration == "tight"
     return proved if tight else jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
 
@@ -163,91 +176,97 @@ def _draw_leaf_split_pairs_and_labels(
     params: Noise,
     public: Public,
 ) -> None:
-    """Draw all pairs of leaf and split, and the labels of the leaves."""
+    """Draw each pair of a leaf and its split in turn, and then the labels of all leaves."""
     nodes = 2**config.depth - 1
-    by_class = weights_by_class(table, weights)
-    growth = _single_leaf(config, table, by_class)
+    row_weights_by_class = weights_by_class(table, weights)
+    tree = _single_leaf_tree(config, table, row_weights_by_class)
     for k in range(config.splits):
-        choice = _draw_leaf_and_split(config, draw, table, public, growth=growth, number=k)
-        growth = _split_leaf(
+        choice = _draw_leaf_split_pair(config, draw, table, public, tree=tree, pair_number=k)
+        tree = _split_leaf(
             table,
-            by_class,
-            growth,
+            row_weights_by_class,
+            tree,
             node=choice % nodes,
             split=choice // nodes,
             is_last=k + 1 == config.splits,
         )
-    _draw_labels(config, draw, _class_weights_at_depth_cap(config, growth))
+    _draw_leaf_labels(config, draw, _leaf_class_weights_in_complete_tree(config, tree))
 
 
-def _theorem(config: TopDownConfig) -> str:
-    """Where the sensitivities of a calibration are proved."""
+def _theorem_of_calibration(config: TopDownConfig) -> str:
+    """The theorem that proves the sensitivities of the calibration, for the ledger."""
     return "dpbt theorem 9" if config.calibration == "tight" else "Asadi et al. (2022), Thm 4.4"
 
 
-def _single_leaf(config: TopDownConfig, table: TreeRows, by_class: Array) -> _GrowingTree:
-    """A tree whose only leaf is the root."""
+def _single_leaf_tree(
+    config: TopDownConfig, table: TreeRows, row_weights_by_class: Array
+) -> _GrowingTree:
+    """The tree before the first split: the root is a leaf and has all rows."""
     nodes, leaves = 2**config.depth - 1, 2**config.depth
-    root, heap = split_weights_of_mask(table, by_class, table.present), nodes + leaves
+    heap = nodes + leaves
+    root_products = split_weights_of_masked_rows(table, row_weights_by_class, table.present)
+    root_weights = root_class_weights(row_weights_by_class)[0]
     return _GrowingTree(
         node=jnp.zeros(table.target.shape[0], jnp.int32),
-        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(node_totals(by_class)[0]),
-        products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
+        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(root_weights),
+        products=jnp.zeros((nodes, *root_products.shape), jnp.int32).at[0].set(root_products),
         is_leaf=jnp.zeros(heap, bool).at[0].set(True),
     )
 
 
-def _draw_leaf_and_split(
+def _draw_leaf_split_pair(
     config: TopDownConfig,
     draw: Draw,
     table: TreeRows,
     public: Public,
     *,
-    growth: _GrowingTree,
-    number: int,
+    tree: _GrowingTree,
+    pair_number: int,
 ) -> Int32[Array, ""]:
-    """i32[]: one selection among all pairs of an open leaf and a split, as split * nodes + leaf."""
+    """i32[]: draw an open leaf and its split together, as the index split * nodes + leaf."""
     return draw(
-        f"split_{number}",
+        f"split_{pair_number}",
         mechanisms.exponential,
-        _leaf_and_split_scores(config.criterion, growth, table.allowed),
-        sensitivity=_improvement_range(config, public, public.cap),
-        max_sensitivity=_improvement_range(config, public),
+        _scores_of_leaf_split_pairs(config.criterion, tree, table.allowed),
+        sensitivity=_improvement_change_range(config, public, public.cap),
+        max_sensitivity=_improvement_change_range(config, public),
         moved_outputs=1,
-        theorem=_theorem(config),
-        releases=f"choice {number + 1} of a leaf and its split",
+        theorem=_theorem_of_calibration(config),
+        releases=f"choice {pair_number + 1} of a leaf and its split",
         unit=accounting.ROW,
     )
 
 
-def _class_weights_at_depth_cap(
-    config: TopDownConfig, growth: _GrowingTree
+def _leaf_class_weights_in_complete_tree(
+    config: TopDownConfig, tree: _GrowingTree
 ) -> Int32[Array, "leaves 2"]:
-    """i32[2^D, 2]: the class weights of the leaves, at the places that the depth cap has.
+    """i32[2^D, 2]: the class weights of the leaves, at their positions in the complete tree.
 
     Leaves above it stand for their leftmost descendants, which rows reach from them.
     """
     ends = [np.arange(2**level) << (config.depth - level) for level in range(config.depth + 1)]
-    counts = jnp.where(growth.is_leaf[:, None], growth.totals, 0)
+    counts = jnp.where(tree.is_leaf[:, None], tree.totals, 0)
     return jnp.zeros((2**config.depth, 2), jnp.int32).at[np.concatenate(ends)].add(counts)
 
 
-def _draw_labels(config: TopDownConfig, draw: Draw, counts: Int32[Array, "leaves 2"]) -> None:
-    """Draw the labels of all leaves, by their class weights up to a constant for each leaf."""
+def _draw_leaf_labels(
+    config: TopDownConfig, draw: Draw, leaf_class_weights: Int32[Array, "leaves 2"]
+) -> None:
+    """Draw the label of each leaf by its class weights."""
     draw(
         "leaf",
         mechanisms.exponential if config.calibration == "tight" else mechanisms.noisy_max,
-        mechanisms.behind_best(counts),
+        mechanisms.behind_best(leaf_class_weights),
         sensitivity=GRID * sensitivity.LABELS_RANGE,
         moved_outputs=2**config.depth,
-        theorem=_theorem(config),
+        theorem=_theorem_of_calibration(config),
         releases="labels, all leaves",
         unit=accounting.ROW_STEP,
     )
 
 
 def tree_of_release(config: TopDownConfig, release: types.Release, *_: Any) -> Tree:
-    """The tree, with leaves of +-1; nodes that no selection chose are not split."""
+    """Build the tree with leaves of +-1; nodes that no draw split stay unsplit."""
     nodes = 2**config.depth - 1
     split = jnp.full(nodes, types.UNSPLIT, jnp.int32)
     for k in range(config.splits):
@@ -256,8 +275,8 @@ def tree_of_release(config: TopDownConfig, release: types.Release, *_: Any) -> T
     return Tree(split, (2 * release["leaf"] - 1).astype(jnp.float32))
 
 
-def top_down_budget_fractions(label_fraction: Numbers) -> dict[str, Numbers]:
-    """How a tree's budget is shared, by the fraction of the labels."""
+def top_down_budget_fraction_by_group(label_fraction: Numbers) -> dict[str, Numbers]:
+    """The fraction of a tree's budget for the groups "split" and "leaf"."""
     return {"split": 1 - label_fraction, "leaf": label_fraction}
 
 
@@ -273,15 +292,15 @@ def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
     drawn by return-noisy-max, where the tight one has the exponential mechanism, which has less
     noise at the same cost. Its weights are not measured in units of a public cap below 1.
     """
-    family = constant_family(config.criterion)
-    check_criterion(family)
+    family = constant_loss_family(config.criterion)
+    check_perspective_of_family(family)
     return boundary.weak_learner(
         name="top_down_tree",
         config=config,
         program=functools.partial(_draw_leaf_split_pairs_and_labels, config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=TREES,
-        fractions=top_down_budget_fractions(0.5),
+        fractions=top_down_budget_fraction_by_group(0.5),
         relation=config.relation,
         coupled=True,
         total_weight=True,

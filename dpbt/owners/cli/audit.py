@@ -64,17 +64,17 @@ def audit_recipe(options: argparse.Namespace) -> int:
         from dpbt.privacy.keys import research_key
 
         recipe = inputs.recipe_from_options(options, domain, label)
-        neighbours = _random_neighbours(domain, label, num_rows, options)
+        neighbours = _random_neighbours(domain, label, num_rows=num_rows, options=options)
         key = research_key(options.seed)
         report(Progress("auditing; this may compile first"))
-        result = dpbt.audit.audit(key, neighbours, recipe, options.transcripts)
+        result = dpbt.audit.audit_transcripts(key, neighbours, recipe, options.transcripts)
 
     print(f"claim: epsilon = {result.claimed_epsilon:.6g}, delta = {options.delta:g}")
     print(f"largest loss: {result.largest_loss:.6g}")
-    for site, loss in sorted(result.by_site.items()):
+    for site, loss in sorted(result.loss_by_site.items()):
         print(f"  {site}: {loss:+.4g}")
     print(
-        f"{result.transcripts} transcripts, {result.neighbours} neighbours of {num_rows} "
+        f"{result.num_transcripts} transcripts, {result.num_neighbours} neighbours of {num_rows} "
         "made-up rows"
     )
     if recipe.max_rows_per_user > 1:
@@ -101,7 +101,7 @@ def _audit_module(options: argparse.Namespace) -> int:
     num_bounds = len(audited.pairs) * len(levels)
     bound_options = {
         "claim": audited.claim,
-        "runs": options.runs,
+        "num_runs": options.runs,
         "seed": options.seed,
         "confidence": 1 - (1 - CONFIDENCE) / num_bounds,
     }
@@ -110,10 +110,14 @@ def _audit_module(options: argparse.Namespace) -> int:
         bounds = []
         with show_progress(f"auditing {name}", options.progress):
             if audited.learn is not None:
-                bounds.append(dpbt.audit.grey(audited.learn, table, neighbour, **bound_options))
+                bounds.append(
+                    dpbt.audit.grey_box_lower_bound(
+                        audited.learn, table, neighbour, **bound_options
+                    )
+                )
             if audited.fit is not None:
                 bounds.append(
-                    dpbt.audit.black(
+                    dpbt.audit.black_box_lower_bound(
                         audited.fit, table, neighbour, view=audited.view, **bound_options
                     )
                 )
@@ -142,7 +146,11 @@ class _AuditedModule(NamedTuple):
 
 
 def _load_audited_module(path: Path) -> _AuditedModule:
-    """The content of a Python file, which is run; InputError for a file without it."""
+    """Run a Python file, and take its learner, claim and tables.
+
+    Raises:
+        InputError: for a file that does not define them.
+    """
     import runpy
 
     if not path.is_file():
@@ -170,9 +178,12 @@ def _load_audited_module(path: Path) -> _AuditedModule:
 
 
 def _random_neighbours(
-    domain: Domain, label: Label, num_rows: int, options: argparse.Namespace
+    domain: Domain, label: Label, *, num_rows: int, options: argparse.Namespace
 ) -> Any:
-    """Neighbours of a table of random bins with random labels, and weights if rows have them."""
+    """A table of random bins and labels, and tables that differ from it in one row.
+
+    Rows have random weights if the label declares weights.
+    """
     import numpy as np
 
     rng = np.random.default_rng(options.seed)
@@ -234,7 +245,7 @@ def preview_recipe(options: argparse.Namespace) -> None:
     public_table = None
     if options.public is not None:
         form = inputs.text_form_from_options(options, (*domain, *label.columns))
-        inputs.check_types_of_columns(options.public, {label.column: None, **domain})
+        inputs.check_parquet_dates_are_declared(options.public, {label.column: None, **domain})
         with as_input_error(options.public):
             columns = files.read_columns(options.public, (*domain, label.column), form)
         without_users = msgspec.structs.replace(label, user=None)  # all rows of a user count

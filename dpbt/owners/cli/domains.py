@@ -26,7 +26,7 @@ from dpbt.data.cells import read_number
 from dpbt.data.domains import COLUMN_TEMPLATES, Label
 from dpbt.owners.cli import inputs, outputs
 from dpbt.owners.cli.inputs import ROWS_HELP
-from dpbt.owners.cli.outputs import output_options
+from dpbt.owners.cli.outputs import out_and_force_options
 from dpbt.owners.cli.parsing import (
     InputError,
     as_command,
@@ -56,7 +56,7 @@ SOURCE_OPTIONS = (
         "one declaration of all columns: %(choices)s",
         choices=domains.COLUMN_TEMPLATES,
     ),
-    *output_options("the file of the domain, instead of standard output"),
+    *out_and_force_options("the file of the domain, instead of standard output"),
 )
 def write_domain_template(options: argparse.Namespace) -> None:
     """Write a domain to fill in, from the names of columns.
@@ -66,7 +66,7 @@ def write_domain_template(options: argparse.Namespace) -> None:
     and categories from the meaning of the columns. A Table Schema declares some of them.
     """
     path = None if options.out is None else outputs.checked_output_path(options)
-    columns = entries_of_columns(options, options.label)
+    columns = read_column_entries(options, options.label)
     with as_input_error():
         text = domains.template(
             columns,
@@ -76,16 +76,21 @@ def write_domain_template(options: argparse.Namespace) -> None:
             user=options.user,
         )
     if path is None:
-        print(_escape_unencodable(text, getattr(sys.stdout, "encoding", None)), end="")
+        print(
+            _escape_characters_not_in_encoding(text, getattr(sys.stdout, "encoding", None)), end=""
+        )
         return
-    content = _escape_unencodable(text).encode()
-    with outputs.say_whether_written(path):
+    content = _escape_characters_not_in_encoding(text).encode()
+    with outputs.say_on_interruption_which_files_were_written(path):
         write_atomically(path, lambda part: part.write_bytes(content))
-    outputs.print_about_output(path, f"wrote {path}; fill in what is null, empty or open")
+    outputs.print_note_on_output(path, f"wrote {path}; fill in what is null, empty or open")
 
 
-def _escape_unencodable(json_text: str, encoding: str | None = "utf-8") -> str:
-    """JSON text that an encoding has: with escapes of JSON, if it lacks some characters."""
+def _escape_characters_not_in_encoding(json_text: str, encoding: str | None = "utf-8") -> str:
+    """JSON text for an encoding: unchanged if the encoding has all its characters, else escaped.
+
+    Then every character beyond ASCII becomes an escape of JSON.
+    """
     try:
         json_text.encode(encoding or "utf-8")
     except UnicodeEncodeError:
@@ -93,19 +98,22 @@ def _escape_unencodable(json_text: str, encoding: str | None = "utf-8") -> str:
     return json_text
 
 
-Entry = dict[str, Any]
-"""The entry of a column in the file of a domain; values that are not known are null or empty."""
+ColumnEntry = dict[str, Any]
+"""The JSON object that declares a column in a domain's file; what is unknown is null or empty."""
 
 
-def entries_of_columns(
-    options: argparse.Namespace, label: str | None = None, *, owner_confirms: bool = False
-) -> dict[str, Entry]:
-    """The entries of the columns of a file of rows or of a schema, by the names of the columns.
+def read_column_entries(
+    options: argparse.Namespace, label_name: str | None = None, *, ask_if_header: bool = False
+) -> dict[str, ColumnEntry]:
+    """Read the names of columns, and make an entry of the domain's file for each: name -> entry.
+
+    Rows tell names alone, so their entries are empty. A schema also tells kinds and ranges.
 
     Args:
         options: the parsed `SOURCE_OPTIONS`.
-        label: a name that shows, if it is among the names, that these are a header.
-        owner_confirms: whether the owner is asked if the names are a header.
+        label_name: a name that shows, if it is among the names, that these are a header.
+        ask_if_header: whether the owner is asked later if the names are a header. Then names that
+            look like cells are no error.
 
     Raises:
         InputError: for a file that is neither, and for names that look like the cells of a row.
@@ -116,8 +124,8 @@ def entries_of_columns(
     path = options.file or options.from_schema
     with as_input_error():
         if options.from_schema or path.lower().endswith(".parquet"):
-            return _entries_of_schema(Path(path))
-        names = [*inputs.iter_column_names(options)]
+            return _read_entries_of_schema(Path(path))
+        names = [*inputs.iter_column_names_of_rows(options)]
     if len(names) == 1 and options.no_header is None:
         raise InputError(
             f"{path}, line {options.skip_lines + 1}: one cell is no header of a table; is it a "
@@ -128,7 +136,7 @@ def entries_of_columns(
         print("left out: the first column, which has no name, as of row numbers", file=sys.stderr)
         del names[0]
     look_like_cells = any(not name or not math.isnan(read_number(name)) for name in names)
-    are_confirmed = owner_confirms or options.no_header is not None or label in names
+    are_confirmed = ask_if_header or options.no_header is not None or label_name in names
     if look_like_cells and not are_confirmed:
         raise InputError(
             f"{path}, line {options.skip_lines + 1}: some names are numbers or empty; is there a "
@@ -136,8 +144,8 @@ def entries_of_columns(
             "this is one"
         )
     repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if label in repeated:
-        raise InputError(f"{path}: more than one column {label!r}; rename them")
+    if label_name in repeated:
+        raise InputError(f"{path}: more than one column {label_name!r}; rename them")
     for name in repeated:
         print(f"left out: {name}, the name of several columns; rename them", file=sys.stderr)
     distinct = [name for name in names if name not in repeated]
@@ -147,7 +155,7 @@ def entries_of_columns(
 # Entries from a schema.
 
 
-def _entries_of_schema(path: Path) -> dict[str, Entry]:
+def _read_entries_of_schema(schema_path: Path) -> dict[str, ColumnEntry]:
     """The entries of the columns of a Parquet file, or of a Table Schema in JSON.
 
     Columns of which no cell would be read, such as durations, are left out, and standard error
@@ -158,20 +166,23 @@ def _entries_of_schema(path: Path) -> dict[str, Entry]:
         ImportError: for a Parquet file, if pyarrow is not installed.
         OSError: if the file cannot be read.
     """
-    if path.suffix.lower() == ".parquet":
-        fields = {name: _Field(kind, {}) for name, kind in files.parquet_column_types(path).items()}
+    if schema_path.suffix.lower() == ".parquet":
+        fields = {
+            name: _SchemaField(kind, {})
+            for name, kind in files.parquet_column_types(schema_path).items()
+        }
     else:
-        fields = _fields_of_table_schema(path)
+        fields = _read_fields_of_table_schema(schema_path)
     entries = {}
     for name, field in fields.items():
         if files.is_unreadable_type(field.type_name) or field.type_name == "time":
             print(f"left out: {name}, of type {field.type_name}: no cell is read", file=sys.stderr)
         else:
-            entries[name] = _entry_of_field(field)
+            entries[name] = _entry_of_schema_field(field)
     return entries
 
 
-class _Field(NamedTuple):
+class _SchemaField(NamedTuple):
     """A field of a schema.
 
     Attributes:
@@ -183,7 +194,7 @@ class _Field(NamedTuple):
     properties: Mapping[str, Any]
 
 
-_KIND_OF_TYPE = {
+_KIND_BY_SCHEMA_TYPE = {
     "bool": "boolean",
     "string": "nominal",
     "large_string": "nominal",
@@ -192,8 +203,8 @@ _KIND_OF_TYPE = {
 _NUMERIC_PREFIXES = "int", "uint", "half", "float", "double", "decimal", "number", "year"
 
 
-def _entry_of_field(field: _Field) -> Entry:
-    """The entry of a column, with the values that its field declares."""
+def _entry_of_schema_field(field: _SchemaField) -> ColumnEntry:
+    """Convert a field of a schema to the entry of a column, with its declared range or values."""
     type_name, properties = field
     constraints = properties.get("constraints") or {}
     if type_name.startswith(("date", "timestamp")):
@@ -219,17 +230,17 @@ def _entry_of_field(field: _Field) -> Entry:
             "type": "boolean",
             **{key: value if value[1:] else value[0] for key, value in words.items()},
         }
-    return dict(COLUMN_TEMPLATES[_KIND_OF_TYPE.get(type_name, "nominal")])
+    return dict(COLUMN_TEMPLATES[_KIND_BY_SCHEMA_TYPE.get(type_name, "nominal")])
 
 
-def _fields_of_table_schema(path: Path) -> dict[str, _Field]:
+def _read_fields_of_table_schema(path: Path) -> dict[str, _SchemaField]:
     """The fields of a Table Schema by their names; ValueError for any other file."""
     try:
         content = storage.parse_json(path.read_bytes(), "the schema")
         if "resources" in content:
             content = content["resources"][0]["schema"]
         return {
-            field["name"]: _Field(str(field.get("type", "string")), field)
+            field["name"]: _SchemaField(str(field.get("type", "string")), field)
             for field in content["fields"]
         }
     except (ValueError, TypeError, LookupError, AttributeError):
@@ -247,7 +258,7 @@ it. Answer from what the columns mean, as a form or a code book says it, and nev
 a range or a list that was read off them is a release, which no ledger covers.
 """
 
-_KINDS_IN_WORDS = """\
+_HELP_ON_KINDS = """\
   n  a number in a range, such as an age or an amount
   d  a date or a time, which is read as a number
   c  categories: one of a list of values, such as a job or a region; they may have an order
@@ -259,15 +270,15 @@ _KINDS_IN_WORDS = """\
 T = TypeVar("T")
 
 
-class _StepBack(Exception):  # noqa: N818  # it is an answer, and no error
+class _BackToLastQuestion(Exception):  # noqa: N818  # it is an answer, and no error
     """The answer `<`, which goes back to the previous question."""
 
 
 def _ask_until_valid(question: str, parse: Callable[[str], T]) -> T:
-    """The parsed answer to a question, which is repeated until the answer can be parsed.
+    """Ask a question again until its answer can be parsed, and return the parsed answer.
 
     Raises:
-        _StepBack: if the answer is "<".
+        _BackToLastQuestion: if the answer is "<".
         InputError: at the end of the input.
     """
     while True:
@@ -276,7 +287,7 @@ def _ask_until_valid(question: str, parse: Callable[[str], T]) -> T:
         if not line:
             raise InputError("stopped; nothing was written")
         if line.strip() == "<":
-            raise _StepBack
+            raise _BackToLastQuestion
         try:
             return parse(line.strip())
         except ValueError as error:
@@ -286,7 +297,7 @@ def _ask_until_valid(question: str, parse: Callable[[str], T]) -> T:
 def _ask_for_choice(
     question: str, choices: Iterable[str], default: str | None = None, explanation: str = ""
 ) -> str:
-    """The answer to a question, which is repeated until it is one of the choices.
+    """Ask a question again until the answer is one of the choices, and return the choice.
 
     Args:
         question: the question.
@@ -309,84 +320,92 @@ def _ask_for_choice(
 
 
 def _ask_yes_or_no(question: str) -> bool:
-    """Whether the answer is yes; an empty answer is no."""
+    """Ask a question, and return whether the answer is yes; an empty answer is no."""
     return _ask_for_choice(f"  {question} (y, n) [n]?", "yn", default="n") == "y"
 
 
-def _split_answer_into_words(text: str) -> list[str]:
-    """The words between commas."""
+def _split_at_commas(text: str) -> list[str]:
+    """The texts between the commas, without blanks around them."""
     return [word.strip() for word in text.split(",")]
 
 
-def _split_answer_into_two_words(text: str) -> list[str]:
+def _split_into_two_words(text: str) -> list[str]:
     """The two words of an answer, with a comma or a blank between them."""
-    words = _split_answer_into_words(text) if "," in text else text.split()
+    words = _split_at_commas(text) if "," in text else text.split()
     if len(words) != 2:
         raise ValueError("two answers, please, with a comma or a blank between them")
     return words
 
 
-def _parse_number_word(word: str) -> int | float:
-    """A number of an answer.
+def _parse_unambiguous_number(text: str) -> int | float:
+    """Parse a number that can be read in one way only.
 
     Raises:
-        ValueError: for another word; also for one that may hold a sign of thousands, such as 1.000,
-            and for a decimal comma.
+        ValueError: for other text; also for what may hold a sign of thousands, such as 1.000, and
+            for a decimal comma. It says how to write the number.
     """
-    if re.fullmatch(r"[+-]?[1-9][0-9]{0,2}([.,'\u2019][0-9]{3})+([.,][0-9]+)?", word):
-        digits = re.sub(r"[^0-9+-]", "", word)
+    if re.fullmatch(r"[+-]?[1-9][0-9]{0,2}([.,'\u2019][0-9]{3})+([.,][0-9]+)?", text):
+        digits = re.sub(r"[^0-9+-]", "", text)
         raise ValueError(
-            f"{word} may have a sign of thousands or of decimals: write {digits} without any, or "
+            f"{text} may have a sign of thousands or of decimals: write {digits} without any, or "
             "decimals with a point and not three digits, such as 1.0"
         )
-    if re.fullmatch(r"[+-]?[0-9]+,[0-9]+", word):
-        raise ValueError(f"write {word.replace(',', '.')}, with a decimal point, for {word}")
-    if re.fullmatch(r"[+-]?[0-9]{1,300}", word):
-        return int(word)
-    number = read_number(word)
+    if re.fullmatch(r"[+-]?[0-9]+,[0-9]+", text):
+        raise ValueError(f"write {text.replace(',', '.')}, with a decimal point, for {text}")
+    if re.fullmatch(r"[+-]?[0-9]{1,300}", text):
+        return int(text)
+    number = read_number(text)
     if not math.isfinite(number):
-        raise ValueError(f"{word!r} is no number")
+        raise ValueError(f"{text!r} is no number")
     return number
 
 
-def _split_range(text: str) -> list[str]:
-    """The two ends of a range, such as 0 100, "0 to 100" or "0, 100"; ValueError for others."""
-    words = re.split(r"\s*(?:;|,\s|\bto\b|\.\.)\s*|\s+", text.strip())
+def _split_into_ends_of_range(text: str) -> list[str]:
+    """The texts of the two ends of a range, such as 0 100, "0 to 100" or "0, 100".
+
+    Raises:
+        ValueError: for other text.
+    """
+    ends = re.split(r"\s*(?:;|,\s|\bto\b|\.\.)\s*|\s+", text.strip())
     may_be_thousands = re.fullmatch(r"-?[1-9][0-9]{0,2},[0-9]{3}", text)
-    if len(words) == 1 and re.fullmatch(r"-?[0-9]+,-?[0-9]+", text) and not may_be_thousands:
-        words = text.split(",")
-    if len(words) == 1:
-        _parse_number_word(words[0])  # may say why it is one word
-    if len(words) != 2:
+    if len(ends) == 1 and re.fullmatch(r"-?[0-9]+,-?[0-9]+", text) and not may_be_thousands:
+        ends = text.split(",")
+    if len(ends) == 1:
+        _parse_unambiguous_number(ends[0])  # may say why it is one text
+    if len(ends) != 2:
         raise ValueError("two numbers, please, with a blank between them, such as 0 100")
-    return words
+    return ends
 
 
-def _parse_range(text: str) -> Entry:
-    """The entry of a numeric column, from the ends of its range."""
-    low, high = map(_parse_number_word, _split_range(text))
+def _parse_numeric_entry(text: str) -> ColumnEntry:
+    """Parse the ends of a range into the entry of a numeric column."""
+    low, high = map(_parse_unambiguous_number, _split_into_ends_of_range(text))
     return {"type": "numeric", "low": low, "high": high}
 
 
-def _parse_values(text: str) -> Entry:
-    """The entry of a nominal column, from its values."""
-    return {"type": "nominal", "values": _split_answer_into_words(text)}
+def _parse_nominal_entry(text: str) -> ColumnEntry:
+    """Parse values with commas between them into the entry of a nominal column."""
+    return {"type": "nominal", "values": _split_at_commas(text)}
 
 
-def _parse_words_of_boolean(text: str) -> Entry:
-    """The entry of a Boolean column, from its words for true and false."""
-    true, false = _split_answer_into_two_words(text or "1 0")
+def _parse_boolean_entry(text: str) -> ColumnEntry:
+    """Parse the words for true and false, 1 and 0 for none, into the entry of a Boolean column."""
+    true, false = _split_into_two_words(text or "1 0")
     return {"type": "boolean", "true": true, "false": false}
 
 
-def _parse_two_classes(text: str) -> Entry:
-    """The entry of a label of two classes, from their words."""
-    positive, negative = _split_answer_into_two_words(text)
+def _parse_two_class_label(text: str) -> ColumnEntry:
+    """Parse the words of the positive and the negative class into the entry of a label."""
+    positive, negative = _split_into_two_words(text)
     return {"positive": positive, "negative": negative}
 
 
-def _checked_entry(entry: Entry) -> Entry:
-    """The entry of a column itself; ValueError, without words of Python, if it is no column."""
+def _check_column_entry(entry: ColumnEntry) -> ColumnEntry:
+    """Return the entry if it declares a column.
+
+    Raises:
+        ValueError: if it does not, saying what is wrong in the terms of a domain.
+    """
     domains.column_of_entry(entry)
     return entry
 
@@ -395,21 +414,27 @@ _RANGE_QUESTION = "  the lowest and the highest number that it may be, such as 0
 _VALUES_QUESTION = "  the values, with commas between them:"
 
 
-def _ask_for_number() -> Entry:
-    """Ask for the entry of a numeric column."""
-    entry = _ask_until_valid(_RANGE_QUESTION, lambda text: _checked_entry(_parse_range(text)))
-    return _ask_for_bins_and_missing(entry)
+def _ask_for_numeric_entry() -> ColumnEntry:
+    """Ask for a numeric column's range, bins, scale and missing cells, and make its entry."""
+    entry = _ask_until_valid(
+        _RANGE_QUESTION, lambda text: _check_column_entry(_parse_numeric_entry(text))
+    )
+    return _ask_for_bins_scale_and_missing(entry)
 
 
-def _ask_for_bins_and_missing(entry: Entry) -> Entry:
-    """Ask for the bins, the scale and the missing cells of a numeric column that has a range."""
+def _ask_for_bins_scale_and_missing(entry: ColumnEntry) -> ColumnEntry:
+    """Ask for the bins, the scale and the missing cells of a column, and add them to its entry.
 
-    def parse_bins(text: str) -> Entry:
+    Args:
+        entry: of a numeric column that has a range.
+    """
+
+    def parse_bins(text: str) -> ColumnEntry:
         if not text:
             return entry
         if not re.fullmatch("[0-9]{1,3}", text):
             raise ValueError("a whole number of bins, please, from 2 to 256")
-        return _checked_entry({**entry, "bins": int(text)})
+        return _check_column_entry({**entry, "bins": int(text)})
 
     default = entry.get("bins", 10)
     entry = _ask_until_valid(f"  how many bins [{default}]:", parse_bins)
@@ -417,26 +442,26 @@ def _ask_for_bins_and_missing(entry: Entry) -> Entry:
         scale = _ask_for_choice("  bins of even width, or of a log scale (e, l) [e]?", "el", "e")
         if scale == "l":
             entry = {**entry, "scale": "log"}
-    return _ask_for_missing(entry)
+    return _ask_whether_cells_may_be_missing(entry)
 
 
-def _ask_for_missing(entry: Entry) -> Entry:
-    """Ask whether missing cells have a split of their own."""
+def _ask_whether_cells_may_be_missing(entry: ColumnEntry) -> ColumnEntry:
+    """Ask whether cells may be missing and that may tell something, and add that to the entry."""
     if _ask_yes_or_no("may cells be missing, and may that tell something"):
-        return _checked_entry({**entry, "missing": True})
+        return _check_column_entry({**entry, "missing": True})
     return entry
 
 
-_RANGE_OF_PART: dict[str, Entry] = {
+_RANGE_BY_DATE_UNIT: dict[str, ColumnEntry] = {
     "month": {"low": 0.5, "high": 12.5, "bins": 12},
     "weekday": {"low": 0.5, "high": 7.5, "bins": 7},
     "hour": {"low": 0, "high": 24, "bins": 24},
 }
-"""The range of parts of dates that have only one, with a bin for each."""
+"""The range and bins of parts of a date that can have no other range."""
 
 
-def _ask_for_date() -> Entry:
-    """Ask for the entry of a column of dates."""
+def _ask_for_date_entry() -> ColumnEntry:
+    """Ask for the format, unit, range and bins of a column of dates, and make its entry."""
 
     def parse_format(text: str) -> str:
         form_of_reading_options(
@@ -452,67 +477,71 @@ def _ask_for_date() -> Entry:
         f"  what of it counts: {', '.join(DATE_UNITS)} [days]?", DATE_UNITS, default="days"
     )
     declared = {"date": date, "unit": unit}
-    if unit in _RANGE_OF_PART:
-        entry: Entry = {"type": "numeric", **_RANGE_OF_PART[unit], **declared}
-        return _ask_for_missing(_checked_entry(entry))
+    if unit in _RANGE_BY_DATE_UNIT:
+        entry: ColumnEntry = {"type": "numeric", **_RANGE_BY_DATE_UNIT[unit], **declared}
+        return _ask_whether_cells_may_be_missing(_check_column_entry(entry))
 
-    def parse_dates(text: str) -> Entry:
+    def parse_dates(text: str) -> ColumnEntry:
         words = re.split(r"\s*(?:;|,|\bto\b)\s*|\s+", text.strip())
         if len(words) != 2:
             raise ValueError("two dates, please, with a blank between them")
         ends = dict(zip(("low", "high"), words, strict=True))
-        return _checked_entry({"type": "numeric", **ends, **declared})
+        return _check_column_entry({"type": "numeric", **ends, **declared})
 
     if unit == "year":
         entry = _ask_until_valid(
             "  the first and the last year that it may be, such as 2010 2024:",
-            lambda text: _checked_entry({**_parse_range(text), **declared}),
+            lambda text: _check_column_entry({**_parse_numeric_entry(text), **declared}),
         )
     else:
         entry = _ask_until_valid(
             "  the first and the last day that it may be, such as 2015-01-01 2024-12-31:",
             parse_dates,
         )
-    return _ask_for_bins_and_missing(entry)
+    return _ask_for_bins_scale_and_missing(entry)
 
 
-def _ask_for_categories() -> Entry:
-    """Ask for the entry of a nominal column."""
-    entry = _ask_until_valid(_VALUES_QUESTION, lambda text: _checked_entry(_parse_values(text)))
+def _ask_for_nominal_entry() -> ColumnEntry:
+    """Ask for a nominal column's values, and whether they are ordered, and make its entry."""
+    entry = _ask_until_valid(
+        _VALUES_QUESTION, lambda text: _check_column_entry(_parse_nominal_entry(text))
+    )
     if len(entry["values"]) > 2 and _ask_yes_or_no("have they an order, the lowest first"):
-        return _checked_entry({**entry, "ordered": True})
+        return _check_column_entry({**entry, "ordered": True})
     return entry
 
 
-def _ask_for_boolean() -> Entry:
-    """Ask for the entry of a Boolean column."""
+def _ask_for_boolean_entry() -> ColumnEntry:
+    """Ask for a Boolean column's words and missing cells, and make its entry."""
     entry = _ask_until_valid(
         "  the words for true and for false [1 0]:",
-        lambda text: _checked_entry(_parse_words_of_boolean(text)),
+        lambda text: _check_column_entry(_parse_boolean_entry(text)),
     )
-    return _ask_for_missing(entry)
+    return _ask_whether_cells_may_be_missing(entry)
 
 
-_QUESTIONS_OF_KIND: dict[str, Callable[[], Entry]] = {
-    "n": _ask_for_number,
-    "d": _ask_for_date,
-    "c": _ask_for_categories,
-    "b": _ask_for_boolean,
+_QUESTIONS_BY_KIND: dict[str, Callable[[], ColumnEntry]] = {
+    "n": _ask_for_numeric_entry,
+    "d": _ask_for_date_entry,
+    "c": _ask_for_nominal_entry,
+    "b": _ask_for_boolean_entry,
 }
 """The questions about a column by the answer that chooses its kind."""
 
 
-class _Question(NamedTuple):
-    """A question about the label, and how its answer becomes an entry."""
+class _LabelQuestion(NamedTuple):
+    """A question about the label, and the function that parses its answer into an entry."""
 
-    words: str
-    parse: Callable[[str], Entry]
+    text: str
+    parse: Callable[[str], ColumnEntry]
 
 
-_QUESTION_OF_LABEL = {
-    "2": _Question("  the words of the positive and of the negative class:", _parse_two_classes),
-    "c": _Question(_VALUES_QUESTION, _parse_values),
-    "n": _Question(_RANGE_QUESTION, _parse_range),
+_LABEL_QUESTION_BY_TYPE = {
+    "2": _LabelQuestion(
+        "  the words of the positive and of the negative class:", _parse_two_class_label
+    ),
+    "c": _LabelQuestion(_VALUES_QUESTION, _parse_nominal_entry),
+    "n": _LabelQuestion(_RANGE_QUESTION, _parse_numeric_entry),
 }
 """The question about the label by the answer that chooses its type."""
 
@@ -527,11 +556,13 @@ class _ColumnAnswer(NamedTuple):
     """
 
     choice: str
-    entry: Entry | None
+    entry: ColumnEntry | None
 
 
-def _ask_for_column(name: str, schema_entry: Entry, last_entry: Entry | None) -> _ColumnAnswer:
-    """Ask for the entry of one column.
+def _ask_for_column_entry(
+    name: str, schema_entry: ColumnEntry, last_entry: ColumnEntry | None
+) -> _ColumnAnswer:
+    """Ask what one column is, and make its entry.
 
     Args:
         name: the name of the column.
@@ -539,7 +570,7 @@ def _ask_for_column(name: str, schema_entry: Entry, last_entry: Entry | None) ->
         last_entry: the last entry; None for the first column.
 
     Raises:
-        _StepBack: if the column before is to be asked for again.
+        _BackToLastQuestion: if the column before is to be asked for again.
     """
     is_declared = schema_entry != domains.UNDECLARED_COLUMN
     kind_in_schema = "a date" if "date" in schema_entry else schema_entry["type"]
@@ -549,73 +580,83 @@ def _ask_for_column(name: str, schema_entry: Entry, last_entry: Entry | None) ->
         choice = _ask_for_choice(
             f"{name!r}{hint} (n: number, d: date, c: categories, b: Boolean, s: skip{again}, "
             "<: back, ?: help)?",
-            (*_QUESTIONS_OF_KIND, "s", *("=*" if last_entry else "")),
-            explanation=_KINDS_IN_WORDS,
+            (*_QUESTIONS_BY_KIND, "s", *("=*" if last_entry else "")),
+            explanation=_HELP_ON_KINDS,
         )
-        if choice not in _QUESTIONS_OF_KIND:
+        if choice not in _QUESTIONS_BY_KIND:
             return _ColumnAnswer(choice, None if choice == "s" else last_entry)
-        with contextlib.suppress(_StepBack):  # to the question on the kind
-            return _ColumnAnswer(choice, _QUESTIONS_OF_KIND[choice]())
+        with contextlib.suppress(_BackToLastQuestion):  # to the question on the kind
+            return _ColumnAnswer(choice, _QUESTIONS_BY_KIND[choice]())
 
 
-def _ask_for_label(names: list[str]) -> Entry:
-    """Ask for the entry of the label, of one of the columns. A step back asks from the start."""
+def _ask_for_label_entry(names: list[str]) -> ColumnEntry:
+    """Ask which column is the label, and what it holds, and make its entry.
+
+    The answer `<` begins anew.
+    """
     while True:
-        with contextlib.suppress(_StepBack):
+        with contextlib.suppress(_BackToLastQuestion):
             column = _ask_for_choice(f"Which column is predicted, of {', '.join(names)}?", names)
             label_type = _ask_for_choice(
-                "Is it one of 2 classes (2), of several (c), or a number (n)?", _QUESTION_OF_LABEL
+                "Is it one of 2 classes (2), of several (c), or a number (n)?",
+                _LABEL_QUESTION_BY_TYPE,
             )
-            question = _QUESTION_OF_LABEL[label_type]
+            question = _LABEL_QUESTION_BY_TYPE[label_type]
             return _ask_until_valid(
-                question.words, functools.partial(_parse_label, question, column)
+                question.text, functools.partial(_parse_label_entry, question, column)
             )
 
 
-def _parse_label(question: _Question, column: str, text: str) -> Entry:
-    """The entry of the label by the answer to its question; ValueError for another answer."""
+def _parse_label_entry(question: _LabelQuestion, column: str, text: str) -> ColumnEntry:
+    """Parse the answer to a question about the label into the label's entry.
+
+    Raises:
+        ValueError: for an answer that declares no label.
+    """
     entry = question.parse(text)
     declaration = {"target": entry} if "type" in entry else entry
     msgspec.convert({"column": column, **declaration}, Label)
     return {"column": column, **entry}
 
 
-class _LabelAndColumns(NamedTuple):
+class _LabelAndColumnEntries(NamedTuple):
     """The entries of the label, and of the columns by name."""
 
-    label: Entry
-    columns: dict[str, Entry]
+    label: ColumnEntry
+    columns: dict[str, ColumnEntry]
 
 
-def _ask_for_entries(schema_entries: Mapping[str, Entry]) -> _LabelAndColumns:
-    """Ask for the label and then for one column after the other, with steps back.
+def _ask_for_label_and_column_entries(
+    schema_entries: Mapping[str, ColumnEntry],
+) -> _LabelAndColumnEntries:
+    """Ask for the label and then for each other column. The answer `<` asks for the last one again.
 
     Args:
         schema_entries: the entry of each column by a schema, or `domains.UNDECLARED_COLUMN`.
     """
-    label = _ask_for_label([*schema_entries])
+    label = _ask_for_label_entry([*schema_entries])
     answers: list[_ColumnAnswer] = []
     while True:
         names = [name for name in schema_entries if name != label["column"]]
         if len(answers) == len(names):
             entries = zip(names, (answer.entry for answer in answers), strict=True)
-            return _LabelAndColumns(label, {name: entry for name, entry in entries if entry})
+            return _LabelAndColumnEntries(label, {name: entry for name, entry in entries if entry})
         name = names[len(answers)]
         last_entry = next((answer.entry for answer in reversed(answers) if answer.entry), None)
         try:
-            answer = _ask_for_column(name, schema_entries[name], last_entry)
-        except _StepBack:
+            answer = _ask_for_column_entry(name, schema_entries[name], last_entry)
+        except _BackToLastQuestion:
             if answers:
                 answers.pop()
             else:
-                label = _ask_for_label([*schema_entries])
+                label = _ask_for_label_entry([*schema_entries])
             continue
         num_columns = len(names) - len(answers) if answer.choice == "*" else 1
         answers += [answer] * num_columns
 
 
-@as_command(*SOURCE_OPTIONS, *output_options("the file of the domain", required=True))
-def ask_for_domain(options: argparse.Namespace) -> None:
+@as_command(*SOURCE_OPTIONS, *out_and_force_options("the file of the domain", required=True))
+def ask_for_domain_file(options: argparse.Namespace) -> None:
     """Write a domain by answers to questions, one column after the other.
 
     The names of columns are those of a header or of a schema. They are shown, so this needs a
@@ -626,34 +667,34 @@ def ask_for_domain(options: argparse.Namespace) -> None:
     if not inputs.is_terminal(sys.stdin, sys.stdout):
         raise InputError("new asks on a terminal alone; `dpbt domain template` needs none")
     path = outputs.checked_output_path(options)
-    with outputs.say_whether_written(path):
+    with outputs.say_on_interruption_which_files_were_written(path):
         _ask_and_write_domain(options, path)
     advice = f"`dpbt check ROWS --domain {path}` shows you how it reads the rows"
-    outputs.print_about_output(path, f"wrote {path}; {advice}")
+    outputs.print_note_on_output(path, f"wrote {path}; {advice}")
 
 
 def _ask_and_write_domain(options: argparse.Namespace, path: Path) -> None:
-    """Ask for the domain of the options, and write it.
+    """Ask for a label and for the columns of the rows or schema, and write them as a domain's file.
 
     Raises:
-        InputError: if the owner stops, and as `entries_of_columns`.
+        InputError: if the owner stops, and as `read_column_entries`.
         OSError: if a file cannot be read or written.
     """
-    schema_entries = entries_of_columns(options, owner_confirms=True)
+    schema_entries = read_column_entries(options, ask_if_header=True)
     try:
         print(_INTRODUCTION)
         if options.from_schema is None and options.no_header is None:
             print(f"The names: {', '.join(map(repr, schema_entries))}")
             if _ask_for_choice("Are these names, and no values of a row (y, n)?", "yn") == "n":
                 raise InputError("stopped; give the names of the columns by --no-header NAMES")
-        label, entries = _ask_for_entries(schema_entries)
-    except _StepBack:
+        label, entries = _ask_for_label_and_column_entries(schema_entries)
+    except _BackToLastQuestion:
         raise InputError("stopped; nothing was written") from None
     if not entries:
         raise InputError("stopped; a domain needs at least one column")
     text = domains.domain_file_text({"columns": entries, "label": label})
-    content = _escape_unencodable(text).encode()
+    content = _escape_characters_not_in_encoding(text).encode()
     write_atomically(path, lambda part: part.write_bytes(content))
 
 
-PROGRAMS = {"template": write_domain_template, "new": ask_for_domain}
+PROGRAMS = {"template": write_domain_template, "new": ask_for_domain_file}

@@ -7,7 +7,7 @@ from typing import Any
 
 import dpbt
 from dpbt.owners.cli.inputs import BOUND_HELP, DELTA_ANYWAY_OPTION, NEIGHBOUR_OPTIONS
-from dpbt.owners.cli.outputs import say_whether_written
+from dpbt.owners.cli.outputs import say_on_interruption_which_files_were_written
 from dpbt.owners.cli.parsing import (
     InputError,
     as_command,
@@ -30,7 +30,7 @@ _TWO_NUMBERS: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float,
     *NEIGHBOUR_OPTIONS,
     option("--measure NAME", "what is added up: one of %(choices)s", choices=[*MEASURES]),
 )
-def create_filter(options: argparse.Namespace) -> None:
+def create_privacy_filter(options: argparse.Namespace) -> None:
     """Open a budget for many fits of the same rows, in a file that `fit --filter` spends from.
 
     The file is the budget. Do not copy it, and keep it where no backup puts an old one in its
@@ -39,7 +39,7 @@ def create_filter(options: argparse.Namespace) -> None:
     it allows more.
     """
     names = ("epsilon", "delta", "rows", "relation", "max_rows_per_user", "measure", "delta_anyway")
-    with say_whether_written(Path(options.filter)), as_input_error():
+    with say_on_interruption_which_files_were_written(Path(options.filter)), as_input_error():
         print(dpbt.Filter(**{name: getattr(options, name) for name in names}, path=options.filter))
     print(f"wrote {options.filter}")
 
@@ -48,7 +48,7 @@ def create_filter(options: argparse.Namespace) -> None:
     option("filter FILE", "a file that `filter new` wrote"),
     option("--ledger", "print the ledger of all fits, too"),
 )
-def print_filter(options: argparse.Namespace) -> None:
+def print_privacy_filter(options: argparse.Namespace) -> None:
     """Show the releases that a budget paid for, and the rest; --ledger adds every paid draw."""
     with as_input_error():
         opened = dpbt.Filter.open(options.filter)
@@ -76,7 +76,7 @@ def print_filter(options: argparse.Namespace) -> None:
     option("--count N", "how often (1)", default=1),
     option("--date DAY", "of the release, as 2026-11-26; by default today"),
 )
-def charge_filter(options: argparse.Namespace) -> None:
+def charge_privacy_filter(options: argparse.Namespace) -> None:
     """Pay from a budget for a release of the same rows that dpbt did not make, before it is made.
 
     Noise is stated for one row, and costs as all rows of a person under the relation of the filter.
@@ -110,4 +110,8 @@ def charge_filter(options: argparse.Namespace) -> None:
     print(f"{options.filter}: {opened.describe_remaining()}")
 
 
-PROGRAMS = {"new": create_filter, "show": print_filter, "charge": charge_filter}
+PROGRAMS = {
+    "new": create_privacy_filter,
+    "show": print_privacy_filter,
+    "charge": charge_privacy_filter,
+}

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dpbt
 from dpbt.common.progress import is_terminal
-from dpbt.data import domains, files, kinds
+from dpbt.data import column_types, domains, files
+from dpbt.data.column_types import Column
 from dpbt.data.domains import Domain, Label
-from dpbt.data.kinds import Column
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners import file_report
-from dpbt.owners.cli import programs
+from dpbt.owners.cli import compilation_cache
 from dpbt.owners.cli.parsing import InputError, as_input_error, option
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ RECIPE_OPTIONS = (
 
 
 def read_domain_and_label(path: str) -> domains.DomainFile:
-    """The domain and the label of a JSON file that names every column.
+    """Read the domain and the label from a JSON file that names every column.
 
     Args:
         path: the path of the file.
@@ -94,10 +94,11 @@ def read_domain_and_label(path: str) -> domains.DomainFile:
         return domains.read_domain(path)
 
 
-def read_domain_of_rows(options: argparse.Namespace) -> domains.DomainFile:
-    """The domain and the label of --domain, whose patterns stand for column names of the rows.
+def read_domain_with_column_patterns(options: argparse.Namespace) -> domains.DomainFile:
+    """Read the domain and the label of --domain, and replace its patterns by columns of the rows.
 
-    The header of the rows is read only for patterns. It must then have the columns of the label.
+    A pattern stands for the names of several columns. The header of the rows is read only if there
+    are patterns, and it must then have the columns of the label.
 
     Args:
         options: the parsed options of a command that reads rows.
@@ -109,7 +110,7 @@ def read_domain_of_rows(options: argparse.Namespace) -> domains.DomainFile:
     names_in_file: list[str] = []
 
     def read_names() -> Iterator[str]:
-        names_in_file.extend(iter_column_names(options))
+        names_in_file.extend(iter_column_names_of_rows(options))
         yield from names_in_file
 
     with as_input_error():
@@ -125,8 +126,8 @@ def read_domain_of_rows(options: argparse.Namespace) -> domains.DomainFile:
         return declared
 
 
-def iter_column_names(options: argparse.Namespace) -> Iterator[str]:
-    """The public names of the columns of the rows. The file is opened for the first of them.
+def iter_column_names_of_rows(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the public names of the columns of a file of rows, which is opened for the first one.
 
     Raises:
         InputError: for a file without names, and for a pipe, which can be read only once.
@@ -144,7 +145,9 @@ def iter_column_names(options: argparse.Namespace) -> Iterator[str]:
 
 
 def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
-    """The recipe of the options `RECIPE_OPTIONS`. Its programs are cached on disk (`programs`).
+    """Build the recipe that the options `RECIPE_OPTIONS` state.
+
+    From then on JAX keeps its compiled programs on disk (`compilation_cache`).
 
     Args:
         options: the parsed options.
@@ -155,7 +158,7 @@ def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Labe
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    programs.cache_compiled_programs_for_user()
+    compilation_cache.cache_compiled_programs_for_user()
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     arguments = {name: getattr(options, name) for name in names}
     arguments["domain"] = domain
@@ -169,16 +172,21 @@ def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Labe
     arguments["pairs"] = options.pair
     objective = options.objective or (options.quantile and "quantile")
     with as_input_error():
-        arguments["target"] = kinds.target_with_objective(label.target, objective, options.quantile)
+        arguments["target"] = column_types.target_with_objective(
+            label.target, objective, options.quantile
+        )
         return dpbt.recipes.make_recipe(options.recipe, arguments, dpbt.recipes.NAMED)
 
 
-def text_form_from_options(options: argparse.Namespace, names: Iterable[str]) -> files.TextForm:
+def text_form_from_options(
+    options: argparse.Namespace, default_names: Iterable[str]
+) -> files.TextForm:
     """The layout of a text file that the options `FORM_OPTIONS` state.
 
     Args:
         options: the parsed options.
-        names: the names of the columns of a file without a header, if the options state none.
+        default_names: the names of the columns of a file without a header, where the options state
+            none.
 
     Raises:
         InputError: for a delimiter that is not a single character.
@@ -189,12 +197,12 @@ def text_form_from_options(options: argparse.Namespace, names: Iterable[str]) ->
         raise InputError(f"--delimiter must be one character, such as ; or \\t, got {delimiter!r}")
     stated_names = None
     if header is not None:
-        stated_names = tuple(header.split(",")) if header else tuple(names)
+        stated_names = tuple(header.split(",")) if header else tuple(default_names)
     return files.TextForm(delimiter, stated_names, options.row_names, options.skip_lines)
 
 
 class DeclaredRows(NamedTuple):
-    """A file of rows, or a folder of their blocks, with what is declared of it.
+    """The path of a file of rows, or of a folder of blocks, with its domain, label and layout.
 
     Attributes:
         path: the path of the file or the folder.
@@ -215,42 +223,48 @@ class DeclaredRows(NamedTuple):
 
 
 def declared_rows_from_options(options: argparse.Namespace) -> DeclaredRows:
-    """The rows of a command with the options --domain and `FORM_OPTIONS`; none of them is read.
+    """The path, domain, label and layout of the rows that the options name. No row is read.
 
     Raises:
-        InputError: as `read_domain_of_rows` and `text_form_from_options`.
-        OSError: as `read_domain_of_rows`.
+        InputError: as `read_domain_with_column_patterns` and `text_form_from_options`.
+        OSError: as `read_domain_with_column_patterns`.
     """
-    rows = DeclaredRows(options.file, *read_domain_of_rows(options))
+    rows = DeclaredRows(options.file, *read_domain_with_column_patterns(options))
     if Path(options.file).is_dir():
         return rows
-    check_types_of_columns(rows.path, {**dict.fromkeys(rows.label.columns), **rows.domain})
+    check_parquet_dates_are_declared(
+        rows.path, {**dict.fromkeys(rows.label.columns), **rows.domain}
+    )
     return rows._replace(form=text_form_from_options(options, rows.column_names))
 
 
-def check_types_of_columns(path: str, kinds: Mapping[str, Column | None]) -> None:
-    """Refuse a Parquet file whose schema has dates where the domain declares none.
+def check_parquet_dates_are_declared(
+    rows_path: str, kind_by_column: Mapping[str, Column | None]
+) -> None:
+    """Refuse a Parquet file in which a column has a type of dates and the domain declares no dates.
 
     Args:
-        path: a file of rows; any but a Parquet file passes.
-        kinds: the declared kind of each column; None for labels, weights and ids of users.
+        rows_path: a file of rows; any but a Parquet file passes.
+        kind_by_column: the declared kind of each column; None for labels, weights and ids of users.
 
     Raises:
         InputError: naming the file and the column.
         OSError: if the file cannot be read.
     """
-    if not path.lower().endswith(".parquet"):
+    if not rows_path.lower().endswith(".parquet"):
         return
     with as_input_error():
-        for name, type_name in files.parquet_column_types(path).items():
-            if name in kinds:
+        for name, type_name in files.parquet_column_types(rows_path).items():
+            if name in kind_by_column:
                 domains.refuse_undeclared_date_type(
-                    f"{path}: column {name!r}", type_name, kinds[name]
+                    f"{rows_path}: column {name!r}", type_name, kind_by_column[name]
                 )
 
 
-def owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
-    """The report to the owner of a file of rows.
+def make_owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
+    """Read a file of rows, and report to its owner how the domain reads them.
+
+    A file without the label, such as one of rows to predict, is read without it.
 
     Raises:
         InputError: for a file that is not a table, and for a folder of blocks.
@@ -271,36 +285,38 @@ def owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
         )
 
 
-def warn_owner_of_doubtful_rows(report: file_report.OwnerReport) -> None:
-    """Show the owner of rows, on the terminal of standard error, what is doubtful in them."""
-    lines = report.summary_of_doubtful().splitlines()
-    if not report.doubtful:
+def warn_owner_of_suspect_columns(report: file_report.OwnerReport) -> None:
+    """Print which columns the domain may not read as meant, on standard error, a terminal."""
+    lines = report.describe_suspect_columns().splitlines()
+    if not report.suspect_columns:
         lines = [f"  {count} lines have {fault}" for fault, count in report.faults.items()]
     if lines:
         heading = "warning, for the owner of the rows alone: the domain may not read them as meant"
         print("\r\033[K" + "\n".join([heading, *lines]), file=sys.stderr)
 
 
-def confirm_doubtful_rows(rows: DeclaredRows, *, skip: bool, action: str) -> None:
-    """On a terminal, show the owner which columns of the rows are doubtful, and ask to go on.
+def ask_owner_about_suspect_columns(
+    rows: DeclaredRows, *, skip_question: bool, action: str
+) -> None:
+    """On a terminal, show the owner which columns the domain may not fit, and ask whether to go on.
 
-    If `skip` is set, without a terminal, or for a pipe, no row is read, and nothing depends on any.
-    A folder of blocks was checked before it was converted.
+    No row is read if `skip_question` is set, without a terminal, or for a pipe, so that nothing
+    depends on any row. A folder of blocks was checked before it was converted.
 
     Args:
         rows: the file, or a folder of blocks.
-        skip: go on without a question.
+        skip_question: whether to go on without a question.
         action: what the command is about to do, for the question.
 
     Raises:
-        InputError: if the owner stops, and as `owner_report_of_file`.
-        OSError: as `owner_report_of_file`.
+        InputError: if the owner stops, and as `make_owner_report_of_file`.
+        OSError: as `make_owner_report_of_file`.
     """
-    can_ask = is_terminal(sys.stdin, sys.stderr) and not skip
+    can_ask = is_terminal(sys.stdin, sys.stderr) and not skip_question
     if not can_ask or not Path(rows.path).is_file():  # a pipe can be read only once
         return
-    report = owner_report_of_file(rows)
-    if not report.doubtful:
+    report = make_owner_report_of_file(rows)
+    if not report.suspect_columns:
         return
     print(f"{report}\n{action} all the same? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -1,4 +1,4 @@
-"""Commands about a saved model: its predictions, words, statement, picture, and the theorems."""
+"""Commands on a saved model: predict, evaluate, explain, export, plot, state privacy; theorems."""
 
 import argparse
 import csv
@@ -19,8 +19,8 @@ from dpbt.common.progress import is_terminal, show_progress
 from dpbt.common.storage import name_path_in_errors, remove_temporary_files_beside, write_atomically
 from dpbt.data import blocks as folders
 from dpbt.data import files
+from dpbt.data.column_types import Nominal, Numeric, have_same_labels
 from dpbt.data.domains import check_same_domain
-from dpbt.data.kinds import Nominal, Numeric, have_same_labels
 from dpbt.models import measures
 from dpbt.models.contributions import ROW_IS_SHOWN
 from dpbt.models.model import Model, describe_number_model
@@ -30,17 +30,17 @@ from dpbt.owners.cli.inputs import (
     MODEL_ARGUMENT,
     PROGRESS_OPTION,
     ROWS_HELP,
-    check_types_of_columns,
-    read_domain_of_rows,
+    check_parquet_dates_are_declared,
+    read_domain_with_column_patterns,
     text_form_from_options,
-    warn_owner_of_doubtful_rows,
+    warn_owner_of_suspect_columns,
 )
 from dpbt.owners.cli.outputs import (
     FORCE_OPTION,
     checked_output_path,
-    output_options,
-    print_about_output,
-    say_whether_written,
+    out_and_force_options,
+    print_note_on_output,
+    say_on_interruption_which_files_were_written,
 )
 from dpbt.owners.cli.parsing import (
     InputError,
@@ -53,7 +53,7 @@ from dpbt.owners.file_report import OwnerReportBuilder
 
 
 def _load_model(path: str) -> Model:
-    """The model of a file.
+    """Load the model that a file holds.
 
     Raises:
         InputError: if the file is not a complete saved model.
@@ -90,7 +90,7 @@ _ROW_OPTIONS = (
     option("--class NAME", "of several classes, the one whose score is explained", dest="class_"),
     option("--trees N", "only the first N trees"),
 )
-def explain_model(options: argparse.Namespace) -> None:
+def explain_model_or_row(options: argparse.Namespace) -> None:
     """Print a saved model in words, such as its trees as rules, or explain one prediction.
 
     With --row it prints what each column of that row adds to its score, exactly: the
@@ -107,19 +107,19 @@ def explain_model(options: argparse.Namespace) -> None:
         return
     if options.trees is not None:
         raise InputError("--trees is for the model in words, and not for one row")
-    row = _encoded_row_of_options(model, options)
+    row = _read_row_to_explain(model, options)
     with as_input_error():
         class_ = _class_to_explain(model, row, options)
         contributions = model.contributions(row, background=options.background)
         explanation = contributions.of_row(class_=class_)
-    prediction = _prediction_columns(model, row, per_class=False)
-    words = ", ".join(f"{name} {of_row[0]}" for name, of_row in prediction.items())
+    prediction = _prediction_cells_by_column(model, row, per_class=False)
+    prediction_text = ", ".join(f"{name} {of_row[0]}" for name, of_row in prediction.items())
     number, path = options.row
-    print(f"row {number} of {path}: {words}\n{explanation}\n{ROW_IS_SHOWN}")
+    print(f"row {number} of {path}: {prediction_text}\n{explanation}\n{ROW_IS_SHOWN}")
 
 
-def _encoded_row_of_options(model: Model, options: argparse.Namespace) -> np.ndarray:
-    """u8[1, F]: the row of a file that `_ROW_OPTIONS` name.
+def _read_row_to_explain(model: Model, options: argparse.Namespace) -> np.ndarray:
+    """u8[1, F]: read and encode the row that the option --row names.
 
     Raises:
         InputError: for a row that is not in the file or is absent, for a model without a domain,
@@ -137,17 +137,20 @@ def _encoded_row_of_options(model: Model, options: argparse.Namespace) -> np.nda
         raise InputError(f"{options.model}: saved without a domain, so it reads no files")
     first = 0
     for block in _iter_encoded_blocks(model, options):
-        place = number - 1 - first
-        if place < len(block.rows):
-            if not block.present[place]:
+        index = number - 1 - first
+        if index < len(block.rows):
+            if not block.present[index]:
                 raise InputError(f"{options.file}: row {number} is absent")
-            return block.rows[place : place + 1]
+            return block.rows[index : index + 1]
         first += len(block.rows)
     raise InputError(f"{options.file}: there is no row {number}")
 
 
 def _class_to_explain(model: Model, row: np.ndarray, options: argparse.Namespace) -> Any:
-    """The class that --class names, or of several classes the predicted one."""
+    """The class whose score is explained: that of --class, or else the predicted one.
+
+    It is None for models of two classes and of numbers, which have one score.
+    """
     classes = model.about.classes
     if not isinstance(model.about.target, Nominal):
         if options.class_ is not None:
@@ -179,7 +182,7 @@ _FACT_NAMES = {"data": "Data", "date": "Date of the data", "owner": "Owner of th
     option("--pdf FILE", "write it as a page of PDF, by the extra `figures`"),
     FORCE_OPTION,
 )
-def print_statement(options: argparse.Namespace) -> None:
+def print_privacy_statement(options: argparse.Namespace) -> None:
     """Print the privacy statement of a saved model; --ledger adds what it cost line by line.
 
     It is Markdown, on what the guarantee means for whom it protects. --data, --date and --owner
@@ -204,11 +207,11 @@ def print_statement(options: argparse.Namespace) -> None:
         "html": lambda part: part.write_bytes(page.page().encode("utf-8", "backslashreplace")),
         "pdf": page.pdf,
     }
-    with say_whether_written(*paths.values()):
+    with say_on_interruption_which_files_were_written(*paths.values()):
         for name, path in paths.items():
             with as_input_error():
                 write_atomically(path, writers[name])
-            print_about_output(path, f"wrote {path}")
+            print_note_on_output(path, f"wrote {path}")
     if not paths:
         print(page)
     if options.ledger:
@@ -218,7 +221,7 @@ def print_statement(options: argparse.Namespace) -> None:
 @as_command(
     option("points POINT", "as a ledger names them: O1, or 1-3; without any, all", nargs="*")
 )
-def print_theorem(options: argparse.Namespace) -> None:
+def print_theorems(options: argparse.Namespace) -> None:
     """Print theorems that ledgers name, with their proofs, such as `dpbt theorem O1`."""
     page = resources.files("dpbt.privacy").joinpath("theorems.md").read_text("utf-8")
     section = page.partition("\n## The theorems\n")[2].partition("\n## ")[0]
@@ -237,7 +240,7 @@ def print_theorem(options: argparse.Namespace) -> None:
 @as_command(
     MODEL_ARGUMENT,
     option("--format FORMAT", "onnx or treelite", choices=("onnx", "treelite"), required=True),
-    *output_options("the file", required=True),
+    *out_and_force_options("the file", required=True),
 )
 def export_model(options: argparse.Namespace) -> None:
     """Write a saved model for other libraries: as an ONNX graph, or as treelite's trees.
@@ -245,9 +248,9 @@ def export_model(options: argparse.Namespace) -> None:
     The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
     """
     path, model = checked_output_path(options), _load_model(options.model)
-    with say_whether_written(path), as_input_error():
+    with say_on_interruption_which_files_were_written(path), as_input_error():
         getattr(dpbt, options.format).export(model, path)
-    print_about_output(path, f"wrote {path}")
+    print_note_on_output(path, f"wrote {path}")
 
 
 @as_command(
@@ -257,7 +260,7 @@ def export_model(options: argparse.Namespace) -> None:
     option("--shapes", "draw the shapes of the 12 columns that move the score most"),
     option("--class NAME", "of several classes, the one whose scores are drawn", dest="class_"),
     _DATA_OPTION,
-    *output_options("the picture, such as age.png", required=True),
+    *out_and_force_options("the picture, such as age.png", required=True),
 )
 def plot_model(options: argparse.Namespace) -> None:
     """Draw how much a saved model depends on each column, or with --shape on the bins of one.
@@ -276,8 +279,8 @@ def plot_model(options: argparse.Namespace) -> None:
     is_of_row = options.row is not None
     if sum((is_of_row, options.shapes, column is not None)) > 1:
         raise InputError("give one of --shape, --shapes and --row")
-    row = _encoded_row_of_options(model, options) if is_of_row else None
-    with say_whether_written(path), as_input_error():
+    row = _read_row_to_explain(model, options) if is_of_row else None
+    with say_on_interruption_which_files_were_written(path), as_input_error():
         if row is not None:
             class_ = _class_to_explain(model, row, options)
             panel = dpbt.plot.contributions(
@@ -298,7 +301,7 @@ def plot_model(options: argparse.Namespace) -> None:
         write_atomically(
             path, lambda part: figure.savefig(part, dpi=150, format=picture_format), mode=mode
         )
-    print_about_output(path, f"wrote {path}")
+    print_note_on_output(path, f"wrote {path}")
 
 
 @as_command(
@@ -308,9 +311,9 @@ def plot_model(options: argparse.Namespace) -> None:
     option("--id COLUMN", "a column of the rows, such as an id, to write before the predictions"),
     PROGRESS_OPTION,
     *FORM_OPTIONS,
-    *output_options("the file of the predictions, instead of standard output"),
+    *out_and_force_options("the file of the predictions, instead of standard output"),
 )
-def predict_rows(options: argparse.Namespace) -> None:
+def write_predictions_of_rows(options: argparse.Namespace) -> None:
     """Predict with a saved model: a line `class,probability` for each row, or `number`.
 
     For two classes the probability is that of the positive class, whichever class is predicted. For
@@ -336,20 +339,20 @@ def predict_rows(options: argparse.Namespace) -> None:
     if path is None:
         if sys.stdout is None:
             raise InputError("standard output is closed; give --out FILE")
-        _write_predictions(sys.stdout, model, options)
+        _write_predictions_as_csv(sys.stdout, model, options)
         return
 
     def write(part: Path) -> None:
         with open(part, "w", encoding="utf-8", newline="") as file:
-            _write_predictions(file, model, options)
+            _write_predictions_as_csv(file, model, options)
 
     remove_temporary_files_beside(path)  # it holds predictions, which are private
     with (
-        say_whether_written(path),
+        say_on_interruption_which_files_were_written(path),
         show_progress(f"predicting {options.file}", options.progress),
     ):
         write_atomically(path, write, mode=0o600)
-    print_about_output(path, f"wrote {path}")
+    print_note_on_output(path, f"wrote {path}")
 
 
 @as_command(
@@ -358,7 +361,7 @@ def predict_rows(options: argparse.Namespace) -> None:
     option("--domain FILE", "its label says what the label's column holds", required=True),
     *FORM_OPTIONS,
 )
-def evaluate_model(options: argparse.Namespace) -> None:
+def evaluate_model_on_labelled_rows(options: argparse.Namespace) -> None:
     """Measure a saved model on rows with labels: accuracy, AUROC, log loss and calibration.
 
     The numbers are exact, so they are a release of these rows that no ledger covers. Use public
@@ -370,7 +373,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
     as `check` does.
     """
     model = _load_model(options.model)
-    domain, label = read_domain_of_rows(options)
+    domain, label = read_domain_with_column_patterns(options)
     model_domain, about = model.about.domain, model.about
     have_one_label = about.classes == label.classes
     have_one_label = have_one_label and have_same_labels(about.target, label.target)
@@ -378,7 +381,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
         raise InputError(f"{options.model}: of another label than that of {options.domain}")
     with as_input_error():
         check_same_domain(domain, model_domain, options.domain, options.model)
-    check_types_of_columns(options.file, {**dict.fromkeys(label.columns), **domain})
+    check_parquet_dates_are_declared(options.file, {**dict.fromkeys(label.columns), **domain})
     faults: Counter[str] = Counter()
     with show_progress(f"predicting {options.file}"), as_input_error(options.file):
         form = text_form_from_options(options, (*model_domain, *label.columns))
@@ -393,13 +396,13 @@ def evaluate_model(options: argparse.Namespace) -> None:
     if is_terminal(sys.stderr):
         without_others = structs.replace(label, weight=None, user=None)
         builder = OwnerReportBuilder(model_domain, without_others)
-        builder.count_rows(columns)
-        warn_owner_of_doubtful_rows(builder.report(faults))
+        builder.add_rows(columns)
+        warn_owner_of_suspect_columns(builder.build_report(faults))
     num_rows, rows, target = len(rows), rows[present], target[present]
     if not len(rows):
         raise InputError(f"{options.file}: no row has a declared label")
 
-    evaluation = _measure_model(model, rows, target)
+    evaluation = _measure_predictions(model, rows, target)
     labelled = f"{len(rows)} rows"
     if len(rows) < num_rows:
         labelled = f"{len(rows)} of {num_rows} rows have a declared label, and only these count"
@@ -412,18 +415,20 @@ def evaluate_model(options: argparse.Namespace) -> None:
         print(line)
 
 
-class _Evaluation(NamedTuple):
-    """The measures of a model on rows, and lines of its calibration.
+class _MeasuresAndCalibration(NamedTuple):
+    """Measures of a model's predictions, such as accuracy, and lines of text on its calibration.
 
-    Of several classes and of quantiles there are no lines.
+    There are no such lines for several classes and for quantiles.
     """
 
     values: measures.Measures
     calibration: list[str]
 
 
-def _measure_model(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evaluation:
-    """Measure the predictions for encoded rows.
+def _measure_predictions(
+    model: Model, rows: np.ndarray, target: np.ndarray
+) -> _MeasuresAndCalibration:
+    """Predict encoded rows with a model, and measure the predictions against their labels.
 
     Args:
         model: the model.
@@ -440,10 +445,10 @@ def _measure_model(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evalu
             lines = [
                 f"prediction {group.mean_prediction:.4g}: mean {group.mean_number:.4g} of "
                 f"{group.num_rows} rows"
-                for group in measures.calibration_bins_of_numbers(numbers, predicted)
+                for group in measures.quantile_calibration_bins_of_numbers(numbers, predicted)
             ]
         values = {**measures.measure_numbers(numbers, predicted), **of_objective}
-        return _Evaluation(values, lines)
+        return _MeasuresAndCalibration(values, lines)
 
     scores, _, probabilities = model.predict_all(rows)
     calibration = []
@@ -454,24 +459,26 @@ def _measure_model(model: Model, rows: np.ndarray, target: np.ndarray) -> _Evalu
         positive = None if probabilities is None else probabilities[:, 1]
         measured = measures.measure_two_classes(target, scores, positive)
         if positive is not None:
-            words = "" if about.classes is None else about.classes[-1]
+            positive_class = "" if about.classes is None else about.classes[-1]
             calibration = [
                 f"probability {group.mean_probability:.3f}: {group.positive_share:.3f} of "
-                f"{group.num_rows} rows are {words}"
+                f"{group.num_rows} rows are {positive_class}"
                 for group in measures.calibration_bins(target, positive)
             ]
     most_frequent = measures.share_of_most_frequent(target)
-    return _Evaluation(
+    return _MeasuresAndCalibration(
         {**measured, "accuracy of the most frequent class": most_frequent}, calibration
     )
 
 
-def _write_predictions(file: TextIO, model: Model, options: argparse.Namespace) -> None:
-    """Write the predictions as CSV, a block at a time."""
+def _write_predictions_as_csv(file: TextIO, model: Model, options: argparse.Namespace) -> None:
+    """Predict the rows of the file that the options name, and write a line of CSV for each."""
     writer = csv.writer(file, lineterminator="\n")
-    blocks = _iter_encoded_blocks(model, options, id_column=options.id, shows_doubtful=True)
+    blocks = _iter_encoded_blocks(
+        model, options, id_column=options.id, warn_of_suspect_columns=True
+    )
     for number, block in enumerate(blocks):
-        columns = _prediction_columns(model, block.rows, per_class=options.proba)
+        columns = _prediction_cells_by_column(model, block.rows, per_class=options.proba)
         if options.id is not None:
             name = options.id if options.id not in columns else f"{options.id} of the row"
             columns = {name: block.ids, **columns}
@@ -482,7 +489,7 @@ def _write_predictions(file: TextIO, model: Model, options: argparse.Namespace) 
 
 
 class _EncodedBlock(NamedTuple):
-    """Some encoded rows.
+    """A block of encoded rows.
 
     Attributes:
         rows: u8[n, F] or f32[n, F].
@@ -500,17 +507,18 @@ def _iter_encoded_blocks(
     options: argparse.Namespace,
     *,
     id_column: str | None = None,
-    shows_doubtful: bool = False,
+    warn_of_suspect_columns: bool = False,
 ) -> Iterator[_EncodedBlock]:
-    """The encoded rows of a file or of a folder of blocks. The last block has no rows.
+    """Yield the rows of a file, or of a folder of blocks, in encoded blocks.
 
-    Blank lines of a file are no rows.
+    Blank lines of a file are no rows. The last block has no rows, so that there is always one.
 
     Args:
         model: the model.
         options: the parsed options, on the file and its layout.
         id_column: a column of the file whose cells the blocks have, too.
-        shows_doubtful: whether to show the owner on a terminal, after all rows, what is doubtful.
+        warn_of_suspect_columns: whether to tell the owner on a terminal, after all rows, which
+            columns the domain may not read as meant.
 
     Raises:
         InputError: for a path that is neither, for one that is damaged, for a folder of another
@@ -524,39 +532,42 @@ def _iter_encoded_blocks(
             with as_input_error():
                 check_same_domain(table.domain, domain, options.file, options.model)
             if model.dtype != "uint8":
-                words = "reads exact numbers, and blocks have bins of them"
-                raise InputError(f"{options.model}: {words}")
+                raise InputError(
+                    f"{options.model}: reads exact numbers, and blocks have bins of them"
+                )
             for block in table.iter_rows(BLOCK_ROWS):
                 yield _EncodedBlock(block.bins.T, block.present)
         else:
             form = text_form_from_options(options, domain)
-            check_types_of_columns(options.file, domain)
+            check_parquet_dates_are_declared(options.file, domain)
             faults: Counter[str] = Counter()
             names = tuple(domain)
             if id_column is not None:
                 names = tuple(dict.fromkeys((*domain, id_column)))
-            is_shown = shows_doubtful and is_terminal(sys.stderr)
+            is_shown = warn_of_suspect_columns and is_terminal(sys.stderr)
             builder = OwnerReportBuilder(domain, None) if is_shown else None
             for columns in files.iter_column_blocks(
                 options.file, names, BLOCK_ROWS, form, faults, skip_blank_lines=True
             ):
                 rows = model.encode(columns)
-                ids = [] if id_column is None else _as_list(columns[id_column])
+                ids = [] if id_column is None else _cells_as_list(columns[id_column])
                 if builder is not None:
-                    builder.count_rows(columns)
+                    builder.add_rows(columns)
                 yield _EncodedBlock(rows, np.ones(len(rows), bool), ids)
             if builder is not None:
-                warn_owner_of_doubtful_rows(builder.report(faults))
+                warn_owner_of_suspect_columns(builder.build_report(faults))
         yield _EncodedBlock(np.zeros((0, model.features), model.dtype), np.ones(0, bool))
 
 
-def _as_list(cells: Any) -> list[Any]:
-    """The cells of a column of a file, of text or of a Parquet file."""
+def _cells_as_list(cells: Any) -> list[Any]:
+    """The cells of a column, which a file of text or a Parquet file was read to, as a list."""
     return cells.to_pylist() if hasattr(cells, "to_pylist") else list(cells)
 
 
-def _prediction_columns(model: Model, rows: np.ndarray, *, per_class: bool) -> dict[str, list]:
-    """The columns of predictions by their names, with a cell for each row.
+def _prediction_cells_by_column(
+    model: Model, rows: np.ndarray, *, per_class: bool
+) -> dict[str, list]:
+    """Predict encoded rows, as columns of text or classes to print: name -> a cell for each row.
 
     Args:
         model: the model.
@@ -565,20 +576,20 @@ def _prediction_columns(model: Model, rows: np.ndarray, *, per_class: bool) -> d
     """
     about, (scores, answers, probabilities) = model.about, model.predict_all(rows)
     if isinstance(about.target, Numeric):
-        return {"number": _format_numbers(answers)}
+        return {"number": _format_with_six_digits(answers)}
     columns = {"class": answers.tolist()}
     if probabilities is None:
-        return {**columns, "score": _format_numbers(scores)}
+        return {**columns, "score": _format_with_six_digits(scores)}
     if per_class:
         classes = about.classes or range(probabilities.shape[1])
         for word, of_class in zip(classes, probabilities.T, strict=True):
-            columns[f"probability of {word}"] = _format_numbers(of_class)
+            columns[f"probability of {word}"] = _format_with_six_digits(of_class)
         return columns
     of_two = about.target is None
     shown = probabilities[:, 1] if of_two else probabilities.max(axis=1)
-    return {**columns, "probability": _format_numbers(shown)}
+    return {**columns, "probability": _format_with_six_digits(shown)}
 
 
-def _format_numbers(numbers: np.ndarray) -> list[str]:
-    """The numbers as text of six digits."""
+def _format_with_six_digits(numbers: np.ndarray) -> list[str]:
+    """Format each number as text of six significant digits."""
     return [f"{number:.6g}" for number in np.asarray(numbers).tolist()]

@@ -1,4 +1,4 @@
-"""The files that commands write: their options, their paths, and what to do if a disk is full."""
+"""The files that commands write: their options, their paths, and what a full disk leads to."""
 
 import argparse
 import contextlib
@@ -23,26 +23,26 @@ from dpbt.owners.cli.parsing import (
 FORCE_OPTION = option("--force", "replace the file if it exists")
 
 
-def output_options(help_text: str, required: bool = False) -> tuple[Option, Option]:
+def out_and_force_options(help_text: str, required: bool = False) -> tuple[Option, Option]:
     """The options --out and --force, which `checked_output_path` reads."""
     return option("--out FILE", help_text, required=required), FORCE_OPTION
 
 
-def checked_output_path(options: argparse.Namespace, name: str = "out") -> Path:
-    """The path of --out or another option, where a file can be written.
+def checked_output_path(options: argparse.Namespace, option_name: str = "out") -> Path:
+    """The path of --out or of another option, once it is clear that a file can be written there.
 
-    Commands call it before they start to work. A link names the file that is written. Nothing is
-    replaced of a pipe or a device, so these need no --force.
+    Commands call it before they start to work. A link names the file that is written. A pipe or a
+    device loses nothing when it is written to, so these need no --force.
 
     Raises:
         InputError: if it is a folder, or exists without --force, or cannot be written. Also if it
             is another file of the command, such as its rows, which --force would replace.
     """
-    path = Path(getattr(options, name))
+    path = Path(getattr(options, option_name))
     try:
-        _check_is_no_other_file(options, path, name)
-        if path.is_dir() or getattr(options, name).endswith(os.sep):
-            raise InputError(f"{path}: a folder, where --{name} needs the name of a file")
+        _check_is_no_input_file(options, path, option_name)
+        if path.is_dir() or getattr(options, option_name).endswith(os.sep):
+            raise InputError(f"{path}: a folder, where --{option_name} needs the name of a file")
         if os.path.lexists(path) and not storage.is_stream(path) and not options.force:
             if not path.exists():
                 raise InputError(
@@ -52,50 +52,59 @@ def checked_output_path(options: argparse.Namespace, name: str = "out") -> Path:
         storage.check_can_write(path)
     except OSError as error:
         folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
-        words = error.strerror or str(error)
-        raise InputError(f"{path}: no file can be written in {folder}: {words}") from error
+        reason = error.strerror or str(error)
+        raise InputError(f"{path}: no file can be written in {folder}: {reason}") from error
     return path
 
 
-_OTHER_FILES = {
+_NAME_OF_FILE_OPTION = {
     "file": "ROWS",
     "model": "MODEL",
     **{name: f"--{name}" for name in ("domain", "filter", "checkpoint", "public", "html", "pdf")},
     "from_schema": "--from-schema",
     "row": "--row",
 }
-"""Which options name the other files of a command, and how errors call them."""
+"""The options that name a command's inputs or its other outputs, with their names in errors."""
 
 
-def _check_is_no_other_file(options: argparse.Namespace, path: Path, name: str) -> None:
-    """Refuse an output that is another file of the same command.
+def _check_is_no_input_file(
+    options: argparse.Namespace, output_path: Path, option_name: str
+) -> None:
+    """Refuse an output path that is also the path of another file of the same command.
 
     Raises:
         InputError: naming both.
     """
-    for other, words in _OTHER_FILES.items():
-        value = getattr(options, other, None)
+    for other_option, name_in_errors in _NAME_OF_FILE_OPTION.items():
+        value = getattr(options, other_option, None)
         other_path = value[-1] if isinstance(value, list) and value else value
-        if other == name or not isinstance(other_path, str) or storage.is_stream(path):
+        if (
+            other_option == option_name
+            or not isinstance(other_path, str)
+            or storage.is_stream(output_path)
+        ):
             continue
-        if os.path.realpath(other_path) == os.path.realpath(path):
-            raise InputError(f"{path}: --{name} and {words} name one file")
+        if os.path.realpath(other_path) == os.path.realpath(output_path):
+            raise InputError(f"{output_path}: --{option_name} and {name_in_errors} name one file")
 
 
-def print_about_output(path: Path, words: str) -> None:
-    """Print words on a file that was written; on standard error, if it is standard output."""
-    print(words, file=sys.stderr if storage.descriptor_of_path(path) == 1 else sys.stdout)
+def print_note_on_output(output_path: Path, note: str) -> None:
+    """Print a note on a file that was written, where it does not get into that file.
+
+    It is printed on standard output, or on standard error if standard output is the file.
+    """
+    print(note, file=sys.stderr if storage.descriptor_of_path(output_path) == 1 else sys.stdout)
 
 
-class OutputState:
-    """The state of the path of an output before a command writes to it."""
+class OutputFileState:
+    """Remembers which file is at an output path, to tell later whether it was written."""
 
     def __init__(self, path: Path):
         self.path, self._before = path, _file_identity(path)
 
     @property
     def is_written(self) -> bool:
-        """Whether another file is there by now, which is whole; never for a pipe or a device."""
+        """Whether another, complete file is there by now; False for a pipe or a device."""
         return not storage.is_stream(self.path) and _file_identity(self.path) != self._before
 
     def __str__(self) -> str:
@@ -105,7 +114,10 @@ class OutputState:
 
 
 def _file_identity(path: Path) -> tuple[int, ...] | None:
-    """Numbers that distinguish a file from one that replaces it; None without a file."""
+    """(device, inode, time of change, size), which tell a file from another at its path.
+
+    It is None if there is no file.
+    """
     try:
         status = path.stat()
     except OSError:
@@ -114,21 +126,21 @@ def _file_identity(path: Path) -> tuple[int, ...] | None:
 
 
 @contextlib.contextmanager
-def say_whether_written(*paths: Path) -> Iterator[None]:
-    """If the block is interrupted, say which of the files were written."""
-    states = [OutputState(path) for path in paths]
+def say_on_interruption_which_files_were_written(*paths: Path) -> Iterator[None]:
+    """If the block is interrupted, let the error say which of the files were written."""
+    states = [OutputFileState(path) for path in paths]
     with say_on_interruption(lambda: "; ".join(map(str, states))):
         yield
 
 
-def save_or_use_temporary_folder(path: Path, save: Callable[[Path], object]) -> Path:
-    """Save a release that was paid for, in a temporary folder if it cannot be written to the path.
+def save_there_or_in_temporary_folder(path: Path, save: Callable[[Path], object]) -> Path:
+    """Save a model that was paid for: at the path, or if that fails in a temporary folder.
 
-    After an interruption it is saved in such a folder, too, before the interruption goes on.
+    If saving is interrupted, the model is saved in such a folder, too, before the program ends.
 
     Args:
         path: the file.
-        save: writes the release to the path that it is called with.
+        save: writes the model to the path that it is called with.
 
     Returns:
         The path of the file. If it is in a temporary folder, standard error says so.
@@ -137,7 +149,7 @@ def save_or_use_temporary_folder(path: Path, save: Callable[[Path], object]) -> 
         OSError: naming the path, if no temporary folder can be written either.
         Interruption: after an interruption, with the path of the file.
     """
-    state = OutputState(path)
+    state = OutputFileState(path)
     try:
         save(path)
         return path
@@ -145,25 +157,29 @@ def save_or_use_temporary_folder(path: Path, save: Callable[[Path], object]) -> 
         is_interrupted = isinstance(error, KeyboardInterrupt)
         if is_interrupted and state.is_written:
             raise
-        with _hold_interruptions():
-            elsewhere = _save_elsewhere(path, save)
+        with _ignore_signals():
+            elsewhere = _save_in_temporary_folder(path, save)
             if elsewhere is None:
                 raise
-            words = "interrupted" if is_interrupted else _reason_without_path(error, path)
-            print(f"warning: {path}: {words}; move {elsewhere} there", file=sys.stderr)
+            reason = "interrupted" if is_interrupted else _error_text_without_path(error, path)
+            print(f"warning: {path}: {reason}; move {elsewhere} there", file=sys.stderr)
         if is_interrupted:
             raise Interruption(f"the model was written to {elsewhere}") from error
         return elsewhere
 
 
-def _reason_without_path(error: BaseException, path: Path) -> str:
-    """The reason of an error without the path."""
-    words = isinstance(error, OSError) and error.strerror
-    return words or str(error).removeprefix(f"{path}: ")
+def _error_text_without_path(error: BaseException, path: Path) -> str:
+    """The text of an error, without the path that it may begin with."""
+    reason = isinstance(error, OSError) and error.strerror
+    return reason or str(error).removeprefix(f"{path}: ")
 
 
-def _save_elsewhere(path: Path, save: Callable[[Path], object]) -> Path | None:
-    """Save a release in a new folder that takes it; None if there is none."""
+def _save_in_temporary_folder(path: Path, save: Callable[[Path], object]) -> Path | None:
+    """Save a model in a new temporary folder, on the first disk that takes it.
+
+    Returns:
+        The path of the file; None if no disk takes it.
+    """
     name = f"model{storage.short_suffix(path)}" if len(os.fsencode(path.name)) > 100 else path.name
     for find_parent in (tempfile.gettempdir, Path.home, Path.cwd, lambda: "/dev/shm"):
         folder = None
@@ -178,8 +194,11 @@ def _save_elsewhere(path: Path, save: Callable[[Path], object]) -> Path | None:
 
 
 @contextlib.contextmanager
-def _hold_interruptions() -> Iterator[None]:
-    """Ignore signals within the block, which is short and must end; in the main thread alone."""
+def _ignore_signals() -> Iterator[None]:
+    """Ignore the signals that ask the process to end while the block runs, so that it completes.
+
+    Outside of the main thread it does nothing.
+    """
     numbers = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
     handlers = {}
     if threading.current_thread() is threading.main_thread():

@@ -51,7 +51,7 @@ def as_input_error(path: str | Path | None = None) -> Iterator[None]:
         path: a file or folder: only errors that begin with its name are converted. None for all.
 
     Raises:
-        InputError: with the words of the error.
+        InputError: with the text of the error.
     """
     try:
         yield
@@ -63,7 +63,7 @@ def as_input_error(path: str | Path | None = None) -> Iterator[None]:
 
 
 class Interruption(KeyboardInterrupt):
-    """An interruption, with words that say what it leaves behind."""
+    """An interruption, whose text says what it leaves behind."""
 
 
 _received_signals: list[int] = []
@@ -71,13 +71,13 @@ _received_signals: list[int] = []
 
 
 @contextlib.contextmanager
-def say_on_interruption(describe: Callable[[], str]) -> Iterator[None]:
-    """If the block is interrupted, say what is true of the files and the budget by then.
+def say_on_interruption(describe_state: Callable[[], str]) -> Iterator[None]:
+    """If the block is interrupted, raise an error on what is true of files and budget by then.
 
-    The words of the innermost block count.
+    Of nested blocks the innermost one that is interrupted says so.
 
     Args:
-        describe: () -> the words, which are asked for after the interruption.
+        describe_state: () -> what is true, in a sentence. It is called after the interruption.
 
     Raises:
         Interruption: in place of a KeyboardInterrupt, and of an error that one became in a library.
@@ -89,12 +89,12 @@ def say_on_interruption(describe: Callable[[], str]) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, KeyboardInterrupt) and not _received_signals:
             raise
-        raise Interruption(describe()) from error
+        raise Interruption(describe_state()) from error
 
 
 @contextlib.contextmanager
-def _signals_as_interruptions() -> Iterator[None]:
-    """Let the signals that ask a process to end interrupt the block, in the main thread.
+def _raise_on_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt in the block on signals that ask to end, in the main thread.
 
     A signal that the process ignores, as under `nohup`, stays ignored.
     """
@@ -121,7 +121,7 @@ def _signals_as_interruptions() -> Iterator[None]:
 
 
 class _EscapeCounter:
-    """Writes escapes for characters that a terminal lacks, and counts these."""
+    """An error handler of codecs that escapes what an encoding lacks, and counts the characters."""
 
     name = "dpbt-escape"
 
@@ -137,10 +137,10 @@ class _EscapeCounter:
 
 
 @contextlib.contextmanager
-def _escape_unknown_characters() -> Iterator[None]:
-    """Let standard output take every text: as escapes of Python where its encoding lacks it.
+def _escape_characters_that_stdout_lacks() -> Iterator[None]:
+    """Print characters that the encoding of standard output lacks as escapes of Python.
 
-    Standard error of Python does so by itself. A warning names the encoding.
+    Standard error does so by itself. After the block a warning names the encoding.
     """
     stream, former_errors = sys.stdout, getattr(sys.stdout, "errors", None)
     reconfigure = getattr(stream, "reconfigure", None)
@@ -165,17 +165,17 @@ def _escape_unknown_characters() -> Iterator[None]:
 
 def run_command_line(
     parser: "Parser",
-    words: list[str] | None = None,
+    arguments: list[str] | None = None,
     *,
-    words_on_interruption: str = "the output may be incomplete",
+    default_interruption_text: str = "the output may be incomplete",
 ) -> int:
     """Run a command line. Errors of input and interruptions become one line on standard error.
 
     Args:
         parser: parses the options, one of which is the `program` to run.
-        words: the words of the command line; None for those of this process. If there are none, a
-            parser with sub-commands prints its help.
-        words_on_interruption: what is true of all commands that say nothing else.
+        arguments: those of the command line; None for those of this process. If the list is empty,
+            a parser with sub-commands prints its help.
+        default_interruption_text: what an interruption says of commands that say nothing else.
 
     Returns:
         The program's own exit status, `BAD_INPUT`, `INTERRUPTED` or `NO_READER`, or 128 and the
@@ -187,17 +187,17 @@ def run_command_line(
 
     try:
         with (
-            _signals_as_interruptions(),
-            _escape_unknown_characters(),
+            _raise_on_signals(),
+            _escape_characters_that_stdout_lacks(),
             warnings.catch_warnings(),
-            say_on_interruption(lambda: words_on_interruption),
+            say_on_interruption(lambda: default_interruption_text),
         ):
             warnings.simplefilter("default")
             warnings.showwarning = print_warning  # without the place in the code
-            if words == [] and parser.has_commands:
+            if arguments == [] and parser.has_commands:
                 parser.print_help()
                 return 0
-            options = parser.parse_args(words)
+            options = parser.parse_args(arguments)
             status = options.program(options) or 0
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -210,7 +210,7 @@ def run_command_line(
         reason = str(error)
         if isinstance(error, OSError) and error.filename is not None and error.strerror:
             reason = f"{error.filename}: {error.strerror}"
-        reason = _with_names_of_options(reason)
+        reason = _replace_argument_names_by_options(reason)
         print(f"error: {' '.join(reason.split(chr(10)))}", file=sys.stderr)
         return BAD_INPUT
     except ModuleNotFoundError as error:
@@ -223,12 +223,12 @@ def run_command_line(
         return _STATUS_OF_SIGNAL + (_received_signals or [signal.SIGINT])[0]
 
 
-def was_interrupted(status: int) -> bool:
-    """Whether an exit status is one of an interruption."""
+def is_status_of_interruption(status: int) -> bool:
+    """Whether an exit status means that the program was interrupted."""
     return status > _STATUS_OF_SIGNAL and status != NO_READER
 
 
-_OPTIONS_BY_PATTERN = {
+_OPTION_TEXT_BY_PATTERN = {
     r"\brecipe\(make, fraction=1\) takes what is left": "a smaller --epsilon fits",
     r"\bresolutions=\(2, 4, 8, 16\) makes rounds of all, at more noise": (
         "leave --pair out, or give a larger --epsilon or --rows"
@@ -249,14 +249,14 @@ _OPTIONS_BY_PATTERN = {
     r"^(?=(delta|depth|epsilon|monotone|quantile|repeats|rounds|rows|signal|trees) must )": "--",
     r"\bmax_rows_per_user\b": "--max-rows-per-user",
 }
-"""What errors of the library call an argument, and what commands call it instead."""
+"""How errors of the library name an argument, and the option that commands name instead."""
 
 
-def _with_names_of_options(reason: str) -> str:
-    """The reason of an error with options in place of the arguments of functions."""
-    for pattern, words in _OPTIONS_BY_PATTERN.items():
-        reason = re.sub(pattern, words, reason)
-    return reason
+def _replace_argument_names_by_options(error_text: str) -> str:
+    """Replace the arguments of functions that the text of an error names by options of commands."""
+    for pattern, option_text in _OPTION_TEXT_BY_PATTERN.items():
+        error_text = re.sub(pattern, option_text, error_text)
+    return error_text
 
 
 # Commands and their options.
@@ -288,7 +288,7 @@ class Parser(argparse.ArgumentParser):
             command, self._command = _import_command(self._command), None
             self.description = inspect.cleandoc(command.__doc__ or "")
             if hasattr(command, "PROGRAMS"):
-                self.add_commands(_sub_commands(command))
+                self.add_commands(_sub_commands_by_name(command))
             else:
                 for name, reading in getattr(command, "options", ()):
                     self.add_argument(name, **reading)
@@ -309,7 +309,7 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """The help, with a line for each sub-command."""
         lines = [
-            f"  {name:{max(map(len, self._commands))}}  {_summary(command)}".rstrip()
+            f"  {name:{max(map(len, self._commands))}}  {_summary_of_command(command)}".rstrip()
             for name, command in self._commands.items()
         ]
         return super().format_help() + "\n".join(["\ncommands:", *lines, ""] if lines else [])
@@ -336,12 +336,12 @@ class Parser(argparse.ArgumentParser):
         Raises:
             InputError: always; it names the option, its value, and where help is.
         """
-        words = message.removeprefix("argument ").replace(": ", " ", 1)
-        raise InputError(f"{words} (see {self.prog} --help)")
+        reason = message.removeprefix("argument ").replace(": ", " ", 1)
+        raise InputError(f"{reason} (see {self.prog} --help)")
 
 
 def _import_command(command: Any) -> Any:
-    """A command, which is imported if it is a name: MODULE or MODULE:FUNCTION."""
+    """Import a command if it is a name, MODULE or MODULE:FUNCTION; return any other as it is."""
     if not isinstance(command, str):
         return command
     module_name, _, function_name = command.partition(":")
@@ -349,27 +349,29 @@ def _import_command(command: Any) -> Any:
     return getattr(module, function_name) if function_name else module
 
 
-def _summary(command: Any) -> str:
+def _summary_of_command(command: Any) -> str:
     """The first line of a command's help; empty under `python -OO`, which keeps no docstrings."""
     return inspect.cleandoc(_import_command(command).__doc__ or "").partition("\n")[0]
 
 
-def _sub_commands(command: Any) -> Mapping[str, Any]:
+def _sub_commands_by_name(command: Any) -> Mapping[str, Any]:
     """The sub-commands of a command by name, each a command or the name of one."""
     if isinstance(command.PROGRAMS, Mapping):
         return command.PROGRAMS
     return {name: f"{command.__name__}.{name}" for name in command.PROGRAMS}
 
 
-def whole_number_type(smallest: int, largest: int | None = None) -> Callable[[str], int]:
-    """The type of an argument that is a whole number in smallest..largest; None for no largest."""
+def whole_number_type(min_number: int, max_number: int | None = None) -> Callable[[str], int]:
+    """A parser, for `argparse`, of whole numbers from a minimum to a maximum; None for none."""
 
     def parse(text: str) -> int:
         if not re.fullmatch("[+-]?[0-9]+", text):  # int() reads "1_000", blanks and other digits
             raise ValueError
         number = int(text)
-        if number < smallest or (largest is not None and number > largest):
-            bounds = f"at least {smallest}" if largest is None else f"in {smallest}..{largest}"
+        if number < min_number or (max_number is not None and number > max_number):
+            bounds = (
+                f"at least {min_number}" if max_number is None else f"in {min_number}..{max_number}"
+            )
             raise argparse.ArgumentTypeError(f"must be {bounds}, got {number}")
         return number
 
@@ -377,11 +379,11 @@ def whole_number_type(smallest: int, largest: int | None = None) -> Callable[[st
     return parse
 
 
-def number_type(bounds: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
-    """The type of an argument that is a number within bounds. It is never NaN.
+def number_type(bounds_text: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
+    """A parser, for `argparse`, of numbers within bounds. It never returns NaN.
 
     Args:
-        bounds: the bounds in words.
+        bounds_text: the bounds, as errors state them.
         is_valid: whether a number is within them.
     """
 
@@ -389,7 +391,7 @@ def number_type(bounds: str, is_valid: Callable[[float], bool]) -> Callable[[str
         if "_" in text or not text.isascii() or math.isnan(number := float(text)):
             raise ValueError
         if not is_valid(number):
-            raise argparse.ArgumentTypeError(f"must be {bounds}, got {text}")
+            raise argparse.ArgumentTypeError(f"must be {bounds_text}, got {text}")
         return number
 
     parse.__name__ = "number"
@@ -404,7 +406,7 @@ share_below_one = number_type("at least 0 and less than 1", lambda number: 0 <= 
 
 
 def parse_column_and_direction(text: str) -> tuple[str, int]:
-    """The name and the direction of an argument NAME=+1 or NAME=-1."""
+    """Parse NAME=+1 or NAME=-1 into the name of a column and its direction."""
     name, _, number = text.rpartition("=")
     if not name or number not in ("1", "+1", "-1"):
         raise argparse.ArgumentTypeError(f"must be NAME=+1 or NAME=-1, got {text!r}")
@@ -414,7 +416,7 @@ def parse_column_and_direction(text: str) -> tuple[str, int]:
 RECIPE_NAMES = (*BOOSTED, *FORESTS)
 """The recipes that commands know by name."""
 
-_READING_BY_METAVAR: dict[str, dict[str, Any]] = {
+_PARSER_OPTIONS_BY_METAVAR: dict[str, dict[str, Any]] = {
     "N": {"type": whole_number_type(1)},
     "K": {"type": whole_number_type(1)},
     "SEED": {"type": whole_number_type(0, 2**31 - 1)},
@@ -434,7 +436,7 @@ Option = tuple[str, dict[str, Any]]
 
 
 def option(name: str, help_text: str, **parser_options: Any) -> Option:
-    """An option or an argument of a command.
+    """Describe an option or an argument of a command to `argparse`, by its name and its help.
 
     Args:
         name: "--name VALUE" for an option, "--name" for a flag, or "name VALUE" for an argument.
@@ -444,7 +446,7 @@ def option(name: str, help_text: str, **parser_options: Any) -> Option:
     name, _, value = name.partition(" ")
     by_value: dict[str, Any] = {"action": "store_true"}
     if value:
-        by_value = {"metavar": value, **_READING_BY_METAVAR.get(value, {})}
+        by_value = {"metavar": value, **_PARSER_OPTIONS_BY_METAVAR.get(value, {})}
     return name, {"help": help_text, **by_value, **parser_options}
 
 

@@ -17,7 +17,7 @@ from dpbt.models.model import describe_number_model, without_training_parts
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli import inputs, outputs
 from dpbt.owners.cli.inputs import DOMAIN_HELP, PROGRESS_OPTION, ROWS_HELP
-from dpbt.owners.cli.outputs import output_options
+from dpbt.owners.cli.outputs import out_and_force_options
 from dpbt.owners.cli.parsing import (
     InputError,
     as_command,
@@ -29,7 +29,7 @@ from dpbt.owners.cli.parsing import (
 if TYPE_CHECKING:
     from dpbt.data.blocks import BlockTable
     from dpbt.models.model import Model
-    from dpbt.owners.filter import Filter
+    from dpbt.owners.privacy_filter import Filter
     from dpbt.training.checkpoint import Checkpoint
     from dpbt.types import Array, Recipe, Table
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     option("--domain FILE", DOMAIN_HELP, required=True),
     *inputs.FORM_OPTIONS,
 )
-def check_rows(options: argparse.Namespace) -> None:
+def print_owner_report(options: argparse.Namespace) -> None:
     """Show the owner of rows how a domain reads them, before a budget is spent on them.
 
     It counts rows whose label is not as declared, cells without a value, and columns whose values
@@ -55,22 +55,25 @@ def check_rows(options: argparse.Namespace) -> None:
             "check prints exact counts of private rows, so it does so on a terminal alone"
         )
     try:
-        print(inputs.owner_report_of_file(inputs.declared_rows_from_options(options)))
+        print(inputs.make_owner_report_of_file(inputs.declared_rows_from_options(options)))
     except InputError as error:
-        may_lack_header = any(words in str(error) for words in _WORDS_OF_HEADERS)
+        may_lack_header = any(text in str(error) for text in _ERROR_TEXTS_ON_HEADERS)
         if may_lack_header and options.no_header is None:
-            _show_header_line_to_owner(options)
+            _show_owner_what_was_read_as_header(options)
         raise
 
 
-_WORDS_OF_HEADERS = ("is there a header", ": one cell,", "one cell is no header")
-"""Words of errors on a line that may be no header."""
+_ERROR_TEXTS_ON_HEADERS = ("is there a header", ": one cell,", "one cell is no header")
+"""What an error contains if the line that was read as the header may not be one."""
 
 _MAX_LINES_ABOVE_HEADER = 20
 
 
-def _show_header_line_to_owner(options: argparse.Namespace) -> None:
-    """Show the owner of rows the line that was read as a header, and where the header may stand."""
+def _show_owner_what_was_read_as_header(options: argparse.Namespace) -> None:
+    """Show the owner the line that was read as the header, and which later line may be the header.
+
+    That is the first line, of the next 19, that names all columns of the domain.
+    """
     with contextlib.suppress(ValueError, OSError, ImportError):  # there may be no line
         if options.file.lower().endswith(".parquet"):
             return
@@ -105,7 +108,7 @@ def convert_rows_to_blocks(options: argparse.Namespace) -> None:
     as the rows, and only its owner may read it. `fit` takes the folder instead of the file.
     """
     rows = inputs.declared_rows_from_options(options)
-    inputs.confirm_doubtful_rows(rows, skip=options.yes, action="Convert")
+    inputs.ask_owner_about_suspect_columns(rows, skip_question=options.yes, action="Convert")
     folder_existed = Path(options.folder).exists()
 
     def describe_folder() -> str:
@@ -142,7 +145,7 @@ def convert_rows_to_blocks(options: argparse.Namespace) -> None:
     *inputs.FORM_OPTIONS,
     option("--checkpoint FILE", "of a folder of blocks: goes on from it after a stop"),
     option("--memory-mb N", "what the process may take (4096)"),
-    *output_options("the file of the model", required=True),
+    *out_and_force_options("the file of the model", required=True),
 )
 def fit_model(options: argparse.Namespace) -> None:
     """Learn a private model of a file of rows, and write it to one file.
@@ -161,83 +164,126 @@ def fit_model(options: argparse.Namespace) -> None:
     if not in_blocks and options.checkpoint is not None:
         raise InputError("--checkpoint needs a folder of blocks, which `convert` writes")
     path = outputs.checked_output_path(options)
-    run = _FitRun(options, path)
-    with say_on_interruption(run.describe):
-        _fit_and_write(options, run, in_blocks=in_blocks)
+    progress = _FitProgress(options, path)
+    with say_on_interruption(progress.describe_interruption):
+        _fit_and_write_model(options, progress, in_blocks=in_blocks)
 
 
-def _fit_and_write(options: argparse.Namespace, run: "_FitRun", *, in_blocks: bool) -> None:
-    """Learn the model of the options, and write it.
+def _fit_and_write_model(
+    options: argparse.Namespace, progress: "_FitProgress", *, in_blocks: bool
+) -> None:
+    """Fit the model that the options ask for, and write it to a file.
 
     Args:
         options: the parsed options of `fit_model`.
-        run: notes how far the run is.
+        progress: records how far the run is.
         in_blocks: whether the rows are a folder of blocks.
     """
     rows = inputs.declared_rows_from_options(options)
     with as_input_error():
-        budget = run.budget = None if options.filter is None else dpbt.Filter.open(options.filter)
+        privacy_filter = None if options.filter is None else dpbt.Filter.open(options.filter)
+    progress.privacy_filter = privacy_filter
     with show_progress("setting the noise", options.progress):
         recipe = inputs.recipe_from_options(options, rows.domain, rows.label)
-    if not in_blocks and options.relation == "add_remove":
-        from dpbt.data import tables  # the recipe has brought JAX
-
-        with as_input_error():
-            tables.check_table_fits_memory(rows.domain, options.rows, _memory_bytes(options))
-    goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
-    if budget is not None and not goes_on:
-        with as_input_error():  # before a row is read, so that a refusal tells nothing of the rows
-            budget.check(recipe)
+    _check_memory_and_budget(
+        options, rows, recipe, privacy_filter=privacy_filter, in_blocks=in_blocks
+    )
 
     with contextlib.ExitStack() as stack:
         checkpoint = None
         if in_blocks:
-            table = _table_of_folder(rows, options)
+            table = _open_table_of_folder(rows, options)
         else:
-            inputs.confirm_doubtful_rows(rows, skip=options.yes, action="Learn and pay")
-            table = _table_of_file(rows, options)
+            inputs.ask_owner_about_suspect_columns(
+                rows, skip_question=options.yes, action="Learn and pay"
+            )
+            table = _read_table_of_file(rows, options)
         if options.checkpoint is not None:
             from dpbt.training.checkpoint import Checkpoint
 
             with as_input_error():
                 checkpoint = stack.enter_context(Checkpoint(Path(options.checkpoint)))
-            run.checkpoint = checkpoint
+            progress.checkpoint = checkpoint
         with as_input_error() if in_blocks else contextlib.nullcontext():  # a block may be damaged
-            model = _learn_and_pay(
-                options, table, recipe, budget=budget, checkpoint=checkpoint, run=run
+            model = _pay_and_fit(
+                options,
+                table,
+                recipe,
+                privacy_filter=privacy_filter,
+                checkpoint=checkpoint,
+                progress=progress,
             )
-        save = functools.partial(dpbt.save, model, domain=rows.domain, classes=rows.label.classes)
-        try:
-            path = run.model_path = outputs.save_or_use_temporary_folder(run.path, save)
-        except OSError as error:  # no disk takes it, and it was paid for
-            text = encode_model(
-                without_training_parts(model), domain=rows.domain, classes=rows.label.classes
-            )
-            print(text.decode("ascii"), flush=True)
-            raise InputError(
-                f"{run.path}: {error.strerror or error}; the last line of standard output is the "
-                "model, which was paid for: save that line as a file"
-            ) from error
+        path = progress.model_path = _save_paid_model(model, rows, progress.path)
         if checkpoint is not None:
             checkpoint.delete_keys()
-            run.holds_keys = False
-    lines = str(dpbt.ledger(model)).splitlines()
-    say = functools.partial(outputs.print_about_output, path)
-    say(next(line for line in lines if line.startswith("total:")))
+            progress.holds_keys = False
+    ledger_lines = str(dpbt.ledger(model)).splitlines()
+    print_note = functools.partial(outputs.print_note_on_output, path)
+    print_note(next(line for line in ledger_lines if line.startswith("total:")))
     for line in describe_number_model(model):
-        say(line)
-    if budget is not None:
-        say(f"{options.filter}: {budget.describe_remaining()}")
-    say(f"wrote {path}")
+        print_note(line)
+    if privacy_filter is not None:
+        print_note(f"{options.filter}: {privacy_filter.describe_remaining()}")
+    print_note(f"wrote {path}")
 
 
-class _FitRun:
-    """How far a run of `fit` is, and what is true of it if it is interrupted.
+def _check_memory_and_budget(
+    options: argparse.Namespace,
+    rows: inputs.DeclaredRows,
+    recipe: "Recipe",
+    *,
+    privacy_filter: "Filter | None",
+    in_blocks: bool,
+) -> None:
+    """Refuse a table that exceeds the memory, and a recipe that the filter cannot pay for.
+
+    No row is read yet, so a refusal tells nothing of the rows. A run that resumes from a checkpoint
+    may have been paid for, so it is checked later.
+
+    Raises:
+        InputError: saying what is too large.
+    """
+    if not in_blocks and options.relation == "add_remove":
+        from dpbt.data import tables  # the recipe has brought JAX
+
+        with as_input_error():
+            tables.check_table_fits_memory(rows.domain, options.rows, _max_memory_bytes(options))
+    resumes = options.checkpoint is not None and Path(options.checkpoint).exists()
+    if privacy_filter is not None and not resumes:
+        with as_input_error():
+            privacy_filter.check(recipe)
+
+
+def _save_paid_model(model: "Model", rows: inputs.DeclaredRows, path: Path) -> Path:
+    """Save a model, or print it as the last line of standard output if no disk takes it.
+
+    Returns:
+        The path of the file, which is in a temporary folder if the stated path cannot be written.
+
+    Raises:
+        InputError: after the model was printed.
+    """
+    save = functools.partial(dpbt.save, model, domain=rows.domain, classes=rows.label.classes)
+    try:
+        return outputs.save_there_or_in_temporary_folder(path, save)
+    except OSError as error:
+        encoded = encode_model(
+            without_training_parts(model), domain=rows.domain, classes=rows.label.classes
+        )
+        print(encoded.decode("ascii"), flush=True)
+        raise InputError(
+            f"{path}: {error.strerror or error}; the last line of standard output is the model, "
+            "which was paid for: save that line as a file"
+        ) from error
+
+
+class _FitProgress:
+    """How far a run of `fit` is, from which an interruption is described.
 
     Attributes:
-        path: where the model will be.
-        model_path: where the model is; None before it is written.
-        budget: the filter that pays; None without one, or before it was opened.
+        path: where the model is to be written.
+        model_path: where the model was written; None before that.
+        privacy_filter: the filter that pays; None without one, or before it was opened.
         checkpoint: the checkpoint of the run; None without one, or before it was opened.
         holds_keys: whether the checkpoint holds the keys.
         key: the key that is paid for; None before it was drawn.
@@ -246,38 +292,41 @@ class _FitRun:
     def __init__(self, options: argparse.Namespace, path: Path):
         self.path = path
         self.model_path: Path | None = None
-        self.budget: Filter | None = None
+        self.privacy_filter: Filter | None = None
         self.checkpoint: Checkpoint | None = None
         self.holds_keys = options.seed is None
         self.key: Array | None = None
         self._filter_file = options.filter
-        self._output = outputs.OutputState(path)
+        self._output = outputs.OutputFileState(path)
 
-    def describe(self) -> str:
-        """The sentence on what an interruption at this moment leaves behind."""
+    def describe_interruption(self) -> str:
+        """Say what an interruption at this moment leaves behind: the model, the payment, the keys.
+
+        It also says whether the same command resumes the run, and whether it pays again.
+        """
         model_path = self.model_path or (self.path if self._output.is_written else None)
         has_run = self.checkpoint is not None and self.checkpoint.begun
         if model_path is not None:
-            words = f"{model_path} was written"
+            text = f"{model_path} was written"
             if has_run and self.holds_keys:
                 assert self.checkpoint is not None
-                words += f"; keep {self.checkpoint.path} secret: it may still hold the keys, and "
-                words += "the same command with --force deletes them"
-            return words
+                text += f"; keep {self.checkpoint.path} secret: it may still hold the keys, and "
+                text += "the same command with --force deletes them"
+            return text
         is_paid = self._is_paid()
         if has_run:
             assert self.checkpoint is not None
-            paying = {True: ", and does not pay again", False: ", and pays then", None: ""}
-            words = f"the same command goes on from {self.checkpoint.path}"
-            return f"no model was written; {words}{paying[is_paid]}"
+            payment_text = {True: ", and does not pay again", False: ", and pays then", None: ""}
+            next_step = f"the same command goes on from {self.checkpoint.path}"
+            return f"no model was written; {next_step}{payment_text[is_paid]}"
         if self._filter_file is None:
             return "no model was written, and nothing was released; the same command starts anew"
         if is_paid:
-            assert self.budget is not None
+            assert self.privacy_filter is not None
             with contextlib.suppress(ValueError, OSError):
-                remaining = f": {self._filter_file}: {self.budget.describe_remaining()}"
-                return f"no model was written, and {_SPENT}{remaining}"
-            return f"no model was written, and {_SPENT}"
+                remaining = f": {self._filter_file}: {self.privacy_filter.describe_remaining()}"
+                return f"no model was written, and {_BUDGET_IS_SPENT}{remaining}"
+            return f"no model was written, and {_BUDGET_IS_SPENT}"
         if is_paid is None:
             show = f"`dpbt filter show {self._filter_file}` says whether it was paid for"
             return f"no model was written; {show}"
@@ -285,20 +334,22 @@ class _FitRun:
 
     def _is_paid(self) -> bool | None:
         """Whether the filter paid for the key; None if that cannot be read, or without a filter."""
-        if self.key is None or self.budget is None:
+        if self.key is None or self.privacy_filter is None:
             return None if self._filter_file is None else False
         try:
-            return self.budget.has_paid_for(self.key)
+            return self.privacy_filter.has_paid_for(self.key)
         except (ValueError, OSError):
             return None
 
 
-_SPENT = "its budget is spent: without --checkpoint nothing goes on, and another fit pays again"
+_BUDGET_IS_SPENT = (
+    "its budget is spent: without --checkpoint nothing goes on, and another fit pays again"
+)
 """What is true of a fit in memory that was paid for and interrupted."""
 
 
-def _table_of_folder(rows: inputs.DeclaredRows, options: argparse.Namespace) -> "BlockTable":
-    """The table of a folder of blocks.
+def _open_table_of_folder(rows: inputs.DeclaredRows, options: argparse.Namespace) -> "BlockTable":
+    """Open the table of a folder of blocks, and check that it is of the domain and the label.
 
     Raises:
         InputError: for a folder that holds no table, or one of another domain or label, or of more
@@ -310,8 +361,9 @@ def _table_of_folder(rows: inputs.DeclaredRows, options: argparse.Namespace) -> 
         table = dpbt.blocks.open_folder(path)
         check_same_domain(table.domain, rows.domain, path, options.domain)
     if table.manifest.label.options != rows.label.options:
-        words = "converted with another label, or bound on weights or on rows of a user"
-        raise InputError(f"{path}: {words}")
+        raise InputError(
+            f"{path}: converted with another label, or bound on weights or on rows of a user"
+        )
     if table.capacity > options.rows:
         raise InputError(
             f"{path}: has room for {table.capacity} rows, more than --rows {options.rows}, the "
@@ -320,8 +372,8 @@ def _table_of_folder(rows: inputs.DeclaredRows, options: argparse.Namespace) -> 
     return table
 
 
-def _table_of_file(rows: inputs.DeclaredRows, options: argparse.Namespace) -> "Table":
-    """The table of a file, in memory.
+def _read_table_of_file(rows: inputs.DeclaredRows, options: argparse.Namespace) -> "Table":
+    """Read a file of rows into a table in memory.
 
     Raises:
         InputError: for a file that is not a table or lacks a column, and for more rows than --rows.
@@ -341,33 +393,33 @@ def _table_of_file(rows: inputs.DeclaredRows, options: argparse.Namespace) -> "T
             **raw_rows._asdict(),
             **rows.label.options,
             capacity=options.rows if options.relation == "add_remove" else None,
-            memory=_memory_bytes(options),
+            memory=_max_memory_bytes(options),
         )
 
 
-def _memory_bytes(options: argparse.Namespace) -> int:
-    """How many bytes the process may take."""
+def _max_memory_bytes(options: argparse.Namespace) -> int:
+    """The largest memory that the process may take, in bytes, by --memory-mb."""
     return (options.memory_mb or 4096) * 2**20
 
 
-def _learn_and_pay(
+def _pay_and_fit(
     options: argparse.Namespace,
     table: "Table | BlockTable",
     recipe: "Recipe",
     *,
-    budget: "Filter | None",
+    privacy_filter: "Filter | None",
     checkpoint: "Checkpoint | None",
-    run: _FitRun,
+    progress: _FitProgress,
 ) -> "Model":
-    """The model of a table. A filter pays before anything is drawn.
+    """Fit the model of a table, after the filter has paid for it.
 
     Args:
         options: the parsed options.
         table: the table, in memory or in blocks.
         recipe: the recipe.
-        budget: the filter that pays; None without one.
+        privacy_filter: the filter that pays; None without one.
         checkpoint: where a fit of a table in blocks goes on from; None without one.
-        run: notes the key.
+        progress: notes the key.
 
     Raises:
         InputError: for a fit that is refused, and for one that the filter cannot pay.
@@ -381,19 +433,21 @@ def _learn_and_pay(
         key, public_key = checkpoint.held_keys()
     else:
         key, public_key = dpbt.keys.noise_and_public_keys(options.seed)
-    run.key = key
-    parts = [table]
+    progress.key = key
+    tables_of_rows = [table]
     if isinstance(table, BlockTable):
-        parts = (block._replace(bins=block.bins.T) for block in table.iter_rows(BLOCK_ROWS))
-    noise_key = dpbt.keys.noise_key_of_table(key, parts)
+        tables_of_rows = (
+            block._replace(bins=block.bins.T) for block in table.iter_rows(BLOCK_ROWS)
+        )
+    noise_key = dpbt.keys.noise_key_of_table(key, tables_of_rows)
 
-    words = "learning; this may compile first"
-    with show_progress(words, options.progress) as report, contextlib.ExitStack() as refusals:
+    stage = "learning; this may compile first"
+    with show_progress(stage, options.progress) as report, contextlib.ExitStack() as refusals:
         refusals.enter_context(as_input_error())
 
         def pay(run_name: str | None) -> None:
-            if budget is not None:
-                budget.payment_callback(recipe.with_user_limit_of(table), key)(run_name)
+            if privacy_filter is not None:
+                privacy_filter.payment_callback(recipe.with_user_limit_of(table), key)(run_name)
             refusals.pop_all()  # the fit is accepted, so any later error is a bug
 
         model = fit.fit_without_key_warning(
@@ -402,7 +456,7 @@ def _learn_and_pay(
             recipe=recipe,
             public_key=public_key,
             options=fit.FitOptions(
-                pay=pay, checkpoint=checkpoint, memory=_memory_bytes(options), progress=report
+                pay=pay, checkpoint=checkpoint, memory=_max_memory_bytes(options), progress=report
             ),
         )
         dpbt.keys.warn_of_research_key(noise_key)

@@ -16,7 +16,7 @@ from experiments.common.progress import Progress
 
 NEGATIVE = forests.NEGATIVE_WEIGHT_RULES
 READINGS = (*NEGATIVE, "negative class")
-"""The readings of a private leaf's counts by `forests.learner.positive_class_shares`.
+"""The readings of a private leaf's counts by `forests.learner.positive_shares_or_fallback`.
 
 The last is "zero", except that theta = 0 where both counts are 0."""
 
@@ -85,8 +85,8 @@ def noise_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
 def leaf_shares(noisy: Array, fallback: Array, reading: str) -> Array:
     """f32[...]: theta from noisy class counts f32[..., 2] by one of READINGS."""
     if reading == READINGS[-1]:
-        return forests.positive_class_shares(noisy, jnp.zeros_like(fallback), "zero")
-    return forests.positive_class_shares(noisy, fallback, reading)
+        return forests.positive_shares_or_fallback(noisy, jnp.zeros_like(fallback), "zero")
+    return forests.positive_shares_or_fallback(noisy, fallback, reading)
 
 
 def _add_laplace_noise(key: Array, value: Array, scale: Array) -> Array:
@@ -136,7 +136,7 @@ def grid_errors(
             forest serve k.
     """
     structure_key, noise_key, coin_key = jax.random.split(key, 3)
-    rows = forests.prepare_position_rows(table)
+    rows = forests.attribute_positions_of_rows(table)
     slices = [slice(2**h - 1, 2 ** (h + 1) - 1) for h in heights]
     # Offset of each height's nodes among the nodes of these heights.
     offset = np.cumsum([0, *(2**h for h in heights)])[:-1]

@@ -96,7 +96,7 @@ class DataSetLines(NamedTuple):
 def _lines_of_data_set(name: str, *, trees: int, seed: int) -> DataSetLines:
     """Goodness and weight over all rows of a data set, and what is proved of k_opt trees."""
     study = prepare_study(name, 1, seed)
-    rows, height = forests.prepare_position_rows(study.table), POINTS["height"]
+    rows, height = forests.attribute_positions_of_rows(study.table), POINTS["height"]
 
     @jax.jit
     def assign_leaves(key):

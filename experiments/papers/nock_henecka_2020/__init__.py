@@ -12,4 +12,5 @@ PROGRAMS = (
     "nulls",
     "times",
     "scan",
+    "significance",
 )

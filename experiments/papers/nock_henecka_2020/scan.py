@@ -9,6 +9,8 @@ further choice (`options.FURTHER_READINGS`). `simulation` fits them in the ten f
 
 `--whole` fits the whole grid on every domain instead, for Tables 1, 3 and 4 at all depths.
 
+`--bins 50` fits the same with v_q = 50, for the readings that are to stand beside those of 10.
+
 Forests have their budget shared in three ways. A reading that has been fitted on a domain is not
 fitted again. `--doc PAGE` fits nothing, and writes the tables into a page.
 """
@@ -26,9 +28,13 @@ from dpbt import sweeps
 from dpbt.owners.cli.parsing import as_input_error
 from experiments.common import commands, data, pages, results
 from experiments.common.progress import progress
-from experiments.papers.nock_henecka_2020 import scan_tables, settings
+from experiments.papers.nock_henecka_2020 import scan_bins, scan_tables, settings
 from experiments.papers.nock_henecka_2020.options import cut_dataset
-from experiments.papers.nock_henecka_2020.run import BINS, add_dataset_option
+from experiments.papers.nock_henecka_2020.run import (
+    BINS,
+    add_bins_option,
+    add_dataset_option,
+)
 from experiments.papers.nock_henecka_2020.scan_tables import SCANNED_READINGS
 from experiments.papers.nock_henecka_2020.simulation import (
     FOREST,
@@ -52,6 +58,7 @@ BANKNOTE_GRID = {**WHOLE_GRID, "alpha": settings.ALPHAS[:1]}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_dataset_option(parser)
+    add_bins_option(parser)
     words = "readings (all)"
     parser.add_argument(
         "--readings", nargs="+", metavar="READING", choices=SCANNED_READINGS, help=words
@@ -76,19 +83,22 @@ def run_command(options: argparse.Namespace) -> None:
         with as_input_error():
             banknote = data.load(scan_tables.BANKNOTE, BINS, options.data)
             scan_tables.write_lines(folder, Path(options.fits), banknote)
+            scan_bins.write_lines(folder)
         pages.write_page(scan_tables.PAGE, Path(options.doc), folder / "lines.csv")
+        pages.write_page(scan_bins.PAGE, Path(options.doc), folder / "bins.csv")
         return
     readings = list(dict.fromkeys(options.readings or SCANNED_READINGS))
     with progress(len(readings) * len(options.datasets), "fit", "scan", quiet=False) as bar:
         for name in dict.fromkeys(options.datasets):
-            dataset = data.load(name, BINS, options.data)
+            dataset = data.load(name, options.bins, options.data)
+            of_domain = scan_tables.folder_of_bins(folder, options.bins) / name
             if options.whole:
-                _fit_forests(folder / name / "whole", dataset, settings.FOREST_DEPTHS)
+                _fit_forests(of_domain / "whole", dataset, settings.FOREST_DEPTHS)
             else:
-                _fit_forests(folder / name, dataset, (scan_tables.DEPTH,))
+                _fit_forests(of_domain, dataset, (scan_tables.DEPTH,))
             for reading in readings:
                 fit = _fit_whole_grid if options.whole else _fit_reading
-                fit(folder / name, dataset, reading)
+                fit(of_domain, dataset, reading, options.bins)
                 bar.update(1)
     print(f"{time.perf_counter() - start:.0f} s. Wrote {folder}")
 
@@ -98,32 +108,32 @@ def num_folds(rows: int) -> int:
     return FEW_FOLDS if rows > MANY_ROWS else settings.FOLDS
 
 
-def _fit_reading(folder: Path, dataset: data.Dataset, name: str) -> None:
+def _fit_reading(folder: Path, dataset: data.Dataset, name: str, bins: int) -> None:
     """Save the errors of a reading on a domain, f32[alpha, epsilon, T, fold] and of banknote."""
     path = scan_tables.path_of_reading(folder, name)
     if path.exists():
         return
-    part = _errors_of_grid(dataset, name, PART_OF_GRID)[:, :, 0, :, 0]
+    part = _errors_of_grid(dataset, name, PART_OF_GRID, bins)[:, :, 0, :, 0]
     errors = {"errors": part, "rows": np.array(len(dataset.label))}
     if dataset.name == scan_tables.BANKNOTE:
-        errors["banknote"] = _errors_of_grid(dataset, name, BANKNOTE_GRID)[0]
+        errors["banknote"] = _errors_of_grid(dataset, name, BANKNOTE_GRID, bins)[0]
     scan_tables.save(path, errors)
 
 
-def _fit_whole_grid(folder: Path, dataset: data.Dataset, name: str) -> None:
+def _fit_whole_grid(folder: Path, dataset: data.Dataset, name: str, bins: int) -> None:
     """Save the errors of a reading on a domain, f32[*AXES, fold]."""
     path = scan_tables.path_of_reading(folder / "whole", name)
     if not path.exists():
-        errors = _errors_of_grid(dataset, name, WHOLE_GRID)
+        errors = _errors_of_grid(dataset, name, WHOLE_GRID, bins)
         scan_tables.save(path, {"errors": errors, "rows": np.array(len(dataset.label))})
 
 
-def _errors_of_grid(dataset: data.Dataset, name: str, axes: sweeps.Block) -> np.ndarray:
-    """f32[*AXES, fold]: the test errors of a reading on a grid."""
+def _errors_of_grid(dataset: data.Dataset, name: str, axes: sweeps.Block, bins: int) -> np.ndarray:
+    """f32[*AXES, fold]: the test errors of a reading on a grid, with v_q = `bins`."""
     reading, rows = SCANNED_READINGS[name], len(dataset.label)
     values = [axes[axis] for axis in AXES]
     grid: list[Any] = list(itertools.product(*values))
-    simulation = Simulation.of_dataset(cut_dataset(dataset, reading.cuts, BINS))
+    simulation = Simulation.of_dataset(cut_dataset(dataset, reading.cuts, bins))
     fits = settings_of_reading(reading, grid, rows)
     errors = simulation.boosted_errors(fits, folds=num_folds(rows), seed=settings.SEED)
     return errors.reshape(*map(len, values), -1)

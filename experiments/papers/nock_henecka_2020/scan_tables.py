@@ -32,6 +32,7 @@ from experiments.papers.nock_henecka_2020.reading_tables import (
     NORMAL_LIMIT,
     count_best_alphas,
 )
+from experiments.papers.nock_henecka_2020.run import BINS
 from experiments.papers.nock_henecka_2020.saved import reading_files
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHA_NAMES,
@@ -69,6 +70,11 @@ TESTS = ("paired t-test over folds", "unpaired t-test over folds", "z-test over 
 
 
 # The files of a scan.
+
+
+def folder_of_bins(folder: Path, bins: int) -> Path:
+    """The folder of the domains with v_q = `bins`; those of v_q = 10 are in the scan's own."""
+    return folder if bins == BINS else folder / f"bins_{bins}"
 
 
 def path_of_reading(folder: Path, name: str) -> Path:
@@ -474,7 +480,8 @@ def _divisor(line: Line) -> str:
     return str(line["leaf_divisor"])
 
 
-def _words(line: Line) -> str:
+def reading_words(line: Line) -> str:
+    """The words of a reading in tables."""
     divided = "undivided" if _divisor(line) == "1" else f"over {_divisor(line)}"
     words = f"{line['option']}; {line['leaf_scale']}, {divided}; {line['cuts']}"
     return words + (f"; {line['further']}" if line["further"] else "")
@@ -487,7 +494,7 @@ def _row(line: Line) -> tuple[str, ...]:
     ]
     gains = ((line[f"gain {alpha}"], line[f"gain_error {alpha}"]) for alpha in ALPHA_NAMES)
     return (
-        _words(line),
+        reading_words(line),
         f"{100 * line['accurate']:.0f}",
         str(round(line["table_1"])),
         *away,
@@ -536,6 +543,45 @@ def _near_table(lines: Sequence[Line]) -> str:
     return _table(lines, of_grid[:SHOWN] + accurate)
 
 
+ANSWER_READINGS = (
+    "option first; leaf_scale 2M; leaf_divisor T 2^D; cuts declared",
+    "option second; leaf_scale 2M; leaf_divisor T 2^D; cuts declared",
+    "option second; leaf_scale 2M/m; leaf_divisor 1; cuts data",
+)
+"""The reading of the text, the second option alone, and the one that we would name."""
+
+
+def _answer_table(lines: Sequence[Line]) -> str:
+    """The readings that the page's answer speaks of, beside the paper and chance."""
+    (chance,) = where(lines, kind="chance")
+    budget = next(iter(BUDGETS))
+    measures = {
+        "Table 4, all depths: away": f"Table 4: points away, forests at {budget}",
+        "wins at T = 2": f"wins at T = 2, least percent, forests at {budget}",
+        "wins at T = 20": f"wins at T = 20 of O.C. and 1, least percent, forests at {budget}",
+    }
+    whole = where(lines, kind="whole")
+    constant = where(whole, measure=measures["Table 4, all depths: away"])[0]["chance"]
+    coin = f"{chance['table_1']:.0f} ± {chance['table_1_sd']:.0f}"
+    rows = [
+        ("*the paper's*", "67 and more", "0", "0", "0", "53 and more", "82 and more"),
+        (
+            *("*chance*", "0", coin, f"{chance['constant']:.1f}"),
+            *(str(constant).removeprefix("constant: "), "50", "50"),
+        ),
+    ]
+    for reading in ANSWER_READINGS:
+        (line,) = where(lines, kind="reading", reading=reading)
+        cells = []
+        for measure in measures.values():
+            found = where(whole, reading=reading, measure=measure)
+            cells.append(f"{found[0]['value']:.0f}" if found else "not run")
+        short = f"{100 * line['accurate']:.0f}", f"{line['table_1']:.0f}"
+        rows.append((reading_words(line), *short, f"{nearest_distance(line):.0f}", *cells))
+    head = ("reading", "banknote, %", "Table 1: away", "Table 4, depth 2: away", *measures)
+    return markdown_table(head, rows)
+
+
 def _accurate_table(lines: Sequence[Line]) -> str:
     """Banknote's share of O.C. for all readings of the grid."""
     of_grid, rows = _grid_lines(lines), []
@@ -570,13 +616,13 @@ def _left_out_table(lines: Sequence[Line]) -> str:
     rows = []
     for line in where(lines, kind="left out"):
         left_out = "none" if line["left_out"] is None else f"{line['left_out']:g}"
-        rows.append((left_out, f"{line['away']:.1f}", _words(line), line["budget"]))
+        rows.append((left_out, f"{line['away']:.1f}", reading_words(line), line["budget"]))
     return markdown_table(("epsilon left out", "Table 4: away", "reading", "forests"), rows)
 
 
 def _whole_table(lines: Sequence[Line]) -> str:
     """Tables and claims under the readings that have the whole grid."""
-    words = {line["reading"]: _words(line) for line in where(lines, kind="reading")}
+    words = {line["reading"]: reading_words(line) for line in where(lines, kind="reading")}
     head, rows = whole_table(where(lines, kind="whole"), words)
     return markdown_table(head, rows)
 
@@ -605,7 +651,7 @@ def _test_table(lines: Sequence[Line]) -> str:
     rows = []
     for line in sorted(_grid_lines(lines), key=nearest_distance)[:3]:
         shares = (f"{100 * line[f'significant {test}']:.0f} %" for test in TESTS)
-        rows.append((_words(line), *shares))
+        rows.append((reading_words(line), *shares))
     most = [max(line[f"significant {test}"] for line in _grid_lines(lines)) for test in TESTS]
     rows.append(("the most of any", *(f"{100 * share:.0f} %" for share in most)))
     return markdown_table(("reading", *TESTS), rows)
@@ -632,6 +678,7 @@ COLUMNS = (
 PAGE = pages.Pages(
     f"{NAME} scan",
     {
+        "answer": _answer_table,
         "near": _near_table,
         "accurate": _accurate_table,
         "further": _further_table,

@@ -16,14 +16,14 @@ from dpbt import losses, types
 from dpbt.learners.trees.growth import (
     GreedyTreeConfig,
     GreedyTreeParams,
-    draw_splits_and_weigh_leaves,
+    draw_splits_and_sum_leaf_class_weights,
     splits_in_heap_order,
 )
 from dpbt.learners.trees.leaf_values import (
     TINY_PRIOR,
     TreeSettings,
-    leaf_shares_shrunk_to_parents,
-    tree_leverage,
+    leverage_of_clamped_edge,
+    positive_leaf_shares_shrunk_to_parents,
 )
 from dpbt.learners.trees.published import (
     ALPHA_LEAK,
@@ -92,14 +92,14 @@ def program(
     alpha_of = alpha_from_exact_errors() if config.greedy.calibrates_alpha else None
     settings = params.settings
     view = types.View(table, weights, GreedyTreeParams(params.noise, settings), public)
-    totals = draw_splits_and_weigh_leaves(
-        config.greedy, draw, view, alpha_of, PUBLISHED_SPLIT_PRICING
+    totals = draw_splits_and_sum_leaf_class_weights(
+        config.greedy, draw, view, alpha_of_level=alpha_of, pricing=PUBLISHED_SPLIT_PRICING
     )
 
     # The link of each leaf's share, clamped before the noise. The sensitivity of a leaf is the true
     # one. Where values are clamped after the noise only, it is larger than the 2 M of the noise.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
-    share = leaf_shares_shrunk_to_parents(counts, jnp.float32(TINY_PRIOR))
+    share = positive_leaf_shares_shrunk_to_parents(counts, jnp.float32(TINY_PRIOR))
     inside = jnp.clip(share, settings.zeta, 1 - settings.zeta)
     link = config.greedy.link(settings.link_alpha).link(inside)
     value = jnp.clip(link, -params.max_value, params.max_value)
@@ -125,7 +125,10 @@ def program(
     tree = value if config.is_beta_exact else leaf_values(config, noisy, params)
     edge = jnp.sum((counts[:, 1] - counts[:, 0]) * tree) / rows
     step_values = jnp.where(params.is_step_observed > 0, link, tree)
-    beta = tree_leverage(settings, step_values, edge, jnp.float32(jnp.inf)) / params.beta_step
+    beta = (
+        leverage_of_clamped_edge(settings, step_values, edge, jnp.float32(jnp.inf))
+        / params.beta_step
+    )
     beta = jnp.round(beta).astype(jnp.int32)
     draw(
         "beta",

@@ -62,7 +62,7 @@ else:
 """A declared word or its spellings, and a declared number, which may be a date as text."""
 
 
-def field_always_written(default: Any) -> Any:
+def field_written_even_if_default(default: Any) -> Any:
     """A field that files state also where it has its default, as they did before there were others.
 
     The other fields with a default are options on how cells are read. Files leave them out where
@@ -250,9 +250,9 @@ class Numeric(_NumberReading, frozen=True):
     low: Bound
     high: Bound
     bins: int = None  # type: ignore[assignment]
-    missing: bool = field_always_written(False)
-    cuts: tuple[Bound, ...] | None = field_always_written(None)
-    scale: Literal["linear", "log"] = field_always_written("linear")
+    missing: bool = field_written_even_if_default(False)
+    cuts: tuple[Bound, ...] | None = field_written_even_if_default(None)
+    scale: Literal["linear", "log"] = field_written_even_if_default("linear")
 
     def __post_init__(self):
         form = self.form
@@ -408,8 +408,8 @@ class Nominal(_WordReading, frozen=True):
     """
 
     values: tuple[Word, ...] = ()
-    other: Word | None = field_always_written(None)
-    ordered: bool = field_always_written(False)
+    other: Word | None = field_written_even_if_default(None)
+    ordered: bool = field_written_even_if_default(False)
 
     def __post_init__(self):
         check_boolean("Nominal: ordered", self.ordered)
@@ -523,9 +523,9 @@ class Boolean(_BooleanReading, frozen=True):
             ignore_case is no Boolean.
     """
 
-    true: Spellings = field_always_written("1")
+    true: Spellings = field_written_even_if_default("1")
     false: Spellings = None  # type: ignore[assignment]
-    missing: bool = field_always_written(False)
+    missing: bool = field_written_even_if_default(False)
 
     def __post_init__(self):
         check_boolean("Boolean: missing", self.missing)
@@ -771,7 +771,7 @@ def have_same_labels(first: Target | None, second: Target | None) -> bool:
     return np.array_equal(target_fingerprint(first), target_fingerprint(second))
 
 
-def predicted_numbers(target: Numeric, scores: AnyArray) -> Float[AnyArray, "..."]:
+def numbers_predicted_by_scores(target: Numeric, scores: AnyArray) -> Float[AnyArray, "..."]:
     """f[...]: the numbers that scores f32[...] predict, clipped to the range; f32 with JAX.
 
     A score is a position in the range, or for a count the logarithm of the position.

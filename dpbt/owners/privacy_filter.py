@@ -62,7 +62,7 @@ from dpbt.public_types import as_relation as to_relation
 if TYPE_CHECKING:  # a filter is opened and shown without JAX
     from dpbt.types import Array, Recipe
 
-PURE_TAIL = 1e-9
+MAX_TAIL_OF_PURE_BUDGET = 1e-9
 """The most delta that finite bits may cost all releases of a pure budget. They cost below 1e-15."""
 
 TAIL_SHARE = 1e-4
@@ -76,8 +76,8 @@ _ROUNDING_UP = 1 + 2.0**-49
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Limits:
-    """The largest total cost of all releases, in exact numbers.
+class CostLimits:
+    """The largest total cost of all releases that a filter pays for, in exact numbers.
 
     Attributes:
         cost: in the measure.
@@ -93,15 +93,15 @@ class Limits:
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True):
-    """What one release costs, as `Limits` has it, each number rounded up; a record of the file."""
+    """What one release costs in each number of `CostLimits`, rounded up; a record of the file."""
 
     cost: storage.Number
     gap: storage.Number
     tail: storage.Number
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """The arguments of a filter, as `Filter` has them; fixed for good, and a record of its file."""
+class FilterTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments of a `Filter`, which never change; a record of its file."""
 
     epsilon: storage.Number
     delta: storage.Fraction
@@ -116,12 +116,12 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         return "mu^2" if self.measure == "mu" else self.measure
 
     @property
-    def limits(self) -> Limits:
-        """The limits that keep all releases together (epsilon, delta)-DP; see `filter_limits`."""
-        return filter_limits(self.measure, epsilon=self.epsilon, delta=self.delta)
+    def limits(self) -> CostLimits:
+        """The limits that keep all releases together (epsilon, delta)-DP; see `cost_limits`."""
+        return cost_limits(self.measure, epsilon=self.epsilon, delta=self.delta)
 
     def charge_of_ledger(self, ledger: Ledger) -> Charge:
-        """The charge for a release with this ledger.
+        """Compute what a release with this ledger costs.
 
         Raises:
             ValueError: for another relation, or another number of rows or of rows a person. In
@@ -139,7 +139,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("a filter adds up single releases, and no best of several runs")
         if ledger.unprotected:
             raise ValueError(f"the release is UNPROTECTED, so no filter pays: {ledger.unprotected}")
-        unpayable = [line.site for line in ledger.lines if not self._is_payable(line)]
+        unpayable = [line.site for line in ledger.lines if not self._has_proved_finite_cost(line)]
         if unpayable:
             raise ValueError(
                 f"the draws {unpayable} have no proved and finite cost in "
@@ -162,16 +162,16 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
             tail=sampler_cost.tail * _ROUNDING_UP,
         )
 
-    def _is_payable(self, line: Line) -> bool:
-        """Whether a line has a proved and finite cost in the measure."""
+    def _has_proved_finite_cost(self, line: Line) -> bool:
+        """Whether the draws of a line have a proved, finite cost in the measure of the filter."""
         if not line.exact or not math.isfinite(getattr(line, self.measure)):
             return False
         return self.measure != "mu" or line.gaussian or line.mu == 0
 
 
 @functools.cache
-def filter_limits(measure: str, *, epsilon: float, delta: float) -> Limits:
-    """The limits of a filter.
+def cost_limits(measure: str, *, epsilon: float, delta: float) -> CostLimits:
+    """The costs up to which all releases together are (epsilon, delta)-DP, in a measure.
 
     Raises:
         ValueError: for another measure than those of `MEASURES`, or a delta that is not its.
@@ -183,17 +183,17 @@ def filter_limits(measure: str, *, epsilon: float, delta: float) -> Limits:
             f"{'of 0' if measure == 'epsilon' else 'above 0'}, got {delta:g}"
         )
     if measure == "epsilon":
-        return Limits(cost=Fraction(epsilon), gap=math.inf, tail=PURE_TAIL)
+        return CostLimits(cost=Fraction(epsilon), gap=math.inf, tail=MAX_TAIL_OF_PURE_BUDGET)
     tail = delta * TAIL_SHARE
     if measure == "rho":
         largest = conversions.max_rho_and_order(epsilon, delta - tail)
         rho, order = float(largest.rho), float(largest.order)
         if not rho > 0:
             raise ValueError(f"epsilon is too small for a budget of rho, got {epsilon:g}")
-        return Limits(cost=Fraction(rho), gap=math.inf, tail=tail, order=order)
+        return CostLimits(cost=Fraction(rho), gap=math.inf, tail=tail, order=order)
     gap = epsilon * BITS_SHARE / 2
     mu = float(conversions.gdp_mu(epsilon - 2 * gap, (delta - tail) * math.exp(-gap)))
-    return Limits(cost=Fraction(mu) ** 2, gap=gap, tail=tail)
+    return CostLimits(cost=Fraction(mu) ** 2, gap=gap, tail=tail)
 
 
 def round_up_to_float(number: Fraction) -> float:
@@ -207,7 +207,7 @@ def round_down_to_float(number: Fraction) -> float:
     return -round_up_to_float(-number)
 
 
-_MAX_BUILDS = 12
+_MAX_RECIPE_BUILDS = 12
 """How many recipes `Filter.recipe` builds to find one that costs its fraction."""
 
 _SQL_TABLES = (
@@ -220,13 +220,15 @@ _LOCK_SECONDS = 60
 """How many seconds to wait until no other process holds the file."""
 
 
-class Release(msgspec.Struct, frozen=True, kw_only=True):
+class PaidRelease(msgspec.Struct, frozen=True, kw_only=True):
     """One release that a filter paid for; a record of its file.
 
     Attributes:
-        name, charge, ledger: of the recipe, or of a release that dpbt did not make.
+        name: of the recipe, or of a release that dpbt did not make.
+        charge: what it costs.
+        ledger: its ledger, as JSON.
         key_id: the salted hash of its key; None if the filter was not given the key.
-        run_id: that of the run of a checkpoint that it pays for, if there is one.
+        run_id: the salted hash of the run of a checkpoint that it pays for, if there is one.
         date: the day of a release that dpbt did not make.
     """
 
@@ -239,15 +241,19 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @functools.lru_cache(maxsize=4096)
-def _parse_release(text: str) -> Release:
-    """The release that a record of a file is of; ValueError for anything else."""
-    release = convert_json_content(Release, text.encode(), "a release")
+def _parse_paid_release(json_text: str) -> PaidRelease:
+    """Parse a record of a filter's file, in JSON, into a release that the filter paid for.
+
+    Raises:
+        ValueError: for text that is no such record.
+    """
+    release = convert_json_content(PaidRelease, json_text.encode(), "a release")
     accounting.from_json(release.ledger)
     return release
 
 
-def seal_of_texts(file_texts: Sequence[str]) -> str:
-    """The seal of a file with these terms, salt and releases, in the third format."""
+def seal_of_file_texts(file_texts: Sequence[str]) -> str:
+    """The seal of a filter's file: the SHA-256 of its terms, salt and records of releases."""
     return hashlib.sha256(repr(["3", *file_texts]).encode()).hexdigest()
 
 
@@ -259,9 +265,9 @@ def _damaged_file_error(path: Path, error: Exception) -> ValueError:
     )
 
 
-def _remove_folder(folder: str, process: int) -> None:
-    """Remove the folder of a filter without a path, only in the process that made it."""
-    if os.getpid() == process:
+def _remove_folder_in_same_process(folder: str, process_id: int) -> None:
+    """Remove the temporary folder of a filter, but only in the process that made the folder."""
+    if os.getpid() == process_id:
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -290,9 +296,8 @@ class Filter:
     `recipe(make, fraction=1)` does.
 
     The file is the budget: a database of SQLite, which only its owner can read. Anyone who puts an
-        old
-    copy back has what it says once more. A filter that is in use notices, and a new one cannot. So
-    keep it where no backup overwrites it.
+    old copy back can spend once more what it says is left. A filter that is in use notices this,
+    and one that is opened later cannot. So keep the file where no backup overwrites it.
 
     Args:
         epsilon: the epsilon of all releases together, above 0 and finite.
@@ -311,7 +316,7 @@ class Filter:
             that ends with this process.
 
     Attributes:
-        terms: the arguments, as `Terms`.
+        terms: the arguments, as `FilterTerms`.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given. Also if the file
@@ -337,7 +342,7 @@ class Filter:
         max_rows_per_user = check_positive_integer("max_rows_per_user", max_rows_per_user)
         relation_name: Any = to_relation(relation).value
         measure_name: Any = measure or ("rho" if delta else "epsilon")
-        terms = Terms(
+        terms = FilterTerms(
             epsilon=epsilon,
             delta=delta,
             rows=rows,
@@ -349,27 +354,32 @@ class Filter:
         check_delta(delta, rows, anyway=delta_anyway)
         if path is None:
             folder = tempfile.mkdtemp(prefix="dpbt-filter-")
-            weakref.finalize(self, _remove_folder, folder, os.getpid())
+            weakref.finalize(self, _remove_folder_in_same_process, folder, os.getpid())
             path = Path(folder) / "filter.db"
-        self._set_path(path)
-        self._create_file(terms)
-        self._releases()
+        self._set_path_and_lock(path)
+        self._create_database(terms)
+        self._read_all_releases()
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """The filter of a file, from which it spends; ValueError for any other file."""
+        """Open the filter of a file, and spend from it from now on.
+
+        Raises:
+            ValueError: for a file that is not a complete filter.
+            OSError: if the file cannot be read.
+        """
         opened = cls.__new__(cls)
-        opened._set_path(path)
-        opened._releases()
+        opened._set_path_and_lock(path)
+        opened._read_all_releases()
         return opened
 
-    def _set_path(self, path: str | Path) -> None:
-        """Set the path of the file, before anything is read from it."""
+    def _set_path_and_lock(self, path: str | Path) -> None:
+        """Set the path and the lock of the file, before anything is read from it."""
         self._path, self._lock = as_path("path", path).absolute(), threading.RLock()
         self._texts: list[str] = []  # the terms, the salt and the releases, as last read
 
-    def _create_file(self, terms: Terms) -> None:
-        """Write a new file, which only its owner can read; remove it if that fails."""
+    def _create_database(self, terms: FilterTerms) -> None:
+        """Write the terms to a new database that only its owner can read; remove it on an error."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -379,18 +389,18 @@ class Filter:
             ) from None
         texts = [msgspec.json.encode(terms).decode(), secrets.token_hex(32)]
         try:
-            with self._transaction(write=True) as database:
+            with self._open_transaction(write=True) as database:
                 for table in _SQL_TABLES:
                     database.execute(table)
-                row = (*texts, seal_of_texts(texts))
+                row = (*texts, seal_of_file_texts(texts))
                 database.execute("INSERT INTO filter VALUES (?, ?, ?)", row)
         except BaseException:
             self._path.unlink()
             raise
 
     @contextlib.contextmanager
-    def _transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open the database under a lock against other writers; an error undoes all changes."""
+    def _open_transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+        """Open the database in a transaction: other writers wait, and an error undoes all of it."""
         self._path.stat()  # its error says that there is no such file
         uri = f"{self._path.as_uri()}?mode=rw"
         # Without an isolation level the module begins no transaction of its own.
@@ -405,24 +415,33 @@ class Filter:
                 database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield database
 
-    def _releases(self) -> list[Release]:
-        """All releases that were paid for, by any process; raises as `_read_releases`."""
-        with self._transaction() as database:
-            return self._read_releases(database)
+    def _read_all_releases(self) -> list[PaidRelease]:
+        """Read all releases that were paid for, by any process.
 
-    def _read_releases(self, database: sqlite3.Connection) -> list[Release]:
-        """All releases in the file; ValueError if another filter wrote it, or it is incomplete."""
+        Raises:
+            ValueError: as `_read_releases_of_database`.
+        """
+        with self._open_transaction() as database:
+            return self._read_releases_of_database(database)
+
+    def _read_releases_of_database(self, database: sqlite3.Connection) -> list[PaidRelease]:
+        """Read the terms and all releases from the database, and check that nothing is missing.
+
+        Raises:
+            ValueError: if the seal is wrong, or the file has other terms or fewer releases than
+                when it was last read.
+        """
         try:
             [(terms, salt, seal)] = database.execute("SELECT terms, salt, seal FROM filter")
             records = database.execute("SELECT record FROM release ORDER BY number")
             texts = [str(terms), str(salt), *(str(record) for (record,) in records)]
-            if seal != seal_of_texts(texts):
+            if seal != seal_of_file_texts(texts):
                 raise ValueError("it lacks its own seal")
             if self._texts != texts[: len(self._texts)]:
                 raise ValueError("another filter, or less was spent than was: is it an old copy?")
-            self.terms = convert_json_content(Terms, texts[0].encode(), "the filter")
+            self.terms = convert_json_content(FilterTerms, texts[0].encode(), "the filter")
             _ = self.terms.limits
-            releases = [_parse_release(text) for text in texts[2:]]
+            releases = [_parse_paid_release(text) for text in texts[2:]]
         except (ValueError, ArithmeticError) as error:
             raise _damaged_file_error(self._path, error) from None
         self._texts = texts
@@ -445,7 +464,7 @@ class Filter:
 
     def _exact_remaining(self) -> Fraction:
         """What is left of the budget, as an exact number."""
-        spent = sum(Fraction(release.charge.cost) for release in self._releases())
+        spent = sum(Fraction(release.charge.cost) for release in self._read_all_releases())
         return self.terms.limits.cost - spent
 
     @property
@@ -457,14 +476,14 @@ class Filter:
         """
         ledgers = [
             repricing.reprice_ledger(accounting.from_json(release.ledger))
-            for release in self._releases()
+            for release in self._read_all_releases()
         ]
         if ledgers:
             return accounting.compose_ledgers(ledgers, self.terms.delta)
         return self._ledger_of_lines(())
 
     def _ledger_of_lines(self, lines: tuple[Line, ...]) -> Ledger:
-        """The ledger of some lines under the terms of the filter."""
+        """The ledger that has these lines, and the relation, rows and delta of the filter."""
         return Ledger(
             relation=to_relation(self.terms.relation),
             lines=lines,
@@ -474,15 +493,15 @@ class Filter:
         )
 
     def describe_remaining(self) -> str:
-        """What is left of the budget, in words."""
+        """A text that says how much of the budget is left."""
         return f"{self.terms.unit} = {self.remaining:.6g} of {self.budget:.6g} is left"
 
     def has_paid_for(self, key: "Array", run: str | None = None) -> bool:
-        """Whether it paid for a release under a key; with a run, whether it paid for that run."""
+        """Whether the filter paid for a release under a key, or for this run of a checkpoint."""
         key_id, run_id = self._salted_hash(key), self._salted_hash(run)
         return any(
             release.key_id == key_id and (run is None or release.run_id == run_id)
-            for release in self._releases()
+            for release in self._read_all_releases()
         )
 
     def check(self, recipe: "Recipe", key: "Array | None" = None) -> None:
@@ -499,8 +518,8 @@ class Filter:
 
         charge = self.terms.charge_of_ledger(pricing.ledger(recipe))
         if key is None or not self.has_paid_for(key):
-            with self._transaction(write=True) as database:
-                self._check_affordable(self._read_releases(database), charge)
+            with self._open_transaction(write=True) as database:
+                self._check_affordable(self._read_releases_of_database(database), charge)
                 # What a payment needs, such as the journal, is tried, and undone.
                 database.execute("UPDATE filter SET seal = seal")
                 database.execute("ROLLBACK")
@@ -582,8 +601,13 @@ class Filter:
         run: str | None = None,
         date: str = "",
     ) -> None:
-        """Record the payment for a release, under a lock on the file. Raises as `take`."""
-        release = Release(
+        """Pay for a release: check that it is affordable, and write its record, in one transaction.
+
+        Raises:
+            ValueError: as `take`.
+            OSError: as `take`.
+        """
+        release = PaidRelease(
             name=name,
             charge=charge,
             key_id=self._salted_hash(key),
@@ -592,8 +616,8 @@ class Filter:
             date=date,
         )
         with self._lock:
-            with self._transaction(write=True) as database:
-                releases = self._read_releases(database)
+            with self._open_transaction(write=True) as database:
+                releases = self._read_releases_of_database(database)
                 self._check_affordable(releases, charge)
                 if key is not None and release.key_id in {paid.key_id for paid in releases}:
                     raise ValueError(
@@ -602,11 +626,11 @@ class Filter:
                     )
                 texts = [*self._texts, msgspec.json.encode(release).decode()]
                 database.execute("INSERT INTO release (record) VALUES (?)", texts[-1:])
-                database.execute("UPDATE filter SET seal = ?", [seal_of_texts(texts)])
+                database.execute("UPDATE filter SET seal = ?", [seal_of_file_texts(texts)])
             self._texts = texts
 
     def _salted_hash(self, key_or_run: "Array | str | None") -> str | None:
-        """The salted hash by which a key, or the name of a run, is known again.
+        """The salted hash of a key or of the name of a run, which the file stores in its place.
 
         A search finds a research key, of at most 64 bits, as from what was released.
         """
@@ -621,7 +645,7 @@ class Filter:
         return hmac.new(self._texts[1].encode(), content, hashlib.sha256).hexdigest()
 
     def payment_callback(self, recipe: "Recipe", key: "Array") -> Callable[[str | None], None]:
-        """The callback by which a fit in blocks pays before it draws; a resumed run pays once.
+        """A callback that pays for a fit before it draws; a run that resumes pays only once.
 
         For all else a key that was paid for is refused, as its noise would be on other sums.
         """
@@ -635,7 +659,7 @@ class Filter:
     def recipe(
         self, make: "Callable[..., Recipe]", *, fraction: float = 1.0, **options: Any
     ) -> "Recipe":
-        """A recipe that costs a share of what is left, to within a millionth and never above.
+        """Build a recipe that costs a fraction of what is left, to within a millionth, never above.
 
         It is not paid for yet: `dpbt.fit` or `take` does that. Alone, it is (some epsilon,
         delta)-DP at the delta of the filter; `dpbt.ledger(recipe)` says which.
@@ -676,7 +700,7 @@ class Filter:
             max_cost=max_cost,
             first_epsilon=terms.epsilon * (max_cost / self.budget) ** (1 / cost_power),
             cost_power=cost_power,
-            max_builds=_MAX_BUILDS,
+            max_builds=_MAX_RECIPE_BUILDS,
         )
         if not search.is_close or search.built is None:
             raise ValueError(
@@ -684,8 +708,12 @@ class Filter:
             )
         return search.built
 
-    def _check_affordable(self, releases: Sequence[Release], charge: Charge) -> None:
-        """Refuse a release that costs more than is left; ValueError, with what is left."""
+    def _check_affordable(self, releases: Sequence[PaidRelease], charge: Charge) -> None:
+        """Refuse a release that costs more than is left.
+
+        Raises:
+            ValueError: saying what is left.
+        """
         charges = [*(release.charge for release in releases), charge]
         cost = sum(Fraction(past_charge.cost) for past_charge in charges)
         gap = sum(Fraction(past_charge.gap) for past_charge in charges)
@@ -705,7 +733,7 @@ class Filter:
             )
 
     def __str__(self) -> str:
-        releases, terms, remaining = self._releases(), self.terms, self.terms.limits.cost
+        releases, terms, remaining = self._read_all_releases(), self.terms, self.terms.limits.cost
         rows = [("release", "recipe", terms.unit, "of the budget")]
         for number, release in enumerate(releases, 1):
             cost, remaining = release.charge.cost, remaining - Fraction(release.charge.cost)
@@ -728,7 +756,7 @@ class Filter:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
-        return repr(self.terms).replace("Terms", "Filter", 1)
+        return repr(self.terms).replace("FilterTerms", "Filter", 1)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a copy of a filter would spend its budget twice; give it a path, and open")

@@ -30,10 +30,11 @@ MAX_FOLDER_BYTES = 2**28
 """The largest size of the folder of programs; one program has about 2^18 bytes."""
 
 
-def machine_kind() -> str:
-    """The name of the kind of this machine. A compiled program runs on all machines of a kind.
+def machine_kind_name() -> str:
+    """The name of this kind of machine: all machines of a kind can run one compiled program.
 
-    It follows from the architecture, the processor's model and instructions, and jaxlib's version.
+    It has a digest of the architecture, the processor's model and instructions, and the version of
+    jaxlib.
     """
     features = [platform.processor(), package_version("jaxlib")]
     processors = Path("/proc/cpuinfo")
@@ -47,7 +48,7 @@ def machine_kind() -> str:
 
 
 def cache_compiled_programs(folder: Path, min_seconds: float = 0.0) -> None:
-    """Make JAX write compiled programs to the folder of this kind of machine, and read them there.
+    """Make JAX keep compiled programs in a folder, below which each kind of machine has its own.
 
     Args:
         folder: has a folder for each kind of machine.
@@ -56,7 +57,7 @@ def cache_compiled_programs(folder: Path, min_seconds: float = 0.0) -> None:
     """
     import jax
 
-    jax.config.update("jax_compilation_cache_dir", str(folder / machine_kind()))
+    jax.config.update("jax_compilation_cache_dir", str(folder / machine_kind_name()))
     # XLA's own caches, of GPUs, would put the folder's path into the name of every program.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", min_seconds)
@@ -82,11 +83,11 @@ def cache_compiled_programs_for_user() -> None:
         if os.name != "posix" or (stat.st_uid == os.getuid() and not stat.st_mode & 0o022):
             delete_oldest_programs(folder)
             cache_compiled_programs(folder)
-            delete_damaged_programs(folder)
+            delete_damaged_programs_when_jax_warns(folder)
 
 
 def delete_oldest_programs(folder: Path, max_bytes: int = MAX_FOLDER_BYTES) -> None:
-    """Delete the programs that were used longest ago, of all machines, beyond a size of the folder.
+    """Delete the least recently used programs until the folder is at most this large.
 
     Another process may read a program or delete it at the same time. It then compiles it again.
 
@@ -107,8 +108,8 @@ def delete_oldest_programs(folder: Path, max_bytes: int = MAX_FOLDER_BYTES) -> N
                 path.unlink()
 
 
-def _delete_programs(folder: Path, name: str) -> bool:
-    """Delete the programs of a name; whether all could be deleted."""
+def _delete_programs_of_name(folder: Path, name: str) -> bool:
+    """Delete the compiled programs of a name, and return whether all could be deleted."""
     try:
         for path in folder.glob(f"{name}-*"):
             path.unlink(missing_ok=True)
@@ -117,12 +118,16 @@ def _delete_programs(folder: Path, name: str) -> bool:
     return True
 
 
-_DAMAGED = re.compile(r"Error reading persistent compilation cache entry for '(\w+)'")
-"""JAX's warning of a program that it cannot read, with the name that its file begins with."""
+_WARNING_OF_DAMAGED_PROGRAM = re.compile(
+    r"Error reading persistent compilation cache entry for '(\w+)'"
+)
+"""JAX's warning of a program that it cannot read. The group is how the name of its file begins."""
 
 
-def delete_damaged_programs(folder: Path) -> None:
-    """From now on delete a program that JAX cannot read, where JAX would warn of it in every run.
+def delete_damaged_programs_when_jax_warns(folder: Path) -> None:
+    """Let a warning of JAX that it cannot read a program delete that program, and not be shown.
+
+    Without this JAX would warn of it in every run.
 
     JAX never replaces a file. It compiles the program after the warning, and then writes it anew.
 
@@ -132,8 +137,10 @@ def delete_damaged_programs(folder: Path) -> None:
     show_warning = warnings.showwarning
 
     def delete_or_show(message: Warning | str, *details: Any, **more: Any) -> None:
-        damaged = _DAMAGED.match(str(message))
-        if damaged is None or not _delete_programs(folder / machine_kind(), damaged[1]):
+        damaged = _WARNING_OF_DAMAGED_PROGRAM.match(str(message))
+        if damaged is None or not _delete_programs_of_name(
+            folder / machine_kind_name(), damaged[1]
+        ):
             show_warning(message, *details, **more)
 
     warnings.showwarning = delete_or_show

@@ -71,6 +71,8 @@ class HypothesisKind(HoldsFunctions):
         leaf_boxes: (hypotheses, splits, B) -> the leaves of each tree (`model_parts.LeafBoxes`) for
             rows of bins below B; the score of a row is their sum. Contributions of columns follow
             from them. None for hypotheses that are no trees.
+        added_numbers: (hypotheses) -> the numbers that they add to scores, which are all 0 in a
+            model that predicts a constant; None for a kind without such an array.
     """
 
     predict: Callable[[Any, Any], AnyArray]
@@ -85,6 +87,7 @@ class HypothesisKind(HoldsFunctions):
     describe: Callable[..., str] | None = None
     add_to_graph: Callable[..., Any] | None = None
     leaf_boxes: Callable[[Any, Any, int], Iterator[Any]] | None = None
+    added_numbers: Callable[[Any], AnyArray] | None = None
 
     _alternative = "the module that defines it"
 

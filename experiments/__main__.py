@@ -20,6 +20,7 @@ COMMANDS = {
     "frontier": "experiments.comparisons.frontier",
     "classes": "experiments.comparisons.classes",
     "regression": "experiments.comparisons.regression",
+    "numbers": "experiments.comparisons.numbers",
     "tuning": "experiments.comparisons.tuning",
     "sampling": "experiments.comparisons.sampling",
     "bench": "experiments.bench",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpbt import recipes
+from dpbt.data import column_types
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.recipes.auto import (
     COARSE_DEEP,
@@ -13,6 +14,7 @@ from dpbt.recipes.auto import (
     choose_numbers,
     count_columns,
 )
+from dpbt.types import BINARY
 
 FINE = ColumnCounts(num_columns=10, num_fine=10)
 COARSE = ColumnCounts(num_columns=10, num_fine=8)
@@ -55,6 +57,32 @@ def test_numbers_do_not_depend_on_whether_columns_are_fine():
         for columns in (FINE, COARSE)
     )
     assert fine == coarse
+
+
+@pytest.mark.parametrize(
+    ("delta", "weak", "strong"), [(0.0, 199, 201), (1e-6, 160, 180)], ids=["pure", "delta"]
+)
+def test_only_numbers_of_a_weak_signal_are_constants(delta, weak, strong):
+    """At epsilon 1 the rows are n epsilon, and with the delta 4.2 times n mu."""
+    squared, count, quantile = (
+        column_types.response_of_target(
+            column_types.target_with_objective(Numeric(0, 1), objective, level)
+        )
+        for objective, level in (("squared", None), ("poisson", None), ("quantile", 0.5))
+    )
+
+    def step_of(rows, response, **options):
+        numbers = choose_numbers(
+            epsilon=1.0, rows=rows, columns=FINE, delta=delta, response=response, **options
+        )
+        return float(numbers.step)
+
+    for response in (squared, count):
+        assert step_of(weak, response) == 0
+        assert step_of(strong, response) > 0
+        assert step_of(weak, response, allows_constant=False) > 0
+    assert step_of(weak, quantile) > 0
+    assert step_of(weak, BINARY) > 0
 
 
 def test_an_additive_model_is_the_same_whatever_its_columns_are():

@@ -24,6 +24,8 @@ from dpbt.types import Public, as_relation
 ROWS = 20_000
 DOMAIN = {"x": Numeric(0, 1, bins=16)}
 INCOME = Numeric(0, 40)
+SLOW_CONSTANTS = (("squared", 0.0), ("poisson", 0.0), ("poisson", 1e-6))
+"""Objectives and deltas of constants that the fast tests leave out."""
 
 
 def bins_config(*, relation="add_remove", noise=mechanisms.rounded_gaussian, objective="squared"):
@@ -148,6 +150,22 @@ def test_noise_that_hides_the_sums_leaves_predictions_as_they_are():
     assert float(intercept) == pytest.approx(float(public.initial_score), abs=0.01)
 
 
+@pytest.mark.parametrize("num_bins", [1, 3])
+def test_a_false_count_far_from_all_others_moves_no_prediction(num_bins):
+    """Noise of three deviations in empty bins at the end would say a large mean residual."""
+    config = bins_config()
+    numbers = np.random.default_rng(0).normal(0.1, 0.02, 500).clip(0, 1).astype(np.float32)
+    public = public_after_histogram(numbers, config)
+    params = Noise({"scores": jnp.float32(5.0), TARGET_SITE: jnp.float32(5.0)})
+    counts = public.prologue[TARGET_SITE].at[-num_bins:].add(15)
+    public = public._replace(prologue={TARGET_SITE: counts})
+    found = jax.jit(lambda: number_line.choose_residual_clip(config, params, public))()
+    told = 15 * num_bins / 500 * (1 - 0.1) / float(public.unit)
+    assert told > 0.5 * num_bins
+    assert abs(float(found.excess)) < 0.1 * told
+    assert float(found.excess_error) > 0.01
+
+
 @pytest.mark.parametrize("delta", [pytest.param(0.0, marks=pytest.mark.slow), 1e-6])
 def test_the_mean_prediction_of_a_skewed_number_is_that_of_the_rows(delta):
     """Incomes of a heavy right tail: without the epilogue predictions are far too low."""
@@ -182,3 +200,59 @@ def test_a_quantile_has_no_sums_of_residuals():
         epsilon=1.0, rows=100, domain=DOMAIN, target=INCOME, objective="quantile", quantile=0.5
     )
     assert "scores" not in quantile_recipe.params.noise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0])
+def test_the_mean_of_a_skewed_number_is_within_its_stated_error(epsilon, delta):
+    """Over many keys, of a model and of a constant: errors are neither larger than stated, nor far
+    smaller."""
+    rng = np.random.default_rng(4)
+    rows = 2000
+    x = rng.random(rows)
+    income = np.exp(rng.normal(0.5 + x, 0.9, rows)).clip(0, 40)
+    table = dpbt.table(DOMAIN, {"x": x}, income, target=INCOME)
+    recipe = recipes.auto(epsilon=epsilon, rows=rows, domain=DOMAIN, delta=delta, target=INCOME)
+    models = [dpbt.fit(jax.random.key(number), table, recipe) for number in range(40)]
+    assert models[0].predicts_constant == (epsilon < 1)
+    means = np.array([np.mean(dpbt.predict(model, table)) for model in models])
+    errors = (means - income.mean()) / [model.mean_error for model in models]
+    assert np.mean(np.abs(errors) < 2) >= 0.9
+    assert np.abs(errors).max() < 4
+    assert 0.3 < np.sqrt(np.mean(errors**2)) < 1.3
+
+
+@pytest.mark.parametrize(
+    ("objective", "delta"),
+    [("squared", 1e-6), *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW_CONSTANTS)],
+)
+def test_a_model_of_a_weak_signal_is_a_constant_and_says_so(objective, delta, tmp_path):
+    """Fifty rows at a tenth of an epsilon: no column can tell anything."""
+    rng = np.random.default_rng(5)
+    x, number = rng.random(50), rng.poisson(3, 50).astype(float)
+    table = dpbt.table(DOMAIN, {"x": x}, number, target=INCOME)
+    options = {"epsilon": 0.1, "rows": 50, "domain": DOMAIN, "delta": delta, "target": INCOME}
+    model = dpbt.fit(jax.random.key(0), table, recipes.auto(**options, objective=objective))
+    predicted = np.asarray(dpbt.predict(model, table))
+    assert model.predicts_constant
+    assert np.ptp(predicted) == 0
+    assert "predicts a constant" in repr(model)
+    assert str(dpbt.explain(model)).startswith("this model predicts a constant")
+    assert "Constant: this model predicts a constant" in dpbt.statement(model)
+
+    dpbt.save(model, tmp_path / "model.json")
+    loaded = dpbt.load(tmp_path / "model.json")
+    assert loaded.predicts_constant
+    assert loaded.mean_error == pytest.approx(model.mean_error)
+    assert str(dpbt.explain(loaded)) == str(dpbt.explain(model))
+
+
+def test_a_model_of_classes_states_no_error_of_a_mean():
+    rng = np.random.default_rng(0)
+    x = rng.random(200)
+    table = dpbt.table(DOMAIN, {"x": x}, x > 0.5)
+    recipe = recipes.auto(epsilon=1.0, rows=200, domain=DOMAIN)
+    model = dpbt.fit(jax.random.key(0), table, recipe)
+    assert model.mean_error is None
+    assert not model.predicts_constant

@@ -17,6 +17,8 @@ from dpbt.learners.bins.epilogue import class_counts_by_score_interval, fit_scor
 from dpbt.learners.bins.histograms import sum_row_weights_by_target_bin
 from dpbt.learners.bins.residuals import signed_residuals_of_bounded_norm
 from dpbt.learners.bins.target import (
+    CLEAR_DEVIATIONS_OF_MEAN,
+    CLEAR_DEVIATIONS_OF_QUANTILE,
     estimate_location_and_scale,
     estimate_target_bin_shares,
     initial_score_of_target_shares,
@@ -153,14 +155,41 @@ def test_scores_start_at_the_estimated_quantile_and_at_the_log_of_the_mean_count
     for noise, room in ((0.1, 0.002), (20.0, 0.02)):
         noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)
         fitted = {"center": jnp.float32(0.1), "spread": jnp.float32(0.1)}
-        shares = estimate_target_bin_shares(noisy, noise_deviation=jnp.float32(noise), **fitted)
-        starts = {
-            n: initial_score_of_target_shares(t.response, shares) for n, t in OBJECTIVES.items()
-        }
-        assert float(starts["quantile"]) == pytest.approx(
-            float(np.quantile(numbers, 0.9)), abs=room
+        options = {"noise_deviation": jnp.float32(noise), **fitted}
+
+        shares = estimate_target_bin_shares(
+            noisy, clear_deviations=CLEAR_DEVIATIONS_OF_QUANTILE, **options
         )
-        assert float(jnp.exp(starts["count"])) == pytest.approx(float(numbers.mean()), abs=room)
+        quantile = initial_score_of_target_shares(OBJECTIVES["quantile"].response, shares)
+        assert float(quantile) == pytest.approx(float(np.quantile(numbers, 0.9)), abs=room)
+
+        shares = estimate_target_bin_shares(
+            noisy, clear_deviations=CLEAR_DEVIATIONS_OF_MEAN, **options
+        )
+        log_mean = initial_score_of_target_shares(OBJECTIVES["count"].response, shares)
+        assert float(jnp.exp(log_mean)) == pytest.approx(float(numbers.mean()), abs=room)
+
+
+def test_scores_of_a_count_that_is_mostly_0_do_not_start_far_too_high():
+    """Noise in the many empty bins of a wide range is not taken for large counts."""
+    rng = np.random.default_rng(0)
+    counts = np.zeros(64)
+    counts[:4] = 2000, 400, 100, 20
+    mean = np.sum(counts * (np.arange(64) + 0.5) / 64) / counts.sum()
+    ratios = []
+    for _ in range(20):
+        noisy = jnp.asarray(np.round(counts + rng.normal(0, 20, 64)), jnp.int32)
+        center, spread, _ = jax.jit(estimate_location_and_scale)(noisy, jnp.float32(20))
+        shares = estimate_target_bin_shares(
+            noisy,
+            noise_deviation=jnp.float32(20),
+            center=center,
+            spread=spread,
+            clear_deviations=CLEAR_DEVIATIONS_OF_MEAN,
+        )
+        start = initial_score_of_target_shares(OBJECTIVES["count"].response, shares)
+        ratios.append(float(jnp.exp(start)) / mean)
+    assert 0.8 < np.mean(ratios) < 1.3
 
 
 def test_counts_and_quantiles_are_measured_by_their_losses():

@@ -56,7 +56,7 @@ class AuthorLoss(msgspec.Struct, frozen=True):
 class PublicFacts(NamedTuple):
     """The public facts of a model besides its arrays.
 
-    The last seven, but for `own_loss`, are those of a saved model.
+    The last eight, but for `own_loss`, are those of a saved model.
 
     Attributes:
         name: the name of the algorithm.
@@ -75,6 +75,7 @@ class PublicFacts(NamedTuple):
         versions: the version of each package that saved it.
         bin_shares: for each column the share of the rows in each of its bins, as released
             histograms tell; None if none were released.
+        mean_error: as `Model.mean_error`.
         own_loss: the loss whose probabilities no file holds; None for a loss of dpbt, or none.
     """
 
@@ -90,6 +91,7 @@ class PublicFacts(NamedTuple):
     statement: str = ""
     versions: Mapping[str, str] = {}
     bin_shares: tuple[tuple[float, ...], ...] | None = None
+    mean_error: float | None = None
     own_loss: AuthorLoss | None = None
 
     __hash__ = object.__hash__
@@ -294,6 +296,9 @@ _FIELDS_OF_FACTS = (
 _BIN_SHARES_DTYPES = {"bin_shares": "float32"}
 """The dtype of `PublicFacts.bin_shares`, of a model that has them."""
 
+_MEAN_ERROR_DTYPES = {"mean_error": "float32"}
+"""The dtype of `PublicFacts.mean_error`, of a model that states it."""
+
 _INTERCEPT_DTYPES = {"intercept": "float32"}
 """The dtype of the intercept, beside those of `Kind.arrays`."""
 
@@ -343,6 +348,9 @@ def encode_model(model: Any, domain: Domain | None, classes: Sequence[Any] | Non
     if about.bin_shares is not None:
         arrays |= {"bin_shares": about.bin_shares}
         dtypes |= _BIN_SHARES_DTYPES
+    if about.mean_error is not None:
+        arrays |= {"mean_error": np.float32(about.mean_error)}
+        dtypes |= _MEAN_ERROR_DTYPES
     domain = _domain_to_save(model, domain)
     # The splits follow from a domain.
     splits = model.splits if domain is None else None
@@ -566,6 +574,11 @@ def _parse_saved_model(file: _File) -> SavedModel:
         if bin_shares.ndim != 2 or len(bin_shares) != file.features or np.any(bin_shares < 0):
             raise ValueError("bin_shares must have a share for each bin of each feature")
         facts = facts._replace(bin_shares=tuple(map(tuple, bin_shares.tolist())))
+    if _MEAN_ERROR_DTYPES.keys() <= file.arrays.keys():
+        mean_error = _unpack_arrays(file.arrays, _MEAN_ERROR_DTYPES)["mean_error"]
+        if mean_error.shape or mean_error < 0 or not isinstance(file.target, Numeric):
+            raise ValueError("mean_error must be one size, in units of a predicted number")
+        facts = facts._replace(mean_error=float(mean_error))
     return SavedModel(
         hypotheses=hypotheses,
         intercept=intercept,

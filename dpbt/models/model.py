@@ -133,6 +133,7 @@ class Model(HoldsFunctions):
         kind, count = type(self.hypotheses).__name__, np.shape(self.hypotheses[0])[:1]
         words = f"{named_source.name}, " if named_source is not None else ""
         words += f"{''.join(map(str, count))} of {kind}, {self.features} columns of {self.dtype}"
+        words += ", predicts a constant" * self.predicts_constant
         return f"Model({words}; see dpbt.explain, dpbt.ledger and dpbt.statement)"
 
     def _repr_html_(self) -> str:
@@ -142,7 +143,7 @@ class Model(HoldsFunctions):
             model_ledger = ledger(self)
             facts["guarantee"] = statements.claim_in_words(model_ledger)
             facts["neighbours"] = RELATION_TEXTS[model_ledger.relation]
-        facts |= statements.facts_of_model(self.about)
+        facts |= statements.facts_of_model(self.about) | _facts_of_number(self)
         facts["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
         return statements.statement_of_facts(facts)._repr_html_()
 
@@ -204,6 +205,30 @@ class Model(HoldsFunctions):
             return self.loaded_facts
         assert self.recipe is not None
         return public_facts_of_recipe(self.recipe)._replace(domain=self.domain)
+
+    @property
+    def mean_error(self) -> float | None:
+        """About how far the mean prediction is from the mean of the rows, in units of the number.
+
+        It is a standard deviation, of the noise of privacy and of what clips cut off. It is
+        post-processing of what was released. None for classes, without the sums of final residuals
+        (`scores_fraction`), and with an axis of settings.
+        """
+        if self.loaded_facts is not None:
+            return self.loaded_facts.mean_error
+        return _stated_mean_error(self)
+
+    @property
+    def predicts_constant(self) -> bool:
+        """Whether it predicts one number for all rows, as where noise hides what columns tell.
+
+        False for a model of classes, with an axis of settings, and within jit, vmap or grad.
+        """
+        added_numbers = self.about.kind.added_numbers
+        is_one_number = isinstance(self.about.target, Numeric) and np.ndim(self.intercept) == 0
+        if added_numbers is None or not is_one_number or is_traced(self.intercept):
+            return False
+        return not np.any(np.asarray(added_numbers(self.host_hypotheses())))
 
     def host_hypotheses(self) -> Hypotheses:
         """The hypotheses of the rounds that were run, as NumPy arrays."""
@@ -589,6 +614,7 @@ def without_training_parts(model: Model) -> Model:
     model_ledger, about = ledger(model), model.about
     facts = about._replace(
         bin_shares=_released_bin_shares(model),
+        mean_error=_stated_mean_error(model),
         ledger=str(model_ledger),
         privacy=model_ledger,
         statement=statements.statement_of_ledger(model_ledger, about.name, dpbt.__version__),
@@ -649,6 +675,54 @@ def _released_bin_shares(model: Model) -> tuple[tuple[float, ...], ...] | None:
     noise = {site: np.asarray(multiplier) for site, multiplier in params.noise.items()}
     shares = estimate_bin_shares_of_noisy_histogram(config, params._replace(noise=noise), histogram)
     return tuple(map(tuple, shares.tolist()))
+
+
+def _stated_mean_error(model: Model) -> float | None:
+    """`Model.mean_error` of a fitted model."""
+    if model.recipe is None or model.transcript is None or np.ndim(model.recipe.rounds):
+        return None
+    from dpbt.learners.bins.config import BinsConfig
+    from dpbt.learners.bins.histograms import SCORES_SITE
+    from dpbt.learners.bins.number_line import estimate_mean_error
+
+    learner, params, target = model.recipe.learner, model.recipe.params, model.about.target
+    config = learner.config
+    if not isinstance(config, BinsConfig) or not isinstance(target, Numeric):
+        return None
+    sums = model.transcript.epilogue.get(SCORES_SITE)
+    if sums is None or learner.prologue is None or is_traced(sums) or is_traced(model.intercept):
+        return None
+    error = estimate_mean_error(
+        config, learner.prologue, params=params, released=model.transcript.prologue, sums=sums
+    )
+    return float(error) * (target.high - target.low)
+
+
+CONSTANT_WORDS = "this model predicts a constant: at this budget noise hides what the columns tell"
+"""The words on a model that predicts one number."""
+
+
+def describe_number_model(model: Model) -> list[str]:
+    """Lines on whether a model predicts a constant, and on the error of its mean; for classes none.
+
+    Args:
+        model: fitted or loaded.
+    """
+    lines = [CONSTANT_WORDS] if model.predicts_constant else []
+    if (error := model.mean_error) is not None:
+        lines.append(
+            f"the mean prediction is within about {error:.{DIGITS}g} of the mean of the rows, one "
+            "standard deviation"
+        )
+    return lines
+
+
+def _facts_of_number(model: Model) -> dict[str, str]:
+    """The same for a statement, by the names of the facts."""
+    facts = {"Constant": CONSTANT_WORDS} if model.predicts_constant else {}
+    if (error := model.mean_error) is not None:
+        facts["Error of the mean"] = f"{error:.{DIGITS}g}, one standard deviation"
+    return facts
 
 
 def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
@@ -727,7 +801,9 @@ def statement(
             filter that did not pay for such a model, or is damaged.
     """
     text = _statement_of_guarantee(model, max_rows_per_user)
-    model_facts = statements.facts_of_model(model.about) if isinstance(model, Model) else {}
+    model_facts = {}
+    if isinstance(model, Model):
+        model_facts = statements.facts_of_model(model.about) | _facts_of_number(model)
     text = statements.add_facts(text, {**(facts or {}), **model_facts})
     if filter is not None:
         text += f"\n\n{statements.section_on_other_releases(filter, _as_ledger(model))}"
@@ -817,6 +893,7 @@ def explain(
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         odds = "; +1 doubles the odds" if about.probability in ("log", "softmax") else ""
         words = f"every row starts with {_describe_start(model)}{odds}\n{words}"
+    words = "\n".join([*describe_number_model(model), words])
     return PreformattedText(words)
 
 

@@ -185,7 +185,7 @@ def additive(
 
     # What is drawn once follows from public quantities, as for `auto` of fine columns.
     columns = ColumnCounts(num_columns=len(domain), num_fine=len(domain))
-    chosen = choose_numbers_of_settings(request, columns, task.response)
+    chosen = choose_numbers_of_settings(request, columns, task.response, allows_constant=False)
     draws_vectors = [resolutions is not None] * len(chosen)
     if resolutions is None:
         draws_vectors = _are_signals_enough_for_vectors(request, task.response, chosen)

@@ -65,7 +65,8 @@ def oblivious_boost(
         attributes_per_tree: how many attributes a tree asks. The trees take these numbers in turn.
         step: s, how far a leaf moves scores if its sum is as large as its noise, in nats, or in
             spreads of a number. Or a schedule of the round, from 0, such as any `optax.Schedule`.
-            It is evaluated here, once a round, and each number of rounds has its own program.
+            It is evaluated here, once a round, and each number of rounds has its own program. With
+            a step of 0 no leaf moves a score.
         limit: v, the furthest that a leaf moves a score, in nats or in spreads.
         clip: c. No row has a larger weight than c, in (0, 1]; by default 0.3. With several classes
             the L2 norm of a row's residuals is at most sqrt(2) c. With pure epsilon their L1 norm

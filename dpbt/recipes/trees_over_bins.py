@@ -62,7 +62,7 @@ class TreeNumbers:
 
     Attributes:
         step: s, how far a leaf moves scores if its sum is as large as its noise, in nats or in
-            spreads of a number; or a schedule of the round.
+            spreads of a number; or a schedule of the round. With a step of 0 no leaf moves a score.
         limit: v, the furthest that a leaf moves a score, in nats or in spreads.
         clip: c, the largest weight of a row, or the largest residual in spreads; None for the
             default of the response.
@@ -127,7 +127,7 @@ def oblivious_recipe(
         steps = [step(number) for number in range(int(np.max(request.rounds)))]
     else:
         steps = [step]
-    steps = [check_interval("step", one_step, POSITIVE_INTERVAL) for one_step in steps]
+    steps = [check_interval("step", one_step, "[0, 1e30]") for one_step in steps]
     limit = check_interval("limit", numbers.limit, POSITIVE_INTERVAL)
     curvature = numbers.curvature
     if curvature is None:

@@ -18,8 +18,8 @@ from experiments.common.cells import Cell
 from experiments.common.pages import budgets_of, delta_in_words
 from experiments.common.results import Line, distinct, is_clearly_above, standard_error
 from experiments.common.tables import markdown_table as table
-from experiments.comparisons import challengers, people_pages
-from experiments.comparisons.task import FRESH, FRONTIER, TUNING, Task
+from experiments.comparisons import challengers, number_pages, people_pages
+from experiments.comparisons.task import FRESH, FRONTIER, NUMBERS, TUNING, Task
 
 METHODS_WITHOUT_FIT = ("larger-class", "mean", "median")
 """Methods whose seconds say nothing."""
@@ -41,6 +41,8 @@ def pages_of_task(task: Task) -> pages.Pages:
         page_tables["datasets"] = functools.partial(_tuning_table, "auroc_mean")
         page_tables["losses"] = functools.partial(_tuning_table, "log_loss_mean")
         page_tables["summary"] = _tuning_summary_table
+    elif task is NUMBERS:
+        page_tables |= number_pages.TABLES
     else:
         page_tables |= {name: functools.partial(make, task) for name, make in _TABLES.items()}
     if task is FRONTIER:
@@ -58,6 +60,7 @@ def pages_of_task(task: Task) -> pages.Pages:
             "behind": _table_without_people(_behind_table),
             "unranked": _table_without_people(_unranked_table),
             "people": people_pages.summary_table,
+            "people-behind": people_pages.behind_table,
             "people-datasets": people_pages.data_sets_table,
         }
     origin_columns = ("splits", "bins", "rows", "library", "commit", "jax", "device")

@@ -79,6 +79,11 @@ class Study:
         return self.data.kind
 
     @property
+    def objective(self) -> str | None:
+        """The objective by which a number is learned; None for the default."""
+        return self.data.objective if isinstance(self.data, targets.Targeted) else None
+
+    @property
     def num_classes(self) -> int:
         """How many classes are declared; 2 if no target is."""
         if self.target.dtype.kind == "b":
@@ -141,6 +146,9 @@ def load_declared_target(
     name: str, *, splits: int, bound: float, folder: str | Path | None = None
 ) -> Study:
     """Load a data set with a declared target and split it; arguments as of `load_two_classes`."""
-    loaded = targets.load_target(name, BINS, folder)
+    if name in people.NUMBERS:
+        loaded = people.load_number(name, folder)
+    else:
+        loaded = targets.load_target(name, BINS, folder)
     tests = np.stack([draw_test_rows(loaded.target, split) for split in range(splits)])
     return Study(loaded, tests, int(bound * np.sum(~tests[0])))

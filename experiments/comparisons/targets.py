@@ -1,5 +1,6 @@
 """Methods for several classes and for numbers."""
 
+import functools
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Nominal
 from dpbt.privacy import keys
+from dpbt.privacy.conversions import gdp_mu
 from dpbt.types import Recipe, Table
 from experiments.common import peers
 from experiments.common.data.targets import Targeted
@@ -41,18 +43,36 @@ def table_of_rows(study: Study, rows: np.ndarray) -> Table:
 
 def _auto_recipe(trial: Trial) -> Recipe:
     """The untuned recipe of a split, whose number is the seed of its public splits."""
+    return recipes.auto(seed=trial.split, **_recipe_arguments(trial))
+
+
+def _additive_recipe(trial: Trial) -> Recipe:
+    """The untuned recipe of one curve a column."""
+    return recipes.additive(**_recipe_arguments(trial))
+
+
+def _recipe_arguments(trial: Trial) -> dict[str, Any]:
+    """What both recipes get."""
     study = trial.study
-    return recipes.auto(
-        domain=study.data.domain,
-        target=study.target_kind,
-        seed=trial.split,
+    return {
+        "domain": study.data.domain,
+        "target": study.target_kind,
+        "objective": study.objective,
         **trial.recipe_arguments,
+    }
+
+
+def _method_of_recipe(make_recipe: Callable[[Trial], Recipe]) -> Method:
+    """The method that fits a recipe of dpbt."""
+    return Method(
+        functools.partial(_predict_by_recipe, make_recipe),
+        lambda trial: describe_recipe(make_recipe(trial)),
     )
 
 
-def _predict_auto(trial: Trial) -> Predictions:
+def _predict_by_recipe(make_recipe: Callable[[Trial], Recipe], trial: Trial) -> Predictions:
     study = trial.study
-    table, recipe = table_of_rows(study, ~trial.test), _auto_recipe(trial)
+    table, recipe = table_of_rows(study, ~trial.test), make_recipe(trial)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", keys.ResearchKeyWarning)
         start = time.perf_counter()
@@ -65,10 +85,6 @@ def _predict_auto(trial: Trial) -> Predictions:
         return Predictions(predicted.astype(np.float64), None, seconds)
     probability = np.asarray(dpbt.predict_proba(model, test_table))
     return Predictions(predicted.astype(np.int64), probability, seconds)
-
-
-def _describe_auto(trial: Trial) -> str:
-    return describe_recipe(_auto_recipe(trial))
 
 
 def _predict_classes(study: Study, model: Any, rows: np.ndarray) -> RowPredictions:
@@ -115,6 +131,24 @@ def _predict_constant(statistic: Callable[[np.ndarray], Any]) -> Fit:
     return fit
 
 
+def _predict_private_mean(trial: Trial) -> Predictions:
+    """The mean of the training rows, as a sum with noise over the public bound on rows.
+
+    The sum is of the distances from the middle of the declared range, so one row moves it by half
+    of the range. It gets the whole budget.
+    """
+    study, rng = trial.study, np.random.default_rng(trial.split)
+    low, high = study.target_bounds
+    middle, half_range = (low + high) / 2, (high - low) / 2
+    total = float(np.sum(study.target[~trial.test] - middle))
+    if trial.delta > 0:
+        total += rng.normal(0, half_range / float(gdp_mu(trial.epsilon, trial.delta)))
+    else:
+        total += rng.laplace(0, half_range / trial.epsilon)
+    mean = np.clip(middle + total / study.rows, low, high)
+    return Predictions(np.full(int(trial.test.sum()), mean), None, 0.0)
+
+
 def _diffprivlib_bayes(trial: Trial, rows: peers.Rows) -> peers.Fit:
     return peers.diffprivlib_bayes(rows, epsilon=trial.epsilon, seed=trial.split)
 
@@ -135,7 +169,7 @@ def _private_ebm(trial: Trial, rows: peers.Rows) -> peers.Fit:
     )
 
 
-_AUTO = {"auto": Method(_predict_auto, _describe_auto)}
+_AUTO = {"auto": _method_of_recipe(_auto_recipe)}
 _AUTO["auto-without-noise"] = _AUTO["auto"]._replace(private=False)
 _PEERS = peer_classifiers(_predict_classes)
 
@@ -197,3 +231,14 @@ NUMBERS: Mapping[str, Method] = {
     ),
 }
 """Name -> method for numbers, in the order of tables."""
+
+NUMBERS_ABOUT_PEOPLE: Mapping[str, Method] = {
+    "auto": _AUTO["auto"],
+    "additive": _method_of_recipe(_additive_recipe),
+    "private-mean": Method(
+        _predict_private_mean, setting_with_any_delta("a sum with noise over the bound on rows")
+    ),
+    "auto-without-noise": _AUTO["auto-without-noise"],
+    "boosting": NUMBERS["boosting"],
+}
+"""Name -> method for numbers and counts about people, in the order of tables."""

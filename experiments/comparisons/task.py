@@ -1,4 +1,4 @@
-"""The four comparisons: their data sets, methods and measures."""
+"""The comparisons: their data sets, methods and measures."""
 
 import math
 import statistics
@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.models import measures
+from dpbt.public_types import Response
 from experiments.common import data, peers, results
 from experiments.common.cells import Cell
 from experiments.common.data import fresh, people, targets
 from experiments.comparisons import binary
 from experiments.comparisons import targets as methods_of_targets
-from experiments.comparisons.methods import Method, Trial
+from experiments.comparisons.methods import Method, Predictions, Trial
 from experiments.comparisons.study import BINS, Study, load_declared_target, load_two_classes
 
 SETTLED = ("adult", "magic", "mushroom", "cod-rna", "banknote", "breast-wisc")
@@ -51,7 +52,7 @@ class Task(NamedTuple):
         columns: the columns of measures: a name of `measure`, "_" and "mean" or "sd" over splits.
         ranked: the measures that rank methods, of which more is better; the first is the most
             telling.
-        measure: (target, predictions, probabilities) -> the measures.
+        measure: (study, test rows, predictions) -> the measures.
         load: (name, *, splits, bound, folder) -> the data set.
         is_available: (name, folder) -> whether its files are.
     """
@@ -62,7 +63,7 @@ class Task(NamedTuple):
     smoke: Mapping[str, Any]
     columns: tuple[str, ...]
     ranked: tuple[str, ...]
-    measure: Callable[[np.ndarray, np.ndarray, np.ndarray | None], measures.Measures]
+    measure: Callable[[Study, np.ndarray, Predictions], measures.Measures]
     load: Callable[..., Study]
     is_available: Callable[[str, str | None], bool]
 
@@ -90,8 +91,7 @@ class Task(NamedTuple):
         method, measured, seconds = self.methods[cell.method], [], []
         for split, test in enumerate(study.tests):
             predictions = method.fit(_trial(cell, study, split))
-            predicted, probability = predictions.predicted, predictions.probability
-            measured.append(self.measure(study.target[test], predicted, probability))
+            measured.append(self.measure(study, test, predictions))
             seconds.append(predictions.seconds)
         line = {column: _column_over_splits(measured, column) for column in self.columns}
         library = None if method.library is None else peers.name_with_version(method.library)
@@ -125,6 +125,47 @@ def _mean_and_sd_columns(*names: str) -> tuple[str, ...]:
     return tuple(f"{name}_{statistic}" for name in names for statistic in ("mean", "sd"))
 
 
+def _measure_by_target(
+    measure: Callable[[np.ndarray, np.ndarray, np.ndarray | None], measures.Measures],
+) -> Callable[[Study, np.ndarray, Predictions], measures.Measures]:
+    """The measure of a task whose measures need the targets of the test rows alone."""
+
+    def measure_split(
+        study: Study, test: np.ndarray, predictions: Predictions
+    ) -> measures.Measures:
+        return measure(study.target[test], predictions.predicted, predictions.probability)
+
+    return measure_split
+
+
+def _measure_numbers_about_people(
+    study: Study, test: np.ndarray, predictions: Predictions
+) -> measures.Measures:
+    """R^2, the bias in standard deviations of the test rows, and the deviance of a count.
+
+    The deviance is the mean Poisson deviance as a share of that of the mean of the test rows.
+    """
+    target = study.target[test]
+    found = measures.measure_numbers(target, predictions.predicted)
+    assert found["bias"] is not None
+    deviance = None
+    if study.objective == "poisson":
+        response = Response(dtype="float32", classes=0, objective="poisson")
+        mean = np.full(len(target), target.mean())
+        of_method, of_mean = (
+            measures.measure_objective(target, numbers, response)["deviance"]
+            for numbers in (predictions.predicted, mean)
+        )
+        assert of_method is not None
+        assert of_mean is not None
+        deviance = of_method / of_mean
+    return {"r2": found["r2"], "bias": found["bias"] / target.std(), "deviance": deviance}
+
+
+def _is_number_about_people_available(name: str, folder: str | None) -> bool:
+    return name in people.NUMBERS and people.is_available(people.NUMBERS[name].table, folder)
+
+
 def _is_available(name: str, folder: str | None) -> bool:
     if name in people.NAMES:
         return people.is_available(name, folder)
@@ -136,7 +177,7 @@ def _is_available(name: str, folder: str | None) -> bool:
 _BINARY: dict[str, Any] = {
     "columns": (*_mean_and_sd_columns("accuracy", "auroc"), "log_loss_mean"),
     "ranked": ("auroc", "accuracy"),
-    "measure": measures.measure_two_classes,
+    "measure": _measure_by_target(measures.measure_two_classes),
     "load": load_two_classes,
     "is_available": _is_available,
 }
@@ -197,7 +238,7 @@ CLASSES = Task(
     },
     columns=_mean_and_sd_columns("auroc", "accuracy", "log_loss"),
     ranked=("auroc", "accuracy"),
-    measure=measures.measure_classes,
+    measure=_measure_by_target(measures.measure_classes),
     load=load_declared_target,
     is_available=targets.is_available,
 )
@@ -218,7 +259,28 @@ REGRESSION = Task(
     },
     columns=_mean_and_sd_columns("r2", "rmse", "mae"),
     ranked=("r2",),
-    measure=measures.measure_numbers,
+    measure=_measure_by_target(measures.measure_numbers),
     load=load_declared_target,
     is_available=targets.is_available,
+)
+NUMBERS = Task(
+    name="numbers",
+    methods=methods_of_targets.NUMBERS_ABOUT_PEOPLE,
+    defaults={
+        "dataset": tuple(people.NUMBERS),
+        "epsilon": (0.3, 1.0, 3.0, 10.0),
+        "delta": (0.0, 1e-6),
+        "methods": tuple(methods_of_targets.NUMBERS_ABOUT_PEOPLE),
+        "splits": 6,
+    },
+    smoke={
+        **_SMOKE_OF_TARGETS,
+        "dataset": ("colon.nodes",),
+        "methods": ("auto", "private-mean"),
+    },
+    columns=_mean_and_sd_columns("r2", "bias", "deviance"),
+    ranked=("r2",),
+    measure=_measure_numbers_about_people,
+    load=load_declared_target,
+    is_available=_is_number_about_people_available,
 )

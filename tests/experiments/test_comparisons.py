@@ -1,5 +1,6 @@
 """`frontier`, `classes`, `regression` and `tuning`: resumed runs, measures, pages and figures."""
 
+import dataclasses
 import json
 import math
 
@@ -14,17 +15,21 @@ from dpbt.owners.cli.parsing import InputError
 from experiments import __main__ as command_line
 from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store
-from experiments.common.data import fresh, targets
+from experiments.common.data import fresh, people, targets
 from experiments.comparisons import challengers, study, synthetic
 from experiments.comparisons import targets as methods_of_targets
 from experiments.comparisons.pages import pages_of_task
-from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
+from experiments.comparisons.task import CLASSES, FRONTIER, NUMBERS, REGRESSION, TUNING
 from tests.support import ROOT
 
 DOCS = ROOT / "docs"
 DOMAIN = {"age": Numeric(0, 100, bins=4, missing=True), "job": Nominal(("clerk", "smith", "cook"))}
-TASKS = {task.name: task for task in (FRONTIER, TUNING, CLASSES, REGRESSION)}
-PAGES = {"classes": "classes_and_regression", "regression": "classes_and_regression"}
+TASKS = {task.name: task for task in (FRONTIER, TUNING, CLASSES, REGRESSION, NUMBERS)}
+PAGES = {
+    "classes": "classes_and_regression",
+    "regression": "classes_and_regression",
+    "numbers": "accuracy",
+}
 
 
 def study_of_two_columns(target_type=None, rows=400):
@@ -65,6 +70,8 @@ def refuse_to_measure_again(*_):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_the_smallest_run_of_auto_is_resumed_and_shown(name, tmp_path, capsys, monkeypatch):
+    if name == "numbers" and not people.is_available("colon"):
+        pytest.skip("tables about people are not there")
     arguments = ("--smoke", "--json", "--out", tmp_path)
     arguments += () if name == "tuning" else ("--methods", "auto")
     assert run(name, *arguments) == 0
@@ -128,6 +135,39 @@ def test_methods_of_other_targets_read_the_rows_that_they_are_given(target_type)
         methods_of_targets.table_of_rows(two_columns, two_columns.tests[0]).present.sum()
         == two_columns.tests[0].sum()
     )
+
+
+@pytest.mark.parametrize("objective", [None, "poisson"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_private_mean_is_the_mean_at_a_large_epsilon_and_far_off_at_a_small_one(delta, objective):
+    study = study_of_two_columns(Numeric(0, 100), rows=4000)
+    rows = int(np.sum(~study.tests[0]))
+    study = dataclasses.replace(
+        study, data=dataclasses.replace(study.data, objective=objective), rows=rows
+    )
+    accurate, inaccurate = (
+        NUMBERS.measure_line(Cell("two columns", "private-mean", epsilon, delta), study)
+        for epsilon in (100.0, 1e-5)
+    )
+    assert accurate["r2_mean"] == pytest.approx(0, abs=0.01)
+    assert accurate["bias_mean"] == pytest.approx(0, abs=0.05)
+    assert inaccurate["r2_mean"] < -1
+    if objective is None:
+        assert accurate["deviance_mean"] is None
+    else:
+        assert accurate["deviance_mean"] == pytest.approx(1, abs=0.01)
+        assert inaccurate["deviance_mean"] > accurate["deviance_mean"]
+
+
+def test_columns_that_are_predicted_are_no_columns_of_their_tables():
+    if not people.is_available("colon"):
+        pytest.skip("tables about people are not there")
+    study = people.load_number("colon.nodes")
+    assert "nodes" not in study.domain
+    assert set(study.columns) == set(study.domain)
+    assert np.all(np.isfinite(study.cells))
+    assert study.objective == "poisson"
+    assert study.kind == Numeric(0, 33.5)
 
 
 def test_measures_of_predictions_are_those_counted_by_hand():

@@ -6,6 +6,7 @@ of JAX alike, and nothing here imports JAX.
 
 import itertools
 import math
+import operator
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -256,5 +257,6 @@ SHAPES = HypothesisKind(
     check_arrays=check_shapes,
     describe=describe_shapes,
     add_to_graph=add_shapes_to_graph,
+    added_numbers=operator.attrgetter("score"),
 )
 """Additive models over the bins of a domain: one curve a column, and declared pairs."""

@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Float32, Int32
 
 from dpbt import types
+from dpbt.common import compilation
 from dpbt.common.arithmetic import (
     multiply_by_reciprocal,
     portable_exp,
@@ -38,7 +39,6 @@ from dpbt.learners.bins.histograms import (
     TARGET_SITE,
     histogram_noise_deviation,
 )
-from dpbt.learners.bins.target import LOGISTIC_SCALE
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism_types import Sensitivity
 from dpbt.privacy.sensitivity import clip_and_round_weights_to_grid, num_changed_rows
@@ -47,44 +47,21 @@ from dpbt.types import GRID, Array, Public, Release, ScoreLine
 RESIDUAL_CLIPS = np.array([1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32], np.float32)
 """f32[11]: the clips of residuals, in spreads, of which the histogram and the noise choose one."""
 
-DEVIATION_CLIP = 2.0
+DEVIATION_CLIP = 1.0
 """How far from the start the predictions count as deviating at most, in spreads."""
 
-_UNSURE_SHARE = 0.3
-"""Which share of what the histogram tells of residuals beyond the clip may be wrong."""
+_EXPECTED_EXCESS = np.asarray(0.1 / np.sqrt(RESIDUAL_CLIPS), np.float32)
+"""f32[11]: by how much residuals exceed each clip on average where the longer side of the range is.
 
-_LOGISTIC_EXCESS = np.asarray(
-    LOGISTIC_SCALE * np.log1p(np.exp(-RESIDUAL_CLIPS / LOGISTIC_SCALE)), np.float32
-)
-"""f32[11]: by how much residuals of a logistic law exceed each clip on one side, on average."""
+As much is how far this may be off. They fit counts of visits, incomes and loans: a logistic law
+would have shorter tails.
+"""
 
-
-class _Threshold(NamedTuple):
-    """How counts of the histogram are told from noise, in deviations of the noise.
-
-    A wide range has many bins far from all numbers. A count below the threshold is taken as 0, and
-    the mean of what noise puts above it in an empty bin is subtracted from every bin, so that noise
-    stands for no numbers on average.
-
-    Attributes:
-        deviations: the threshold.
-        mean: of the noise in an empty bin, where what is below the threshold counts as 0.
-        variance: the same.
-    """
-
-    deviations: float
-    mean: float
-    variance: float
-
-
-_THRESHOLDS = {
-    "l1": _Threshold(3.5, math.exp(-3.5 * math.sqrt(2)) * (3.5 / 2 + math.sqrt(1 / 8)), 0.0645),
-    "l2": _Threshold(2.5, math.exp(-(2.5**2) / 2) / math.sqrt(2 * math.pi), 0.0500),
-}
-"""Norm that prices the noise -> its threshold; the noise is Laplace, or else Gaussian."""
+_EXCESS_MISFIT = 2.0
+"""How far the excess of very skewed numbers is from what is expected, in expected excesses."""
 
 # What is expected of the shift (in spreads) and of the slope before anything is released.
-_PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 1.0, 0.3
+_PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 0.3, 0.3
 
 _MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
 
@@ -135,22 +112,25 @@ class ResidualClip(NamedTuple):
     Attributes:
         clip: f32[], the clip in spreads, one of `RESIDUAL_CLIPS`.
         excess: f32[], the mean over all rows of what residuals exceed the clip by, in spreads.
-        num_rows: f32[], how many rows there seem to be.
+        excess_error: f32[], about how far the excess is from the truth, in spreads.
+        rows: how many rows there seem to be.
         noise: f32[], the deviation of the noise of the mean over rows of values in -1..1.
     """
 
     clip: Array
     excess: Array
-    num_rows: Array
+    excess_error: Array
+    rows: "RowsEstimate"
     noise: Array
 
 
 def choose_residual_clip(config: BinsConfig, params: types.Params, public: Public) -> ResidualClip:
     """The clip whose error is smallest, from what was released before; post-processing.
 
-    The error of a clip is the noise of the mean residual, which grows with it, and what it cuts
-    off, which falls with it. The histogram tells that for all but a share, with noise of its own,
-    and a logistic law stands for the rest.
+    The error of a clip is the noise of the mean residual, which grows with it, and what is unsure
+    of residuals beyond it, which falls with it. The histogram tells their mean without bias, but in
+    a wide range its noise is far larger than what it tells. So it is shrunk, as its noise asks,
+    towards what skewed numbers have on the side where the range is longer.
     """
     center = _predictions_of_scores(config.response, public.initial_score)
     counts = public.prologue[TARGET_SITE].astype(jnp.float32)
@@ -162,27 +142,32 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
         site=SCORES_SITE,
         site_sensitivity=residual_and_deviation_sums_sensitivity(config) / GRID,
     )
-    noise_of_mean = round_separately(noise_of_sum / rows)
-    threshold = _THRESHOLDS[config.noise.price.norm]
-    clear = jnp.where(counts > threshold.deviations * deviation, counts, 0)
-    above_noise = clear - round_separately(threshold.mean * deviation)
-    shares = multiply_by_reciprocal(above_noise, rows)
+    noise_of_mean = round_separately(noise_of_sum / rows.num_rows)
+    shares = multiply_by_reciprocal(counts, rows.num_rows)
     bins = shares.shape[0]
     middles = jnp.asarray((np.arange(bins) + 0.5) / bins, jnp.float32)
     residual = multiply_by_reciprocal(middles - center, public.unit)
     clips = jnp.asarray(RESIDUAL_CLIPS)[:, None]
     beyond = residual[None] - jnp.clip(residual[None], -clips, clips)
-    excess = sum_in_order(round_separately(shares[None] * beyond).T)
-    noise = round_separately(clips[:, 0] * noise_of_mean)
-    unsure = round_separately(_UNSURE_SHARE * jnp.abs(excess)) + jnp.asarray(_LOGISTIC_EXCESS)
-    of_histogram = threshold.variance * round_separately((deviation / rows) ** 2)
+    counted = sum_in_order(round_separately(shares[None] * beyond).T)
+    of_histogram = round_separately((deviation / rows.num_rows) ** 2)
     of_histogram = of_histogram * sum_in_order(round_separately(beyond**2).T)
-    error = round_separately(unsure**2) + of_histogram + round_separately(noise**2)
-    chosen = jnp.argmin(error)
+    expected = round_separately(jnp.asarray(_EXPECTED_EXCESS) * (1 - 2 * jnp.clip(center, 0, 1)))
+    expected_variance = jnp.asarray(_EXPECTED_EXCESS**2)
+    share_of_signal = round_separately(expected_variance / (expected_variance + of_histogram))
+    excess = expected + round_separately((counted - expected) * share_of_signal)
+    variance = round_separately(of_histogram * share_of_signal)
+    noise = round_separately(clips[:, 0] * noise_of_mean)
+    chosen = jnp.argmin(variance + round_separately(noise**2))
+    misfit = round_separately(
+        (1 - share_of_signal) * jnp.asarray(_EXCESS_MISFIT * _EXPECTED_EXCESS)
+    )
+    excess_variance = variance + round_separately(misfit**2)
     return ResidualClip(
         clip=jnp.asarray(RESIDUAL_CLIPS)[chosen],
         excess=excess[chosen],
-        num_rows=rows,
+        excess_error=round_separately(jnp.sqrt(excess_variance[chosen])),
+        rows=rows,
         noise=noise_of_mean,
     )
 
@@ -191,12 +176,22 @@ _ROWS_MISFIT = 0.15
 """How far the rows of a logistic law that fits a histogram best are from the truth, as a share."""
 
 
+class RowsEstimate(NamedTuple):
+    """How many rows a histogram counts.
+
+    Attributes:
+        num_rows: f32[], at least 10.
+        error: f32[], about how far it is from the truth, as a share of it.
+    """
+
+    num_rows: Array
+    error: Array
+
+
 def estimate_num_rows_of_target_histogram(
     config: BinsConfig, params: types.Params, public: Public
-) -> Float32[Array, ""]:
-    """f32[]: estimate the rows that a noisy histogram of a target counts; at least 10.
-
-    This is post-processing.
+) -> RowsEstimate:
+    """Estimate the rows that a noisy histogram of a target counts; post-processing.
 
     The total of its counts has the noise of all bins, and the rows of the law that fits it best
     (`Public.estimated_rows`) are off by its misfit. The result is their mean, weighted by how sure
@@ -209,7 +204,8 @@ def estimate_num_rows_of_target_histogram(
     ratio = deviation * math.sqrt(counts.shape[0]) / round_separately(_ROWS_MISFIT * fitted)
     weight = 1 / (1 + round_separately(ratio**2))
     total = round_separately(weight * sum_in_order(counts))
-    return jnp.maximum(total + round_separately((1 - weight) * fitted), 10.0)
+    num_rows = jnp.maximum(total + round_separately((1 - weight) * fitted), 10.0)
+    return RowsEstimate(num_rows, round_separately(_ROWS_MISFIT * jnp.sqrt(1 - weight)))
 
 
 def residual_and_deviation_sums(
@@ -249,11 +245,14 @@ class _Correction(NamedTuple):
         shift: f32[], what is added to all, in spreads.
         slope: f32[], by how much deviations from the start are multiplied.
         deviation: f32[], the mean deviation of predictions from the start, in spreads.
+        mean_error: f32[], about how far the mean prediction is then from the mean of the rows, in
+            spreads: a standard deviation.
     """
 
     shift: Array
     slope: Array
     deviation: Array
+    mean_error: Array
 
 
 def estimate_shift_and_slope(
@@ -272,7 +271,9 @@ def estimate_shift_and_slope(
         params: the learner's numbers, whose noise is read.
         public: with the release of the prologue and what follows from it.
     """
-    clip, excess, rows, noise = choose_residual_clip(config, params, public)
+    residual_clip = choose_residual_clip(config, params, public)
+    clip, excess, noise = residual_clip.clip, residual_clip.excess, residual_clip.noise
+    rows = residual_clip.rows.num_rows
     means = round_separately(sums / (GRID * rows))
     residual = round_separately(means[0] * clip) + excess
     precision = 1 / (round_separately((noise * clip) ** 2) + 1 / rows)
@@ -280,7 +281,8 @@ def estimate_shift_and_slope(
     zero = jnp.float32(0)
     if not releases_slope_sums(config):
         shift = round_separately(precision * residual) / (precision + prior)
-        return _Correction(shift=shift, slope=jnp.float32(1), deviation=zero)
+        error = _estimate_error(residual_clip, residual=residual, slope_change=zero)
+        return _Correction(shift=shift, slope=jnp.float32(1), deviation=zero, mean_error=error)
 
     deviation = round_separately(means[1] * DEVIATION_CLIP)
     square = round_separately(jnp.maximum(means[2], 0) * DEVIATION_CLIP**2)
@@ -296,7 +298,34 @@ def estimate_shift_and_slope(
     ]
     shift, slope_change = _solve_least_squares(equations)
     slope = jnp.clip(1 + slope_change, _MIN_SLOPE, _MAX_SLOPE)
-    return _Correction(shift=shift, slope=slope, deviation=deviation)
+    error = _estimate_error(residual_clip, residual=residual, slope_change=slope - 1)
+    return _Correction(shift=shift, slope=slope, deviation=deviation, mean_error=error)
+
+
+def _estimate_error(
+    residual_clip: ResidualClip, *, residual: Array, slope_change: Array
+) -> Float32[Array, ""]:
+    """f32[]: about how far the mean of corrected predictions is from that of the rows, in spreads.
+
+    It is off by the noise of the mean residual, and where the slope changes also by that of the
+    mean deviation; by what is unsure of residuals beyond the clip and of the number of rows; and by
+    what the prior of the shift holds back.
+
+    Args:
+        residual_clip: how residuals were clipped.
+        residual: f32[], the mean residual that the sums say, in spreads.
+        slope_change: f32[], what was added to the slope.
+    """
+    noise = residual_clip.noise
+    variance = (
+        round_separately((noise * residual_clip.clip) ** 2)
+        + round_separately((noise * DEVIATION_CLIP * slope_change) ** 2)
+        + round_separately(residual_clip.excess_error**2)
+        + round_separately((residual_clip.rows.error * residual) ** 2)
+        + 1 / residual_clip.rows.num_rows
+    )
+    held_back = round_separately(residual * variance / (variance + _PRIOR_SHIFT_DEVIATION**2))
+    return jnp.sqrt(variance + round_separately(held_back**2))
 
 
 class _Equation(NamedTuple):
@@ -355,6 +384,44 @@ def _solve_least_squares(equations: Sequence[_Equation]) -> _ShiftAndSlopeChange
     return _ShiftAndSlopeChange(shift=shift / determinant, slope_change=slope / determinant)
 
 
+@compilation.jit_with_bounded_cache(static_argnames=("config", "prologue"))
+def estimate_mean_error(
+    config: BinsConfig,
+    prologue: types.Prologue,
+    *,
+    params: types.Params,
+    released: Release,
+    sums: Array,
+) -> Float32[Array, ""]:
+    """f32[]: about how far the mean prediction of a model is from the mean of its rows.
+
+    It is a standard deviation, and post-processing of what was released.
+
+    Args:
+        config: of the bins.
+        prologue: of the learner, which draws the histogram of the number.
+        params: the learner's numbers.
+        released: the release of the prologue.
+        sums: noisy `residual_and_deviation_sums`.
+
+    Returns:
+        The error as a position, where the declared range is 0..1.
+    """
+    assert prologue.unit is not None  # as the prologue of a number says
+    assert prologue.estimated_rows is not None
+    public = Public(
+        max_rows=np.float32(0),
+        cap=np.float32(1),
+        weight_params=None,
+        prologue=released,
+        initial_score=prologue.initial_score(released, params),
+        unit=prologue.unit(released, params),
+        estimated_rows=prologue.estimated_rows(released, params),
+    )
+    correction = estimate_shift_and_slope(config, sums.astype(jnp.float32), params, public)
+    return correction.mean_error * public.unit
+
+
 def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
     """The epilogue that corrects a predicted number, by one draw "scores" of sums of residuals.
 
@@ -377,7 +444,8 @@ def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
 
     def line_of_release(release: Release, params: types.Params, public: Public) -> ScoreLine:
         sums = release[SCORES_SITE].astype(jnp.float32)
-        shift, slope, deviation = estimate_shift_and_slope(config, sums, params, public)
+        correction = estimate_shift_and_slope(config, sums, params, public)
+        shift, slope, deviation = correction.shift, correction.slope, correction.deviation
         start, unit = public.initial_score, public.unit
         shift = round_separately(shift * unit)
         if config.response.objective != "poisson":

@@ -25,6 +25,8 @@ from dpbt.learners.bins.histograms import (
 )
 from dpbt.learners.bins.rows import BinnedRows
 from dpbt.learners.bins.target import (
+    CLEAR_DEVIATIONS_OF_MEAN,
+    CLEAR_DEVIATIONS_OF_QUANTILE,
     TargetEstimate,
     estimate_location_and_scale,
     estimate_target_bin_shares,
@@ -92,11 +94,15 @@ def _initial_score_of_release(config: BinsConfig, release: Release, params: type
         center, spread, _ = estimate_target_from_histogram(config, release, params)
         if config.response.objective == "squared":
             return center
+        is_quantile = config.response.objective == "quantile"
         shares = estimate_target_bin_shares(
             release[TARGET_SITE],
             noise_deviation=histogram_noise_deviation(config, params, TARGET_SITE),
             center=center,
             spread=spread,
+            clear_deviations=(
+                CLEAR_DEVIATIONS_OF_QUANTILE if is_quantile else CLEAR_DEVIATIONS_OF_MEAN
+            ),
         )
         return initial_score_of_target_shares(config.response, shares)
     totals = estimate_num_rows_by_class(config, release[HISTOGRAM_SITE])

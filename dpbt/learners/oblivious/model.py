@@ -4,6 +4,7 @@ This module has how they predict, their arrays, words and graphs. Functions take
 of JAX alike, and nothing here imports JAX.
 """
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -210,5 +211,6 @@ OBLIVIOUS = HypothesisKind(
     describe=_describe_oblivious_trees,
     add_to_graph=_add_oblivious_trees_to_graph,
     leaf_boxes=_iterate_leaf_boxes_of_oblivious_trees,
+    added_numbers=operator.attrgetter("leaf"),
 )
 """Oblivious trees over the bins of a domain."""

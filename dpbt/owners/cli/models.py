@@ -23,7 +23,7 @@ from dpbt.data.column_types import Nominal, Numeric, have_same_labels
 from dpbt.data.domains import check_same_domain
 from dpbt.models import measures
 from dpbt.models.contributions import ROW_IS_SHOWN
-from dpbt.models.model import Model
+from dpbt.models.model import Model, describe_number_model
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli.inputs import (
     FORM_OPTIONS,
@@ -411,6 +411,8 @@ def evaluate_model_on_labelled_rows(options: argparse.Namespace) -> None:
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")
     for line in evaluation.calibration:
         print(f"  {line}")
+    for line in describe_number_model(model):
+        print(line)
 
 
 class _MeasuresAndCalibration(NamedTuple):

@@ -13,7 +13,7 @@ from dpbt.data import files
 from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import check_same_domain
 from dpbt.models.file import encode_model
-from dpbt.models.model import without_training_parts
+from dpbt.models.model import describe_number_model, without_training_parts
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli import inputs, outputs
 from dpbt.owners.cli.inputs import DOMAIN_HELP, PROGRESS_OPTION, ROWS_HELP
@@ -220,6 +220,8 @@ def _fit_and_write_model(
     ledger_lines = str(dpbt.ledger(model)).splitlines()
     print_note = functools.partial(outputs.print_note_on_output, path)
     print_note(next(line for line in ledger_lines if line.startswith("total:")))
+    for line in describe_number_model(model):
+        print_note(line)
     if privacy_filter is not None:
         print_note(f"{options.filter}: {privacy_filter.describe_remaining()}")
     print_note(f"wrote {path}")

@@ -32,6 +32,7 @@ class Targeted:
         columns: the raw cells of every column of the domain, [N] each.
         kind: the classes, or the range.
         cells: [N], the raw target: words of `kind.values`, or float64.
+        objective: of a number, as of `dpbt.recipes.auto`; None for the default.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Targeted:
     columns: Columns
     kind: Kind
     cells: np.ndarray
+    objective: str | None = None
 
     @cached_property
     def target(self) -> np.ndarray:

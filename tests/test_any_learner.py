@@ -31,7 +31,7 @@ def learner_of_seed(learn):
 
 
 def test_bounds_on_probabilities_are_those_of_clopper_and_pearson():
-    low, high = audit_bounds.clopper_pearson_bounds(np.array([0, 7, 20]), runs=20, confidence=0.975)
+    low, high = audit_bounds.clopper_pearson_bounds(np.array([0, 7, 20]), num_runs=20, confidence=0.975)
     exact = [stats.binomtest(k, 20).proportion_ci(0.95, "exact") for k in (0, 7, 20)]
     np.testing.assert_allclose(low, [interval.low for interval in exact], atol=1e-9)
     np.testing.assert_allclose(high, [interval.high for interval in exact], atol=1e-9)
@@ -51,7 +51,7 @@ def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
         scores = audit_bounds.RunScores(
             *(log_ratios if exact else (outputs_with_row, outputs_without_row))
         )
-        options = {"delta": delta, "confidence": 0.9, "exact": exact}
+        options = {"delta": delta, "confidence": 0.9, "are_log_likelihood_ratios": exact}
         lower = audit_bounds.epsilon_and_mu_lower_bounds(*scores.split_in_halves(), **options)
         failures += (lower.mu > mu) + (lower.epsilon > truth)
         shares_of_truth.append((lower.mu / mu, lower.epsilon / truth))

@@ -203,7 +203,7 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
                     multiplier = float(np.min(draw.scale / draw.max_sensitivity))
                     min_multipliers[site] = min(min_multipliers[site], multiplier)
     for line in recipe_ledger.lines:
-        line_cost = mechanisms.BY_NAME[line.mechanism].cost(1.0, min_multipliers[line.site])
+        line_cost = mechanisms.BY_NAME[line.mechanism].cost_of_draw(1.0, min_multipliers[line.site])
         cost += line.count * Fraction(float(getattr(line_cost, measure)))
     assert terms.charge_of_ledger(recipe_ledger).cost >= cost
 

@@ -196,7 +196,7 @@ REFUSED = {
         ({"depth": 11}, "depth must be at most 10, got 11"),
         ({"attributes_per_tree": 11}, "attributes_per_tree must be"),
         ({"smoothing": np.nan}, "smoothing must be"),
-        ({"step": 1e300}, r"step must be in \[1e-30, 1e30\], got 1e.300"),
+        ({"step": 1e300}, r"step must be in \[0, 1e30\], got 1e.300"),
         ({"clip": 1.01}, r"clip must be in \(0, 1\]"),
         ({"marginals_fraction": [0, 0.1]}, "marginals_fraction must be"),
         ({"scores_fraction": -0.1}, "scores_fraction must be"),

@@ -196,9 +196,9 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
     recipe = recipe_for()
     ledger = dpbt.ledger(recipe)
     for k in (1, 2, 7):
-        repriced = recipe_ledger.reprice_ledger(ledger, k)
+        repriced = recipe_ledger.recompute_ledger_costs(ledger, k)
         assert repriced.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
-        back = recipe_ledger.reprice_ledger(repriced, 1)
+        back = recipe_ledger.recompute_ledger_costs(repriced, 1)
         assert str(back) == str(ledger)
     text = dpbt.statement(recipe, max_rows_per_user=3)
     assert "epsilon = 3 and delta" in text
@@ -211,7 +211,7 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
 def test_gaussian_draws_are_never_scaled_after_composition():
     """The cost is k mu, and not k times the epsilon of mu, nor that of delta."""
     ledger = dpbt.ledger(PEOPLE["forest-gdp"]())
-    repriced = recipe_ledger.reprice_ledger(ledger, 4)
+    repriced = recipe_ledger.recompute_ledger_costs(ledger, 4)
     assert repriced.mu == pytest.approx(4 * ledger.mu)
     left = (1e-6 - repriced.sampler_delta) * math.exp(-repriced.sampler_epsilon / 2)
     exact = conversions.gdp_epsilon(4 * ledger.mu, left) + repriced.sampler_epsilon

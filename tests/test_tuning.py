@@ -253,9 +253,9 @@ def test_the_ledger_of_a_choice_is_inexact_if_any_candidate_is():
         choice_ledger = structs.replace(
             exact_ledgers[0], lines=(*exact_ledgers[0].lines, score_line), choice=choice
         )
-        assert choice_ledger.exact is is_exact
+        assert choice_ledger.has_bounded_samplers is is_exact
         assert ("FLOAT" in str(choice_ledger)) is not is_exact
-        assert accounting.from_json(accounting.to_json(choice_ledger)).exact is is_exact
+        assert accounting.from_json(accounting.to_json(choice_ledger)).has_bounded_samplers is is_exact
 
 
 def test_one_key_repeats_a_choice_and_other_settings_have_other_identities():

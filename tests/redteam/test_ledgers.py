@@ -106,7 +106,7 @@ def test_an_honest_stump_has_a_ledger():
             program_of_one_draw(mechanism=mechanism_without_noise("of my own", price=price))
         )
     )
-    assert not recipe_ledger.exact
+    assert not recipe_ledger.has_bounded_samplers
     assert "FLOAT" in str(recipe_ledger)
 
 

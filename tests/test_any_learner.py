@@ -31,7 +31,9 @@ def learner_of_seed(learn):
 
 
 def test_bounds_on_probabilities_are_those_of_clopper_and_pearson():
-    low, high = audit_bounds.clopper_pearson_bounds(np.array([0, 7, 20]), num_runs=20, confidence=0.975)
+    low, high = audit_bounds.clopper_pearson_bounds(
+        np.array([0, 7, 20]), num_runs=20, confidence=0.975
+    )
     exact = [stats.binomtest(k, 20).proportion_ci(0.95, "exact") for k in (0, 7, 20)]
     np.testing.assert_allclose(low, [interval.low for interval in exact], atol=1e-9)
     np.testing.assert_allclose(high, [interval.high for interval in exact], atol=1e-9)

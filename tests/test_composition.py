@@ -139,7 +139,8 @@ def test_a_statement_of_a_sum_is_about_all_releases():
     assert f"epsilon = {(pure_ledger + ledger_with_delta).epsilon:.6g} and" in text
     assert "at most 50 rows in release 1, 80 rows in release 2" in text
     repriced_parts = [
-        recipe_ledger.recompute_ledger_costs(ledger, 3) for ledger in (pure_ledger, ledger_with_delta)
+        recipe_ledger.recompute_ledger_costs(ledger, 3)
+        for ledger in (pure_ledger, ledger_with_delta)
     ]
     repriced_sum = recipe_ledger.recompute_ledger_costs(pure_ledger + ledger_with_delta, 3)
     assert repriced_sum.lines == sum(repriced_parts).lines

@@ -255,7 +255,9 @@ def test_the_ledger_of_a_choice_is_inexact_if_any_candidate_is():
         )
         assert choice_ledger.has_bounded_samplers is is_exact
         assert ("FLOAT" in str(choice_ledger)) is not is_exact
-        assert accounting.from_json(accounting.to_json(choice_ledger)).has_bounded_samplers is is_exact
+        assert (
+            accounting.from_json(accounting.to_json(choice_ledger)).has_bounded_samplers is is_exact
+        )
 
 
 def test_one_key_repeats_a_choice_and_other_settings_have_other_identities():

@@ -366,7 +366,7 @@ def _narrow_float_type(column_type: Any) -> type[np.floating] | None:
     return _NARROW_FLOATS.get(str(column_type).lower())
 
 
-def declared_list(values: RawColumn, name: str) -> list:
+def cells_of_declared_list(values: RawColumn, name: str) -> list:
     """The entries of a declared list in any container, each as a cell of such a column.
 
     Raises:

@@ -37,7 +37,7 @@ from dpbt.data.cell_forms import (
 from dpbt.data.cells import (
     ColumnCells,
     Words,
-    declared_list,
+    cells_of_declared_list,
     declared_word,
     fold_case,
     is_sequence,
@@ -643,7 +643,7 @@ def _as_list(name: str, values: Any) -> list:
     """The entries of a declared list; ValueError naming it for text, a set or a mapping."""
     if not is_sequence(values):
         raise ValueError(f"{name} must be a list, got {show_value(values)}")
-    return declared_list(values, f"{name}: ")
+    return cells_of_declared_list(values, f"{name}: ")
 
 
 class Objective(Numeric, frozen=True, kw_only=True):

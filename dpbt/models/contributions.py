@@ -122,7 +122,7 @@ class Contributions:
         order = np.argsort(-np.abs(values), kind="stable")
         return RowContributions(
             names=tuple(" and ".join(self.columns[entry]) for entry in order),
-            cells=tuple(self._cell_words(row, self.columns[entry]) for entry in order),
+            cells=tuple(self._bin_words_of_row(row, self.columns[entry]) for entry in order),
             values=values[order],
             noise=None if noise is None else noise[order],
             base=float(base),
@@ -130,7 +130,7 @@ class Contributions:
             unit=unit,
         )
 
-    def _cell_words(self, row: int, columns: tuple[str, ...]) -> str:
+    def _bin_words_of_row(self, row: int, columns: tuple[str, ...]) -> str:
         """The words for the bins of a row in one column or in two."""
         names = list(self.domain)
         words = []

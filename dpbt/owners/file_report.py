@@ -91,7 +91,7 @@ class OwnerReport:
                 count -= self.causes[name].num_empty
             if (
                 count > max_share * self.rows
-                or self._num_cells_of_unread_text(name) > _MAX_SHARE_MISREAD * self.rows
+                or self._num_cells_readable_if_redeclared(name) > _MAX_SHARE_MISREAD * self.rows
             ):
                 suspect.append(name)
         if not self.rows:
@@ -103,7 +103,7 @@ class OwnerReport:
         """The former name of `suspect_columns`."""
         return self.suspect_columns
 
-    def _num_cells_of_unread_text(self, name: str) -> int:
+    def _num_cells_readable_if_redeclared(self, name: str) -> int:
         """The number of cells of a column whose text another declaration of it might read.
 
         Of a nominal column these are the cells that some option would read; of any other column all

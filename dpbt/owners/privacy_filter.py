@@ -480,9 +480,9 @@ class Filter:
         ]
         if ledgers:
             return accounting.compose_ledgers(ledgers, self.terms.delta)
-        return self._ledger_of_lines(())
+        return self._ledger_with_lines_and_filter_terms(())
 
-    def _ledger_of_lines(self, lines: tuple[Line, ...]) -> Ledger:
+    def _ledger_with_lines_and_filter_terms(self, lines: tuple[Line, ...]) -> Ledger:
         """The ledger that has these lines, and the relation, rows and delta of the filter."""
         return Ledger(
             relation=to_relation(self.terms.relation),
@@ -580,7 +580,7 @@ class Filter:
         day = datetime.date.today() if date is None else datetime.date.fromisoformat(date)
         terms = self.terms
         changed_rows = num_changed_rows(to_relation(terms.relation)) * terms.max_rows_per_user
-        ledger = self._ledger_of_lines(
+        ledger = self._ledger_with_lines_and_filter_terms(
             ledger_lines_of_event(
                 event, num_changed_rows=changed_rows, filter_epsilon=terms.epsilon
             )

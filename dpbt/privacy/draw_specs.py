@@ -41,7 +41,7 @@ def describe_draws_of_phase(
         nothing.
 
     Raises:
-        ValueError: as `price_comparison.run_in_trace_with_price_check`.
+        ValueError: as `price_comparison.trace_then_check_prices_then_run`.
     """
     view = view_of_example_row(recipe_phase, params, public, max_abs_score)
     return program_interpreters.describe_draws(

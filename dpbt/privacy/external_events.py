@@ -43,7 +43,7 @@ def ledger_lines_of_event(
     """
     counts: dict[Line, int] = {}
     for repeated in _flatten_event(event):
-        line = _ledger_line_of_single_event(
+        line = _ledger_line_of_uncomposed_event(
             repeated.event, num_changed_rows=num_changed_rows, filter_epsilon=filter_epsilon
         )
         counts[line] = check_positive_integer(
@@ -93,7 +93,7 @@ def _read_number_in_interval(event: Any, name: str, interval: str = "[1e-50, 1e5
     )
 
 
-def _ledger_line_of_single_event(
+def _ledger_line_of_uncomposed_event(
     event: Any, *, num_changed_rows: int, filter_epsilon: float
 ) -> Line:
     """The line of one event that is not composed."""

@@ -66,7 +66,7 @@ def _stated_scale_or_max_sensitivity(
     number = spec.scale if spec.has_stated_scale else spec.max_sensitivity
     if is_static(number):
         return number
-    evaluated = _draw_specs_of_settings(settings, phase)[spec.site]
+    evaluated = _draw_specs_of_stacked_settings(settings, phase)[spec.site]
     number = evaluated.scale if spec.has_stated_scale else evaluated.max_sensitivity
     if np.ndim(number) != 1:
         raise not_a_scalar_error(spec.site)
@@ -79,7 +79,7 @@ def not_a_scalar_error(site: Site) -> ValueError:
 
 
 @jax.enable_x64(False)
-def _draw_specs_of_settings(settings: Recipe, phase: Phase) -> Mapping[Site, DrawSpec]:
+def _draw_specs_of_stacked_settings(settings: Recipe, phase: Phase) -> Mapping[Site, DrawSpec]:
     """The draw at each site of a phase in G settings, with arrays [G] of its computed numbers."""
     recipe_phase = RecipePhase.of_recipe(settings, phase)
 

@@ -135,7 +135,7 @@ class _RunTrace(NamedTuple):
     kept: dict[Site, Any]
 
 
-def run_in_trace_with_price_check(
+def trace_then_check_prices_then_run(
     program: Program,
     answer: Callable[[DrawSpec], tuple[Array, Any]],
     view: View,
@@ -210,7 +210,7 @@ def _check_formula_digests(
         result_shapes: the shapes of the `_RunTrace`.
         view: the inputs of the program.
         priced_draws: the draws of the ledger.
-        answers_are_released: as `run_in_trace_with_price_check`.
+        answers_are_released: as `trace_then_check_prices_then_run`.
     """
     output_indices: _RunTrace = jax.tree.unflatten(
         jax.tree.structure(result_shapes), range(len(jax.tree.leaves(result_shapes)))

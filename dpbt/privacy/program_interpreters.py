@@ -27,7 +27,7 @@ from dpbt.privacy.boundary import (
 )
 from dpbt.privacy.isolation import evaluate_in_isolated_trace
 from dpbt.privacy.mechanism_types import WorstCaseLoss
-from dpbt.privacy.price_comparison import PricedDraw, PricedDraws, run_in_trace_with_price_check
+from dpbt.privacy.price_comparison import PricedDraw, PricedDraws, trace_then_check_prices_then_run
 from dpbt.types import Array, Program, Release, Site, StageInputs, View
 
 
@@ -49,7 +49,8 @@ def sample_release(
         nothing.
 
     Raises:
-        ValueError: for a public draw without a public key, and as `run_in_trace_with_price_check`.
+        ValueError: for a public draw without a public key, and as
+            `trace_then_check_prices_then_run`.
     """
 
     def answer(spec: DrawSpec) -> tuple[Array, Array]:
@@ -59,7 +60,7 @@ def sample_release(
         output = spec.mechanism.sample(site_key(root, spec.site), spec.value, spec.scale)
         return output, output
 
-    return run_in_trace_with_price_check(program, answer, view, priced_draws)
+    return trace_then_check_prices_then_run(program, answer, view, priced_draws)
 
 
 def replay_draws(program: Program, release: Release, view: View) -> dict[Site, DrawSpec]:
@@ -164,7 +165,7 @@ def describe_draws(
             nothing.
 
     Raises:
-        ValueError: as `run_in_trace_with_price_check`.
+        ValueError: as `trace_then_check_prices_then_run`.
     """
     recorded = release or {}
 
@@ -173,7 +174,7 @@ def describe_draws(
         return output, _remove_private_value(spec)
 
     if priced_draws is not None:
-        return run_in_trace_with_price_check(
+        return trace_then_check_prices_then_run(
             program, answer, view, priced_draws, answers_are_released=False
         )
     specs: dict[Site, DrawSpec] = {}
@@ -237,7 +238,8 @@ def sum_rows_of_stage(
         priced_draws: the draws of the ledger, as `sample_release` takes them.
 
     Raises:
-        ValueError: for a public draw with an axis of rows, and as `run_in_trace_with_price_check`.
+        ValueError: for a public draw with an axis of rows, and as
+            `trace_then_check_prices_then_run`.
     """
 
     def answer(spec: DrawSpec) -> tuple[Array, Any]:
@@ -255,7 +257,7 @@ def sum_rows_of_stage(
         output = stage_inputs.outputs.get(spec.site, jnp.zeros_like(spec.output))
         return output, spec.total if spec.site in stage else None
 
-    totals = run_in_trace_with_price_check(
+    totals = trace_then_check_prices_then_run(
         program, answer, view, priced_draws, answers_are_released=False
     )
     return {site: totals[site] for site in stage}

@@ -1,4 +1,4 @@
-"""Compare `auto` with others on numbers and counts about people: R^2, bias and deviance.
+"""Compare `auto` with others on numbers about people: R^2, bias and deviance.
 
 Every method has one setting for all data. A quarter of the rows is the test set of a split. Counts
 are learned by the Poisson deviance. Recipes get `--bound` times the training rows as public bound.

@@ -173,6 +173,8 @@ def test_noise_of_the_draft_has_the_scale_of_its_rule():
 
 
 def test_the_draft_repeats_table_1_and_compares_it_jointly(tmp_path, capsys, monkeypatch):
+    if not data.is_available("voting"):
+        pytest.skip("the data set voting is not there")
     monkeypatch.chdir(tmp_path)
     small = ["--dataset", "voting", "--repeats", "4", "--smoke", "--json"]
     assert command_line.main(["bojarski_2014", "draft", *small, "--out", "saved"]) == 0

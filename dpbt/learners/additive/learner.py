@@ -41,7 +41,7 @@ from dpbt.learners.bins.residuals import (
     signed_residuals_of_bounded_norm,
     step_share_per_class,
     sum_residuals_by_segment,
-    sums_sensitivity_of_one_partition,
+    sums_sensitivity_of_one_partition_in_grid_units,
 )
 from dpbt.learners.bins.rows import BinnedRows
 from dpbt.learners.bins.target import score_change_per_spread
@@ -73,7 +73,7 @@ def bin_group_sums_sensitivity(config: AdditiveConfig) -> float:
     row of a quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
     sensitivity_of_partition, count = (
-        sums_sensitivity_of_one_partition(config.bins),
+        sums_sensitivity_of_one_partition_in_grid_units(config.bins),
         config.num_groups_of_row,
     )
     return config.bins.noise.sensitivity_in_norm(

@@ -20,7 +20,7 @@ from dpbt.privacy.sensitivity import (
 from dpbt.types import BINARY, GRID, Array, Public
 
 
-def sums_sensitivity_of_one_partition(config: BinsConfig) -> Sensitivity:
+def sums_sensitivity_of_one_partition_in_grid_units(config: BinsConfig) -> Sensitivity:
     """The sensitivity of the sums of residuals over one partition of the rows, in grid units.
 
     `oblivious.learner.leaf_sum_sensitivity` proves it.

@@ -74,7 +74,7 @@ def _predict_halfspace(halfspace: Halfspace, row_columns: Float32[Any, "d N"]) -
     return fold(add, first, (row_columns[1:], normal[1:]), unroll=4)
 
 
-def _check_halfspaces(
+def _check_shape_of_normals(
     halfspaces: Halfspace, num_features: int, splits: Splits | None, score_axes: tuple[int, ...]
 ) -> None:
     """Refuse normals whose length is not the number of attributes.
@@ -125,7 +125,7 @@ HALFSPACES = HypothesisKind(
     read_rows=lambda rows: project_to_unit_ball(rows.attribute_positions).T,
     arrays=(("normal", "float32"),),
     make=Halfspace,
-    check_arrays=_check_halfspaces,
+    check_arrays=_check_shape_of_normals,
     describe=_describe_halfspaces,
     add_to_graph=_add_halfspaces_to_graph,
 )

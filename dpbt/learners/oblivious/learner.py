@@ -29,7 +29,7 @@ from dpbt.learners.bins.residuals import (
     signed_residuals_of_bounded_norm,
     step_share_per_class,
     sum_residuals_by_segment,
-    sums_sensitivity_of_one_partition,
+    sums_sensitivity_of_one_partition_in_grid_units,
 )
 from dpbt.learners.bins.rows import BinnedRows
 from dpbt.learners.bins.shares import estimate_bin_shares_and_num_rows
@@ -66,7 +66,7 @@ def leaf_sum_sensitivity(config: ObliviousConfig) -> float:
     norm at most GRID: the L1 norm for noise that is priced by L1, else the L2 norm. So the same
     bounds hold for all K sums together.
     """
-    return config.noise.sensitivity_in_norm(sums_sensitivity_of_one_partition(config))
+    return config.noise.sensitivity_in_norm(sums_sensitivity_of_one_partition_in_grid_units(config))
 
 
 class PublicTreeAndLeafRows(NamedTuple):

@@ -85,17 +85,8 @@ def audit_transcripts(
         ValueError: if an argument is of another kind, `rows` is smaller than the largest neighbour,
             or a log density is NaN.
     """
-    recorded = _record_transcripts(
-        key, neighbours.table, recipe, num_transcripts, neighbours.present
-    )
-    claims = claims_by_site(recipe) if with_worst_steps else {}
-    losses = _numpy_transcript_losses(
-        recorded,
-        table=neighbours.table,
-        other=neighbours.table,
-        masks=neighbours.present,
-        recipe=recipe,
-        claims=claims,
+    losses = _record_and_compare_with_neighbours(
+        key, neighbours, recipe, num_transcripts, with_worst_steps=with_worst_steps
     )
     total = losses.absolute_total()
     largest = np.unravel_index(np.argmax(total), total.shape)
@@ -138,16 +129,7 @@ def exact_lower_bound(
 
     # A few transcripts choose the neighbour.
     num_choosing = max(runs_on_each // 20, 2)
-    recorded = _record_transcripts(
-        choosing_key, neighbours.table, recipe, num_choosing, neighbours.present
-    )
-    losses = _numpy_transcript_losses(
-        recorded,
-        table=neighbours.table,
-        other=neighbours.table,
-        masks=neighbours.present,
-        recipe=recipe,
-    )
+    losses = _record_and_compare_with_neighbours(choosing_key, neighbours, recipe, num_choosing)
     choosing_loss = losses.absolute_total()
     worst = np.argmax(choosing_loss.max(axis=0))
     neighbour = neighbours.table._replace(present=jnp.asarray(neighbours.present[worst]))
@@ -186,6 +168,31 @@ def exact_lower_bound(
         where=max(on_table, key=lambda site: float(np.max(np.abs(on_table[site])))),
         curve=lower.curve,
         certain=is_certain,
+    )
+
+
+def _record_and_compare_with_neighbours(
+    key: Array,
+    neighbours: Neighbours,
+    recipe: Recipe,
+    num_transcripts: int,
+    *,
+    with_worst_steps: bool = False,
+) -> "_TranscriptLosses":
+    """Record transcripts on a table, and compute their losses to all of its neighbours.
+
+    The arguments and errors are those of `audit_transcripts`.
+    """
+    recorded = _record_transcripts(
+        key, neighbours.table, recipe, num_transcripts, neighbours.present
+    )
+    return _numpy_transcript_losses(
+        recorded,
+        table=neighbours.table,
+        other=neighbours.table,
+        masks=neighbours.present,
+        recipe=recipe,
+        claims=claims_by_site(recipe) if with_worst_steps else {},
     )
 
 

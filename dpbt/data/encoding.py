@@ -238,10 +238,6 @@ def encode_positions(domain: Domain, columns: Columns) -> Float32[np.ndarray, "N
     return np.concatenate(blocks, axis=1)
 
 
-positions = encode_positions
-"""The former name of `encode_positions`."""
-
-
 def cells_by_column(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     """The cells of the domain's columns by name, N each, as `cells.column_cells` returns them.
 

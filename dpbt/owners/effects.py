@@ -184,7 +184,7 @@ def partial_dependence(
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
         raise ValueError(f"expected the names of one column, or of two, got {show_value(names)}")
-    check_are_columns(names, model_domain)
+    check_names_are_columns(names, model_domain)
     check_choice("of", of, ("score", "probability"))
 
     columns = [list(model_domain).index(name) for name in names]
@@ -313,7 +313,7 @@ def _score_changes_of_redrawn_models(
     return np.array(redrawn_scores) - scores
 
 
-def check_are_columns(names: Sequence[str], domain: Domain) -> None:
+def check_names_are_columns(names: Sequence[str], domain: Domain) -> None:
     """Check that all names are columns of a domain.
 
     Raises:

@@ -98,11 +98,6 @@ class OwnerReport:
             return () if self.label is None else (self.label,)
         return tuple(dict.fromkeys(suspect))
 
-    @property
-    def doubtful(self) -> tuple[str, ...]:
-        """The former name of `suspect_columns`."""
-        return self.suspect_columns
-
     def _num_cells_readable_if_redeclared(self, name: str) -> int:
         """The number of cells of a column whose text another declaration of it might read.
 

@@ -24,7 +24,7 @@ from dpbt.data.domains import Domain
 from dpbt.learners.additive.model import SHAPES, shape_functions_by_column
 from dpbt.models.contributions import RowContributions
 from dpbt.models.model import Model, resolve_domain_of_model, resolve_model
-from dpbt.owners.effects import attribute_effects, check_are_columns, partial_dependence
+from dpbt.owners.effects import attribute_effects, check_names_are_columns, partial_dependence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -399,7 +399,7 @@ def _curve_or_partial_dependence(
         ValueError: as `shape`.
     """
     if model.about.kind is SHAPES and of == "score":
-        check_are_columns(names, domain)
+        check_names_are_columns(names, domain)
         functions, noise = shape_functions_by_column(model.host_hypotheses(), domain)
         bins_first = np.moveaxis(functions[names], range(-len(names), 0), range(len(names)))
         shown = _describe_values_of_score(model, bins_first, of=of, class_=class_)

@@ -213,7 +213,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits_users: bool = msgspec.field(default=False, name="limited")
 
     @property
-    def _run_count(self) -> conversions.RunCountLaw:
+    def _run_count_law(self) -> conversions.RunCountLaw:
         """The law of the number of runs of a choice; exactly one run without a choice."""
         return (
             conversions.RunCountLaw(gamma=1.0, eta=0.0)
@@ -252,7 +252,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         The best of several runs costs 2 + eta times that of one run (docs/privacy.md, T1).
         """
-        return conversions.best_run_pure_epsilon(self.run_cost().epsilon, self._run_count)
+        return conversions.best_run_pure_epsilon(self.run_cost().epsilon, self._run_count_law)
 
     @property
     def rho(self) -> float:
@@ -364,10 +364,10 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 [conversions.EqualDraws(line.count, line.epsilon) for line in self.lines], delta
             )
         if accountant == "zcdp":
-            return conversions.best_run_zcdp_epsilon(cost.rho, delta, self._run_count)
+            return conversions.best_run_zcdp_epsilon(cost.rho, delta, self._run_count_law)
         if self.choice is not None and not self.gaussian:
             return math.inf
-        return conversions.best_run_gdp_epsilon(cost.mu, delta, self._run_count)
+        return conversions.best_run_gdp_epsilon(cost.mu, delta, self._run_count_law)
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
         """The epsilon at a delta in (0, 1) by one accountant, with the cost of finite bits.

@@ -211,13 +211,13 @@ class GroupProgram:
                 self._compiled[signature] = self._compile(inputs)
             program = self._compiled[signature]
         result = jax.tree.map(lambda array: np.asarray(array)[: len(batch.fits)], program(*inputs))
-        host_columns = self._measure_fits(batch, inputs, result.boosted)
+        host_columns = self._measure_whole_fits(batch, inputs, result.boosted)
         measured = merge_columns([result.columns, host_columns])
         if taken := measured.keys() & {*FIT, *self._sweep.settings[0]}:
             raise ValueError(f"a measure has the columns {sorted(taken)}, which number the fits")
         return BatchResult(task=batch.task.name, columns={**batch.numbers._asdict(), **measured})
 
-    def _measure_fits(
+    def _measure_whole_fits(
         self, batch: Batch, inputs: ProgramInputs, boosted: Boosted | None
     ) -> dict[str, np.ndarray]:
         """The columns [B, ...] that measures of whole fits have of a batch, fit by fit."""

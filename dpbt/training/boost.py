@@ -20,8 +20,9 @@ from dpbt.privacy import program_interpreters
 from dpbt.privacy.draw_dependencies import priced_draws_of_all_phases, priced_draws_of_phase
 from dpbt.public_types import redacted_repr
 from dpbt.training import checks, round_reports, run_keys, steps
+from dpbt.training.lanes import run_in_lanes_that_need_it
 from dpbt.training.phases import PhaseValues, fitted_parts_without_withheld_sites
-from dpbt.training.scan import InterpretedPhase, RunResult, any_lane, run_in_memory
+from dpbt.training.scan import InterpretedPhase, RunResult, run_in_memory
 from dpbt.training.table_preparation import prepare_table, without_domain
 from dpbt.types import (
     Array,
@@ -265,14 +266,7 @@ def _run_or_zeros(is_chosen: Array, *run_inputs: Any) -> Boosted:
         no_run = jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), shapes)
         return devices.vary_like(no_run, run_inputs)
 
-    def run_where_chosen(*run_inputs: Any) -> Boosted:
-        return jax.tree.map(
-            lambda ran, zero: jnp.where(is_chosen, ran, zero),
-            traced_once(*run_inputs),
-            zeros(*run_inputs),
-        )
-
-    return jax.lax.cond(any_lane(is_chosen), run_where_chosen, zeros, *run_inputs)
+    return run_in_lanes_that_need_it(is_chosen, traced_once, zeros, *run_inputs)
 
 
 def _boost_in_program(

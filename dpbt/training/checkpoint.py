@@ -263,14 +263,14 @@ class Checkpoint:
         except (ValueError, KeyError, TypeError, EOFError, *_DAMAGED_ARCHIVE_ERRORS):
             raise _damaged_file_error(self.path, "a release was changed or damaged") from None
 
-    def add_release(self, name: str, release: Mapping[Site, np.ndarray], cap: float) -> None:
+    def add_release(self, name: str, release: Mapping[Site, np.ndarray], weight_cap: float) -> None:
         """Put a release, and the public bound on the weights of its round, on the disk.
 
         Raises:
             ValueError: if it was released before with other values.
             OSError: naming the file, if the disk does not take it.
         """
-        packed = _pack_release(release, cap)
+        packed = _pack_release(release, weight_cap)
         recorded = self.recorded_release(name)
         if recorded is not None:
             if _pack_release(recorded.release, recorded.cap) != packed:
@@ -310,11 +310,11 @@ _DAMAGED_ARCHIVE_ERRORS = (
 """What reading damaged bytes raises."""
 
 
-def _pack_release(release: Mapping[Site, np.ndarray], cap: Any) -> bytes:
-    """A release and its cap, with a checksum of each array."""
+def _pack_release(release: Mapping[Site, np.ndarray], weight_cap: Any) -> bytes:
+    """A release and the cap on its weights, with a checksum of each array."""
     file = io.BytesIO()
     arrays: dict[str, Any] = {f"site {site}": array for site, array in release.items()}
-    np.savez(file, cap=np.float32(cap), **arrays)
+    np.savez(file, cap=np.float32(weight_cap), **arrays)
     return file.getvalue()
 
 

@@ -22,6 +22,7 @@ from dpbt.privacy.phase_views import (
     weigh_rows,
 )
 from dpbt.public_types import redacted_repr
+from dpbt.training.lanes import run_in_lanes_that_need_it
 from dpbt.training.phases import (
     PhaseValues,
     PublicSteps,
@@ -369,8 +370,7 @@ class _RoundRunner:
     ) -> tuple[_Carry, _RoundResult]:
         """Run all rounds one after the other; return the last carry and the results of all rounds.
 
-        The rounds after T cost nothing where no lane of a vmap needs them. (A cond on a batched
-        flag would run both branches and copy the table for every lane.)
+        The rounds after T cost nothing where no lane of a vmap needs them.
         """
         return jax.lax.scan(self._run_or_skip_round, carry, round_inputs)
 
@@ -391,7 +391,6 @@ class _RoundRunner:
         of the round that runs. They are noted when its branch is traced, which is first, because a
         second trace of a round would take about a twentieth of the time of a first fit.
         """
-        is_active = self._is_active(round_input)
         result_shapes: list[Any] = []
 
         def skip_round(carry: _Carry, round_input: _RoundInput) -> tuple[_Carry, _RoundResult]:
@@ -406,14 +405,11 @@ class _RoundRunner:
         def run_round(carry: _Carry, round_input: _RoundInput) -> tuple[_Carry, _RoundResult]:
             outcome = self._run_round(carry, round_input)
             result_shapes.append(jax.tree.map(_shape_of_array, outcome[1]))
-            outcome = jax.tree.map(
-                lambda ran, skipped: jnp.where(is_active, ran, skipped),
-                outcome,
-                skip_round(carry, round_input),
-            )
             return vary_like(outcome, carry)
 
-        return jax.lax.cond(any_lane(is_active), run_round, skip_round, carry, round_input)
+        return run_in_lanes_that_need_it(
+            self._is_active(round_input), run_round, skip_round, carry, round_input
+        )
 
     def _is_active(self, round_input: _RoundInput) -> Array:
         """bool[], whether a round is one of the first T."""
@@ -472,14 +468,3 @@ class _RoundRunner:
 def _shape_of_array(array: Array) -> jax.ShapeDtypeStruct:
     """The shape and the dtype of an array."""
     return jax.ShapeDtypeStruct(array.shape, array.dtype)
-
-
-@jax.custom_batching.custom_vmap
-def any_lane(flag: Array) -> Array:
-    """The flag; under vmap, whether any lane has it. So a cond on it stays a cond under vmap."""
-    return flag
-
-
-@any_lane.def_vmap
-def _batch_any_lane(axis_size: int, in_batched: Sequence[bool], flag: Array) -> tuple[Array, bool]:
-    return (any_lane(jnp.any(flag, axis=0)) if in_batched[0] else flag), False

@@ -59,7 +59,7 @@ class AdditiveConfig:
         return f"{self.resolutions}, {self.max_rounds}, {self.pairs}, {self.bins.identity}"
 
     @property
-    def num_groups_of_row(self) -> int:
+    def num_groups_per_row(self) -> int:
         """Q (F + P): how many groups of bins or cells each row is in."""
         return len(self.resolutions) * (len(self.bins.attributes) + len(self.pairs))
 

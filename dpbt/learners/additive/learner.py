@@ -74,7 +74,7 @@ def bin_group_sums_sensitivity(config: AdditiveConfig) -> float:
     """
     sensitivity_of_partition, count = (
         sums_sensitivity_of_one_partition_in_grid_units(config.bins),
-        config.num_groups_of_row,
+        config.num_groups_per_row,
     )
     return config.bins.noise.sensitivity_in_norm(
         Sensitivity(
@@ -112,7 +112,7 @@ def draw_residual_sums_by_bin_group(
         Total(bin_sums, SumByGroup(places.num_sums), public=(places.sum_index_of_bin,)),
         sensitivity=bin_group_sums_sensitivity(config),
         theorem="dpbt theorem O4",
-        moved_outputs=max_sums_changed_by_row(bins_config, config.num_groups_of_row),
+        moved_outputs=max_sums_changed_by_row(bins_config, config.num_groups_per_row),
         releases=ledger_text_of_residual_sums(bins_config, "all bins of all columns"),
     )
 

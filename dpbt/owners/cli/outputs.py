@@ -40,7 +40,7 @@ def checked_output_path(options: argparse.Namespace, option_name: str = "out") -
     """
     path = Path(getattr(options, option_name))
     try:
-        _check_is_no_input_file(options, path, option_name)
+        _check_output_is_no_input_file(options, path, option_name)
         if path.is_dir() or getattr(options, option_name).endswith(os.sep):
             raise InputError(f"{path}: a folder, where --{option_name} needs the name of a file")
         if os.path.lexists(path) and not storage.is_stream(path) and not options.force:
@@ -67,7 +67,7 @@ _NAME_OF_FILE_OPTION = {
 """The options that name a command's inputs or its other outputs, with their names in errors."""
 
 
-def _check_is_no_input_file(
+def _check_output_is_no_input_file(
     options: argparse.Namespace, output_path: Path, option_name: str
 ) -> None:
     """Refuse an output path that is also the path of another file of the same command.

@@ -99,10 +99,9 @@ class BoundedJit(Generic[R]):
         with jax.disable_jit(False):  # op by op, an author's classes would be handed rows' values
             num_compiled_before = self.num_compiled
             program = self._program_for(arguments, cache_key_arguments)
-            if self.num_compiled > num_compiled_before:
-                with paused_garbage_collection():
-                    program.lower(*args, **kwargs)  # JAX keeps it, so the call does not trace again
-            return program(*args, **kwargs)
+            is_new = self.num_compiled > num_compiled_before
+            with paused_garbage_collection() if is_new else contextlib.nullcontext():
+                return program(*args, **kwargs)
 
     def __len__(self) -> int:
         """How many programs of this function are in memory now."""

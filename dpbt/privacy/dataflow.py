@@ -5,6 +5,7 @@ a private program is read in its trace, without a run.
 """
 
 import hashlib
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,6 +23,12 @@ _CALLS_WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call")
 
 _MARKS = ("pvary",)
 """Operations that return what they read, marked as varying between the devices of a `shard_map`."""
+
+_REDIVISIONS = ("reshard", "sharding_constraint")
+"""Operations that return what they read, divided among devices in another way."""
+
+_DIVISIONS = ("mesh", "out_sharding", "sharding")
+"""Parameters of operations that say how arrays are divided among devices."""
 
 CALLBACKS = {"pure_callback", "io_callback"}
 """Operations whose results Python computes when a program runs."""
@@ -102,29 +109,31 @@ def _operation_texts(jaxpr: Any) -> list[str]:
     """The operations of a jaxpr in order, one text each, and last its outputs.
 
     Variables are numbered by first appearance. A text has the operation's name, its parameters,
-    the variables or literals that it reads, and the types of what it returns.
+    the variables or literals that it reads, and the types of what it returns. How arrays are
+    divided among devices does not enter.
     """
-    variable_numbers: dict[int, int] = {}
+    text_by_variable: dict[int, str] = {}
+    numbers = itertools.count()
 
     def number_variables(variables: Sequence[Any]) -> str:
         for variable in variables:
-            variable_numbers[id(variable)] = len(variable_numbers)
-        return " ".join(str(variable.aval) for variable in variables)
+            text_by_variable[id(variable)] = str(next(numbers))
+        return " ".join(map(_type_text, variables))
 
-    def texts_of_read(variables: Sequence[Any]) -> str:
-        return " ".join(
-            _digest_of_constant(variable.val, str(variable.aval))
-            if isinstance(variable, Literal)
-            else str(variable_numbers[id(variable)])
-            for variable in variables
-        )
+    def text_of_read(variable: Any) -> str:
+        if isinstance(variable, Literal):
+            return _digest_of_constant(variable.val, _type_text(variable))
+        return text_by_variable[id(variable)]
 
     texts = [number_variables([*jaxpr.constvars, *jaxpr.invars])]
     for step in jaxpr.eqns:
-        read = texts_of_read(step.invars)
+        read = list(map(text_of_read, step.invars))
+        if step.primitive.name in (*_MARKS, *_REDIVISIONS):
+            text_by_variable |= dict(zip(map(id, step.outvars), read, strict=True))
+            continue
         params = _texts_of_params(step)
         texts.append(f"{step.primitive.name} {params} {read} -> {number_variables(step.outvars)}")
-    return [*texts, texts_of_read(jaxpr.outvars)]
+    return [*texts, *map(text_of_read, jaxpr.outvars)]
 
 
 def _texts_of_params(step: Any) -> list[str]:
@@ -133,8 +142,14 @@ def _texts_of_params(step: Any) -> list[str]:
     return [
         f"{name}={_digests_within(value)}"
         for name, value in sorted(step.params.items())
-        if not is_call or name in ("jaxpr", "call_jaxpr")
+        if (name in ("jaxpr", "call_jaxpr") if is_call else name not in _DIVISIONS)
     ]
+
+
+def _type_text(variable: Any) -> str:
+    """The shape and the dtype of a variable, and whether its type gives way to others'."""
+    aval = variable.aval
+    return f"{aval.dtype}{aval.shape}{getattr(aval, 'weak_type', False)}"
 
 
 def _digests_within(value: Any) -> str:

@@ -16,6 +16,7 @@ from dpbt.privacy import boundary, mechanisms
 from dpbt.training import author_code, run_keys
 from dpbt.types import ADD_REMOVE, Noise, Prologue
 from tests.support.attacks import table_of_one_split
+from tests.support.contract_rows import ROWS
 from tests.support.recipe_keys import key_data_of_recipe
 
 NOISE = mechanisms.discrete_laplace
@@ -156,6 +157,26 @@ def test_a_learner_keeps_its_key_when_an_inner_function_is_renamed():
         == before
     )
     assert key_data_of_recipe(custom_recipe(program_that_calls(count_twice, "count"))) != before
+
+
+def test_a_learner_keeps_its_key_within_a_mesh_of_devices():
+    """How arrays are divided changes no release, so it may not change the noise either."""
+    outside = key_data_of_recipe(custom_recipe())
+    with jax.set_mesh(jax.make_mesh((1,), ("rows",))):
+        assert key_data_of_recipe(custom_recipe()) == outside
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_the_keys_of_the_librarys_recipes_need_no_trace(row):
+    """Name and config say what they do; a trace would cost each run two programs."""
+    recipe = row.recipe("add_remove", epsilon=8.0, rows=50, rounds=2, depth=2)
+    functions = author_code.functions_held_by((recipe.learner, recipe.weight_update))
+    packages = {
+        str(getattr(function, "__module__", type(function).__module__)).split(".")[0]
+        for function in functions
+    }
+    of_tests = {"jaxtyping"}  # tests check the shapes of arrays by it
+    assert packages <= author_code._LIBRARIES | of_tests
 
 
 SCALED = 1.0

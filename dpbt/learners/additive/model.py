@@ -6,7 +6,6 @@ of JAX alike, and nothing here imports JAX.
 
 import itertools
 import math
-import operator
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -248,6 +247,11 @@ def add_shapes_to_graph(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: A
     return GraphOutputs(graph.add_constant(table).gather(place).sum())
 
 
+def _curve_values(hypotheses: Any) -> Any:
+    """The numbers that curves add to scores."""
+    return hypotheses.score
+
+
 SHAPES = HypothesisKind(
     name="shapes",
     predict=predict_shapes,
@@ -257,6 +261,6 @@ SHAPES = HypothesisKind(
     check_arrays=check_shapes,
     describe=describe_shapes,
     add_to_graph=add_shapes_to_graph,
-    added_numbers=operator.attrgetter("score"),
+    added_numbers=_curve_values,
 )
 """Additive models over the bins of a domain: one curve a column, and declared pairs."""

@@ -4,7 +4,6 @@ This module has how they predict, their arrays, words and graphs. Functions take
 of JAX alike, and nothing here imports JAX.
 """
 
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -200,6 +199,11 @@ def _oblivious_trees_of_arrays(
     return ObliviousTree(feature, right, leaf=leaf, noise=noise, smoothing=smoothing)
 
 
+def _leaf_values(hypotheses: Any) -> Any:
+    """The numbers that the leaves of oblivious trees add to scores."""
+    return hypotheses.leaf
+
+
 OBLIVIOUS = HypothesisKind(
     name="oblivious trees",
     predict=_predict_oblivious_tree,
@@ -211,6 +215,6 @@ OBLIVIOUS = HypothesisKind(
     describe=_describe_oblivious_trees,
     add_to_graph=_add_oblivious_trees_to_graph,
     leaf_boxes=_iterate_leaf_boxes_of_oblivious_trees,
-    added_numbers=operator.attrgetter("leaf"),
+    added_numbers=_leaf_values,
 )
 """Oblivious trees over the bins of a domain."""

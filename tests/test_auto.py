@@ -6,7 +6,7 @@ import pytest
 from dpbt import recipes
 from dpbt.data import column_types
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.recipes.auto import (
+from dpbt.recipes.auto_rule import (
     COARSE_DEEP,
     MAX_COARSE_STEP,
     MIN_COARSE_STEP,

@@ -19,7 +19,7 @@ from dpbt.learners.additive import learner
 from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
 from dpbt.learners.additive.descent import noise_growth_by_momentum
 from dpbt.learners.bins.config import BinsConfig
-from dpbt.recipes.auto import (
+from dpbt.recipes.auto_rule import (
     GAUSSIAN_RULE,
     AutoNumbers,
     ColumnCounts,
@@ -126,7 +126,7 @@ def additive(
             quantiles as curves have, and others a group for each value. A pair costs as much noise
             as a column. It has at most 256 cells, and no monotone column. Pairs are declared from
             what is known without the rows: to choose them by looking at the rows is not private.
-        rounds: T; by default 128, and of one column as `auto.choose_numbers` says for `auto`.
+        rounds: T; by default 128, and of one column as `auto_rule.choose_numbers` says for `auto`.
         step: the deviation, in nats, of the noise that all rounds together add to the score of a
             row, where noise sets the step. By default 1.6 for two classes.
         learning_rate: the largest learning rate of a vector, for features of length 1. By default
@@ -135,7 +135,7 @@ def additive(
             joined to in a vector; by default (2, 4, 8, 16). Where they are given, all rounds
             release vectors. Pairs are refused where a round would release one column.
         marginals_fraction: the share of the budget for class histograms before the first round; by
-            default as `auto.choose_numbers` says for `auto`.
+            default as `auto_rule.choose_numbers` says for `auto`.
         scores_fraction: the share for the final scores by class; by default 0.03 for classes.
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else

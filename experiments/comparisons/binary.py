@@ -20,7 +20,7 @@ from dpbt import recipes, tuning
 from dpbt.models.file import probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.measures import log_loss_of_two
 from dpbt.privacy import keys
-from dpbt.recipes.auto import ColumnCounts, choose_numbers, count_columns
+from dpbt.recipes.auto_rule import ColumnCounts, choose_numbers, count_columns
 from dpbt.types import ADD_REMOVE, Recipe
 from experiments.common import peers
 from experiments.common.training import boosted_scores

@@ -206,7 +206,7 @@ def test_a_quantile_has_no_sums_of_residuals():
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0])
 def test_the_mean_of_a_skewed_number_is_within_its_stated_error(epsilon, delta):
-    """Over many keys, of a model and of a constant; it is stated at most five times too large."""
+    """Over many keys, of a model and of a constant; it is stated at most three times too large."""
     rng = np.random.default_rng(4)
     rows = 2000
     x = rng.random(rows)
@@ -219,7 +219,7 @@ def test_the_mean_of_a_skewed_number_is_within_its_stated_error(epsilon, delta):
     errors = (means - income.mean()) / [model.mean_error for model in models]
     assert np.mean(np.abs(errors) < 2) >= 0.9
     assert np.abs(errors).max() < 4
-    assert 0.2 < np.sqrt(np.mean(errors**2)) < 1.3
+    assert 0.3 < np.sqrt(np.mean(errors**2)) < 1.3
 
 
 @pytest.mark.parametrize(

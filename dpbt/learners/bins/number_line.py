@@ -57,8 +57,12 @@ As much is how far this may be off. They fit counts of visits, incomes and loans
 would have shorter tails.
 """
 
-_EXCESS_MISFIT = 2.0
-"""How far the excess of very skewed numbers is from what is expected, in expected excesses."""
+_EXCESS_MISFIT = np.asarray(0.2 / RESIDUAL_CLIPS, np.float32)
+"""f32[11]: how far the excess of very skewed numbers is from what is expected, for each clip.
+
+Numbers differ most in how much of them lies just beyond a spread: beyond a clip of 1, visits and
+loans have up to four times what is expected, and beyond 3 at most twice.
+"""
 
 # What is expected of the shift (in spreads) and of the slope before anything is released.
 _PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 0.3, 0.3
@@ -159,9 +163,7 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     variance = round_separately(of_histogram * share_of_signal)
     noise = round_separately(clips[:, 0] * noise_of_mean)
     chosen = jnp.argmin(variance + round_separately(noise**2))
-    misfit = round_separately(
-        (1 - share_of_signal) * jnp.asarray(_EXCESS_MISFIT * _EXPECTED_EXCESS)
-    )
+    misfit = round_separately((1 - share_of_signal) * jnp.asarray(_EXCESS_MISFIT))
     excess_variance = variance + round_separately(misfit**2)
     return ResidualClip(
         clip=jnp.asarray(RESIDUAL_CLIPS)[chosen],

@@ -103,6 +103,10 @@ def additive(
     than trees, and where they act together it is less; `auto` is for both. Its numbers are set from
     public quantities, and nothing is tuned.
 
+    Where the signal of a number or of a count is so weak that the model of `auto` is a constant,
+    this model is the same constant, and says so. An argument that sets the rounds, their step or
+    size, or a share of the budget asks for curves instead.
+
     Arguments of type ArrayLike may be arrays, as `auto` takes them. Settings that differ in the
     histograms, in the number of bins of the target, or in whether a round releases all columns, run
     several programs.
@@ -172,20 +176,37 @@ def additive(
         target=column_types.target_with_objective(target, objective, quantile),
         monotone=monotone,
     )
-    if step is None:
-        step = _DEFAULT_STEPS.of_response(task.response)
-    total_step = check_interval("step", step, "[1e-30, 1e30]")
-    if learning_rate is None:
-        learning_rate = (
-            _DEFAULT_LEARNING_RATE_OF_NUMBERS
-            if task.response.is_number
-            else _DEFAULT_LEARNING_RATE_OF_CLASSES
-        )
-    learning_rate = check_interval("learning_rate", learning_rate, "[1e-30, 1e30]")
+    options_of_curves = (
+        rounds,
+        step,
+        learning_rate,
+        resolutions,
+        marginals_fraction,
+        scores_fraction,
+    )
+    asks_for_curves = any(option is not None for option in options_of_curves)
+    total_step = check_interval(
+        "step",
+        _DEFAULT_STEPS.of_response(task.response) if step is None else step,
+        "[1e-30, 1e30]",
+    )
+    default_learning_rate = (
+        _DEFAULT_LEARNING_RATE_OF_NUMBERS
+        if task.response.is_number
+        else _DEFAULT_LEARNING_RATE_OF_CLASSES
+    )
+    max_learning_rate = check_interval(
+        "learning_rate",
+        default_learning_rate if learning_rate is None else learning_rate,
+        "[1e-30, 1e30]",
+    )
 
-    # What is drawn once follows from public quantities, as for `auto` of fine columns.
+    # What is drawn once follows from public quantities, as for `auto` of fine columns, and so does
+    # where the model is a constant.
     columns = ColumnCounts(num_columns=len(domain), num_fine=len(domain))
-    chosen = choose_numbers_of_settings(request, columns, task.response, allows_constant=False)
+    chosen = choose_numbers_of_settings(
+        request, columns, task.response, allows_constant=not asks_for_curves
+    )
     draws_vectors = [resolutions is not None] * len(chosen)
     if resolutions is None:
         draws_vectors = _are_signals_enough_for_vectors(request, task.response, chosen)
@@ -193,6 +214,7 @@ def additive(
         (
             numbers.one_time_draws.target_bins,
             numbers.has_histograms and marginals_fraction is None,
+            numbers.is_constant,
             has_vectors,
         )
         for numbers, has_vectors in zip(chosen, draws_vectors, strict=True)
@@ -233,7 +255,7 @@ def additive(
             vectors=_VectorOptions(
                 pairs=_column_numbers_of_pairs(pairs, domain, monotone),
                 total_step=total_step,
-                learning_rate=learning_rate,
+                learning_rate=max_learning_rate,
                 resolutions=_RESOLUTIONS if resolutions is None else resolutions,
                 num_rounds=num_rounds,
             ),
@@ -244,14 +266,19 @@ def additive(
             "resolutions=(2, 4, 8, 16) makes rounds of all, at more noise"
         )
     rounds_by_column = numbers.rounds if rounds is None else num_rounds
-    step_of_round = total_step / np.sqrt(rounds_by_column)
+    tree_numbers = TreeNumbers(step=numbers.step, limit=numbers.limit)
+    is_constant = chosen[0].is_constant
+    if not is_constant:
+        step_of_round = total_step / np.sqrt(rounds_by_column)
+        tree_numbers = TreeNumbers(step=step_of_round, limit=largest_move_of_leaf(step_of_round))
     return oblivious_recipe(
         request.with_rounds(rounds_by_column),
         task,
         one_time_draws=one_time_draws,
         structure=TreeStructure(depth=_DEPTH_OF_COLUMN_TREES, attributes_per_tree=(1,)),
-        numbers=TreeNumbers(step=step_of_round, limit=largest_move_of_leaf(step_of_round)),
+        numbers=tree_numbers,
         tree_learner=_TREES_OF_ONE_COLUMN,
+        is_constant=is_constant,
     )
 
 

@@ -276,9 +276,19 @@ class AutoNumbers:
         return bool(self.one_time_draws.marginals_fraction > 0)
 
     @property
+    def is_constant(self) -> bool:
+        """Whether the model of one setting is a constant."""
+        return bool(self.step == 0)
+
+    @property
     def static_parts(self) -> tuple[Any, ...]:
         """What the program of one setting depends on."""
-        return self.structure, self.has_histograms, self.one_time_draws.target_bins
+        return (
+            self.structure,
+            self.has_histograms,
+            self.one_time_draws.target_bins,
+            self.is_constant,
+        )
 
     @property
     def options(self) -> dict[str, Any]:

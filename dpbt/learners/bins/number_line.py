@@ -10,6 +10,8 @@ same histogram tells it.
 With a delta three more sums tell by how much predictions should be stretched: those of the
 deviations of predictions from the start, of their squares, and of their products with residuals.
 Under a pure guarantee each of these sums would cost as much as the first one, so it is drawn alone.
+So it is where the model is a constant: its predictions do not deviate, and one sum needs half of
+the noise of four.
 
 Predictions and numbers are positions in the declared range, in 0..1, and spreads are those of
 `Public.unit`.
@@ -71,8 +73,11 @@ _MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
 
 
 def releases_slope_sums(config: BinsConfig) -> bool:
-    """Whether the epilogue releases sums for a slope, as it does where noise is priced by L2."""
-    return config.noise.price.uses_l2_sensitivity
+    """Whether the epilogue releases sums for a slope.
+
+    It does where noise is priced by L2, unless the model is a constant.
+    """
+    return config.draws_slope and config.noise.price.uses_l2_sensitivity
 
 
 def residual_and_deviation_sums_sensitivity(config: BinsConfig) -> float:

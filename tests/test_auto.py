@@ -7,9 +7,9 @@ from dpbt import recipes
 from dpbt.data import column_types
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.recipes.auto_rule import (
-    COARSE_DEEP,
-    MAX_COARSE_STEP,
-    MIN_COARSE_STEP,
+    MAX_STEP_SHARE_ON_COARSE_COLUMNS,
+    MIN_STEP_SHARE_ON_COARSE_COLUMNS,
+    NUM_SPLITS_OF_DEEP_TREES_ON_COARSE_COLUMNS,
     ColumnCounts,
     choose_numbers,
     count_columns,
@@ -43,9 +43,9 @@ def test_tables_with_coarse_columns_have_small_steps_and_few_splits(rows, delta)
         float(numbers.step) * np.sqrt(numbers.rounds) for numbers in (fine, coarse)
     )
     share = noise_of_coarse / noise_of_fine
-    assert share + 1e-9 >= MIN_COARSE_STEP
-    assert share <= MAX_COARSE_STEP + 1e-9
-    assert coarse.structure.depth <= COARSE_DEEP
+    assert share + 1e-9 >= MIN_STEP_SHARE_ON_COARSE_COLUMNS
+    assert share <= MAX_STEP_SHARE_ON_COARSE_COLUMNS + 1e-9
+    assert coarse.structure.depth <= NUM_SPLITS_OF_DEEP_TREES_ON_COARSE_COLUMNS
     assert coarse.structure.depth <= fine.structure.depth
     assert coarse.one_time_draws == fine.one_time_draws
 
